@@ -1,0 +1,123 @@
+"""The command ``course``: train the translator, translate with it, measure it."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from course_lib.data import LANGUAGES, check_number_words, draw_pairs
+from course_lib.translator import (
+    TranslatorConfig,
+    checkpoint_path,
+    exact_match,
+    load_or_train,
+    load_translator,
+    train_translator,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: The words after ``course``; those of the process unless given.
+
+    Returns:
+        The exit code: 0, 2 for what cannot be done (said in one sentence), 130 after Ctrl-C.
+    """
+    options = parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except ValueError as error:
+        print(f"course {options.command}: {error}", file=sys.stderr)
+        return 2
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the commands and their options."""
+    top = argparse.ArgumentParser(prog="course", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True)
+    default = TranslatorConfig()
+
+    trains = commands.add_parser("train", help="train the number translator (about 40 s)")
+    trains.set_defaults(run=train_command)
+    trains.add_argument("--steps", type=_positive, default=default.steps, help="the last step")
+    trains.add_argument("--save-every", type=_positive, default=100, metavar="STEPS")
+    trains.add_argument("--resume", action="store_true", help="go on from the checkpoint")
+    trains.add_argument("--force", action="store_true", help="replace a checkpoint that is there")
+
+    translates = commands.add_parser("translate", help="translate a number in English words")
+    translates.set_defaults(run=translate_command)
+    translates.add_argument("text", nargs="+", help='such as "three hundred forty-five"')
+
+    evaluates = commands.add_parser("evaluate", help="translate numbers never seen, and count")
+    evaluates.set_defaults(run=evaluate_command)
+    evaluates.add_argument("--count", type=_positive, default=1000, help="how many test numbers")
+    evaluates.add_argument("--seeds", type=int, nargs="+", default=[0], help="one training each")
+
+    for command in (trains, translates, evaluates):
+        command.add_argument("--to", choices=LANGUAGES, default="de", help="the language")
+    for command in (trains, translates):
+        command.add_argument("--seed", type=int, default=0)
+        command.add_argument("--checkpoint", type=Path, help="a file of your own")
+    return top
+
+
+def train_command(options: argparse.Namespace) -> int:
+    """Train, with a progress bar and checkpoints."""
+    config = TranslatorConfig(to=options.to, seed=options.seed, steps=options.steps)
+    path = options.checkpoint or checkpoint_path(config)
+    if path.exists() and not (options.resume or options.force):
+        raise ValueError(f"{path} is there; --resume goes on from it, --force starts anew")
+    saved = []
+    try:
+        train_translator(
+            config,
+            path=path,
+            resume=options.resume,
+            save_every=options.save_every,
+            after_save=saved.append,
+        )
+    except KeyboardInterrupt:
+        kept = f"kept up to step {saved[-1]}" if saved else "nothing new kept yet"
+        print(f"\nstopped; {kept}; go on with: course train --resume", file=sys.stderr)
+        return 130
+    print(f"trained to step {config.steps}: {path}")
+    return 0
+
+
+def translate_command(options: argparse.Namespace) -> int:
+    """Translate one text."""
+    text = " ".join(options.text).strip().lower()
+    check_number_words(text)
+    path = options.checkpoint or checkpoint_path(TranslatorConfig(to=options.to, seed=options.seed))
+    if not path.exists():
+        raise ValueError(f"there is no translator at {path}; run: course train --to {options.to}")
+    translator, _ = load_translator(path)
+    print(translator.translate([text])[0])
+    return 0
+
+
+def evaluate_command(options: argparse.Namespace) -> int:
+    """Measure exact match on test numbers, for every seed."""
+    pairs = draw_pairs("test", options.count, to=options.to)
+    shares = []
+    for seed in options.seeds:
+        config = replace(TranslatorConfig(), to=options.to, seed=seed)
+        shares.append(exact_match(load_or_train(config), pairs))
+        print(f"{options.to}, seed {seed}: exact match {shares[-1]:.3f} on {len(pairs)} numbers")
+    mean = sum(shares) / len(shares)
+    print(f"{options.to}: mean {mean:.4f}, range {min(shares):.3f} to {max(shares):.3f}")
+    return 0
+
+
+def _positive(text: str) -> int:
+    """Read a whole number from 1, or say what is wrong."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+"""What you look at: plots with one message each, in one style."""
+
+from course_lib.viz.plots import COLOURS, bars, curves, heatmap, show, use_course_style
+
+__all__ = ["COLOURS", "bars", "curves", "heatmap", "show", "use_course_style"]

@@ -1,0 +1,204 @@
+"""Draw tensors: every function takes values and words, draws on one ``ax``, and returns it."""
+
+import base64
+import html
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from IPython.display import HTML, display
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+STYLE = Path(__file__).with_name("course.mplstyle")
+COLOURS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73", "masked": "#BBBBBB"}
+PIXELS = 96  # CSS pixels of an inch
+PAGE = 6.4  # inches
+
+
+def use_course_style() -> None:
+    """Give every plot of this notebook the course's fonts, sizes and colours."""
+    plt.style.use(STYLE)
+
+
+def show(fig: Figure, *, alt: str) -> None:
+    """Put a figure below the cell, with words for those who do not see it, and close it.
+
+    Args:
+        fig: What to show.
+        alt: What there is to see, in a sentence or two.
+
+    Raises:
+        ValueError: If the text is empty.
+    """
+    if not alt.strip():
+        raise ValueError("show(fig, alt=…) needs a sentence that says what there is to see")
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format="png")
+    width = round(fig.get_figwidth() * PIXELS)
+    plt.close(fig)
+    data = base64.b64encode(buffer.getvalue()).decode()
+    image = f'<img src="data:image/png;base64,{data}" width="{width}" alt="{html.escape(alt)}">'
+    display(HTML(image))
+
+
+def heatmap(
+    values: Tensor,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    mask: Tensor | None = None,
+    limit: float | None = None,
+    numbers: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a table of values, queries down and keys across, with fixed limits.
+
+    Args:
+        values: Shape ``(T, S)``. Weights in [0, 1], unless ``limit`` is given.
+        rows: A word for every row.
+        columns: A word for every column.
+        mask: Boolean, shape ``(T, S)``; where it is ``False`` the cell is grey, not dark.
+        limit: For signed values: the colours go from -limit to limit, white at 0.
+        numbers: Whether to write the values into the cells.
+        ax: Where to draw; a new figure unless given.
+
+    Raises:
+        ValueError: If the words or the mask do not fit the values.
+    """
+    values = values.detach().cpu()
+    _check_fit(values, rows, columns, mask)
+    size, upright = _size(rows, columns)
+    ax = ax or plt.subplots(figsize=size)[1]
+    shown = values if mask is None else values.masked_fill(~mask.cpu(), float("nan"))
+    low, high, colours = (0, 1, "cividis") if limit is None else (-limit, limit, "RdBu_r")
+    colours = plt.get_cmap(colours).with_extremes(bad=COLOURS["masked"])
+    ax.imshow(shown.numpy(), vmin=low, vmax=high, cmap=colours, aspect="auto")
+    ax.set_xticks(range(len(columns)), columns, rotation=90 if upright else 0)
+    ax.set_yticks(range(len(rows)), rows)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    if numbers:
+        _write_numbers(ax, shown, low, high)
+    return ax
+
+
+def curves(
+    x: Sequence[float] | Tensor,
+    lines: Mapping[str, Sequence[float] | Tensor],
+    *,
+    xlabel: str,
+    ylabel: str,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one line for each name.
+
+    Args:
+        x: Shape ``(K,)``.
+        lines: For each name, values of shape ``(K,)``.
+        xlabel: What x is, with its unit.
+        ylabel: What the values are, with their unit.
+        ax: Where to draw; a new figure unless given.
+
+    Raises:
+        ValueError: If a line is not as long as x.
+    """
+    ax = ax or plt.subplots()[1]
+    for name, values in lines.items():
+        if len(values) != len(x):
+            raise ValueError(f"line {name!r} has {len(values)} values, x has {len(x)}")
+        ax.plot(_plain(x), _plain(values), label=name)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    if len(lines) > 1:
+        ax.legend()
+    return ax
+
+
+def bars(
+    names: Sequence[str],
+    values: Sequence[float] | Tensor,
+    *,
+    ylabel: str,
+    colour: str = COLOURS["query"],
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one bar for each name.
+
+    Args:
+        names: A word for every bar.
+        values: Shape ``(K,)``.
+        ylabel: What the values are, with their unit.
+        colour: One of ``COLOURS`` where the bars have a role.
+        ax: Where to draw; a new figure unless given.
+
+    Raises:
+        ValueError: If there are not as many names as values.
+    """
+    if len(names) != len(values):
+        raise ValueError(f"{len(names)} names do not fit {len(values)} values")
+    ax = ax or plt.subplots()[1]
+    ax.bar(range(len(names)), _plain(values), color=colour)
+    ax.set_xticks(range(len(names)), names)
+    ax.set_ylabel(ylabel)
+    return ax
+
+
+def _check_fit(
+    values: Tensor, rows: Sequence[str], columns: Sequence[str], mask: Tensor | None
+) -> None:
+    """Refuse words or a mask that do not fit a table."""
+    if tuple(values.shape) != (len(rows), len(columns)):
+        raise ValueError(
+            f"values {tuple(values.shape)} need as many words, "
+            f"got {len(rows)} rows and {len(columns)} columns"
+        )
+    if mask is not None and mask.shape != values.shape:
+        raise ValueError(f"mask {tuple(mask.shape)} does not fit values {tuple(values.shape)}")
+
+
+def _plain(values: Sequence[float] | Tensor) -> Sequence[float]:
+    """Turn a tensor into what matplotlib takes."""
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+
+
+def _size(rows: Sequence[str], columns: Sequence[str]) -> tuple[tuple[float, float], bool]:
+    """Choose width and height in inches, and whether the words below must stand upright.
+
+    A cell is as wide as the longest word below it, while all fit the page.
+    """
+    letter, margin = 0.095, 0.6  # inches, at 10 points
+    left = margin + letter * max(map(len, rows))
+    cell = max(0.55, 0.1 + letter * max(map(len, columns)))
+    upright = left + cell * len(columns) > PAGE
+    if upright:
+        cell = min(0.55, (PAGE - left) / len(columns))
+    below = letter * max(map(len, columns)) if upright else 0
+    return (left + cell * len(columns), 0.9 + below + 0.5 * len(rows)), upright
+
+
+def _write_numbers(ax: Axes, shown: Tensor, low: float, high: float) -> None:
+    """Write every value into its cell, dark on light and light on dark."""
+    for (row, column), value in _cells(shown):
+        if value == value:  # a blocked cell holds nan
+            share = (value - low) / (high - low)
+            dark = share < 0.5 if low == 0 else abs(share - 0.5) > 0.35
+            ax.text(
+                column,
+                row,
+                f"{value:.2f}",
+                ha="center",
+                va="center",
+                fontsize=10,
+                color="white" if dark else "black",
+            )
+
+
+def _cells(values: Tensor) -> list[tuple[tuple[int, int], float]]:
+    """List every cell of a table with its place."""
+    return [
+        ((row, column), float(values[row, column]))
+        for row in range(values.size(0))
+        for column in range(values.size(1))
+    ]

@@ -1,0 +1,86 @@
+"""Chapter 00: the map of the model."""
+
+from architecture import FRAME, LEFT, LOGITS, RIGHT, TOKENS_Y, architecture
+from cells import token
+from colours import KEY, QUERY, VALUE, shade
+from drawing import Box, arrow, group, page, path, rect, text
+from parts import badge, look, mask_grid
+
+TITLE = "An encoder reads, a decoder writes, and at every step\nattention decides what to look at"
+DESC = (
+    "The Transformer from bottom to top: on the left, source tokens pass embedding, "
+    "positional encoding and N encoder layers and become memory; on the right, the target so "
+    "far passes N decoder layers, which also look at memory, and becomes output logits for "
+    "training and decoding. Every part carries the number of the chapter that builds it."
+)
+TRAINING, DECODING = Box(176, 70, 204, 46), Box(402, 70, 210, 46)
+SOURCE, TARGET = Box(LEFT - 95, TOKENS_Y, 190, 30), Box(RIGHT - 95, TOKENS_Y, 190, 30)
+OUTSIDE = 627  # where the loop of decoding runs down
+
+
+def use(box: Box, name: str, what: str, chapter: str, lit: str | None) -> str:
+    """Draw one of the two things done with the logits."""
+    return group(
+        rect(box, radius=7, **look(chapter, lit)),
+        text(box.x + 10, box.y + 19, name, bold=True),
+        text(box.x + 10, box.y + 37, what),
+        badge(box.right - 17, box.y + 17, chapter, lit),
+    )
+
+
+def uses(lit: str | None) -> str:
+    """Draw training and decoding, and the loop that feeds a chosen token back."""
+    fork = FRAME.y - 10
+    return group(
+        path([(RIGHT, LOGITS.y), (RIGHT, fork)]),
+        path([(TRAINING.cx, fork), (DECODING.cx, fork)]),
+        arrow([(TRAINING.cx, fork), (TRAINING.cx, TRAINING.bottom)]),
+        arrow([(DECODING.cx, fork), (DECODING.cx, DECODING.bottom)]),
+        use(TRAINING, "Training", "learn the next token", "10", lit),
+        use(DECODING, "Decoding", "choose the next token", "11", lit),
+        arrow(
+            [(DECODING.right, DECODING.cy), (OUTSIDE, DECODING.cy), (OUTSIDE, TARGET.cy)]
+            + [(TARGET.right, TARGET.cy)],
+            dash="5 4",
+        ),
+    )
+
+
+def legend(x: float, y: float) -> str:
+    """Explain the signs of the map."""
+    roles = (("Q", QUERY, "query: what a position asks for"),)
+    roles += (("K", KEY, "key: what a position offers"),)
+    roles += (("V", VALUE, "value: what a position says"),)
+    return group(
+        badge(x + 12, y, "05"),
+        text(x + 36, y + 5, "the chapter that builds the part"),
+        mask_grid(x - 1, y + 18, "both"),
+        text(x + 36, y + 36, "mask: grey, may not look"),
+        *(
+            group(
+                text(x + 12, y + 67 + 26 * i, name, bold=True, anchor="middle", colour=shade(role)),
+                text(x + 36, y + 67 + 26 * i, words),
+            )
+            for i, (name, role, words) in enumerate(roles)
+        ),
+    )
+
+
+def draw(lit: str | None = None) -> str:
+    """Draw every part of the model with the number of the chapter that builds it.
+
+    Args:
+        lit: The two digits of a chapter, whose parts are then lit.
+    """
+    return page(
+        TITLE,
+        DESC,
+        TOKENS_Y + 62,
+        architecture(lit),
+        uses(lit),
+        legend(30, 196),
+        token(SOURCE, "three hundred forty-five"),
+        token(TARGET, "dreihundertfünf"),
+        text(SOURCE.cx, SOURCE.bottom + 19, "source", anchor="middle"),
+        text(TARGET.cx, TARGET.bottom + 19, "target so far", anchor="middle"),
+    )

@@ -1,0 +1,65 @@
+"""Chapter 08: the decoder layer from its parts, and where it looks."""
+
+from cells import column
+from drawing import Box, arrow, centred, group, lines, page, text
+from layers import (
+    CENTRE,
+    DECODER_H,
+    FEED,
+    LAYER_W,
+    LOOK,
+    LOOK_BACK,
+    MEMORY_Y,
+    decoder_layer,
+    small_layer,
+)
+
+TITLE = (
+    "A decoder layer looks back at what is written, then across\n"
+    "at memory, then works on each position"
+)
+DESC = (
+    "One decoder layer from bottom to top: masked self-attention over the target so far, "
+    "cross-attention whose values and keys come from memory on the left and whose queries "
+    "come from below, and feed forward, each followed by add and norm."
+)
+X, Y = 168, 106
+MEMORY = Box(30, Y + MEMORY_Y - 18, 100, 36)
+
+
+def encoder() -> str:
+    """Draw the encoder as a small stack, with the vectors of memory above it."""
+    layers = [Box(24, MEMORY.bottom + 22 + 76 * i, 112, 62) for i in range(2)]
+    return group(
+        *(column(Box(MEMORY.x + 2 + 26 * i, MEMORY.y, 18, 36), 4) for i in range(4)),
+        arrow([(MEMORY.cx, layers[0].y), (MEMORY.cx, MEMORY.bottom)]),
+        arrow([(MEMORY.cx, layers[1].y), (MEMORY.cx, layers[0].bottom)]),
+        *(small_layer(layer) for layer in layers),
+        text(MEMORY.cx, MEMORY.y - 10, "memory", bold=True, anchor="middle"),
+        text(MEMORY.cx, layers[1].bottom + 20, "encoder", anchor="middle"),
+    )
+
+
+def note(part: Box, name: str, words: str) -> str:
+    """Say beside a part what it does."""
+    x, y = X + LAYER_W + 18, Y + part.cy - 14
+    return group(text(x, y, name, bold=True), lines(x, y + 20, words))
+
+
+def draw() -> str:
+    """Draw the decoder layer with memory on its left and what each part does on its right."""
+    middle, lower = X + CENTRE, Y + DECODER_H
+    return page(
+        TITLE,
+        DESC,
+        lower + 62,
+        encoder(),
+        decoder_layer(X, Y),
+        arrow([(MEMORY.right + 2, MEMORY.cy), (X, MEMORY.cy)], width=2.2),
+        arrow([(middle, Y), (middle, Y - 28)]),
+        arrow([(middle, lower + 26), (middle, lower)]),
+        centred(middle, lower + 38, "target so far, one vector for each token"),
+        note(FEED, "feed forward", "each position alone"),
+        note(LOOK, "cross-attention", "queries from here,\nkeys and values\nfrom memory"),
+        note(LOOK_BACK, "self-attention", "masked: looks back,\nnever ahead"),
+    )

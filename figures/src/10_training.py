@@ -1,0 +1,87 @@
+"""Chapter 10: training, where every position predicts its next token at once."""
+
+from cells import token
+from colours import INK, PAPER, SOFT
+from drawing import Box, arrow, centred, group, page, path, rect, text
+from layers import small_layer
+from parts import badge
+
+TITLE = (
+    "In training every position predicts its next token at once,\n"
+    "each from the true tokens before it"
+)
+DESC = (
+    "Six tokens from <bos> to vierzig enter the decoder together; above them stand the six "
+    "tokens to predict, from drei to <eos>, the same sentence shifted by one place. Bold "
+    "lines show that fünf is predicted from <bos>, drei and hundert only."
+)
+TARGET = ("<bos>", "drei", "hundert", "fünf", "und", "vierzig", "<eos>")
+READ, PREDICT = TARGET[:-1], TARGET[1:]
+SHOWN = 2  # the position whose view is drawn boldly
+LEFT, PITCH = 188, 73
+OUT_Y, LOSS, DECODER, IN_Y = 90, Box(160, 146, 464, 34), Box(160, 212, 464, 132), 372
+PLACES = [LEFT + PITCH * (i + 0.5) for i in range(len(READ))]
+
+
+def row(y: float, words: tuple[str, ...]) -> str:
+    """Draw one token for each position."""
+    return group(
+        *(
+            token(Box(x - 34, y, 68, 28), word, lit=i == SHOWN)
+            for i, (x, word) in enumerate(zip(PLACES, words, strict=True))
+        )
+    )
+
+
+def views() -> str:
+    """Draw a line from every position to each it may look at: itself and the earlier ones."""
+    low, high = DECODER.bottom - 12, DECODER.y + 14
+    links = [(i, j) for i in range(len(READ)) for j in range(i + 1)]
+    links.sort(key=lambda link: link[0] == SHOWN)
+    return group(
+        *(
+            path(
+                [(PLACES[j], low), (PLACES[i], high)],
+                colour=INK if i == SHOWN else SOFT,
+                width=2.6 if i == SHOWN else 0.8,
+            )
+            for i, j in links
+        )
+    )
+
+
+def encoder() -> str:
+    """Draw the source on its way through the encoder into the decoder."""
+    layer = Box(20, DECODER.y + 46, 108, 62)
+    return group(
+        rect(Box(14, IN_Y - 6, 120, 44), fill=PAPER, stroke=INK, width=1, radius=7),
+        centred(74, IN_Y + 7, "three hundred"),
+        centred(74, IN_Y + 25, "forty-five"),
+        arrow([(74, IN_Y - 6), (74, layer.bottom)]),
+        small_layer(layer),
+        text(layer.cx, layer.y - 12, "encoder", anchor="middle"),
+        arrow([(layer.right, layer.cy), (DECODER.x, layer.cy)], width=2.2),
+    )
+
+
+def draw() -> str:
+    """Draw a target sentence as it is read, and one place earlier as it is predicted."""
+    return page(
+        TITLE,
+        DESC,
+        440,
+        rect(DECODER, radius=12, fill=PAPER),
+        text(DECODER.x + 20, DECODER.cy + 28, "decoder", turn=-90),
+        views(),
+        *(arrow([(x, IN_Y), (x, DECODER.bottom)]) for x in PLACES),
+        *(arrow([(x, DECODER.y), (x, LOSS.bottom)]) for x in PLACES),
+        *(arrow([(x, OUT_Y + 28), (x, LOSS.y)]) for x in PLACES),
+        rect(LOSS),
+        centred(LOSS.cx, LOSS.cy, "loss: mean of −log p(true next token)"),
+        badge(LOSS.right - 18, LOSS.cy, "10"),
+        row(OUT_Y, PREDICT),
+        row(IN_Y, READ),
+        encoder(),
+        text(LEFT - 6, OUT_Y + 19, "tgt_out: to predict", anchor="end", bold=True),
+        text(LEFT + 4, IN_Y + 48, "tgt_in: read, the same sentence one place later", bold=True),
+    )

@@ -1,0 +1,74 @@
+"""Chapter 11: decoding, where each chosen token is read to choose the next."""
+
+from cells import token
+from colours import PAPER
+from drawing import Box, arrow, centred, group, page, rect, text
+
+TITLE = "In decoding each chosen token is read again\nto choose the next one, until <eos>"
+DESC = (
+    "A staircase of six steps: the decoder reads <bos> and chooses drei, reads <bos> drei and "
+    "chooses hundert, and so on to <eos>. A dashed arrow brings each chosen token to the end "
+    "of the next row; the encoder has run once, above."
+)
+TARGET = ("<bos>", "drei", "hundert", "fünf", "und", "vierzig", "<eos>")
+STEPS = len(TARGET) - 1
+LEFT, PITCH, FIRST, STEP = 20, 68, 142, 54
+MODEL_X, CHOSEN_X = 444, 554
+
+
+def place(i: int, step: int) -> Box:
+    """Where the token number i is drawn among those read at a step."""
+    return Box(LEFT + PITCH * i, FIRST + STEP * step, 64, 28)
+
+
+def fed_back(step: int, chosen: Box) -> str:
+    """Draw the way of a chosen token to its place among those read next."""
+    goal, turn = place(step + 1, step + 1), chosen.bottom + 11
+    return arrow(
+        [(chosen.cx, chosen.bottom), (chosen.cx, turn), (goal.cx, turn), (goal.cx, goal.y)],
+        dash="5 4",
+    )
+
+
+def turn(step: int) -> str:
+    """Draw one step: what is read, the decoder, and the token that is chosen."""
+    y = FIRST + STEP * step
+    model, chosen = Box(MODEL_X, y - 2, 80, 32), Box(CHOSEN_X, y, 66, 28)
+    read = [place(i, step) for i in range(step + 1)]
+    return group(
+        *(token(box, TARGET[i], lit=i == step and i > 0) for i, box in enumerate(read)),
+        arrow([(read[-1].right, model.cy), (model.x, model.cy)]),
+        rect(model, radius=9, fill=PAPER),
+        centred(model.cx, model.cy, "decoder"),
+        arrow([(model.right, model.cy), (chosen.x, model.cy)]),
+        token(chosen, TARGET[step + 1], lit=True),
+        fed_back(step, chosen) if step + 1 < STEPS else "",
+    )
+
+
+def source() -> str:
+    """Draw the encoder, which runs once before the first step."""
+    words, encoder = Box(LEFT, 80, 190, 30), Box(LEFT + 222, 79, 84, 32)
+    centre = MODEL_X + 40
+    return group(
+        token(words, "three hundred forty-five"),
+        arrow([(words.right, encoder.cy), (encoder.x, encoder.cy)]),
+        rect(encoder, radius=9, fill=PAPER),
+        centred(encoder.cx, encoder.cy, "encoder"),
+        arrow([(encoder.right, encoder.cy), (centre, encoder.cy), (centre, FIRST - 2)], width=2.2),
+        text(encoder.right + 40, encoder.cy - 8, "memory", bold=True),
+        text(centre + 12, encoder.cy + 4, "the same"),
+        text(centre + 12, encoder.cy + 22, "at every step"),
+    )
+
+
+def draw() -> str:
+    """Draw the six steps that write a number, the chosen token dashed on its way back."""
+    last = FIRST + STEP * (STEPS - 1)
+    return page(
+        TITLE,
+        DESC,
+        last + 56,
+        source(),
+        *(turn(step) for step in range(STEPS)),
+    )

@@ -1,0 +1,63 @@
+"""Vectors, tokens and maps of weights: everything that is drawn as cells."""
+
+from colours import BOX_FILL, CIVIDIS, INK, LINE, LIT_FILL, PAPER, ink_on, on_map, tint
+from drawing import Box, centred, group, rect
+
+
+def number(value: float, decimals: int = 2) -> str:
+    """A number as we print it: rounded, without trailing zeros, with a real minus sign."""
+    return f"{round(value, decimals) + 0.0:g}".replace("-", "−")
+
+
+def cell(box: Box, words: str = "", *, fill: str = PAPER, stroke: str = LINE) -> str:
+    """Draw one cell of a vector or table, with a word or number in it."""
+    return group(
+        rect(box, fill=fill, stroke=stroke, width=1, radius=0),
+        centred(box.cx, box.cy, words, colour=ink_on(fill)) if words else "",
+    )
+
+
+def vector(box: Box, values: list, *, colour: str = LINE, numbers: bool = True) -> str:
+    """Draw a vector as a row of cells in the colour of its role."""
+    w = box.w / len(values)
+    fill = BOX_FILL if colour == LINE else tint(colour)
+    return group(
+        *(
+            cell(
+                Box(box.x + i * w, box.y, w, box.h),
+                number(value) if numbers else "",
+                fill=fill,
+                stroke=colour,
+            )
+            for i, value in enumerate(values)
+        )
+    )
+
+
+def column(box: Box, count: int) -> str:
+    """Draw a vector as a column of empty cells."""
+    h = box.h / count
+    return group(*(cell(Box(box.x, box.y + i * h, box.w, h), fill=BOX_FILL) for i in range(count)))
+
+
+def token(box: Box, word: str, *, lit: bool = False) -> str:
+    """Draw a token: a word in a rounded frame; lit when the drawing speaks of this one."""
+    fill, width = (LIT_FILL, 2.2) if lit else (PAPER, 1)
+    return group(
+        rect(box, fill=fill, stroke=INK, width=width, radius=7), centred(box.cx, box.cy, word)
+    )
+
+
+def heat(x: float, y: float, weights: list[list[float]], size: float) -> str:
+    """Draw weights between 0 and 1 as a map: queries down, keys across."""
+    return group(
+        *(
+            cell(
+                Box(x + j * size, y + i * size, size, size),
+                fill=on_map(weight, CIVIDIS),
+                stroke=PAPER,
+            )
+            for i, row in enumerate(weights)
+            for j, weight in enumerate(row)
+        )
+    )

@@ -1,0 +1,219 @@
+"""Primitives that write SVG as plain text: the same call always writes the same characters."""
+
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from colours import BOX_FILL, INK, LINE, PAPER
+
+FONT = "DejaVu Sans, Verdana, sans-serif"
+SIZE = 14  # px; 13.34 px are 10 points, the smallest text allowed
+WIDTH = 640
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle on the page, with names for the places where arrows start and end.
+
+    Args:
+        x: Left edge, in px.
+        y: Top edge, in px, counted downwards.
+        w: Width, in px.
+        h: Height, in px.
+    """
+
+    x: float
+    y: float
+    w: float
+    h: float
+
+    @property
+    def cx(self) -> float:
+        """The middle, from left to right."""
+        return self.x + self.w / 2
+
+    @property
+    def cy(self) -> float:
+        """The middle, from top to bottom."""
+        return self.y + self.h / 2
+
+    @property
+    def right(self) -> float:
+        """The right edge."""
+        return self.x + self.w
+
+    @property
+    def bottom(self) -> float:
+        """The bottom edge."""
+        return self.y + self.h
+
+
+def tag(name: str, content: str | None = None, **attributes: object) -> str:
+    """Write one element; an underscore in an attribute's name becomes a hyphen."""
+    written = "".join(
+        f' {key.replace("_", "-")}="{_plain(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return f"<{name}{written}/>" if content is None else f"<{name}{written}>{content}</{name}>"
+
+
+def _plain(value: object) -> str:
+    """Numbers with at most two decimals, everything else escaped."""
+    if isinstance(value, (int, float)):
+        return f"{round(value, 2) + 0.0:g}"
+    return escape(str(value), {'"': "&quot;"})
+
+
+def group(*parts: str) -> str:
+    """Put parts together, one element per line."""
+    return "\n".join(part for part in parts if part)
+
+
+def move(x: float, y: float, *parts: str) -> str:
+    """Shift parts that were drawn around their own corner (0, 0)."""
+    return tag("g", f"\n{group(*parts)}\n", transform=f"translate({_plain(x)} {_plain(y)})")
+
+
+def page(title: str, desc: str, height: float, *parts: str) -> str:
+    """Write a whole drawing: a white panel, the message on top of it, and the parts.
+
+    Args:
+        title: The message of the drawing; a line break starts its second line.
+        desc: What there is to see, for a reader who does not see it.
+        height: In px; the width is the same everywhere.
+        parts: What is drawn, from the back to the front.
+    """
+    panel = Box(0.5, 0.5, WIDTH - 1, height - 1)
+    content = group(
+        tag("title", escape(title.replace("\n", " "))),
+        tag("desc", escape(desc)),
+        rect(panel, fill=PAPER, stroke="#DDDDDD", radius=10),
+        lines(20, 32, title, gap=22, size=17, bold=True),
+        *parts,
+    )
+    return (
+        tag(
+            "svg",
+            f"\n{content}\n",
+            xmlns="http://www.w3.org/2000/svg",
+            role="img",
+            width=WIDTH,
+            height=height,
+            viewBox=f"0 0 {WIDTH} {height}",
+            font_family=FONT,
+        )
+        + "\n"
+    )
+
+
+def text(
+    x: float,
+    y: float,
+    words: str,
+    *,
+    anchor: str = "start",
+    size: float = SIZE,
+    bold: bool = False,
+    colour: str = INK,
+    turn: float = 0,
+) -> str:
+    """Write one line of words; (x, y) lies on the baseline, at the anchor."""
+    return tag(
+        "text",
+        escape(words),
+        x=x,
+        y=y,
+        font_size=size,
+        fill=colour,
+        font_weight="bold" if bold else None,
+        text_anchor=None if anchor == "start" else anchor,
+        transform=f"rotate({_plain(turn)} {_plain(x)} {_plain(y)})" if turn else None,
+    )
+
+
+def centred(x: float, y: float, words: str, **style: object) -> str:
+    """Write words whose middle is at (x, y), in both directions."""
+    size = style.get("size", SIZE)
+    return text(x, y + 0.36 * size, words, anchor="middle", **style)
+
+
+def lines(x: float, y: float, words: str, *, gap: float = 19, **style: object) -> str:
+    """Write several lines, the first with its baseline at y."""
+    return group(*(text(x, y + gap * i, line, **style) for i, line in enumerate(words.split("\n"))))
+
+
+def rect(
+    box: Box,
+    *,
+    fill: str = BOX_FILL,
+    stroke: str | None = LINE,
+    width: float = 1.2,
+    radius: float = 4,
+) -> str:
+    """Draw a rectangle."""
+    return tag(
+        "rect",
+        x=box.x,
+        y=box.y,
+        width=box.w,
+        height=box.h,
+        rx=radius or None,
+        fill=fill,
+        stroke=stroke,
+        stroke_width=width if stroke else None,
+    )
+
+
+def circle(x: float, y: float, r: float, *, fill: str = PAPER, stroke: str = LINE) -> str:
+    """Draw a circle."""
+    return tag("circle", cx=x, cy=y, r=r, fill=fill, stroke=stroke, stroke_width=1.2)
+
+
+def polygon(points: list[tuple], *, fill: str = BOX_FILL, stroke: str | None = LINE, **more) -> str:
+    """Draw a closed shape."""
+    width = more.pop("width", 1.2)
+    return tag(
+        "polygon",
+        points=_pairs(points),
+        fill=fill,
+        stroke=stroke,
+        stroke_width=width if stroke else None,
+        stroke_linejoin="round" if stroke else None,
+        **more,
+    )
+
+
+def path(points: list[tuple], *, colour: str = LINE, width: float = 1.6, dash: str = "") -> str:
+    """Draw an open line through the points."""
+    return tag(
+        "polyline",
+        points=_pairs(points),
+        fill="none",
+        stroke=colour,
+        stroke_width=width,
+        stroke_dasharray=dash or None,
+        stroke_linejoin="round",
+    )
+
+
+def arrow(points: list[tuple], *, colour: str = LINE, width: float = 1.6, dash: str = "") -> str:
+    """Draw a line through the points with a head at the last one."""
+    (x0, y0), (x1, y1) = points[-2:]
+    length = ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5
+    dx, dy = (x1 - x0) / length, (y1 - y0) / length
+    long, half = 6 + 1.2 * width, 2.4 + 0.9 * width
+    back = (x1 - long * dx, y1 - long * dy)
+    head = [
+        (x1, y1),
+        (back[0] - half * dy, back[1] + half * dx),
+        (back[0] + half * dy, back[1] - half * dx),
+    ]
+    shaft = [*points[:-1], (back[0] + dx, back[1] + dy)]
+    return group(
+        path(shaft, colour=colour, width=width, dash=dash), polygon(head, fill=colour, stroke=None)
+    )
+
+
+def _pairs(points: list[tuple]) -> str:
+    """Coordinates as SVG writes them."""
+    return " ".join(f"{_plain(float(x))},{_plain(float(y))}" for x, y in points)

@@ -1,0 +1,32 @@
+"""Set the scene for every test: one thread, no window, the same examples every time."""
+
+import matplotlib
+import pytest
+import torch
+from comparison import make_generator, tiny_transformer
+from hypothesis import HealthCheck, settings
+
+matplotlib.use("agg")
+torch.set_num_threads(1)  # the models are tiny, and the machine may be shared
+
+settings.register_profile(
+    "course",
+    derandomize=True,  # the same examples on every machine
+    database=None,  # no files
+    deadline=None,  # a busy machine is no bug
+    max_examples=20,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("course")
+
+
+@pytest.fixture
+def generator():
+    """Return a fresh source of random numbers: no test depends on those before it."""
+    return make_generator()
+
+
+@pytest.fixture
+def transformer():
+    """Return a tiny model in float64, in training mode, without dropout."""
+    return tiny_transformer()

@@ -1,0 +1,198 @@
+"""LayerNorm agrees with torch's; AddNorm adds, drops and normalizes in the right order."""
+
+import pytest
+import torch
+from comparison import (
+    B,
+    T,
+    add_norm_by_hand,
+    assert_equal,
+    assert_every_parameter_learns,
+    assert_parity,
+    make_generator,
+    normal,
+    normed,
+    randomize,
+    says,
+    seeded,
+    trace,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from course_lib.add_norm import AddNorm, LayerNorm
+from course_lib.interop import load_from_torch
+
+WIDTH = 6
+BOTH_PLACES = pytest.mark.parametrize("norm_first", [False, True])
+
+
+def make_sublayer():
+    """Return something that changes its input and has parameters of its own."""
+    return randomize(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()), seed=5)
+
+
+# --- parity
+
+
+@pytest.mark.parametrize("eps", [1e-5, 1e-2])
+@pytest.mark.parametrize("shape", [(WIDTH,), (T, WIDTH), (B, T, WIDTH)])
+def test_layer_norm_agrees_with_torch(generator, shape, eps):
+    ours, theirs = LayerNorm(WIDTH, eps).double(), randomize(nn.LayerNorm(WIDTH, eps))
+    load_from_torch(ours, theirs)
+    assert_parity(ours, theirs, ours, theirs, [3 + 2 * normal(generator, *shape)])
+
+
+def test_layer_norm_agrees_with_torch_in_float32_far_from_0(generator):
+    x = 1000 + normal(generator, B, T, WIDTH, dtype=torch.float32)
+    # 1e-3: at 1000 float32 has steps of 6e-5, and the spread that divides them is 1
+    torch.testing.assert_close(LayerNorm(WIDTH)(x), nn.LayerNorm(WIDTH)(x), rtol=0, atol=1e-3)
+
+
+@BOTH_PLACES
+def test_add_norm_agrees_with_the_formula(generator, norm_first):
+    add_norm, sublayer = randomize(AddNorm(WIDTH, norm_first=norm_first)), make_sublayer()
+    both = nn.ModuleList([add_norm, sublayer])
+
+    x = [normal(generator, B, T, WIDTH)]
+    ours = trace(lambda x: add_norm(x, sublayer), x, both)
+    assert_equal(ours, trace(lambda x: add_norm_by_hand(add_norm, x, sublayer), x, both))
+    assert_every_parameter_learns(both, ours["parameters"])
+
+
+# --- properties
+
+
+def test_numbers_worked_out_by_hand():
+    # 1, 3, 5, 7: mean 4, variance (9 + 1 + 1 + 9) / 4 = 5, biased; gain 2, shift 1
+    norm = LayerNorm(4, eps=0.0).double()
+    norm.weight.data.fill_(2.0)
+    norm.bias.data.fill_(1.0)
+    expected = [1 + 2 * distance / 5**0.5 for distance in (-3, -1, 1, 3)]
+    assert norm(torch.tensor([1.0, 3, 5, 7]).double()).tolist() == pytest.approx(expected)
+
+
+def test_a_new_norm_has_gain_1_and_shift_0():
+    assert LayerNorm(3).weight.tolist() == [1, 1, 1]
+    assert LayerNorm(3).bias.tolist() == [0, 0, 0]
+
+
+@given(seed=st.integers(0, 2**31), shift=st.floats(-10, 10), scale=st.floats(0.5, 10))
+def test_layer_norm_forgets_shift_and_scale(seed, shift, scale):
+    x = normal(make_generator(seed), B, T, WIDTH)
+    norm = LayerNorm(WIDTH, eps=0.0).double()
+    output = norm(x)
+    assert_equal(output.mean(dim=-1), torch.zeros(B, T).double())
+    assert_equal(output.square().mean(dim=-1), torch.ones(B, T).double())
+    assert_equal(norm(scale * x + shift), output)
+
+
+@given(seed=st.integers(0, 2**31), t=st.integers(0, T - 1))
+def test_layer_norm_looks_at_one_vector_at_a_time(seed, t):
+    generator, norm = make_generator(seed), randomize(LayerNorm(WIDTH))
+    x = normal(generator, B, T, WIDTH)
+    changed = x.clone()
+    changed[1, t] = normal(generator, WIDTH)
+    same = torch.ones(B, T, dtype=torch.bool)
+    same[1, t] = False
+    before, after = norm(x), norm(changed)
+    assert torch.equal(before[same], after[same])
+    assert (before[~same] != after[~same]).all()
+
+
+@BOTH_PLACES
+def test_each_add_norm_runs_its_sublayer_once_on_the_right_input(generator, norm_first):
+    add_norm, x = randomize(AddNorm(WIDTH, norm_first=norm_first)), normal(generator, B, T, WIDTH)
+    read = []
+    add_norm(x, lambda x: read.append(x) or x)
+    assert len(read) == 1
+    assert_equal(read[0], normed(add_norm.norm, x) if norm_first else x)
+
+
+@BOTH_PLACES
+def test_the_input_is_left_unchanged(generator, norm_first):
+    x = normal(generator, B, T, WIDTH)
+    kept = x.clone()
+    randomize(AddNorm(WIDTH, dropout=0.5, norm_first=norm_first))(x, make_sublayer())
+    randomize(LayerNorm(WIDTH))(x)
+    assert torch.equal(x, kept)
+
+
+@BOTH_PLACES
+def test_dropout_comes_before_the_sum(generator, norm_first):
+    add_norm, sublayer = AddNorm(WIDTH, dropout=0.75, norm_first=norm_first), make_sublayer()
+    add_norm.norm = nn.Identity()  # so that the sum shows
+    x = normal(generator, B, T, WIDTH)
+    with seeded():
+        added = add_norm(x, sublayer) - x
+    dropped = added.abs() < 1e-12  # here the residual path is all there is
+    assert 0 < dropped.sum() < dropped.numel()
+    assert_equal(added[~dropped], 4 * sublayer(x)[~dropped])
+
+
+@BOTH_PLACES
+def test_without_its_sublayer_only_the_residual_path_is_left(generator, norm_first):
+    add_norm = randomize(AddNorm(WIDTH, dropout=1.0, norm_first=norm_first))
+    x = normal(generator, B, T, WIDTH)
+    assert_equal(add_norm(x, make_sublayer()), x if norm_first else normed(add_norm.norm, x))
+
+
+@BOTH_PLACES
+def test_nothing_is_random_in_eval_mode(generator, norm_first):
+    x, sublayer = normal(generator, B, T, WIDTH), make_sublayer()
+    dropping = randomize(AddNorm(WIDTH, dropout=0.5, norm_first=norm_first)).eval()
+    keeping = randomize(AddNorm(WIDTH, dropout=0.0, norm_first=norm_first)).train()
+    assert_equal(dropping(x, sublayer), keeping(x, sublayer))
+
+
+# --- limits
+
+
+def test_a_constant_vector_becomes_the_shift_with_a_finite_gradient():
+    norm = randomize(LayerNorm(WIDTH))
+    result = trace(norm, [torch.full((1, 1, WIDTH), 7.0, dtype=torch.float64)], norm)
+    assert_equal(result["outputs"][0][0, 0], norm.bias.detach())
+    assert result["inputs"][0].isfinite().all()
+
+
+def test_a_vector_of_width_1_becomes_the_shift(generator):
+    norm = randomize(LayerNorm(1))
+    assert_equal(norm(normal(generator, B, T, 1)), norm.bias.expand(B, T, 1))
+
+
+@BOTH_PLACES
+def test_one_token_in_a_batch_of_one_is_treated_as_in_any_batch(generator, norm_first):
+    add_norm, sublayer = randomize(AddNorm(WIDTH, norm_first=norm_first)), make_sublayer()
+    x = normal(generator, B, T, WIDTH)
+    assert_equal(add_norm(x[1:, 2:3], sublayer), add_norm(x, sublayer)[1:, 2:3])
+
+
+# --- errors
+
+
+def test_another_width_is_named():
+    for shape in [(B, T, 5), (B, T, 1)]:  # a width of 1 would broadcast in silence
+        with pytest.raises(ValueError, match=says(WIDTH, shape)):
+            LayerNorm(WIDTH)(torch.zeros(shape))
+
+
+@BOTH_PLACES
+@pytest.mark.parametrize("shape", [(B, T, 1), (T, WIDTH), (1, T, WIDTH)])
+def test_an_answer_of_another_shape_is_refused(norm_first, shape):
+    with pytest.raises(ValueError, match=says(shape, (B, T, WIDTH))):
+        AddNorm(WIDTH, norm_first=norm_first)(
+            torch.zeros(B, T, WIDTH), lambda x: torch.zeros(shape)
+        )
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.5])
+def test_a_share_outside_0_to_1_is_refused(dropout):
+    with pytest.raises(ValueError, match=says(dropout)):
+        AddNorm(WIDTH, dropout=dropout)
+
+
+@pytest.mark.parametrize("d_model", [0, -1])
+def test_a_width_below_1_is_refused(d_model):
+    with pytest.raises(ValueError, match=says(d_model)):
+        LayerNorm(d_model)

@@ -1,0 +1,97 @@
+"""Imports point down, rooms stay small, and the package is what the chapters export."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from source import code_lines, definitions
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "course_lib"
+MODEL = (
+    "attention multi_head positions add_norm feed_forward masks encoder decoder transformer "
+    "training decoding"
+).split()
+MAY_IMPORT = {
+    "data": {"data"},
+    "viz": {"viz", "data", "checkpoint", "interop", "translator", *MODEL},
+    "interop": set(MODEL),
+    "checkpoint": set(),
+    "translator": {"checkpoint", "data", *MODEL},
+    "cli": {"data", "viz", "checkpoint", "interop", "translator", *MODEL},
+    "__init__": set(),
+    **{name: set(MODEL[:place]) for place, name in enumerate(MODEL)},
+}
+NOTEBOOK_ONLY = {"matplotlib", "ipywidgets", "IPython", "jupyterlab"}
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+file = pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+
+
+def room(path: Path) -> str:
+    """Name the module or the wing that a file belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> set[str]:
+    """List what a file imports, with relative imports spelled out."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(f"course_lib.{node.module}" if node.level else node.module)
+    return found
+
+
+@file
+def test_imports_point_down(path):
+    ours = {name.split(".")[1] for name in imports(path) if name.startswith("course_lib.")}
+    assert ours - {room(path)} <= MAY_IMPORT[room(path)]
+
+
+@file
+def test_a_model_is_usable_without_a_notebook(path):
+    if room(path) != "viz":
+        assert not {name.split(".")[0] for name in imports(path)} & NOTEBOOK_ONLY
+
+
+@file
+def test_nothing_is_imported_by_star_or_from_the_workbench(path):
+    source = path.read_text(encoding="utf-8")
+    assert "import *" not in source
+    assert not {name.split(".")[0] for name in imports(path)} & {"notebooks", "tests", "tools"}
+
+
+@file
+def test_rooms_are_small(path):
+    source = path.read_text(encoding="utf-8")
+    assert code_lines(source) <= 200
+    for node in definitions(ast.parse(source)):
+        length = code_lines(source, node.lineno, node.end_lineno)
+        limit = 60 if isinstance(node, ast.ClassDef) else 25
+        assert length <= limit, f"{node.name} has {length} lines"
+
+
+@file
+def test_everything_public_says_what_it_does(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree), "the module itself"
+    for node in definitions(tree):
+        assert ast.get_docstring(node) or node.name.startswith("__"), node.name
+
+
+def test_package_equals_what_the_chapters_export():
+    command = [sys.executable, str(ROOT / "tools" / "chapters.py"), "check"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_command_line_loads_no_notebook_library():
+    names = ", ".join(f"course_lib.{name}" for name in (*MODEL, "interop", "translator", "cli"))
+    forbidden = sorted(NOTEBOOK_ONLY)
+    code = f"import {names}, sys; print([m for m in {forbidden} if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.strip() == "[]", result.stdout + result.stderr

@@ -1,0 +1,256 @@
+"""scaled_dot_product_attention agrees with torch and with loops, and means what it says."""
+
+import math
+
+import pytest
+import torch
+from comparison import (
+    D_K,
+    D_V,
+    MASK_KINDS,
+    B,
+    H,
+    S,
+    T,
+    assert_equal,
+    attention_by_loops,
+    make_generator,
+    make_mask,
+    normal,
+    says,
+    seeded,
+    trace,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from course_lib.attention import scaled_dot_product_attention
+
+
+def random_inputs(generator, dtype=torch.float64):
+    """Draw query, key and value of all heads."""
+    shapes = [(B, H, T, D_K), (B, H, S, D_K), (B, H, S, D_V)]
+    return [normal(generator, *shape, dtype=dtype) for shape in shapes]
+
+
+# --- parity
+
+
+@pytest.mark.parametrize("kind", MASK_KINDS)
+def test_agrees_with_torch(generator, kind):
+    inputs, mask = random_inputs(generator), make_mask(kind)
+    ours = trace(lambda q, k, v: scaled_dot_product_attention(q, k, v, mask)[0], inputs)
+    theirs = trace(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, mask), inputs)
+    assert_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("kind", MASK_KINDS)
+def test_output_and_weights_agree_with_loops(generator, kind):
+    inputs, mask = random_inputs(generator), make_mask(kind)
+    ours = trace(lambda *qkv: scaled_dot_product_attention(*qkv, mask), inputs)
+    theirs = trace(lambda *qkv: attention_by_loops(*qkv, mask), inputs)
+    assert_equal(ours, theirs)
+
+
+def test_numbers_worked_out_by_hand():
+    # d_k = 4: scores 2·ln 3 / √4 = ln 3 and 0, weights 3/(3+1) and 1/(3+1), output 8/4
+    query = torch.tensor([[2 * math.log(3), 0, 0, 0]], dtype=torch.float64)
+    key = torch.tensor([[1.0, 0, 0, 0], [0, 0, 0, 0]], dtype=torch.float64)
+    value = torch.tensor([[0.0], [8.0]], dtype=torch.float64)
+    output, weights = scaled_dot_product_attention(query, key, value)
+    assert_equal(weights, torch.tensor([[0.75, 0.25]], dtype=torch.float64))
+    assert_equal(output, torch.tensor([[2.0]], dtype=torch.float64))
+
+
+def test_leading_sizes_broadcast_as_in_torch(generator):
+    query, key, value = normal(generator, H, T, D_K), normal(generator, S, D_K), None
+    value = normal(generator, B, 1, S, D_V)
+    output, weights = scaled_dot_product_attention(query, key, value)
+    expected = F.scaled_dot_product_attention(
+        query.expand(B, H, T, D_K), key.expand(B, H, S, D_K), value.expand(B, H, S, D_V)
+    )
+    assert_equal(output, expected)
+    assert weights.shape == (H, T, S)
+
+
+# --- properties
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    sizes=st.tuples(*[st.integers(1, 5)] * 4),
+    scale=st.sampled_from([1e-3, 1.0, 1e3]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+)
+def test_weights_are_distributions_over_the_visible_keys(seed, sizes, scale, dtype):
+    generator, (target_len, source_len, d_k, d_v) = make_generator(seed), sizes
+    query = scale * normal(generator, B, target_len, d_k, dtype=dtype)
+    key = normal(generator, B, source_len, d_k, dtype=dtype)
+    value = normal(generator, B, source_len, d_v, dtype=dtype)
+    mask = torch.rand(B, target_len, source_len, generator=generator) < 0.6
+    output, weights = scaled_dot_product_attention(query, key, value, mask)
+    assert (weights >= 0).all()
+    assert (weights[~mask] == 0).all()
+    torch.testing.assert_close(weights.sum(dim=-1), mask.any(dim=-1).to(dtype))
+    lowest = value.amin(dim=-2, keepdim=True).clamp(max=0)  # 0: what a blocked row answers
+    highest = value.amax(dim=-2, keepdim=True).clamp(min=0)
+    assert (output >= lowest - 1e-5).all() and (output <= highest + 1e-5).all()
+
+
+@given(seed=st.integers(0, 2**31), order=st.permutations(range(S)))
+def test_the_order_of_the_keys_does_not_matter(seed, order):
+    query, key, value = random_inputs(make_generator(seed))
+    mask = make_mask("per head")
+    output, weights = scaled_dot_product_attention(query, key, value, mask)
+    moved_output, moved_weights = scaled_dot_product_attention(
+        query, key[..., order, :], value[..., order, :], mask[..., order]
+    )
+    assert_equal(moved_output, output)
+    assert_equal(moved_weights, weights[..., order])
+
+
+@given(seed=st.integers(0, 2**31), order=st.permutations(range(T)))
+def test_every_query_is_answered_alone(seed, order):
+    query, key, value = random_inputs(make_generator(seed))
+    output, weights = scaled_dot_product_attention(query, key, value)
+    moved_output, moved_weights = scaled_dot_product_attention(query[..., order, :], key, value)
+    assert_equal(moved_output, output[..., order, :])
+    assert_equal(moved_weights, weights[..., order, :])
+
+
+@given(seed=st.integers(0, 2**31), hidden=st.integers(1, S - 1))
+def test_what_a_blocked_key_says_does_not_matter(seed, hidden):
+    query, key, value = random_inputs(make_generator(seed))
+    mask = torch.ones(S, dtype=torch.bool)
+    mask[hidden] = False
+    answers = scaled_dot_product_attention(query, key, value, mask)
+    key[..., hidden, :] += 100.0
+    value[..., hidden, :] -= 100.0
+    assert_equal(scaled_dot_product_attention(query, key, value, mask), answers)
+
+
+@pytest.mark.parametrize("kind", MASK_KINDS)
+def test_inputs_and_mask_are_left_unchanged(generator, kind):
+    inputs, mask = random_inputs(generator), make_mask(kind)
+    kept = [x.clone() for x in inputs], None if mask is None else mask.clone()
+    scaled_dot_product_attention(*inputs, mask, dropout_p=0.5)
+    torch.testing.assert_close((inputs, mask), kept, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_blocked_row_gives_zeros_with_finite_gradients(generator, dtype):
+    inputs, mask = random_inputs(generator, dtype), make_mask("blocked row")
+    result = trace(lambda *qkv: scaled_dot_product_attention(*qkv, mask), inputs)
+    output, weights = result["outputs"]
+    blocked = ~mask.any(dim=-1)  # (B, H, T)
+    assert blocked.sum() == H + 1
+    assert (output[blocked] == 0).all() and (weights[blocked] == 0).all()
+    assert all(gradient.isfinite().all() for gradient in result["inputs"])
+    assert (result["inputs"][0][blocked] == 0).all()  # such a query cannot learn
+    assert (result["inputs"][0][~blocked] != 0).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", MASK_KINDS)
+def test_half_precision_hides_the_same_keys(generator, kind, dtype):
+    inputs, mask = random_inputs(generator, dtype), make_mask(kind)
+    output, weights = scaled_dot_product_attention(*inputs, mask)
+    exact_output, exact_weights = attention_by_loops(*(x.double() for x in inputs), mask)
+    # 0.05: bfloat16 has 8 bits, so a score of 4 is known to 0.03
+    torch.testing.assert_close(output.double(), exact_output, rtol=0, atol=0.05)
+    torch.testing.assert_close(weights.double(), exact_weights, rtol=0, atol=0.05)
+    assert torch.equal(weights == 0, exact_weights == 0)
+
+
+def test_huge_scores_choose_and_do_not_overflow():
+    query = torch.tensor([[1000.0]])
+    output, weights = scaled_dot_product_attention(
+        query, torch.tensor([[1.0], [2.0]]), torch.eye(2)
+    )
+    assert weights.tolist() == output.tolist() == [[0.0, 1.0]]
+
+
+def test_dropout_hits_the_blended_weights_but_not_the_returned_ones(generator):
+    query, key, _ = random_inputs(generator)
+    eye = torch.eye(S, dtype=torch.float64)  # so that the output shows the weights it used, twice
+    _, untouched = scaled_dot_product_attention(query, key, eye)
+    with seeded():
+        output, returned = scaled_dot_product_attention(
+            query, key, torch.cat([eye, eye], dim=1), dropout_p=0.75
+        )
+    assert_equal(returned, untouched)
+    used, again = output.chunk(2, dim=-1)
+    assert_equal(used, again)  # a weight is dropped, not a number of the output
+    dropped = used == 0
+    assert 0 < dropped.sum() < dropped.numel()
+    assert_equal(used[~dropped], 4 * untouched[~dropped])  # 1 / (1 - 0.75)
+
+
+def test_dropout_of_everything_leaves_nothing(generator):
+    output, _ = scaled_dot_product_attention(*random_inputs(generator), dropout_p=1.0)
+    assert (output == 0).all()
+
+
+# --- limits
+
+
+def test_one_token_looks_at_itself_alone(generator):
+    value = normal(generator, 1, D_V)
+    output, weights = scaled_dot_product_attention(
+        normal(generator, 1, D_K), normal(generator, 1, D_K), value
+    )
+    assert weights.tolist() == [[1.0]]
+    assert_equal(output, value)
+
+
+def test_a_batch_of_one_with_one_head_is_no_batch_at_all(generator):
+    query, key, value = (x[:1, :1] for x in random_inputs(generator))
+    output, weights = scaled_dot_product_attention(query, key, value)
+    alone = scaled_dot_product_attention(query[0, 0], key[0, 0], value[0, 0])
+    assert_equal((output[0, 0], weights[0, 0]), alone)
+
+
+def test_the_only_visible_key_is_copied(generator):
+    query, key, value = random_inputs(generator)
+    mask = torch.zeros(T, S, dtype=torch.bool)
+    mask[torch.arange(T), [3, 0, 4, 1]] = True
+    output, weights = scaled_dot_product_attention(query, key, value, mask)
+    assert_equal(output, value[:, :, [3, 0, 4, 1]])
+    assert_equal(weights, mask.double().expand(B, H, T, S))
+
+
+# --- errors
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([(T, 6), (S, 7), (S, 7)], ["d_k", "(4, 6)", "(5, 7)"]),
+        ([(T, 6), (S, 6), (3, 7)], ["5 keys", "3 values"]),
+        ([(6,), (S, 6), (S, 7)], ["query (6,)"]),
+        ([(2, T, 6), (3, S, 6), (3, S, 7)], ["(2, 4, 6)", "(3, 5, 6)"]),
+        ([(2, T, 6), (2, S, 6), (3, S, 7)], ["(2, 5, 6)", "(3, 5, 7)"]),
+    ],
+)
+def test_sizes_that_do_not_fit_are_named(shapes, message):
+    with pytest.raises(ValueError, match=says(*message)):
+        scaled_dot_product_attention(*(torch.zeros(shape) for shape in shapes))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
+def test_a_mask_that_is_not_boolean_is_refused(generator, dtype):
+    with pytest.raises(ValueError, match=says("boolean", dtype)):
+        scaled_dot_product_attention(*random_inputs(generator), torch.ones(T, S, dtype=dtype))
+
+
+@pytest.mark.parametrize("shape", [(S, T), (T,), (H, B, T, S), (1, B, H, T, S), (2, T, S)])
+def test_a_mask_that_does_not_broadcast_is_named(generator, shape):
+    with pytest.raises(ValueError, match=says("mask", shape, (B, H, T, S))):
+        scaled_dot_product_attention(*random_inputs(generator), torch.ones(shape, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("dropout_p", [-0.1, 1.5])
+def test_a_share_outside_0_to_1_is_refused(generator, dropout_p):
+    with pytest.raises(ValueError, match=says(dropout_p)):
+        scaled_dot_product_attention(*random_inputs(generator), dropout_p=dropout_p)

@@ -1,0 +1,150 @@
+"""The norms of a chapter, read from the saved file: nothing is run here."""
+
+import ast
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from source import code_lines
+
+ROOT = Path(__file__).resolve().parent.parent
+CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+HASTY_WORDS = r"\b(simply|just|obviously|of course|clearly|trivial|trivially)\b"
+NOT_PROSE = r"```.*?```|\$\$.*?\$\$|!\[[^\]]*\]\([^)]*\)|<[^>]+>"
+MAGICS = r"^\s*([!%]|sys\.path)|\b(wget|urllib|requests)\b"
+
+chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+
+
+def read(path: Path) -> nbformat.NotebookNode:
+    """Read a chapter and make sure that it is a valid notebook."""
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    return notebook
+
+
+def cells(path: Path, kind: str) -> list[nbformat.NotebookNode]:
+    """Return the cells of one kind."""
+    return [cell for cell in read(path).cells if cell.cell_type == kind]
+
+
+def prose(cell: nbformat.NotebookNode) -> str:
+    """Drop what is no running text: code, formulas, tables, pictures, tags."""
+    text = re.sub(NOT_PROSE, "", cell.source, flags=re.S)
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("|"))
+
+
+def test_every_chapter_has_a_number_and_a_noun_for_a_name():
+    assert CHAPTERS
+    assert all(re.fullmatch(r"\d\d_[a-z]+(_[a-z]+)?\.ipynb", path.name) for path in CHAPTERS)
+    assert [int(path.name[:2]) for path in CHAPTERS] == list(range(len(CHAPTERS)))
+
+
+@chapter
+def test_opens_with_a_title_a_question_a_picture_and_a_box(path):
+    first, second, third = read(path).cells[:3]
+    number = int(path.name[:2])
+    assert re.match(rf"# {number} · \S", first.source)
+    assert re.search(r"^> .*\?", first.source, re.M)
+    pictures = re.findall(r"!\[([^\]]+)\]\(\.\./figures/([\w.]+)\)", first.source + second.source)
+    assert pictures and all((ROOT / "figures" / file).exists() for _, file in pictures)
+    box = second.source + third.source
+    assert all(word in box for word in ("You will build", "You need", "Paper", "minutes"))
+
+
+@chapter
+def test_is_as_short_as_promised(path):
+    markdown, code = cells(path, "markdown"), cells(path, "code")
+    assert len(markdown) + len(code) <= 70
+    assert sum(len(prose(cell).split()) for cell in markdown) <= 2500
+    assert path.stat().st_size <= 500_000
+    long = [cell.source for cell in markdown if len(prose(cell).split()) > 120]
+    assert not long, f"more than 120 words:\n{long}"
+
+
+@chapter
+def test_cells_of_code_are_short(path):
+    for cell in cells(path, "code"):
+        limit = 40 if "#| export" in cell.source else 15
+        assert code_lines(cell.source) <= limit, cell.source
+        assert max(map(len, cell.source.splitlines())) <= 100, cell.source
+
+
+@chapter
+def test_words_stand_between_the_code(path):
+    run = 0
+    for cell in read(path).cells:
+        run = run + 1 if cell.cell_type == "code" else 0
+        assert run <= 2, cell.source
+
+
+@chapter
+def test_has_one_title_and_few_headings(path):
+    lines = [line for cell in cells(path, "markdown") for line in cell.source.splitlines()]
+    assert sum(line.startswith("# ") for line in lines) == 1
+    assert 3 <= sum(line.startswith("## ") for line in lines) <= 9
+    assert any(line.startswith("## Exercises") for line in lines)
+    assert any(line.startswith("## Recap") for line in lines)
+
+
+@chapter
+def test_is_saved_executed_once_from_top_to_bottom(path):
+    code = cells(path, "code")
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    for cell in code:
+        assert len(cell.outputs) <= 1, cell.source
+        broken = any(output.output_type == "error" for output in cell.outputs)
+        assert broken == ("raises-exception" in cell.metadata.get("tags", [])), cell.source
+
+
+@chapter
+def test_says_nothing_about_the_machine_it_ran_on(path):
+    notebook = read(path)
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    assert notebook.metadata == {"kernelspec": kernel}
+    assert all(set(cell.metadata) <= {"tags"} for cell in notebook.cells)
+    assert not re.search(r"/home/|/root/|/Users/|[A-Z]:\\\\", path.read_text(encoding="utf-8"))
+
+
+@chapter
+def test_is_quiet_reproducible_and_strict(path):
+    tags = {tag for cell in read(path).cells for tag in cell.metadata.get("tags", [])}
+    assert tags <= {"nbval-ignore-output", "raises-exception"}
+    sources = [cell.source for cell in cells(path, "code")]
+    assert not any(source.rstrip().endswith(";") for source in sources), "nbval rejects it"
+    assert not any(re.search(MAGICS, source, re.M) for source in sources)
+    assert not any("NBVAL_SKIP" in source for source in sources)
+    assert sum("torch.manual_seed(" in source for source in sources) <= 1
+
+
+@chapter
+def test_takes_the_reader_seriously(path):
+    for cell in cells(path, "markdown"):
+        hasty = re.search(HASTY_WORDS, prose(cell), re.I)
+        assert not hasty, f"{hasty[0]!r} in:\n{cell.source}"
+
+
+@chapter
+def test_every_figure_has_words_for_those_who_do_not_see_it(path):
+    for cell in cells(path, "code"):
+        assert "plt.show()" not in cell.source, "end with show(fig, alt=…)"
+        for output in cell.outputs:
+            assert "image/png" not in output.get("data", {}), cell.source
+            for image in re.findall(r"<img [^>]*>", output.get("data", {}).get("text/html", "")):
+                assert re.search(r'alt="[^"]{20,}"', image)
+
+
+@chapter
+def test_asserts_what_it_claims(path):
+    sources = "\n".join(cell.source for cell in cells(path, "code"))
+    assert len(re.findall(r"^\s*(assert\b|assert_close\()", sources, re.M)) >= 5
+
+
+@chapter
+def test_an_export_cell_holds_one_definition_and_nothing_else(path):
+    for cell in cells(path, "code"):
+        if "#| export" in cell.source and "#| default_exp" not in cell.source:
+            assert cell.source.startswith("#| export\n")
+            body = ast.parse(cell.source).body
+            assert len(body) == 1 and not isinstance(body[0], ast.Import | ast.ImportFrom)

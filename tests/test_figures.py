@@ -1,0 +1,189 @@
+"""The opening drawings: up to date, readable, and true where they show numbers."""
+
+import importlib.util
+import xml.etree.ElementTree as ElementTree
+from collections import defaultdict
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+import torch
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
+
+FIGURES = Path(__file__).resolve().parents[1] / "figures"
+SVG = "{http://www.w3.org/2000/svg}"
+TEN_POINTS = 10 * 96 / 72  # px
+TITLE_SIZE = "17"  # px
+LIT_FILL = "#FFF0B3"
+MARGIN = 8  # px between text and the edge of the drawing
+
+
+def load(path: Path):
+    """Run a file of figures/src, whose name may begin with a digit."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+draw_all = load(FIGURES / "src" / "draw_all.py")
+SOURCES = draw_all.sources()
+FILES = sorted(FIGURES.glob("*.svg"))
+every_source = pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+
+
+def source_of(name: str):
+    """The module that draws a chapter, found by the chapter's name."""
+    return draw_all.load(next(path for path in SOURCES if path.stem.endswith(name)))
+
+
+def placed(element: ElementTree.Element, shift: tuple[float, float] = (0, 0)):
+    """Yield each text with the shift of the groups around it."""
+    moved = element.get("transform", "")
+    if moved.startswith("translate"):
+        dx, dy = map(float, moved[len("translate(") : -1].split())
+        shift = (shift[0] + dx, shift[1] + dy)
+    if element.tag == SVG + "text":
+        yield element, shift
+    for child in element:
+        yield from placed(child, shift)
+
+
+def extent(element: ElementTree.Element, shift: tuple[float, float]) -> tuple[float, ...]:
+    """Left, top, right and bottom of a text, measured in the font that is asked for."""
+    font = FontProperties(family="DejaVu Sans", weight=element.get("font-weight", "normal"))
+    ink = TextPath((0, 0), element.text, size=float(element.get("font-size")), prop=font)
+    box = ink.get_extents()
+    start = {"middle": -box.x1 / 2, "end": -box.x1}.get(element.get("text-anchor"), 0)
+    left, right, top, bottom = start + box.x0, start + box.x1, -box.y1, -box.y0
+    if "rotate(-90" in element.get("transform", ""):
+        left, right, top, bottom = top, bottom, -right, -left
+    x, y = float(element.get("x")) + shift[0], float(element.get("y")) + shift[1]
+    return x + left, y + top, x + right, y + bottom
+
+
+@every_source
+def test_every_drawing_matches_its_file(source):
+    assert draw_all.target(source).read_text(encoding="utf-8") == draw_all.redraw(source)
+
+
+def test_no_file_is_left_without_a_source():
+    assert [path.stem for path in FILES] == [source.stem for source in SOURCES]
+
+
+def test_a_changed_a_missing_and_a_stray_file_are_named(tmp_path):
+    draw_all.write(tmp_path)
+    assert draw_all.differing(tmp_path) == []
+    changed, missing = (draw_all.target(source, tmp_path) for source in SOURCES[:2])
+    stray = tmp_path / "99_stray.svg"
+    changed.write_text(changed.read_text(encoding="utf-8") + " ", encoding="utf-8")
+    missing.unlink()
+    stray.write_text("<svg/>", encoding="utf-8")
+    assert draw_all.differing(tmp_path) == [changed.name, missing.name, stray.name]
+
+
+@every_file
+def test_every_drawing_says_in_words_what_it_shows(path):
+    root = ElementTree.parse(path).getroot()
+    title, desc = root[0], root[1]
+    assert root.get("role") == "img"
+    assert (title.tag, desc.tag) == (SVG + "title", SVG + "desc")
+    heading = [text.text for text, _ in placed(root) if text.get("font-size") == TITLE_SIZE]
+    assert title.text == " ".join(heading)
+    assert len(title.text.split()) > 5, "a title is a message, not a name"
+    assert len(desc.text.split()) > 20
+
+
+@every_file
+def test_every_drawing_is_shown_at_the_size_it_is_drawn(path):
+    root = ElementTree.parse(path).getroot()
+    assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
+    assert root.get("width") == "640"
+
+
+@every_file
+def test_no_text_is_smaller_than_ten_points(path):
+    texts = [text for text, _ in placed(ElementTree.parse(path).getroot())]
+    assert texts
+    small = [text.text for text in texts if float(text.get("font-size")) < TEN_POINTS]
+    assert small == []
+
+
+@every_file
+def test_no_text_runs_out_of_the_drawing(path):
+    root = ElementTree.parse(path).getroot()
+    width, height = float(root.get("width")), float(root.get("height"))
+    for text, shift in placed(root):
+        left, top, right, bottom = extent(text, shift)
+        assert left >= MARGIN and right <= width - MARGIN, text.text
+        assert top >= MARGIN and bottom <= height - MARGIN, text.text
+
+
+@every_file
+def test_no_text_lies_on_another(path):
+    texts = [(extent(*text), text[0].text) for text in placed(ElementTree.parse(path).getroot())]
+    for (one, words), (other, more) in combinations(texts, 2):
+        apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+        assert apart, f"{words!r} lies on {more!r}"
+
+
+def test_every_chapter_lights_its_own_parts_of_the_map():
+    map_of_model = source_of("start_here")
+    chapters = [source.stem[:2] for source in SOURCES[1:]]
+    assert LIT_FILL not in map_of_model.draw()
+    for chapter in chapters:
+        assert LIT_FILL in map_of_model.draw(chapter), chapter
+    assert len({map_of_model.draw(chapter) for chapter in chapters}) == len(chapters)
+
+
+@pytest.mark.parametrize("chapter", ["encoder", "decoder", "transformer"])
+def test_the_arrows_into_attention_read_v_k_q_from_left_to_right(chapter):
+    root = ElementTree.fromstring(source_of(chapter).draw())
+    rows = defaultdict(list)
+    for text, (dx, dy) in placed(root):
+        if text.text in ("Q", "K", "V"):
+            rows[dy + float(text.get("y"))].append((dx + float(text.get("x")), text.text))
+    orders = {"".join(letter for _, letter in sorted(row)) for row in rows.values()}
+    assert orders and orders <= {"VKQ", "VKQVKQ"}
+
+
+def test_the_attention_drawing_shows_the_numbers_torch_gets():
+    drawing = source_of("_attention")
+    query, key, value = map(torch.tensor, ([drawing.ASKED], drawing.KEYS, drawing.VALUES))
+    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+    output = drawing.blend(drawing.softmax(drawing.scores()))
+    torch.testing.assert_close(torch.tensor([output]), expected)
+
+
+def test_the_add_and_norm_drawing_shows_the_numbers_torch_gets():
+    drawing = source_of("add_norm")
+    total = torch.tensor(drawing.OLD) + torch.tensor(drawing.CHANGE)
+    expected = torch.nn.functional.layer_norm(total, total.shape)
+    torch.testing.assert_close(torch.tensor(drawing.normed()), expected, atol=1e-4, rtol=0)
+
+
+def test_the_feed_forward_drawing_shows_the_numbers_torch_gets():
+    drawing = source_of("feed_forward")
+    lifted, kept, output = drawing.stages()
+    up = torch.tensor([drawing.X]) @ torch.tensor(drawing.W1)
+    torch.testing.assert_close(torch.tensor([lifted]), up)
+    torch.testing.assert_close(torch.tensor([kept]), up.relu())
+    torch.testing.assert_close(torch.tensor([output]), up.relu() @ torch.tensor(drawing.W2))
+
+
+def test_the_positions_drawing_keeps_a_clock_for_every_pair():
+    drawing = source_of("positions")
+    sine, cosine = torch.tensor(drawing.encoding()).unflatten(0, (-1, 2)).unbind(1)
+    rates = 1 / 10000 ** (torch.arange(0, drawing.D_MODEL, 2) / drawing.D_MODEL)
+    torch.testing.assert_close(sine, torch.sin(drawing.CHOSEN * rates))
+    torch.testing.assert_close(cosine, torch.cos(drawing.CHOSEN * rates))
+
+
+def test_the_masks_drawing_hides_padded_keys_and_the_future():
+    drawing = source_of("masks")
+    places = range(drawing.LENGTH)
+    both = torch.tensor([[drawing.both(i, j) for j in places] for i in places])
+    real = torch.tensor([word != "<pad>" for word in drawing.TARGET])
+    assert torch.equal(both, torch.ones(both.shape).tril().bool() & real)

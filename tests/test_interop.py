@@ -1,0 +1,247 @@
+"""interop carries every weight both ways, and refuses modules that are not the same mathematics."""
+
+import re
+from copy import deepcopy
+
+import pytest
+import torch
+from comparison import (
+    D_FF,
+    D_MODEL,
+    B,
+    H,
+    S,
+    T,
+    assert_equal,
+    normal,
+    randomize,
+    tiny_transformer,
+    torch_transformer,
+    trace,
+)
+from torch import nn
+
+from course_lib.add_norm import LayerNorm
+from course_lib.decoder import Decoder, DecoderLayer
+from course_lib.encoder import Encoder, EncoderLayer
+from course_lib.feed_forward import FeedForward
+from course_lib.interop import copy_to_torch, grad_pairs, load_from_torch
+from course_lib.multi_head import MultiHeadAttention
+
+SIZES = D_MODEL, H, D_FF
+N = 2
+
+
+def torch_layer(kind, **changes):
+    """Build one of torch's layers with our sizes."""
+    return kind(*SIZES, **(dict(dropout=0.0, batch_first=True) | changes))
+
+
+def encoder_pair(norm_first):
+    """Return both encoders."""
+    layer = torch_layer(nn.TransformerEncoderLayer, norm_first=norm_first)
+    last = nn.LayerNorm(D_MODEL) if norm_first else None
+    theirs = nn.TransformerEncoder(layer, N, last, enable_nested_tensor=False)
+    return Encoder(N, *SIZES, norm_first=norm_first), theirs
+
+
+def decoder_pair(norm_first):
+    """Return both decoders."""
+    layer = torch_layer(nn.TransformerDecoderLayer, norm_first=norm_first)
+    last = nn.LayerNorm(D_MODEL) if norm_first else None
+    return Decoder(N, *SIZES, norm_first=norm_first), nn.TransformerDecoder(layer, N, last)
+
+
+PAIRS = {
+    "attention": lambda: (MultiHeadAttention(D_MODEL, H), nn.MultiheadAttention(D_MODEL, H)),
+    "attention without bias": lambda: (
+        MultiHeadAttention(D_MODEL, H, bias=False),
+        nn.MultiheadAttention(D_MODEL, H, bias=False),
+    ),
+    "attention of other widths": lambda: (
+        MultiHeadAttention(D_MODEL, H, kdim=8, vdim=9),
+        nn.MultiheadAttention(D_MODEL, H, kdim=8, vdim=9),
+    ),
+    "our norm": lambda: (LayerNorm(D_MODEL), nn.LayerNorm(D_MODEL)),
+    "torch's norm": lambda: (nn.LayerNorm(D_MODEL), nn.LayerNorm(D_MODEL)),
+    "encoder layer": lambda: (EncoderLayer(*SIZES), torch_layer(nn.TransformerEncoderLayer)),
+    "decoder layer": lambda: (DecoderLayer(*SIZES), torch_layer(nn.TransformerDecoderLayer)),
+    "post-norm encoder": lambda: encoder_pair(norm_first=False),
+    "pre-norm encoder": lambda: encoder_pair(norm_first=True),
+    "post-norm decoder": lambda: decoder_pair(norm_first=False),
+    "pre-norm decoder": lambda: decoder_pair(norm_first=True),
+    "post-norm transformer": lambda: (tiny_transformer(), torch_transformer()),
+    "pre-norm transformer": lambda: (
+        tiny_transformer(norm_first=True),
+        torch_transformer(norm_first=True),
+    ),
+}
+EVERY_PAIR = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
+
+
+# --- properties (what the parity tests of all other files rest on)
+
+
+@EVERY_PAIR
+def test_weights_survive_the_way_there_and_back(pair):
+    ours, theirs = (randomize(module) for module in pair())
+    ours_before, theirs_before = deepcopy(ours), deepcopy(theirs)
+    load_from_torch(ours, theirs)
+    emptied = deepcopy(theirs)
+    for parameter in emptied.parameters():
+        parameter.data.zero_()
+    copy_to_torch(ours, emptied)
+    assert_equal(emptied.state_dict(), theirs_before.state_dict())
+    assert_equal(theirs.state_dict(), theirs_before.state_dict())  # lending costs nothing
+
+    copy_to_torch(ours_before, theirs)
+    load_from_torch(ours, theirs)
+    assert_equal(ours.state_dict(), ours_before.state_dict())
+
+
+@EVERY_PAIR
+def test_the_two_share_no_memory_afterwards(pair):
+    ours, theirs = (randomize(module) for module in pair())
+    load_from_torch(ours, theirs)
+    kept = deepcopy(ours.state_dict())
+    for parameter in theirs.parameters():
+        parameter.data.add_(1.0)
+    assert_equal(ours.state_dict(), kept)
+
+
+@EVERY_PAIR
+def test_every_number_has_one_gradient_to_compare(pair):
+    ours, theirs = (randomize(module) for module in pair())
+    for module in (ours, theirs):
+        for number, parameter in enumerate(module.parameters()):
+            parameter.grad = torch.full_like(parameter, number)
+    pairs = grad_pairs(ours, theirs)
+    assert all(mine.shape == other.shape for mine, other in pairs)
+    assert sum(other.numel() for _, other in pairs) == sum(p.numel() for p in theirs.parameters())
+    mine = {id(gradient) for gradient, _ in pairs}
+    assert len(mine) == len(pairs)  # none counts twice
+    assert mine <= {id(p.grad) for p in ours.parameters()}
+
+
+def test_loaded_weights_give_the_same_attention(generator):
+    ours, theirs = (randomize(module) for module in PAIRS["attention"]())
+    theirs.batch_first = True
+    x = [normal(generator, *shape, D_MODEL) for shape in [(B, T), (B, S), (B, S)]]
+    copy_to_torch(ours, theirs)
+    assert_equal(trace(ours, x)["outputs"], [theirs(*x)[0].detach()])
+
+
+# --- errors
+
+
+def attention(**changes):
+    """Build torch's attention with our sizes."""
+    return nn.MultiheadAttention(D_MODEL, H, **changes)
+
+
+MISFITS = {
+    "no way from Linear to MultiHeadAttention": lambda: (
+        MultiHeadAttention(D_MODEL, H),
+        nn.Linear(D_MODEL, D_MODEL),
+    ),
+    "no way from Linear to FeedForward": lambda: (FeedForward(D_MODEL, D_FF), nn.Linear(1, 1)),
+    "no way from TransformerDecoderLayer to EncoderLayer": lambda: (
+        EncoderLayer(*SIZES),
+        torch_layer(nn.TransformerDecoderLayer),
+    ),
+    "no way from TransformerEncoder to Decoder": lambda: (
+        decoder_pair(False)[0],
+        encoder_pair(False)[1],
+    ),
+    "num_heads differs: ours 3, torch's 6": lambda: (
+        MultiHeadAttention(D_MODEL, H),
+        nn.MultiheadAttention(D_MODEL, 6),
+    ),
+    "having a bias differs: ours True, torch's False": lambda: (
+        MultiHeadAttention(D_MODEL, H),
+        attention(bias=False),
+    ),
+    "add_bias_kv and add_zero_attn": lambda: (
+        MultiHeadAttention(D_MODEL, H),
+        attention(add_zero_attn=True),
+    ),
+    "add_bias_kv": lambda: (MultiHeadAttention(D_MODEL, H), attention(add_bias_kv=True)),
+    "has shape (15, 18), that of MultiheadAttention (18, 18)": lambda: (
+        MultiHeadAttention(D_MODEL, H, d_k=5),
+        attention(),
+    ),
+    "has shape (18, 8), that of MultiheadAttention (18, 9)": lambda: (
+        MultiHeadAttention(D_MODEL, H, kdim=8, vdim=9),
+        attention(kdim=9, vdim=8),
+    ),
+    "has shape (6,), that of LayerNorm (7,)": lambda: (LayerNorm(6), nn.LayerNorm(7)),
+    "eps differs: ours 1e-05, torch's 0.001": lambda: (
+        LayerNorm(D_MODEL),
+        nn.LayerNorm(D_MODEL, eps=1e-3),
+    ),
+    "a norm having a bias differs: ours True, torch's False": lambda: (
+        LayerNorm(D_MODEL),
+        nn.LayerNorm(D_MODEL, bias=False),
+    ),
+    "a norm having a weight differs: ours True, torch's False": lambda: (
+        LayerNorm(D_MODEL),
+        nn.LayerNorm(D_MODEL, elementwise_affine=False),
+    ),
+    "norm_first differs: ours False, torch's True": lambda: (
+        EncoderLayer(*SIZES),
+        torch_layer(nn.TransformerEncoderLayer, norm_first=True),
+    ),
+    "the activation of (-1, 0.5, 2) differs": lambda: (
+        DecoderLayer(*SIZES, activation="gelu"),
+        torch_layer(nn.TransformerDecoderLayer),
+    ),
+    "having a bias differs": lambda: (
+        EncoderLayer(*SIZES),
+        torch_layer(nn.TransformerEncoderLayer, bias=False),
+    ),
+    "the number of layers differs: ours 3, torch's 2": lambda: (
+        Encoder(3, *SIZES),
+        encoder_pair(False)[1],
+    ),
+    "a final norm on one side only": lambda: (Encoder(N, *SIZES), encoder_with_final_norm()),
+    "no way from RMSNorm to LayerNorm": lambda: (
+        Encoder(N, *SIZES, norm_first=True),
+        encoder_with_final_norm(nn.RMSNorm(D_MODEL), norm_first=True),
+    ),
+}
+
+
+def encoder_with_final_norm(norm=None, norm_first=False):
+    """Build what nn.Transformer builds: a final norm, in post-norm too."""
+    _, theirs = encoder_pair(norm_first)
+    theirs.norm = norm or nn.LayerNorm(D_MODEL)
+    return theirs
+
+
+@pytest.mark.parametrize("carry", [load_from_torch, copy_to_torch, grad_pairs])
+@pytest.mark.parametrize(("message", "pair"), MISFITS.items(), ids=MISFITS.keys())
+def test_a_pair_that_does_not_fit_is_named_and_left_unchanged(carry, message, pair):
+    ours, theirs = (randomize(module) for module in pair())
+    kept = deepcopy(ours.state_dict()), deepcopy(theirs.state_dict())
+    with pytest.raises(ValueError, match=re.escape(message)):
+        carry(ours, theirs)
+    assert_equal((ours.state_dict(), theirs.state_dict()), kept)
+
+
+def test_a_misfit_in_the_last_layer_changes_no_earlier_one():
+    ours, theirs = (randomize(module) for module in encoder_pair(norm_first=False))
+    theirs.layers[-1].norm2 = nn.LayerNorm(D_MODEL + 1)
+    kept = deepcopy(ours.state_dict())
+    with pytest.raises(ValueError, match=re.escape("(18,), that of TransformerEncoder (19,)")):
+        load_from_torch(ours, theirs)
+    assert_equal(ours.state_dict(), kept)
+
+
+def test_gradients_are_asked_for_too_early():
+    ours, theirs = PAIRS["attention"]()
+    with pytest.raises(ValueError, match="has no gradient; call backward first"):
+        grad_pairs(ours, theirs)
+    for parameter in theirs.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    with pytest.raises(ValueError, match="has no gradient; call backward first"):
+        grad_pairs(ours, theirs)

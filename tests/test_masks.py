@@ -1,0 +1,178 @@
+"""Masks: one polarity, held against the other conventions; padding hides keys, not rows."""
+
+import pytest
+import torch
+from comparison import (
+    D_MODEL,
+    PAD,
+    B,
+    H,
+    S,
+    T,
+    assert_equal,
+    make_generator,
+    normal,
+    randomize,
+    says,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from course_lib.interop import from_lengths, to_additive, to_attn_mask, to_blocked, to_lengths
+from course_lib.masks import causal_mask, padding_mask
+
+# --- parity
+
+
+@given(length=st.integers(1, 9))
+def test_causal_mask_agrees_with_torch(length):
+    theirs = nn.Transformer.generate_square_subsequent_mask(length)  # additive
+    assert torch.equal(to_additive(causal_mask(length)), theirs)
+
+
+@pytest.mark.parametrize("length", [1, T, S])
+def test_causal_mask_agrees_with_the_fused_kernel(generator, length):
+    q, k, v = normal(generator, 3, B, H, length, 6)
+    ours = F.scaled_dot_product_attention(q, k, v, causal_mask(length))
+    assert_equal(ours, F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+@pytest.mark.parametrize("kind", ["causal", "padding", "both"])
+def test_the_same_mask_in_three_conventions_gives_the_same_answers(generator, kind):
+    ids = torch.tensor([[7, 8, 9, 5, 6], [7, 8, 9, PAD, PAD]])
+    causal, padding = causal_mask(S), padding_mask(ids, PAD)
+    mask = {"causal": causal, "padding": padding, "both": causal & padding}[kind]
+    theirs = randomize(nn.MultiheadAttention(D_MODEL, H, batch_first=True))
+    x = normal(generator, B, S, D_MODEL)
+    blocked = to_attn_mask(mask, B, H, S, S)
+    additive = to_additive(mask, torch.float64).expand(B, H, S, S).flatten(0, 1)
+    by_parts = theirs(  # torch takes the two kinds apart
+        x,
+        x,
+        x,
+        attn_mask=None if kind == "padding" else to_blocked(causal),
+        key_padding_mask=None if kind == "causal" else to_blocked(padding[:, 0, 0]),
+    )
+    assert_equal(theirs(x, x, x, attn_mask=blocked), by_parts)
+    assert_equal(theirs(x, x, x, attn_mask=additive), by_parts)
+
+
+def test_truth_table_of_the_conventions():
+    ours = torch.tensor([True, False])  # may look, may not
+    assert to_blocked(ours).tolist() == [False, True]  # nn.MultiheadAttention
+    assert to_additive(ours).tolist() == [0.0, -torch.inf]
+    assert to_additive(ours, torch.float16).dtype == torch.float16
+    assert from_lengths(torch.tensor([1]), 2).tolist() == [[[[True, False]]]]
+    # and what each does to two equal scores: the first key takes everything
+    score = torch.zeros(2)
+    for visible in (score.masked_fill(to_blocked(ours), -torch.inf), score + to_additive(ours)):
+        assert visible.softmax(dim=0).tolist() == [1.0, 0.0]
+
+
+# --- properties
+
+
+@given(length=st.integers(1, 9))
+def test_a_row_sees_itself_and_what_came_before(length):
+    mask = causal_mask(length)
+    assert mask.dtype == torch.bool
+    assert mask.tolist() == [[s <= t for s in range(length)] for t in range(length)]
+
+
+@given(ids=st.lists(st.lists(st.integers(0, 4), min_size=S, max_size=S), min_size=1, max_size=4))
+def test_padding_mask_shows_the_real_tokens_to_every_row_and_head(ids):
+    mask = padding_mask(torch.tensor(ids), PAD)
+    assert mask.dtype == torch.bool
+    assert mask.shape == (len(ids), 1, 1, S)
+    assert mask.flatten(1).tolist() == [[token != PAD for token in row] for row in ids]
+
+
+@given(token=st.integers(0, 5), pad_id=st.integers(0, 5))
+def test_only_the_pad_id_is_hidden(token, pad_id):
+    assert padding_mask(torch.tensor([[token]]), pad_id).item() == (token != pad_id)
+
+
+def test_together_they_make_a_table_of_query_by_key():
+    ids = torch.tensor([[5, 6, 7, PAD], [5, PAD, PAD, PAD]])
+    both = causal_mask(4) & padding_mask(ids, PAD)
+    assert both.shape == (2, 1, 4, 4)
+    assert both.int().tolist() == [
+        [[[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 0]]],  # the padded row may look
+        [[[1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]],
+    ]
+
+
+def test_ids_are_left_unchanged():
+    ids = torch.tensor([[5, PAD]])
+    padding_mask(ids, PAD)
+    assert ids.tolist() == [[5, PAD]]
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_masks_are_made_where_they_are_needed(device):
+    assert causal_mask(3, device).device.type == device
+    assert padding_mask(torch.ones(B, S, device=device), PAD).device.type == device
+
+
+@given(seed=st.integers(0, 2**31), batch=st.integers(0, 4), max_len=st.integers(0, 6))
+def test_lengths_survive_the_round_trip(seed, batch, max_len):
+    lengths = torch.randint(max_len + 1, (batch,), generator=make_generator(seed))
+    mask = from_lengths(lengths, max_len)
+    assert mask.shape == (batch, 1, 1, max_len)
+    assert torch.equal(to_lengths(mask), lengths)
+
+
+def test_lengths_say_the_same_as_padding():
+    ids = torch.tensor([[7, 8, 9, 5, 6], [7, 8, 9, PAD, PAD]])
+    assert torch.equal(from_lengths(torch.tensor([5, 3]), S), padding_mask(ids, PAD))
+
+
+def test_torch_gets_one_blocked_table_per_head():
+    mask = torch.rand(B, H, T, S, generator=make_generator()) < 0.5
+    spread = to_attn_mask(mask, B, H, T, S)
+    assert spread.shape == (B * H, T, S)
+    for sentence in range(B):
+        for head in range(H):
+            assert torch.equal(spread[sentence * H + head], ~mask[sentence, head])
+
+
+# --- limits
+
+
+def test_one_token_sees_itself():
+    assert causal_mask(1).tolist() == [[True]]
+
+
+def test_a_sentence_of_padding_shows_nothing():
+    assert padding_mask(torch.full((1, 3), PAD), PAD).tolist() == [[[[False] * 3]]]
+    assert to_lengths(torch.zeros(1, 1, 1, 3, dtype=torch.bool)).tolist() == [0]
+
+
+# --- errors
+
+
+@pytest.mark.parametrize("length", [0, -2])
+def test_a_length_below_1_is_refused(length):
+    with pytest.raises(ValueError, match=says("length", length)):
+        causal_mask(length)
+
+
+@pytest.mark.parametrize("shape", [(S,), (B, 1, S)])
+def test_ids_of_another_shape_are_named(shape):
+    with pytest.raises(ValueError, match=says("(B, S)", shape)):
+        padding_mask(torch.ones(shape), PAD)
+
+
+@pytest.mark.parametrize("lengths", [[2, 6], [-1, 3]])
+def test_lengths_that_do_not_fit_are_named(lengths):
+    with pytest.raises(ValueError, match=says(lengths, "max_len=5")):
+        from_lengths(torch.tensor(lengths), S)
+
+
+def test_a_mask_that_no_length_can_say_is_refused():
+    with pytest.raises(ValueError, match=says("first keys")):
+        to_lengths(torch.tensor([[[[True, False, True]]]]))
+    with pytest.raises(ValueError, match=says("(B, 1, 1, S)", (3, 3))):
+        to_lengths(causal_mask(3))

@@ -1,0 +1,145 @@
+"""Export, run and check the chapters; the notebooks are the source of the model's code."""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbdev.export import nb_export
+
+ROOT = Path(__file__).resolve().parent.parent
+CELL_TIMEOUT = 300  # seconds
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def chapters(root: Path = ROOT) -> list[Path]:
+    """Find every chapter, in order."""
+    return sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+
+
+def module_name(chapter: Path) -> str | None:
+    """Read which module a chapter exports, if any."""
+    for cell in nbformat.read(chapter, as_version=4).cells:
+        found = re.search(r"^#\|\s*default_exp\s+(\w+)", cell.source, re.MULTILINE)
+        if found and cell.cell_type == "code":
+            return found[1]
+    return None
+
+
+def export(root: Path = ROOT) -> list[Path]:
+    """Write course_lib/NAME.py from the cells marked ``#| export``, formatted by ruff.
+
+    Args:
+        root: A folder that holds ``notebooks/``, ``course_lib/`` and ``pyproject.toml``.
+
+    Returns:
+        The modules written.
+    """
+    written = []
+    for chapter in chapters(root):
+        name = module_name(chapter)
+        if name is not None:
+            nb_export(chapter, lib_path=root / "course_lib")
+            written.append(root / "course_lib" / f"{name}.py")
+    ruff = [sys.executable, "-m", "ruff", "format", "--quiet", "--config", root / "pyproject.toml"]
+    subprocess.run([*ruff, *written], check=True, cwd=root)
+    return written
+
+
+def out_of_step() -> list[str]:
+    """Name the modules that differ from what their chapters export, or that no chapter exports."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        shutil.copytree(ROOT / "notebooks", copy / "notebooks")
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        (copy / "course_lib").mkdir()
+        fresh = {path.name: path.read_text(encoding="utf-8") for path in export(copy)}
+    stale = [
+        name
+        for name, text in fresh.items()
+        if not (ROOT / "course_lib" / name).exists()
+        or (ROOT / "course_lib" / name).read_text(encoding="utf-8") != text
+    ]
+    marked = (
+        p for p in (ROOT / "course_lib").glob("*.py") if "# %% ../notebooks/" in p.read_text()
+    )
+    return stale + [path.name for path in marked if path.name not in fresh]
+
+
+def run(chapter: Path) -> float:
+    """Execute a chapter from a fresh kernel, save it tidy, and return the seconds it took."""
+    notebook = nbformat.read(chapter, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    start = time.perf_counter()
+    NotebookClient(
+        notebook,
+        timeout=CELL_TIMEOUT,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(chapter.parent)}},
+    ).execute()
+    seconds = time.perf_counter() - start
+    tidy(notebook)
+    nbformat.write(notebook, chapter)
+    return seconds
+
+
+def tidy(notebook: nbformat.NotebookNode) -> None:
+    """Keep what a reader needs: sources, outputs, counts, tags.
+
+    A stored widget is dead without a kernel, so progress bars are left out.
+    """
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    notebook.metadata = nbformat.from_dict({"kernelspec": kernel})
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        if cell.cell_type == "code":
+            kept = [output for output in cell.outputs if not is_progress(output)]
+            cell.outputs = join_streams(kept)
+
+
+def join_streams(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """Put together what one cell printed in several pieces."""
+    joined = []
+    for output in outputs:
+        if joined and output.get("name") and output.get("name") == joined[-1].get("name"):
+            joined[-1].text += output.text
+        else:
+            joined.append(output)
+    return joined
+
+
+def is_progress(output: nbformat.NotebookNode) -> bool:
+    """Say whether an output is a progress bar."""
+    return WIDGET in output.get("data", {})
+
+
+def main() -> int:
+    """Run the command line; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command", choices=["export", "run", "check"])
+    parser.add_argument("chapters", nargs="*", type=Path, help="for run: which; all unless given")
+    options = parser.parse_args()
+    if options.command == "export":
+        print(*[path.relative_to(ROOT) for path in export()], sep="\n")
+    elif options.command == "run":
+        for chapter in options.chapters or chapters():
+            print(f"{chapter.name}: {run(chapter):.0f} s", flush=True)
+    else:
+        stale = out_of_step()
+        if stale:
+            print("differ from the notebooks (run `make export`):", *stale)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
