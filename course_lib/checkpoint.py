@@ -1,7 +1,7 @@
 """Keep a training on disk, whole or not at all, so that it can go on after a stop (§5.2)."""
 
 import os
-import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +43,20 @@ def load_checkpoint(path: Path | str) -> dict[str, Any]:
     """
     path = Path(path)
     if not path.is_file():
-        raise ValueError(f"there is no checkpoint {path}")
+        raise ValueError(f"there is no checkpoint {path}; train one first")
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, pickle.UnpicklingError, KeyError, OSError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what torch says about a foreign file, we say below
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # foreign bytes make torch's reader fail in a dozen ways
         reason = str(error).partition("\n")[0]
         raise ValueError(
             f"{path} is cut off or no checkpoint of this course; move it away and train again "
             f"({type(error).__name__}: {reason})"
         ) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError(f"{path} is no checkpoint of this course ({FORMAT!r} is missing)")
+        raise ValueError(
+            f"{path} is no checkpoint of this course ({FORMAT!r} is missing); "
+            "move it away and train again"
+        )
     return content

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         return options.run(options)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         print(f"course {options.command}: {error}", file=sys.stderr)
         return 2
 
@@ -81,7 +81,7 @@ def train_command(options: argparse.Namespace) -> int:
         )
     except KeyboardInterrupt:
         kept = f"kept up to step {saved[-1]}" if saved else "nothing new kept yet"
-        print(f"\nstopped; {kept}; go on with: course train --resume", file=sys.stderr)
+        print(f"\nstopped; {kept}; go on with the same command and --resume", file=sys.stderr)
         return 130
     print(f"trained to step {config.steps}: {path}")
     return 0
@@ -89,7 +89,7 @@ def train_command(options: argparse.Namespace) -> int:
 
 def translate_command(options: argparse.Namespace) -> int:
     """Translate one text."""
-    text = " ".join(options.text).strip().lower()
+    text = " ".join(" ".join(options.text).split()).lower()
     check_number_words(text)
     path = options.checkpoint or checkpoint_path(TranslatorConfig(to=options.to, seed=options.seed))
     if not path.exists():

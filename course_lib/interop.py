@@ -78,6 +78,7 @@ def to_blocked(mask: Tensor) -> Tensor:
         >>> to_blocked(torch.tensor([True, False]))
         tensor([False,  True])
     """
+    _require_boolean(mask)
     return ~mask
 
 
@@ -88,6 +89,7 @@ def to_additive(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         >>> to_additive(torch.tensor([True, False]))
         tensor([0., -inf])
     """
+    _require_boolean(mask)
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -torch.inf)
 
 
@@ -142,6 +144,12 @@ def to_lengths(mask: Tensor) -> Tensor:
     return lengths
 
 
+def _require_boolean(mask: Tensor) -> None:
+    """Refuse a mask of numbers: ``~`` would turn 1 into -2."""
+    if mask.dtype != torch.bool:
+        raise ValueError(f"a mask is boolean, True = may look; got {mask.dtype}")
+
+
 def _checked(ours: nn.Module, theirs: nn.Module) -> list[tuple[nn.Parameter, Tensor]]:
     """List all pairs of weights, after making sure that every shape fits."""
     pairs = list(_pairs(ours, theirs))
@@ -161,24 +169,26 @@ def _same(what: str, mine: object, other: object) -> None:
 
 
 def _pairs(ours: nn.Module, theirs: nn.Module, grad: bool = False) -> Pairs:
-    """Walk two modules together; ``grad`` yields the other's gradients in place of its weights."""
+    """Walk two modules together; ``grad`` yields the other's gradients in place of its weights.
+
+    Ours is known by the name of its class, so that a class written in a chapter will do.
+    """
     walks = {
-        (MultiHeadAttention, nn.MultiheadAttention): _attention,
-        (LayerNorm, nn.LayerNorm): _norm,
-        (nn.LayerNorm, nn.LayerNorm): _norm,
-        (EncoderLayer, nn.TransformerEncoderLayer): _encoder_layer,
-        (DecoderLayer, nn.TransformerDecoderLayer): _decoder_layer,
-        (Encoder, nn.TransformerEncoder): _stack,
-        (Decoder, nn.TransformerDecoder): _stack,
-        (Transformer, nn.Transformer): _transformer,
+        "MultiHeadAttention": (nn.MultiheadAttention, _attention),
+        "LayerNorm": (nn.LayerNorm, _norm),
+        "EncoderLayer": (nn.TransformerEncoderLayer, _encoder_layer),
+        "DecoderLayer": (nn.TransformerDecoderLayer, _decoder_layer),
+        "Encoder": (nn.TransformerEncoder, _stack),
+        "Decoder": (nn.TransformerDecoder, _stack),
+        "Transformer": (nn.Transformer, _transformer),
     }
-    for (mine, other), walk in walks.items():
-        if isinstance(ours, mine) and isinstance(theirs, other):
-            yield from walk(ours, theirs, grad)
+    for name in (kind.__name__ for kind in type(ours).__mro__):
+        if name in walks and isinstance(theirs, walks[name][0]):
+            yield from walks[name][1](ours, theirs, grad)
             return
+    known = ", ".join(f"{name}–{kind.__name__}" for name, (kind, _) in walks.items())
     raise ValueError(
-        f"no way from {type(theirs).__name__} to {type(ours).__name__}; known: "
-        + ", ".join(f"{mine.__name__}–{other.__name__}" for mine, other in walks)
+        f"no way from {type(theirs).__name__} to {type(ours).__name__}; known: {known}"
     )
 
 

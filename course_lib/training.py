@@ -32,7 +32,8 @@ def label_smoothed_cross_entropy(
         Mean loss in nats per real token, a scalar.
 
     Raises:
-        ValueError: If the shapes do not fit, or the smoothing is not in [0, 1].
+        ValueError: If the shapes do not fit, the smoothing is not in [0, 1], or ``pad_id`` is
+            no entry.
 
     Example:
         >>> logits = torch.zeros(1, 4)
@@ -46,13 +47,16 @@ def label_smoothed_cross_entropy(
         )
     if not 0 <= smoothing <= 1:
         raise ValueError(f"smoothing must be in [0, 1], got {smoothing}")
+    if pad_id is not None and pad_id not in range(logits.size(-1)):
+        raise ValueError(f"pad_id={pad_id} is not among the V={logits.size(-1)} entries")
     log_probs = logits.log_softmax(dim=-1)  # (..., V)
     right = log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (...)
     doubt = log_probs.mean(dim=-1)  # (...), over all V entries
     if pad_id is None:
         return -((1 - smoothing) * right + smoothing * doubt).mean()
     others = log_probs.size(-1) - 1
-    doubt = (log_probs.sum(dim=-1) - log_probs[..., pad_id]) / others  # (...), off pad
+    pad = torch.tensor([pad_id], device=logits.device)
+    doubt = log_probs.index_fill(-1, pad, 0.0).sum(dim=-1) / others  # (...), off pad
     real = targets != pad_id  # (...)
     losses = -((1 - smoothing) * right + smoothing * doubt)  # (...)
     return losses.masked_fill(~real, 0.0).sum() / real.sum()
@@ -77,14 +81,14 @@ def warmup_inverse_sqrt(step: int, d_model: int, warmup_steps: int) -> float:
         The learning rate of this step.
 
     Raises:
-        ValueError: If the step or ``warmup_steps`` is below 1.
+        ValueError: If one of the three is below 1.
 
     Example:
         >>> warmup_inverse_sqrt(step=4, d_model=4, warmup_steps=4)
         0.25
     """
-    if step < 1 or warmup_steps < 1:
-        raise ValueError(f"steps are counted from 1, got step={step}, warmup_steps={warmup_steps}")
+    if min(step, d_model, warmup_steps) < 1:
+        raise ValueError(f"all count from 1: step={step}, {d_model=}, {warmup_steps=}")
     return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
 
 

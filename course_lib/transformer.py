@@ -5,6 +5,7 @@
 # %% auto #0
 __all__ = [
     "initialize",
+    "check_sizes",
     "TransformerConfig",
     "check_ids",
     "check_same_batch",
@@ -24,28 +25,50 @@ from torch import Tensor, nn
 
 from .decoder import Decoder
 from .encoder import Encoder
+from .feed_forward import ACTIVATIONS
 from .masks import causal_mask, padding_mask
 from .multi_head import head_width
 from .positions import PositionalEncoding
 
 
-# %% ../notebooks/09_transformer.ipynb #6ddca346
+# %% ../notebooks/09_transformer.ipynb #57f764ea
 def initialize(model: nn.Module) -> None:
     """Start every matrix at a scale that keeps the signal's.
 
-    Paper: not said. Matrices start as Glorot and Bengio's uniform (as in ``torch.nn.Transformer``),
-    embeddings as N(0, 1 / d_model): times √d_model they have variance 1, like the positions.
+    Paper: not said. Projections start as Glorot and Bengio's uniform, embeddings as
+    N(0, 1 / d_model): times √d_model they have variance 1, of the size of the positions.
 
     Args:
-        model: Changed in place; vectors (biases, gains) stay as they are.
+        model: Changed in place; biases and gains stay as they are.
     """
     for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+    for module in model.modules():  # afterwards: the output may share an embedding's matrix
         if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
-    tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    for parameter in model.parameters():
-        if parameter.dim() > 1 and id(parameter) not in tables:
-            nn.init.xavier_uniform_(parameter)
+
+
+# %% ../notebooks/09_transformer.ipynb #6c6f5d60
+def check_sizes(config: Any) -> None:
+    """Refuse sizes, shares and names that no model can be built with.
+
+    Args:
+        config: A ``TransformerConfig``.
+
+    Raises:
+        ValueError: If a size is no whole number from 1, dropout is not in [0, 1], or the
+            activation is unknown.
+    """
+    sizes = "src_vocab_size tgt_vocab_size d_model num_heads num_encoder_layers num_decoder_layers"
+    for name in (*sizes.split(), "d_ff", "max_len"):
+        value = getattr(config, name)
+        if type(value) is not int or value < 1:
+            raise ValueError(f"{name}={value!r} is no size; it must be a whole number from 1")
+    if not 0 <= config.dropout <= 1:
+        raise ValueError(f"dropout must be in [0, 1], got {config.dropout}")
+    if config.activation not in ACTIVATIONS:
+        raise ValueError(f"activation={config.activation!r}; choose one of {sorted(ACTIVATIONS)}")
 
 
 # %% ../notebooks/09_transformer.ipynb #a3bb0839
@@ -94,10 +117,11 @@ class TransformerConfig:
     d_v: int | None = None
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         vocab_sizes = (self.src_vocab_size, self.tgt_vocab_size)
         head_width(self.d_model, self.num_heads, self.d_k)
         head_width(self.d_model, self.num_heads, self.d_v)
-        if min(vocab_sizes) < 1 or not 0 <= self.pad_id < min(vocab_sizes):
+        if self.pad_id not in range(min(vocab_sizes)):
             raise ValueError(f"pad_id={self.pad_id} is not in both vocabularies {vocab_sizes}")
         if self.tie_embeddings not in ("all", "decoder", "none"):
             raise ValueError(f"tie_embeddings={self.tie_embeddings!r}: all, decoder or none")
@@ -125,8 +149,9 @@ def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str) -> None:
         ValueError: If the ids are not integers in range, of shape ``(B, L)``, not empty and
             not longer than ``max_len``.
     """
-    if ids.dtype not in (torch.int64, torch.int32):
-        raise ValueError(f"{name} ids must be integers (torch.long), got {ids.dtype}")
+    dtype = getattr(ids, "dtype", type(ids))
+    if dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"{name} ids must be a tensor of integers (torch.long), got {dtype}")
     if ids.dim() != 2 or 0 in ids.shape:
         raise ValueError(f"{name} ids must have a shape (B, L) without zeros: {tuple(ids.shape)}")
     if ids.size(1) > max_len:

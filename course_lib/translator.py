@@ -88,7 +88,14 @@ class Translator:
     config: TranslatorConfig
 
     def source_ids(self, texts: Sequence[str]) -> Tensor:
-        """Turn B texts into padded ids ``(B, S)``."""
+        """Turn B texts into padded ids ``(B, S)``.
+
+        Raises:
+            ValueError: If there is no text, or one is empty.
+        """
+        for place, text in enumerate(texts, start=1):
+            if not text.strip():
+                raise ValueError(f"text {place} of {len(texts)} is empty: nothing to translate")
         return pad_rows([self.tokenizer.encode(text) for text in texts], self.tokenizer.pad_id)
 
     def translate(self, texts: Sequence[str]) -> list[str]:
@@ -118,7 +125,12 @@ def exact_match(
 
     Returns:
         The share of right translations, in [0, 1].
+
+    Raises:
+        ValueError: If there are no pairs.
     """
+    if not pairs:
+        raise ValueError("there are no pairs to translate and count")
     chunks = [pairs[start : start + batch] for start in range(0, len(pairs), batch)]
     right = 0
     for chunk in chunks:
@@ -193,11 +205,16 @@ def load_translator(path: Path) -> tuple[Translator, int]:
     try:
         config = TranslatorConfig(**content["config"])
         tokenizer = Tokenizer(content["tokenizer"])
-        model = Transformer(config.of_model(len(tokenizer)))
+        with _own_randomness():  # a new model draws its first weights
+            model = Transformer(config.of_model(len(tokenizer)))
         model.load_state_dict(content["model"])
         step = int(content["step"])
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{path} is no translator's checkpoint: {error}") from None
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"{path} is no translator's checkpoint; move it away and train again "
+            f"({type(error).__name__}: {reason})"
+        ) from None
     return Translator(model.eval(), tokenizer, config), step
 
 

@@ -1,5 +1,7 @@
 """Set the scene for every test: one thread, no window, the same examples every time."""
 
+import socket
+
 import matplotlib
 import pytest
 import torch
@@ -30,3 +32,16 @@ def generator():
 def transformer():
     """Return a tiny model in float64, in training mode, without dropout."""
     return tiny_transformer()
+
+
+@pytest.fixture(scope="module")
+def no_network():
+    """Let nothing in a test's module reach another computer."""
+
+    def refuse(self, address):
+        raise AssertionError(f"a test tried to connect to {address}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", refuse)
+        patch.setattr(socket.socket, "connect_ex", refuse)
+        yield

@@ -323,7 +323,7 @@ def test_dropout_acts_nowhere_else(generator):
 # --- sizes, sharing and the start
 
 
-def test_the_model_of_the_issue_scores_every_target_word():
+def test_a_deep_model_with_two_vocabularies_scores_every_target_word():
     config = TransformerConfig(
         src_vocab_size=128,
         tgt_vocab_size=256,
@@ -341,7 +341,7 @@ def test_the_model_of_the_issue_scores_every_target_word():
         logits = Transformer(config).eval()(src, tgt)
     assert logits.shape == (8, 64, 256)
     # vectors of variance 1 times 512 numbers of Glorot's variance 2 / (512 + 256): 4 / 3
-    assert logits.var().item() == pytest.approx(4 / 3, rel=0.1)
+    assert logits.var().item() == pytest.approx(4 / 3, rel=0.3)
 
 
 @pytest.mark.parametrize(("tie_embeddings", "tables"), [("all", 1), ("decoder", 2), ("none", 3)])
@@ -547,17 +547,20 @@ def test_a_memory_of_another_source_is_named(transformer, generator):
     ("changes", "message"),
     [
         ({"d_model": 10}, ["d_model=10", "num_heads=3"]),
-        ({"num_heads": 0}, ["num_heads=0"]),
+        ({"d_model": 18.0}, ["d_model", 18.0]),
+        ({"num_heads": 0}, ["num_heads", 0]),
         ({"d_k": 0}, [0]),
         ({"d_v": -1}, [-1]),
         ({"tie_embeddings": "both"}, ["both", "all", "decoder", "none"]),
         ({"tie_embeddings": "all"}, ["all", 13, 10]),
         ({"pad_id": 10}, ["pad_id=10", 13]),
         ({"pad_id": -1}, ["pad_id=-1"]),
-        ({"src_vocab_size": 0}, [0, 10]),
-        ({"num_encoder_layers": 0}, ["layers=0"]),
-        ({"num_decoder_layers": -1}, ["layers=-1"]),
-        ({"max_len": 0}, ["max_len=0"]),
+        ({"src_vocab_size": 0}, ["vocab", 0]),
+        ({"tgt_vocab_size": -1}, ["vocab", -1]),
+        ({"num_encoder_layers": 0}, ["layers", 0]),
+        ({"num_decoder_layers": -1}, ["layers", -1]),
+        ({"max_len": 0}, ["max_len", 0]),
+        ({"d_ff": 0}, ["d_ff", 0]),
         ({"activation": "swish"}, ["swish"]),
         ({"dropout": 1.5}, [1.5]),
     ],

@@ -29,7 +29,8 @@ def pad_rows(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
     if not rows:
         raise ValueError("a batch needs at least one row")
     length = max(map(len, rows))
-    return torch.tensor([[*row, *[pad_id] * (length - len(row))] for row in rows])
+    filled = [[*row, *[pad_id] * (length - len(row))] for row in rows]
+    return torch.tensor(filled, dtype=torch.long)  # said, for rows without a token
 
 
 class BatchMaker:
@@ -43,11 +44,16 @@ class BatchMaker:
         tokenizer: Turns them into ids, once.
         batch_size: Sentences in a batch, B.
         seed: Another seed, another order.
+
+    Raises:
+        ValueError: If there are no pairs, or the batch size is below 1.
     """
 
     def __init__(
         self, pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, batch_size: int, seed: int = 0
     ) -> None:
+        if not pairs or batch_size < 1:
+            raise ValueError(f"no batch of {batch_size} sentences can be drawn from {len(pairs)}")
         self.rows = [(tokenizer.encode(s), tokenizer.encode_target(t)) for s, t in pairs]
         self.pad_id = tokenizer.pad_id
         self.batch_size = batch_size

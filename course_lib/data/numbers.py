@@ -35,7 +35,7 @@ def spell(number: int, language: str) -> str:
         The words, as CLDR spells them.
 
     Raises:
-        ValueError: If the number is negative or the language is none of the course's.
+        ValueError: If it is no whole number from 0, or the language is none of the course's.
 
     Example:
         >>> spell(345, "en"), spell(345, "de")
@@ -43,8 +43,8 @@ def spell(number: int, language: str) -> str:
     """
     if language not in ("en", *LANGUAGES):
         raise ValueError(f"language {language!r} is not one of en, {', '.join(LANGUAGES)}")
-    if number < 0:
-        raise ValueError(f"numbers start at 0, got {number}")
+    if not isinstance(number, int) or not 0 <= number < 10**15:
+        raise ValueError(f"{number!r} is no whole number from 0 to 10^15")
     return _engine(language).format_number(number).text
 
 
@@ -118,21 +118,42 @@ def number_words() -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for words_of in words for word in words_of))
 
 
+def read_number(text: str) -> int:
+    """Turn English number words back into a number, as far as they make sense.
+
+    Example:
+        >>> read_number("three hundred forty-five")
+        345
+    """
+    values = {spell(number, "en"): number for number in [*range(20), *range(20, 100, 10)]}
+    total = below_thousand = 0
+    for word in text.replace("-", " ").split():
+        if word == "thousand":
+            total, below_thousand = 1000 * below_thousand, 0
+        elif word == "hundred":
+            below_thousand *= 100
+        else:
+            below_thousand += values[word]
+    return total + below_thousand
+
+
 def check_number_words(text: str) -> None:
-    """Refuse a text that is not made of English number words.
+    """Refuse a text that is not an English number below one million, as CLDR spells it.
 
     Args:
-        text: What somebody wants translated.
+        text: What somebody wants translated, in small letters.
 
     Raises:
-        ValueError: If it is empty, or holds another word; the message names it.
+        ValueError: If it is empty, holds another word, or its words make no number; the message
+            says which.
     """
     words = text.replace("-", " ").split()
+    example = "write for example: three hundred forty-five"
     if not words:
-        raise ValueError("there is nothing to translate; try: three hundred forty-five")
+        raise ValueError(f"there is nothing to translate; {example}")
     unknown = [word for word in words if word not in number_words()]
     if unknown:
-        raise ValueError(
-            f"{unknown[0]!r} is no English number word below one million; "
-            "write for example: three hundred forty-five"
-        )
+        raise ValueError(f"{unknown[0]!r} is no English number word below one million; {example}")
+    meant = spell(read_number(text), "en")
+    if meant != text:
+        raise ValueError(f"{text!r} is not how a number is spelled; did you mean {meant!r}?")

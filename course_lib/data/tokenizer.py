@@ -27,6 +27,7 @@ class Tokenizer:
             self._inner = tokenizers.Tokenizer.from_str(state)
         except Exception as error:  # the library raises a bare Exception
             raise ValueError(f"this is no tokenizer's state: {error}") from None
+        self._inner.encode_special_tokens = True  # "[eos]" typed by somebody is text
         if tuple(map(self._inner.id_to_token, range(len(SPECIAL)))) != SPECIAL:
             raise ValueError(f"the first tokens of this tokenizer are not {SPECIAL}")
 

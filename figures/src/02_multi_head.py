@@ -86,7 +86,7 @@ def draw() -> str:
         sheets(shell),
         text(shell.x + 14, shell.y + 26, "Multi-head attention", bold=True),
         badge(shell.x + 196, shell.y + 21, "02"),
-        text(MIDDLE + 70, JOIN_Y + 14, f"{len(HEADS)} heads of d_k = {D_K}"),
+        text(MIDDLE + 70, JOIN_Y + 14, f"{len(HEADS)} heads of d_v = {D_K}"),
         text(20, IN_Y + 52, "Maps of weights: queries down, keys across; bright: looks here."),
         path([(MIDDLE, IN_Y), (MIDDLE, FORK)]),
         path([(ends[0], FORK), (ends[-1], FORK)]),

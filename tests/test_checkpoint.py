@@ -1,0 +1,233 @@
+"""Checkpoints: whole or not at all, data and never code, and a sentence for every bad file."""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from comparison import normal, says
+
+from course_lib.checkpoint import load_checkpoint, save_checkpoint
+
+pytestmark = pytest.mark.usefixtures("no_network")
+
+
+@pytest.fixture
+def content(generator):
+    """Return what a training keeps: tensors, numbers, texts, lists and dicts of them."""
+    return {
+        "model": {"weight": normal(generator, 2, 3), "ids": torch.tensor([1, 2])},
+        "optimizer": {"state": {0: {"step": torch.tensor(4.0)}}, "groups": [{"lr": 0.5}]},
+        "step": 4,
+        "tokenizer": "zwölf",
+        "nothing": None,
+        "flags": [True, (1, 2.5)],
+    }
+
+
+@pytest.fixture
+def kept(tmp_path, content):
+    """Return a checkpoint on disk."""
+    path = tmp_path / "kept.pt"
+    save_checkpoint(path, content)
+    return path
+
+
+class Code:
+    """Make a file when somebody reads this back: what a hostile checkpoint does."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def assert_same(one, other):
+    """Agree in structure and to the last bit."""
+    assert type(one) is type(other)
+    if isinstance(one, torch.Tensor):
+        assert one.dtype == other.dtype and torch.equal(one, other)
+    elif isinstance(one, dict):
+        assert list(one) == list(other)
+        for key in one:
+            assert_same(one[key], other[key])
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for mine, theirs in zip(one, other, strict=True):
+            assert_same(mine, theirs)
+    else:
+        assert one == other
+
+
+def assert_refused(path):
+    """Find the path and a way out in the one line of the error, and nothing printed."""
+    with pytest.raises(ValueError, match=says(path, "train")) as caught:
+        load_checkpoint(path)
+    assert "\n" not in str(caught.value)
+
+
+# --- whole
+
+
+def test_what_was_saved_comes_back_to_the_last_bit(kept, content):
+    loaded = load_checkpoint(kept)
+    assert_same({key: loaded[key] for key in content}, content)
+
+
+def test_a_path_may_be_a_text_and_missing_folders_are_made(tmp_path, content):
+    path = tmp_path / "some" / "where" / "kept.pt"
+    save_checkpoint(str(path), content)
+    assert load_checkpoint(str(path))["step"] == 4
+
+
+def test_a_new_checkpoint_takes_the_place_of_the_old_and_leaves_nothing_beside(kept, content):
+    save_checkpoint(kept, content | {"step": 5})
+    assert load_checkpoint(kept)["step"] == 5
+    assert os.listdir(kept.parent) == [kept.name]
+
+
+# --- or not at all
+
+
+def test_a_failure_in_the_middle_of_writing_leaves_the_old_one(kept, content, monkeypatch):
+    before = kept.read_bytes()
+    really_save = torch.save
+
+    def save_half(what, path):
+        really_save(what, path)
+        Path(path).write_bytes(Path(path).read_bytes()[:700])
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(torch, "save", save_half)
+    with pytest.raises(OSError, match="the disk is full"):
+        save_checkpoint(kept, content | {"step": 5})
+    assert kept.read_bytes() == before
+    assert os.listdir(kept.parent) == [kept.name]
+
+
+def test_what_cannot_be_written_leaves_the_old_one(kept, content):
+    before = kept.read_bytes()
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        save_checkpoint(kept, content | {"step": 5, "function": lambda: None})
+    assert kept.read_bytes() == before
+    assert os.listdir(kept.parent) == [kept.name]
+
+
+def test_a_move_that_fails_leaves_the_old_one(kept, content, monkeypatch):
+    before = kept.read_bytes()
+
+    def refuse(*paths):
+        raise PermissionError("no")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(PermissionError):
+        save_checkpoint(kept, content | {"step": 5})
+    assert kept.read_bytes() == before
+    assert os.listdir(kept.parent) == [kept.name]
+
+
+def save_for_ever(path):
+    """Save one large checkpoint after another, until somebody puts an end to it."""
+    step = 0
+    while True:
+        step += 1
+        save_checkpoint(path, {"step": step, "weights": torch.full((1_000_000,), float(step))})
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+def test_a_process_killed_while_saving_leaves_a_whole_checkpoint(tmp_path):
+    path = tmp_path / "kept.pt"
+    context = multiprocessing.get_context("fork")
+    for wait in (0.0, 0.004, 0.009, 0.013, 0.021, 0.034):  # seconds: other places in the writing
+        path.unlink(missing_ok=True)
+        saver = context.Process(target=save_for_ever, args=(path,))
+        saver.start()
+        while not path.exists():
+            assert saver.is_alive()
+            time.sleep(0.001)
+        time.sleep(wait)
+        saver.kill()
+        saver.join()
+        assert saver.exitcode == -signal.SIGKILL
+        loaded = load_checkpoint(path)
+        assert loaded["weights"].eq(loaded["step"]).all()
+
+
+# --- bad files
+
+
+def test_a_checkpoint_cut_off_anywhere_is_explained(kept):
+    whole = kept.read_bytes()
+    for length in [0, 1, 3, *range(7, len(whole), 97), len(whole) - 1]:
+        kept.write_bytes(whole[:length])
+        assert_refused(kept)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        b"step 4\n",
+        b"a text that somebody wrote\n",
+        "zwölf\n".encode(),
+        b"(lost",
+        b"J",
+        b"2",
+        bytes(range(256)),
+        b"\x80\x04",
+        pickle.dumps({"step": 4}),
+        pickle.dumps([1, 2], protocol=2),
+    ],
+)
+def test_a_foreign_file_is_explained(tmp_path, foreign):
+    path = tmp_path / "foreign.pt"
+    path.write_bytes(foreign)
+    assert_refused(path)
+
+
+def test_a_foreign_zip_is_explained(tmp_path):
+    path = tmp_path / "foreign.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("letter.txt", "dear reader")
+    assert_refused(path)
+
+
+@pytest.mark.parametrize(
+    "theirs", [{"step": 4}, {"format": "other"}, {"format": None}, [1, 2], torch.ones(2, 3)]
+)
+def test_a_file_of_torch_that_is_none_of_ours_is_explained(tmp_path, theirs):
+    path = tmp_path / "theirs.pt"
+    torch.save(theirs, path)
+    assert_refused(path)
+
+
+def test_a_missing_file_and_a_folder_are_explained(tmp_path):
+    assert_refused(tmp_path / "missing.pt")
+    assert_refused(tmp_path)
+
+
+@pytest.mark.parametrize("how", ["as torch saves", "as pickle saves"])
+def test_code_in_a_file_never_runs(tmp_path, how):
+    path, touched = tmp_path / "hostile.pt", tmp_path / "touched"
+    hostile = {"format": load_format(tmp_path), "model": Code(touched)}
+    if how == "as torch saves":
+        torch.save(hostile, path)
+    else:
+        path.write_bytes(pickle.dumps(hostile, protocol=2))
+    assert_refused(path)
+    assert not touched.exists()
+    if how == "as torch saves":  # the file is as hostile as it should be
+        torch.load(path, weights_only=False)
+        assert touched.exists()
+
+
+def load_format(folder):
+    """Read the mark of this course's checkpoints off an empty one."""
+    save_checkpoint(folder / "empty.pt", {})
+    return load_checkpoint(folder / "empty.pt")["format"]

@@ -1,0 +1,411 @@
+"""Data: nothing overlaps, nothing is drawn twice, and every text comes back whole."""
+
+import binascii
+import random
+import socket
+from collections import Counter
+
+import pytest
+import tokenizers
+import torch
+from comparison import says
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_lib.data import (
+    LANGUAGES,
+    LIMIT,
+    BatchMaker,
+    Tokenizer,
+    check_number_words,
+    draw_pairs,
+    pad_rows,
+    spell,
+)
+from course_lib.data.numbers import SPLITS, draw_numbers, number_words, split_of
+
+pytestmark = pytest.mark.usefixtures("no_network")
+
+NUM_TRAIN, VOCAB = 600, 150
+
+
+@pytest.fixture(scope="module", params=LANGUAGES)
+def to(request):
+    """Return one language after the other."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def texts(to):
+    """Return training texts of both languages."""
+    return [text for pair in draw_pairs("train", NUM_TRAIN, to=to) for text in pair]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(texts):
+    """Return a tokenizer that saw these texts only."""
+    return Tokenizer.learn(texts, VOCAB)
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Return a few pairs and a tokenizer that knows their letters."""
+    pairs = draw_pairs("train", 90)
+    return pairs, Tokenizer.learn((text for pair in pairs for text in pair), 70)
+
+
+def test_no_test_of_this_file_can_reach_the_network():
+    with socket.socket() as any_socket, pytest.raises(AssertionError, match="connect"):
+        any_socket.connect(("127.0.0.1", 9))
+
+
+# --- numbers in words
+
+
+@pytest.mark.parametrize(
+    ("number", "en", "de", "fr", "zh"),
+    [
+        (0, "zero", "null", "zéro", "〇"),  # CLDR writes 〇 for 零
+        (78, "seventy-eight", "achtundsiebzig", "soixante-dix-huit", "七十八"),
+        (
+            345,
+            "three hundred forty-five",
+            "dreihundertfünfundvierzig",
+            "trois cent quarante-cinq",
+            "三百四十五",
+        ),
+        (10_000, "ten thousand", "zehntausend", "dix mille", "一万"),  # 万: ten thousands
+        (
+            120_000,
+            "one hundred twenty thousand",
+            "einhundertzwanzigtausend",
+            "cent vingt mille",
+            "十二万",
+        ),
+    ],
+)
+def test_numbers_are_spelled_as_people_spell_them(number, en, de, fr, zh):
+    assert {to: spell(number, to) for to in ("en", "de", "fr", "zh")} == {
+        "en": en,
+        "de": de,
+        "fr": fr,
+        "zh": zh,
+    }
+
+
+@pytest.mark.parametrize("language", ["en", *LANGUAGES])
+def test_different_numbers_have_different_words_of_visible_letters(language):
+    numbers = [*range(300), *draw_numbers("test", 100)]
+    words = {spell(number, language) for number in numbers}
+    assert len(words) == len(set(numbers))
+    assert all(letter.isprintable() for text in words for letter in text)  # no soft hyphens
+
+
+@pytest.mark.parametrize(("number", "language"), [(5, "xx"), (5, "German"), (5, "")])
+def test_an_unknown_language_is_explained(number, language):
+    with pytest.raises(ValueError, match=says(repr(language), *LANGUAGES)):
+        spell(number, language)
+
+
+@pytest.mark.parametrize("number", [-7, 10**15, 3.5, "8"])
+def test_what_is_no_number_of_ours_is_explained(number):
+    with pytest.raises(ValueError, match=says(repr(number), "0")):
+        spell(number, "en")
+
+
+# --- splits
+
+
+def test_a_number_belongs_to_one_split_on_every_computer():
+    for number in [*range(3000), *range(LIMIT - 1000, LIMIT)]:
+        tenth = binascii.crc32(str(number).encode()) % 10  # hash() would differ in each process
+        expected = {0: "valid", 1: "test"}.get(tenth, "train") if number >= 100 else "train"
+        assert split_of(number) == expected
+
+
+def test_a_tenth_of_the_numbers_goes_to_each_of_the_held_out_splits():
+    counts = Counter(split_of(number) for number in range(0, LIMIT, 13))
+    assert counts.keys() == set(SPLITS)
+    for split in ("valid", "test"):
+        assert counts[split] / counts.total() == pytest.approx(0.1, abs=0.005)
+
+
+def test_no_number_is_drawn_for_two_splits_whatever_the_seeds():
+    counts = {"train": 6000, "valid": 1500, "test": 1500}
+    drawn = {
+        split: {n for seed in range(3) for n in draw_numbers(split, count, seed=seed)}
+        for split, count in counts.items()
+    }
+    assert all(len(drawn[split]) > 2 * count for split, count in counts.items())
+    assert sum(map(len, drawn.values())) == len(set().union(*drawn.values()))
+    assert set(range(100)) <= drawn["train"]  # and so in no other
+
+
+def test_no_text_is_drawn_for_two_splits():
+    drawn = {split: dict(draw_pairs(split, 250, seed=1)) for split in SPLITS}
+    assert len(drawn["train"].keys() | drawn["valid"].keys() | drawn["test"].keys()) == 750
+
+
+@given(split=st.sampled_from(SPLITS), count=st.integers(1, 300), seed=st.integers(-3, 99))
+def test_numbers_are_drawn_once_and_the_same_ones_for_the_same_seed(split, count, seed):
+    numbers = draw_numbers(split, count, seed=seed)
+    assert numbers == draw_numbers(split, count, seed=seed)
+    assert len(numbers) == len(set(numbers)) == count
+    assert all(0 <= number < LIMIT and split_of(number) == split for number in numbers)
+
+
+def test_another_seed_or_another_split_draws_other_numbers():
+    train = draw_numbers("train", 50)
+    assert train != draw_numbers("train", 50, seed=1)
+    assert not set(train) & set(draw_numbers("test", 50))
+
+
+def test_drawing_leaves_pythons_own_random_numbers_alone():
+    state = random.getstate()
+    draw_numbers("train", 20, seed=5)
+    assert random.getstate() == state
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_short_numbers_are_drawn_too(split):
+    digits = Counter(len(str(number)) for number in draw_numbers(split, 600))
+    for length in (4, 5, 6):  # drawn evenly from [0, LIMIT), 4 digits would be 5 of 600
+        assert digits[length] > 100
+    assert digits[3] > 50  # of about 90 that the held-out splits have
+
+
+def test_pairs_are_the_numbers_in_words(to):
+    numbers = draw_numbers("valid", 20, seed=3)
+    expected = [(spell(number, "en"), spell(number, to)) for number in numbers]
+    assert draw_pairs("valid", 20, to=to, seed=3) == expected
+
+
+def test_an_unknown_split_is_explained():
+    with pytest.raises(ValueError, match=says("'dev'", *SPLITS)):
+        draw_numbers("dev", 5)
+
+
+@pytest.mark.parametrize("count", [0, -4, 50_001])
+def test_an_impossible_count_is_explained(count):
+    with pytest.raises(ValueError, match=says(count, 50_000)):
+        draw_numbers("train", count)
+
+
+# --- words that the translator knows
+
+
+def test_every_training_source_is_made_of_number_words():
+    for number in [*range(1200), *draw_numbers("train", 1500), *draw_numbers("test", 300)]:
+        check_number_words(spell(number, "en"))
+
+
+def test_there_are_no_other_number_words():
+    assert len(number_words()) == 30  # zero … nineteen, eight tens, hundred, thousand
+    assert not {"million", "and", "ten-", ""} & set(number_words())
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("three hundred and five", "and"),
+        ("one million", "million"),
+        ("twenty-too", "too"),
+        ("42", "42"),
+        ("Three", "Three"),  # the command line lowers them
+        ("drei", "drei"),
+    ],
+)
+def test_a_word_outside_the_task_is_named(text, word):
+    with pytest.raises(ValueError, match=says(repr(word), "three hundred forty-five")):
+        check_number_words(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("forty five", "forty-five"),
+        ("three-hundred", "three hundred"),
+        ("five forty", "forty-five"),
+        ("hundred", "zero"),
+        ("twelve hundred", "one thousand two hundred"),
+        ("one thousand thousand", "zero"),
+        ("zero five", "five"),
+    ],
+)
+def test_words_that_spell_no_number_are_refused(text, meant):
+    with pytest.raises(ValueError, match=says(repr(text), repr(meant))):
+        check_number_words(text)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "-", " - -\n"])
+def test_a_text_without_words_is_explained(text):
+    with pytest.raises(ValueError, match=says("nothing", "three hundred forty-five")):
+        check_number_words(text)
+
+
+# --- tokenizer
+
+
+def test_every_held_out_text_comes_back_whole(to, tokenizer):
+    for pair in draw_pairs("test", 400, to=to, seed=9):
+        for text in pair:
+            ids = tokenizer.encode(text)
+            assert tokenizer.unk_id not in ids
+            assert tokenizer.decode(ids) == text
+            assert tokenizer.decode(tokenizer.encode_target(text)) == text
+
+
+def test_every_letter_of_every_held_out_number_is_known(to, texts):
+    letters = set("".join(texts))  # what a text is made of cannot be unknown
+    for split in ("valid", "test"):
+        for pair in draw_pairs(split, 500, to=to, seed=2):
+            assert set("".join(pair)) <= letters
+
+
+def test_the_vocabulary_comes_from_the_given_texts_only(texts, tokenizer):
+    shown = {" " + text for text in texts}  # the tokenizer marks where a word begins
+    for piece in tokenizer.pieces(range(4, len(tokenizer))):
+        assert any(piece.replace("▁", " ") in text for text in shown), piece
+
+
+def test_a_text_that_was_not_given_leaves_no_piece():
+    few = Tokenizer.learn(["one two"] * 3, 60)
+    more = Tokenizer.learn([*["one two"] * 3, *["quux"] * 5], 60)
+    assert {"▁quux"} <= set(more.pieces(range(len(more))))
+    assert not any("q" in piece for piece in few.pieces(range(4, len(few))))
+    assert few.unk_id in few.encode("quux")
+
+
+def test_special_tokens_come_first(tokenizer):
+    ids = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unk_id)
+    assert ids == (0, 1, 2, 3)
+    assert tokenizer.pieces(ids) == ["[pad]", "[bos]", "[eos]", "[unk]"]
+
+
+def test_the_vocabulary_is_as_large_as_asked(tokenizer):
+    assert len(tokenizer) == VOCAB
+    assert len(set(tokenizer.pieces(range(VOCAB)))) == VOCAB
+
+
+def test_frequent_words_become_one_piece(small):
+    _, tokenizer = small
+    assert len(tokenizer.encode("hundred")) < len("hundred")
+
+
+def test_learning_twice_gives_the_same_vocabulary(texts, tokenizer):
+    assert Tokenizer.learn(iter(texts), VOCAB).to_json() == tokenizer.to_json()
+
+
+def test_a_tokenizer_comes_back_from_its_state(to, tokenizer):
+    copy = Tokenizer(tokenizer.to_json())
+    assert copy.to_json() == tokenizer.to_json()
+    for source, target in draw_pairs("test", 30, to=to):
+        assert copy.encode(source) == tokenizer.encode(source)
+        assert copy.encode_target(target) == tokenizer.encode_target(target)
+
+
+@pytest.mark.parametrize("state", ["", "{}", "no json", '{"version": "1.0", "model": null}'])
+def test_a_bad_state_is_explained(state):
+    with pytest.raises(ValueError, match="tokenizer"):
+        Tokenizer(state)
+
+
+def test_somebody_elses_tokenizer_is_refused():
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE())
+    theirs.train_from_iterator(["one two"], tokenizers.trainers.BpeTrainer(show_progress=False))
+    with pytest.raises(ValueError, match=says("[pad]")):
+        Tokenizer(theirs.to_str())
+
+
+def test_a_target_goes_from_bos_to_eos(small):
+    pairs, tokenizer = small
+    bos, *middle, eos = tokenizer.encode_target(pairs[0][1])
+    assert (bos, eos) == (tokenizer.bos_id, tokenizer.eos_id)
+    assert middle == tokenizer.encode(pairs[0][1])
+
+
+def test_decoding_stops_at_the_end_and_skips_what_is_special(small):
+    _, tokenizer = small
+    one, two = tokenizer.encode("one"), tokenizer.encode("two")
+    eos, pad, bos = tokenizer.eos_id, tokenizer.pad_id, tokenizer.bos_id
+    assert tokenizer.decode([bos, *one, eos, *two, eos, pad]) == "one"
+    assert tokenizer.decode(torch.tensor([*one, *two, pad, pad])) == "one two"
+    assert tokenizer.decode([eos, *one]) == ""
+    assert tokenizer.decode([]) == ""
+
+
+def test_the_name_of_a_special_token_is_text_when_somebody_types_it(small):
+    _, tokenizer = small
+    for text in ("[eos]", "one [pad]"):
+        assert not {tokenizer.pad_id, tokenizer.eos_id} & set(tokenizer.encode(text))
+
+
+def test_pieces_name_every_id_and_mark_where_a_word_begins(small):
+    _, tokenizer = small
+    pieces = tokenizer.pieces(torch.tensor(tokenizer.encode("six hundred one")))
+    assert "".join(pieces) == "▁six▁hundred▁one"
+
+
+# --- batches
+
+
+@given(rows=st.lists(st.lists(st.integers(0, 30), max_size=6), min_size=1, max_size=5))
+def test_rows_are_filled_up_at_their_end(rows):
+    filled = pad_rows(rows, pad_id=31)
+    assert filled.dtype == torch.long
+    assert filled.shape == (len(rows), max(map(len, rows)))
+    for row, kept in zip(filled.tolist(), rows, strict=True):
+        assert row == kept + [31] * (len(row) - len(kept))
+
+
+def test_a_batch_without_rows_is_explained():
+    with pytest.raises(ValueError, match="row"):
+        pad_rows([], pad_id=0)
+
+
+def test_batches_of_nothing_are_explained(small):
+    pairs, tokenizer = small
+    with pytest.raises(ValueError, match=says(0, 90)):
+        BatchMaker(pairs, tokenizer, batch_size=0)
+    with pytest.raises(ValueError, match=says(6, 0)):
+        BatchMaker([], tokenizer, batch_size=6)
+
+
+def test_a_step_always_gets_the_same_batch(small):
+    one, other = BatchMaker(*small, batch_size=6, seed=2), BatchMaker(*small, batch_size=6, seed=2)
+    forwards = [one(step) for step in range(1, 9)]
+    backwards = [other(step) for step in reversed(range(1, 9))][::-1]
+    for (src, tgt), (src_again, tgt_again) in zip(forwards, backwards, strict=True):
+        assert torch.equal(src, src_again) and torch.equal(tgt, tgt_again)
+
+
+def test_different_steps_and_different_seeds_get_different_batches(small):
+    makers = [BatchMaker(*small, batch_size=6, seed=seed) for seed in (0, 1)]
+    batches = [str(maker(step)[0].tolist()) for maker in makers for step in range(1, 41)]
+    assert len(set(batches)) == 80
+
+
+def test_every_pair_is_drawn_sooner_or_later(small):
+    pairs, tokenizer = small
+    maker = BatchMaker(pairs, tokenizer, batch_size=30)
+    seen = {tokenizer.decode(row) for step in range(1, 41) for row in maker(step)[0]}
+    assert seen == {source for source, _ in pairs}
+
+
+def test_a_batch_holds_whole_pairs(small):
+    pairs, tokenizer = small
+    src, tgt = BatchMaker(pairs, tokenizer, batch_size=7)(3)
+    assert src.size(0) == tgt.size(0) == 7
+    assert tgt[:, 0].eq(tokenizer.bos_id).all()
+    for row in tgt.tolist():
+        after_end = row[row.index(tokenizer.eos_id) + 1 :]
+        assert set(after_end) <= {tokenizer.pad_id}
+    decoded = [(tokenizer.decode(s), tokenizer.decode(t)) for s, t in zip(src, tgt, strict=True)]
+    assert set(decoded) <= set(pairs)  # each source beside its own target
+    assert (src[:, -1] != tokenizer.pad_id).any() and (tgt[:, -1] != tokenizer.pad_id).any()
+
+
+def test_making_batches_leaves_torchs_own_random_numbers_alone(small):
+    state = torch.get_rng_state()
+    BatchMaker(*small, batch_size=4)(5)
+    assert torch.equal(torch.get_rng_state(), state)
