@@ -22,6 +22,9 @@ class LayerNorm(nn.Module):
         d_model: Width of the vectors.
         eps: Added to the variance, under the root, so that a constant vector divides by no zero.
 
+    Raises:
+        ValueError: If ``d_model`` is below 1.
+
     Example:
         >>> LayerNorm(2)(torch.tensor([3.0, 5.0])).round(decimals=2)
         tensor([-1.,  1.], grad_fn=<RoundBackward1>)
@@ -29,6 +32,8 @@ class LayerNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:
         super().__init__()
+        if d_model < 1:
+            raise ValueError(f"a vector has at least one number, got d_model={d_model}")
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model))
@@ -57,7 +62,7 @@ class AddNorm(nn.Module):
     """Add what a sub-layer says to what was there, and keep the sum at one scale.
 
     Paper: §3.1, LayerNorm(x + Sublayer(x)); dropout before the sum: §5.4.
-    Differs: the norm is ``torch.nn.LayerNorm``, proven equal to ours and faster;
+    Differs: the norm is ``torch.nn.LayerNorm``, proven equal to ours;
     ``norm_first=True`` normalizes what the sub-layer reads instead (pre-norm, as GPT-2).
 
     Args:

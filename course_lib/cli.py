@@ -93,7 +93,11 @@ def translate_command(options: argparse.Namespace) -> int:
     check_number_words(text)
     path = options.checkpoint or checkpoint_path(TranslatorConfig(to=options.to, seed=options.seed))
     if not path.exists():
-        raise ValueError(f"there is no translator at {path}; run: course train --to {options.to}")
+        where = f" --checkpoint {path}" if options.checkpoint else ""
+        raise ValueError(
+            f"there is no translator at {path}; run: "
+            f"course train --to {options.to} --seed {options.seed}{where}"
+        )
     translator, _ = load_translator(path)
     print(translator.translate([text])[0])
     return 0

@@ -25,13 +25,15 @@ class FeedForward(nn.Module):
         activation: ``"relu"`` as the paper, or ``"gelu"``.
 
     Raises:
-        ValueError: If the activation is unknown.
+        ValueError: If a size is below 1, or the activation is unknown.
     """
 
     def __init__(
         self, d_model: int, d_ff: int, dropout: float = 0.0, activation: str = "relu"
     ) -> None:
         super().__init__()
+        if min(d_model, d_ff) < 1:
+            raise ValueError(f"sizes start at 1, got d_model={d_model}, d_ff={d_ff}")
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation={activation!r}; choose one of {sorted(ACTIVATIONS)}")
         self.linear1 = nn.Linear(d_model, d_ff)

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ["split_heads", "head_width", "MultiHeadAttention", "check_widths"]
 
-# %% ../notebooks/02_multi_head.ipynb #3f4cf044
+# %% ../notebooks/02_multi_head.ipynb #89effe1f
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -83,7 +84,8 @@ class MultiHeadAttention(nn.Module):
         bias: Whether the four projections add a bias.
 
     Raises:
-        ValueError: If ``d_model`` has to be split and does not divide by ``num_heads``.
+        ValueError: If ``d_model`` has to be split and does not divide by ``num_heads``, a width is
+            below 1, or dropout is not in [0, 1].
     """
 
     def __init__(
@@ -101,11 +103,14 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         keys_width = num_heads * head_width(d_model, num_heads, d_k)
         values_width = num_heads * head_width(d_model, num_heads, d_v)
+        kdim, vdim = (d_model if width is None else width for width in (kdim, vdim))
+        if min(kdim, vdim) < 1 or not 0 <= dropout <= 1:
+            raise ValueError(f"{kdim=} and {vdim=} start at 1, {dropout=} is in [0, 1]")
         self.num_heads = num_heads
         self.dropout = dropout
         self.w_q = nn.Linear(d_model, keys_width, bias=bias)
-        self.w_k = nn.Linear(kdim or d_model, keys_width, bias=bias)
-        self.w_v = nn.Linear(vdim or d_model, values_width, bias=bias)
+        self.w_k = nn.Linear(kdim, keys_width, bias=bias)
+        self.w_v = nn.Linear(vdim, values_width, bias=bias)
         self.w_o = nn.Linear(values_width, d_model, bias=bias)
 
     def forward(
@@ -143,6 +148,7 @@ class MultiHeadAttention(nn.Module):
             heads, weights = scaled_dot_product_attention(q, k, v, mask, dropout_p)
         else:
             check_attention_inputs(q, k, v, mask)
+            mask = mask if mask is None else torch.atleast_2d(mask)  # the kernel wants (T, S)
             heads, weights = F.scaled_dot_product_attention(q, k, v, mask, dropout_p), None
         joined = heads.transpose(-3, -2).flatten(-2)  # (B, T, H * d_v)
         return self.w_o(joined), weights  # (B, T, d_model)

@@ -237,6 +237,13 @@ def test_words_that_spell_no_number_are_refused(text, meant):
         check_number_words(text)
 
 
+@pytest.mark.parametrize("hundreds", [3, 30])
+def test_words_that_spell_a_number_too_large_are_refused(hundreds):
+    text = "nine" + " hundred" * hundreds
+    with pytest.raises(ValueError, match=says(text, "one million")):
+        check_number_words(text)
+
+
 @pytest.mark.parametrize("text", ["", "   ", "-", " - -\n"])
 def test_a_text_without_words_is_explained(text):
     with pytest.raises(ValueError, match=says("nothing", "three hundred forty-five")):

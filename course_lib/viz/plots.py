@@ -36,19 +36,20 @@ def show(fig: Figure, *, alt: str) -> None:
     """
     if not alt.strip():
         raise ValueError("show(fig, alt=…) needs a sentence that says what there is to see")
-    width = round(fig.get_figwidth() * PIXELS)
-    data = base64.b64encode(_png(fig)).decode()
+    png, width = _png(fig)
+    data = base64.b64encode(png).decode()
     plt.close(fig)
     image = f'<img src="data:image/png;base64,{data}" width="{width}" alt="{html.escape(alt)}">'
     display(HTML(image))
 
 
-def _png(fig: Figure) -> bytes:
-    """Paint a figure with at most 256 colours: a third of the bytes in every notebook."""
+def _png(fig: Figure) -> tuple[bytes, int]:
+    """Paint a figure with at most 256 colours, a third of the bytes; return its width too."""
     painted, small = io.BytesIO(), io.BytesIO()
     fig.savefig(painted, format="png")
-    Image.open(painted).convert("RGB").quantize(256).save(small, format="png", optimize=True)
-    return small.getvalue()
+    image = Image.open(painted).convert("RGB").quantize(256)
+    image.save(small, format="png", optimize=True)
+    return small.getvalue(), round(image.width * PIXELS / plt.rcParams["savefig.dpi"])
 
 
 def heatmap(
@@ -112,10 +113,11 @@ def curves(
     Raises:
         ValueError: If a line is not as long as x.
     """
-    ax = ax or plt.subplots()[1]
     for name, values in lines.items():
         if len(values) != len(x):
             raise ValueError(f"line {name!r} has {len(values)} values, x has {len(x)}")
+    ax = ax or plt.subplots()[1]
+    for name, values in lines.items():
         ax.plot(_plain(x), _plain(values), label=name)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     if len(lines) > 1:
