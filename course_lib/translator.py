@@ -13,7 +13,7 @@ from torch import Tensor
 from course_lib.checkpoint import load_checkpoint, save_checkpoint
 from course_lib.data import BatchMaker, Tokenizer, draw_pairs, pad_rows
 from course_lib.decoding import greedy_decode
-from course_lib.training import ADAM, train
+from course_lib.training import ADAM, short_schedule, train
 from course_lib.transformer import Transformer, TransformerConfig
 
 FOLDER = Path(__file__).resolve().parent.parent / "checkpoints"
@@ -31,6 +31,7 @@ class TranslatorConfig:
         batch_size: Sentences in a step.
         steps: The last step.
         warmup_steps: The step at which the learning rate peaks.
+        cooldown_steps: Over how many of the last steps it goes down to zero; 1 for none.
         rate_scale: The paper's learning rate times this.
         smoothing: Label smoothing, in [0, 1].
         d_model: Width of the vectors.
@@ -46,8 +47,9 @@ class TranslatorConfig:
     num_pairs: int = 12_000
     vocab_size: int = 200
     batch_size: int = 64
-    steps: int = 500
+    steps: int = 450
     warmup_steps: int = 50
+    cooldown_steps: int = 100
     rate_scale: float = 0.15
     smoothing: float = 0.1
     d_model: int = 128
@@ -70,6 +72,17 @@ class TranslatorConfig:
             dropout=self.dropout,
             max_len=self.max_len,
             pad_id=Tokenizer.pad_id,
+        )
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step."""
+        return short_schedule(
+            step,
+            self.d_model,
+            self.warmup_steps,
+            steps=self.steps,
+            scale=self.rate_scale,
+            cooldown_steps=self.cooldown_steps,
         )
 
 
@@ -187,8 +200,7 @@ def train_translator(
             batches,
             steps=config.steps,
             first_step=done + 1,
-            warmup_steps=config.warmup_steps,
-            rate_scale=config.rate_scale,
+            rate=config.rate,
             smoothing=config.smoothing,
             after_step=_keeper(translator, optimizer, path, save_every, after_save),
         )

@@ -323,7 +323,7 @@ def test_show_puts_one_image_in_the_notebook_at_its_size_in_words(shown):
     assert kind == "data:image/png;base64"
     height, width, _ = imread(io.BytesIO(base64.b64decode(data))).shape
     assert width > height
-    assert int(tag["width"]) == round(width * 96 / plt.rcParams["savefig.dpi"])
+    assert int(tag["width"]) == round(width / 2)
     assert width == pytest.approx(2 * 480, rel=0.1), "twice the pixels, for sharp screens"
 
 

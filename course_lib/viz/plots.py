@@ -16,6 +16,7 @@ from torch import Tensor
 STYLE = Path(__file__).with_name("course.mplstyle")
 COLOURS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73", "masked": "#BBBBBB"}
 PIXELS = 96  # CSS pixels of an inch
+SHARPNESS = 2  # pixels painted for each of them
 PAGE = 6.4  # inches
 
 
@@ -46,10 +47,10 @@ def show(fig: Figure, *, alt: str) -> None:
 def _png(fig: Figure) -> tuple[bytes, int]:
     """Paint a figure with at most 256 colours, a third of the bytes; return its width too."""
     painted, small = io.BytesIO(), io.BytesIO()
-    fig.savefig(painted, format="png")
+    fig.savefig(painted, format="png", dpi=SHARPNESS * PIXELS)
     image = Image.open(painted).convert("RGB").quantize(256)
     image.save(small, format="png", optimize=True)
-    return small.getvalue(), round(image.width * PIXELS / plt.rcParams["savefig.dpi"])
+    return small.getvalue(), round(image.width / SHARPNESS)
 
 
 def heatmap(
