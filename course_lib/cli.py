@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True)
     default = TranslatorConfig()
 
-    trains = commands.add_parser("train", help="train the number translator (about 40 s)")
+    trains = commands.add_parser("train", help="train the number translator (half a minute)")
     trains.set_defaults(run=train_command)
     trains.add_argument("--steps", type=_positive, default=default.steps, help="the last step")
     trains.add_argument("--save-every", type=_positive, default=100, metavar="STEPS")

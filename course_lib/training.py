@@ -33,7 +33,7 @@ def label_smoothed_cross_entropy(
         targets: The right ids. Shape ``(...)``.
         pad_id: Targets equal to it count for nothing, and no doubt is spent on it. ``None``:
             every target counts and doubt is spread over all V entries, as ``torch`` does.
-        smoothing: Share of probability spread over the other entries, in [0, 1].
+        smoothing: Share of probability spread over the entries, in [0, 1].
 
     Returns:
         Mean loss in nats per real token, a scalar.

@@ -26,7 +26,7 @@ class TranslatorConfig:
     Args:
         to: The language it writes, one of ``data.LANGUAGES``.
         seed: Decides the training numbers, the first weights, and the order of the batches.
-        num_pairs: Different numbers to learn from.
+        num_pairs: Numbers to learn from.
         vocab_size: Pieces of the shared vocabulary.
         batch_size: Sentences in a step.
         steps: The last step.
@@ -44,7 +44,7 @@ class TranslatorConfig:
 
     to: str = "de"
     seed: int = 0
-    num_pairs: int = 12_000
+    num_pairs: int = 15_000
     vocab_size: int = 200
     batch_size: int = 64
     steps: int = 450
@@ -161,7 +161,8 @@ def checkpoint_path(config: TranslatorConfig) -> Path:
 def prepare(config: TranslatorConfig) -> tuple[Translator, BatchMaker]:
     """Make what a training starts from: numbers, a tokenizer that saw only them, a new model."""
     pairs = draw_pairs("train", config.num_pairs, to=config.to, seed=config.seed)
-    tokenizer = Tokenizer.learn((text for pair in pairs for text in pair), config.vocab_size)
+    texts = dict.fromkeys(text for pair in pairs for text in pair)  # each once, in order
+    tokenizer = Tokenizer.learn(texts, config.vocab_size)
     torch.manual_seed(config.seed)
     model = Transformer(config.of_model(len(tokenizer)))
     batches = BatchMaker(pairs, tokenizer, config.batch_size, config.seed)
@@ -231,7 +232,7 @@ def load_translator(path: Path) -> tuple[Translator, int]:
 
 
 def load_or_train(config: TranslatorConfig | None = None) -> Translator:
-    """Return the trained translator; train it, in about 40 s, only if none of this kind is kept.
+    """Return the trained translator; train it (half a minute) only if none is kept.
 
     Args:
         config: Which one; the course's English–German one unless given.
@@ -290,8 +291,12 @@ def _restore(translator: Translator, optimizer: torch.optim.Optimizer, path: Pat
             f"{path} was trained with {kept.config}, not with {translator.config}; "
             "ask for the same, or train anew"
         )
-    if step > translator.config.steps:
-        raise ValueError(f"{path} is at step {step}, beyond steps={translator.config.steps}")
+    rates, made = (kept.config.rate, translator.config.rate), range(1, step + 1)
+    if step > translator.config.steps or any(rates[0](n) != rates[1](n) for n in made):
+        raise ValueError(
+            f"{path} is at step {step} of steps={kept.config.steps}: too late for "
+            f"steps={translator.config.steps}; ask for the same, or train anew"
+        )
     content = load_checkpoint(path)
     translator.model.load_state_dict(content["model"])
     optimizer.load_state_dict(content["optimizer"])

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import course_lib
-from course_lib import cli
+from course_lib import cli, translator
 from course_lib.checkpoint import load_checkpoint
 from course_lib.cli import main
 from course_lib.data import BatchMaker, draw_pairs
@@ -21,7 +21,9 @@ from course_lib.translator import TranslatorConfig, checkpoint_path, load_transl
 pytestmark = pytest.mark.usefixtures("no_network")
 
 SIZES = dict(num_pairs=120, vocab_size=70, d_model=12, num_heads=3, num_layers=1, d_ff=20)
-TINY = SIZES | dict(batch_size=5, steps=7, warmup_steps=3, dropout=0.2, max_len=100)
+TINY = SIZES | dict(
+    batch_size=5, steps=7, warmup_steps=3, cooldown_steps=1, dropout=0.2, max_len=100
+)
 ROOT = Path(course_lib.__file__).parents[1]
 KEPT = os.environ.get("COURSE_CHECKPOINTS", "")  # where the course keeps its own translator
 
@@ -69,8 +71,8 @@ def assert_one_sentence(result, command, *parts):
 
 def weights(path):
     """Return the weights and the step that a file keeps."""
-    translator, step = load_translator(path)
-    return translator.model.state_dict(), step
+    kept, step = load_translator(path)
+    return kept.model.state_dict(), step
 
 
 def assert_same_training(path, other):
@@ -102,14 +104,22 @@ def test_training_says_where_the_translator_is(tiny, course):
     }
 
 
-def test_a_translator_of_your_own_in_another_language(tiny, course, tmp_path):
+def test_a_translator_of_your_own_in_another_language(tiny, course, tmp_path, monkeypatch):
     path = tmp_path / "own" / "french.pt"
+    saved, really_save = [], translator.save_checkpoint
+
+    def save(path, content):
+        saved.append((path, content["step"]))
+        really_save(path, content)
+
+    monkeypatch.setattr(translator, "save_checkpoint", save)
     code, out, _ = course(
         "train", "--to", "fr", "--seed", 2, "--steps", 3, "--checkpoint", path, "--save-every", 2
     )
     assert code == 0 and str(path) in out and not tiny.exists()
     config = load_translator(path)[0].config
     assert (config.to, config.seed, config.steps) == ("fr", 2, 3)
+    assert saved == [(path, 2), (path, 3)]
 
 
 def test_a_translator_that_is_there_is_not_overwritten(tiny, course):
@@ -238,8 +248,7 @@ def test_a_number_is_translated_however_it_is_typed(trained, course, words):
 def test_a_translation_comes_from_the_checkpoint_that_is_named(tiny, course, tmp_path):
     path = tmp_path / "own.pt"
     course("train", "--checkpoint", path)
-    translator, _ = load_translator(path)
-    expected = translator.translate(["one hundred"])[0]
+    expected = load_translator(path)[0].translate(["one hundred"])[0]
     assert course("translate", "one hundred", "--checkpoint", path) == (0, expected + "\n", "")
 
 

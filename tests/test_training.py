@@ -29,6 +29,7 @@ from torch.nn import functional as F
 from course_lib.training import (
     ADAM,
     label_smoothed_cross_entropy,
+    short_schedule,
     train,
     training_step,
     warmup_inverse_sqrt,
@@ -284,6 +285,43 @@ def test_the_schedule_counts_from_one(step, d_model, warmup_steps):
         warmup_inverse_sqrt(step, d_model, warmup_steps)
 
 
+@pytest.mark.parametrize(
+    ("step", "rate"),
+    [  # as above, times 3; of steps = 18 the last 3 cool down
+        (2, 3 / 16),
+        (4, 3 / 8),
+        (9, 3 / 12),
+        (16, 3 / 16),  # (18 + 1 - 16) / 3 = 1: not yet
+        (17, 3 / (4 * 17**0.5) * 2 / 3),
+        (18, 3 / (4 * 18**0.5) / 3),  # one more step, and it would be 0
+    ],
+)
+def test_the_short_schedule_agrees_with_the_formula_by_hand(step, rate):
+    ours = short_schedule(step, 16, 4, steps=18, scale=3, cooldown_steps=3)
+    assert ours == pytest.approx(rate, rel=1e-12)
+
+
+@given(step=st.integers(1, 60), more=st.integers(0, 9), warmup_steps=st.integers(1, 40))
+def test_a_cooldown_of_one_step_is_none(step, more, warmup_steps):
+    ours = short_schedule(step, 18, warmup_steps, steps=step + more, scale=0.5, cooldown_steps=1)
+    assert ours == 0.5 * warmup_inverse_sqrt(step, 18, warmup_steps)
+
+
+@given(steps=st.integers(1, 60), cooldown_steps=st.integers(1, 80))
+def test_the_short_schedule_is_never_zero_before_its_end(steps, cooldown_steps):
+    for step in range(1, steps + 1):
+        rate = short_schedule(step, 18, 5, steps=steps, scale=1, cooldown_steps=cooldown_steps)
+        assert 0 < rate <= warmup_inverse_sqrt(step, 18, 5)
+
+
+@pytest.mark.parametrize(
+    ("step", "steps", "cooldown_steps"), [(8, 7, 3), (5, 7, 0), (5, 7, -2), (0, 7, 3)]
+)
+def test_the_short_schedule_explains_impossible_steps(step, steps, cooldown_steps):
+    with pytest.raises(ValueError, match=says(f"step={step}", "from 1")):
+        short_schedule(step, 16, 4, steps=steps, scale=1, cooldown_steps=cooldown_steps)
+
+
 def test_adam_has_the_papers_numbers():
     assert ADAM == {"lr": 1.0, "betas": (0.9, 0.98), "eps": 1e-9}  # §5.3
 
@@ -342,13 +380,18 @@ def make_batch(step):
     return ids
 
 
+def slowly(step):
+    """Return a learning rate that is another one at every step."""
+    return 0.01 / step
+
+
 def make_training(**changes):
     """Return a tiny model and its optimizer."""
     model = tiny_transformer(**changes)
     return model, torch.optim.Adam(model.parameters(), **ADAM)
 
 
-def test_training_steps_at_the_rate_of_the_schedule():
+def test_every_step_is_made_at_the_rate_that_the_schedule_gives_it():
     model = tiny_transformer()
     embeddings = {id(p) for n, p in model.named_parameters() if "embedding" in n}
     groups = [
@@ -360,10 +403,9 @@ def test_training_steps_at_the_rate_of_the_schedule():
     optimizer.register_step_pre_hook(
         lambda optimizer, *_: rates.append([group["lr"] for group in optimizer.param_groups])
     )
-    train(model, optimizer, make_batch, steps=5, warmup_steps=3, rate_scale=0.25)
-    # d_model = 18, warmup 3: 1/√18 · min(1/√step, step/√27), times a quarter
-    expected = [0.25 / 18**0.5 * min(1 / n**0.5, n / 27**0.5) for n in (1, 2, 3, 4, 5)]
-    assert rates == [[pytest.approx(rate)] * 2 for rate in expected]
+    schedule = {1: 0.01, 2: 0.03, 3: 0.02, 4: 0.005, 5: 0.001}
+    train(model, optimizer, make_batch, steps=5, rate=schedule.__getitem__)
+    assert rates == [[rate, rate] for rate in schedule.values()]  # both groups
 
 
 def test_training_asks_for_each_step_once_and_reports_each_loss():
@@ -379,7 +421,7 @@ def test_training_asks_for_each_step_once_and_reports_each_loss():
         optimizer,
         ask,
         steps=4,
-        warmup_steps=3,
+        rate=slowly,
         after_step=lambda step, loss: told.append((step, loss.item(), asked[-1])),
     )
     assert asked == [1, 2, 3, 4]
@@ -389,19 +431,11 @@ def test_training_asks_for_each_step_once_and_reports_each_loss():
 
 def test_training_is_the_steps_one_by_one():
     model, optimizer = make_training()
-    losses = train(
-        model,
-        optimizer,
-        make_batch,
-        steps=3,
-        warmup_steps=2,
-        rate_scale=0.1,
-        smoothing=SMOOTHING,
-    )
+    losses = train(model, optimizer, make_batch, steps=3, rate=slowly, smoothing=SMOOTHING)
     twin, twin_optimizer = make_training()
     for step, loss in enumerate(losses, start=1):
         for group in twin_optimizer.param_groups:
-            group["lr"] = 0.1 * warmup_inverse_sqrt(step, 18, 2)
+            group["lr"] = 0.01 / step
         assert loss == training_step(twin, twin_optimizer, *make_batch(step), SMOOTHING).item()
     for mine, other in zip(model.parameters(), twin.parameters(), strict=True):
         assert torch.equal(mine, other)
@@ -409,10 +443,10 @@ def test_training_is_the_steps_one_by_one():
 
 def test_training_in_two_parts_is_training_in_one():
     whole, optimizer = make_training()
-    losses = train(whole, optimizer, make_batch, steps=7, warmup_steps=3)
+    losses = train(whole, optimizer, make_batch, steps=7, rate=slowly)
     parts, optimizer = make_training()
-    first = train(parts, optimizer, make_batch, steps=3, warmup_steps=3)
-    rest = train(parts, optimizer, make_batch, first_step=4, steps=7, warmup_steps=3)
+    first = train(parts, optimizer, make_batch, steps=3, rate=slowly)
+    rest = train(parts, optimizer, make_batch, first_step=4, steps=7, rate=slowly)
     assert first + rest == losses
     for mine, other in zip(parts.parameters(), whole.parameters(), strict=True):
         assert torch.equal(mine, other)
@@ -424,7 +458,7 @@ def test_training_trains_in_training_mode():
     modes = []
     handle = model.register_forward_pre_hook(lambda model, _: modes.append(model.training))
     with seeded():
-        train(model, optimizer, make_batch, steps=2, warmup_steps=2)
+        train(model, optimizer, make_batch, steps=2, rate=slowly)
     handle.remove()
     assert modes == [True, True]
     assert all(module.training for module in model.modules())
@@ -437,8 +471,7 @@ def test_a_tiny_model_learns_one_batch_by_heart(batch):
         optimizer,
         lambda step: batch,
         steps=120,
-        warmup_steps=20,
-        rate_scale=0.4,
+        rate=lambda step: 0.4 * warmup_inverse_sqrt(step, 18, 20),
         smoothing=0.0,
     )
     assert losses[0] > 1 and losses[-1] < 0.05
@@ -450,11 +483,5 @@ def test_a_tiny_model_learns_one_batch_by_heart(batch):
 def test_nothing_is_left_to_do_after_the_last_step():
     model, optimizer = make_training()
     before = deepcopy(model.state_dict())
-    assert train(model, optimizer, make_batch, steps=4, first_step=5, warmup_steps=3) == []
+    assert train(model, optimizer, make_batch, steps=4, first_step=5, rate=slowly) == []
     assert all(torch.equal(model.state_dict()[name], kept) for name, kept in before.items())
-
-
-def test_training_explains_a_warmup_of_no_steps():
-    model, optimizer = make_training()
-    with pytest.raises(ValueError, match=says("warmup_steps=0")):
-        train(model, optimizer, make_batch, steps=2, warmup_steps=0)

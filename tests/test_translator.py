@@ -32,7 +32,14 @@ pytestmark = pytest.mark.usefixtures("no_network")
 
 SIZES = dict(num_pairs=120, vocab_size=70, d_model=12, num_heads=3, num_layers=1, d_ff=20)
 TINY = TranslatorConfig(
-    **SIZES, batch_size=5, steps=7, warmup_steps=3, rate_scale=0.5, dropout=0.2, max_len=100
+    **SIZES,
+    batch_size=5,
+    steps=7,
+    warmup_steps=3,
+    cooldown_steps=2,
+    rate_scale=0.5,
+    dropout=0.2,
+    max_len=100,
 )
 ROOT = Path(course_lib.__file__).parents[1]
 KEPT = os.environ.get("COURSE_CHECKPOINTS", "")  # where the course keeps its own translator
@@ -112,16 +119,25 @@ def test_training_that_goes_on_after_a_stop_ends_the_same_to_the_last_bit(folder
     assert_same(load_checkpoint(path), whole)  # weights, optimizer, random state, step, config
 
 
-def test_a_finished_training_goes_on_to_more_steps(folder, whole):
+def test_training_may_go_on_to_another_end_before_it_cools_down(folder, whole):
     path = folder / "longer.pt"
-    train_translator(replace(TINY, steps=3), path=path)
+    train_and_stop(replace(TINY, steps=9), path, after=4, save_every=2)
     train_translator(TINY, path=path, resume=True)
     assert_same(load_checkpoint(path), whole)
 
 
+def test_training_that_has_cooled_down_cannot_go_on_to_another_end(folder):
+    path = folder / "longer.pt"
+    train_translator(replace(TINY, steps=4), path=path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=says(path, "steps=4", "steps=7")):
+        train_translator(TINY, path=path, resume=True)  # it would not end as 7 steps in one do
+    assert path.read_bytes() == before
+
+
 def test_a_training_that_goes_on_does_each_remaining_step_once(folder, asked):
     path = folder / "parts.pt"
-    train_translator(replace(TINY, steps=3), path=path)
+    train_and_stop(TINY, path, after=3, save_every=3)
     train_translator(TINY, path=path, resume=True)
     assert asked == [1, 2, 3, 4, 5, 6, 7]
 
@@ -278,6 +294,20 @@ def test_the_seed_decides_the_first_weights_the_numbers_and_the_batches():
     assert_same(batches(3), same_batches(3))
     assert not torch.equal(one.model.tgt_embedding.weight, other.model.tgt_embedding.weight)
     assert batches.rows != other_batches.rows and other_batches.seed == 1
+
+
+def test_training_follows_the_short_schedule_of_the_configuration(folder, monkeypatch):
+    really_train, rates = module.train, []
+
+    def listen(model, optimizer, *args, **kwargs):
+        optimizer.register_step_pre_hook(lambda *_: rates.append(optimizer.param_groups[0]["lr"]))
+        return really_train(model, optimizer, *args, **kwargs)
+
+    monkeypatch.setattr(module, "train", listen)
+    train_translator(TINY)
+    # half of 1/√12 · min(1/√step, step/√27), and of that at the last step (7 + 1 - 7) / 2
+    paper = [0.5 / 12**0.5 * min(n**-0.5, n * 3**-1.5) for n in range(1, 8)]
+    assert rates == pytest.approx([*paper[:-1], paper[-1] / 2])
 
 
 def test_the_model_is_built_from_the_configuration():

@@ -62,7 +62,10 @@ def split_of(number: int) -> str:
 
 
 def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
-    """Draw different numbers of a split, short ones as often as long ones while they last.
+    """Draw numbers of a split, short ones as often as long ones.
+
+    There are few short numbers, so in the training split they come again and again. To be
+    counted fairly, numbers of the other splits are all different, while there are any left.
 
     Args:
         split: ``"train"``, ``"valid"`` or ``"test"``.
@@ -70,7 +73,7 @@ def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
         seed: The same seed draws the same numbers.
 
     Returns:
-        Different numbers in [0, LIMIT), in random order.
+        Numbers in [0, LIMIT), in random order.
 
     Raises:
         ValueError: If the split is unknown or does not hold that many numbers.
@@ -80,12 +83,14 @@ def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
     if not 1 <= count <= LIMIT // 20:
         raise ValueError(f"count={count} is not in 1 … {LIMIT // 20}")
     rng = random.Random(f"{split} {seed}")
-    drawn: dict[int, None] = {}  # a set that keeps its order
+    drawn: list[int] = []
+    seen: set[int] = set()
     while len(drawn) < count:
         number = rng.randrange(10 ** rng.randint(1, len(str(LIMIT - 1))))
-        if split_of(number) == split:
-            drawn[number] = None
-    return list(drawn)
+        if split_of(number) == split and (split == "train" or number not in seen):
+            drawn.append(number)
+            seen.add(number)
+    return drawn
 
 
 def draw_pairs(split: str, count: int, *, to: str = "de", seed: int = 0) -> list[tuple[str, str]]:
@@ -107,7 +112,9 @@ def draw_pairs(split: str, count: int, *, to: str = "de", seed: int = 0) -> list
         >>> draw_pairs("valid", 1, to="zh")  # doctest: +ELLIPSIS
         [('...', '...')]
     """
-    return [(spell(n, "en"), spell(n, to)) for n in draw_numbers(split, count, seed=seed)]
+    numbers = draw_numbers(split, count, seed=seed)
+    spelled = {number: (spell(number, "en"), spell(number, to)) for number in set(numbers)}
+    return [spelled[number] for number in numbers]
 
 
 @cache
