@@ -280,7 +280,8 @@ def test_the_tokenizer_sees_training_texts_only(monkeypatch):
         translator, batches = prepare(TINY)
     assert splits == ["train"]
     pairs = draw_pairs("train", 120)
-    texts = [text for pair in pairs for text in pair]
+    texts = {text for pair in pairs for text in pair}  # each once, however often it is drawn
+    assert len(texts) < 2 * len(pairs)
     assert translator.tokenizer.to_json() == Tokenizer.learn(texts, 70).to_json()
     rows = [[translator.tokenizer.decode(ids) for ids in pair] for pair in batches.rows]
     assert [tuple(row) for row in rows] == pairs
