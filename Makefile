@@ -10,7 +10,7 @@ help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
 
 lab: $(READY)  ## set up once, then open the first chapter in JupyterLab
-	$(BIN)/jupyter lab notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab --ServerApp.root_dir=. notebooks/00_start_here.ipynb
 
 test: $(READY)  ## set up once, then run everything that CI runs
 	$(BIN)/python tools/test_all.py
