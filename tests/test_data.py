@@ -246,9 +246,9 @@ def test_a_word_outside_the_task_is_named(text, word):
         ("forty five", "forty-five"),
         ("three-hundred", "three hundred"),
         ("five forty", "forty-five"),
-        ("hundred", "zero"),
+        ("hundred", "one hundred"),
         ("twelve hundred", "one thousand two hundred"),
-        ("one thousand thousand", "zero"),
+        ("one thousand thousand", "one thousand"),
         ("zero five", "five"),
     ],
 )
