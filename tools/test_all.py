@@ -45,7 +45,7 @@ def run(name: str, arguments: list[str], folder: Path) -> tuple[int, int, int]:
 
 def main() -> int:
     """Run all parts, whatever fails on the way; return the exit code."""
-    totals, times = [0, 0, 0], {}
+    totals, times, broken = [0, 0, 0], {}, []
     with tempfile.TemporaryDirectory() as folder:
         for name, arguments in PARTS.items():
             print(f"== {name}", flush=True)
@@ -53,8 +53,11 @@ def main() -> int:
             counts = run(name, arguments, Path(folder))
             times[name] = time.perf_counter() - start
             totals = [a + b for a, b in zip(totals, counts, strict=True)]
+            broken += [name] if counts[1] else []
     passed, failed, skipped = totals
     print("\nseconds:", ", ".join(f"{name} {seconds:.0f}" for name, seconds in times.items()))
+    if broken:
+        print("look above at:", ", ".join(broken))
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
     return int(failed > 0)
 

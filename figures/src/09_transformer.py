@@ -5,7 +5,10 @@ from cells import token
 from drawing import Box, arrow, group, lines, move, page, text
 from parts import EVERYTHING
 
-TITLE = "Ids go in, logits come out, and every part between them\nhas a chapter of its own or is new here"
+TITLE = (
+    "Ids go in, logits come out, and every part between them\n"
+    "has a chapter of its own or is new here"
+)
 DESC = (
     "The map of the model with every part lit: source ids (B, S) become memory (B, S, "
     "d_model) in the encoder, target ids (B, T) become logits (B, T, V) in the decoder."
