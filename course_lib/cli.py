@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from course_lib.data import LANGUAGES, check_number_words, draw_pairs
@@ -108,8 +107,8 @@ def evaluate_command(options: argparse.Namespace) -> int:
     pairs = draw_pairs("test", options.count, to=options.to)
     shares = []
     for seed in options.seeds:
-        config = replace(TranslatorConfig(), to=options.to, seed=seed)
-        shares.append(exact_match(load_or_train(config), pairs))
+        translator = load_or_train(TranslatorConfig(to=options.to, seed=seed))
+        shares.append(exact_match(translator, pairs))
         print(f"{options.to}, seed {seed}: exact match {shares[-1]:.3f} on {len(pairs)} numbers")
     mean = sum(shares) / len(shares)
     print(f"{options.to}: mean {mean:.4f}, range {min(shares):.3f} to {max(shares):.3f}")

@@ -194,7 +194,6 @@ def train_translator(
         translator, batches = prepare(config)
         optimizer = torch.optim.Adam(translator.model.parameters(), fused=True, **ADAM)
         done = _restore(translator, optimizer, path) if resume else 0
-
         train(
             translator.model,
             optimizer,
@@ -214,7 +213,11 @@ def load_translator(path: Path) -> tuple[Translator, int]:
     Raises:
         ValueError: If the file is missing, cut off, or no translator's.
     """
-    content = load_checkpoint(path)
+    return _from_content(load_checkpoint(path), path)
+
+
+def _from_content(content: dict[str, Any], path: Path) -> tuple[Translator, int]:
+    """Build a translator from what a checkpoint holds."""
     try:
         config = TranslatorConfig(**content["config"])
         tokenizer = Tokenizer(content["tokenizer"])
@@ -241,14 +244,13 @@ def load_or_train(config: TranslatorConfig | None = None) -> Translator:
         ValueError: If the file kept is unreadable; the message says what to do.
     """
     config = config or TranslatorConfig()
-    path = checkpoint_path(config)
     resume = False
-    if path.exists():
-        translator, step = load_translator(path)
+    if checkpoint_path(config).exists():
+        translator, step = load_translator(checkpoint_path(config))
         if translator.config == config and step == config.steps:
             return translator
         resume = translator.config == config
-    translator = train_translator(config, path=path, resume=resume)
+    translator = train_translator(config, resume=resume)
     translator.model.eval()
     return translator
 
@@ -285,7 +287,8 @@ def _keeper(
 
 def _restore(translator: Translator, optimizer: torch.optim.Optimizer, path: Path) -> int:
     """Put a kept training back in place; return the last step made."""
-    kept, step = load_translator(path)
+    content = load_checkpoint(path)
+    kept, step = _from_content(content, path)
     if replace(kept.config, steps=translator.config.steps) != translator.config:
         raise ValueError(
             f"{path} was trained with {kept.config}, not with {translator.config}; "
@@ -297,7 +300,6 @@ def _restore(translator: Translator, optimizer: torch.optim.Optimizer, path: Pat
             f"{path} is at step {step} of steps={kept.config.steps}: too late for "
             f"steps={translator.config.steps}; ask for the same, or train anew"
         )
-    content = load_checkpoint(path)
     translator.model.load_state_dict(content["model"])
     optimizer.load_state_dict(content["optimizer"])
     torch.set_rng_state(content["random_state"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from comparison import normal, says
+from comparison import assert_same, normal, says
 
 from course_lib.checkpoint import load_checkpoint, save_checkpoint
 
@@ -46,23 +46,6 @@ class Code:
 
     def __reduce__(self):
         return Path.touch, (self.path,)
-
-
-def assert_same(one, other):
-    """Agree in structure and to the last bit."""
-    assert type(one) is type(other)
-    if isinstance(one, torch.Tensor):
-        assert one.dtype == other.dtype and torch.equal(one, other)
-    elif isinstance(one, dict):
-        assert list(one) == list(other)
-        for key in one:
-            assert_same(one[key], other[key])
-    elif isinstance(one, list | tuple):
-        assert len(one) == len(other)
-        for mine, theirs in zip(one, other, strict=True):
-            assert_same(mine, theirs)
-    else:
-        assert one == other
 
 
 def assert_refused(path):

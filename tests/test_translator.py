@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from comparison import says
+from comparison import assert_same, says
 
 import course_lib
 from course_lib import translator as module
@@ -78,22 +78,6 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(BatchMaker, "__call__", draw)
     return steps
-
-
-def assert_same(one, other):
-    """Agree to the last bit, in everything."""
-    if isinstance(one, torch.Tensor):
-        assert torch.equal(one, other)
-    elif isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key in one:
-            assert_same(one[key], other[key])
-    elif isinstance(one, list | tuple):
-        assert len(one) == len(other)
-        for mine, theirs in zip(one, other, strict=True):
-            assert_same(mine, theirs)
-    else:
-        assert one == other
 
 
 def train_and_stop(config, path, *, after, save_every):

@@ -19,8 +19,6 @@ PARTS = {  # the translator comes first: tests and chapters load it
     "chapters": [
         *PYTEST,
         *NBVAL,
-        "--nbval-sanitize-with",
-        "tests/sanitize.cfg",
         *("-n", "2", "--dist", "loadfile"),
         "notebooks",
     ],
