@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test export run figures
+.PHONY: help lab test export run figures workbook
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -23,6 +23,9 @@ run: $(READY)  ## execute and save all chapters (or: make run CHAPTERS=notebooks
 
 figures: $(READY)  ## draw figures/*.svg anew
 	$(BIN)/python figures/src/draw_all.py
+
+workbook: $(READY)  ## write the learner's edition into workbook/ (again: make workbook OPTIONS=--force)
+	$(BIN)/course workbook workbook $(OPTIONS)
 
 $(READY): requirements.txt constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; \

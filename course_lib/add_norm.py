@@ -22,6 +22,10 @@ class LayerNorm(nn.Module):
         d_model: Width of the vectors.
         eps: Added to the variance, under the root, so that a constant vector divides by no zero.
 
+    Attributes:
+        weight: The gain, an ``nn.Parameter`` of ``d_model`` numbers, at first ones.
+        bias: The shift, an ``nn.Parameter`` of ``d_model`` numbers, at first zeros.
+
     Raises:
         ValueError: If ``d_model`` is below 1.
 
@@ -69,6 +73,11 @@ class AddNorm(nn.Module):
         d_model: Width of the vectors.
         dropout: Share of the sub-layer's output dropped while training, in [0, 1].
         norm_first: ``False`` as the paper (post-norm), ``True`` for pre-norm.
+
+    Attributes:
+        norm: ``nn.LayerNorm`` of width ``d_model``.
+        dropout: ``nn.Dropout``, for the sub-layer's answer.
+        norm_first: As given.
     """
 
     def __init__(self, d_model: int, dropout: float = 0.0, norm_first: bool = False) -> None:
@@ -82,7 +91,7 @@ class AddNorm(nn.Module):
 
         Args:
             x: Shape ``(B, L, d_model)``.
-            sublayer: Reads ``(B, L, d_model)`` and answers in the same shape.
+            sublayer: A function that reads ``(B, L, d_model)`` and answers in the same shape.
 
         Returns:
             Shape ``(B, L, d_model)``.

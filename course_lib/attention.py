@@ -42,7 +42,8 @@ def scaled_dot_product_attention(
         probability distribution, except that a row with every key blocked is zero.
 
     Raises:
-        ValueError: If the sizes do not fit each other, or the mask is not boolean.
+        ValueError: If the sizes do not fit each other, or the mask is not boolean;
+            ``check_attention_inputs`` says so.
 
     Example:
         >>> _, weights = scaled_dot_product_attention(
@@ -75,7 +76,10 @@ def check_attention_inputs(
         mask: Boolean, broadcastable to ``(..., T, S)``.
 
     Raises:
-        ValueError: If the sizes do not fit each other, or the mask is not boolean.
+        ValueError: If a tensor has fewer than two axes, query and key differ in ``d_k``, key and
+            value differ in ``S``, or their leading sizes do not broadcast; if the mask is not
+            boolean, or does not broadcast to ``(..., T, S)``. The message holds the sizes
+            (shapes, or the dtype of the mask) that do not fit.
     """
     q, k, v = tuple(query.shape), tuple(key.shape), tuple(value.shape)
     shapes = f"query {q}, key {k}, value {v}"

@@ -1,11 +1,16 @@
-"""The command ``course``: train the translator, translate with it, measure it."""
+"""The command ``course``: train a translator, use and measure it; write a workbook."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from course_lib.data import LANGUAGES, check_number_words, draw_pairs
+from course_lib.learn.edition import LIBRARY
+from course_lib.learn.grade import LIMIT, grade
+from course_lib.learn.progress import progress
+from course_lib.learn.workbook import make_workbook
 from course_lib.translator import (
     TranslatorConfig,
     checkpoint_path,
@@ -60,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
     for command in (trains, translates):
         command.add_argument("--seed", type=int, default=0)
         command.add_argument("--checkpoint", type=Path, help="a file of your own")
+    _add_learners_commands(commands)
     return top
 
 
@@ -113,6 +119,68 @@ def evaluate_command(options: argparse.Namespace) -> int:
     mean = sum(shares) / len(shares)
     print(f"{options.to}: mean {mean:.4f}, range {min(shares):.3f} to {max(shares):.3f}")
     return 0
+
+
+def workbook_command(options: argparse.Namespace) -> int:
+    """Write the workbook, and say what was kept aside."""
+    folder = options.folder
+    kept = make_workbook(folder, solutions=not options.no_solutions, force=options.force)
+    if kept:
+        print("kept aside what you had changed; to have a file back, copy it over the fresh one:")
+    for path in kept:
+        place = path.relative_to(folder)
+        print(" ", shlex.join(["cp", str(path), str(folder.joinpath(*place.parts[1:]))]))
+    first = min(folder.glob("[0-9][0-9]_*.ipynb"))
+    print("the workbook is ready:", shlex.join(["jupyter", "lab", str(first)]))
+    return 0
+
+
+def progress_command(options: argparse.Namespace) -> int:
+    """Print what is done and what is left."""
+    here = Path(".") if Path(LIBRARY).is_dir() else Path("workbook")
+    print(repr(progress(options.folder or here)))
+    return 0
+
+
+def grade_command(options: argparse.Namespace) -> int:
+    """Grade, with a line for each learner on the way, and print the table."""
+
+    def tell(line: str) -> None:
+        """Print a line beside the table."""
+        print(line, file=sys.stderr)
+
+    out, force = options.out, options.force
+    try:
+        text = grade(options.folder, out, force=force, limit=options.limit, tell=tell)
+    except KeyboardInterrupt:
+        print("\nstopped; no table was written", file=sys.stderr)
+        return 130
+    print(text, end="")
+    return 0
+
+
+def _add_learners_commands(commands: argparse._SubParsersAction) -> None:
+    """Describe the commands that go with the exercises."""
+    writes = commands.add_parser("workbook", help="write the learner's edition of the chapters")
+    writes.set_defaults(run=workbook_command)
+    writes.add_argument("folder", type=Path, metavar="DIR", help="an empty or a new folder")
+    writes.add_argument("--force", action="store_true", help="anew; your changes are kept aside")
+    writes.add_argument("--no-solutions", action="store_true", help="hints only, for a class")
+
+    shows = commands.add_parser("progress", help="list every exercise with its state and minutes")
+    shows.set_defaults(run=progress_command)
+    shows.add_argument(
+        "folder", type=Path, nargs="?", help="a workbook; . or workbook if not given"
+    )
+
+    grades = commands.add_parser("grade", help="check what learners wrote; their code runs here")
+    grades.set_defaults(run=grade_command)
+    grades.add_argument(
+        "folder", type=Path, help="a workbook, its my_lib, or a folder of workbooks"
+    )
+    grades.add_argument("--out", type=Path, metavar="DIR", help="for the tables; here if not given")
+    grades.add_argument("--force", action="store_true", help="replace tables that are there")
+    grades.add_argument("--limit", type=_positive, default=LIMIT, help="seconds for a module")
 
 
 def _positive(text: str) -> int:

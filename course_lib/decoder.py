@@ -34,6 +34,14 @@ class DecoderLayer(nn.Module):
             paper has none.
         activation_dropout: Share of the d_ff features dropped, as in ``torch.nn``; the paper
             has none.
+
+    Attributes:
+        self_attn: A ``MultiHeadAttention``, with ``attention_dropout`` as its dropout.
+        cross_attn: Another one, of the same sizes, with weights of its own.
+        feed_forward: A ``FeedForward``, with ``activation_dropout`` as its dropout.
+        add_norm1: The ``AddNorm`` around ``self_attn``.
+        add_norm2: The ``AddNorm`` around ``cross_attn``.
+        add_norm3: The ``AddNorm`` around ``feed_forward``.
     """
 
     def __init__(
@@ -70,7 +78,8 @@ class DecoderLayer(nn.Module):
 
         Args:
             x: The target so far. Shape ``(B, T, d_model)``.
-            memory: What the encoder made of the source. Shape ``(B, S, d_model)``.
+            memory: What the encoder made of the source; no norm of this layer changes it.
+                Shape ``(B, S, d_model)``.
             self_mask: Boolean, broadcastable to ``(B, H, T, T)``: causal, and the target's padding.
             cross_mask: Boolean, broadcastable to ``(B, H, T, S)``: the source's padding.
 
@@ -78,7 +87,8 @@ class DecoderLayer(nn.Module):
             Shape ``(B, T, d_model)``.
 
         Raises:
-            ValueError: If the sizes do not fit each other, or a mask is not boolean.
+            ValueError: If the sizes do not fit each other, or a mask is not boolean; the
+                sub-layers say so.
         """
         x = self.add_norm1(x, lambda x: self.self_attn(x, x, x, self_mask)[0])
         x = self.add_norm2(x, lambda x: self.cross_attn(x, memory, memory, cross_mask)[0])
@@ -97,6 +107,11 @@ class Decoder(nn.Module):
         d_model: Width of the vectors.
         *args: The arguments of ``DecoderLayer`` after ``d_model``, in its order.
         **kwargs: The same, by name.
+
+    Attributes:
+        layers: The ``DecoderLayer``s in an ``nn.ModuleList``, each with weights of its own,
+            drawn anew.
+        norm: In pre-norm an ``nn.LayerNorm``, through which the last vectors go; else ``None``.
 
     Raises:
         ValueError: If ``num_layers`` is below 1.
@@ -122,8 +137,8 @@ class Decoder(nn.Module):
         Args:
             x: The target so far. Shape ``(B, T, d_model)``.
             memory: What the encoder made of the source. Shape ``(B, S, d_model)``.
-            self_mask: Boolean, broadcastable to ``(B, H, T, T)``.
-            cross_mask: Boolean, broadcastable to ``(B, H, T, S)``.
+            self_mask: For every layer. Boolean, broadcastable to ``(B, H, T, T)``.
+            cross_mask: For every layer. Boolean, broadcastable to ``(B, H, T, S)``.
 
         Returns:
             Shape ``(B, T, d_model)``.

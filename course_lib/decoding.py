@@ -10,17 +10,18 @@ import torch
 from torch import Tensor, nn
 
 
-# %% ../notebooks/11_decoding.ipynb #3e104231
+# %% ../notebooks/11_decoding.ipynb #22350742
 def next_tokens(logits: Tensor, ended: Tensor, pad_id: int) -> Tensor:
     """Choose the likeliest token after the last position; padding where a row has ended.
 
     Args:
-        logits: Shape ``(B, T, V)``.
+        logits: Scores of all positions; only the last is read, and none is changed. Shape
+            ``(B, T, V)``.
         ended: Which rows are finished. Shape ``(B,)``, boolean.
-        pad_id: Never chosen for a row that goes on.
+        pad_id: What a finished row gets; never chosen for a row that goes on.
 
     Returns:
-        Shape ``(B,)``.
+        A token for each row. Shape ``(B,)``.
     """
     last = logits[:, -1].clone()  # (B, V)
     last[:, pad_id] = float("-inf")
@@ -38,7 +39,8 @@ def check_special_ids(bos_id: int, eos_id: int, pad_id: int, vocab_size: int) ->
         vocab_size: One more than the largest id.
 
     Raises:
-        ValueError: If they are not three different ids of the vocabulary.
+        ValueError: If they are not three different ids, each in 0 … vocab_size - 1. The message
+            names all of them.
     """
     ids = (bos_id, eos_id, pad_id)
     if len(set(ids)) < 3 or not all(token in range(vocab_size) for token in ids):
@@ -59,6 +61,7 @@ def greedy_decode(
 
     Args:
         model: A ``Transformer``; it predicts in eval mode and is handed back in the mode it had.
+            Its ``config`` knows ``max_len``, ``pad_id`` and ``tgt_vocab_size``.
         src: Source ids. Shape ``(B, S)``.
         bos_id: What every target begins with.
         eos_id: What ends a target.

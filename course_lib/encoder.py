@@ -34,6 +34,12 @@ class EncoderLayer(nn.Module):
             paper has none.
         activation_dropout: Share of the d_ff features dropped, as in ``torch.nn``; the paper
             has none.
+
+    Attributes:
+        self_attn: A ``MultiHeadAttention``, with ``attention_dropout`` as its dropout.
+        feed_forward: A ``FeedForward``, with ``activation_dropout`` as its dropout.
+        add_norm1: The ``AddNorm`` around ``self_attn``.
+        add_norm2: The ``AddNorm`` around ``feed_forward``.
     """
 
     def __init__(
@@ -63,13 +69,15 @@ class EncoderLayer(nn.Module):
 
         Args:
             x: Shape ``(B, S, d_model)``.
-            mask: Boolean, broadcastable to ``(B, H, S, S)``; ``True`` means *may look*.
+            mask: For the self-attention. Boolean, broadcastable to ``(B, H, S, S)``; ``True``
+                means *may look*.
 
         Returns:
             Shape ``(B, S, d_model)``.
 
         Raises:
-            ValueError: If the sizes do not fit each other, or the mask is not boolean.
+            ValueError: If the sizes do not fit each other, or the mask is not boolean; the
+                sub-layers say so.
         """
         x = self.add_norm1(x, lambda x: self.self_attn(x, x, x, mask)[0])  # (B, S, d_model)
         return self.add_norm2(x, self.feed_forward)  # (B, S, d_model)
@@ -87,6 +95,11 @@ class Encoder(nn.Module):
         d_model: Width of the vectors.
         *args: The arguments of ``EncoderLayer`` after ``d_model``, in its order.
         **kwargs: The same, by name.
+
+    Attributes:
+        layers: The ``EncoderLayer``s in an ``nn.ModuleList``, each with weights of its own,
+            drawn anew.
+        norm: In pre-norm an ``nn.LayerNorm``, through which the last vectors go; else ``None``.
 
     Raises:
         ValueError: If ``num_layers`` is below 1.

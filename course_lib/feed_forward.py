@@ -22,7 +22,13 @@ class FeedForward(nn.Module):
         d_model: Width of the vectors.
         d_ff: Number of features in between; the paper takes 4 · d_model.
         dropout: Share of the features dropped while training, in [0, 1]. The paper has none here.
-        activation: ``"relu"`` as the paper, or ``"gelu"``.
+        activation: ``"relu"`` as the paper, or ``"gelu"``: a key of ``ACTIVATIONS``.
+
+    Attributes:
+        linear1: ``nn.Linear`` from ``d_model`` to ``d_ff``, the way up.
+        activation: The module that bends what ``linear1`` says.
+        dropout: ``nn.Dropout``, for the features after the activation.
+        linear2: ``nn.Linear`` from ``d_ff`` to ``d_model``, the way down.
 
     Raises:
         ValueError: If a size is below 1, or the activation is unknown.

@@ -52,6 +52,15 @@ class MultiHeadAttention(nn.Module):
         dropout: Share of the attention weights dropped while training, in [0, 1].
         bias: Whether the four projections add a bias.
 
+    Attributes:
+        w_q: ``nn.Linear`` from ``d_model`` to ``num_heads * d_k``: the queries of all heads,
+            side by side, head 0 first.
+        w_k: ``nn.Linear`` from ``kdim`` to ``num_heads * d_k``, likewise.
+        w_v: ``nn.Linear`` from ``vdim`` to ``num_heads * d_v``, likewise.
+        w_o: ``nn.Linear`` from ``num_heads * d_v`` to ``d_model``; it mixes the joined heads.
+        num_heads: As given.
+        dropout: As given, a number.
+
     Raises:
         ValueError: If ``d_model`` has to be split and does not divide by ``num_heads``, a width is
             below 1, or dropout is not in [0, 1].
@@ -132,13 +141,14 @@ def head_width(d_model: int, num_heads: int, width: int | None = None) -> int:
     Args:
         d_model: What is shared out.
         num_heads: Among how many.
-        width: The width of one head where it is chosen freely.
+        width: The width of one head where it is chosen freely; any number from 1.
 
     Returns:
         The width of one head.
 
     Raises:
-        ValueError: If a size is below 1, or ``d_model`` does not divide.
+        ValueError: If a size is below 1, or ``d_model`` does not divide and no width is given;
+            the message holds the sizes.
 
     Example:
         >>> head_width(512, 8)
@@ -165,7 +175,8 @@ def check_widths(attention: MultiHeadAttention, query: Tensor, key: Tensor, valu
         value: Shape ``(..., S, vdim)``.
 
     Raises:
-        ValueError: If a width differs from its projection's.
+        ValueError: If an input's width differs from its projection's, or it has fewer than two
+            axes. The message holds its name, its shape and the width that the layer wants.
     """
     for name, x in {"query": query, "key": key, "value": value}.items():
         projection = getattr(attention, f"w_{name[0]}")

@@ -21,8 +21,9 @@ def sinusoidal_encoding(max_len: int, d_model: int) -> Tensor:
         d_model: Width of a row; any number from 1, odd ones too.
 
     Returns:
-        Shape ``(max_len, d_model)``, in [-1, 1]. Columns 2i and 2i+1 hold the sine and the
-        cosine of position / 10000^(2i / d_model).
+        Shape ``(max_len, d_model)``, in [-1, 1], of torch's default type (the angles are computed
+        in float64). Columns 2i and 2i+1 hold the sine and the cosine of
+        position / 10000^(2i / d_model); an odd width ends with a sine.
 
     Raises:
         ValueError: If a size is below 1.
@@ -50,7 +51,8 @@ def check_fits(x: Tensor, max_len: int, d_model: int) -> None:
         d_model: Columns of the table.
 
     Raises:
-        ValueError: If the vectors are of another width, or more than ``max_len``.
+        ValueError: If ``x`` has fewer than two axes, its vectors are of another width, or they are
+            more than ``max_len``. The message holds what was given and what fits.
     """
     if x.dim() < 2 or x.size(-1) != d_model:
         raise ValueError(f"expected vectors of width d_model={d_model}, got {tuple(x.shape)}")
@@ -71,6 +73,11 @@ class PositionalEncoding(nn.Module):
         d_model: Width of the vectors.
         max_len: Longest sequence it can place.
         dropout: Share of the sums dropped while training, in [0, 1].
+
+    Attributes:
+        encoding: The table ``(max_len, d_model)``, a buffer that is not saved
+            (``persistent=False``).
+        dropout: ``nn.Dropout``, for the sums.
     """
 
     def __init__(self, d_model: int, max_len: int, dropout: float = 0.0) -> None:
@@ -105,6 +112,14 @@ class LearnedPositionalEmbedding(nn.Module):
         d_model: Width of the vectors.
         max_len: Longest sequence it can place; beyond it nothing was learned.
         dropout: Share of the sums dropped while training, in [0, 1].
+
+    Attributes:
+        weight: The learned rows ``(max_len, d_model)``, an ``nn.Parameter``; at first normal
+            numbers with mean 0 and standard deviation 0.02.
+        dropout: ``nn.Dropout``, for the sums.
+
+    Raises:
+        ValueError: If a size is below 1.
     """
 
     def __init__(self, d_model: int, max_len: int, dropout: float = 0.0) -> None:

@@ -33,7 +33,8 @@ def label_smoothed_cross_entropy(
         targets: The right ids. Shape ``(...)``.
         pad_id: Targets equal to it count for nothing, and no doubt is spent on it. ``None``:
             every target counts and doubt is spread over all V entries, as ``torch`` does.
-        smoothing: Share of probability spread over the entries, in [0, 1].
+        smoothing: Share of probability taken from the right entry and spread evenly over all
+            entries but ``pad_id``, the right one included; in [0, 1].
 
     Returns:
         Mean loss in nats per real token, a scalar.
@@ -67,10 +68,6 @@ def label_smoothed_cross_entropy(
     real = targets != pad_id  # (...)
     losses = -((1 - smoothing) * right + smoothing * doubt)  # (...)
     return losses.masked_fill(~real, 0.0).sum() / real.sum()
-
-
-# %% ../notebooks/10_training.ipynb #ed46fdcd
-ADAM = dict(lr=1.0, betas=(0.9, 0.98), eps=1e-9)  # §5.3; lr 1: the schedule supplies the rate
 
 
 # %% ../notebooks/10_training.ipynb #bd55b24e
@@ -117,7 +114,8 @@ def short_schedule(
         cooldown_steps: Over how many of the last steps the rate goes down in a line; 1 for none.
 
     Returns:
-        The learning rate of this step.
+        ``scale`` times the rate of ``warmup_inverse_sqrt``; in the cooldown, the part of it that
+        is left: ``(steps + 1 - step) / cooldown_steps``.
 
     Raises:
         ValueError: If a number that counts is below 1, or the step is beyond the last.
@@ -132,6 +130,10 @@ def short_schedule(
     return scale * cooling * warmup_inverse_sqrt(step, d_model, warmup_steps)
 
 
+# %% ../notebooks/10_training.ipynb #ed46fdcd
+ADAM = dict(lr=1.0, betas=(0.9, 0.98), eps=1e-9)  # §5.3; lr 1: the schedule supplies the rate
+
+
 # %% ../notebooks/10_training.ipynb #c499666f
 def training_step(
     model: nn.Module, optimizer: torch.optim.Optimizer, src: Tensor, tgt: Tensor, smoothing: float
@@ -141,14 +143,16 @@ def training_step(
     Paper: §3.1, outputs shifted right.
 
     Args:
-        model: A ``Transformer``, in training mode.
-        optimizer: Holds the learning rate of this step.
+        model: A ``Transformer``, in training mode; ``model.config.pad_id`` fills targets up.
+        optimizer: Holds the learning rate of this step; gradients of earlier steps, which it
+            may still hold, play no part.
         src: Source ids. Shape ``(B, S)``.
         tgt: Target ids from ``bos_id`` to ``eos_id``. Shape ``(B, T + 1)``.
         smoothing: Label smoothing, in [0, 1].
 
     Returns:
-        The loss before the correction, in nats per real token, detached.
+        The ``label_smoothed_cross_entropy`` before the correction, in nats per real token: a
+        scalar, detached.
     """
     tgt_in, tgt_out = tgt[:, :-1], tgt[:, 1:]  # (B, T) each, shifted by one
     logits = model(src, tgt_in)  # (B, T, V)
@@ -178,17 +182,18 @@ def train(
     Paper: §5.
 
     Args:
-        model: A ``Transformer``.
-        optimizer: Made with ``**ADAM``.
+        model: A ``Transformer``; it learns, and is left, in training mode.
+        optimizer: Made with ``**ADAM``; before each step all its parameter groups get the rate.
         make_batch: Gives source and target ids for a step; the same ones for the same step.
         steps: The last step.
         rate: Gives the learning rate of a step.
         first_step: Where to go on; 1 for a new model.
         smoothing: Label smoothing, in [0, 1].
-        after_step: Called with the step and its loss, to save or to show something.
+        after_step: Called after each step, with its number and its loss (a tensor), to save or
+            to show something.
 
     Returns:
-        The loss of every step made, in nats per real token.
+        The loss of every step made, in nats per real token: numbers, no tensors.
     """
     losses = []
     model.train()

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = [
     "initialize",
-    "check_sizes",
     "TransformerConfig",
+    "check_sizes",
     "check_ids",
     "check_same_batch",
     "record_weights",
@@ -39,7 +39,9 @@ def initialize(model: nn.Module) -> None:
     N(0, 1 / d_model): times √d_model they have variance 1, of the size of the positions.
 
     Args:
-        model: Changed in place; biases and gains stay as they are.
+        model: Changed in place: every ``nn.Linear``'s weight by ``nn.init.xavier_uniform_``, every
+            ``nn.Embedding``'s by ``nn.init.normal_``; a matrix that both share starts as the
+            embedding's. Biases and gains stay as they are.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -47,28 +49,6 @@ def initialize(model: nn.Module) -> None:
     for module in model.modules():  # afterwards: the output may share an embedding's matrix
         if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
-
-
-# %% ../notebooks/09_transformer.ipynb #6c6f5d60
-def check_sizes(config: Any) -> None:
-    """Refuse sizes, shares and names that no model can be built with.
-
-    Args:
-        config: A ``TransformerConfig``.
-
-    Raises:
-        ValueError: If a size is no whole number from 1, dropout is not in [0, 1], or the
-            activation is unknown.
-    """
-    sizes = "src_vocab_size tgt_vocab_size d_model num_heads num_encoder_layers num_decoder_layers"
-    for name in (*sizes.split(), "d_ff", "max_len"):
-        value = getattr(config, name)
-        if type(value) is not int or value < 1:
-            raise ValueError(f"{name}={value!r} is no size; it must be a whole number from 1")
-    if not 0 <= config.dropout <= 1:
-        raise ValueError(f"dropout must be in [0, 1], got {config.dropout}")
-    if config.activation not in ACTIVATIONS:
-        raise ValueError(f"activation={config.activation!r}; choose one of {sorted(ACTIVATIONS)}")
 
 
 # %% ../notebooks/09_transformer.ipynb #a3bb0839
@@ -132,6 +112,29 @@ class TransformerConfig:
             )
 
 
+# %% ../notebooks/09_transformer.ipynb #6c6f5d60
+def check_sizes(config: Any) -> None:
+    """Refuse sizes, shares and names that no model can be built with.
+
+    Args:
+        config: A ``TransformerConfig``.
+
+    Raises:
+        ValueError: If a size (a vocabulary, ``d_model``, ``num_heads``, a number of layers,
+            ``d_ff``, ``max_len``) is no ``int`` from 1, dropout is not in [0, 1], or the
+            activation is none of ``ACTIVATIONS``. The message holds the field's name and value.
+    """
+    sizes = "src_vocab_size tgt_vocab_size d_model num_heads num_encoder_layers num_decoder_layers"
+    for name in (*sizes.split(), "d_ff", "max_len"):
+        value = getattr(config, name)
+        if type(value) is not int or value < 1:
+            raise ValueError(f"{name}={value!r} is no size; it must be a whole number from 1")
+    if not 0 <= config.dropout <= 1:
+        raise ValueError(f"dropout must be in [0, 1], got {config.dropout}")
+    if config.activation not in ACTIVATIONS:
+        raise ValueError(f"activation={config.activation!r}; choose one of {sorted(ACTIVATIONS)}")
+
+
 # %% ../notebooks/09_transformer.ipynb #12334d57
 def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str) -> None:
     """Refuse what an embedding cannot look up, in words.
@@ -146,8 +149,10 @@ def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str) -> None:
         name: How the error calls the ids.
 
     Raises:
-        ValueError: If the ids are not integers in range, of shape ``(B, L)``, not empty and
-            not longer than ``max_len``.
+        ValueError: If the ids are no tensor of ``torch.int64`` or ``torch.int32`` (the message
+            holds their dtype), not of shape ``(B, L)`` or empty (their shape), longer than
+            ``max_len`` (both lengths), or not all in 0 … vocab_size - 1 (the smallest and the
+            largest). Every message holds ``name``.
     """
     dtype = getattr(ids, "dtype", type(ids))
     if dtype not in (torch.int64, torch.int32):
@@ -174,7 +179,8 @@ def check_same_batch(tgt: Tensor, memory: Tensor, src: Tensor) -> None:
         src: Shape ``(B, S)``.
 
     Raises:
-        ValueError: If the batches or the source's lengths differ.
+        ValueError: If the three differ in B, or memory and source in S. The message holds the
+            three shapes.
     """
     if memory.shape[:2] != src.shape or tgt.size(0) != src.size(0):
         raise ValueError(
@@ -188,7 +194,8 @@ def record_weights(attentions: dict[str, list[nn.Module]], run: Callable[[], Any
     """Ask attention layers for their weights while something runs, and keep what they used.
 
     Args:
-        attentions: Lists of ``MultiHeadAttention`` layers, by the name of the place.
+        attentions: Lists of ``MultiHeadAttention`` layers, by the name of the place. While
+            something runs, each is called with ``need_weights=True``; afterwards it is as before.
         run: What to run; it calls every layer once.
 
     Returns:
@@ -220,6 +227,17 @@ class Transformer(nn.Module):
 
     Args:
         config: Every number that defines the model.
+
+    Attributes:
+        config: The same.
+        tgt_embedding: An ``nn.Embedding`` for the target's ids.
+        src_embedding: Another for the source's; with ``tie_embeddings="all"`` the same object.
+        positions: The ``PositionalEncoding`` of both sides; its dropout is the config's.
+        encoder: An ``Encoder``; ``config.dropout`` is its ``dropout``, and inside the sub-layers
+            nothing is dropped.
+        decoder: A ``Decoder``, likewise.
+        output: An ``nn.Linear`` without bias, from d_model to V, the target's vocabulary. Its
+            weight is ``tgt_embedding.weight`` itself, unless ``tie_embeddings="none"``.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -240,7 +258,7 @@ class Transformer(nn.Module):
         initialize(self)
 
     def encode(self, src: Tensor) -> Tensor:
-        """Turn source ids ``(B, S)`` into the memory ``(B, S, d_model)``.
+        """Turn source ids ``(B, S)`` into the memory ``(B, S, d_model)``; padding is hidden.
 
         Raises:
             ValueError: If ``check_ids`` refuses the ids.
@@ -252,13 +270,15 @@ class Transformer(nn.Module):
     def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
         """Turn target ids ``(B, T)`` and the memory into logits ``(B, T, V)``.
 
+        What comes later is hidden, and padding on both sides.
+
         Args:
             tgt: What is written so far. Shape ``(B, T)``.
             memory: ``encode(src)``. Shape ``(B, S, d_model)``.
             src: The source ids again; only their padding is read. Shape ``(B, S)``.
 
         Raises:
-            ValueError: If ``check_ids`` refuses the ids, or the three are not of one batch.
+            ValueError: If ``check_ids`` refuses the ids, or ``check_same_batch`` the three.
         """
         check_ids(tgt, self.config.tgt_vocab_size, self.config.max_len, "target")
         check_same_batch(tgt, memory, src)
@@ -275,6 +295,8 @@ class Transformer(nn.Module):
 
     def attention_maps(self, src: Tensor, tgt: Tensor) -> dict[str, Tensor]:
         """Return the attention weights of the very pass that ``forward(src, tgt)`` makes.
+
+        ``record_weights`` collects them.
 
         Returns:
             ``"encoder"`` ``(N, B, H, S, S)``, ``"decoder"`` ``(N, B, H, T, T)`` and ``"cross"``

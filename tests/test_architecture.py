@@ -17,10 +17,11 @@ MODEL = (
 MAY_IMPORT = {
     "data": {"data"},
     "viz": {"viz", "data", "checkpoint", "interop", "translator", *MODEL},
+    "learn": {"data", *MODEL},
     "interop": set(MODEL),
     "checkpoint": set(),
     "translator": {"checkpoint", "data", *MODEL},
-    "cli": {"data", "viz", "checkpoint", "interop", "translator", *MODEL},
+    "cli": {"data", "viz", "learn", "checkpoint", "interop", "translator", *MODEL},
     "__init__": set(),
     **{name: set(MODEL[:place]) for place, name in enumerate(MODEL)},
 }
@@ -54,7 +55,7 @@ def test_imports_point_down(path):
 
 @file
 def test_a_model_is_usable_without_a_notebook(path):
-    if room(path) != "viz":
+    if room(path) not in ("viz", "learn"):  # learn asks IPython where there is one, see below
         assert not {name.split(".")[0] for name in imports(path)} & NOTEBOOK_ONLY
 
 
@@ -68,7 +69,8 @@ def test_nothing_is_imported_by_star_or_from_the_workbench(path):
 @file
 def test_rooms_are_small(path):
     source = path.read_text(encoding="utf-8")
-    assert code_lines(source) <= 200
+    a_table = path.parent.name == "wrong"  # of data: what is written, and what it means
+    assert code_lines(source) <= (400 if a_table else 200)
     for node in definitions(ast.parse(source)):
         length = code_lines(source, node.lineno, node.end_lineno)
         limit = 60 if isinstance(node, ast.ClassDef) else 25
@@ -90,7 +92,9 @@ def test_package_equals_what_the_chapters_export():
 
 
 def test_the_command_line_loads_no_notebook_library():
-    names = ", ".join(f"course_lib.{name}" for name in (*MODEL, "interop", "translator", "cli"))
+    names = ", ".join(
+        f"course_lib.{name}" for name in (*MODEL, "interop", "translator", "learn", "cli")
+    )
     forbidden = sorted(NOTEBOOK_ONLY)
     code = f"import {names}, sys; print([m for m in {forbidden} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -66,7 +66,8 @@ def extent(element: ElementTree.Element, shift: tuple[float, float]) -> tuple[fl
 
 @every_source
 def test_every_drawing_matches_its_file(source):
-    assert draw_all.target(source).read_text(encoding="utf-8") == draw_all.redraw(source)
+    for ending, content in draw_all.redraw(source).items():
+        assert (FIGURES / f"{source.stem}{ending}").read_text(encoding="utf-8") == content
 
 
 def test_no_file_is_left_without_a_source():
@@ -76,7 +77,7 @@ def test_no_file_is_left_without_a_source():
 def test_a_changed_a_missing_and_a_stray_file_are_named(tmp_path):
     draw_all.write(tmp_path)
     assert draw_all.differing(tmp_path) == []
-    changed, missing = (draw_all.target(source, tmp_path) for source in SOURCES[:2])
+    changed, missing = (tmp_path / f"{source.stem}.svg" for source in SOURCES[:2])
     stray = tmp_path / "99_stray.svg"
     changed.write_text(changed.read_text(encoding="utf-8") + " ", encoding="utf-8")
     missing.unlink()
@@ -131,7 +132,7 @@ def test_no_text_lies_on_another(path):
 
 def test_every_chapter_lights_its_own_parts_of_the_map():
     map_of_model = source_of("start_here")
-    chapters = [source.stem[:2] for source in SOURCES[1:]]
+    chapters = [source.stem[:2] for source in SOURCES[1:] if source.stem[0].isdigit()]
     assert LIT_FILL not in map_of_model.draw()
     for chapter in chapters:
         assert LIT_FILL in map_of_model.draw(chapter), chapter

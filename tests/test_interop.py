@@ -21,7 +21,7 @@ from comparison import (
 )
 from torch import nn
 
-from course_lib.add_norm import LayerNorm
+from course_lib.add_norm import AddNorm, LayerNorm
 from course_lib.decoder import Decoder, DecoderLayer
 from course_lib.encoder import Encoder, EncoderLayer
 from course_lib.feed_forward import FeedForward
@@ -245,3 +245,25 @@ def test_gradients_are_asked_for_too_early():
         parameter.grad = torch.zeros_like(parameter)
     with pytest.raises(ValueError, match="has no gradient; call backward first"):
         grad_pairs(ours, theirs)
+
+
+def test_a_class_that_does_not_tell_everything_is_taken_at_its_word():
+    class EncoderLayer(nn.Module):  # as a learner may write it
+        def __init__(self):
+            super().__init__()
+            self.self_attn, self.feed_forward = MultiHeadAttention(8, 2), FeedForward(8, 16)
+            self.add_norm1, self.add_norm2 = AddNorm(8), AddNorm(8)
+            del self.self_attn.num_heads, self.feed_forward.activation
+            del self.add_norm1.norm_first, self.add_norm2.norm_first
+
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers, self.norm = nn.ModuleList([EncoderLayer()]), nn.Identity()
+
+    ours, theirs = Encoder(), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    theirs = nn.TransformerEncoder(theirs, 1, enable_nested_tensor=False)
+    load_from_torch(ours, theirs)
+    torch.testing.assert_close(
+        ours.layers[0].feed_forward.linear1.weight, theirs.layers[0].linear1.weight
+    )

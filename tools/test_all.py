@@ -15,7 +15,13 @@ PARTS = {  # the translator comes first: tests and chapters load it
     "style": ["-m", "ruff", "check", "."],
     "format": ["-m", "ruff", "format", "--check", "."],
     "translator": ["-c", "from course_lib.translator import load_or_train; load_or_train()"],
-    "tests and doctests": [*PYTEST, "-n", "2", "--doctest-modules", "tests", "course_lib"],
+    "tests and doctests": [
+        *PYTEST,
+        *("-n", "2", "--doctest-modules", "--ignore=tests/browser", "-m", "not workbook"),
+        *("tests", "course_lib"),
+    ],
+    "workbook": [*PYTEST, "-n", "2", "-m", "workbook", "tests/learn"],
+    "browser": [*PYTEST, "tests/browser"],
     "chapters": [
         *PYTEST,
         *NBVAL,

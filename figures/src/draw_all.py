@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -12,8 +13,8 @@ PATTERN = "[0-9][0-9]_*.py"
 
 
 def sources() -> list[Path]:
-    """The files that hold a drawing, in the order of the chapters."""
-    return sorted(SOURCES.glob(PATTERN))
+    """The files that hold a drawing: one for each chapter, and the kill matrix."""
+    return [*sorted(SOURCES.glob(PATTERN)), SOURCES / "kill_matrix.py"]
 
 
 def load(source: Path) -> ModuleType:
@@ -26,32 +27,39 @@ def load(source: Path) -> ModuleType:
     return module
 
 
-def redraw(source: Path) -> str:
-    """Draw what a source draws."""
-    return load(source).draw()
+@cache
+def redraw(source: Path) -> dict[str, str]:
+    """Draw what a source draws: the text of each file by its ending."""
+    module = load(source)
+    tables = {".md": module.markdown()} if hasattr(module, "markdown") else {}
+    return {".svg": module.draw(), **tables}
 
 
-def target(source: Path, folder: Path = FIGURES) -> Path:
-    """The file that shows what a source draws."""
-    return folder / f"{source.stem}.svg"
+def expected(folder: Path) -> dict[Path, str]:
+    """The text of every file that a folder of drawings should hold."""
+    return {
+        folder / f"{source.stem}{ending}": content
+        for source in sources()
+        for ending, content in redraw(source).items()
+    }
 
 
 def differing(folder: Path = FIGURES) -> list[str]:
     """Names of the drawings in a folder that are missing, out of date, or drawn by no source."""
-    expected = {target(source, folder): redraw(source) for source in sources()}
-    strays = [path for path in folder.glob("[0-9][0-9]_*.svg") if path not in expected]
+    wanted = expected(folder)
+    strays = [path for path in folder.glob("*.*") if path not in wanted]
     stale = [
         path
-        for path, drawing in expected.items()
-        if not path.exists() or path.read_text(encoding="utf-8") != drawing
+        for path, content in wanted.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != content
     ]
     return sorted(path.name for path in stale + strays)
 
 
 def write(folder: Path = FIGURES) -> None:
     """Write every drawing into a folder."""
-    for source in sources():
-        target(source, folder).write_text(redraw(source), encoding="utf-8", newline="\n")
+    for path, content in expected(folder).items():
+        path.write_text(content, encoding="utf-8", newline="\n")
 
 
 def main() -> int:

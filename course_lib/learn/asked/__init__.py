@@ -1,0 +1,1 @@
+"""What is asked of every exported definition, one room per chapter."""

@@ -1,0 +1,95 @@
+"""Known mistakes: the course's own definition, with the lines changed that go wrong."""
+
+import inspect
+import linecache
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Describe a mistake that people make, so that it is recognised.
+
+    Args:
+        exercise: The definition in which it is made.
+        module: Where that definition stands.
+        name: Short name, ``words_with_underscores``.
+        sentence: Completes "This is what comes out when …"; no full stop.
+        seen: Where the world has seen it.
+        edits: Pairs of what stands in the right source and what stands there instead.
+        tells: A pattern in the text of an attempt that tells this mistake from others that give
+            the same numbers; empty where the numbers tell.
+    """
+
+    exercise: str
+    module: str
+    name: str
+    sentence: str
+    seen: str
+    edits: tuple[tuple[str, str], ...]
+    tells: str = ""
+
+    @property
+    def source(self) -> str:
+        """Return the wrong definition as text.
+
+        Raises:
+            ValueError: If a passage to change is not there: the definition was rewritten.
+        """
+        text = written(self.module, self.exercise)
+        for old, new in self.edits:
+            if old not in text:
+                raise ValueError(f"{self.exercise}, {self.name}: {old!r} is not in its source")
+            text = text.replace(old, new)
+        return text
+
+    @cached_property
+    def implementation(self) -> Any:
+        """Return the wrong function or class."""
+        return define(self.source, self.module, self.exercise, f"<{self.exercise}: {self.name}>")
+
+
+def given(module: str, name: str) -> Any:
+    """Return the course's own definition."""
+    return getattr(import_module(f"course_lib.{module}"), name)
+
+
+@cache
+def written(module: str, name: str) -> str:
+    """Return the text of the course's own definition; to look it up takes a while."""
+    return inspect.getsource(given(module, name))
+
+
+def define(source: str, module: str, name: str, file: str) -> Any:
+    """Run the text of a definition among the names of its module, and return what it defines.
+
+    Args:
+        source: The text.
+        module: One of the course's; its names can be used, and torch's usual ones.
+        name: What the text defines.
+        file: How tracebacks call the text.
+    """
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    names = dict(math=math, torch=torch, nn=nn, F=F) | vars(import_module(f"course_lib.{module}"))
+    exec(compile(source, file, "exec"), names)
+    return names[name]
+
+
+def known(module: str, exercise: str) -> Callable[..., Mistake]:
+    """Return what makes the mistakes of one exercise: name, sentence, where seen, *edits*."""
+
+    def mistake(
+        name: str, sentence: str, seen: str, *edits: tuple[str, str], tells: str = ""
+    ) -> Mistake:
+        """Describe one mistake."""
+        return Mistake(exercise, module, name, sentence, seen, edits, tells)
+
+    return mistake

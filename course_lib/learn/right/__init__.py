@@ -1,0 +1,1 @@
+"""Right answers in other styles than the course's, one room per chapter."""

@@ -1,0 +1,74 @@
+"""Chapter 01 in other words."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def by_einsum(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = None, p: float = 0.0):
+    """Write both products as Einstein sums, and the softmax as a share of exponentials."""
+    scores = torch.einsum("...td,...sd->...ts", q, k) * q.size(-1) ** -0.5
+    scores = scores - scores.amax(dim=-1, keepdim=True).detach()
+    shares = scores.exp() if allowed is None else scores.exp() * allowed
+    weights = shares / shares.sum(dim=-1, keepdim=True).clamp(min=1e-30)
+    return torch.einsum("...ts,...sd->...td", F.dropout(weights, p), v), weights
+
+
+def by_loops(query: Tensor, key: Tensor, value: Tensor, mask=None, dropout_p: float = 0.0):
+    """Answer one query after another."""
+    T, S = query.size(-2), key.size(-2)
+    allowed = torch.ones(T, S, dtype=torch.bool) if mask is None else mask
+    allowed = allowed.expand(*query.shape[:-2], T, S)
+    rows = []
+    for t in range(T):
+        scores = (query[..., t : t + 1, :] * key).sum(dim=-1) / math.sqrt(query.shape[-1])
+        scores = torch.where(allowed[..., t, :], scores, -torch.inf)
+        rows.append(torch.nan_to_num(torch.softmax(scores, -1)))
+    weights = torch.stack(rows, dim=-2)
+    kept = F.dropout(weights, p=dropout_p, training=True)
+    return [sum(kept[..., s : s + 1] * value[..., s : s + 1, :] for s in range(S)), weights]
+
+
+def by_bias(query: Tensor, key: Tensor, value: Tensor, mask=None, dropout_p: float = 0.0):
+    """Add 0 or -inf to scaled queries, and mend empty rows with where."""
+    logits = (query / math.sqrt(query.size(-1))).matmul(key.mT)
+    if mask is not None:
+        logits = logits + torch.zeros(mask.shape).masked_fill(mask.logical_not(), -math.inf)
+        empty = mask.expand(logits.shape).any(-1, keepdim=True).logical_not()
+        weights = logits.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
+    else:
+        weights = F.softmax(logits, dim=-1)
+    return torch.dropout(weights, dropout_p, dropout_p > 0).matmul(value), weights
+
+
+def guard_by_asserting_first(query, key, value, mask=None):
+    """Collect everything that does not fit, then say it at once."""
+    shapes = [tuple(x.shape) for x in (query, key, value)]
+    wrong = []
+    if min(x.dim() for x in (query, key, value)) < 2:
+        raise ValueError(f"need at least two axes: {shapes}")
+    if query.shape[-1] != key.shape[-1]:
+        wrong.append("query and key differ in width")
+    if key.shape[-2] != value.shape[-2]:
+        wrong.append("as many keys as values, please")
+    try:
+        leading = torch.broadcast_shapes(*(shape[:-2] for shape in shapes))
+        full = (*leading, query.shape[-2], key.shape[-2])
+        if mask is not None and torch.broadcast_shapes(mask.shape, full) != full:
+            wrong.append(f"mask {tuple(mask.shape)} is larger than {full}")
+    except RuntimeError:
+        wrong.append(
+            "batch sizes" + (f", or the mask {tuple(mask.shape)}" if mask is not None else "")
+        )
+    if mask is not None and mask.dtype is not torch.bool:
+        wrong.append(f"mask is {mask.dtype}")
+    if wrong:
+        raise ValueError(f"{'; '.join(wrong)}: {shapes}")
+
+
+ANSWERS = {
+    "scaled_dot_product_attention": (by_einsum, by_loops, by_bias),
+    "check_attention_inputs": (guard_by_asserting_first,),
+}

@@ -1,0 +1,133 @@
+"""Chapter 02 in other words."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_lib.attention import scaled_dot_product_attention
+
+
+def split_by_reshape(x: Tensor, h: int) -> Tensor:
+    """Reshape, then permute; the result is a copy."""
+    *leading, length, width = x.shape
+    axes = tuple(range(len(leading)))
+    cut = x.reshape(*leading, length, h, width // h)
+    return cut.permute(*axes, -2, -3, -1).contiguous()
+
+
+def split_by_chunks(x: Tensor, num_heads: int) -> Tensor:
+    """Cut into blocks of columns and stack them in front of the tokens."""
+    return torch.stack(x.chunk(num_heads, dim=-1), dim=-3)
+
+
+def split_by_slices(x: Tensor, num_heads: int) -> Tensor:
+    """Take one slice of columns after another."""
+    width = x.shape[-1] // num_heads
+    heads = [x[..., i * width : (i + 1) * width].unsqueeze(-3) for i in range(num_heads)]
+    return torch.cat(heads, -3)
+
+
+class _Projections(nn.Module):
+    """Hold the four layers that all styles share."""
+
+    def __init__(self, d_model, num_heads, *, d_k=None, d_v=None, kdim=None, vdim=None,
+                 dropout=0.0, bias=True):  # fmt: skip
+        super().__init__()
+        self.h, self.p = num_heads, dropout
+        d_k, d_v = d_k or d_model // num_heads, d_v or d_model // num_heads
+        self.w_o = nn.Linear(num_heads * d_v, d_model, bias)
+        self.w_q = nn.Linear(d_model, num_heads * d_k, bias)
+        self.w_k = nn.Linear(kdim or d_model, num_heads * d_k, bias)
+        self.w_v = nn.Linear(vdim or d_model, num_heads * d_v, bias)
+
+
+class ByEinsum(_Projections):
+    """Write everything as Einstein sums, dropout as a layer's function."""
+
+    def forward(self, query, key, value, mask=None, *, need_weights=False):
+        """Attend with the heads as one axis of a sum."""
+        q, k, v = (
+            layer(x).unflatten(-1, (self.h, -1))
+            for layer, x in ((self.w_q, query), (self.w_k, key), (self.w_v, value))
+        )
+        scores = torch.einsum("bthd,bshd->bhts", q, k) / q.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(mask.logical_not(), float("-inf"))
+        weights = torch.nan_to_num(scores.softmax(-1))
+        kept = F.dropout(weights, self.p, self.training)
+        output = self.w_o(torch.einsum("bhts,bshd->bthd", kept, v).flatten(2))
+        return (output, weights) if need_weights else (output, None)
+
+
+class ByLoop(_Projections):
+    """Run one head after another with the attention of chapter 01."""
+
+    def forward(self, query, key, value, mask=None, *, need_weights=False):
+        """Collect outputs and maps of the heads."""
+        blends, maps = [], []
+        parts = zip(
+            self.w_q(query).chunk(self.h, -1),
+            self.w_k(key).chunk(self.h, -1),
+            self.w_v(value).chunk(self.h, -1),
+            strict=True,
+        )
+        for i, (q, k, v) in enumerate(parts):
+            full = mask is not None and mask.dim() == 4
+            own = mask[:, i if mask.size(1) > 1 else 0] if full else mask
+            blend, weights = scaled_dot_product_attention(q, k, v, own, self.p * self.training)
+            blends.append(blend)
+            maps.append(weights)
+        return self.w_o(torch.cat(blends, -1)), torch.stack(maps, 1) if need_weights else None
+
+
+class ByFusedKernel(_Projections):
+    """Let torch's kernel do the work; ask it for the weights by blending an identity."""
+
+    def forward(self, query, key, value, mask=None, *, need_weights=False):
+        """Split by view and transpose."""
+        B = query.size(0)
+        q, k, v = (
+            x.view(B, x.size(1), self.h, -1).transpose(1, 2)
+            for x in (self.w_q(query), self.w_k(key), self.w_v(value))
+        )
+        rate = self.p if self.training else 0.0
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=rate)
+        out = self.w_o(out.permute(0, 2, 1, 3).reshape(B, query.size(1), -1))
+        if not need_weights:
+            return out, None
+        rows = torch.eye(k.size(2)).to(q).expand(B, self.h, -1, -1)
+        return out, F.scaled_dot_product_attention(q, k, rows, attn_mask=mask)
+
+
+def width_by_divmod(d_model, num_heads, width=None):
+    """Divide with remainder."""
+    if width is not None:
+        if width < 1 or d_model < 1 or num_heads < 1:
+            raise ValueError(f"too small: {d_model}, {num_heads}, {width}")
+        return width
+    if d_model < 1 or num_heads < 1:
+        raise ValueError(f"too small: {d_model}, {num_heads}")
+    each, left = divmod(d_model, num_heads)
+    if left:
+        raise ValueError(f"{d_model} / {num_heads} leaves {left}")
+    return each
+
+
+def guard_one_by_one(attention, query, key, value):
+    """Compare the three, one after another."""
+    for name, x, layer in (
+        ("query", query, attention.w_q),
+        ("key", key, attention.w_k),
+        ("value", value, attention.w_v),
+    ):
+        right = layer.weight.shape[1]
+        if x.ndim < 2 or x.shape[-1] != right:
+            raise ValueError(f"{name} {tuple(x.shape)} should end in {right}")
+
+
+ANSWERS = {
+    "split_heads": (split_by_reshape, split_by_chunks, split_by_slices),
+    "MultiHeadAttention": (ByEinsum, ByLoop, ByFusedKernel),
+    "head_width": (width_by_divmod,),
+    "check_widths": (guard_one_by_one,),
+}

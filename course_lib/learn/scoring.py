@@ -1,0 +1,132 @@
+"""Score a test that a learner wrote: by the mistakes it finds, and by its false alarms."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.learn.checks import exercise, mistakes
+from course_lib.learn.explain import explain
+from course_lib.learn.report import Report
+
+
+@dataclass(frozen=True)
+class TestTask:
+    """Ask for a test of one definition.
+
+    Args:
+        name: Short name.
+        chapter: Its number.
+        exercise: What the test is given to judge: right answers of it, and known mistakes.
+        must: Short names of the mistakes that it has to find.
+        minutes: How long a first-time learner needs.
+    """
+
+    name: str
+    chapter: int
+    exercise: str
+    must: tuple[str, ...]
+    minutes: int = 10
+    kind: str = "write the test"
+
+    __test__ = False  # pytest: this is no test
+
+    def right(self) -> Sequence[Callable]:
+        """Return right answers in several styles."""
+        if self.exercise == "softmax":
+            return (lambda x: x.softmax(dim=-1), _by_exponentials)
+        task = exercise(self.exercise)
+        room = import_module(f"course_lib.learn.right.{task.module}")
+        return (task.given, *room.ANSWERS[task.name])
+
+    def wrong(self) -> dict[str, tuple[str, Callable]]:
+        """Return, by short name, a sentence and a wrong answer."""
+        if self.exercise == "softmax":
+            return _WRONG_SHARES
+        return {m.name: (m.sentence, m.implementation) for m in mistakes(self.exercise)}
+
+
+def judge_test(task: TestTask, test: Any) -> Report:
+    """Run a learner's test on right and wrong answers; never raise on what it does.
+
+    Args:
+        task: What was asked.
+        test: A function of one candidate, which raises when the candidate is wrong.
+    """
+    if test is ... or test is None or not callable(test):
+        return Report(task.name, False, hint="Write a function of one candidate.", attempted=False)
+    right = [outcome(test, candidate) for candidate in task.right()]
+    alarm = next((error for error in right if error is not None), None)
+    if isinstance(alarm, NotImplementedError):
+        hint = "Replace `raise NotImplementedError` by your test."
+        return Report(task.name, False, hint=hint, attempted=False)
+    if alarm is not None:
+        hint = "A false alarm: your test stops with an error of its own."
+        if isinstance(alarm, AssertionError):
+            hint = "A false alarm: your test fails on a right answer. (Rounding? `assert_close`.)"
+        return Report(task.name, False, "false_alarm", hint, "equality", "\n".join(explain(alarm)))
+    wrong = task.wrong()
+    found = [name for name in wrong if outcome(test, wrong[name][1]) is not None]
+    score = f"finds {len(found)} of all {len(wrong)} known mistakes; no false alarm"
+    missed = [wrong[name][0] for name in task.must if name not in found]
+    if missed:
+        hint = f"Your test is content when {missed[0]}."
+        if not found:
+            hint += " A test must raise, as `assert` does; what it returns is not looked at."
+        return Report(task.name, False, "too_content", hint, "property", score)
+    return Report(task.name, True, detail=f"finds what it must; {score}")
+
+
+def outcome(test: Callable, candidate: Callable) -> Exception | None:
+    """Run a test on a candidate, repeatably; return what it raised."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        try:
+            test(candidate)
+        except Exception as error:  # whatever it raises, the test has spoken
+            return error
+    return None
+
+
+def _by_exponentials(scores: Tensor) -> Tensor:
+    """Write softmax as a share of exponentials."""
+    parts = (scores - scores.amax(dim=-1, keepdim=True)).exp()
+    return parts / parts.sum(dim=-1, keepdim=True)
+
+
+_WRONG_SHARES: dict[str, tuple[str, Callable]] = {
+    "over_columns": (
+        "softmax runs over the columns (dim=0): then the columns add up to 1",
+        lambda x: x.softmax(dim=0),
+    ),
+    "over_everything": (
+        "softmax runs over the whole table at once",
+        lambda x: x.flatten().softmax(dim=0).view_as(x),
+    ),
+    "not_shared_out": ("the exponentials are not divided by their sum", lambda x: x.exp()),
+}
+
+TESTS = (
+    TestTask("test_of_shares", 0, "softmax", ("over_columns",)),
+    TestTask("test_of_attention", 1, "scaled_dot_product_attention", ("scale_d_v",)),
+    TestTask("test_of_joined_heads", 2, "MultiHeadAttention", ("heads_joined_without_transpose",)),
+    TestTask("test_of_places", 3, "PositionalEncoding", ("added_along_batch",)),
+    TestTask("test_of_the_norm", 4, "LayerNorm", ("unbiased_variance",)),
+    TestTask("test_of_apartness", 5, "FeedForward", ("features_centred_over_tokens",)),
+    TestTask("test_of_the_past", 6, "causal_mask", ("causal_sees_next", "causal_without_itself")),
+    TestTask("test_of_different_layers", 7, "Encoder", ("one_layer_repeated",)),
+    TestTask("test_of_listening", 8, "DecoderLayer", ("cross_reads_target",)),
+    TestTask("test_of_padding", 9, "Transformer", ("pad_id_zero",)),
+    TestTask(
+        "test_of_the_loss",
+        10,
+        "label_smoothed_cross_entropy",
+        ("padding_in_the_denominator", "padding_counted"),
+    ),
+    TestTask(
+        "test_of_the_end", 11, "greedy_decode", ("prompt_returned", "rows_go_on_after_their_end")
+    ),
+)

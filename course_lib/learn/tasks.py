@@ -1,0 +1,24 @@
+"""What is asked beside building: predictions, and tests to write."""
+
+import difflib
+
+from course_lib.learn.predictions import PREDICTIONS, Prediction
+from course_lib.learn.scoring import TESTS, TestTask
+
+
+def tasks() -> list[Prediction | TestTask]:
+    """Return all of them, in the order of the chapters."""
+    return sorted((*PREDICTIONS, *TESTS), key=lambda task: task.chapter)
+
+
+def find(name: str, kind: type) -> Prediction | TestTask:
+    """Return a task by its name.
+
+    Raises:
+        ValueError: If there is none of that name and kind; the message says which are near.
+    """
+    named = {task.name: task for task in tasks() if isinstance(task, kind)}
+    if name in named:
+        return named[name]
+    near = difflib.get_close_matches(str(name), named, n=3) or list(named)
+    raise ValueError(f"there is no task {name!r}; did you mean {', '.join(near)}?")

@@ -1,0 +1,110 @@
+"""What the predictions ask for, worked out by the model's own parts."""
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.add_norm import LayerNorm
+from course_lib.attention import scaled_dot_product_attention
+from course_lib.decoder import DecoderLayer
+from course_lib.decoding import greedy_decode
+from course_lib.encoder import EncoderLayer
+from course_lib.feed_forward import FeedForward
+from course_lib.multi_head import MultiHeadAttention
+from course_lib.positions import sinusoidal_encoding
+from course_lib.training import label_smoothed_cross_entropy
+from course_lib.transformer import Transformer, TransformerConfig
+
+
+def count(module: nn.Module) -> int:
+    """Count what a module learns."""
+    return sum(p.numel() for p in module.parameters())
+
+
+def where_two_ends() -> Tensor:
+    """Let three words attend to each other, and return the second."""
+    words = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
+    return scaled_dot_product_attention(words, words, words)[0][1]
+
+
+def variance_divided_by_d_k() -> float:
+    """Measure the variance of many dot products of width 64, divided by 64."""
+    generator = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, 1_000_000, 64, generator=generator, dtype=torch.float32)
+    return ((q * k).sum(dim=-1) / 64).var().item()
+
+
+def sixteen_heads() -> int:
+    """Count one attention layer of 16 heads without biases."""
+    return count(MultiHeadAttention(512, 16, bias=False))
+
+
+def length_of_row_499() -> float:
+    """Measure a row of the table of positions."""
+    return sinusoidal_encoding(500, 512)[499].norm().item()
+
+
+def largest_after_norm() -> float:
+    """Normalize [0, 0, 0, 1]."""
+    return LayerNorm(4)(torch.tensor([0.0, 0.0, 0.0, 1.0])).max().item()
+
+
+def feed_forward() -> int:
+    """Count a small feed-forward layer."""
+    return count(FeedForward(d_model=3, d_ff=5))
+
+
+def loss_of_a_leak() -> float:
+    """Know three of four digits for certain, and score the ten of the last one alike."""
+    logits = torch.cat([1e4 * torch.eye(10)[:3], torch.zeros(1, 10)])
+    return label_smoothed_cross_entropy(logits, torch.arange(4), smoothing=0.0).item()
+
+
+def distance_without_positions() -> float:
+    """Encode one word alone, and four times in a row; measure how far apart it comes out."""
+    layer = EncoderLayer(d_model=8, num_heads=2, d_ff=16)
+    word = torch.linspace(-1, 1, 8).expand(1, 1, 8)
+    with torch.no_grad():
+        return (layer(word)[:, 0] - layer(word.repeat(1, 4, 1))[:, 0]).norm().item()
+
+
+def decoder_more() -> int:
+    """Subtract the parameters of the paper's encoder layer from its decoder layer's."""
+    sizes = dict(d_model=512, num_heads=8, d_ff=2048)
+    return count(DecoderLayer(**sizes)) - count(EncoderLayer(**sizes))
+
+
+def big_model() -> float:
+    """Count the paper's big model, in millions, without filling its memory."""
+    config = TransformerConfig(
+        src_vocab_size=37_000, tgt_vocab_size=37_000, d_model=1024, d_ff=4096, num_heads=16
+    )
+    with torch.device("meta"):
+        return count(Transformer(config)) / 1e6
+
+
+def untrained_loss() -> float:
+    """Measure the loss of a model that gives 400 pieces the same score."""
+    return label_smoothed_cross_entropy(torch.zeros(1, 400), torch.tensor([7])).item()
+
+
+class _Endless(nn.Module):
+    """Write for ever, and count the tokens read on the way."""
+
+    config = TransformerConfig(src_vocab_size=5, tgt_vocab_size=5, d_model=2, num_heads=1)
+    read = 0
+
+    def encode(self, src: Tensor) -> Tensor:
+        """Remember nothing."""
+        return src.unsqueeze(-1).float()
+
+    def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
+        """Count what is read; score token 4 highest, always."""
+        self.read += tgt.numel()
+        return torch.arange(5.0).expand(*tgt.shape, 5)
+
+
+def tokens_read() -> int:
+    """Write ten tokens, and count what the decoder reads for them."""
+    model = _Endless()
+    greedy_decode(model, torch.ones(1, 3, dtype=torch.long), bos_id=1, eos_id=2, max_new_tokens=10)
+    return model.read

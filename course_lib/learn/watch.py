@@ -1,0 +1,65 @@
+"""Notice when an attempt calls the very thing that it should build."""
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+from torch.overrides import TorchFunctionMode
+
+
+class _Listener(TorchFunctionMode):
+    """Note every function of torch that is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: set[Any] = set()
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        """Note it, and let it do its work."""
+        self.heard.add(function)
+        return function(*args, **(kwargs or {}))
+
+
+@contextmanager
+def watched(shortcuts: Mapping[Any, str], given: Any, candidate: Any) -> Iterator[Callable]:
+    """Watch what runs inside; the function handed out returns words about it, or nothing.
+
+    Args:
+        shortcuts: Functions of torch that must not be called, with what to say about each.
+        given: The course's own definition, which must not be called either.
+        candidate: What is tried; the course's own may call itself.
+    """
+    # by identity: two codes of the same text on the same line are equal
+    codes = set() if candidate is given else {id(code) for code in codes_of(given)}
+    used = []
+
+    def notice(frame: FrameType, event: str, _: Any) -> None:
+        """Note that the course's own code runs."""
+        if event == "call" and id(frame.f_code) in codes:
+            used.append(frame.f_code)
+
+    def verdict() -> str:
+        """Say what was called that must not be."""
+        for function, words in shortcuts.items():
+            if function in listener.heard:
+                return words
+        name = getattr(given, "__name__", "")
+        return f"This calls the course's own {name}. Write it in your own lines." if used else ""
+
+    before = sys.getprofile()
+    with _Listener() as listener:
+        sys.setprofile(notice if codes else before)
+        try:
+            yield verdict
+        finally:
+            sys.setprofile(before)
+
+
+def codes_of(definition: Any) -> set[CodeType]:
+    """Return the code of a function, or of every method that a class defines itself."""
+    members = vars(definition).values() if inspect.isclass(definition) else [definition]
+    functions = (inspect.unwrap(member) for member in members if callable(member))
+    return {function.__code__ for function in functions if hasattr(function, "__code__")}

@@ -1,0 +1,1 @@
+"""The mistakes that people make in every exported definition, one room per chapter."""

@@ -1,0 +1,94 @@
+"""The kill matrix: every known mistake is a column, every stage of the checks a row."""
+
+from itertools import groupby
+
+from colours import LINE, PAPER, VALUE, mix
+from drawing import Box, page, rect, text
+
+from course_lib.learn import exercises, mistakes
+from course_lib.learn.checks import MODULES, caught_at
+from course_lib.learn.seen import STAGES
+
+LEFT, TOP, ACROSS, ROW, MARK = 132, 66, 488, 26, 20
+PANEL = ROW * len(STAGES) + 48  # with the brackets of its chapters below
+LATER = 7  # the first chapter of the second panel
+AGAIN = mix(VALUE, PAPER, 0.65)  # lighter: seen at this stage, too
+
+Column = tuple[int, list[str]]  # a mistake: its chapter, and the stages at which it shows
+
+
+def columns() -> list[Column]:
+    """Return every known mistake, in the order of the chapters."""
+    known = [mistake for name in exercises() for mistake in mistakes(name)]
+    return [(MODULES.index(mistake.module) + 1, caught_at(mistake)) for mistake in known]
+
+
+def draw() -> str:
+    """Draw one thin column for each mistake: dark where it is seen first, light where again."""
+    found = columns()
+    survivors = sum(not stages for _, stages in found)
+    desc = (
+        "Two tables of nine stages by all known mistakes, grouped by chapter. Every column has a "
+        "dark mark at the stage that sees the mistake first, light marks at stages that see it too."
+    )
+    halves = [[c for c in found if (c[0] >= LATER) == late] for late in (False, True)]
+    return page(
+        f"{len(found)} known mistakes, {survivors or 'none'} of them undetected",
+        desc,
+        TOP + 2 * PANEL + 4,
+        text(LEFT, 54, "one thin column for each; dark: the stage that sees it first"),
+        *_panel(halves[0], TOP),
+        *_panel(halves[1], TOP + PANEL),
+    )
+
+
+def markdown() -> str:
+    """Write all mistakes with their sentences, where they were seen, and what sees them."""
+    lines = [
+        "# The kill matrix: known mistakes and the stages that see them",
+        "",
+        "Written by `make figures` from `course_lib.learn`. ● sees it first, ○ sees it, too.",
+        "",
+        "A check says: *This is what comes out when …*, and the sentence of the mistake.",
+    ]
+    for name in exercises():
+        lines += ["", f"## `{name}`", ""]
+        lines += [f"| mistake | when … | seen in | {' | '.join(STAGES)} |"]
+        lines += ["|---|---|---|" + ":-:|" * len(STAGES)]
+        for mistake in mistakes(name):
+            at = caught_at(mistake)
+            signs = ["" if s not in at else "●" if s == at[0] else "○" for s in STAGES]
+            words = f"`{mistake.name}` | {mistake.sentence} | {mistake.seen}"
+            lines.append(f"| {words} | {' | '.join(signs)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _panel(found: list[Column], top: float) -> list[str]:
+    """Name the stages, mark every mistake at every stage that sees it, and name the chapters."""
+    width = ACROSS / len(found)
+    names = [
+        text(LEFT - 10, top + ROW * place + 15, stage, anchor="end")
+        for place, stage in enumerate(STAGES)
+    ]
+    marks = [
+        rect(
+            Box(LEFT + place * width, top + ROW * STAGES.index(stage), 0.8 * width, MARK),
+            fill=VALUE if stage == stages[0] else AGAIN,
+            stroke=None,
+            radius=0,
+        )
+        for place, (_, stages) in enumerate(found)
+        for stage in stages
+    ]
+    return names + marks + _chapters(found, top + ROW * len(STAGES) + 4)
+
+
+def _chapters(found: list[Column], y: float) -> list[str]:
+    """Bracket the columns of each chapter, and write its number below."""
+    width, parts, start = ACROSS / len(found), [], LEFT
+    for chapter, group in groupby(found, key=lambda column: column[0]):
+        wide = len(list(group)) * width
+        parts.append(rect(Box(start, y, wide - 2, 3), fill=LINE, stroke=None, radius=0))
+        parts.append(text(start + wide / 2, y + 20, f"{chapter:02d}", anchor="middle"))
+        start += wide
+    return parts

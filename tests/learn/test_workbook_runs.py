@@ -1,0 +1,164 @@
+"""The workbook, executed: untouched, solved, and its exercises with one mistake in each."""
+
+import ast
+import json
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from solving import definition, put, put_worked_cells, reference_answers, tasks
+
+from course_lib.learn import exercises, mistakes
+from course_lib.learn.checks import exercise
+from course_lib.learn.edition import LIBRARY, Chapter, is_marked, source_of
+from course_lib.learn.grade import grade_one
+from course_lib.learn.stubs import defined
+from course_lib.learn.tasks import tasks as other_tasks
+from course_lib.learn.workbook import make_workbook
+from course_lib.translator import TranslatorConfig, checkpoint_path, load_or_train
+
+pytestmark = pytest.mark.workbook
+ROOT = Path(__file__).resolve().parents[2]
+WORKED = {path.name: Chapter.read(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
+MODULES = frozenset([chapter.module for chapter in WORKED.values()] + ["translator"])
+FIRST = {name: next(m for m in mistakes(name) if not m.tells) for name in exercises()}
+every_chapter = pytest.mark.parametrize("file", WORKED)
+LAST_WORDS = (
+    "print(type(model).__module__, greedy_decode.__module__)\n"
+    'print(translator.translate(["three hundred forty-five"])[0])'
+)
+
+
+def outputs_of(cell) -> str:
+    """Return all that a cell shows as text; an error is shown with its name."""
+    shown = []
+    for output in cell.get("outputs", []):
+        shown.append(output.get("text", ""))
+        shown.append(output.get("data", {}).get("text/plain", ""))
+        shown.append(f"{output.get('ename', '')}: {output.get('evalue', '')}".strip(": "))
+    return "\n".join(shown)
+
+
+def executed(notebook: dict, folder: Path) -> list:
+    """Run a chapter in its folder, as JupyterLab would, on through errors; return its cells."""
+    notebook = nbformat.reads(json.dumps(notebook), as_version=4)
+    client = NotebookClient(
+        notebook,
+        timeout=300,
+        kernel_name="python3",
+        allow_errors=True,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    client.execute()
+    return notebook.cells
+
+
+def unexpected_errors(cells) -> list[str]:
+    """Return the errors that no learner should see."""
+    return [
+        f"{cell.source}\n{output.ename}: {output.evalue}"
+        for cell in cells
+        for output in cell.get("outputs", [])
+        if output.output_type == "error" and "raises-exception" not in cell.metadata.get("tags", [])
+    ]
+
+
+def written(folder: Path, file: str) -> dict:
+    """Read a chapter of a workbook."""
+    return json.loads((folder / file).read_text(encoding="utf-8"))
+
+
+def run_chapter(notebook: dict, folder: Path) -> tuple[dict[str, str], str]:
+    """Run a chapter; return what every exercise said, and what the last cell shows."""
+    cells = executed(notebook, folder)
+    errors = unexpected_errors(cells)
+    assert not errors, "\n".join(errors)
+    said = {name: outputs_of(cell) for cell in cells for name in asked_in(cell)}
+    return said, outputs_of(cells[-1])
+
+
+def asked_in(cell) -> list[str]:
+    """Name the exercises, predictions and tests of a cell."""
+    source = source_of(cell)
+    others = [task.name for task in other_tasks() if f'"{task.name}"' in source]
+    return tasks(cell) + (others if is_marked(source, "exercise") else [])
+
+
+def lend_the_translator(folder: Path) -> None:
+    """Put the trained translator where the workbook keeps its own: it need not train again."""
+    load_or_train()
+    kept = checkpoint_path(TranslatorConfig())
+    (folder / "checkpoints").mkdir()
+    shutil.copy(kept, folder / "checkpoints" / kept.name)
+
+
+def needed(cell) -> bool:
+    """Say whether an exercise needs a cell: imports, definitions, and exercises themselves."""
+    source = source_of(cell)
+    marked = is_marked(source, "export") or is_marked(source, "exercise")
+    return cell["cell_type"] == "code" and (marked or "import " in source)
+
+
+@pytest.fixture(scope="module")
+def workbook(tmp_path_factory):
+    """Write a workbook once; the tests that share it change no file."""
+    folder = tmp_path_factory.mktemp("workbook")
+    make_workbook(folder)
+    lend_the_translator(folder)
+    return folder
+
+
+def test_a_solved_workbook_is_all_green_and_its_own_model_translates(tmp_path):
+    make_workbook(tmp_path)
+    for file, worked in WORKED.items():
+        notebook = put_worked_cells(written(tmp_path, file), worked, MODULES)
+        notebook = put(notebook, reference_answers(worked))
+        if worked.module == "decoding":
+            notebook["cells"].append(dict(nbformat.v4.new_code_cell(LAST_WORDS)))
+        said, last = run_chapter(notebook, tmp_path)
+        red = {name: words for name, words in said.items() if f"Correct: {name}" not in words}
+        assert not red
+    assert "my_lib.transformer" in last and "dreihundertfünfundvierzig" in last
+    for name in exercises():
+        file = f"{exercise(name).module}.py"
+        mine, course = (
+            (place / file).read_text(encoding="utf-8")
+            for place in (tmp_path / LIBRARY, ROOT / "course_lib")
+        )
+        assert name in defined(mine), f"{name} still comes from the course"
+        trees = [ast.dump(ast.parse(definition(text, name))) for text in (mine, course)]
+        assert trees[0] == trees[1], name
+    graded = list(grade_one("a learner", tmp_path / LIBRARY))
+    assert {row.exercise for row in graded} == set(exercises())
+    assert {row.state for row in graded} == {"correct"}
+
+
+@every_chapter
+def test_an_untouched_chapter_runs_and_nothing_is_attempted(file, workbook):
+    said, _ = run_chapter(written(workbook, file), workbook)
+    loud = {name: words for name, words in said.items() if "Not attempted yet" not in words}
+    assert said and not loud
+
+
+@every_chapter
+def test_one_mistake_in_every_exercise_is_named(file, workbook):
+    notebook = written(workbook, file)
+    notebook["cells"] = [cell for cell in notebook["cells"] if needed(cell)]
+    for cell in notebook["cells"]:
+        source = source_of(cell)
+        if is_marked(source, "exercise"):
+            source = source.replace("= ...", "= -17.25")
+            cell["source"] = source.replace("raise NotImplementedError", "pass")
+    answers = {name: definition(mistake.source, name) for name, mistake in FIRST.items()}
+    said, _ = run_chapter(put(notebook, answers), workbook)
+    for name, words in said.items():
+        assert f"Not yet: {name}" in words
+        assert name not in FIRST or FIRST[name].sentence in words, words
+
+
+def test_every_exercise_stands_in_the_workbook_once(workbook):
+    cells = [cell for file in WORKED for cell in written(workbook, file)["cells"]]
+    asked = [name for cell in cells for name in asked_in(cell)]
+    assert sorted(asked) == sorted([*exercises(), *(task.name for task in other_tasks())])
