@@ -12,7 +12,6 @@ from course_lib.learn.workbook import fresh_module
 
 YOURS, BACK = "# Yours in it: ", "# Put back to the course's by hand: "
 SEAL = "# As export_mine() wrote it: "
-STAMP = re.compile(rf"^(?:{re.escape(YOURS)}|{re.escape(BACK)}|{re.escape(SEAL)}).*\n", re.M)
 
 
 def stamped(text: str, yours: Collection[str], back: Collection[str]) -> str:
@@ -27,11 +26,6 @@ def stamped(text: str, yours: Collection[str], back: Collection[str]) -> str:
     said += f"\n{BACK}{', '.join(back)}" if back else ""
     text = text.replace(NOTE, NOTE + said, 1)
     return text.replace(NOTE, f"{NOTE}\n{SEAL}{_digest(text)}", 1)
-
-
-def unstamped(text: str) -> str:
-    """Return a module without what :func:`stamped` wrote into it."""
-    return STAMP.sub("", text)
 
 
 def by_hand(text: str, module: str) -> bool:

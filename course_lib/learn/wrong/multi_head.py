@@ -14,8 +14,6 @@ W_O = "self.w_o = nn.Linear(values_width, d_model, bias=bias)"
 JOIN = "heads.transpose(-3, -2).flatten(-2)"
 OUT = "self.w_o(joined), weights"
 DROP = "self.dropout if self.training else 0.0"
-CUT = "reshape(x.size(0), self.num_heads, x.size(1), -1) for x in"
-CHECK = "check_attention_inputs(q, k, v, mask)"
 
 MISTAKES = (
     *widths.MISTAKES,
