@@ -64,10 +64,19 @@ def exercise(name: str) -> Exercise:
     Raises:
         ValueError: If there is none of that name; the message says which are near.
     """
-    if name in _catalogue():
-        return _catalogue()[name]
-    near = difflib.get_close_matches(str(name), exercises(), n=3) or exercises()
-    raise ValueError(f"there is no exercise {name!r}; did you mean {', '.join(near)}?")
+    return look_up(name, _catalogue(), "exercise")
+
+
+def look_up(name: str, known: Mapping[str, Any], kind: str) -> Any:
+    """Return what goes by a name.
+
+    Raises:
+        ValueError: If nothing does; the message says which names are near.
+    """
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(str(name), known, n=3) or known
+    raise ValueError(f"there is no {kind} {name!r}; did you mean {', '.join(near)}?")
 
 
 def mistakes(name: str) -> list[Mistake]:

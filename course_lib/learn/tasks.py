@@ -1,7 +1,6 @@
 """What is asked beside building: predictions, and tests to write."""
 
-import difflib
-
+from course_lib.learn.checks import look_up
 from course_lib.learn.predictions import PREDICTIONS, Prediction
 from course_lib.learn.scoring import TESTS, TestTask
 
@@ -18,7 +17,4 @@ def find(name: str, kind: type) -> Prediction | TestTask:
         ValueError: If there is none of that name and kind; the message says which are near.
     """
     named = {task.name: task for task in tasks() if isinstance(task, kind)}
-    if name in named:
-        return named[name]
-    near = difflib.get_close_matches(str(name), named, n=3) or list(named)
-    raise ValueError(f"there is no task {name!r}; did you mean {', '.join(near)}?")
+    return look_up(name, named, "task")

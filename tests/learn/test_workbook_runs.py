@@ -1,18 +1,27 @@
 """The workbook, executed: untouched, solved, and its exercises with one mistake in each."""
 
 import ast
-import json
 import shutil
 from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
-from solving import definition, put, put_worked_cells, reference_answers, tasks
+from solving import (
+    MODULES,
+    ROOT,
+    WORKED,
+    asked_in,
+    definition,
+    put,
+    put_worked_cells,
+    reference_answers,
+    run_chapter,
+    written,
+)
 
 from course_lib.learn import exercises, mistakes
 from course_lib.learn.checks import exercise
-from course_lib.learn.edition import LIBRARY, Chapter, is_marked, source_of
+from course_lib.learn.edition import LIBRARY, is_marked, source_of
 from course_lib.learn.grade import grade_one
 from course_lib.learn.stubs import defined
 from course_lib.learn.tasks import tasks as other_tasks
@@ -20,70 +29,12 @@ from course_lib.learn.workbook import make_workbook
 from course_lib.translator import TranslatorConfig, checkpoint_path, load_or_train
 
 pytestmark = pytest.mark.workbook
-ROOT = Path(__file__).resolve().parents[2]
-WORKED = {path.name: Chapter.read(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
-MODULES = frozenset([chapter.module for chapter in WORKED.values()] + ["translator"])
 FIRST = {name: next(m for m in mistakes(name) if not m.tells) for name in exercises()}
 every_chapter = pytest.mark.parametrize("file", WORKED)
 LAST_WORDS = (
     "print(type(model).__module__, greedy_decode.__module__)\n"
     'print(translator.translate(["three hundred forty-five"])[0])'
 )
-
-
-def outputs_of(cell) -> str:
-    """Return all that a cell shows as text; an error is shown with its name."""
-    shown = []
-    for output in cell.get("outputs", []):
-        shown.append(output.get("text", ""))
-        shown.append(output.get("data", {}).get("text/plain", ""))
-        shown.append(f"{output.get('ename', '')}: {output.get('evalue', '')}".strip(": "))
-    return "\n".join(shown)
-
-
-def executed(notebook: dict, folder: Path) -> list:
-    """Run a chapter in its folder, as JupyterLab would, on through errors; return its cells."""
-    notebook = nbformat.reads(json.dumps(notebook), as_version=4)
-    client = NotebookClient(
-        notebook,
-        timeout=300,
-        kernel_name="python3",
-        allow_errors=True,
-        resources={"metadata": {"path": str(folder)}},
-    )
-    client.execute()
-    return notebook.cells
-
-
-def unexpected_errors(cells) -> list[str]:
-    """Return the errors that no learner should see."""
-    return [
-        f"{cell.source}\n{output.ename}: {output.evalue}"
-        for cell in cells
-        for output in cell.get("outputs", [])
-        if output.output_type == "error" and "raises-exception" not in cell.metadata.get("tags", [])
-    ]
-
-
-def written(folder: Path, file: str) -> dict:
-    """Read a chapter of a workbook."""
-    return json.loads((folder / file).read_text(encoding="utf-8"))
-
-
-def run_chapter(notebook: dict, folder: Path) -> tuple[dict[str, str], str]:
-    """Run a chapter; return what every exercise said, and what the last cell shows."""
-    cells = executed(notebook, folder)
-    errors = unexpected_errors(cells)
-    assert not errors, "\n".join(errors)
-    said = {name: outputs_of(cell) for cell in cells for name in asked_in(cell)}
-    return said, outputs_of(cells[-1])
-
-
-def asked_in(cell) -> list[str]:
-    """Name the exercises, predictions and tests of a cell."""
-    source = source_of(cell)
-    others = [task.name for task in other_tasks() if f'"{task.name}"' in source]
-    return tasks(cell) + (others if is_marked(source, "exercise") else [])
 
 
 def lend_the_translator(folder: Path) -> None:
@@ -153,6 +104,8 @@ def test_one_mistake_in_every_exercise_is_named(file, workbook):
             cell["source"] = source.replace("raise NotImplementedError", "pass")
     answers = {name: definition(mistake.source, name) for name, mistake in FIRST.items()}
     said, _ = run_chapter(put(notebook, answers), workbook)
+    whole = written(workbook, file)["cells"]
+    assert said.keys() == {name for cell in whole for name in asked_in(cell)} != set()
     for name, words in said.items():
         assert f"Not yet: {name}" in words
         assert name not in FIRST or FIRST[name].sentence in words, words

@@ -2,25 +2,18 @@
 
 import ast
 import inspect
-import json
 from importlib import import_module
-from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
-from solving import put, put_worked_cells, tasks
+from solving import MODULES, WORKED, put, put_worked_cells, run_chapter, written
 
 from course_lib.learn import exercises
 from course_lib.learn.checks import exercise
-from course_lib.learn.edition import Chapter, is_marked
+from course_lib.learn.edition import is_marked
 from course_lib.learn.workbook import make_workbook
 
 pytestmark = pytest.mark.workbook
-ROOT = Path(__file__).resolve().parents[2]
-EVERY = {path.name: Chapter.read(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
-WORKED = {file: chapter for file, chapter in EVERY.items() if "01" <= file[:2] <= "09"}
-MODULES = frozenset([chapter.module for chapter in EVERY.values()] + ["translator"])
+BUILDING = [file for file in WORKED if "01" <= file[:2] <= "09"]
 
 
 def other_style(name: str) -> str:
@@ -31,6 +24,9 @@ def other_style(name: str) -> str:
     )
 
 
+ANSWERS = {name: other_style(name) for name in exercises()}
+
+
 @pytest.fixture(scope="module")
 def workbook(tmp_path_factory):
     """Write a workbook once; what a chapter exports, later chapters may import."""
@@ -39,27 +35,18 @@ def workbook(tmp_path_factory):
     return folder
 
 
-def run(file: str, answers: dict[str, str], folder: Path) -> dict[str, str]:
-    """Fill a chapter in and run it, up to the first error; return what every exercise shows."""
-    notebook = json.loads((folder / file).read_text(encoding="utf-8"))
-    filled = put(put_worked_cells(notebook, WORKED[file], MODULES), answers)
-    notebook = nbformat.reads(json.dumps(filled), as_version=4)
-    where = {"metadata": {"path": str(folder)}}
-    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
-    return {name: str(cell.get("outputs", [])) for cell in notebook.cells for name in tasks(cell)}
-
-
-@pytest.mark.parametrize("file", WORKED)
+@pytest.mark.parametrize("file", BUILDING)
 def test_a_chapter_runs_with_right_answers_in_another_style(file, workbook):
-    said = run(file, {name: other_style(name) for name in exercises()}, workbook)
+    notebook = put_worked_cells(written(workbook, file), WORKED[file], MODULES)
+    said, _ = run_chapter(put(notebook, ANSWERS), workbook)
     refused = {name: words for name, words in said.items() if f"Correct: {name}" not in words}
     assert said and not refused
 
 
-@pytest.mark.parametrize("file", EVERY)
+@pytest.mark.parametrize("file", WORKED)
 def test_a_chapter_calls_its_functions_by_place(file):
     """A learner may give parameters other names."""
-    cells = (source for source in EVERY[file].sources if not is_marked(source, "export"))
+    cells = (source for source in WORKED[file].sources if not is_marked(source, "export"))
     calls = [n for cell in cells for n in ast.walk(ast.parse(cell)) if isinstance(n, ast.Call)]
     for call in calls:
         name = getattr(call.func, "id", None)
