@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test export run figures workbook
+.PHONY: help lab test export run figures screenshots workbook bench
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -24,8 +24,14 @@ run: $(READY)  ## execute and save all chapters (or: make run CHAPTERS=notebooks
 figures: $(READY)  ## draw figures/*.svg anew
 	$(BIN)/python figures/src/draw_all.py
 
+screenshots: $(READY)  ## take the README's screenshots anew (wants Chromium)
+	KEEP_SCREENSHOTS=1 $(BIN)/python -m pytest -q tests/browser/test_widgets.py
+
 workbook: $(READY)  ## write the learner's edition into workbook/ (again: make workbook OPTIONS=--force)
 	$(BIN)/course workbook workbook $(OPTIONS)
+
+bench: $(READY)  ## measure on this machine: how fast the widgets answer
+	$(BIN)/python tools/bench.py
 
 $(READY): requirements.txt constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; \

@@ -1,15 +1,18 @@
 """The opening drawings: up to date, readable, and true where they show numbers."""
 
 import importlib.util
+import re
 import xml.etree.ElementTree as ElementTree
 from collections import defaultdict
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
 import torch
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
+
+from course_lib.viz import plots
 
 FIGURES = Path(__file__).resolve().parents[1] / "figures"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -188,3 +191,31 @@ def test_the_masks_drawing_hides_padded_keys_and_the_future():
     both = torch.tensor([[drawing.both(i, j) for j in places] for i in places])
     real = torch.tensor([word != "<pad>" for word in drawing.TARGET])
     assert torch.equal(both, torch.ones(both.shape).tril().bool() & real)
+
+
+def hatched_cells(root: ElementTree.Element):
+    """Yield the rectangle of each blocked cell, and what is drawn on it."""
+    for parent in root.iter():
+        for cell, on_it in pairwise(parent):
+            if cell.get("fill") == plots.COLOURS["masked"]:
+                yield cell, on_it
+
+
+@every_file
+def test_blocked_cells_are_hatched_as_in_the_plots(path):
+    for _, on_it in hatched_cells(ElementTree.parse(path).getroot()):
+        assert on_it.tag == SVG + "path" and on_it.get("stroke") == plots.HATCH
+
+
+def test_the_masks_drawing_hatches_every_cell_that_is_false():
+    drawing = source_of("masks")
+    cells = list(hatched_cells(ElementTree.fromstring(drawing.draw())))
+    blocked = 5 + 10 + 11  # padding, causal, both
+    assert len(cells) == blocked + 1  # and the one in the legend
+    for cell, on_it in cells:
+        x, y, side = (float(cell.get(name)) for name in ("x", "y", "width"))
+        segments = re.findall(r"M([^L]+)L([^M]+)", on_it.get("d"))
+        assert len(segments) >= 4
+        for ends in segments:
+            for across, down in (map(float, end.split(",")) for end in ends):
+                assert x <= across <= x + side and y <= down <= y + side

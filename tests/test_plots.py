@@ -243,6 +243,14 @@ def test_every_line_goes_through_its_points_and_has_its_name():
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("step", "loss (nats)")
 
 
+def test_lines_are_told_apart_without_their_colours():
+    lines = {name: [1.0, 2.0] for name in ("blue", "vermilion", "green", "purple")}
+    ax = curves([1, 2], lines, xlabel="x", ylabel="y")
+    assert len({line.get_linestyle() for line in ax.lines}) == len(lines)
+    five = lines | {"orange": [1.0, 2.0]}
+    assert len(curves([1, 2], five, xlabel="x", ylabel="y").lines) == 5
+
+
 def test_one_line_needs_no_legend():
     assert curves([1, 2], {"loss": [1.0, 0.5]}, xlabel="x", ylabel="y").get_legend() is None
 

@@ -94,7 +94,8 @@ def run(chapter: Path) -> float:
 def tidy(notebook: nbformat.NotebookNode) -> None:
     """Keep what a reader needs: sources, outputs, counts, tags.
 
-    A stored widget is dead without a kernel, so progress bars are left out.
+    A stored widget is dead without a kernel: of an explorer its still picture is kept, and progress
+    bars, which have none, are left out.
     """
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook.metadata = nbformat.from_dict({"kernelspec": kernel})
@@ -102,8 +103,7 @@ def tidy(notebook: nbformat.NotebookNode) -> None:
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         if cell.cell_type == "code":
-            kept = [output for output in cell.outputs if not is_progress(output)]
-            cell.outputs = join_streams(kept)
+            cell.outputs = join_streams(keep_stills(cell.outputs))
 
 
 def join_streams(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
@@ -117,9 +117,12 @@ def join_streams(outputs: list[nbformat.NotebookNode]) -> list[nbformat.Notebook
     return joined
 
 
-def is_progress(output: nbformat.NotebookNode) -> bool:
-    """Say whether an output is a progress bar."""
-    return WIDGET in output.get("data", {})
+def keep_stills(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """Take away the live view of every widget, and the whole output where nothing is left."""
+    for output in outputs:
+        if output.get("data", {}).pop(WIDGET, None) and "text/html" not in output.data:
+            output.data.clear()  # the plain text of a widget says nothing
+    return [output for output in outputs if output.get("data", True)]
 
 
 def main() -> int:

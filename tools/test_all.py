@@ -21,7 +21,7 @@ PARTS = {  # the translator comes first: tests and chapters load it
         *("tests", "course_lib"),
     ],
     "workbook": [*PYTEST, "-n", "2", "-m", "workbook", "tests/learn"],
-    "browser": [*PYTEST, "tests/browser"],
+    "browser": [*PYTEST, "-n", "2", "tests/browser"],
     "chapters": [
         *PYTEST,
         *NBVAL,

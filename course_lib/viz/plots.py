@@ -4,17 +4,25 @@ import base64
 import html
 import io
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 from IPython.display import HTML, display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path as Outline
 from PIL import Image
 from torch import Tensor
 
 STYLE = Path(__file__).with_name("course.mplstyle")
 COLOURS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73", "masked": "#BBBBBB"}
+HATCH = "#777777"  # on the grey of what is masked: a weight of 0.5 is almost as grey
+LINES = ["-", "--", ":", "-."]  # most colours of the style are equally light
+SQUARE = [(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5), (-0.5, -0.5)]  # of one cell
+SIDES = [Outline.MOVETO, *[Outline.LINETO] * 3, Outline.CLOSEPOLY]
 PIXELS = 96  # CSS pixels of an inch
 SHARPNESS = 2  # pixels painted for each of them
 PAGE = 6.4  # inches
@@ -45,12 +53,18 @@ def show(fig: Figure, *, alt: str) -> None:
 
 
 def _png(fig: Figure) -> tuple[bytes, int]:
-    """Paint a figure with at most 256 colours, a third of the bytes; return its width too."""
-    painted, small = io.BytesIO(), io.BytesIO()
+    """Paint a figure; return its bytes, and its width in CSS pixels."""
+    painted = io.BytesIO()
     fig.savefig(painted, format="png", dpi=SHARPNESS * PIXELS)
-    image = Image.open(painted).convert("RGB").quantize(256)
-    image.save(small, format="png", optimize=True)
-    return small.getvalue(), round(image.width / SHARPNESS)
+    image = Image.open(painted)
+    return smaller(image), round(image.width / SHARPNESS)
+
+
+def smaller(image: Image.Image) -> bytes:
+    """Write a picture as a PNG with at most 256 colours, a third of the bytes."""
+    file = io.BytesIO()
+    image.convert("RGB").quantize(256).save(file, format="png", optimize=True)
+    return file.getvalue()
 
 
 def heatmap(
@@ -69,7 +83,7 @@ def heatmap(
         values: Shape ``(T, S)``. Weights in [0, 1], unless ``limit`` is given.
         rows: A word for every row.
         columns: A word for every column.
-        mask: Boolean, shape ``(T, S)``; where it is ``False`` the cell is grey, not dark.
+        mask: Boolean, shape ``(T, S)``; where it is ``False`` the cell is grey and hatched.
         limit: For signed values: the colours go from -limit to limit, white at 0.
         numbers: Whether to write the values into the cells.
         ax: Where to draw; a new figure unless given.
@@ -81,17 +95,28 @@ def heatmap(
     _check_fit(values, rows, columns, mask)
     size, upright = _size(rows, columns)
     ax = ax or plt.subplots(figsize=size)[1]
-    shown = values if mask is None else values.masked_fill(~mask.cpu(), float("nan"))
+    if mask is not None:
+        values = values.masked_fill(~mask.cpu(), float("nan"))
+        ax.add_artist(hatched(~mask.cpu()))
     low, high, colours = (0, 1, "cividis") if limit is None else (-limit, limit, "RdBu_r")
     colours = plt.get_cmap(colours).with_extremes(bad=COLOURS["masked"])
-    ax.imshow(shown.numpy(), vmin=low, vmax=high, cmap=colours, aspect="auto")
-    ax.set_xticks(range(len(columns)), columns, rotation=90 if upright else 0)
-    ax.set_yticks(range(len(rows)), rows)
-    ax.spines[:].set_visible(False)
-    ax.tick_params(length=0)
+    ax.imshow(values.numpy(), vmin=low, vmax=high, cmap=colours, aspect="auto")
+    _write_words(ax, rows, columns, upright)
     if numbers:
-        _write_numbers(ax, shown, low, high)
+        _write_numbers(ax, values, low, high)
     return ax
+
+
+def hatched(blocked: Tensor) -> PathPatch:
+    """Make one hatched shape of all blocked cells of a table.
+
+    Args:
+        blocked: Boolean, shape ``(T, S)``.
+    """
+    corners = [(s + x, t + y) for t, s in blocked.nonzero().tolist() for x, y in SQUARE]
+    sides = SIDES * (len(corners) // len(SQUARE))
+    cells = Outline(np.reshape(corners, (-1, 2)), sides)
+    return PathPatch(cells, fill=False, hatch="////", edgecolor=HATCH, linewidth=0)
 
 
 def curves(
@@ -102,7 +127,7 @@ def curves(
     ylabel: str,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw one line for each name.
+    """Draw one line for each name, told apart without colour by their dashes.
 
     Args:
         x: Shape ``(K,)``.
@@ -118,8 +143,8 @@ def curves(
         if len(values) != len(x):
             raise ValueError(f"line {name!r} has {len(values)} values, x has {len(x)}")
     ax = ax or plt.subplots()[1]
-    for name, values in lines.items():
-        ax.plot(_plain(x), _plain(values), label=name)
+    for (name, values), style in zip(lines.items(), cycle(LINES), strict=False):
+        ax.plot(_plain(x), _plain(values), style, label=name)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     if len(lines) > 1:
         ax.legend()
@@ -186,6 +211,14 @@ def _size(rows: Sequence[str], columns: Sequence[str]) -> tuple[tuple[float, flo
         cell = min(0.55, (PAGE - left) / len(columns))
     below = letter * max(map(len, columns)) if upright else 0
     return (left + cell * len(columns), 0.9 + below + 0.5 * len(rows)), upright
+
+
+def _write_words(ax: Axes, rows: Sequence[str], columns: Sequence[str], upright: bool) -> None:
+    """Write the words of a table beside and below it, without a frame."""
+    ax.set_xticks(range(len(columns)), columns, rotation=90 if upright else 0)
+    ax.set_yticks(range(len(rows)), rows)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
 
 
 def _write_numbers(ax: Axes, shown: Tensor, low: float, high: float) -> None:

@@ -55,7 +55,7 @@ def legend(x: float, y: float) -> str:
         badge(x + 12, y, "05"),
         text(x + 36, y + 5, "the chapter that builds the part"),
         mask_grid(x - 1, y + 18, "both"),
-        text(x + 36, y + 36, "mask: grey, may not look"),
+        text(x + 36, y + 36, "mask: hatched, may not look"),
         *(
             group(
                 text(x + 12, y + 67 + 26 * i, name, bold=True, anchor="middle", colour=shade(role)),

@@ -1,14 +1,14 @@
 """Chapter 06: the two masks and what they allow together."""
 
-from cells import cell
-from colours import INK, KEY, MASKED, PAPER, QUERY, shade
+from cells import blocked, cell
+from colours import INK, KEY, QUERY, shade
 from drawing import Box, centred, circle, group, page, text
 
 TITLE = "A mask says who may look: padding hides empty keys,\ncausality hides the future"
 DESC = (
     "Three tables of queries down and keys across, a dot where a query may look. Padding "
-    "greys the last column, causal greys everything above the diagonal, and both together "
-    "grey what either greys."
+    "hatches the last column, causal hatches everything above the diagonal, and both together "
+    "hatch what either hatches."
 )
 TARGET = ("<bos>", "drei", "hundert", "fünf", "<pad>")
 CELL, LEFT, TOP, PITCH = 29, 86, 156, 187
@@ -41,23 +41,22 @@ def table(x: float, name: str, may_look) -> str:
 
 
 def square(x: float, query: int, key: int, allowed: bool) -> str:
-    """Draw one cell of a mask: a dot for True, grey for False."""
+    """Draw one cell of a mask: a dot for True, a hatch for False."""
     box = Box(x + CELL * key, TOP + CELL * query, CELL, CELL)
-    return group(
-        cell(box, fill=PAPER if allowed else MASKED),
-        circle(box.cx, box.cy, 4.5, fill=INK, stroke=INK) if allowed else "",
-    )
+    if not allowed:
+        return blocked(box)
+    return group(cell(box), circle(box.cx, box.cy, 4.5, fill=INK, stroke=INK))
 
 
 def legend(y: float) -> str:
-    """Say what a dot and a grey cell mean."""
-    box, grey = Box(86, y - 16, 22, 22), Box(290, y - 16, 22, 22)
+    """Say what a dot and a hatched cell mean."""
+    box, hatch = Box(86, y - 16, 22, 22), Box(290, y - 16, 22, 22)
     return group(
         cell(box),
         circle(box.cx, box.cy, 4.5, fill=INK, stroke=INK),
         text(box.right + 10, y, "True: may look"),
-        cell(grey, fill=MASKED),
-        text(grey.right + 10, y, "False: blocked, weight 0"),
+        blocked(hatch),
+        text(hatch.right + 10, y, "False: blocked, weight 0"),
     )
 
 

@@ -1,7 +1,23 @@
 """Vectors, tokens and maps of weights: everything that is drawn as cells."""
 
-from colours import BOX_FILL, CIVIDIS, INK, LINE, LIT_FILL, PAPER, ink_on, on_map, tint
-from drawing import Box, centred, group, rect
+from math import ceil, floor
+
+from colours import (
+    BOX_FILL,
+    CIVIDIS,
+    HATCH,
+    INK,
+    LINE,
+    LIT_FILL,
+    MASKED,
+    PAPER,
+    ink_on,
+    on_map,
+    tint,
+)
+from drawing import Box, centred, group, rect, strokes
+
+PITCH = 8  # px from one line of the hatch to the next, across, as in the plots
 
 
 def number(value: float, decimals: int = 2) -> str:
@@ -14,6 +30,23 @@ def cell(box: Box, words: str = "", *, fill: str = PAPER, stroke: str = LINE) ->
     return group(
         rect(box, fill=fill, stroke=stroke, width=1, radius=0),
         centred(box.cx, box.cy, words, colour=ink_on(fill)) if words else "",
+    )
+
+
+def blocked(box: Box, *, width: float = 1.2) -> str:
+    """Draw a cell that may not be looked at: grey and hatched, so that no colour is needed.
+
+    Where x + y is the same, it is the same line: the hatch runs on from cell to cell.
+    """
+    first = PITCH * (floor((box.x + box.y) / PITCH) + 1)
+    lines = []
+    for both in range(first, ceil(box.right + box.bottom), PITCH):  # x + y on this line
+        left, right = max(box.x, both - box.bottom), min(box.right, both - box.y)
+        lines.append([(left, both - left), (right, both - right)])
+    return group(
+        rect(box, fill=MASKED, stroke=None, radius=0),
+        strokes(lines, colour=HATCH, width=width),
+        rect(box, fill="none", stroke=LINE, width=1, radius=0),
     )
 
 

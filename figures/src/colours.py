@@ -3,6 +3,7 @@
 INK, LINE, SOFT = "#222222", "#555555", "#9A9A9A"
 PAPER, BOX_FILL, LIT_FILL = "#FFFFFF", "#F6F6F6", "#FFF0B3"
 QUERY, KEY, VALUE, MASKED = "#0072B2", "#D55E00", "#009E73", "#BBBBBB"  # Okabe-Ito
+HATCH = "#777777"  # on what is masked, as in the plots
 
 # Nine evenly spaced colours of two maps of matplotlib; between them we interpolate.
 CIVIDIS = "00224e 1a386f 434e6c 61656f 7d7c78 9b9476 bcae6c dec958 fee838".split()

@@ -196,6 +196,12 @@ def path(points: list[tuple], *, colour: str = LINE, width: float = 1.6, dash: s
     )
 
 
+def strokes(segments: list[list[tuple]], *, colour: str = LINE, width: float = 1.6) -> str:
+    """Draw many short lines as one shape, each from its first point to its last."""
+    moves = "".join(f"M{_pairs(segment).replace(' ', 'L')}" for segment in segments)
+    return tag("path", d=moves, fill="none", stroke=colour, stroke_width=width)
+
+
 def arrow(points: list[tuple], *, colour: str = LINE, width: float = 1.6, dash: str = "") -> str:
     """Draw a line through the points with a head at the last one."""
     (x0, y0), (x1, y1) = points[-2:]

@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from colours import LINE, PAPER, VALUE, mix
+from colours import INK, LINE, PAPER, mix
 from drawing import Box, page, rect, text
 
 from course_lib.learn import exercises, mistakes
@@ -12,7 +12,7 @@ from course_lib.learn.seen import STAGES
 LEFT, TOP, ACROSS, ROW, MARK = 132, 66, 488, 26, 20
 PANEL = ROW * len(STAGES) + 48  # with the brackets of its chapters below
 LATER = 7  # the first chapter of the second panel
-AGAIN = mix(VALUE, PAPER, 0.65)  # lighter: seen at this stage, too
+AGAIN = mix(INK, PAPER, 0.7)  # lighter: seen at this stage, too
 
 Column = tuple[int, list[str]]  # a mistake: its chapter, and the stages at which it shows
 
@@ -73,7 +73,7 @@ def _panel(found: list[Column], top: float) -> list[str]:
     marks = [
         rect(
             Box(LEFT + place * width, top + ROW * STAGES.index(stage), 0.8 * width, MARK),
-            fill=VALUE if stage == stages[0] else AGAIN,
+            fill=INK if stage == stages[0] else AGAIN,
             stroke=None,
             radius=0,
         )

@@ -2,8 +2,8 @@
 
 from math import pi, sin
 
-from cells import cell
-from colours import BOX_FILL, INK, KEY, LINE, LIT_FILL, MASKED, PAPER, QUERY, VALUE, shade
+from cells import blocked, cell
+from colours import BOX_FILL, INK, KEY, LINE, LIT_FILL, PAPER, QUERY, VALUE, shade
 from drawing import Box, arrow, centred, circle, group, path, polygon, rect, text
 
 EVERYTHING = "all"
@@ -70,17 +70,15 @@ def multi_head(box: Box, mask: str, lit: str | None = None) -> str:
 
 
 def mask_grid(x: float, y: float, kind: str, lit: str | None = None) -> str:
-    """Draw a small mask (chapter 06): queries down, keys across, grey where none may look."""
+    """Draw a small mask (chapter 06): queries down, keys across, hatched where none may look."""
     size, length, style = 6.5, 4, around("06", lit)
     return group(
         rect(Box(x, y, size * length, size * length), radius=0, **style),
         *(
-            cell(
-                Box(x + j * size, y + i * size, size, size),
-                fill=style["fill"] if may_look(kind, i, j, length) else MASKED,
-            )
+            cell(box, fill=style["fill"]) if may_look(kind, i, j, length) else blocked(box, width=1)
             for i in range(length)
             for j in range(length)
+            for box in [Box(x + j * size, y + i * size, size, size)]
         ),
     )
 

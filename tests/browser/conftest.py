@@ -1,28 +1,16 @@
 """A real browser, and a page in it that listens for errors."""
 
-import shutil
-
 import pytest
-from lab import Page, jupyter_lab
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-QUIET = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+from lab import NO_BROWSER, Page, chromium, jupyter_lab
 
 
 @pytest.fixture(scope="session")
 def browser():
     """Start the system's Chromium, or skip with the way to get it."""
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        pytest.skip("no Chromium here; on Debian: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as running:
-        window = running.chromium.launch(executable_path=program, args=QUIET)
+    with chromium() as window:
+        if window is None:
+            pytest.skip(NO_BROWSER)
         yield window
-        window.close()
 
 
 @pytest.fixture
@@ -34,9 +22,6 @@ def lab(tmp_path_factory):
 @pytest.fixture
 def lab_page(browser):
     """Open a new page that listens for errors and for other hosts."""
-    page = browser.new_page(viewport={"width": 1100, "height": 1000})
-    errors, hosts = [], set()
-    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-    page.on("request", lambda request: hosts.add(request.url.split("/")[2].partition(":")[0]))
-    yield Page(page, errors, hosts)
-    page.close()
+    page = Page(browser)
+    yield page
+    page.page.close()

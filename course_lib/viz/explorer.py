@@ -1,0 +1,112 @@
+"""What every widget of the course shares: labelled controls over one picture and one sentence."""
+
+import base64
+import html
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import ipywidgets as widgets
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
+
+from course_lib.viz.plots import PIXELS, STYLE, smaller
+
+WIDE = widgets.Layout(width="420px")
+LABEL = {"description_width": "130px"}
+
+
+def make_figure(width: float = 6.4, height: float = 3.6) -> Figure:
+    """Make a figure in the course's style that belongs to no notebook, in inches."""
+    with rc_context(fname=STYLE):
+        return Figure(figsize=(width, height), layout="constrained")
+
+
+def wipe(ax: Axes) -> None:
+    """Take away what was drawn, but not the ticks: making them anew takes half of the time."""
+    for artist in [*ax.images, *ax.lines, *ax.patches, *ax.collections, *ax.texts]:
+        artist.remove()
+    ax.relim()  # forget how far it reached
+    ax.set_autoscale_on(True)
+
+
+class Explorer(widgets.VBox):
+    """Show controls, a picture that follows them, and a sentence that says what it shows.
+
+    A subclass makes its controls and its axes in ``__init__``, calls ``super().__init__``, and
+    draws in ``redraw``. One figure is kept, and its layout frozen after the first picture: a change
+    is painted in a fraction of the time that a new figure takes. Wrong input is answered by a
+    sentence in place of the old one; the picture stays.
+
+    Args:
+        controls: The controls by name; each has a ``description`` and follows the keyboard.
+        fig: The figure on whose axes ``redraw`` draws.
+    """
+
+    def __init__(self, controls: Mapping[str, widgets.Widget], fig: Figure) -> None:
+        self.controls, self.fig = dict(controls), fig
+        FigureCanvasAgg(fig)
+        fig.set_dpi(PIXELS)
+        width, height = fig.canvas.get_width_height()
+        fixed = widgets.Layout(width=f"{width}px", height=f"{height}px", flex="0 0 auto")
+        self.picture = widgets.Image(format="png", layout=fixed)
+        self.words = widgets.HTML(layout=widgets.Layout(min_height="40px"))
+        self.alt = ""
+        super().__init__([*self.controls.values(), self.picture, self.words])
+        for control in self.controls.values():
+            control.observe(self._follow, "value")
+        self._follow(None)
+        fig.set_layout_engine("none")
+
+    def redraw(self) -> tuple[str, str]:
+        """Draw what the controls ask for.
+
+        Returns:
+            The sentence below the picture, and what there is to see, for those who do not see it.
+
+        Raises:
+            ValueError: If a control asks for what does not exist; the message is shown.
+        """
+        raise NotImplementedError
+
+    def values(self) -> dict[str, Any]:
+        """Return what every control is set to."""
+        return {name: control.value for name, control in self.controls.items()}
+
+    def _follow(self, _: Any) -> None:
+        """Answer a change: a new picture and sentence, or a sentence that says what is wrong."""
+        try:
+            with rc_context(fname=STYLE):
+                sentence, alt = self.redraw()
+                self.picture.value = self._painted()
+        except ValueError as error:
+            self.words.value = f'<div role="alert"><strong>{html.escape(str(error))}</strong></div>'
+            return
+        self.alt = alt
+        self.words.value = f'<div role="status">{html.escape(sentence)}</div>'
+
+    def _painted(self) -> bytes:
+        """Paint the figure as a PNG, as fast as it goes."""
+        self.fig.canvas.draw()
+        file = io.BytesIO()
+        pixels = np.asarray(self.fig.canvas.buffer_rgba())
+        Image.fromarray(pixels).convert("RGB").save(file, format="png", compress_level=1)
+        return file.getvalue()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """Add a still picture, which stands where no kernel runs.
+
+        The plain text holds no number: strict nbval compares it on every machine.
+        """
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data = base64.b64encode(smaller(Image.open(io.BytesIO(self.picture.value)))).decode()
+        alt = html.escape(self.alt, quote=True)
+        image = f'<img src="data:image/png;base64,{data}" alt="{alt}">'
+        still = (
+            f"{image}{self.words.value}<p><em>A still picture: run the cell to move it.</em></p>"
+        )
+        return bundle | {"text/plain": f"<{type(self).__name__}>", "text/html": still}

@@ -1,0 +1,256 @@
+"""Who may look at whom, in a sentence of your own, and what attention makes of it (§3.2.3)."""
+
+from zlib import crc32
+
+import ipywidgets as widgets
+import torch
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
+from torch import Tensor
+
+from course_lib.interop import to_additive, to_blocked
+from course_lib.masks import causal_mask, padding_mask
+from course_lib.multi_head import MultiHeadAttention
+from course_lib.positions import PositionalEncoding
+from course_lib.viz.explorer import Explorer, make_figure
+from course_lib.viz.mask_table import (
+    FONT,
+    ROW_HEIGHT,
+    ROW_WIDTH,
+    draw_row,
+    draw_scale,
+    draw_table,
+)
+from course_lib.viz.plots import STYLE
+
+PAD, BOS = "<pad>", "<bos>"
+MAX_WORDS, MAX_PADDING = 6, 3
+D_MODEL, NUM_HEADS = 16, 2
+ENCODER, DECODER = "encoder self-attention", "decoder self-attention"
+CROSS = "cross-attention"
+# left, bottom, width, height, in shares of the figure
+TABLE, WEIGHTS = (0.155, 0.455, 0.365, 0.48), (0.55, 0.455, 0.365, 0.48)
+SCALE, ROW = (0.93, 0.455, 0.015, 0.48), (0.006, 0.01, 0.9874, 0.235)
+
+
+def read_words(sentence: str, whose: str) -> list[str]:
+    """Cut a sentence into the words of a table.
+
+    Args:
+        sentence: Words with spaces between them; ``<pad>`` is filler.
+        whose: What the message calls the sentence.
+
+    Raises:
+        ValueError: If there are no words or too many, or a letter that the font does not have.
+
+    Example:
+        >>> read_words("forty two", "source")
+        ['forty', 'two']
+    """
+    words = sentence.split()
+    if not 1 <= len(words) <= MAX_WORDS:
+        raise ValueError(
+            f"the {whose} has {len(words)} words, “{sentence.strip()}”: type 1 to {MAX_WORDS} words"
+        )
+    letters = get_font(findfont(FONT))
+    for letter in "".join(words):
+        if not letters.get_char_index(ord(letter)):
+            raise ValueError(f"“{letter}” in the {whose} has no shape in our font: take it out")
+    return words
+
+
+def small_layer() -> MultiHeadAttention:
+    """Make a layer that has learned nothing, the same every time; no other dice are touched."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.random.fork_rng(devices=[]):
+        layer = MultiHeadAttention(D_MODEL, NUM_HEADS)
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=D_MODEL**-0.5, generator=generator)
+    return layer.eval().requires_grad_(False)
+
+
+def embed(tokens: list[str]) -> Tensor:
+    """Give every word a vector of its own, and add its position. Shape ``(1, L, d_model)``."""
+    seeds = [crc32(token.encode()) for token in tokens]
+    rows = [torch.randn(D_MODEL, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
+    return PositionalEncoding(D_MODEL, len(tokens))(torch.stack(rows).unsqueeze(0))
+
+
+def may_look(queries: list[str], keys: list[str], causal: bool) -> Tensor:
+    """Tell which query may look at which key. Shape ``(T, S)``, ``True`` = may look."""
+    ids = torch.tensor([[key != PAD for key in keys]]).long()  # (1, S), 0 is padding
+    mask = padding_mask(ids, pad_id=0)[0, 0].expand(len(queries), -1)  # (T, S)
+    return mask & causal_mask(len(queries)) if causal else mask
+
+
+def conventions(look: Tensor) -> dict[str, list[str]]:
+    """Print one row of a mask as each convention does. ``look`` has the shape ``(S,)``."""
+    return {
+        "ours": [str(cell) for cell in look.tolist()],
+        "nn.MultiheadAttention": [str(cell) for cell in to_blocked(look).tolist()],
+        "additive": [f"{cell:g}" for cell in to_additive(look).tolist()],
+    }
+
+
+def count(number: int, thing: str) -> str:
+    """Write a number and its noun.
+
+    Example:
+        >>> count(2, "later word")
+        '2 later words'
+    """
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def describe(queries: list[str], keys: list[str], mask: Tensor, weights: Tensor, row: int) -> str:
+    """Say in words what one row of a table of masked weights shows.
+
+    Args:
+        queries: T words.
+        keys: S words.
+        mask: Boolean, shape ``(T, S)``.
+        weights: Shape ``(T, S)``.
+        row: From 0.
+    """
+    look, name = mask[row], f"“{queries[row]}” (row {row + 1} of {len(queries)})"
+    filler = torch.tensor([key == PAD for key in keys])  # (S,)
+    words = f"{int(mask.sum())} of {mask.numel()} cells are open. "
+    if not look.any():
+        return words + f"{name} sees no key: ours answers zeros, nn.MultiheadAttention nan."
+    hidden = [count(int((~look & ~filler).sum()), "later word")] * bool((~look & ~filler).any())
+    hidden += [f"{int((~look & filler).sum())} padding"] * bool((~look & filler).any())
+    best = int(weights[row].argmax())
+    words += f"{name} sees {int(look.sum())} of {count(len(keys), 'key')}; "
+    words += f"hidden from it: {' and '.join(hidden) or 'nothing'}. "
+    words += f"Its largest weight, {weights[row, best]:.2f}, goes to “{keys[best]}”."
+    filler_row = " It is filler: it may look, and nobody reads its answer."
+    return words + filler_row * (queries[row] == PAD)
+
+
+def describe_leak(queries: list[str], mask: Tensor, weights: Tensor, row: int) -> str:
+    """Say how much of a row's weight falls on real words that come after it; "" for none.
+
+    Args:
+        queries: The T words, which are the keys too.
+        mask: Boolean, shape ``(T, T)``.
+        weights: Shape ``(T, T)``.
+        row: From 0.
+    """
+    later = int(mask[row, row + 1 :].sum())
+    if queries[row] == PAD or not later:
+        return ""
+    share = float(weights[row, row + 1 :].sum())
+    return f" A leak: {share:.2f} of its weight is on {count(later, 'later word')}."
+
+
+class MaskExplorer(Explorer):
+    """Type two sentences, step through their rows, and see who may look at whom.
+
+    Left the mask, right the weights that an attention layer without training pays under it, the
+    mean of its heads; below, the chosen row as each convention prints it.
+
+    Attributes:
+        mask: Shape ``(T, S)``, ``True`` = may look.
+        weights: Shape ``(T, S)``.
+        printed: The chosen row of the mask, for each convention a list of S words.
+    """
+
+    def __init__(self) -> None:
+        self.layer, self.fitting, self.typed = small_layer(), False, {}
+        fig = make_figure(6.4, 5.4)
+        fig.set_layout_engine("none")  # the tables keep their places, whatever the words
+        self.axes = make_axes(fig)
+        super().__init__(make_controls(), fig)
+        grid = widgets.Layout(grid_template_columns="307px 307px")
+        panel = widgets.GridBox(tuple(self.controls.values()), layout=grid)
+        self.children = (panel, self.picture, self.words)
+
+    def redraw(self) -> tuple[str, str]:
+        """Draw the mask, the weights and the chosen row."""
+        shown = self.values()
+        tokens = {whose: self._tokens(whose) for whose in ("source", "target")}
+        kind, decoder = shown["attention"], shown["attention"] == DECODER
+        queries = tokens["source" if kind == ENCODER else "target"]
+        keys = tokens["target" if decoder else "source"]
+        self.controls["causal"].disabled = not decoder
+        row = self._fit("position", len(queries)) - 1
+        self.mask = may_look(queries, keys, decoder and shown["causal"])
+        x, memory = embed(queries), embed(keys)  # (1, T, d_model), (1, S, d_model)
+        _, heads = self.layer(x, memory, memory, self.mask, need_weights=True)
+        self.weights = heads[0].mean(dim=0)  # (T, S)
+        self.printed = conventions(self.mask[row])
+        self._draw(queries, keys, row)
+        sentence = describe(queries, keys, self.mask, self.weights, row)
+        if decoder:
+            sentence += describe_leak(queries, self.mask, self.weights, row)
+        lines = "; ".join(f"{name} prints {' '.join(row)}" for name, row in self.printed.items())
+        return sentence, f"The table of a {kind}, {len(queries)} by {len(keys)}. {sentence} {lines}"
+
+    def _draw(self, queries: list[str], keys: list[str], row: int) -> None:
+        """Draw the three panels."""
+        flat, blank, axes = torch.zeros(self.mask.shape), [""] * len(queries), self.axes
+        draw_table(flat, self.mask, (queries, keys), row, axes["table"], limit=1)
+        draw_table(self.weights, self.mask, (blank, keys), row, axes["weights"])
+        open_cells = f"{int(self.mask.sum())} of {self.mask.numel()}"
+        axes["table"].set_title(f"{open_cells} cells are open")
+        axes["weights"].set_title("Weights (untrained layer)")
+        shares = {"weights": [f"{weight:.2f}" for weight in self.weights[row].tolist()]}
+        draw_row(self.printed | shares, self.mask[row], keys, axes["row"])
+
+    def _tokens(self, whose: str) -> list[str]:
+        """Read a sentence; a new one is read to its end, at first."""
+        text = self.controls[whose].value
+        words = [BOS] * (whose == "target") + read_words(text, whose)
+        length = self._fit(f"{whose} length", len(words), self.typed.get(whose) != text)
+        self.typed[whose] = text
+        return words[:length] + [PAD] * self.controls[f"{whose} padding"].value
+
+    def _fit(self, name: str, top: int, to_top: bool = False) -> int:
+        """Let a slider end where the words end, and return its value."""
+        slider, self.fitting = self.controls[name], True
+        slider.max = max(top, 2)  # in the browser, a slider needs two places
+        slider.value = top if to_top else min(slider.value, top)
+        self.fitting = False
+        return slider.value
+
+    def _follow(self, change: dict | None) -> None:
+        """Answer a change, but not of a slider that only follows the words."""
+        if not self.fitting:
+            super()._follow(change)
+
+
+def make_axes(fig: Figure) -> dict[str, Axes]:
+    """Make the panels, and write what stays in them."""
+    places = {"table": TABLE, "weights": WEIGHTS, "row": ROW, "scale": SCALE}
+    with rc_context(fname=STYLE):
+        axes = {name: fig.add_axes(place) for name, place in places.items()}
+        draw_scale(axes["scale"])
+        axes["row"].axis("off")
+        axes["row"].set(xlim=(0, ROW_WIDTH), ylim=(0, ROW_HEIGHT))
+        axes["weights"].yaxis.set_visible(False)
+        axes["table"].set_ylabel("query")
+        axes["table"].yaxis.set_label_coords(-0.36, 0.5)
+        for name in ("table", "weights"):
+            axes[name].set_xlabel("key")
+    return axes
+
+
+def make_controls() -> dict[str, widgets.Widget]:
+    """Make the controls, in two columns, set to the padded sentence of the chapter."""
+    how = dict(style={"description_width": "105px"}, layout=widgets.Layout(width="300px"))
+    text = how | dict(continuous_update=False)
+    long, pad = dict(min=1, max=MAX_WORDS + 1), dict(min=0, max=MAX_PADDING)
+    kinds = [ENCODER, DECODER, CROSS]
+    return {
+        "attention": widgets.Dropdown(description="attention", options=kinds, value=DECODER, **how),
+        "causal": widgets.Checkbox(description="hide the future (causal)", value=True, **how),
+        "source": widgets.Text(description="source words", value="three hundred five", **text),
+        "target": widgets.Text(description="target words", value="drei hundert fünf", **text),
+        "source length": widgets.IntSlider(description="source length", value=3, **long, **how),
+        "target length": widgets.IntSlider(description="target length", value=4, **long, **how),
+        "source padding": widgets.IntSlider(description="source padding", value=1, **pad, **how),
+        "target padding": widgets.IntSlider(description="target padding", value=2, **pad, **how),
+        "position": widgets.IntSlider(description="row (query)", value=4, min=1, max=6, **how),
+    }

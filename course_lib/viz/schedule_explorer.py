@@ -1,0 +1,135 @@
+"""Move the warm-up and the doubt, and see the learning rate and the target that follow (§5)."""
+
+import math
+
+import ipywidgets as widgets
+import torch
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from torch import Tensor
+
+from course_lib.training import warmup_inverse_sqrt
+from course_lib.viz.explorer import LABEL, WIDE, Explorer, make_figure, wipe
+from course_lib.viz.plots import COLOURS, STYLE, bars
+
+WARM_UPS = [10, 20, 50, 100, 200, 400, 800, 1600, 4000, 8000]
+WIDTHS = [32, 64, 128, 256, 512, 1024]
+SHOWN = [100, 200, 450, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000]
+PAPER = dict(d_model=512, warmup_steps=4000)  # table 3, row (base)
+TOKENS = ["pad", "1", "2", "3", "4", "5", "6"]  # the vocabulary of the chapter's example
+PAD, RIGHT = 0, 3
+POINTS = 300  # of a curve
+
+
+def smoothed_target(smoothing: float, vocab_size: int, right: int, pad_id: int) -> Tensor:
+    """Spread a little doubt over every token but padding.
+
+    Paper: §5.4.
+
+    Args:
+        smoothing: Share of probability that is spread, in [0, 1].
+        vocab_size: Tokens, V.
+        right: The right token; it gets its part of the doubt too.
+        pad_id: What gets none.
+
+    Returns:
+        The distribution asked for. Shape ``(V,)``.
+    """
+    target = torch.full((vocab_size,), smoothing / (vocab_size - 1), dtype=torch.float64)
+    target[pad_id] = 0.0
+    target[right] += 1 - smoothing
+    return target  # (V,)
+
+
+def entropy(probs: Tensor) -> float:
+    """Return how surprising a distribution stays for who knows it, in nats; shape ``(V,)``."""
+    return max(0.0, -float(torch.special.xlogy(probs, probs).sum()))  # no minus before a zero
+
+
+def draw_schedule(ax: Axes, warmup_steps: int, d_model: int, shown: int) -> None:
+    """Draw the learning rate over the steps, mark its peak, and the paper's curve beside it."""
+    steps = sorted({round(1 + (shown - 1) * n / POINTS) for n in range(POINTS + 1)})
+    steps = sorted({*steps, min(warmup_steps, shown)})
+    rates = [1000 * warmup_inverse_sqrt(step, d_model, warmup_steps) for step in steps]
+    paper = [1000 * warmup_inverse_sqrt(step, **PAPER) for step in steps]
+    top = 1.45 * max(*rates, *paper)
+    wipe(ax)
+    ax.plot(steps, paper, "--", color="#777777", lw=1.5, label="paper's base model")
+    ax.plot(steps, rates, color=COLOURS["query"], label="yours")
+    if warmup_steps <= shown:
+        peak = rates[steps.index(warmup_steps)]
+        ax.plot(warmup_steps, peak, "o", color=COLOURS["key"], ms=8, label="its peak")
+    ax.set(xlim=(0, shown), ylim=(0, top), xlabel="step", ylabel="learning rate · 1,000")
+    ax.set_title("Up in a line, down as 1/√step")
+    ax.legend(loc="upper right", labelspacing=0.2, borderpad=0.1)
+
+
+def draw_target(ax: Axes, target: Tensor) -> None:
+    """Draw what the loss asks for, one bar per token."""
+    wipe(ax)
+    bars(TOKENS, target, ylabel="probability asked for", ax=ax)
+    ax.set(ylim=(0, 1), xlabel="token", title=f"The target for token {TOKENS[RIGHT]}")
+
+
+def describe_schedule(warmup_steps: int, d_model: int, shown: int) -> str:
+    """Say in a sentence where the rate peaks, how high, and what is left of it at the end."""
+    peak = warmup_inverse_sqrt(warmup_steps, d_model, warmup_steps)
+    last = warmup_inverse_sqrt(shown, d_model, warmup_steps)
+    if shown < warmup_steps:
+        return (
+            f"The rate is still rising at step {shown:,} ({last:.5f}); "
+            f"its peak, {peak:.5f}, comes at step {warmup_steps:,}."
+        )
+    return (
+        f"The rate peaks at step {warmup_steps:,} with {peak:.5f} = 1/√({d_model} · "
+        f"{warmup_steps}); at step {shown:,} it is {last:.5f}."
+    )
+
+
+def describe_target(smoothing: float, target: Tensor) -> str:
+    """Say in a sentence what every token gets, and the lowest loss that this leaves possible."""
+    others = float(target[RIGHT + 1])
+    return (
+        f"With ε = {smoothing:.2f} the right token gets {target[RIGHT]:.3f}, each of the "
+        f"{len(target) - 2} others {others:.3f}, pad 0: the lowest possible loss is "
+        f"{entropy(target):.2f} nats, and ln {len(target) - 1} = {math.log(len(target) - 1):.2f} "
+        "for who knows nothing."
+    )
+
+
+class ScheduleExplorer(Explorer):
+    """Show the paper's learning rate over the steps, and what label smoothing asks for."""
+
+    def __init__(self) -> None:
+        look = dict(style=LABEL, layout=WIDE)
+        choose = widgets.SelectionSlider
+        epsilon = dict(min=0.0, max=1.0, step=0.05, description="smoothing ε")
+        controls = {
+            "warmup_steps": choose(options=WARM_UPS, value=50, description="warm-up steps", **look),
+            "d_model": choose(options=WIDTHS, value=128, description="width d_model", **look),
+            "shown": choose(options=SHOWN, value=450, description="steps shown", **look),
+            "smoothing": widgets.FloatSlider(0.1, **epsilon, **look),
+        }
+        fig = make_figure(6.4, 3.4)
+        fig.set_layout_engine("none")
+        with rc_context(fname=STYLE):
+            self.axes = [
+                fig.add_axes((0.14, 0.18, 0.44, 0.70)),
+                fig.add_axes((0.705, 0.18, 0.28, 0.70)),
+            ]
+        for axis, number in ((self.axes[0].xaxis, "{:,.0f}"), (self.axes[0].yaxis, "{:.4g}")):
+            axis.set_major_locator(MaxNLocator(4))
+            axis.set_major_formatter(FuncFormatter(lambda value, _, n=number: n.format(value)))
+        super().__init__(controls, fig)
+
+    def redraw(self) -> tuple[str, str]:
+        """Draw the curve and the bars; say where the peak is and how low a loss can go."""
+        v = self.values()
+        smoothing = v.pop("smoothing")
+        target = smoothed_target(smoothing, len(TOKENS), RIGHT, PAD)
+        draw_schedule(self.axes[0], **v)
+        draw_target(self.axes[1], target)
+        said = describe_schedule(**v), describe_target(smoothing, target)
+        alt = "Left, the learning rate over the steps. {} Right, seven bars, one per token. {}"
+        return " ".join(said), alt.format(*said)

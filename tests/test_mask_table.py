@@ -1,0 +1,94 @@
+"""The table of a mask: its cells, its frame, its words, and the row that is printed below it."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.colors import to_hex
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.textpath import text_to_path
+
+from course_lib.viz.explorer import make_figure
+from course_lib.viz.mask_table import FONT, draw_row, draw_scale, draw_table, outline, shorten
+from course_lib.viz.plots import COLOURS
+
+MASK = torch.tensor([[True, False, False], [True, True, False]])
+WORDS = (["q0", "q1"], ["k0", "k1", "k2"])
+
+
+@pytest.fixture
+def ax():
+    """Make an empty panel."""
+    return make_figure().add_axes((0.1, 0.1, 0.8, 0.8))
+
+
+def patches(ax, kind):
+    """List the patches of one kind."""
+    return [patch for patch in ax.patches if type(patch) is kind]
+
+
+def test_blocked_cells_are_grey_and_hatched(ax):
+    draw_table(torch.zeros(2, 3), MASK, WORDS, 0, ax, limit=1)
+    (hatched,) = patches(ax, PathPatch)
+    assert hatched.get_hatch()
+    (image,) = ax.images
+    painted = image.to_rgba(image.get_array())
+    for t in range(2):
+        for s in range(3):
+            blocked = not MASK[t, s]
+            assert hatched.get_path().contains_point((s, t)) == blocked
+            assert (to_hex(painted[t, s]).upper() == COLOURS["masked"]) == blocked
+
+
+def test_a_table_without_blocked_cells_has_no_hatch(ax):
+    draw_table(torch.ones(2, 3), torch.ones(2, 3, dtype=torch.bool), WORDS, 0, ax)
+    (hatched,) = patches(ax, PathPatch)
+    assert len(hatched.get_path().vertices) == 0
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_the_frame_stands_around_its_row(ax, row):
+    draw_table(torch.zeros(2, 3), MASK, WORDS, row, ax)
+    (frame,) = patches(ax, Rectangle)
+    assert frame.get_bbox().bounds == (-0.5, row - 0.5, 3, 1)
+
+
+def test_a_smaller_table_leaves_nothing_of_the_larger_one(ax):
+    draw_table(torch.zeros(2, 3), MASK, WORDS, 1, ax)
+    draw_table(torch.zeros(1, 2), MASK[:1, :2], (["q0"], ["k0", "k1"]), 0, ax)
+    assert (ax.get_xlim(), ax.get_ylim()) == ((-0.5, 1.5), (0.5, -0.5))
+    assert [word.get_text() for word in ax.get_xticklabels()] == ["k0", "k1"]
+    assert {word.get_rotation() for word in ax.get_xticklabels()} == {90}
+    assert len(ax.images) == 1 and len(ax.patches) == 2
+
+
+def test_a_printed_row_greys_its_blocked_columns(ax):
+    lines = {"ours": ["True", "False", "False"], "nn.MultiheadAttention": ["False", "True", "True"]}
+    draw_row(lines, MASK[0], WORDS[1], ax)
+    grey, also, frame = patches(ax, Rectangle)
+    assert to_hex(grey.get_facecolor()).upper() == COLOURS["masked"]
+    assert grey.get_x() + grey.get_width() == pytest.approx(also.get_x())
+    assert also.get_x() + also.get_width() == pytest.approx(frame.get_x() + frame.get_width())
+    (letters,) = patches(ax, PathPatch)
+    names = ["key", "ours", "nn.Multihead-", "Attention", *WORDS[1]]
+    words = names + ["True"] * 3 + ["False"] * 3
+    assert len(letters.get_path().vertices) == sum(len(outline(word)[0]) for word in words)
+
+
+def test_the_scale_goes_from_0_below_to_1_above(ax):
+    draw_scale(ax)
+    shades = ax.images[0].get_array()
+    assert shades[0, 0] == 1 and shades[-1, 0] == 0 and ax.images[0].get_cmap().name == "cividis"
+    assert [word.get_text() for word in ax.get_yticklabels()] == ["0", "1"]
+
+
+@given(word=st.text("aiWgÄ$_<…>", min_size=1, max_size=15), room=st.integers(32, 70))
+def test_a_shortened_word_fits_its_room(word, room):
+    short = shorten(word, room)
+    assert short.replace(r"\$", "$") == word or short.endswith("…")
+    width = text_to_path.get_text_width_height_descent
+    assert width(short.replace(r"\$", "$"), FONT, False)[0] <= room
+
+
+def test_a_dollar_is_drawn_as_a_dollar():
+    assert len(outline(r"\$x\$")[0]) == 2 * len(outline(r"\$")[0]) + len(outline("x")[0])
