@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.colors import same_color
 from PIL import Image
 
 from course_lib.attention import scaled_dot_product_attention
@@ -18,10 +19,12 @@ from course_lib.viz.attention_explorer import (
     KEYS,
     LIMITS,
     VALUES,
+    WORDS,
     AttentionExplorer,
     plane_scores,
     slope,
 )
+from course_lib.viz.plots import COLOURS
 
 keys, values = torch.tensor(KEYS).double(), torch.tensor(VALUES).double()
 
@@ -34,8 +37,10 @@ def explorer():
 
 @pytest.fixture(scope="module")
 def kept():
-    """Make an explorer that a property test moves from example to example."""
-    return AttentionExplorer()
+    """Make an explorer that a property test moves from example to example, without pictures."""
+    explorer = AttentionExplorer()
+    explorer._painted = bytes
+    return explorer
 
 
 def turn(explorer, **settings):
@@ -47,7 +52,7 @@ def turn(explorer, **settings):
 
 def said(explorer, what: str) -> float:
     """Read the number that follows a word of the sentence."""
-    return float(re.search(rf"{what} (-?[\d.]+(?:e-?\d+)?)", explorer.words.value)[1])
+    return float(re.search(rf"{what} (-?\d+(?:\.\d+)?(?:e-?\d+)?)", explorer.words.value)[1])
 
 
 # --- the numbers
@@ -90,14 +95,17 @@ def test_the_root_is_a_temperature(explorer, d_k):
     torch.testing.assert_close(heated, divided)
 
 
-def test_without_the_scale_wide_vectors_saturate_softmax(explorer):
+def test_without_the_scale_wide_vectors_saturate_softmax(explorer, monkeypatch):
+    monkeypatch.setattr(explorer, "_painted", bytes)  # its words alone are read
     turn(explorer, divide=False)
     gradients, largest = [], []
     for d_k in explorer.controls["d_k"].options:
-        gradients.append(said(turn(explorer, d_k=d_k), "Gradient"))
+        turn(explorer, d_k=d_k)
+        gone = "Gradient below 0.00000001" in explorer.words.value
+        gradients.append(0.0 if gone else said(explorer, "Gradient"))
         largest.append(float(explorer.weights.max()))
         assert ("saturated" in explorer.words.value) == (gradients[-1] < 0.001)
-    assert gradients[-1] < 1e-20 and gradients == sorted(gradients, reverse=True)
+    assert gradients[-1] == 0 and gradients == sorted(gradients, reverse=True)
     assert largest == sorted(largest) and largest[-1] == pytest.approx(1)
 
 
@@ -113,6 +121,11 @@ def test_the_sentence_agrees_with_autograd(kept, x, y, hot):
     assert said(explorer, "Entropy") == pytest.approx(entropy, abs=0.006)
     assert said(explorer, "weight,") == pytest.approx(explorer.weights.max().item(), abs=0.006)
     assert said(explorer, "Scores from") == pytest.approx(explorer.scores.min().item(), abs=0.006)
+    assert said(explorer, r"from -?[\d.]+ to") == pytest.approx(
+        explorer.scores.max().item(), abs=0.006
+    )
+    assert f"Output [{explorer.output[0]:.2f}, {explorer.output[1]:.2f}]" in explorer.words.value
+    assert "of at most 1.39 nats" in explorer.words.value  # ln 4
 
 
 def test_a_gradient_too_small_for_one_minus_a_weight_is_still_measured():
@@ -146,7 +159,10 @@ def test_every_control_changes_picture_and_words(explorer, settings):
 def test_at_no_end_of_a_slider_is_anything_cut(explorer):
     ends = product([-3, 3], [-3, 3], [(1, True, 16), (512, False, 0.125), (512, True, 1)])
     for x, y, (d_k, divide, temperature) in ends:
+        explorer._painted = bytes
         turn(explorer, x=x, y=y, d_k=d_k, divide=divide, temperature=temperature)
+        del explorer._painted  # only the last one is looked at
+        explorer._follow(None)
         assert 'role="status"' in explorer.words.value
         assert explorer.scores.abs().max() <= LIMITS[-1]
         shown = np.asarray(Image.open(io.BytesIO(explorer.picture.value)))
@@ -160,13 +176,61 @@ def test_the_planes_do_not_move_with_the_query(explorer):
         assert explorer.axes[name].get_xlim() == explorer.axes[name].get_ylim() == (-3.4, 3.4)
 
 
-def test_bars_are_as_high_as_their_numbers(explorer):
+def test_the_arrows_are_the_query_and_the_keys(explorer):
     turn(explorer, x=-1.2, y=0.8)
+    query, offered = explorer.axes["meeting"].collections
+    assert [*query.U, *query.V] == pytest.approx([-1.2, 0.8])
+    assert np.stack([offered.U, offered.V], axis=-1).tolist() == KEYS
+    assert same_color(query.get_facecolor(), COLOURS["query"])
+    assert same_color(offered.get_facecolor(), COLOURS["key"])
+    assert "A query at [-1.2, 0.8] and four keys" in explorer.alt
+
+
+def test_values_are_as_large_as_their_weights_and_the_output_stands_where_it_is(explorer):
+    turn(explorer, x=-1.2, y=0.8)
+    ways, points, output = explorer.axes["blend"].collections
+    assert points.get_offsets().tolist() == VALUES
+    assert output.get_offsets().tolist() == [pytest.approx(explorer.output)]
+    order = explorer.weights.argsort().tolist()
+    assert np.argsort(points.get_sizes()).tolist() == np.argsort(ways.get_linewidths()).tolist()
+    assert np.argsort(points.get_sizes()).tolist() == order
+    for (colour,) in (ways.get_color(), points.get_facecolor()):
+        assert same_color(colour[:3], COLOURS["value"])
+
+
+def test_no_blend_leaves_the_field_of_the_values(explorer, generator):
+    (field,) = explorer.axes["blend"].patches
+    shares = torch.rand(50, 4, generator=generator).double().softmax(dim=-1)
+    assert field.get_path().contains_points((shares @ values).numpy()).all()
+
+
+def test_words_stand_beside_their_points(explorer):
+    for name, points in (("meeting", KEYS), ("blend", VALUES)):
+        texts = explorer.axes[name].texts
+        assert [text.get_text() for text in texts] == WORDS
+        for text, point in zip(texts, points, strict=True):
+            assert math.dist(text.get_position(), point) < 1
+
+
+def test_the_words_for_those_who_do_not_see_it_tell_scores_from_weights(explorer):
+    score, weight = explorer.scores[3], explorer.weights[3]
+    assert f"five: score {score:.2f}, weight {weight:.2f}." in explorer.alt
+    assert [explorer.axes[name].get_ylabel() for name in ("scores", "weights")] == [
+        "score",
+        "weight",
+    ]
+
+
+@pytest.mark.parametrize(("x", "y"), [(-1.2, 0.8), (3.0, 3.0)])
+def test_bars_are_as_high_as_their_numbers(explorer, x, y):
+    turn(explorer, x=x, y=y)
     for name in ("scores", "weights"):
         heights = [bar.get_height() for bar in explorer.axes[name].patches]
         assert heights == pytest.approx(getattr(explorer, name).tolist())
         numbers = [float(text.get_text().replace("−", "-")) for text in explorer.axes[name].texts]
         assert numbers == pytest.approx(heights, abs=0.006)
+        low, high = explorer.axes[name].get_ylim()
+        assert low <= min(heights) and max(heights) <= high
 
 
 # --- footprints
@@ -194,7 +258,8 @@ def test_its_artists_do_not_pile_up(explorer):
 # --- what the chapter says
 
 
-def test_the_question_of_chapter_01_has_the_answer_it_gives(explorer):
+def test_the_question_of_chapter_01_has_the_answer_it_gives(explorer, monkeypatch):
+    monkeypatch.setattr(explorer, "_painted", bytes)  # its words alone are read
     start = explorer.words.value
     assert "0.84, goes to “five”" in start and "Gradient 0.16: it still answers" in start
     assert KEYS[3] == [2.0, 1.0] == [explorer.controls[axis].value for axis in "xy"]

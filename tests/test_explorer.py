@@ -37,7 +37,7 @@ class Doubler(Explorer):
             raise ValueError("13 is <unlucky>; choose another number")
         wipe(self.ax)
         self.ax.plot([0, 1], [0, 2 * number], color="black")
-        return f"twice {number} < {2 * number + 1}", f"A line that ends at {2 * number}."
+        return f"twice {number} < {2 * number + 1}", f'A "line" to {2 * number} < 41.'
 
 
 def still_of(explorer):
@@ -55,7 +55,7 @@ def test_a_change_brings_a_new_picture_sentence_and_words_for_those_who_do_not_s
     doubler.controls["number"].value = 5
     assert doubler.picture.value != before
     assert doubler.words.value == '<div role="status">twice 5 &lt; 11</div>'
-    assert doubler.alt == "A line that ends at 10."
+    assert doubler.alt == 'A "line" to 10 < 41.'
     assert doubler.fig is fig and len(doubler.ax.lines) == artists == 1
 
 
@@ -65,6 +65,25 @@ def test_the_same_setting_is_the_same_picture():
     doubler.controls["number"].value = 20
     doubler.controls["number"].value = 3
     assert doubler.picture.value == before
+
+
+def test_the_layout_of_the_first_picture_stays():
+    doubler = Doubler()
+    before = doubler.ax.get_position().bounds
+    doubler.controls["number"].value = 20  # its axis has longer numbers
+    assert doubler.ax.get_position().bounds == before
+
+
+def test_nothing_drawn_is_left_on_a_wiped_panel():
+    ax = make_figure().subplots()
+    empty = len(ax.get_children())
+    ax.plot([0, 1], [0, 1])
+    ax.imshow([[1.0]])
+    ax.bar([0], [1])
+    ax.scatter([0], [0])
+    ax.text(0, 0, "word")
+    wipe(ax)
+    assert len(ax.get_children()) == empty
 
 
 def test_what_is_wrong_is_said_and_the_picture_stays():
@@ -117,6 +136,13 @@ def test_nothing_moves_when_the_picture_changes(kind):
 
 
 @every_widget
+def test_the_settings_of_a_notebook_do_not_reach_the_picture(kind):
+    expected = kind().picture.value
+    with plt.rc_context({"figure.facecolor": "red", "lines.linewidth": 9.0, "font.size": 20.0}):
+        assert kind().picture.value == expected
+
+
+@every_widget
 def test_a_still_picture_stands_where_no_kernel_runs(kind):
     explorer = kind()
     image, alt = still_of(explorer)
@@ -134,4 +160,4 @@ def test_the_still_picture_shows_the_setting_of_the_moment():
     doubler.controls["number"].value = 9
     after, alt = still_of(doubler)
     assert after.convert("RGB").tobytes() != before.convert("RGB").tobytes()
-    assert alt == "A line that ends at 18."
+    assert alt == 'A "line" to 18 < 41.'

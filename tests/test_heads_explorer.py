@@ -1,6 +1,7 @@
 """The heads explorer: heads are switched off truly, and no weight is ever moved."""
 
 from copy import deepcopy
+from html import unescape
 from itertools import combinations, product
 
 import matplotlib.pyplot as plt
@@ -90,6 +91,7 @@ def test_no_weight_is_touched_and_no_hook_stays(translator):
     read_through(translator, SOURCE, "cross", 1, (0, 2))
     for name, value in translator.model.state_dict().items():
         assert value.equal(before[name])
+    assert not any(m.training for m in translator.model.modules())
     assert not any(m._forward_pre_hooks or m._forward_hooks for m in translator.model.modules())
 
 
@@ -143,17 +145,55 @@ def test_wrong_input_gets_a_sentence_and_keeps_the_picture(explorer, text, says)
     assert 'role="status"' in turn(explorer, text="345")
 
 
-def test_the_map_shown_is_the_head_that_is_asked_for(explorer):
+def assert_shows(explorer, reading, place, layer, head):
+    """Fail unless both panels and the sentence show this head of this reading."""
+    maps = reading.maps[place]  # (N, H, T, S)
+    shown = torch.tensor(explorer.axes[0].images[0].get_array().filled(0))
+    assert_close(shown, maps[layer, head])
+    assert f"Head {head} of layer {layer}," in explorer.axes[0].get_title("left")
+    small = explorer.axes[1].images
+    assert_close(torch.stack([torch.as_tensor(i.get_array()) for i in small]), maps.flatten(0, 1))
+    assert {image.get_clim() for image in small} == {(0, 1)}
+    rows, columns = reading.words(place)
+    cells = product(range(place == "decoder", len(rows)), range(len(columns)))
+    row, column = max(cells, key=lambda cell: maps[layer, head][cell])
+    weight = maps[layer, head, row, column]
+    looks = f"“{rows[row]}”: {weight:.2f} on “{columns[column]}”."
+    assert f"Head {head} of layer {layer} looks most" in explorer.words.value
+    assert looks in unescape(explorer.words.value) and looks in explorer.alt
+
+
+def test_the_map_shown_is_the_head_that_is_asked_for(explorer, monkeypatch):
+    monkeypatch.setattr(explorer, "_painted", bytes)  # assert_readable paints it
     for place, layer, head in product(PLACES.values(), range(LAYERS), range(HEADS)):
-        sentence = turn(explorer, place=place, layer=layer, head=head)
-        maps = explorer.reading(SOURCE, place, layer, ()).maps[place][layer, head]
-        shown = torch.tensor(explorer.axes[0].images[0].get_array().filled(0))
-        assert_close(shown, maps)
-        assert f"Head {head} of layer {layer}" in sentence
-        small = [torch.as_tensor(i.get_array()) for i in explorer.axes[1].images]
-        assert len(small) == LAYERS * HEADS
-        assert_close(small[layer * HEADS + head], maps)
+        turn(explorer, place=place, layer=layer, head=head)
+        assert_shows(explorer, explorer.reading(SOURCE, place, layer, ()), place, layer, head)
         assert_readable(explorer.fig)
+
+
+def test_with_heads_off_all_is_shown_of_the_pass_without_them(explorer, translator):
+    for place in PLACES.values():
+        turn(explorer, place=place, layer=0, off0=False, off1=True, off2=True)
+        cut = read_through(translator, SOURCE, place, 0, (1, 2))
+        assert_shows(explorer, cut, place, 0, 0)
+        turn(explorer, text="6")
+        assert_shows(explorer, read_through(translator, "six", place, 0, (1, 2)), place, 0, 0)
+        turn(explorer, text=SOURCE)
+
+
+def test_the_small_maps_stand_by_layer_and_head_and_the_chosen_one_is_framed(explorer):
+    turn(explorer, layer=0, head=2)
+    ax = explorer.axes[1]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["layer 0", "layer 1"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["head 0", "head 1", "head 2"]
+    assert ax.get_ylim() == (HEADS, 0), "the first head stands on top"
+    places = product(range(LAYERS), range(HEADS))
+    for (layer, head), image in zip(places, ax.images, strict=True):
+        left, right, bottom, top = image.get_extent()
+        assert layer < left < right < layer + 1
+        assert head < top < bottom < head + 1
+    (frame,) = ax.patches
+    assert frame.get_bbox().bounds == (0, 2, 1, 1)
 
 
 def test_the_axes_carry_the_tokens(explorer):
@@ -167,6 +207,23 @@ def test_the_axes_carry_the_tokens(explorer):
         "six", "cross", 1, ()
     ).written
     assert [t.get_text() for t in ax.get_xticklabels()] == pieces
+    labels = {
+        "encoder": ("key: English piece", "query: English piece"),
+        "decoder": ("key: piece read", "query: about to write"),
+        "cross": ("key: English piece", "query: about to write"),
+    }
+    for place, (key, query) in labels.items():
+        turn(explorer, place=place)
+        assert (ax.get_xlabel(), ax.get_ylabel()) == (key, query)
+
+
+def test_small_maps_carry_their_numbers(explorer):
+    turn(explorer, text="6", place="encoder", layer=1, head=2)
+    weights = explorer.reading("six", "encoder", 1, ()).maps["encoder"][1, 2]
+    numbers = [text.get_text() for text in explorer.axes[0].texts]
+    assert numbers == [f"{weight:.2f}" for weight in weights.flatten()]
+    turn(explorer, text="777,777")
+    assert not explorer.axes[0].texts
 
 
 def test_what_the_decoder_may_not_see_is_hatched_everywhere(explorer):
@@ -176,6 +233,14 @@ def test_what_the_decoder_may_not_see_is_hatched_everywhere(explorer):
     length = len(explorer.reading(SOURCE, "decoder", 1, ()).written)
     for row, column in product(range(length), repeat=2):
         assert stairs.contains_point((column, row)) == (column > row)
+    for (left, right, bottom, top), small in (
+        (image.get_extent(), patch.get_path())
+        for image, patch in zip(explorer.axes[1].images, explorer.axes[1].patches, strict=False)
+    ):
+        for row, column in product(range(length), repeat=2):
+            x = left + (right - left) * (column + 0.5) / length
+            y = top + (bottom - top) * (row + 0.5) / length
+            assert small.contains_point((x, y)) == (column > row)
     turn(explorer, place="encoder")
     assert not any(p.get_hatch() for ax in explorer.axes for p in ax.patches)
 
@@ -205,8 +270,14 @@ def test_the_sentence_says_what_is_written_with_and_without(explorer, monkeypatc
         explorer.words.value
     )
     explorer.switches[2].value = True
-    assert "without head 0, 2 of layer 1" in explorer.words.value
+    assert "without heads 0, 2 of layer 1" in explorer.words.value
     assert "“fünfundvierzig” (wrong)" in explorer.words.value
+
+
+def test_a_translation_without_an_end_is_called_cut():
+    ends = (module.Reading([], [], ["drei", last], "drei", {}) for last in ("[eos]", "hundert"))
+    said = [module._judged(reading, "drei") for reading in ends]
+    assert said == ["“drei” (right)", "“drei”, cut after 2 pieces without an end (right)"]
 
 
 def test_a_text_is_translated_once_for_every_choice_of_heads(explorer, monkeypatch):
@@ -235,7 +306,8 @@ def test_a_head_that_is_off_is_marked_and_its_map_stays(explorer):
 
 
 @pytest.mark.parametrize("number", [0, 11, 777_777, 911_140, 312_812])
-def test_short_and_long_numbers_fit_the_picture(explorer, number):
+def test_short_and_long_numbers_fit_the_picture(explorer, monkeypatch, number):
+    monkeypatch.setattr(explorer, "_painted", bytes)  # assert_readable paints it
     for place in PLACES.values():
         assert 'role="status"' in turn(explorer, text=str(number), place=place)
         assert_readable(explorer.fig)

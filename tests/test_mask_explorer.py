@@ -9,10 +9,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.patches import Rectangle
 from PIL import Image
 from torch import nn
 
 from course_lib.interop import copy_to_torch
+from course_lib.viz import mask_explorer as module
 from course_lib.viz.mask_explorer import (
     CROSS,
     D_MODEL,
@@ -97,6 +99,28 @@ def test_the_chosen_row_is_printed_in_three_conventions(explorer):
     assert "hidden from it: 2 later words and 2 padding" in explorer.words.value
 
 
+def test_the_panels_show_the_mask_the_weights_and_the_chosen_row(explorer, monkeypatch):
+    printed = []
+    monkeypatch.setattr(module, "draw_row", lambda *row: printed.append(row))
+    turn(explorer, target_padding=0, position=2)
+    for name, values in dict(table=torch.zeros(4, 4), weights=explorer.weights).items():
+        ax = explorer.axes[name]
+        cells = ax.images[0].get_array()  # masked where a cell is grey
+        assert (~cells.mask).tolist() == explorer.mask.tolist()
+        torch.testing.assert_close(torch.tensor(cells.filled(0)), values)
+        (frame,) = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+        assert frame.get_y() == 0.5
+    assert explorer.axes["table"].get_title("left") == "10 of 16 cells are open"
+    lines, look, keys, _ = printed[-1]
+    shares = {"weights": [f"{weight:.2f}" for weight in explorer.weights[1]]}
+    assert lines == explorer.printed | shares
+    assert (look.tolist(), keys) == ([True, True, False, False], TARGET[:4])
+
+
+def test_the_words_for_those_who_do_not_see_it_name_the_table(explorer):
+    assert "The table of a cross-attention, 6 by 4." in turn(explorer, attention=CROSS).alt
+
+
 def test_the_sentence_measures_the_leak(explorer):
     assert "leak" not in explorer.words.value
     turn(explorer, causal=False, position=2)
@@ -104,6 +128,10 @@ def test_the_sentence_measures_the_leak(explorer):
     assert f"A leak: {share:.2f} of its weight is on 2 later words." in explorer.words.value
     turn(explorer, position=4)  # the last word has no future
     assert "leak" not in explorer.words.value
+    turn(explorer, target="<pad> zwei", position=2)  # nobody reads what filler sees
+    assert "leak" not in explorer.words.value
+    for kind in (ENCODER, CROSS):  # there, nothing is to be guessed
+        assert "leak" not in turn(explorer, attention=kind, position=1).words.value
 
 
 def test_rows_of_real_words_do_not_change_with_the_padding(explorer):
@@ -114,7 +142,8 @@ def test_rows_of_real_words_do_not_change_with_the_padding(explorer):
         assert explorer.weights[:4, 4:].eq(0).all()
 
 
-def test_the_question_of_chapter_06_has_the_answer_it_gives(explorer):
+def test_the_question_of_chapter_06_has_the_answer_it_gives(explorer, monkeypatch):
+    monkeypatch.setattr(explorer, "_painted", bytes)  # its words alone are read
     turn(explorer, causal=False)
     leaks = {1: "0.66 of its weight is on 3", 2: "0.61 of its weight is on 2", 3: "0.12 of"}
     for row in range(1, 7):  # the last word is row 4; what follows is filler
@@ -218,9 +247,12 @@ def test_one_change_is_one_picture(explorer, monkeypatch):
     position=st.integers(1, 10),
 )
 def test_at_no_setting_is_anything_cut(kept, kind, causal, words, length, padding, position):
-    explorer = turn(kept, attention=kind, source=words, target=words, causal=causal)
+    explorer, kept._painted = kept, bytes
+    turn(explorer, attention=kind, source=words, target=words, causal=causal)
     turn(explorer, source_padding=padding, target_padding=padding, position=position)
     turn(explorer, source_length=length, target_length=length)
+    del explorer._painted  # only the last one is looked at
+    explorer._follow(None)
     assert 'role="status"' in explorer.words.value
     shown = pixels(explorer)
     for edge in (shown[0], shown[-1], shown[:, 0], shown[:, -1]):

@@ -8,6 +8,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.textpath import text_to_path
 
+from course_lib.viz import mask_table as module
 from course_lib.viz.explorer import make_figure
 from course_lib.viz.mask_table import FONT, draw_row, draw_scale, draw_table, outline, shorten
 from course_lib.viz.plots import COLOURS
@@ -53,6 +54,16 @@ def test_the_frame_stands_around_its_row(ax, row):
     assert frame.get_bbox().bounds == (-0.5, row - 0.5, 3, 1)
 
 
+def test_lines_run_between_the_cells(ax):
+    draw_table(torch.zeros(2, 3), MASK, WORDS, 0, ax)
+    (lines,) = ax.collections
+    assert [line.tolist() for line in lines.get_segments()] == [
+        [[-0.5, 0.5], [2.5, 0.5]],
+        [[0.5, -0.5], [0.5, 1.5]],
+        [[1.5, -0.5], [1.5, 1.5]],
+    ]
+
+
 def test_a_smaller_table_leaves_nothing_of_the_larger_one(ax):
     draw_table(torch.zeros(2, 3), MASK, WORDS, 1, ax)
     draw_table(torch.zeros(1, 2), MASK[:1, :2], (["q0"], ["k0", "k1"]), 0, ax)
@@ -73,6 +84,19 @@ def test_a_printed_row_greys_its_blocked_columns(ax):
     names = ["key", "ours", "nn.Multihead-", "Attention", *WORDS[1]]
     words = names + ["True"] * 3 + ["False"] * 3
     assert len(letters.get_path().vertices) == sum(len(outline(word)[0]) for word in words)
+
+
+def test_a_printed_row_stands_in_lines_below_its_keys(ax, monkeypatch):
+    placed = []
+    monkeypatch.setattr(module, "draw_words", lambda words, _: placed.extend(words))
+    draw_row({"ours": ["a0", "a1", "a2"], "weights": ["b0", "b1", "b2"]}, MASK[0], WORDS[1], ax)
+    x, y = ({word: place[axis] for *place, word, _ in placed} for axis in (0, 1))
+    for s, bar in zip((1, 2), patches(ax, Rectangle), strict=False):  # the blocked columns
+        assert x[f"k{s}"] == bar.get_x() + bar.get_width() / 2
+    for s in range(3):
+        assert x[f"k{s}"] == x[f"a{s}"] == x[f"b{s}"]
+        assert [y[f"{line}{s}"] for line in "kab"] == [y["key"], y["ours"], y["weights"]]
+    assert y["key"] > y["ours"] > y["weights"] > 0
 
 
 def test_the_scale_goes_from_0_below_to_1_above(ax):

@@ -7,10 +7,12 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 from looking import assert_readable
+from matplotlib.colors import same_color
 from torch.testing import assert_close
 
 from course_lib.positions import sinusoidal_encoding
 from course_lib.viz import position_explorer as module
+from course_lib.viz.plots import COLOURS
 from course_lib.viz.position_explorer import (
     FAR,
     KINDS,
@@ -21,6 +23,7 @@ from course_lib.viz.position_explorer import (
     learned_table,
     most_alike,
     nearness_loss,
+    rounded,
     waves_of_base,
 )
 
@@ -62,12 +65,11 @@ def test_another_base_turns_a_pair_at_another_speed():
 def test_the_start_says_what_the_chapter_found(explorer):
     sentence = turn(explorer)
     table = sinusoidal_encoding(51, 64)
-    position, pair, sine, cosine, count, away, apart, low, high, least, most = numbers(sentence)
+    position, pair, sine, cosine, count, away, apart, far, own = numbers(sentence)
     assert (position, pair, count, apart, away) == (40, 3, 51, FAR, 1)
     assert_close(torch.tensor([sine, cosine]), table[40, 6:8], rtol=0, atol=0.005)
     product = float(torch.cos(FAR * 10000 ** (-torch.arange(0, 64, 2) / 64)).sum())
-    assert low == high == pytest.approx(product, abs=0.006)
-    assert least == most == 32
+    assert (far, own) == (pytest.approx(product, abs=0.006), 32)
 
 
 def test_far_places_pass_for_near_ones_where_the_base_is_small(explorer):
@@ -87,13 +89,37 @@ def test_most_alike_takes_the_nearest_of_equals():
     assert table[4] == 1  # and changes nothing
 
 
+def test_the_map_shows_the_codes_and_frames_the_choice(explorer):
+    turn(explorer, positions=20, d_model=8, position=5, pair=2)
+    (image,), (row, columns) = explorer.axes[0].images, explorer.axes[0].patches
+    assert_close(torch.as_tensor(image.get_array()), sinusoidal_encoding(20, 8))
+    assert image.get_clim() == (-1, 1)
+    assert explorer.axes[0].get_ylim() == (19.5, -0.5), "the first position stands on top"
+    row, columns = row.get_bbox(), columns.get_bbox()
+    assert ((row.y0 + row.y1) / 2, row.x0, row.x1) == pytest.approx((5, -0.5, 7.5))
+    middle = (columns.x0 + columns.x1) / 2  # of columns 4 and 5
+    assert (middle, columns.y0, columns.y1) == pytest.approx((4.5, -0.5, 19.5))
+    assert "20 positions by 8 columns; position 5 as the hand of pair 2;" in explorer.alt
+
+
 def test_the_hand_turns_when_the_position_moves(explorer):
+    codes = sinusoidal_encoding(51, 64)
     for position in (0, 1, 40):
         turn(explorer, position=position)
-        *_, hand, _ = explorer.axes[1].lines
+        dots, hand, _ = explorer.axes[1].lines
+        assert_close(torch.as_tensor(dots.get_xydata()).float(), codes[:, [7, 6]])
         angle = torch.tensor(position * 10000 ** (-6 / 64))
         xy = torch.tensor([float(hand.get_xdata()[1]), float(hand.get_ydata()[1])])
         assert_close(xy, torch.stack([angle.cos(), angle.sin()]), rtol=0, atol=1e-5)
+
+
+def test_the_hand_names_its_columns(explorer):
+    turn(explorer, pair=5)
+    assert explorer.axes[1].get_title("left") == "Pair 5 as a hand"
+    assert (explorer.axes[1].get_xlabel(), explorer.axes[1].get_ylabel()) == (
+        "column 11",  # the cosine
+        "column 10",
+    )
 
 
 def test_the_curve_shows_the_products_over_the_distance(explorer):
@@ -103,6 +129,27 @@ def test_the_curve_shows_the_products_over_the_distance(explorer):
     table = sinusoidal_encoding(20, 64).double()
     expected = [float((table[15] * row).sum()) for row in table]
     assert curve.get_ydata().tolist() == pytest.approx(expected, abs=1e-4)
+    assert explorer.axes[2].get_xlabel() == "distance from position 15"
+
+
+def test_the_marks_stand_on_the_curve_in_their_colours(explorer):
+    turn(explorer, d_model=4, base=10.0, position=20)
+    curve, itself, alike = explorer.axes[2].lines
+    for mark, place, role in ((itself, 0, "query"), (alike, -19, "key")):
+        assert mark.get_xdata() == [place]
+        assert mark.get_ydata() == curve.get_ydata()[20 + place]
+        assert same_color(mark.get_color(), COLOURS[role])
+    low, high = explorer.axes[2].get_ylim()
+    assert low < curve.get_ydata().min() and curve.get_ydata().max() < high
+
+
+def test_no_zero_has_a_sign():
+    assert [rounded(number) for number in (-0.004, 0.0, -0.5, 0.996)] == [
+        "0.00",
+        "0.00",
+        "−0.50",
+        "1.00",
+    ]
 
 
 def test_without_a_code_all_positions_are_one(explorer):
@@ -164,15 +211,17 @@ def test_learned_has_a_width_of_its_own_and_says_where_it_ends(explorer):
     turn(explorer, kind="learned")
     assert explorer.controls["d_model"].value == WIDTH
     assert explorer.controls["d_model"].disabled and explorer.controls["base"].disabled
-    low, high = numbers(turn(explorer))[-4:-2]
+    sentence = turn(explorer)
+    assert f"Rows from {SEEN} on are noise" in sentence
+    low, high = numbers(sentence)[-5:-3]
     products = learned_table()[:64] @ learned_table()[:64].T
     assert (low, high) == pytest.approx(
         [float(v) for v in products.diagonal(FAR).aminmax()], abs=0.006
     )
     assert low < high
-    assert "noise" not in turn(explorer, position=SEEN - 1)
-    assert "noise" in turn(explorer, position=SEEN)
-    turn(explorer, kind="waves")
+    assert "noise" not in turn(explorer, positions=SEEN)
+    assert "noise" in turn(explorer, positions=SEEN + 1)
+    assert "noise" not in turn(explorer, kind="waves")
     assert not explorer.controls["d_model"].disabled
 
 
@@ -207,7 +256,9 @@ def test_every_control_changes_picture_and_words_for_those_who_do_not_see_it(exp
     assert "nan" not in explorer.alt
 
 
-def test_the_question_of_chapter_03_has_the_answer_it_gives(explorer):
+def test_the_question_of_chapter_03_has_the_answer_it_gives(explorer, monkeypatch):
+    monkeypatch.setattr(explorer, "_painted", bytes)  # its words alone are read
+
     def away() -> float:
         return numbers(explorer.words.value)[5]
 

@@ -7,9 +7,11 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 from looking import assert_readable
+from matplotlib.colors import same_color
 from torch.testing import assert_close
 
 from course_lib.training import label_smoothed_cross_entropy
+from course_lib.viz.plots import COLOURS
 from course_lib.viz.schedule_explorer import (
     PAD,
     RIGHT,
@@ -79,7 +81,8 @@ def test_the_sentence_answers_the_chapter(explorer):
     assert "at step 450 it is 0.00417" in sentence  # 1/√(128 · 450) = 1/240
     q = [0.9 + 0.1 / 6] + 5 * [0.1 / 6]
     assert f"lowest possible loss is {-sum(p * math.log(p) for p in q):.2f} nats" in sentence
-    assert "gets 0.917" in sentence and "others 0.017, pad 0" in sentence
+    assert "gets 0.917, each of the 5 others 0.017, pad 0" in sentence
+    assert "ln 6 = 1.79" in sentence
 
 
 def test_the_question_of_chapter_10_has_the_answer_it_gives(explorer):
@@ -97,7 +100,10 @@ def test_the_question_of_chapter_10_has_the_answer_it_gives(explorer):
         assert rate == pytest.approx(later[step] / math.sqrt(2))
 
 
-def test_the_lowest_loss_of_chapter_10_climbs_from_none_to_that_of_who_knows_nothing(explorer):
+def test_the_lowest_loss_of_chapter_10_climbs_from_none_to_that_of_who_knows_nothing(
+    explorer, monkeypatch
+):
+    monkeypatch.setattr(explorer, "_painted", bytes)  # its words alone are read
     floors = []
     for smoothing in EPSILONS:
         sentence = turn(explorer, smoothing=smoothing)
@@ -109,6 +115,8 @@ def test_a_peak_that_comes_later_is_announced(explorer):
     sentence = turn(explorer, warmup_steps=4000, d_model=512)
     assert "still rising at step 450" in sentence and "comes at step 4,000" in sentence
     assert len(explorer.axes[0].lines) == 2  # no dot
+    assert "peaks at step 100 with 0.00442" in turn(explorer, shown=100, warmup_steps=100)
+    assert len(explorer.axes[0].lines) == 3
 
 
 @pytest.mark.parametrize("warmup_steps", WARM_UPS)
@@ -119,6 +127,23 @@ def test_the_peak_said_is_the_highest_rate_there_is(warmup_steps, d_model):
         1 / math.sqrt(d_model * warmup_steps), abs=6e-6
     )
     assert f"step {warmup_steps:,} with" in said
+    assert f"it is {1 / math.sqrt(d_model * SHOWN[-1]):.5f}" in said
+
+
+def test_two_curves_are_told_apart_and_neither_is_cut(explorer):
+    turn(explorer, warmup_steps=10, d_model=64, shown=20_000)
+    ax = explorer.axes[0]
+    paper, yours, _ = ax.lines
+    assert paper.get_linestyle() == "--" and yours.get_linestyle() == "-"
+    assert same_color(yours.get_color(), COLOURS["query"])
+    rates = dict(paper.get_xydata())
+    assert max(rates, key=rates.get) == pytest.approx(4000, abs=70)  # 300 points in 20,000 steps
+    assert rates[20_000] == pytest.approx(1000 / math.sqrt(512 * 20_000))
+    assert ax.get_xlim() == (0, 20_000)
+    assert ax.get_ylim()[1] > max(*paper.get_ydata(), *yours.get_ydata())
+    turn(explorer, warmup_steps=8000, shown=100)
+    assert ax.get_xlim() == (0, 100)
+    assert [ax.xaxis.get_major_formatter()(n) for n in (0, 20_000)] == ["0", "20,000"]
 
 
 @pytest.mark.parametrize("warmup_steps", WARM_UPS[:4])
@@ -136,6 +161,8 @@ def test_the_bars_are_the_target_and_pad_has_none(explorer):
     turn(explorer, smoothing=0.6)
     heights = [bar.get_height() for bar in explorer.axes[1].patches]
     assert heights == pytest.approx([0, 0.1, 0.1, 0.5, 0.1, 0.1, 0.1])
+    assert [word.get_text() for word in explorer.axes[1].get_xticklabels()] == TOKENS
+    assert explorer.axes[1].get_title("left") == "The target for token 3"
     assert "others 0.100" in describe_target(0.6, target_of(0.6))
 
 

@@ -26,6 +26,7 @@ QUIET = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
+PATIENCE = 60_000  # ms: a busy machine is no bug
 NO_BROWSER = "no Chromium here; on Debian: apt-get install chromium"
 CHANGED = """([img, words, before]) => img.src !== before.src && img.complete
     && img.naturalWidth > 0 && words.textContent !== before.words"""
@@ -119,7 +120,7 @@ class Page:
     def open(self, address: str, notebook: str) -> None:
         """Open a notebook and wait for its kernel."""
         self.page.goto(f"{address}/lab/tree/{notebook}?token=test-token&reset")
-        self.page.wait_for_function(IDLE, timeout=120_000)
+        self.page.wait_for_function(IDLE, timeout=2 * PATIENCE)
         self.page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
 
     def run(self, place: int, source: str | None = None) -> None:
@@ -134,13 +135,13 @@ class Page:
             }""",
             [place, source],
         )
-        self.page.wait_for_function(IDLE, timeout=120_000)
+        self.page.wait_for_function(IDLE, timeout=2 * PATIENCE)
 
     def expect(self, place: int, words: str) -> None:
         """Wait until a cell shows some words, scrolled into view."""
         cell = self.page.locator(f'.jp-Cell[data-windowed-list-index="{place}"]')
         shown = cell.locator(".jp-OutputArea-output").filter(has_text=words).first
-        shown.wait_for(timeout=30_000)
+        shown.wait_for(timeout=PATIENCE)
         shown.scroll_into_view_if_needed()
 
     def keep(self, name: str, part: Locator | None = None) -> Path:
@@ -168,13 +169,13 @@ class Page:
     def run_all(self) -> None:
         """Run all cells, and wait for the last one."""
         self.page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        self.page.wait_for_function(IDLE, timeout=120_000)
+        self.page.wait_for_function(IDLE, timeout=2 * PATIENCE)
 
     def explorer(self, place: int | None = None) -> "Widget":
         """Find the widget of a cell, or the only one of a chapter, scrolled into view."""
         cell = ".jp-Cell" if place is None else f'.jp-Cell[data-windowed-list-index="{place}"]'
         found = self.page.locator(f"{cell} .widget-vbox:has(img.widget-image)")
-        found.wait_for(timeout=30_000)
+        found.wait_for(timeout=PATIENCE)
         found.scroll_into_view_if_needed()
         return Widget(found)
 
@@ -232,6 +233,6 @@ class Widget:
         """
         parts = [self.picture, self.words, before]
         try:
-            self.page.wait_for_function(CHANGED, arg=parts, timeout=15_000)
+            self.page.wait_for_function(CHANGED, arg=parts, timeout=PATIENCE)
         except TimeoutError as error:
             raise AssertionError(f"{why}: from {before} to {self.state()}") from error

@@ -154,6 +154,18 @@ def draw_bars(heights: Tensor, words: list[str], ylabel: str, limit: float, ax: 
         ax.text(x, y, number, ha="center", va="bottom" if above else "top", fontsize=10)
 
 
+def plain(number: float) -> str:
+    """Write a number from 0 to 1 with two digits that count, eight in all.
+
+    Example:
+        >>> plain(0.1634), plain(0.0000000612), plain(2e-21)
+        ('0.16', '0.00000006', 'below 0.00000001')
+    """
+    if number < 1e-8:
+        return "below 0.00000001" if number else "0.0"
+    return f"{number:.{min(8, 1 + math.ceil(-math.log10(number)))}f}"
+
+
 def describe(weights: Tensor, output: list[float], words: list[str]) -> str:
     """Say what wins, how sharply, and whether softmax still answers.
 
@@ -170,7 +182,7 @@ def describe(weights: Tensor, output: list[float], words: list[str]) -> str:
     answer = "saturated, nothing moves it" if change < SATURATED else "it still answers"
     return (
         f"The largest weight, {top:.2f}, goes to {named}. Entropy {entropy:.2f} of at most "
-        f"{math.log(len(words)):.2f} nats. Gradient {change:.2g}: {answer}. "
+        f"{math.log(len(words)):.2f} nats. Gradient {plain(change)}: {answer}. "
         f"Output [{place}]."
     )
 

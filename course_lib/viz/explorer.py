@@ -35,7 +35,7 @@ def wipe(ax: Axes) -> None:
 
 
 class Explorer(widgets.VBox):
-    """Show controls, a picture that follows them, and a sentence that says what it shows.
+    """Show controls, a sentence that answers them, and a picture that follows.
 
     A subclass makes its controls and its axes in ``__init__``, calls ``super().__init__``, and
     draws in ``redraw``. One figure is kept, and its layout frozen after the first picture: a change
@@ -52,11 +52,12 @@ class Explorer(widgets.VBox):
         FigureCanvasAgg(fig)
         fig.set_dpi(PIXELS)
         width, height = fig.canvas.get_width_height()
-        fixed = widgets.Layout(width=f"{width}px", height=f"{height}px", flex="0 0 auto")
+        room = dict(width=f"{width}px", height=f"{height}px", flex="0 0 auto")
+        fixed = widgets.Layout(object_fit="contain", **room)
         self.picture = widgets.Image(format="png", layout=fixed)
-        self.words = widgets.HTML(layout=widgets.Layout(min_height="40px"))
+        self.words = widgets.HTML(layout=widgets.Layout(min_height="60px"))  # three lines
         self.alt = ""
-        super().__init__([*self.controls.values(), self.picture, self.words])
+        super().__init__([*self.controls.values(), self.words, self.picture])
         for control in self.controls.values():
             control.observe(self._follow, "value")
         self._follow(None)
@@ -66,7 +67,8 @@ class Explorer(widgets.VBox):
         """Draw what the controls ask for.
 
         Returns:
-            The sentence below the picture, and what there is to see, for those who do not see it.
+            The sentences above the picture, each in a line, and what there is to see, for those
+            who do not see it.
 
         Raises:
             ValueError: If a control asks for what does not exist; the message is shown.
@@ -87,7 +89,8 @@ class Explorer(widgets.VBox):
             self.words.value = f'<div role="alert"><strong>{html.escape(str(error))}</strong></div>'
             return
         self.alt = alt
-        self.words.value = f'<div role="status">{html.escape(sentence)}</div>'
+        lines = html.escape(sentence).replace("\n", "<br>")
+        self.words.value = f'<div role="status">{lines}</div>'
 
     def _painted(self) -> bytes:
         """Paint the figure as a PNG, as fast as it goes."""
@@ -107,6 +110,6 @@ class Explorer(widgets.VBox):
         alt = html.escape(self.alt, quote=True)
         image = f'<img src="data:image/png;base64,{data}" alt="{alt}">'
         still = (
-            f"{image}{self.words.value}<p><em>A still picture: run the cell to move it.</em></p>"
+            f"{self.words.value}{image}<p><em>A still picture: run the cell to move it.</em></p>"
         )
         return bundle | {"text/plain": f"<{type(self).__name__}>", "text/html": still}

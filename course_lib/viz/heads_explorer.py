@@ -218,7 +218,7 @@ class HeadsExplorer(Explorer):
         named = {f"off{n}": switch for n, switch in enumerate(self.switches)}
         super().__init__(controls | named, self.axes[0].figure)
         row = widgets.HBox(self.switches)
-        self.children = [*controls.values(), row, self.picture, self.words]
+        self.children = [*controls.values(), row, self.words, self.picture]
 
     def reading(self, text: str, place: str, layer: int, off: tuple[int, ...]) -> Reading:
         """Translate with some heads off; what was asked before is remembered."""
@@ -239,7 +239,9 @@ class HeadsExplorer(Explorer):
         said = f"“{text}” becomes {_judged(whole, right)}"
         if off:
             names = ", ".join(map(str, off))
-            said += f"; without head {names} of layer {layer} in {NAMES[place]}, "
+            said += (
+                f"; without head{'s' * (len(off) > 1)} {names} of layer {layer} in {NAMES[place]}, "
+            )
             said += _judged(cut, right)
         looks = describe_head(cut, place, layer, v["head"])
         alt = f"The attention map of one head, beside all maps of {NAMES[place]}. "

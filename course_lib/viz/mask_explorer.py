@@ -163,9 +163,9 @@ class MaskExplorer(Explorer):
         fig.set_layout_engine("none")  # the tables keep their places, whatever the words
         self.axes = make_axes(fig)
         super().__init__(make_controls(), fig)
-        grid = widgets.Layout(grid_template_columns="307px 307px")
-        panel = widgets.GridBox(tuple(self.controls.values()), layout=grid)
-        self.children = (panel, self.picture, self.words)
+        wrap = widgets.Layout(flex_flow="row wrap", max_width="640px")
+        panel = widgets.Box(tuple(self.controls.values()), layout=wrap)
+        self.children = (panel, self.words, self.picture)
 
     def redraw(self) -> tuple[str, str]:
         """Draw the mask, the weights and the chosen row."""
@@ -174,7 +174,7 @@ class MaskExplorer(Explorer):
         kind, decoder = shown["attention"], shown["attention"] == DECODER
         queries = tokens["source" if kind == ENCODER else "target"]
         keys = tokens["target" if decoder else "source"]
-        self.controls["causal"].disabled = not decoder
+        self._offer(kind)
         row = self._fit("position", len(queries)) - 1
         self.mask = may_look(queries, keys, decoder and shown["causal"])
         x, memory = embed(queries), embed(keys)  # (1, T, d_model), (1, S, d_model)
@@ -198,6 +198,13 @@ class MaskExplorer(Explorer):
         axes["weights"].set_title("Weights (untrained layer)")
         shares = {"weights": [f"{weight:.2f}" for weight in self.weights[row].tolist()]}
         draw_row(self.printed | shares, self.mask[row], keys, axes["row"])
+
+    def _offer(self, kind: str) -> None:
+        """Let rest what does not count in this attention."""
+        self.controls["causal"].disabled = kind != DECODER
+        for whose, elsewhere in (("source", DECODER), ("target", ENCODER)):
+            for name in (f"{whose} length", f"{whose} padding", whose):
+                self.controls[name].disabled = kind == elsewhere
 
     def _tokens(self, whose: str) -> list[str]:
         """Read a sentence; a new one is read to its end, at first."""

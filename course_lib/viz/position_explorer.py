@@ -184,6 +184,17 @@ def rounded(value: float | Tensor) -> str:
     return f"{round(float(value), 2) + 0.0:.2f}".replace("-", "−")
 
 
+def span(values: Tensor) -> str:
+    """Write the least and the largest of some values, or the one that all are.
+
+    Example:
+        >>> span(torch.tensor([2.0, 1.0])), span(torch.tensor([1.0, 1.0]))
+        ('1.00 to 2.00', '1.00')
+    """
+    low, high = (rounded(value) for value in values.aminmax())
+    return low if low == high else f"{low} to {high}"
+
+
 def describe(table: Tensor, kind: str, position: int, pair: int) -> str:
     """Say in numbers what the hand reads, and whether the products know the distance alone.
 
@@ -194,7 +205,7 @@ def describe(table: Tensor, kind: str, position: int, pair: int) -> str:
         pair: The chosen pair of columns.
 
     Returns:
-        Two or three sentences.
+        Two lines.
     """
     if kind == "none":
         return (
@@ -204,16 +215,13 @@ def describe(table: Tensor, kind: str, position: int, pair: int) -> str:
     sine, cosine = table[position, 2 * pair : 2 * pair + 2].tolist()
     products = table @ table.T  # (max_len, max_len)
     away = abs(most_alike(table, position) - position)
-    own, far = (
-        " to ".join(rounded(value) for value in products.diagonal(apart).aminmax())
-        for apart in (0, FAR)
-    )
-    unseen = f" Position {position} is in no training sentence: its row is noise, as it began."
+    own, far = (span(products.diagonal(apart)) for apart in (0, FAR))
+    unseen = f" Rows from {SEEN} on are noise, as they began: no training sentence was so long."
     return (
         f"At position {position} pair {pair} reads {rounded(sine)} and {rounded(cosine)}. "
-        f"Most alike of {len(table)} is a position {away} away. "
-        f"Two positions {FAR} apart have a product from {far}; one with itself, from {own}."
-    ) + unseen * (kind == "learned" and position >= SEEN)
+        f"Of {len(table)} positions, the most alike is {away} away.\n"
+        f"Any two {FAR} apart have the product {far}; any one with itself, {own}."
+    ) + unseen * (kind == "learned" and len(table) > SEEN)
 
 
 class PositionExplorer(Explorer):
@@ -266,8 +274,8 @@ class PositionExplorer(Explorer):
         learned = self.controls["kind"].value == "learned"
         if learned:
             self.controls["d_model"].value = WIDTH
-        for name in ("d_model", "base"):
-            self.controls[name].disabled = learned
+        self.controls["d_model"].disabled = learned
+        self.controls["base"].disabled = self.controls["kind"].value != "waves"
         self.controls["position"].max = self.controls["positions"].value - 1
         self.controls["pair"].max = self.controls["d_model"].value // 2 - 1
 

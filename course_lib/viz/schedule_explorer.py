@@ -20,6 +20,7 @@ PAPER = dict(d_model=512, warmup_steps=4000)  # table 3, row (base)
 TOKENS = ["pad", "1", "2", "3", "4", "5", "6"]  # the vocabulary of the chapter's example
 PAD, RIGHT = 0, 3
 POINTS = 300  # of a curve
+TOPS = [0.5, 2.0, 8.0, 20.0, 100.0]  # where the axis of the learning rate may end
 
 
 def smoothed_target(smoothing: float, vocab_size: int, right: int, pad_id: int) -> Tensor:
@@ -53,7 +54,7 @@ def draw_schedule(ax: Axes, warmup_steps: int, d_model: int, shown: int) -> None
     steps = sorted({*steps, min(warmup_steps, shown)})
     rates = [1000 * warmup_inverse_sqrt(step, d_model, warmup_steps) for step in steps]
     paper = [1000 * warmup_inverse_sqrt(step, **PAPER) for step in steps]
-    top = 1.45 * max(*rates, *paper)
+    top = next(top for top in TOPS if top >= 1.45 * max(*rates, *paper))  # so that a peak moves
     wipe(ax)
     ax.plot(steps, paper, "--", color="#777777", lw=1.5, label="paper's base model")
     ax.plot(steps, rates, color=COLOURS["query"], label="yours")
@@ -93,8 +94,8 @@ def describe_target(smoothing: float, target: Tensor) -> str:
     return (
         f"With ε = {smoothing:.2f} the right token gets {target[RIGHT]:.3f}, each of the "
         f"{len(target) - 2} others {others:.3f}, pad 0: the lowest possible loss is "
-        f"{entropy(target):.2f} nats, and ln {len(target) - 1} = {math.log(len(target) - 1):.2f} "
-        "for who knows nothing."
+        f"{entropy(target):.2f} nats; a model that knows nothing has ln {len(target) - 1} = "
+        f"{math.log(len(target) - 1):.2f}."
     )
 
 
@@ -132,4 +133,4 @@ class ScheduleExplorer(Explorer):
         draw_target(self.axes[1], target)
         said = describe_schedule(**v), describe_target(smoothing, target)
         alt = "Left, the learning rate over the steps. {} Right, seven bars, one per token. {}"
-        return " ".join(said), alt.format(*said)
+        return "\n".join(said), alt.format(*said)
