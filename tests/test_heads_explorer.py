@@ -270,8 +270,10 @@ def test_the_sentence_says_what_is_written_with_and_without(explorer, monkeypatc
         explorer.words.value
     )
     explorer.switches[2].value = True
-    assert "without heads 0, 2 of layer 1" in explorer.words.value
-    assert "“fünfundvierzig” (wrong)" in explorer.words.value
+    assert (
+        "becomes “dreihundertfünfundvierzig” (right); without heads 0, 2 of layer 1 in "
+        "cross-attention, “fünfundvierzig” (wrong)."
+    ) in explorer.words.value
 
 
 def test_a_translation_without_an_end_is_called_cut():

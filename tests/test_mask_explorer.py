@@ -211,9 +211,13 @@ def test_the_source_is_seen_from_encoder_and_decoder(explorer, settings):
         assert turn(explorer, **settings).picture.value != picture
 
 
-def test_causal_belongs_to_the_decoder(explorer):
-    for kind, disabled in [(ENCODER, True), (CROSS, True), (DECODER, False)]:
-        assert turn(explorer, attention=kind).controls["causal"].disabled is disabled
+def test_what_does_not_count_in_an_attention_rests(explorer):
+    source, target = (
+        {whose, f"{whose} length", f"{whose} padding"} for whose in ("source", "target")
+    )
+    for kind, resting in [(ENCODER, target | {"causal"}), (CROSS, {"causal"}), (DECODER, source)]:
+        controls = turn(explorer, attention=kind).controls
+        assert {name for name, control in controls.items() if control.disabled} == resting
 
 
 def test_sliders_end_where_the_words_end(explorer):

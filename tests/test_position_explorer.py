@@ -222,7 +222,9 @@ def test_learned_has_a_width_of_its_own_and_says_where_it_ends(explorer):
     assert "noise" not in turn(explorer, positions=SEEN)
     assert "noise" in turn(explorer, positions=SEEN + 1)
     assert "noise" not in turn(explorer, kind="waves")
-    assert not explorer.controls["d_model"].disabled
+    assert not explorer.controls["d_model"].disabled and not explorer.controls["base"].disabled
+    turn(explorer, kind="none")  # it has a width, but no waves
+    assert not explorer.controls["d_model"].disabled and explorer.controls["base"].disabled
 
 
 def test_the_controls_offer_only_what_there_is(explorer):

@@ -90,7 +90,7 @@ class Explorer(widgets.VBox):
             return
         self.alt = alt
         lines = html.escape(sentence).replace("\n", "<br>")
-        self.words.value = f'<div role="status">{lines}</div>'
+        self.words.value = f'<div role="status" style="line-height: 1.4">{lines}</div>'
 
     def _painted(self) -> bytes:
         """Paint the figure as a PNG, as fast as it goes."""
