@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -30,6 +31,8 @@ PATIENCE = 60_000  # ms: a busy machine is no bug
 NO_BROWSER = "no Chromium here; on Debian: apt-get install chromium"
 CHANGED = """([img, words, before]) => img.src !== before.src && img.complete
     && img.naturalWidth > 0 && words.textContent !== before.words"""
+# or two of them meet in the home folder, in databases and workspaces, and one is refused
+OWN = ["JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"]
 SETTINGS = {
     "notification.jupyterlab-settings": {
         "fetchNews": "false",
@@ -67,9 +70,11 @@ def jupyter_lab(folder: Path, settings: Path):
         "--IdentityProvider.token=test-token --ServerApp.root_dir=. --expose-app-in-browser "
         f"--LabApp.user_settings_dir={settings} --LabApp.extension_manager=readonly"
     ).split()
+    own = {name: str(settings / name) for name in OWN}
     server = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", *options],
         cwd=folder,
+        env=os.environ | own,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -115,7 +120,7 @@ class Page:
     def _listen(self, said) -> None:
         """Keep what the console says in red."""
         if said.type == "error":
-            self.errors.append(said.text)
+            self.errors.append(f"{said.text} {said.location}")
 
     def open(self, address: str, notebook: str) -> None:
         """Open a notebook and wait for its kernel."""
