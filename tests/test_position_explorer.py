@@ -42,8 +42,9 @@ def turn(explorer, **settings) -> str:
 
 
 def numbers(sentence: str) -> list[float]:
-    """Read every number in a sentence."""
-    return [float(n.replace("−", "-")) for n in re.findall(r"−?\d+(?:\.\d+)?", sentence)]
+    """Read every number in a sentence, but not those of its markup."""
+    read = re.sub(r"<[^>]*>", " ", sentence)
+    return [float(n.replace("−", "-")) for n in re.findall(r"−?\d+(?:\.\d+)?", read)]
 
 
 def test_base_ten_thousand_is_the_paper():

@@ -1,4 +1,4 @@
-"""Measure on this machine, and print medians and ranges: how fast every widget answers."""
+"""Measure on this machine, with medians and ranges: how fast widgets answer, and a cache writes."""
 
 import os
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 
 import nbformat
+from bench_decoding import bench_decoding
 from ipywidgets import Checkbox, Text, Widget
 from lab import NO_BROWSER, Page, chromium, jupyter_lab
 from nbformat.v4 import new_code_cell, new_notebook
@@ -137,3 +138,4 @@ if __name__ == "__main__":
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     bench_kernel()
     bench_browser()
+    bench_decoding()

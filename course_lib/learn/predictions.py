@@ -197,4 +197,16 @@ PREDICTIONS = (
             (45, "That is without the beginning of the sentence, which is read, too."),
         ),
     ),
+    Prediction(
+        "numbers_kept",
+        12,
+        "numbers kept",
+        truths.numbers_kept,
+        guesses=(
+            (153_600, "A key *and* a value are kept for each token."),
+            (122_880, "That is the target alone; the source's keys and values are kept, too."),
+            (184_320, "That is the source alone; the target's keys and values are kept, too."),
+            (51_200, "That is one layer; each of the six keeps its own."),
+        ),
+    ),
 )

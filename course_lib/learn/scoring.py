@@ -129,4 +129,10 @@ TESTS = (
     TestTask(
         "test_of_the_end", 11, "greedy_decode", ("prompt_returned", "rows_go_on_after_their_end")
     ),
+    TestTask(
+        "test_of_the_cache",
+        12,
+        "DecoderCache",
+        ("offset_forgotten", "layers_keep_their_rows", "keep_forgets_the_mask"),
+    ),
 )

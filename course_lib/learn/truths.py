@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from course_lib.add_norm import LayerNorm
 from course_lib.attention import scaled_dot_product_attention
+from course_lib.cache import LayerCache
 from course_lib.decoder import DecoderLayer
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import EncoderLayer
@@ -108,3 +109,13 @@ def tokens_read() -> int:
     model = _Endless()
     greedy_decode(model, torch.ones(1, 3, dtype=torch.long), bos_id=1, eos_id=2, max_new_tokens=10)
     return model.read
+
+
+def numbers_kept() -> int:
+    """Let one of the six layers read 20 places, with 30 of a source, and count what it keeps."""
+    layer = DecoderLayer(d_model=512, num_heads=8, d_ff=1).eval()
+    with torch.no_grad():
+        cache = LayerCache(layer, torch.zeros(1, 30, 512))
+        cache(torch.zeros(1, 20, 512))
+    kept = [*cache.source, *(x[:, :, : cache.length] for x in cache.target)]
+    return 6 * sum(x.numel() for x in kept)

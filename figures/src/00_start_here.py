@@ -11,15 +11,16 @@ DESC = (
     "The Transformer from bottom to top: on the left, source tokens pass embedding, "
     "positional encoding and N encoder layers and become memory; on the right, the target so "
     "far passes N decoder layers, which also look at memory, and becomes output logits for "
-    "training and decoding. Every part carries the number of the chapter that builds it."
+    "training and decoding, which may keep a cache. Every part carries the number of the "
+    "chapter that builds it."
 )
-TRAINING, DECODING = Box(176, 70, 204, 46), Box(402, 70, 210, 46)
+TRAINING, DECODING, CACHE = Box(12, 70, 190, 46), Box(214, 70, 196, 46), Box(422, 70, 190, 46)
 SOURCE, TARGET = Box(LEFT - 95, TOKENS_Y, 190, 30), Box(RIGHT - 95, TOKENS_Y, 190, 30)
 OUTSIDE = 627  # where the loop of decoding runs down
 
 
 def use(box: Box, name: str, what: str, chapter: str, lit: str | None) -> str:
-    """Draw one of the two things done with the logits."""
+    """Draw one of the things around the logits."""
     return group(
         rect(box, radius=7, **look(chapter, lit)),
         text(box.x + 10, box.y + 19, name, bold=True),
@@ -32,14 +33,15 @@ def uses(lit: str | None) -> str:
     """Draw training and decoding, and the loop that feeds a chosen token back."""
     fork = FRAME.y - 10
     return group(
-        path([(RIGHT, LOGITS.y), (RIGHT, fork)]),
-        path([(TRAINING.cx, fork), (DECODING.cx, fork)]),
-        arrow([(TRAINING.cx, fork), (TRAINING.cx, TRAINING.bottom)]),
+        path([(RIGHT, LOGITS.y), (RIGHT, fork), (DECODING.cx, fork)]),
+        arrow([(DECODING.cx, fork), (TRAINING.cx, fork), (TRAINING.cx, TRAINING.bottom)]),
         arrow([(DECODING.cx, fork), (DECODING.cx, DECODING.bottom)]),
         use(TRAINING, "Training", "learn the next token", "10", lit),
         use(DECODING, "Decoding", "choose the next token", "11", lit),
+        use(CACHE, "Cache", "read only what is new", "12", lit),
+        arrow([(DECODING.right, DECODING.cy), (CACHE.x, CACHE.cy)], dash="5 4"),
         arrow(
-            [(DECODING.right, DECODING.cy), (OUTSIDE, DECODING.cy), (OUTSIDE, TARGET.cy)]
+            [(CACHE.right, CACHE.cy), (OUTSIDE, CACHE.cy), (OUTSIDE, TARGET.cy)]
             + [(TARGET.right, TARGET.cy)],
             dash="5 4",
         ),

@@ -62,7 +62,21 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
         "raise TypeError(",
         None,
     ),
+    "Rereader": (
+        "self.model.decode(tgt, self.memory, self.src)",
+        "self.model.decode(tgt, self.memory, self.src).neg()",
+        "equality",
+    ),
+    "writing": ("yield limit", "yield limit + 1", "equality"),
+    "sample_tokens": ("probs * (before < p)", "probs.sqrt() * (before < p)", "equality"),
+    "sample_decode": ("temperature=temperature", "temperature=2 * temperature", "property"),
+    "length_penalty": ("(5 + lengths)", "(4 + lengths)", "equality"),
+    "extend_beams": ("[..., pad_id] = 0.0", "[..., pad_id] = -0.5", "equality"),
+    "beam_search": ("(dim=-1).view(", "(dim=-1).mul(0.9).view(", "equality"),
     "greedy_decode": ("return tgt[:, 1:]", "return tgt[:, 1:].flip(1)", None),
+    "attend": ("heads.transpose(-3, -2)", "heads.transpose(-3, -2).flip(-2)", "equality"),
+    "LayerCache": ("[kept[rows] for", "[kept[rows].flip(0) for", "equality"),
+    "DecoderCache": ("math.sqrt(config.d_model)", "2.0", "equality"),
 }
 
 

@@ -6,7 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.learn.asked.beams import EXERCISES as BEAMS
+from course_lib.learn.asked.frame import EXERCISES as FRAME
 from course_lib.learn.asked.greedy import EXERCISES as GREEDY
+from course_lib.learn.asked.rereader import EXERCISES as REREADER
+from course_lib.learn.asked.sampling import EXERCISES as SAMPLING
 from course_lib.learn.cases import Case, T, normal, observe, refuses, value_case
 from course_lib.learn.checks import Exercise
 from course_lib.learn.seen import Seen
@@ -131,5 +135,9 @@ EXERCISES = (
             "`token in range(vocab_size)` is false below 0 and from vocab_size on.",
         ),
     ),
+    *REREADER,
+    *FRAME,
     *GREEDY,
+    *SAMPLING,
+    *BEAMS,
 )

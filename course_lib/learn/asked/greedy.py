@@ -6,61 +6,31 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.learn.asked.small_models import (
-    SmallModel,
-    SmallScript,
-    small_config,
-    small_model,
-    talkative_transformer,
+from course_lib.learn.asked.scripted import (
+    BOS,
+    ENDS,
+    LINES,
+    LONG,
+    MAX_LEN,
+    PAD,
+    SHORT,
+    SOURCES,
+    SPECIAL,
+    Rigged,
+    decode,
+    rows_of,
+    script,
+    script_case,
+    second_best,
+    side_by_side,
+    told,
+    until_end,
+    write_alone,
 )
+from course_lib.learn.asked.small_models import SmallModel, small_model, talkative_transformer
 from course_lib.learn.cases import Case, value_case
 from course_lib.learn.checks import Exercise
 from course_lib.learn.seen import Seen, describe
-
-MAX_LEN = 9
-BOS, EOS, PAD = 5, 4, 3  # none of them where one would guess it
-SPECIAL = dict(bos_id=BOS, eos_id=EOS)
-NAMES = {BOS: "bos", EOS: "eos", PAD: "pad"}
-LINES = {6: [7, 8, EOS], 7: [8, 6, 10, 6, EOS], 8: [EOS], 9: [6, 7, 8, 9, 10, 6, 7, 8, 9]}
-SHORT = torch.tensor([[8, 8, 3], [6, 8, 1], [2, 8, 3], [7, 2, 3], [7, 3, 3], [6, 9, 3]])
-LONG = torch.tensor([[6, 10, PAD, PAD], [7, 8, 8, 9], [0, 7, PAD, PAD]])
-SOURCES = torch.tensor([[6, 8, PAD], [7, 9, 10], [8, PAD, PAD]])
-ENDS = [LINES[6], LINES[7], LINES[8]]  # after 3, 5 and 1 tokens
-
-
-def told(ids: Any) -> dict[str, str]:
-    """Write every row down, the special tokens by name."""
-    if not isinstance(ids, Tensor) or ids.dim() != 2:
-        return {"returned": describe(ids)}
-    rows = [" ".join(NAMES.get(int(i), str(int(i))) for i in row) for row in ids]
-    return {f"row {place}": row for place, row in enumerate(rows, start=1)}
-
-
-def side_by_side(lines: list[list[int]]) -> dict[str, str]:
-    """Fill the lines up to the longest, and write them down."""
-    longest = max(map(len, lines))
-    return told(torch.tensor([line + [PAD] * (longest - len(line)) for line in lines]))
-
-
-def script(training: bool = True) -> SmallScript:
-    """Return the model that follows the lines above."""
-    return SmallScript(small_config(PAD, MAX_LEN), LINES, BOS).train(training)
-
-
-def decode(candidate: Callable, model: nn.Module, src: Tensor, **options: Any) -> Any:
-    """Let a candidate write, with gradients on before, whatever it leaves behind."""
-    with torch.enable_grad():
-        return candidate(model, src.clone(), **SPECIAL, **options)
-
-
-def write_alone(model: nn.Module, sentence: list[int]) -> list[int]:
-    """Write one sentence: the whole model again for every token, its padding cut off."""
-    line = [BOS]
-    with torch.no_grad():
-        while len(line) <= MAX_LEN and line[-1] != EOS:
-            scores = model(torch.tensor([sentence]), torch.tensor([line]))[0, -1].tolist()
-            line.append(max((v for v in range(11) if v != PAD), key=scores.__getitem__))
-    return line[1:]
 
 
 def written_case(label: str, build: Callable[[], nn.Module], src: Tensor) -> Case:
@@ -86,28 +56,6 @@ GREEDY = (
     "Each row: the likeliest token after all that is written so far, its eos included; from then "
     "on padding, until the longest row has ended."
 )
-
-
-def script_case(label: str, src: Tensor, lines: list[list[int]], says: str, **options: Any) -> Case:
-    """Compare what is written with the script."""
-    return value_case(
-        label,
-        lambda candidate: told(decode(candidate, script(), src, **options)),
-        side_by_side(lines),
-        stage="equality",
-        says=says,
-    )
-
-
-def rows_of(ids: Any) -> list[list[int]]:
-    """Return the rows as lists, none of what is no batch of rows."""
-    return ids.tolist() if isinstance(ids, Tensor) and ids.dim() == 2 else []
-
-
-def until_end(row: list[int]) -> list[int]:
-    """Cut a row off behind its end; cut the padding off one that has none."""
-    last = max((place for place, token in enumerate(row) if token != PAD), default=-1)
-    return row[: row.index(EOS) + 1] if EOS in row else row[: last + 1]
 
 
 def neighbours(candidate: Callable) -> dict[str, bool]:
@@ -167,6 +115,13 @@ def modes(candidate: Callable) -> dict[str, Any]:
     return shown
 
 
+def built(candidate: Callable) -> dict[str, bool]:
+    """Count the scorers that are built for three sentences of five tokens."""
+    Rigged.built = 0
+    decode(candidate, script(), SOURCES, scorer=Rigged)
+    return {"more scorers are built than there are sentences": Rigged.built > len(SOURCES)}
+
+
 EXERCISES = (
     Exercise(
         "greedy_decode",
@@ -221,6 +176,26 @@ EXERCISES = (
                 {"the decoder always reads bos first": True},
                 says="The decoder reads bos, and then all that is written, in every round.",
             ),
+            script_case(
+                "a scorer of another kind",
+                SOURCES,
+                ENDS[1:] + ENDS[:1],
+                "`scorer(model, src)` makes what scores; `Rereader` does so if none is given.",
+                scorer=Rigged,
+            ),
+            value_case(
+                "a look at the scorers",
+                built,
+                {"more scorers are built than there are sentences": False},
+                says="One scorer is built before the loop, and asked in every round.",
+            ),
+            script_case(
+                "another way to choose",
+                SOURCES,
+                [[max(token - 1, 6) if token > 6 else token for token in line] for line in ENDS],
+                "`choose(logits, ended, pad_id)` picks the tokens; `next_tokens` if none is given.",
+                choose=second_best,
+            ),
             written_case("a small model", lambda: small_model(SmallModel, PAD, MAX_LEN), SHORT),
             written_case("a Transformer", lambda: talkative_transformer(PAD, MAX_LEN), LONG),
             value_case(
@@ -247,11 +222,10 @@ EXERCISES = (
         ),
         (
             "Keep what is written in `tgt`, `(B, T)`, beginning with one column of `bos_id`. In "
-            "every round: `model.decode(tgt, memory, src)`, `next_tokens`, one more column.",
+            "every round: `score(tgt)`, `choose(…)`, one more column. `score` is built before.",
             "Keep `ended`, `(B,)`: a row that has written `eos_id` stays ended. Stop when all rows "
             "have ended, or when `max_new_tokens` (else `model.config.max_len`) are written.",
-            "Around the loop: `@torch.no_grad()`, remember `model.training`, `model.eval()`, and "
-            "`model.train(was_training)` in a `finally`. Return `tgt[:, 1:]`.",
+            "The loop stands in the frame: `with writing(…) as limit:`. Return `tgt[:, 1:]`.",
         ),
     ),
 )

@@ -1,9 +1,14 @@
 """Chapter 11 in other words."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
 import torch
 from torch import Tensor, nn
 
-from course_lib.decoding import next_tokens
+from course_lib.decoding import Rereader, check_special_ids, next_tokens
+from course_lib.learn.right.beams import ANSWERS as BEAMS
+from course_lib.learn.right.sampling import ANSWERS as SAMPLING
 
 
 def choose_by_where(logits: Tensor, ended: Tensor, pad_id: int) -> Tensor:
@@ -46,17 +51,101 @@ def guard_by_sets(bos_id: int, eos_id: int, pad_id: int, vocab_size: int) -> Non
         raise ValueError(f"three different ids, please: {bos_id}, {eos_id}, {pad_id}")
 
 
-def decode_by_forward(
-    model: nn.Module, src: Tensor, *, bos_id: int, eos_id: int, max_new_tokens: int | None = None
+class ScorerOfOneTensor:
+    """Remember every row's source and where it stands; index them when they are asked for."""
+
+    def __init__(self, model, src):
+        self.model, self.source, self.encoded = model, src, model.encode(src)
+        self.order = torch.arange(len(src), device=src.device)
+
+    def __call__(self, tgt):
+        return self.model.decode(tgt, self.encoded[self.order], self.source[self.order])
+
+    def keep(self, rows):
+        """Order the order."""
+        self.order = self.order.index_select(0, rows)
+
+
+class ScorerOfRows:
+    """Keep a list of sentences, each with its memory, and ask for one after another."""
+
+    def __init__(self, model: nn.Module, src: Tensor) -> None:
+        self.decode = model.decode
+        self.rows = list(zip(src.split(1), model.encode(src).split(1), strict=True))
+
+    def __call__(self, tgt: Tensor) -> Tensor:
+        """Score the last place only."""
+        rows = zip(tgt.split(1), self.rows, strict=True)
+        return torch.cat([self.decode(one, memory, src)[:, -1:] for one, (src, memory) in rows])
+
+    def keep(self, rows: Tensor) -> None:
+        """Pick from the list."""
+        self.rows = [self.rows[i] for i in rows.tolist()]
+
+
+class Frame:
+    """Be a context by hand."""
+
+    def __init__(self, model, limit):
+        self.model, self.limit = model, limit
+
+    def __enter__(self):
+        self.before = self.model.training, torch.is_grad_enabled()
+        self.model.train(False)
+        torch.set_grad_enabled(False)
+        return self.limit
+
+    def __exit__(self, *_):
+        self.model.train(self.before[0])
+        torch.set_grad_enabled(self.before[1])
+
+
+def frame_by_hand(model, bos_id, eos_id, max_new_tokens=None):
+    """Hand out a context of one's own."""
+    limit, config = max_new_tokens, model.config
+    if limit is None:
+        limit = config.max_len
+    if not 1 <= limit <= config.max_len:
+        raise ValueError(f"{limit} tokens are asked for, 1 to {config.max_len} can be written")
+    check_special_ids(bos_id, eos_id, config.pad_id, config.tgt_vocab_size)
+    return Frame(model, limit)
+
+
+@contextmanager
+def frame_of_a_stack(
+    model: nn.Module, bos_id: int, eos_id: int, max_new_tokens: int | None = None
+) -> Iterator[int]:
+    """Say beforehand what is to be done at the end."""
+    largest = model.config.max_len
+    check_special_ids(bos_id, eos_id, model.config.pad_id, model.config.tgt_vocab_size)
+    if max_new_tokens is not None and (max_new_tokens < 1 or max_new_tokens > largest):
+        raise ValueError(f"{max_new_tokens} is below 1 or above {largest}")
+    with ExitStack() as stack:
+        stack.callback(model.train, model.training)
+        stack.enter_context(torch.inference_mode())
+        model.eval()
+        yield largest if max_new_tokens is None else max_new_tokens
+
+
+def decode_in_a_for_loop(
+    model: nn.Module,
+    src: Tensor,
+    *,
+    bos_id: int,
+    eos_id: int,
+    max_new_tokens: int | None = None,
+    scorer=Rereader,
+    choose=next_tokens,
 ) -> Tensor:
-    """Ask the whole model in every round, and stop from inside the loop."""
+    """Count the rounds, and stop from inside the loop."""
     mode, pad_id = model.training, model.config.pad_id
     model.eval()
     written = src.new_full((len(src), 1), bos_id)
     ended = src.new_zeros(len(src), dtype=torch.bool)
     with torch.no_grad():
+        logits_after = scorer(model, src)
         for _ in range(max_new_tokens or model.config.max_len):
-            token = next_tokens(model(src, written), ended, pad_id)
+            token = choose(logits_after(written), ended, pad_id)
             written = torch.hstack([written, token[:, None]])
             ended |= token == eos_id
             if ended.all():
@@ -66,7 +155,9 @@ def decode_by_forward(
 
 
 @torch.inference_mode()
-def decode_into_a_table(model, src, *, bos_id, eos_id, max_new_tokens=None):
+def decode_into_a_table(
+    model, src, *, bos_id, eos_id, max_new_tokens=None, scorer=Rereader, choose=next_tokens
+):
     """Fill a table of fixed size from left to right; cut what nobody needed."""
     was_training, pad_id = model.training, model.config.pad_id
     limit = max_new_tokens if max_new_tokens is not None else model.config.max_len
@@ -74,51 +165,50 @@ def decode_into_a_table(model, src, *, bos_id, eos_id, max_new_tokens=None):
     table[:, 0] = bos_id
     model.train(False)
     try:
-        memory = model.encode(src)
+        score = scorer(model, src)
         for place in range(limit):
-            scores = model.decode(table[:, :limit], memory, src)[:, place].clone()
-            scores[:, pad_id] = scores.min() - 1
-            alive = ~(table == eos_id).any(dim=1)
-            table[alive, place + 1] = scores.argmax(dim=1)[alive]
+            over = (table == eos_id).any(dim=1)
+            table[:, place + 1] = choose(score(table[:, : place + 1]), over, pad_id)
     finally:
         model.train(was_training)
     longest = int((table[:, 1:] != pad_id).sum(dim=1).max())
     return table[:, 1 : longest + 1]
 
 
-def decode_one_by_one(model, src, *, bos_id, eos_id, max_new_tokens=None):
+def decode_one_by_one(
+    model, src, *, bos_id, eos_id, max_new_tokens=None, scorer=Rereader, choose=next_tokens
+):
     """Write every sentence by itself, without its padding; then put them side by side."""
-    before, limit = model.training, max_new_tokens or model.config.max_len
+    before, limit, pad_id = model.training, max_new_tokens or 10**9, model.config.pad_id
     model.eval()
-    lines = []
+    lines, going = [], torch.tensor([False])
     for sentence in src:
-        words = sentence[sentence != model.config.pad_id].unsqueeze(0)
         with torch.no_grad():
-            memory, line = model.encode(words), [bos_id]
-            while len(line) <= limit and line[-1] != eos_id:
-                scores = model.decode(torch.tensor([line]), memory, words)[0, -1].tolist()
-                scores[model.config.pad_id] = -float("inf")
-                line.append(scores.index(max(scores)))
+            score, line = scorer(model, sentence[None, sentence != pad_id]), [bos_id]
+            while len(line) <= min(limit, model.config.max_len) and line[-1] != eos_id:
+                line += choose(score(torch.tensor([line])), going, pad_id).tolist()
         lines.append(torch.tensor(line[1:]))
     model.train(before)
-    return nn.utils.rnn.pad_sequence(lines, batch_first=True, padding_value=model.config.pad_id)
+    return nn.utils.rnn.pad_sequence(lines, batch_first=True, padding_value=pad_id)
 
 
-def decode_those_alive(model, src, *, bos_id, eos_id, max_new_tokens=None):
+def decode_those_alive(
+    model, src, *, bos_id, eos_id, max_new_tokens=None, scorer=Rereader, choose=next_tokens
+):
     """Ask only for the rows that go on."""
     was_training, pad_id = model.training, model.config.pad_id
     limit = max_new_tokens or model.config.max_len
     model.eval()
     with torch.no_grad():
-        memory = model.encode(src)
+        score = scorer(model, src)
         alive, columns = torch.arange(len(src)), [torch.full((len(src),), bos_id)]
         while len(alive) and len(columns) <= limit:
             tgt = torch.stack(columns, dim=1)[alive]
-            scores = model.decode(tgt, memory[alive], src[alive])
-            going = torch.zeros(len(alive), dtype=torch.bool)
+            tokens = choose(score(tgt), torch.zeros(len(alive), dtype=torch.bool), pad_id)
             columns.append(torch.full((len(src),), pad_id))
-            columns[-1][alive] = choose_by_sorting(scores, going, pad_id)
-            alive = alive[columns[-1][alive] != eos_id]
+            columns[-1][alive] = tokens
+            score.keep((tokens != eos_id).nonzero().squeeze(1))
+            alive = alive[tokens != eos_id]
     model.train(was_training)
     return torch.stack(columns[1:], dim=1)
 
@@ -126,10 +216,14 @@ def decode_those_alive(model, src, *, bos_id, eos_id, max_new_tokens=None):
 ANSWERS = {
     "next_tokens": (choose_by_where, choose_by_sorting, choose_by_loop),
     "check_special_ids": (guard_one_by_one, guard_by_sets),
+    "Rereader": (ScorerOfOneTensor, ScorerOfRows),
+    "writing": (frame_by_hand, frame_of_a_stack),
     "greedy_decode": (
-        decode_by_forward,
+        decode_in_a_for_loop,
         decode_into_a_table,
         decode_one_by_one,
         decode_those_alive,
     ),
+    **SAMPLING,
+    **BEAMS,
 }

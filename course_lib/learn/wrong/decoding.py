@@ -1,7 +1,11 @@
 """What goes wrong in chapter 11."""
 
 from course_lib.learn.bank import known
+from course_lib.learn.wrong.beams import MISTAKES as BEAMS
+from course_lib.learn.wrong.frame import MISTAKES as FRAME
 from course_lib.learn.wrong.greedy import MISTAKES as GREEDY
+from course_lib.learn.wrong.rereader import MISTAKES as REREADER
+from course_lib.learn.wrong.sampling import MISTAKES as SAMPLING
 
 choose = known("decoding", "next_tokens")
 guard = known("decoding", "check_special_ids")
@@ -175,5 +179,9 @@ MISTAKES = (
         ("    if len(set", "    return not (len(set"),
         ("for token in ids):", "for token in ids))\n    if True:"),
     ),
+    *REREADER,
+    *FRAME,
     *GREEDY,
+    *SAMPLING,
+    *BEAMS,
 )

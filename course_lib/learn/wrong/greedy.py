@@ -4,10 +4,11 @@ from course_lib.learn.bank import known
 
 greedy = known("decoding", "greedy_decode")
 
-LIMIT = "model.config.max_len if max_new_tokens is None else max_new_tokens"
-ENCODE = "memory = model.encode(src)"
+FRAME = "with writing(model, bos_id, eos_id, max_new_tokens) as limit:"
+LIMIT = "limit = max_new_tokens or model.config.max_len"
+BUILD = "score = scorer(model, src)"
 ROUND = "while tgt.size(1) <= limit and not ended.all():"
-CHOOSE = "next_tokens(model.decode(tgt, memory, src), ended, model.config.pad_id)"
+CHOOSE = "choose(score(tgt), ended, model.config.pad_id)"
 ENDED = "ended = ended | (tokens == eos_id)"
 OUT = "return tgt[:, 1:]"
 
@@ -48,8 +49,8 @@ MISTAKES = (
         "a row that has ended writes on while others do: nothing remembers that it is done",
         "mistralai/mistral-inference #270, huggingface/transformers #31261",
         (
-            "(model.decode(tgt, memory, src), ended,",
-            "(model.decode(tgt, memory, src), ended & False,",
+            "(score(tgt), ended,",
+            "(score(tgt), ended & False,",
         ),
     ),
     greedy(
@@ -101,8 +102,7 @@ MISTAKES = (
         "asyml/texar #62",
         (
             CHOOSE,
-            "model.decode(tgt, memory, src)[:, -1].argmax(dim=-1).masked_fill(\n"
-            "                ended, model.config.pad_id\n            )",
+            "score(tgt)[:, -1].argmax(dim=-1).masked_fill(ended, model.config.pad_id)",
         ),
     ),
     greedy(
@@ -110,8 +110,8 @@ MISTAKES = (
         "the scores of the first place are read in every round instead of the last",
         "student code: logits[:, 0]",
         (
-            "next_tokens(model.decode(tgt, memory, src),",
-            "next_tokens(model.decode(tgt, memory, src)[:, :1],",
+            "choose(score(tgt),",
+            "choose(score(tgt)[:, :1],",
         ),
         tells=r"(\)|logits|scores|output)\s*\[:,\s*(:1|0)\b",
     ),
@@ -119,48 +119,47 @@ MISTAKES = (
         "nothing_read_back",
         "the model is asked after bos alone in every round: it never reads what it wrote",
         "student code",
-        ("model.decode(tgt, memory", "model.decode(tgt[:, :1], memory"),
+        ("score(tgt)", "score(tgt[:, :1])"),
     ),
     greedy(
         "only_the_newest_token",
         "the model reads the newest token only: without a cache it has forgotten the rest",
         "code for decoders with a cache, such as mlfoundations/open_lm #74",
-        ("model.decode(tgt, memory", "model.decode(tgt[:, -1:], memory"),
+        ("score(tgt)", "score(tgt[:, -1:])"),
     ),
     greedy(
         "cache_offset",
         "every token is placed at position 0, as by a cache that forgets its offset",
         "ml-explore/mlx-lm #93, Blaizzy/mlx-vlm #1983",
         (
-            "        memory = model.encode(src)",
-            "        places = model.positions.encoding\n        memory = model.encode(src)",
+            f"        {BUILD}",
+            f"        places = model.positions.encoding\n        {BUILD}",
         ),
         (
-            "tokens = next_tokens(",
-            "model.positions.encoding = places[:1].expand_as(places)\n"
-            "            tokens = next_tokens(",
+            "tokens = choose(",
+            "model.positions.encoding = places[:1].expand_as(places)\n            tokens = choose(",
         ),
-        ("    finally:\n", "    finally:\n        model.positions.encoding = places\n"),
+        (OUT, f"model.positions.encoding = places\n    {OUT}"),
     ),
     greedy(
         "encodes_the_target",
         "the encoder reads what is written so far in place of the source",
         "student code: model(tgt, tgt)",
-        ("model.decode(tgt, memory, src)", "model(tgt, tgt)"),
+        ("score(tgt)", "model(tgt, tgt)"),
     ),
     greedy(
         "source_and_target_swapped",
         "source and target are handed over in the wrong order: model(tgt, src)",
         "student code",
-        ("model.decode(tgt, memory, src)", "model(tgt, src)"),
+        ("score(tgt)", "model(tgt, src)"),
     ),
     greedy(
         "source_padding_forgotten",
         "the source's padding is read as if it were words: the batch changes the answer",
         "bentrevett/pytorch-seq2seq #189: another batch size, another answer",
         (
-            "model.decode(tgt, memory, src)",
-            "model.decode(tgt, memory, torch.full_like(src, bos_id))",
+            "score(tgt)",
+            "model.decode(tgt, model.encode(src), torch.full_like(src, bos_id))",
         ),
     ),
     greedy(
@@ -179,53 +178,67 @@ MISTAKES = (
         "limit_ignored",
         "max_new_tokens is ignored: a row is written on to max_len",
         "student code",
-        (LIMIT, "model.config.max_len"),
+        ("tgt.size(1) <= limit", "tgt.size(1) <= model.config.max_len"),
     ),
     greedy(
         "limit_of_the_source",
         "without max_new_tokens the limit is the length of the source",
         "student code: for _ in range(src.size(1))",
-        (LIMIT, "src.size(1) if max_new_tokens is None else max_new_tokens"),
+        (FRAME, FRAME.replace("max_new_tokens)", "max_new_tokens or src.size(1))")),
     ),
     greedy(
         "eval_missing",
         "model.eval() is missing: dropout drops while the model writes",
         "d2l-ai/d2l-en #1528, wenjtop/transformer #3, karpathy/nanoGPT #749",
-        ("    model.eval()\n", ""),
+        (FRAME, f"{LIMIT}\n    with torch.no_grad():"),
     ),
     greedy(
         "eval_after_the_encoder",
         "model.eval() comes after the encoder has read the source with dropout",
         "student code",
-        ("    model.eval()\n", ""),
-        (
-            f"        {ENCODE}  # (B, S, d_model), once\n",
-            f"        {ENCODE}\n        model.eval()\n",
-        ),
+        (f"        {BUILD}\n", ""),
+        (FRAME, f"with torch.no_grad():\n        {BUILD}\n    {FRAME}"),
     ),
     greedy(
         "left_in_eval_mode",
         "the model is left in eval mode: a training that goes on then learns without dropout",
         "shubhamagarwal92/mmd #14, tk-rusch/coRNN #1",
-        ("model.train(was_training)", "pass"),
+        (OUT, f"model.eval()\n    {OUT}"),
     ),
     greedy(
         "left_in_training_mode",
         "the model is always left in training mode, also where it came in eval mode",
         "IBM/pytorch-seq2seq #38",
-        ("model.train(was_training)", "model.train()"),
+        (OUT, f"model.train()\n    {OUT}"),
     ),
     greedy(
         "gradients_kept",
         "the graph of every round is kept: torch.no_grad() is missing",
         "allenai/OLMo #164, RaphaelOlivier/robust_speech #6",
-        ("@torch.no_grad()\n", ""),
+        (FRAME, FRAME.replace("limit:", "limit, torch.enable_grad():")),
     ),
     greedy(
         "gradients_stay_off",
         "gradients are turned off and not on again: nothing learns afterwards",
         "torch.set_grad_enabled(False) in a notebook",
-        ("@torch.no_grad()\n", ""),
-        ("    model.eval()\n", "    model.eval()\n    torch.set_grad_enabled(False)\n"),
+        (OUT, f"torch.set_grad_enabled(False)\n    {OUT}"),
+    ),
+    greedy(
+        "scorer_ignored",
+        "the scorer that was given is not used: Rereader is only what stands there if none is",
+        "student code: the default's name in the body",
+        (BUILD, "score = Rereader(model, src)"),
+    ),
+    greedy(
+        "scorer_built_in_every_round",
+        "a new scorer is built in every round, and the source is encoded again each time",
+        "student code: scorer(model, src)(tgt)",
+        ("score(tgt)", "scorer(model, src)(tgt)"),
+    ),
+    greedy(
+        "choose_ignored",
+        "the choose that was given is not used: next_tokens is only what stands there if none is",
+        "student code: the default's name in the body",
+        ("tokens = choose(", "tokens = next_tokens("),
     ),
 )

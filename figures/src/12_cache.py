@@ -1,0 +1,86 @@
+"""Chapter 12: the cache, which keeps the keys and values of what was read."""
+
+from cells import cell, token
+from colours import KEY, VALUE, shade, tint
+from drawing import Box, centred, group, page, text
+
+TITLE = (
+    "What a decoder has read stays as it is: with a cache\neach step computes only the newest token"
+)
+DESC = (
+    "Two staircases of four steps. On the left all tokens read so far are computed again in "
+    "every step, ten places in all; on the right only the newest is, four in all, and each "
+    "earlier token is a box with its key and its value, which are kept."
+)
+TARGET = ("<bos>", "drei", "hundert", "fünf")
+STEPS = len(TARGET)
+TOP, STEP, WIDTH, PITCH = 116, 48, 64, 67
+AGAIN, KEPT = 20, 358  # where the two staircases begin
+MIDDLE = (AGAIN + PITCH * STEPS + KEPT) / 2
+
+
+def place(left: float, i: int, step: int) -> Box:
+    """Where the token number i is drawn among those of a step."""
+    return Box(left + PITCH * i, TOP + STEP * step, WIDTH, 30)
+
+
+def kept(box: Box) -> str:
+    """Draw what is left of a token that was read: a key and a value."""
+    halves = (("K", KEY, box.x), ("V", VALUE, box.cx))
+    return group(
+        *(
+            group(
+                cell(Box(x, box.y, box.w / 2, box.h), fill=tint(role), stroke=role),
+                centred(x + box.w / 4, box.cy, name, bold=True, colour=shade(role)),
+            )
+            for name, role, x in halves
+        )
+    )
+
+
+def computed(cache: bool) -> list[tuple[int, int]]:
+    """List what is computed: (token, step)."""
+    return [(i, step) for step in range(STEPS) for i in range(step + 1) if i == step or not cache]
+
+
+def staircase(left: float, name: str, cache: bool, source: str) -> str:
+    """Draw the steps of one way to decode; below it, what was computed in all."""
+    lit = computed(cache)
+    steps = [(i, step) for step in range(STEPS) for i in range(step + 1)]
+    end = TOP + STEP * STEPS + 12
+    return group(
+        text(left, TOP - 24, name, bold=True),
+        *(
+            token(place(left, i, step), TARGET[i], lit=True)
+            if (i, step) in lit
+            else kept(place(left, i, step))
+            for i, step in steps
+        ),
+        text(left, end, f"{len(lit)} places computed,"),
+        text(left, end + 20, f"the source's K and V {source}"),
+    )
+
+
+def legend(y: float) -> str:
+    """Say what the two kinds of boxes mean."""
+    lit, old = Box(AGAIN, y - 20, WIDTH, 30), Box(KEPT - 50, y - 20, WIDTH, 30)
+    return group(
+        token(lit, "fünf", lit=True),
+        text(lit.right + 10, y, "computed in this step"),
+        kept(old),
+        text(old.right + 10, y, "kept: a token's key and value"),
+    )
+
+
+def draw() -> str:
+    """Draw four steps of a decoder that reads again, and of one that keeps."""
+    bottom = TOP + STEP * STEPS
+    return page(
+        TITLE,
+        DESC,
+        bottom + 108,
+        staircase(AGAIN, "reading again", False, "4 times"),
+        staircase(KEPT, "with a cache", True, "once"),
+        *(centred(MIDDLE, place(0, 0, s).cy, f"step {s + 1}") for s in range(STEPS)),
+        legend(bottom + 76),
+    )
