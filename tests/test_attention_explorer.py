@@ -137,6 +137,12 @@ def test_ties_are_named(explorer):
     assert "0.25, goes to every key" in turn(explorer, x=0, y=0).words.value
     turn(explorer, x=0, y=3)  # forty and five reach equally high
     assert "goes to “forty” and “five”" in explorer.words.value
+    turn(explorer, x=-0.9, y=-1.2)  # no number that a computer holds exactly
+    assert "goes to “three” and “hundred”" in explorer.words.value
+
+
+def test_no_output_is_minus_zero(explorer):
+    assert "Output [0.00, 1.71]" in turn(explorer, x=-0.9, y=0.9).words.value
 
 
 # --- the controls

@@ -194,3 +194,9 @@ def test_every_control_changes_picture_and_words(explorer, name, value):
     assert bytes(explorer.picture.value[:4]) == b"\x89PNG"
     assert plt.get_fignums() == figures
     assert explorer.controls[name].description
+
+
+def test_bars_do_not_pile_up(explorer):
+    for smoothing in (0.0, 0.3, 0.6):
+        turn(explorer, smoothing=smoothing)
+    assert [len(ax.containers) for ax in explorer.axes] == [0, 1]

@@ -227,8 +227,9 @@ def _wanted(name: str) -> list[Seen]:
 
 @cache
 def _catalogue() -> dict[str, Exercise]:
-    """Gather the exercises of all chapters."""
-    rooms = [import_module(f"course_lib.learn.asked.{module}") for module in MODULES]
+    """Gather the exercises of all chapters; the reader's random numbers stay as they are."""
+    with torch.random.fork_rng(devices=[]):  # some build a small model when they are read
+        rooms = [import_module(f"course_lib.learn.asked.{module}") for module in MODULES]
     return {task.name: task for room in rooms for task in room.EXERCISES}
 
 

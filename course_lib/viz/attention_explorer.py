@@ -141,7 +141,6 @@ def draw_bars(heights: Tensor, words: list[str], ylabel: str, limit: float, ax: 
         ax: Where to draw; it is emptied first.
     """
     wipe(ax)
-    ax.containers.clear()  # or they would pile up
     bars(words, heights, ylabel=ylabel, colour=INK, ax=ax)
     low = -limit if limit > 1 else 0
     ax.set(xlim=(-0.6, len(words) - 0.4), ylim=(1.3 * low, 1.3 * limit))
@@ -178,7 +177,7 @@ def describe(weights: Tensor, output: list[float], words: list[str]) -> str:
     best = [word for word, share in zip(words, weights.tolist(), strict=True) if share > top - 1e-9]
     named = "every key" if len(best) == len(words) else " and ".join(f"“{word}”" for word in best)
     entropy = float(torch.special.entr(weights).sum())
-    place = ", ".join(f"{number:.2f}" for number in output)
+    place = ", ".join(f"{round(number, 2) + 0.0:.2f}" for number in output)
     answer = "saturated, nothing moves it" if change < SATURATED else "it still answers"
     return (
         f"The largest weight, {top:.2f}, goes to {named}. Entropy {entropy:.2f} of at most "
@@ -213,7 +212,7 @@ class AttentionExplorer(Explorer):
     def redraw(self) -> tuple[str, str]:
         """Draw the query, the scores, the weights and the blend."""
         shown = self.values()
-        query = torch.tensor([shown["x"], shown["y"]]).double()
+        query = torch.tensor([shown["x"], shown["y"]], dtype=torch.float64)
         raw = plane_scores(query, self.offered, shown["d_k"], shown["divide"])
         self.scores = raw / shown["temperature"]  # (S,)
         self.weights = self.scores.softmax(dim=-1)  # (S,)

@@ -30,6 +30,7 @@ def wipe(ax: Axes) -> None:
     """Take away what was drawn, but not the ticks: making them anew takes half of the time."""
     for artist in [*ax.images, *ax.lines, *ax.patches, *ax.collections, *ax.texts]:
         artist.remove()
+    ax.containers.clear()  # of bars that are gone
     ax.relim()  # forget how far it reached
     ax.set_autoscale_on(True)
 
