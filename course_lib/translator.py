@@ -190,7 +190,7 @@ def train_translator(
         ValueError: If what is kept there is of another configuration, or unreadable.
     """
     path = path or checkpoint_path(config)
-    with _own_randomness(), _one_thread():
+    with _own_randomness(), one_thread():
         translator, batches = prepare(config)
         optimizer = torch.optim.Adam(translator.model.parameters(), fused=True, **ADAM)
         done = _restore(translator, optimizer, path) if resume else 0
@@ -317,7 +317,7 @@ def _own_randomness() -> Iterator[None]:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Compute with one thread: in a model this small, several only wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -5,7 +5,6 @@ import math
 import re
 from itertools import product
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -237,28 +236,6 @@ def test_bars_are_as_high_as_their_numbers(explorer, x, y):
         assert numbers == pytest.approx(heights, abs=0.006)
         low, high = explorer.axes[name].get_ylim()
         assert low <= min(heights) and max(heights) <= high
-
-
-# --- footprints
-
-
-def test_it_leaves_no_figure_and_touches_no_dice():
-    figures, dice = plt.get_fignums(), torch.get_rng_state()
-    turn(AttentionExplorer(), x=1.0)
-    assert plt.get_fignums() == figures
-    assert torch.equal(torch.get_rng_state(), dice)
-
-
-def test_every_control_has_a_description(explorer):
-    assert all(control.description for control in explorer.controls.values())
-
-
-def test_its_artists_do_not_pile_up(explorer):
-    sizes = []
-    for _ in range(3):
-        turn(turn(explorer, x=1.0), x=2.0)
-        sizes.append([len(ax.get_children()) + len(ax.containers) for ax in explorer.fig.axes])
-    assert sizes[0] == sizes[2]
 
 
 # --- what the chapter says

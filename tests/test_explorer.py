@@ -8,6 +8,7 @@ import re
 import ipywidgets as widgets
 import matplotlib.pyplot as plt
 import pytest
+import torch
 from PIL import Image
 
 from course_lib.viz.attention_explorer import AttentionExplorer
@@ -104,11 +105,35 @@ def test_a_bug_in_a_drawing_is_not_swallowed(monkeypatch):
         doubler.controls["number"].value = 4
 
 
+def first_slider(explorer):
+    """Return a slider, and two values that it can be set to."""
+    kinds = widgets.IntSlider | widgets.FloatSlider | widgets.SelectionSlider
+    slider = next(c for c in explorer.controls.values() if isinstance(c, kinds))
+    options = getattr(slider, "options", None)
+    return slider, (slider.min, slider.max) if options is None else (options[0], options[-1])
+
+
 @every_widget
-def test_is_made_without_arguments_and_leaves_no_figure_open(kind):
-    before = plt.get_fignums()
-    kind()
-    assert plt.get_fignums() == before
+def test_is_made_without_arguments_and_leaves_no_footprints(kind):
+    figures, dice = plt.get_fignums(), torch.get_rng_state()
+    explorer = kind()
+    slider, ends = first_slider(explorer)
+    for slider.value in ends:
+        pass
+    assert plt.get_fignums() == figures
+    assert torch.equal(torch.get_rng_state(), dice)
+
+
+@every_widget
+def test_its_artists_do_not_pile_up(kind):
+    explorer = kind()
+    slider, ends = first_slider(explorer)
+    sizes = []
+    for _ in range(3):
+        for slider.value in ends:
+            pass
+        sizes.append([len(ax.get_children()) + len(ax.containers) for ax in explorer.fig.axes])
+    assert sizes[0] == sizes[2]
 
 
 @every_widget
@@ -123,15 +148,10 @@ def test_nothing_moves_when_the_picture_changes(kind):
     image = Image.open(io.BytesIO(explorer.picture.value))
     room = explorer.picture.layout
     assert (room.width, room.height) == (f"{image.width}px", f"{image.height}px")
-    name, slider = next(
-        (name, control)
-        for name, control in explorer.controls.items()
-        if isinstance(control, widgets.IntSlider | widgets.FloatSlider | widgets.SelectionSlider)
-    )
+    slider, (low, _) = first_slider(explorer)
     places = [ax.get_position().bounds for ax in explorer.fig.axes]
-    options = getattr(slider, "options", None)
-    slider.value = slider.min if options is None else options[0]
-    assert [ax.get_position().bounds for ax in explorer.fig.axes] == places, name
+    slider.value = low
+    assert [ax.get_position().bounds for ax in explorer.fig.axes] == places
     assert Image.open(io.BytesIO(explorer.picture.value)).size == image.size
 
 

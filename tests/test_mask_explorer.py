@@ -3,7 +3,6 @@
 import io
 from itertools import product
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -294,25 +293,3 @@ def test_a_word_keeps_its_vector_and_a_repeated_word_gets_another_place():
     assert torch.equal(first[0], again[0])
     assert not torch.equal(first[0], first[1])
     assert not torch.equal(first[0], other[0])
-
-
-# --- footprints
-
-
-def test_it_leaves_no_figure_and_touches_no_dice():
-    figures, dice = plt.get_fignums(), torch.get_rng_state()
-    turn(MaskExplorer(), position=1)
-    assert plt.get_fignums() == figures
-    assert torch.equal(torch.get_rng_state(), dice)
-
-
-def test_every_control_has_a_description(explorer):
-    assert all(control.description for control in explorer.controls.values())
-
-
-def test_its_artists_do_not_pile_up(explorer):
-    sizes = []
-    for _ in range(3):
-        turn(turn(explorer, position=1), position=4)
-        sizes.append([len(ax.get_children()) for ax in explorer.fig.axes])
-    assert sizes[0] == sizes[2]

@@ -203,8 +203,15 @@ def test_learned_is_trained_once_from_its_own_generator(monkeypatch):
 
 
 def test_nothing_is_trained_before_it_is_asked_for(monkeypatch):
-    monkeypatch.setattr(module, "learned_table", lambda: pytest.fail("trained"))
-    turn(PositionExplorer(), kind="none")
+    asked = []
+    monkeypatch.setattr(
+        module, "learned_table", lambda: asked.append(1) or torch.zeros(ROWS, WIDTH)
+    )
+    explorer = PositionExplorer()
+    turn(explorer, kind="none", position=3)
+    assert not asked
+    turn(explorer, kind="learned")
+    assert asked
 
 
 def test_learned_has_a_width_of_its_own_and_says_where_it_ends(explorer):

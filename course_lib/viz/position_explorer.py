@@ -1,8 +1,6 @@
 """Move a position, and see what its code reads and which other positions it is like (§3.5)."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 
 import ipywidgets as widgets
@@ -16,6 +14,7 @@ from torch import Tensor, nn
 
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import LearnedPositionalEmbedding
+from course_lib.translator import one_thread
 from course_lib.viz.explorer import LABEL, WIDE, Explorer, make_figure, wipe
 from course_lib.viz.plots import COLOURS, STYLE
 
@@ -57,7 +56,7 @@ def learned_table() -> Tensor:
         Shape ``(ROWS, WIDTH)``.
     """
     generator = torch.Generator().manual_seed(0)
-    with _one_thread():
+    with one_thread():
         parts = _new_model(generator)
         optimizer = torch.optim.Adam(parts.parameters(), lr=RATE, fused=True)
         for _ in range(STEPS):
@@ -101,17 +100,6 @@ def _new_model(generator: torch.Generator) -> nn.ModuleDict:
         std = {"words.weight": 1.0, "positions.weight": 0.02}.get(name, WIDTH**-0.5)
         nn.init.normal_(parameter, std=std, generator=generator)
     return parts
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute with one thread: in a model this small, several only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def most_alike(table: Tensor, position: int) -> int:

@@ -38,7 +38,7 @@ def uses(lit: str | None) -> str:
         arrow([(DECODING.cx, fork), (DECODING.cx, DECODING.bottom)]),
         use(TRAINING, "Training", "learn the next token", "10", lit),
         use(DECODING, "Decoding", "choose the next token", "11", lit),
-        use(CACHE, "Cache", "read only what is new", "12", lit),
+        use(CACHE, "Cache", "read what is new", "12", lit),
         arrow([(DECODING.right, DECODING.cy), (CACHE.x, CACHE.cy)], dash="5 4"),
         arrow(
             [(CACHE.right, CACHE.cy), (OUTSIDE, CACHE.cy), (OUTSIDE, TARGET.cy)]
