@@ -11,6 +11,10 @@ from lab import PATIENCE, ROOT, Page, jupyter_lab
 from PIL import Image
 
 KEPT = ROOT / "figures" / "screenshots"
+SCROLL = """async picture => {  // to the middle, and until that is painted: a film begins there
+    picture.scrollIntoView({block: 'center', behavior: 'instant'})
+    for (let frame = 0; frame < 30; frame++) await new Promise(requestAnimationFrame)
+}"""
 IN_README = {"06_masks": "mask_explorer", "11_decoding": "heads_explorer"}
 CHOOSE = "Space ArrowDown Enter"  # in a list; alone, ArrowDown moves from cell to cell
 LIKE = 6.0  # mean difference of two screenshots, of 255: fonts differ between computers
@@ -155,7 +159,7 @@ def test_a_picture_never_flickers(address: str, lab_page: Page):
     lab_page.run_all()
     widget = lab_page.explorer()
     widget.press("query, across")  # only reach it: the page may scroll now, not later
-    widget.picture.evaluate("picture => picture.scrollIntoView({block: 'center'})")
+    widget.picture.evaluate(SCROLL)
     box = widget.picture.bounding_box()
     with lab_page.film() as frames:
         for _ in range(6):
