@@ -13,6 +13,7 @@ from torch import Tensor
 from course_lib.checkpoint import load_checkpoint, save_checkpoint
 from course_lib.data import BatchMaker, Tokenizer, draw_pairs, pad_rows
 from course_lib.decoding import greedy_decode
+from course_lib.evaluation import share_exact
 from course_lib.training import ADAM, short_schedule, train
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -144,12 +145,10 @@ def exact_match(
     """
     if not pairs:
         raise ValueError("there are no pairs to translate and count")
-    chunks = [pairs[start : start + batch] for start in range(0, len(pairs), batch)]
-    right = 0
-    for chunk in chunks:
-        sources, targets = zip(*chunk, strict=True)
-        right += sum(a == b for a, b in zip(translator.translate(sources), targets, strict=True))
-    return right / len(pairs)
+    sources, targets = zip(*pairs, strict=True)
+    starts = range(0, len(sources), batch)
+    chunks = [translator.translate(sources[start : start + batch]) for start in starts]
+    return share_exact([text for chunk in chunks for text in chunk], targets)
 
 
 def checkpoint_path(config: TranslatorConfig) -> Path:

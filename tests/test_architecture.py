@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "course_lib"
 MODEL = (
     "attention multi_head positions add_norm feed_forward masks encoder decoder transformer "
-    "training decoding cache"
+    "training decoding cache evaluation"
 ).split()
 MAY_IMPORT = {
     "data": {"data"},

@@ -119,6 +119,13 @@ def test_is_quiet_reproducible_and_strict(path):
 
 
 @chapter
+def test_every_answer_of_the_worked_edition_is_right(path):
+    for cell in cells(path, "code"):
+        for output in cell.outputs:
+            assert "✗" not in output.get("data", {}).get("text/plain", ""), cell.source
+
+
+@chapter
 def test_takes_the_reader_seriously(path):
     for cell in cells(path, "markdown"):
         hasty = re.search(HASTY_WORDS, prose(cell), re.I)

@@ -1,7 +1,14 @@
 """What the models learn from: corpora, a tokenizer, batches. Nothing here is downloaded."""
 
 from course_lib.data.batches import BatchMaker, pad_rows
-from course_lib.data.numbers import LANGUAGES, LIMIT, check_number_words, draw_pairs, spell
+from course_lib.data.numbers import (
+    LANGUAGES,
+    LIMIT,
+    check_number_words,
+    draw_numbers,
+    draw_pairs,
+    spell,
+)
 from course_lib.data.tokenizer import Tokenizer
 
 __all__ = [
@@ -10,6 +17,7 @@ __all__ = [
     "BatchMaker",
     "Tokenizer",
     "check_number_words",
+    "draw_numbers",
     "draw_pairs",
     "pad_rows",
     "spell",

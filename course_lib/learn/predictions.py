@@ -209,4 +209,15 @@ PREDICTIONS = (
             (51_200, "That is one layer; each of the six keeps its own."),
         ),
     ),
+    Prediction(
+        "rate_of_linking_everything",
+        13,
+        "the alignment error rate",
+        truths.rate_of_linking_everything,
+        guesses=(
+            (0.75, "That is the share of links that are wrong; the known ones count, too."),
+            (0.0, "No link is missed, and twelve are too many: those cost."),
+            (0.8, "A shared link is in both numbers below the line: it counts twice above it."),
+        ),
+    ),
 )

@@ -135,4 +135,5 @@ TESTS = (
         "DecoderCache",
         ("offset_forgotten", "layers_keep_their_rows", "keep_forgets_the_mask"),
     ),
+    TestTask("test_of_the_links", 13, "alignment_error_rate", ("recall_only", "mean_of_sentences")),
 )

@@ -4,7 +4,7 @@ from architecture import FRAME, LEFT, LOGITS, RIGHT, TOKENS_Y, architecture
 from cells import token
 from colours import KEY, QUERY, VALUE, shade
 from drawing import Box, arrow, group, page, path, rect, text
-from parts import badge, look, mask_grid
+from parts import badge, block, look, mask_grid
 
 TITLE = "An encoder reads, a decoder writes, and at every step\nattention decides what to look at"
 DESC = (
@@ -16,6 +16,7 @@ DESC = (
 )
 TRAINING, DECODING, CACHE = Box(12, 70, 190, 46), Box(214, 70, 196, 46), Box(422, 70, 190, 46)
 SOURCE, TARGET = Box(LEFT - 95, TOKENS_Y, 190, 30), Box(RIGHT - 95, TOKENS_Y, 190, 30)
+EVALUATION = Box(254, TOKENS_Y, 106, 30)
 OUTSIDE = 627  # where the loop of decoding runs down
 
 
@@ -45,6 +46,16 @@ def uses(lit: str | None) -> str:
             + [(TARGET.right, TARGET.cy)],
             dash="5 4",
         ),
+    )
+
+
+def evaluation(lit: str | None) -> str:
+    """Draw what is done with a target that is written: compare it with the right one."""
+    box = EVALUATION
+    return group(
+        block(box, "Evaluation", "13", lit),
+        badge(box.cx, box.bottom + 17, "13", lit),
+        arrow([(TARGET.x, box.cy), (box.right, box.cy)]),
     )
 
 
@@ -83,6 +94,7 @@ def draw(lit: str | None = None) -> str:
         legend(30, 196),
         token(SOURCE, "three hundred forty-five"),
         token(TARGET, "dreihundertfünf"),
+        evaluation(lit),
         text(SOURCE.cx, SOURCE.bottom + 19, "source", anchor="middle"),
         text(TARGET.cx, TARGET.bottom + 19, "target so far", anchor="middle"),
     )

@@ -77,6 +77,10 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
     "attend": ("heads.transpose(-3, -2)", "heads.transpose(-3, -2).flip(-2)", "equality"),
     "LayerCache": ("[kept[rows] for", "[kept[rows].flip(0) for", "equality"),
     "DecoderCache": ("math.sqrt(config.d_model)", "2.0", "equality"),
+    "share_exact": ("a == b", "a <= b", "equality"),
+    "token_accuracy": ("right.sum().item() /", "right.sum().item() ** 0.5 /", "equality"),
+    "attention_links": ("weights >= threshold", "weights.flip(0) >= threshold", None),
+    "alignment_error_rate": ("2 * shared", "1.5 * shared", "equality"),
 }
 
 

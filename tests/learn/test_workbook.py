@@ -921,9 +921,9 @@ def test_a_fresh_library_hands_on_the_courses_and_its_translator_uses_it(made):
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(sorted(f"my_lib.{module}" for module in MODULES))
     text = (made / "my_lib" / "translator.py").read_text("utf-8")
-    assert {"my_lib.transformer", "my_lib.training", "my_lib.decoding"} == set(
-        re.findall(r"from (my_lib\.\w+)", text)
-    )
+    assert {
+        f"my_lib.{name}" for name in ("transformer", "training", "decoding", "evaluation")
+    } == set(re.findall(r"from (my_lib\.\w+)", text))
     assert not re.search(rf"course_lib\.({'|'.join(MODULES)})\b", text)
 
 

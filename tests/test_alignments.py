@@ -1,0 +1,227 @@
+"""Alignments: every piece says the digits it should, however it is cut, in every language."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_lib.data import LANGUAGES, LIMIT, Tokenizer, spell
+from course_lib.data.alignments import known_links, part_spans, piece_digits, text_digits
+from course_lib.data.numbers import draw_pairs
+
+ALL = ("en", *LANGUAGES)
+numbers = st.one_of(st.integers(0, 2000), st.integers(0, LIMIT - 1))
+every_language = pytest.mark.parametrize("language", ALL)
+
+
+def words(number: int, language: str) -> dict[str, list[int]]:
+    """Name the places that each word says; words that come twice are numbered."""
+    text, digits, found = spell(number, language), text_digits(number, language), {}
+    for start, end, _ in part_spans(number, language):
+        assert len(set(digits[start:end])) == 1, "a word says the same in all its letters"
+        word, count = text[start:end], 2
+        while word in found:
+            word, count = f"{text[start:end]} {count}", count + 1
+        found[word] = sorted(digits[start])
+    return found
+
+
+WORDS = {  # worked out by hand; places count from the right
+    (0, "en"): {"zero": [0]},
+    (0, "de"): {"null": [0]},
+    (0, "fr"): {"zéro": [0]},
+    (0, "zh"): {"〇": [0]},
+    (7, "en"): {"seven": [0]},
+    (10, "de"): {"zehn": [1]},
+    (12, "en"): {"twelve": [0, 1]},
+    (16, "de"): {"sechzehn": [0, 1]},
+    (17, "de"): {"siebzehn": [0, 1]},
+    (17, "fr"): {"dix-sept": [0, 1]},
+    (12, "zh"): {"十": [1], "二": [0]},
+    (21, "fr"): {"vingt": [1], "un": [0]},
+    (45, "de"): {"fünf": [0], "vierzig": [1]},
+    (71, "fr"): {"soixante": [1], "onze": [0, 1]},
+    (80, "fr"): {"quatre-vingts": [1]},
+    (97, "fr"): {"quatre-vingt-dix": [1], "sept": [0]},
+    (81, "fr"): {"quatre": [1], "vingt": [1], "un": [0]},
+    (91, "fr"): {"quatre": [1], "vingt": [1], "onze": [0, 1]},
+    (100, "fr"): {"cent": [2]},
+    (100, "de"): {"ein": [2], "hundert": [2]},
+    (120, "fr"): {"cent": [2], "vingt": [1]},
+    (180, "fr"): {"cent": [2], "quatre-vingts": [1]},
+    (345, "en"): {"three": [2], "hundred": [2], "forty": [1], "five": [0]},
+    (345, "de"): {"drei": [2], "hundert": [2], "fünf": [0], "vierzig": [1]},
+    (345, "zh"): {"三": [2], "百": [2], "四": [1], "十": [1], "五": [0]},
+    (1000, "fr"): {"mille": [3]},
+    (1001, "en"): {"one": [3], "thousand": [3], "one 2": [0]},
+    (1001, "de"): {"ein": [3], "tausend": [3], "eins": [0]},
+    (1001, "fr"): {"mille": [3], "un": [0]},
+    (1001, "zh"): {"一": [3], "千": [3], "〇": [], "一 2": [0]},
+    (1080, "fr"): {"mille": [3], "quatre-vingts": [1]},
+    (20_000, "zh"): {"二": [4], "万": [4]},
+    (21_000, "en"): {"twenty": [4], "one": [3], "thousand": [3, 4]},
+    (21_000, "de"): {"ein": [3], "zwanzig": [4], "tausend": [3, 4]},
+    (21_000, "fr"): {"vingt": [4], "un": [3], "mille": [3, 4]},
+    (21_000, "zh"): {"二": [4], "万": [4], "一": [3], "千": [3]},
+    (12_000, "de"): {"zwölf": [3, 4], "tausend": [3, 4]},
+    (300_000, "zh"): {"三": [5], "十": [5], "万": [5]},
+    (400_021, "de"): {"vier": [5], "hundert": [5], "tausend": [5], "ein": [0], "zwanzig": [1]},
+    (80_080, "fr"): {"quatre": [4], "vingt": [4], "mille": [4], "quatre-vingts": [1]},
+    (345_021, "zh"): {
+        **{"三": [5], "十": [5], "四": [4], "万": [4, 5], "五": [3], "千": [3]},
+        **{"〇": [], "二": [1], "十 2": [1], "一": [0]},
+    },
+    (999_999, "en"): {
+        **{"nine": [5], "hundred": [5], "ninety": [4], "nine 2": [3], "thousand": [3, 4, 5]},
+        **{"nine 3": [2], "hundred 2": [2], "ninety 2": [1], "nine 4": [0]},
+    },
+    (999_999, "de"): {
+        **{"neun": [5], "hundert": [5], "neun 2": [3], "neunzig": [4], "tausend": [3, 4, 5]},
+        **{"neun 3": [2], "hundert 2": [2], "neun 4": [0], "neunzig 2": [1]},
+    },
+}
+
+
+@pytest.mark.parametrize(("number", "language"), WORDS)
+def test_words_say_the_digits_that_they_say(number, language):
+    assert words(number, language) == WORDS[number, language]
+
+
+@every_language
+@given(number=numbers)
+def test_every_digit_is_said_and_no_other(language, number):
+    said = frozenset().union(*text_digits(number, language))
+    digits = {place for place, digit in enumerate(reversed(str(number))) if digit != "0"}
+    assert said == (digits or {0})
+
+
+@every_language
+@given(number=numbers)
+def test_the_parts_add_up_to_the_number(language, number):
+    text, parts = spell(number, language), set()
+    for start, end, said in part_spans(number, language):
+        assert said and text[start:end]
+        parts |= {part for part in said if part}
+    places = sorted(place for part in parts for place in digits_of(part))
+    assert sum(parts) == number
+    assert language == "fr" or len(places) == len(set(places))  # 91 is 80 and 11: both say tens
+
+
+def digits_of(part: int) -> list[int]:
+    """List the places of a part's digits."""
+    return [place for place, digit in enumerate(reversed(str(part))) if digit != "0"]
+
+
+@every_language
+@given(number=numbers)
+def test_nothing_is_left_but_glue(language, number):
+    text = list(spell(number, language))
+    for start, end, _ in part_spans(number, language):
+        text[start:end] = "|" * (end - start)
+    glue = "".join(text).replace("|", " ").split()
+    assert set(glue) <= {"und", "-", "et", "-et-"}
+
+
+@given(high=st.integers(1, 999), low=st.integers(0, 999))
+def test_thousands_say_what_they_say_alone_three_places_higher(high, low):
+    for language, thousand in (("en", "thousand"), ("de", "tausend")):
+        alone = [said for *_, said in part_spans(high, language)]
+        spans = part_spans(1000 * high + low, language)
+        text = spell(1000 * high + low, language)
+        place = next(n for n, (a, b, _) in enumerate(spans) if text[a:b] == thousand)
+        assert [said for *_, said in spans[:place]] == [[1000 * p for p in said] for said in alone]
+        behind = [said for *_, said in spans[place + 1 :]]
+        assert behind == ([said for *_, said in part_spans(low, language)] if low else [])
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+@given(number=numbers, seed=st.integers(0, 9))
+def test_however_it_is_cut_letters_keep_their_digits(language, number, seed):
+    rng, text = random.Random(seed), "▁" + spell(number, language).replace(" ", "▁")
+    cuts = sorted({0, len(text), *(rng.randrange(len(text) + 1) for _ in range(4))})
+    pieces = [text[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    letters = [frozenset(), *text_digits(number, language)]
+    for (a, b), digits in zip(
+        zip(cuts, cuts[1:], strict=False), piece_digits(pieces, number, language), strict=True
+    ):
+        assert digits == frozenset().union(*letters[a:b])
+
+
+def test_a_piece_across_two_words_says_the_digits_of_both():
+    assert piece_digits(["▁for", "ty-fi", "ve"], 45, "en") == [{1}, {0, 1}, {0}]
+    pieces = ["▁ein", "undzwanzigtausend", "drei", "hundert", "fünf", "undvierzig", "[eos]"]
+    wanted = [{3}, {3, 4}, {2}, {2}, {0}, {1}, set()]
+    assert piece_digits(pieces, 21_345, "de") == wanted
+
+
+def test_special_pieces_say_nothing_at_either_end():
+    assert piece_digits(["[bos]", "▁sechs", "[eos]", "[pad]"], 6, "de") == [
+        set(),
+        {0},
+        set(),
+        set(),
+    ]
+
+
+@pytest.mark.parametrize("to", LANGUAGES)
+def test_the_pieces_of_a_trained_tokenizer_are_understood(to):
+    pairs = draw_pairs("train", 400, to=to)
+    tokenizer = Tokenizer.learn([text for pair in pairs for text in pair], 150)
+    for number in (0, 13, 345, 1001, 21_000, 80_080, 999_999):
+        pieces = [tokenizer.pieces(tokenizer.encode(spell(number, name))) for name in ("en", to)]
+        links = known_links(*pieces, number, to)
+        assert {s for _, s in links} == said(pieces[0], number, "en")
+        assert {t for t, _ in links} == said(pieces[1], number, to)
+
+
+def said(pieces: list[str], number: int, language: str) -> set[int]:
+    """List the places of the pieces that say a digit."""
+    return {n for n, digits in enumerate(piece_digits(pieces, number, language)) if digits}
+
+
+def test_links_are_target_first_and_cross_where_the_languages_do():
+    source, target = (
+        ["▁three", "▁hundred", "▁forty-", "five"],
+        ["▁dreihundert", "fünf", "undvierzig"],
+    )
+    assert known_links(source, target, 345) == {(0, 0), (0, 1), (1, 3), (2, 2)}
+    assert known_links(["▁twelve"], ["▁zw", "ölf"], 12) == {(0, 0), (1, 0)}
+    chinese = ["▁三", "十", "万"]
+    assert known_links(["▁three", "▁hundred", "▁thousand"], chinese, 300_000, "zh") == {
+        (t, s) for t in range(3) for s in range(3)
+    }
+
+
+@given(number=numbers)
+def test_a_language_is_aligned_with_itself_at_every_piece_that_speaks(number):
+    pieces = ["▁" + spell(number, "en").replace(" ", "▁")]
+    pieces = [p for p in pieces[0].replace("▁", " ▁").replace("-", " - ").split(" ") if p]
+    digits = piece_digits(pieces, number, "en")
+    links = known_links_by_hand(digits, digits)
+    assert {(n, n) for n, d in enumerate(digits) if d} <= links
+    assert links == {(s, t) for t, s in links}
+
+
+def known_links_by_hand(asks, says):
+    """Compare every piece with every other."""
+    return {(t, s) for t in range(len(asks)) for s in range(len(says)) if asks[t] & says[s]}
+
+
+def test_what_does_not_spell_the_number_is_refused():
+    with pytest.raises(ValueError, match=r"▁drei does not spell 4 in 'de'"):
+        piece_digits(["▁drei"], 4, "de")
+    with pytest.raises(ValueError, match="does not spell 345"):
+        known_links(["▁three"], ["▁drei"], 345)
+    with pytest.raises(ValueError, match="does not spell"):
+        piece_digits(["vier"], 4, "de")  # the piece that begins a word is another one
+    with pytest.raises(ValueError, match="1,000,000"):
+        text_digits(LIMIT, "en")
+    with pytest.raises(ValueError, match="'xx'"):
+        text_digits(4, "xx")
+
+
+def test_asking_twice_changes_nothing():
+    first = part_spans(21_345, "de")
+    first[0][2].append(99)
+    assert part_spans(21_345, "de")[0][2] == [1000]
