@@ -1,4 +1,8 @@
-"""The command ``course``: train a translator, use and measure it; write a workbook."""
+"""The command ``course``: train a translator, use and measure it; write a workbook.
+
+Translators are of number words, or with ``--task multi30k`` of captions (``course train --task
+multi30k --help``).
+"""
 
 import argparse
 import shlex
@@ -11,6 +15,7 @@ from course_lib.learn.edition import LIBRARY
 from course_lib.learn.grade import LIMIT, grade
 from course_lib.learn.progress import progress
 from course_lib.learn.workbook import make_workbook
+from course_lib.real import cli as real
 from course_lib.translator import (
     TranslatorConfig,
     checkpoint_path,
@@ -19,6 +24,8 @@ from course_lib.translator import (
     load_translator,
     train_translator,
 )
+
+TASKS = ("numbers", "multi30k")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0, 2 for what cannot be done (said in one sentence), 130 after Ctrl-C.
     """
-    options = parser().parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = parser(_task(arguments)).parse_args(arguments)
     try:
         return options.run(options)
     except (ValueError, OSError) as error:
@@ -38,12 +46,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def parser() -> argparse.ArgumentParser:
-    """Describe the commands and their options."""
+def _task(arguments: Sequence[str]) -> str | None:
+    """Find what the commands are about; each task has options of its own."""
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    finder.add_argument("--task", "--tas", "--ta")  # as argparse abbreviates it
+    return finder.parse_known_args(arguments)[0].task
+
+
+def parser(task: str | None = None) -> argparse.ArgumentParser:
+    """Describe the commands and their options.
+
+    Args:
+        task: ``"multi30k"``, or number words.
+    """
     top = argparse.ArgumentParser(prog="course", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
-    default = TranslatorConfig()
+    (real.add_commands if task == "multi30k" else _add_numbers)(commands)
+    real.add_download(commands)
+    _add_learners_commands(commands)
+    return top
 
+
+def _add_numbers(commands: argparse._SubParsersAction) -> None:
+    """Describe train, translate and evaluate for number words."""
+    default = TranslatorConfig()
     trains = commands.add_parser("train", help="train the number translator (half a minute)")
     trains.set_defaults(run=train_command)
     trains.add_argument("--steps", type=_positive, default=default.steps, help="the last step")
@@ -62,11 +88,10 @@ def parser() -> argparse.ArgumentParser:
 
     for command in (trains, translates, evaluates):
         command.add_argument("--to", choices=LANGUAGES, default="de", help="the language")
+        command.add_argument("--task", choices=TASKS, help="number words, or captions")
     for command in (trains, translates):
         command.add_argument("--seed", type=int, default=0)
         command.add_argument("--checkpoint", type=Path, help="a file of your own")
-    _add_learners_commands(commands)
-    return top
 
 
 def train_command(options: argparse.Namespace) -> int:

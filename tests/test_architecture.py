@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "course_lib"
 MODEL = (
     "attention multi_head positions add_norm feed_forward masks encoder decoder transformer "
-    "training decoding cache evaluation"
+    "training decoding cache evaluation real_translation"
 ).split()
 MAY_IMPORT = {
     "data": {"data"},
@@ -21,7 +21,8 @@ MAY_IMPORT = {
     "interop": set(MODEL),
     "checkpoint": set(),
     "translator": {"checkpoint", "data", *MODEL},
-    "cli": {"data", "viz", "learn", "checkpoint", "interop", "translator", *MODEL},
+    "real": {"real", "checkpoint", "data", "translator", *MODEL},
+    "cli": {"data", "viz", "learn", "checkpoint", "interop", "translator", "real", *MODEL},
     "__init__": set(),
     **{name: set(MODEL[:place]) for place, name in enumerate(MODEL)},
 }

@@ -12,6 +12,7 @@ import torch
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
+from course_lib.real_translation import cut_by_tokens, share_of_padding
 from course_lib.viz import plots
 
 FIGURES = Path(__file__).resolve().parents[1] / "figures"
@@ -140,6 +141,15 @@ def test_every_chapter_lights_its_own_parts_of_the_map():
     for chapter in chapters:
         assert LIT_FILL in map_of_model.draw(chapter), chapter
     assert len({map_of_model.draw(chapter) for chapter in chapters}) == len(chapters)
+
+
+def test_the_drawing_of_batches_cuts_and_counts_as_the_package_does():
+    drawing = source_of("real_translation")
+    pairs = [(length, 0) for length in drawing.LENGTHS]
+    assert drawing.sorted_and_cut() == cut_by_tokens(pairs, drawing.TOKENS)
+    for batches in (drawing.dealt(), drawing.sorted_and_cut()):
+        share = 1 - sum(drawing.LENGTHS) / drawing.places(batches)
+        assert share == pytest.approx(share_of_padding(pairs, batches))
 
 
 @pytest.mark.parametrize("chapter", ["encoder", "decoder", "transformer"])

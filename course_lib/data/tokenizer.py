@@ -32,16 +32,24 @@ class Tokenizer:
             raise ValueError(f"the first tokens of this tokenizer are not {SPECIAL}")
 
     @classmethod
-    def learn(cls, texts: Iterable[str], vocab_size: int) -> "Tokenizer":
+    def learn(
+        cls, texts: Iterable[str], vocab_size: int, *, split_punctuation: bool = False
+    ) -> "Tokenizer":
         """Merge the most frequent pair of pieces, again and again, until the vocabulary is full.
 
         Args:
             texts: Training text only, of both languages.
             vocab_size: Pieces to end with, the four special ones among them. Fewer if the text
                 offers no more pairs.
+            split_punctuation: Whether a comma is always a piece of its own: then ``Mann`` and
+                ``Mann,`` share the piece ``▁Mann``. For real text; in number words the hyphen
+                is part of the word.
         """
         inner = tokenizers.Tokenizer(models.BPE(unk_token=SPECIAL[cls.unk_id]))
-        inner.pre_tokenizer = pre_tokenizers.Metaspace()
+        words = pre_tokenizers.Metaspace()
+        if split_punctuation:
+            words = pre_tokenizers.Sequence([words, pre_tokenizers.Punctuation()])
+        inner.pre_tokenizer = words
         inner.decoder = decoders.Metaspace()
         trainer = trainers.BpeTrainer(
             vocab_size=vocab_size, special_tokens=list(SPECIAL), show_progress=False

@@ -220,4 +220,15 @@ PREDICTIONS = (
             (0.8, "A shared link is in both numbers below the line: it counts twice above it."),
         ),
     ),
+    Prediction(
+        "share_of_padding_of_two",
+        14,
+        "the share of padding",
+        truths.share_of_padding_of_two,
+        guesses=(
+            (2 / 3, "That is the share of places with a token; the rest is padding."),
+            (1 / 2, "That is padding for each token, 16 to 32; the share is of *all* places."),
+            (1 / 6, "That is one side's padding over all places; both sides are filled up."),
+        ),
+    ),
 )

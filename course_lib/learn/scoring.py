@@ -136,4 +136,7 @@ TESTS = (
         ("offset_forgotten", "layers_keep_their_rows", "keep_forgets_the_mask"),
     ),
     TestTask("test_of_the_links", 13, "alignment_error_rate", ("recall_only", "mean_of_sentences")),
+    TestTask(
+        "test_of_the_batches", 14, "cut_by_tokens", ("padding_not_counted", "last_batch_lost")
+    ),
 )

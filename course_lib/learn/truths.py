@@ -13,6 +13,7 @@ from course_lib.evaluation import alignment_error_rate
 from course_lib.feed_forward import FeedForward
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import sinusoidal_encoding
+from course_lib.real_translation import share_of_padding
 from course_lib.training import label_smoothed_cross_entropy
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -126,3 +127,8 @@ def rate_of_linking_everything() -> float:
     """Link four target pieces with all four source pieces; the diagonal is known."""
     everything = {(t, s) for t in range(4) for s in range(4)}
     return alignment_error_rate([everything], [{(t, t) for t in range(4)}])
+
+
+def share_of_padding_of_two() -> float:
+    """Put a short pair into one batch with a long one."""
+    return share_of_padding([(4, 4), (12, 12)], [[0, 1]])

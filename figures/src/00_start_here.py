@@ -3,7 +3,7 @@
 from architecture import FRAME, LEFT, LOGITS, RIGHT, TOKENS_Y, architecture
 from cells import token
 from colours import KEY, QUERY, VALUE, shade
-from drawing import Box, arrow, group, page, path, rect, text
+from drawing import Box, arrow, centred, group, page, path, rect, text
 from parts import badge, block, look, mask_grid
 
 TITLE = "An encoder reads, a decoder writes, and at every step\nattention decides what to look at"
@@ -17,6 +17,7 @@ DESC = (
 TRAINING, DECODING, CACHE = Box(12, 70, 190, 46), Box(214, 70, 196, 46), Box(422, 70, 190, 46)
 SOURCE, TARGET = Box(LEFT - 95, TOKENS_Y, 190, 30), Box(RIGHT - 95, TOKENS_Y, 190, 30)
 EVALUATION = Box(254, TOKENS_Y, 106, 30)
+REAL = Box(SOURCE.x, SOURCE.bottom + 30, 190, 30)
 OUTSIDE = 627  # where the loop of decoding runs down
 
 
@@ -59,6 +60,15 @@ def evaluation(lit: str | None) -> str:
     )
 
 
+def real_sentences(lit: str | None) -> str:
+    """Draw what may stand in place of number words."""
+    return group(
+        rect(REAL, radius=7, **look("14", lit)),
+        centred(REAL.cx, REAL.cy, "Ein Mann fährt Fahrrad."),
+        badge(REAL.right + 16, REAL.cy, "14", lit),
+    )
+
+
 def legend(x: float, y: float) -> str:
     """Explain the signs of the map."""
     roles = (("Q", QUERY, "query: what a position asks for"),)
@@ -88,13 +98,14 @@ def draw(lit: str | None = None) -> str:
     return page(
         TITLE,
         DESC,
-        TOKENS_Y + 62,
+        REAL.bottom + 16,
         architecture(lit),
         uses(lit),
         legend(30, 196),
         token(SOURCE, "three hundred forty-five"),
         token(TARGET, "dreihundertfünf"),
         evaluation(lit),
-        text(SOURCE.cx, SOURCE.bottom + 19, "source", anchor="middle"),
+        real_sentences(lit),
+        text(SOURCE.cx, SOURCE.bottom + 19, "source, or real sentences", anchor="middle"),
         text(TARGET.cx, TARGET.bottom + 19, "target so far", anchor="middle"),
     )

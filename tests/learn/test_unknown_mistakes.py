@@ -81,6 +81,9 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
     "token_accuracy": ("right.sum().item() /", "right.sum().item() ** 0.5 /", "equality"),
     "attention_links": ("weights >= threshold", "weights.flip(0) >= threshold", None),
     "alignment_error_rate": ("2 * shared", "1.5 * shared", "equality"),
+    "share_of_padding": ("1 - real / places", "1 - (real / places) ** 2", "equality"),
+    "cut_by_tokens": ("sum(grown) > tokens", "sum(grown) > 0.8 * tokens", "property"),
+    "average_weights": (".mean(dim=0)", ".amax(dim=0)", "equality"),
 }
 
 

@@ -1,0 +1,1 @@
+"""Translate real sentences: Multi30k, German and English, trained for an hour (chapter 14)."""

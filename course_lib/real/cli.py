@@ -1,0 +1,236 @@
+"""``course … --task multi30k``: train, use and measure a translator of real sentences."""
+
+import argparse
+import os
+import sys
+import time
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from course_lib.checkpoint import load_checkpoint
+from course_lib.real.corpus import DIRECTIONS, LINES, download_multi30k
+from course_lib.real.kept import average_of_last, kept_weights
+from course_lib.real.precision import bfloat16_pays
+from course_lib.real.record import add_to_record
+from course_lib.real.training import (
+    LAST,
+    load_translator,
+    start,
+    stopping_politely,
+    train_run,
+    val_loss,
+)
+from course_lib.real.translator import SIZES, RealConfig, RealTranslator, read_pairs, score
+from course_lib.translator import FOLDER
+
+AVERAGE = 10  # epochs, or as many as are kept
+CLOCK = "cpu: processor time divided by threads, fair on a shared machine"
+SLICE = dict(task="multi30k", num_pairs=300, vocab_size=1_000)  # the smoke size, where data are
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Describe train, translate and evaluate for real sentences."""
+    trains = commands.add_parser("train", help="train on Multi30k (an hour of two CPU cores)")
+    trains.set_defaults(run=train_command)
+    trains.add_argument("--minutes", type=float, help="stop, to be resumed, after so many in all")
+    trains.add_argument("--clock", choices=("wall", "cpu"), default="wall", help=CLOCK)
+    trains.add_argument("--set", type=_setting, action="append", default=[], metavar="NAME=VALUE")
+    kept = trains.add_mutually_exclusive_group()
+    kept.add_argument("--resume", action="store_true", help="go on from what is kept")
+    kept.add_argument("--force", action="store_true", help="replace what is kept")
+
+    translates = commands.add_parser("translate", help="translate a sentence")
+    translates.set_defaults(run=translate_command)
+    translates.add_argument("text", nargs="+", help='such as "Ein Mann fährt Fahrrad."')
+
+    evaluates = commands.add_parser("evaluate", help="translate a split, and measure by sacrebleu")
+    evaluates.set_defaults(run=evaluate_command)
+    evaluates.add_argument("--split", choices=[*LINES][1:], default="val")
+    evaluates.add_argument("--record", type=Path, metavar="FILE", help="add the result to it")
+
+    for command in (trains, translates, evaluates):
+        _add_which(command)
+        if command is not trains:
+            command.add_argument("--average", type=int, help=f"epochs; {AVERAGE}, if kept")
+            command.add_argument("--beam", type=int, default=4, help="1 is greedy")
+            command.add_argument("--alpha", type=float, default=0.6, help="of the length penalty")
+
+
+def _add_which(command: argparse.ArgumentParser) -> None:
+    """Describe which translator is meant, and what computes it."""
+    command.add_argument("--task", choices=("multi30k",), help="this one")
+    command.add_argument("--size", choices=SIZES, default="laptop")
+    command.add_argument("--direction", choices=DIRECTIONS, default="de-en")
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--out", type=Path, metavar="DIR", help="a folder of your own")
+    command.add_argument("--data", type=Path, metavar="DIR", help="Multi30k, or COURSE_DATA")
+    command.add_argument("--threads", type=int, default=torch.get_num_threads())
+    command.add_argument("--device", choices=("cpu", "cuda"), default=_device())
+
+
+def add_download(commands: argparse._SubParsersAction) -> None:
+    """Describe the only command that needs a network."""
+    downloads = commands.add_parser("download", help="get a corpus once, checked by sha256")
+    downloads.set_defaults(run=download_command)
+    downloads.add_argument("corpus", choices=("multi30k",))
+    downloads.add_argument("folder", type=Path, metavar="DIR")
+
+
+def download_command(options: argparse.Namespace) -> int:
+    """Get what is missing, and say how to use it."""
+    folder = download_multi30k(options.folder)
+    print(f"Multi30k is in {folder}; now: course train --task multi30k --data {options.folder}")
+    return 0
+
+
+def train_command(options: argparse.Namespace) -> int:
+    """Train, resumably, with a progress bar, checkpoints and a log."""
+    _prepare(options)
+    out = _folder(options)
+    if (out / LAST).exists() and not (options.resume or options.force):
+        raise ValueError(f"{out / LAST} is there; --resume goes on from it, --force starts anew")
+    config = _config(options, load_checkpoint(out / LAST)["config"] if options.resume else {})
+    anew = not options.resume
+    run, val = start(config, out, data=options.data, device=options.device, anew=anew)
+    out.mkdir(parents=True, exist_ok=True)
+    if anew:  # only now: whatever can be wrong with the options was found before
+        for old in [*kept_weights(out), out / LAST, out / "log.txt"]:
+            old.unlink(missing_ok=True)
+    limit = dict(minutes=options.minutes, clock=options.clock)
+    with stopping_politely() as stop:
+        done = train_run(run, val, out, stop=stop, **limit)
+    spent = f"{run.seconds['wall'] / 60:.1f} minutes in all"
+    if done:
+        print(f"trained for {config.epochs} epochs, {run.step} steps, {spent}: {out}")
+        return 0
+    print(f"stopped at step {run.step}, {spent}; go on with the same command and --resume")
+    return 130 if stop() else 0
+
+
+def translate_command(options: argparse.Namespace) -> int:
+    """Translate one text."""
+    translator, _ = _averaged(options)
+    text = " ".join(" ".join(options.text).split())
+    print(translator.translate([text], beam_size=options.beam, alpha=options.alpha)[0])
+    return 0
+
+
+def evaluate_command(options: argparse.Namespace) -> int:
+    """Translate a split freely, print BLEU and chrF, and record them if asked to."""
+    translator, content = _averaged(options)
+    sources, references = map(list, zip(*_pairs(options, translator.config), strict=True))
+    begin = time.monotonic()
+    written = translator.translate(sources, beam_size=options.beam, alpha=options.alpha)
+    seconds = time.monotonic() - begin
+    result = score(written, references)
+    for name in ("bleu", "bleu_lower", "chrf"):
+        print(f"{name} {result[name]:.2f}  {result[f'{name}_signature']}")
+    print(f"{len(written)} sentences of {options.split} in {seconds:.0f} s")
+    if options.record:
+        losses = dict(loss=val_loss(translator, list(zip(sources, references, strict=True))))
+        add_to_record(options.record, _entry(options, content, translator, result | losses))
+    return 0
+
+
+def _entry(
+    options: argparse.Namespace,
+    content: dict[str, Any],
+    translator: RealTranslator,
+    result: dict[str, Any],
+) -> dict[str, Any]:
+    """Say all that somebody needs who wants to repeat it."""
+    config = content["config"]
+    usual = asdict(RealConfig())
+    return {
+        **{name: config[name] for name in ("direction", "seed", "epochs", "vocab_size")},
+        "split": options.split,
+        "average": options.average,
+        "beam_size": options.beam,
+        "alpha": options.alpha,
+        **result,
+        "parameters": sum(p.numel() for p in translator.model.parameters()),
+        "steps": content["step"],
+        "minutes": {name: seconds / 60 for name, seconds in content["seconds"].items()},
+        "machine": content["machine"],
+        "differs": {name: value for name, value in config.items() if value != usual[name]},
+        "history": content["history"],
+    }
+
+
+def _averaged(options: argparse.Namespace) -> tuple[RealTranslator, dict[str, Any]]:
+    """Load a translator with the mean of its last epochs, and its checkpoint."""
+    _prepare(options)
+    out = _folder(options)
+    if not (out / LAST).exists():
+        where = f" --out {out}" if options.out else f" --size {options.size}"
+        raise ValueError(
+            f"there is no translator in {out}; run: course train --task multi30k "
+            f"--direction {options.direction} --seed {options.seed}{where}"
+        )
+    content = load_checkpoint(out / LAST)
+    translator = load_translator(content)
+    options.average = options.average or min(AVERAGE, max(1, len(kept_weights(out))))
+    translator.model.load_state_dict(average_of_last(out, options.average))
+    translator.model.to(options.device).eval()
+    return translator, content
+
+
+def _pairs(options: argparse.Namespace, config: RealConfig) -> list[tuple[str, str]]:
+    """Read the split; the test set says that it was read."""
+    if options.split != "val":
+        print("the test set is for the last report: choose on --split val", file=sys.stderr)
+    return read_pairs(config, options.split, options.data)
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    """Take as many threads as asked for; refuse what this computer has not got."""
+    if options.threads < 1:
+        raise ValueError(f"--threads {options.threads}: at least one is needed")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("there is no CUDA device here; take --device cpu")
+    torch.set_num_threads(options.threads)
+
+
+def _config(options: argparse.Namespace, kept: dict[str, Any]) -> RealConfig:
+    """Put together what is asked for; bfloat16 where it pays here, or as it was begun."""
+    chosen = SIZES[options.size] | dict(seed=options.seed, direction=options.direction)
+    if options.size == "smoke" and (options.data or os.environ.get("COURSE_DATA")):
+        chosen |= SLICE
+    chosen |= dict(options.set)
+    if "bfloat16" not in chosen:
+        chosen["bfloat16"] = kept["bfloat16"] if kept else _fast_in_bfloat16(options.device)
+    return RealConfig(**chosen)
+
+
+def _folder(options: argparse.Namespace) -> Path:
+    """Say where a run is kept: in a folder of one's own, or beside the other checkpoints."""
+    base = Path(os.environ.get("COURSE_CHECKPOINTS") or FOLDER)
+    name = f"multi30k-{options.size}-{options.direction}-seed{options.seed}"
+    return options.out or base / name
+
+
+def _fast_in_bfloat16(device: str) -> bool:
+    """Measure it on a CPU; a GPU that trains a Transformer today has it."""
+    return device == "cuda" or bfloat16_pays()
+
+
+def _device() -> str:
+    """Name the fastest device that is there."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE into a value of the type of that field of ``RealConfig``."""
+    name, _, value = text.partition("=")
+    types = {field.name: type(field.default) for field in fields(RealConfig)}
+    if name not in types:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(types)}")
+    try:
+        read = {"True": True, "False": False}.__getitem__ if types[name] is bool else types[name]
+        return name, read(value)
+    except (KeyError, ValueError):
+        kind = "True or False" if types[name] is bool else types[name].__name__
+        raise argparse.ArgumentTypeError(f"{name} is {kind}, not {value!r}") from None

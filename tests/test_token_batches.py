@@ -1,0 +1,125 @@
+"""Batches of as many tokens, little padding, and the same batch for the same step."""
+
+import random
+
+import pytest
+import torch
+
+from course_lib.real.batches import TokenBatches
+from course_lib.real_translation import share_of_padding
+
+
+def make_rows(count, seed=0):
+    """Draw pairs of lengths as captions have them; the first id tells them apart."""
+    rng = random.Random(seed)
+    rows = []
+    for place in range(count):
+        source = max(4, min(50, round(rng.gauss(15, 5))))
+        target = max(4, min(50, source + round(rng.gauss(0, 2))))
+        rows.append(([10 + place] * source, [1, *[10 + place] * (target - 1), 2]))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def batches():
+    return TokenBatches(make_rows(3_000), 2_000, seed=3, pool_size=1_000)
+
+
+def test_an_epoch_holds_every_pair_once(batches):
+    for epoch in (1, 2):
+        assert sorted(sum(batches.plan(epoch), [])) == list(range(3_000))
+
+
+def test_no_batch_is_larger_than_asked_and_most_are_nearly_full(batches):
+    sizes = []
+    for step in range(1, batches.last_step(1) + 1):
+        src, tgt = batches(step)
+        sizes.append(src.numel() + tgt[:, 1:].numel())
+    assert max(sizes) <= 2_000
+    assert sorted(sizes)[len(sizes) // 10] > 1_800  # nine in ten; each pool leaves a rest
+
+
+def test_padding_is_below_a_tenth_where_random_batches_hold_far_more(batches):
+    order = random.Random(1).sample(range(3_000), 3_000)
+    usual = [order[start : start + 64] for start in range(0, 3_000, 64)]
+    assert share_of_padding(batches.lengths, batches.plan(1)) < 0.10
+    assert share_of_padding(batches.lengths, usual) > 0.35
+
+
+def test_padding_counted_by_hand():
+    lengths = [(3, 2), (1, 4), (2, 2)]  # batch one: 2 · (3 + 4) places, 10 tokens; two: none
+    assert share_of_padding(lengths, [[0, 1], [2]]) == pytest.approx(4 / 18)
+
+
+def test_padding_counted_in_the_tensors_themselves(batches):
+    places = tokens = 0
+    for step in range(1, batches.last_step(1) + 1):
+        src, tgt = batches(step)
+        places += src.numel() + tgt[:, 1:].numel()
+        tokens += int((src != 0).sum() + (tgt[:, 1:] != 0).sum())
+    assert 1 - tokens / places == pytest.approx(share_of_padding(batches.lengths, batches.plan(1)))
+
+
+def test_a_batch_follows_from_seed_and_step_alone(batches):
+    steps = [1, 5, batches.last_step(1), batches.last_step(1) + 1, batches.last_step(2) + 3]
+    asked = {step: batches(step) for step in reversed(steps)}
+    for step in steps:  # another object, asked for one step only
+        fresh = TokenBatches(make_rows(3_000), 2_000, seed=3, pool_size=1_000)
+        for there, here in zip(asked[step], fresh(step), strict=True):
+            assert torch.equal(there, here)
+
+
+def test_epochs_and_seeds_mix_anew(batches):
+    other = TokenBatches(make_rows(3_000), 2_000, seed=4, pool_size=1_000)
+    assert batches.plan(1) != batches.plan(2)
+    assert batches.plan(1) != other.plan(1)
+    together = {frozenset(batch) for batch in batches.plan(1)}
+    assert not together & {frozenset(batch) for batch in batches.plan(2)}
+
+
+def test_long_and_short_batches_come_in_no_order(batches):
+    widths = [batches(step)[0].size(1) for step in range(1, batches.last_step(1) + 1)]
+    rises = sum(a < b for a, b in zip(widths, widths[1:], strict=False))
+    assert 0.3 < rises / len(widths) < 0.7
+
+
+def test_pairs_stay_together_and_are_padded_at_the_end():
+    rows = [([7, 7], [1, 7, 2]), ([8], [1, 8, 8, 2])]
+    src, tgt = TokenBatches(rows, 100, pad_id=5)(1)
+    assert sorted(zip(src.tolist(), tgt.tolist(), strict=True)) == [
+        ([7, 7], [1, 7, 2, 5]),
+        ([8, 5], [1, 8, 8, 2]),
+    ]
+
+
+def test_steps_are_found_in_their_epochs(batches):
+    first, second = batches.last_step(1), batches.last_step(2)
+    assert (batches.last_step(0), first) == (0, len(batches.plan(1)))
+    assert second - first == len(batches.plan(2))
+    assert batches.find(1) == (1, 0)
+    assert batches.find(first) == (1, first - 1)
+    assert batches.find(first + 1) == (2, 0)
+
+
+def test_one_pair_is_enough():
+    src, tgt = TokenBatches([([5], [1, 2])], 2)(3)
+    assert (src.tolist(), tgt.tolist()) == ([[5]], [[1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(rows=[], tokens=9), "0 pairs"),
+        (dict(rows=[([5], [1, 2])], tokens=0), "tokens=0"),
+        (dict(rows=[([5], [1, 2])], tokens=9, pool_size=0), "pool_size=0"),
+        (dict(rows=[([5] * 6, [1, 5, 2])], tokens=7), "8 tokens fits in no batch of tokens=7"),
+    ],
+)
+def test_what_makes_no_batches_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TokenBatches(**arguments)
+
+
+def test_steps_count_from_one(batches):
+    with pytest.raises(ValueError, match="step=0"):
+        batches(0)
