@@ -152,8 +152,8 @@ def test_the_download_unpacks_checks_and_is_then_read(site, tmp_path):
 def test_what_is_there_is_not_downloaded_again(site, tmp_path):
     download_multi30k(tmp_path, url=site[1])
     for file in site[0].iterdir():
-        file.unlink()
-    download_multi30k(tmp_path, url=site[1])
+        file.unlink()  # whoever asks for one again gets an error
+    assert left(download_multi30k(tmp_path, url=site[1])) == sorted(multi30k.SUMS)
 
 
 def test_a_wrong_sum_leaves_nothing_of_the_file(site, tmp_path):
