@@ -62,18 +62,7 @@ class TranslatorConfig:
 
     def of_model(self, vocab_size: int) -> TransformerConfig:
         """Return the part of the numbers that the model is built from."""
-        return TransformerConfig(
-            src_vocab_size=vocab_size,
-            tgt_vocab_size=vocab_size,
-            d_model=self.d_model,
-            num_heads=self.num_heads,
-            num_encoder_layers=self.num_layers,
-            num_decoder_layers=self.num_layers,
-            d_ff=self.d_ff,
-            dropout=self.dropout,
-            max_len=self.max_len,
-            pad_id=Tokenizer.pad_id,
-        )
+        return model_config(self, vocab_size)
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step."""
@@ -85,6 +74,28 @@ class TranslatorConfig:
             scale=self.rate_scale,
             cooldown_steps=self.cooldown_steps,
         )
+
+
+def model_config(numbers: Any, vocab_size: int) -> TransformerConfig:
+    """Build the configuration of a model that reads and writes with one vocabulary.
+
+    Args:
+        numbers: What has ``d_model``, ``num_heads``, ``num_layers``, ``d_ff``, ``dropout`` and
+            ``max_len``; encoder and decoder are equally deep.
+        vocab_size: Pieces of the vocabulary.
+    """
+    return TransformerConfig(
+        src_vocab_size=vocab_size,
+        tgt_vocab_size=vocab_size,
+        d_model=numbers.d_model,
+        num_heads=numbers.num_heads,
+        num_encoder_layers=numbers.num_layers,
+        num_decoder_layers=numbers.num_layers,
+        d_ff=numbers.d_ff,
+        dropout=numbers.dropout,
+        max_len=numbers.max_len,
+        pad_id=Tokenizer.pad_id,
+    )
 
 
 @dataclass(frozen=True)

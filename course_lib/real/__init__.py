@@ -1,1 +1,1 @@
-"""Translate real sentences: Multi30k, German and English, trained for an hour (chapter 14)."""
+"""Translate real sentences: Multi30k, German and English (chapter 14)."""

@@ -33,7 +33,7 @@ SLICE = dict(task="multi30k", num_pairs=300, vocab_size=1_000)  # the smoke size
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Describe train, translate and evaluate for real sentences."""
-    trains = commands.add_parser("train", help="train on Multi30k (an hour of two CPU cores)")
+    trains = commands.add_parser("train", help="train on Multi30k (40 epochs)")
     trains.set_defaults(run=train_command)
     trains.add_argument("--minutes", type=float, help="stop, to be resumed, after so many in all")
     trains.add_argument("--clock", choices=("wall", "cpu"), default="wall", help=CLOCK)

@@ -1,4 +1,4 @@
-"""Train a translator of real sentences for an hour, and lose nothing when it stops (§5)."""
+"""Train a translator of real sentences, and lose nothing when it stops (§5)."""
 
 import signal
 import time

@@ -1,7 +1,7 @@
 """A translator of real sentences: its numbers, its vocabulary, its model, its score (§5, §6)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -15,6 +15,7 @@ from course_lib.real.batches import TokenBatches
 from course_lib.real.corpus import load_multi30k
 from course_lib.training import warmup_inverse_sqrt
 from course_lib.transformer import Transformer, TransformerConfig
+from course_lib.translator import model_config
 
 Pairs = list[tuple[str, str]]
 TEST = "test_2016_flickr"
@@ -84,19 +85,7 @@ class RealConfig:
 
     def of_model(self, vocab_size: int) -> TransformerConfig:
         """Return the part of the numbers that the model is built from."""
-        return TransformerConfig(
-            src_vocab_size=vocab_size,
-            tgt_vocab_size=vocab_size,
-            d_model=self.d_model,
-            num_heads=self.num_heads,
-            num_encoder_layers=self.num_layers,
-            num_decoder_layers=self.num_layers,
-            d_ff=self.d_ff,
-            dropout=self.dropout,
-            max_len=self.max_len,
-            norm_first=self.norm_first,
-            pad_id=Tokenizer.pad_id,
-        )
+        return replace(model_config(self, vocab_size), norm_first=self.norm_first)
 
     def rate(self, step: int, steps: int) -> float:
         """Return the learning rate of a step, from 1, of so many."""
