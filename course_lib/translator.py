@@ -157,8 +157,7 @@ def exact_match(
     if not pairs:
         raise ValueError("there are no pairs to translate and count")
     sources, targets = zip(*pairs, strict=True)
-    starts = range(0, len(sources), batch)
-    chunks = [translator.translate(sources[start : start + batch]) for start in starts]
+    chunks = [translator.translate(sources[i : i + batch]) for i in range(0, len(pairs), batch)]
     return share_exact([text for chunk in chunks for text in chunk], targets)
 
 
