@@ -18,10 +18,10 @@ def share_of_padding(lengths: Sequence[tuple[int, int]], batches: Sequence[Seque
 
     Args:
         lengths: Tokens of source and target, S and T, of every pair.
-        batches: Each a list of places in ``lengths``.
+        batches: Each a list of indices into ``lengths``.
 
     Returns:
-        The share, in [0, 1).
+        The share of all places, in [0, 1).
 
     Raises:
         ValueError: If there is no batch, or an empty one.
@@ -32,10 +32,10 @@ def share_of_padding(lengths: Sequence[tuple[int, int]], batches: Sequence[Seque
     """
     if not batches or not all(batches):
         raise ValueError(f"no share of padding in {list(map(list, batches))}: a batch is empty")
-    real = sum(sum(lengths[place]) for batch in batches for place in batch)
+    real = sum(sum(lengths[pair]) for batch in batches for pair in batch)
     places = 0
     for batch in batches:
-        sources, targets = zip(*(lengths[place] for place in batch), strict=True)
+        sources, targets = zip(*(lengths[pair] for pair in batch), strict=True)
         places += len(batch) * (max(sources) + max(targets))
     return 1 - real / places
 
@@ -45,13 +45,14 @@ def cut_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[list[
     """Cut pairs, the shortest first, into batches as full as they may be.
 
     Paper: §5.1, sentence pairs batched together by approximate sequence length.
+    Differs: the paper counts source and target tokens apart; here both are one sum.
 
     Args:
         lengths: Tokens of source and target, S and T, of every pair.
         tokens: Most places in a batch, padding included: B · (S + T).
 
     Returns:
-        Places in ``lengths``, each once, sorted by the longer side, then by the shorter one.
+        Indices into ``lengths``, each once, sorted by the longer side, then by the shorter one.
 
     Raises:
         ValueError: If a pair alone has more than ``tokens``; the message holds both numbers.
@@ -61,14 +62,14 @@ def cut_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[list[
         [[2, 0], [1]]
     """
     batches, batch, widest = [], [], (0, 0)
-    for place in sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True)):
-        if sum(lengths[place]) > tokens:
-            raise ValueError(f"a pair of {sum(lengths[place])} tokens, a batch of {tokens}")
-        grown = tuple(map(max, widest, lengths[place]))
+    for pair in sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True)):
+        if sum(lengths[pair]) > tokens:
+            raise ValueError(f"a pair of {sum(lengths[pair])} tokens, a batch of {tokens}")
+        grown = tuple(map(max, widest, lengths[pair]))
         if (len(batch) + 1) * sum(grown) > tokens:
             batches.append(batch)
-            batch, grown = [], lengths[place]
-        batch, widest = [*batch, place], grown
+            batch, grown = [], lengths[pair]
+        batch, widest = [*batch, pair], grown
     return [*batches, batch] if batch else batches
 
 

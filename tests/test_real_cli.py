@@ -13,7 +13,7 @@ from course_lib.data import Tokenizer
 from course_lib.real import cli as real
 from course_lib.real import corpus
 from course_lib.real.kept import average_of_last, kept_weights
-from course_lib.real.record import RECORD, RUN, add_to_record, read_record
+from course_lib.real.record import CAPTIONS, RECORD, RUN, add_to_record, read_record
 from course_lib.real.training import LAST, load_translator, val_loss
 from course_lib.real.translator import SIZES, TEST, RealConfig, RealTranslator, read_pairs, score
 from course_lib.transformer import Transformer
@@ -212,13 +212,15 @@ def test_a_result_is_recorded_once_with_all_that_repeats_it(trained, tmp_path):
     file = tmp_path / "record.json"
     for _ in range(2):
         assert trained("evaluate", "--beam", "1", "--record", str(file))[0] == 0
-    assert trained("evaluate", "--beam", "2", "--record", str(file))[0] == 0
-    entries = read_record(file)
-    assert [entry["beam_size"] for entry in entries] == [1, 2]
-    first = entries[0]
-    assert first["steps"] > 0 and first["parameters"] > 1000 and len(first["history"]) == 3
+    for how in (["--beam", "2"], ["--beam", "1", "--average", "3"]):
+        assert trained("evaluate", *how, "--record", str(file))[0] == 0
+    first, wider, averaged = read_record(file)
+    assert [e["beam_size"] for e in (first, wider, averaged)] == [1, 2, 1]
+    assert first["average"] == wider["average"] == 1 and averaged["average"] == 3
+    assert len(first["history"]) == len(wider["history"]) == 3 and not averaged["history"]
+    assert first["steps"] > 0 and first["parameters"] > 1000
     assert first["minutes"]["cpu"] > 0 and "torch" in first["machine"]
-    assert first["differs"]["d_ff"] == 24 and first["average"] == 3
+    assert first["config"]["d_ff"] == 24
     assert first["loss"] == pytest.approx(first["loss"]) and first["loss"] > 0
 
 
@@ -235,7 +237,13 @@ def test_a_record_holds_what_was_asked_for_and_measured(trained, tmp_path):
     pairs = read_pairs(translator.config, TEST)
     assert entry["loss"] == pytest.approx(val_loss(translator, pairs))
     assert entry["minutes"] == {name: value / 60 for name, value in content["seconds"].items()}
-    assert entry["history"] == content["history"] and entry["steps"] == content["step"]
+    assert entry["config"] == content["config"] and entry["steps"] == content["step"]
+    assert [source for source, _ in entry["captions"]] == [german for german, _ in CAPTIONS]
+    translator.model.eval()
+    written = translator.translate(["Ein Mann fährt Fahrrad."], beam_size=1, alpha=0.2)
+    assert entry["captions"][0][1] == written[0]
+    trained("evaluate", "--beam", "1", "--average", "1", "--record", str(file))
+    assert read_record(file)[-1]["history"] == content["history"]
 
 
 def test_averages_of_more_epochs_than_are_kept_are_refused(trained):
@@ -355,7 +363,7 @@ def test_a_record_keeps_other_entries(tmp_path):
     assert [(e["seed"], e["bleu"]) for e in read_record(file)] == [(0, 2.0), (1, 3.0)]
 
 
-@pytest.mark.parametrize("name", "direction seed split epochs average beam_size alpha".split())
+@pytest.mark.parametrize("name", RUN)
 def test_runs_that_differ_in_one_thing_stand_side_by_side(name, tmp_path):
     file = tmp_path / "record.json"
     entry = dict.fromkeys(RUN, 1) | {name: 1}

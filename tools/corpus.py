@@ -1,54 +1,88 @@
 """Measure what chapter 14 says of Multi30k: new words, pieces by vocabulary size, padding.
 
-python tools/corpus.py --data DIR (or COURSE_DATA). It reads train and val, never the test set.
+python tools/corpus.py --data DIR (or COURSE_DATA). It reads train and val, never the test set,
+prints what it finds, and writes it to the file that the chapter reads: numbers, no sentence.
 """
 
 import argparse
+import json
+import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from course_lib.data import Tokenizer
-from course_lib.real.batches import TokenBatches
+from course_lib.real.batches import Row, TokenBatches
 from course_lib.real.corpus import load_multi30k
+from course_lib.real.record import CORPUS
 from course_lib.real_translation import share_of_padding
 
 SIZES = (2_000, 4_000, 8_000, 16_000)
+OURS = 8_000  # pieces
 SELDOM = 20
 WIDTH = 256
+LANGUAGES = ("German", "English")
+WORD = re.compile(r"\w+")  # without the comma behind it
+
+Pairs = list[tuple[str, str]]
+
+
+def new_words(train: Pairs, val: Pairs) -> dict[str, float]:
+    """Say which share of the words of val stands nowhere in train, for each language."""
+    shares = {}
+    for side, language in enumerate(LANGUAGES):
+        known = {word for pair in train for word in WORD.findall(pair[side])}
+        words = [word for pair in val for word in WORD.findall(pair[side])]
+        shares[language] = sum(word not in known for word in words) / len(words)
+    return shares
+
+
+def vocabulary(pairs: Pairs, size: int) -> tuple[dict[str, float], list[Row]]:
+    """Learn so many pieces; describe them, and return the pairs in ids."""
+    texts = [text for pair in pairs for text in pair]
+    tokenizer = Tokenizer.learn(texts, size, split_punctuation=True)
+    sides = [[tokenizer.encode(pair[side]) for pair in pairs] for side in (0, 1)]
+    seen = Counter(token for side in sides for row in side for token in row)
+    facts = {"pieces": size}
+    for language, side in zip(LANGUAGES, sides, strict=True):
+        facts[language] = sum(map(len, side)) / len(side)
+    facts["seldom"] = sum(seen[token] < SELDOM for token in range(len(tokenizer))) / len(tokenizer)
+    facts["parameters"] = size * WIDTH
+    return facts, [(source, [1, *target, 2]) for source, target in zip(*sides, strict=True)]
+
+
+def padding(rows: list[Row]) -> dict[str, float]:
+    """Say how much of random batches, and of ours, is padding."""
+    batches = TokenBatches(rows, 4_096)
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
+    plans = {"at_random": [b.tolist() for b in order.split(64)], "by_length": batches.plan(1)}
+    return {name: share_of_padding(batches.lengths, plan) for name, plan in plans.items()}
+
+
+def measure(folder: Path | None) -> dict[str, Any]:
+    """Return everything measured."""
+    train, val = (load_multi30k(split, folder=folder) for split in ("train", "val"))
+    facts = {"pairs": {"train": len(train), "val": len(val)}, "new_words": new_words(train, val)}
+    facts["vocabularies"] = []
+    for size in SIZES:
+        described, rows = vocabulary(train, size)
+        facts["vocabularies"].append(described)
+        if size == OURS:
+            facts["padding"] = padding(rows)
+    return facts
 
 
 def main() -> None:
-    """Print three measurements."""
+    """Measure, print, and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path)
-    folder = parser.parse_args().data
-    train, val = (load_multi30k(split, folder=folder) for split in ("train", "val"))
-    texts = [text for pair in train for text in pair]
-    for side, language in enumerate(("German", "English")):
-        known = {word for pair in train for word in pair[side].split()}
-        words = [word for pair in val for word in pair[side].split()]
-        new = sum(word not in known for word in words) / len(words)
-        print(f"{language}: {new:.1%} of the words of val stand nowhere in train")
-    print("pieces, German and English tokens a sentence, seldom learned, parameters")
-    for size in SIZES:
-        tokenizer = Tokenizer.learn(texts, size, split_punctuation=True)
-        sides = [[tokenizer.encode(pair[side]) for pair in train] for side in (0, 1)]
-        seen = Counter(token for side in sides for row in side for token in row)
-        means = [sum(map(len, side)) / len(side) for side in sides]
-        few = sum(seen[token] < SELDOM for token in range(len(tokenizer))) / len(tokenizer)
-        print(f"{size}  {means[0]:.1f} {means[1]:.1f}  {few:.0%} below {SELDOM}  {size * WIDTH:,}")
-        if size == 8_000:
-            rows = [(s, [1, *t, 2]) for s, t in zip(*sides, strict=True)]
-    batches = TokenBatches(rows, 4_096)
-    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
-    at_random = [batch.tolist() for batch in order.split(64)]
-    for name, plan in {
-        "random batches of 64": at_random,
-        "pools by length": batches.plan(1),
-    }.items():
-        print(f"{name}: {share_of_padding(batches.lengths, plan):.1%} padding, {len(plan)} batches")
+    parser.add_argument("--record", type=Path, default=CORPUS, metavar="FILE")
+    options = parser.parse_args()
+    text = json.dumps(measure(options.data), indent=1)
+    print(text)
+    options.record.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ import argparse
 import os
 import sys
 import time
-from dataclasses import asdict, fields
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from course_lib.checkpoint import load_checkpoint
 from course_lib.real.corpus import DIRECTIONS, LINES, download_multi30k
 from course_lib.real.kept import average_of_last, kept_weights
 from course_lib.real.precision import bfloat16_pays
-from course_lib.real.record import add_to_record
+from course_lib.real.record import SETTINGS, add_to_record, written_captions
 from course_lib.real.training import (
     LAST,
     load_translator,
@@ -26,14 +27,13 @@ from course_lib.real.training import (
 from course_lib.real.translator import SIZES, RealConfig, RealTranslator, read_pairs, score
 from course_lib.translator import FOLDER
 
-AVERAGE = 10  # epochs, or as many as are kept
 CLOCK = "cpu: processor time divided by threads, fair on a shared machine"
 SLICE = dict(task="multi30k", num_pairs=300, vocab_size=1_000)  # the smoke size, where data are
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Describe train, translate and evaluate for real sentences."""
-    trains = commands.add_parser("train", help="train on Multi30k (40 epochs)")
+    trains = commands.add_parser("train", help="train on Multi30k (an hour of two cores)")
     trains.set_defaults(run=train_command)
     trains.add_argument("--minutes", type=float, help="stop, to be resumed, after so many in all")
     trains.add_argument("--clock", choices=("wall", "cpu"), default="wall", help=CLOCK)
@@ -54,7 +54,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     for command in (trains, translates, evaluates):
         _add_which(command)
         if command is not trains:
-            command.add_argument("--average", type=int, help=f"epochs; {AVERAGE}, if kept")
+            command.add_argument("--average", type=int, default=1, help="of so many last epochs")
             command.add_argument("--beam", type=int, default=4, help="1 is greedy")
             command.add_argument("--alpha", type=float, default=0.6, help="of the length penalty")
 
@@ -143,9 +143,10 @@ def _entry(
 ) -> dict[str, Any]:
     """Say all that somebody needs who wants to repeat it."""
     config = content["config"]
-    usual = asdict(RealConfig())
+    write = partial(translator.translate, beam_size=options.beam, alpha=options.alpha)
+    once = options.split == "val" and options.average == 1  # how it learned stands once in a record
     return {
-        **{name: config[name] for name in ("direction", "seed", "epochs", "vocab_size")},
+        **{name: config[name] for name in SETTINGS},
         "split": options.split,
         "average": options.average,
         "beam_size": options.beam,
@@ -155,8 +156,9 @@ def _entry(
         "steps": content["step"],
         "minutes": {name: seconds / 60 for name, seconds in content["seconds"].items()},
         "machine": content["machine"],
-        "differs": {name: value for name, value in config.items() if value != usual[name]},
-        "history": content["history"],
+        "config": config,
+        "captions": written_captions(config["direction"], write),
+        "history": content["history"] if once else [],
     }
 
 
@@ -172,7 +174,6 @@ def _averaged(options: argparse.Namespace) -> tuple[RealTranslator, dict[str, An
         )
     content = load_checkpoint(out / LAST)
     translator = load_translator(content)
-    options.average = options.average or min(AVERAGE, max(1, len(kept_weights(out))))
     translator.model.load_state_dict(average_of_last(out, options.average))
     translator.model.to(options.device).eval()
     return translator, content

@@ -3,19 +3,36 @@
 import json
 import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 RECORD = Path(__file__).with_name("record.json")
+CORPUS = Path(__file__).with_name("corpus.json")  # what tools/corpus.py measured of Multi30k
 # What tells two entries apart:
-RUN = ("direction", "split", "seed", "epochs", "vocab_size", "average", "beam_size", "alpha")
+SETTINGS = ("direction", "seed", "epochs", "vocab_size", "dropout")
+RUN = (*SETTINGS, "split", "average", "beam_size", "alpha")
+# Captions of our own, German and English; how each translator writes them stands in its entry:
+CAPTIONS = (
+    ("Ein Mann fährt Fahrrad.", "A man is riding a bicycle."),
+    ("Zwei Hunde spielen im Schnee.", "Two dogs are playing in the snow."),
+    ("Eine Frau, die einen roten Hut trägt, liest.", "A woman wearing a red hat is reading."),
+    ("Ein Kind hüpft über eine Pfütze.", "A child is jumping over a puddle."),
+    ("Die Lehrerin erklärt, warum der Transformer kein Gedächtnis braucht.",
+     "The teacher explains why the Transformer needs no memory."),
+)  # fmt: skip
 
 
 def read_record(path: Path = RECORD) -> list[dict[str, Any]]:
     """Return the entries, each of one trained translator on one split."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def read_corpus_facts() -> dict[str, Any]:
+    """Return what ``tools/corpus.py`` has measured of Multi30k: numbers, no sentence."""
+    return json.loads(CORPUS.read_text(encoding="utf-8"))
 
 
 def add_to_record(path: Path, entry: dict[str, Any]) -> None:
@@ -24,6 +41,12 @@ def add_to_record(path: Path, entry: dict[str, Any]) -> None:
     kept = sorted([*kept, entry], key=lambda e: [e[name] for name in RUN])
     lines = ",\n".join(json.dumps(e, ensure_ascii=False) for e in kept)
     path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+def written_captions(direction: str, write: Callable[[list[str]], list[str]]) -> list[list[str]]:
+    """Have our own captions translated; return them, each with what was written."""
+    ours = [pair[direction == "en-de"] for pair in CAPTIONS]
+    return [list(both) for both in zip(ours, write(ours), strict=True)]
 
 
 def describe_machine(device: str) -> str:

@@ -59,7 +59,7 @@ class RealConfig:
     num_pairs: int = 0
     tokens: int = 4_096
     pool_size: int = 5_000
-    epochs: int = 40
+    epochs: int = 28
     warmup_steps: int = 400
     peak_rate: float = 2e-3
     cooldown: float = 0.2
@@ -101,6 +101,7 @@ SIZES = {
         d_model=64, num_heads=4, num_layers=2, d_ff=256, dropout=0.0, norm_first=True,
         cooldown=0.0, bfloat16=False,
     ),
+    "short": dict(epochs=10, warmup_steps=300, dropout=0.1),
     "laptop": {},
     "gpu": dict(tokens=16_384, epochs=80, d_ff=1_024),
 }  # fmt: skip

@@ -41,14 +41,14 @@ def listed(answer: Any) -> list[list[int]] | str:
         try:
             return [[*map(index, batch)] for batch in held]
         except TypeError:
-            held = [place for batch in held for place in batch]
+            held = [pair for batch in held for pair in batch]
     kinds = ", ".join(sorted({type(one).__name__ for one in held}))
-    return f"no lists of places, but {kinds}"
+    return f"no lists of indices, but {kinds}"
 
 
 def kind(batches: Batches | str) -> str:
     """Name what came out."""
-    return batches if isinstance(batches, str) else "lists of places"
+    return batches if isinstance(batches, str) else "lists of indices"
 
 
 def cost(lengths: Lengths, batch: Sequence[int]) -> int:
@@ -89,7 +89,7 @@ MISSING, TOO_MANY = "pairs that stand in no batch", "places too many"
 TOO_LARGE, UNSORTED = "batches above the bound", "pairs right behind a longer one"
 ROOM, EMPTY = "batches with room for the next pair", "empty batches"
 FAULTS = {
-    (MISSING, TOO_MANY): "Each place in `lengths` stands in one batch, once.",
+    (MISSING, TOO_MANY): "Each index into `lengths` stands in one batch, once.",
     (TOO_LARGE,): "No batch has more than `tokens` places, B · (S + T), padding included.",
     (UNSORTED,): "From the shortest to the longest: by the longer side, then by the shorter one.",
     (ROOM, EMPTY): "A batch ends only where the next pair would be too much; none is empty.",
@@ -141,9 +141,9 @@ EXERCISES = (
                 "three pairs",
                 {"three pairs": CUTS["three pairs"]},
                 lambda _, answer, *__: {"what comes out": kind(listed(answer))},
-                {"what comes out": "lists of places"},
+                {"what comes out": "lists of indices"},
                 "shape",
-                "A list of batches, each a list of places in `lengths`.",
+                "A list of batches, each a list of indices into `lengths`.",
             ),
             *(
                 tried(
@@ -164,7 +164,7 @@ EXERCISES = (
                 lambda _, answer, *given: faults(listed(answer), *given),
                 dict.fromkeys(sum(FAULTS, ()), 0),
                 "equality",
-                "Each place once, the shortest first, and every batch as full as it may be.",
+                "Each pair once, the shortest first, and every batch as full as it may be.",
             ),
             tried(
                 "pairs of several lengths",
@@ -185,7 +185,7 @@ EXERCISES = (
             ),
         ),
         (
-            "`sorted(range(len(lengths)), key=…)` puts places in order, not lengths. What is the "
+            "`sorted(range(len(lengths)), key=…)` puts indices in order, not lengths. What is the "
             "key, if the longer side counts first and then the shorter one?",
             "Keep the batch you are filling, and its longest source and target. What would both "
             "be with the next pair, and how many places would that make?",

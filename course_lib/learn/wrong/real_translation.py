@@ -8,15 +8,15 @@ cut = known("real_translation", "cut_by_tokens")
 
 SHARE = "1 - real / places"
 WIDTH = "(max(sources) + max(targets))"
-ALL_PLACES = "for place in batch"
+ALL_PLACES = "for pair in batch"
 
 ORDER = "sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True))"
 KEY = "sorted(lengths[i], reverse=True)"
 PAIR_KEY = "lambda pair: sorted(pair, reverse=True)"
 PLACES = "(len(batch) + 1) * sum(grown)"
-FIRST_OF_A_BATCH = "batch, grown = [], lengths[place]"
-LONE = "sum(lengths[place]) > tokens"
-WORDS = 'f"a pair of {sum(lengths[place])} tokens, a batch of {tokens}"'
+FIRST_OF_A_BATCH = "batch, grown = [], lengths[pair]"
+LONE = "sum(lengths[pair]) > tokens"
+WORDS = 'f"a pair of {sum(lengths[pair])} tokens, a batch of {tokens}"'
 REFUSAL = f"            raise ValueError({WORDS})\n"
 END = "return [*batches, batch] if batch else batches"
 
@@ -61,14 +61,14 @@ MISTAKES = (
         "source_only",
         "only the sources are looked at: the targets are padded, too",
         "student code: src without tgt",
-        ("sum(lengths[place])", "lengths[place][0]"),
+        ("sum(lengths[pair])", "lengths[pair][0]"),
         (WIDTH, "max(sources)"),
     ),
     share(
         "target_only",
         "only the targets are looked at: the sources are padded, too",
         "student code: tgt without src",
-        ("sum(lengths[place])", "lengths[place][1]"),
+        ("sum(lengths[pair])", "lengths[pair][1]"),
         (WIDTH, "max(targets)"),
     ),
     share(
@@ -103,16 +103,16 @@ MISTAKES = (
     ),
     share(
         "first_pairs",
-        "the places in a batch are only counted: it is the first pairs of `lengths` that are read",
+        "the indices in a batch are only counted: it is the first pairs of `lengths` that are read",
         "student code: range(len(batch))",
-        (ALL_PLACES, "for place in range(len(batch))"),
+        (ALL_PLACES, "for pair in range(len(batch))"),
     ),
     share(
         "tokens_of_all_pairs",
         "the tokens of all pairs are counted: only those in a batch are real there",
         "student code: sum(map(sum, lengths))",
         (
-            "sum(sum(lengths[place]) for batch in batches for place in batch)",
+            "sum(sum(lengths[pair]) for batch in batches for pair in batch)",
             "sum(map(sum, lengths))",
         ),
     ),
@@ -143,7 +143,7 @@ MISTAKES = (
         "padding_not_counted",
         "tokens are counted without padding: a batch costs B · (S + T) places",
         "OpenNMT/CTranslate2 #939, meta-pytorch/data #788",
-        (PLACES, "sum(sum(lengths[i]) for i in [*batch, place])"),
+        (PLACES, "sum(sum(lengths[i]) for i in [*batch, pair])"),
     ),
     cut(
         "last_batch_lost",
@@ -167,7 +167,7 @@ MISTAKES = (
         "widths_of_the_newest",
         "the newest pair is taken for the widest: it is on its longer side only",
         "student code: sorted, so the last is the longest",
-        (PLACES, "(len(batch) + 1) * sum(lengths[place])"),
+        (PLACES, "(len(batch) + 1) * sum(lengths[pair])"),
     ),
     cut(
         "first_pair_forgotten",
@@ -197,7 +197,7 @@ MISTAKES = (
         "lone_pair_of_the_bound_refused",
         "a pair of exactly `tokens` tokens is refused, and it fills a batch",
         "student code: >= for >",
-        (LONE, "sum(lengths[place]) >= tokens"),
+        (LONE, "sum(lengths[pair]) >= tokens"),
     ),
     cut(
         "not_sorted",
@@ -228,18 +228,18 @@ MISTAKES = (
         "a pair goes into the first batch with room: later pairs stand before earlier ones then",
         "packing by first fit, as samplers for packed rows do",
         (
-            """        grown = tuple(map(max, widest, lengths[place]))
+            """        grown = tuple(map(max, widest, lengths[pair]))
         if (len(batch) + 1) * sum(grown) > tokens:
             batches.append(batch)
-            batch, grown = [], lengths[place]
-        batch, widest = [*batch, place], grown
+            batch, grown = [], lengths[pair]
+        batch, widest = [*batch, pair], grown
 """,
             """        for batch in [*batches, new := []]:
-            rows = [lengths[i] for i in [*batch, place]]
+            rows = [lengths[i] for i in [*batch, pair]]
             if len(rows) * sum(map(max, zip(*rows))) <= tokens:
                 break
         batches += [new] if batch is new else []
-        batch.append(place)
+        batch.append(pair)
 """,
         ),
         (END, "return batches"),
@@ -272,7 +272,7 @@ MISTAKES = (
         "width_of_the_longest_pair",
         "one pair's tokens are the width; longest source and longest target may be of two pairs",
         "student code: max(map(sum, pairs))",
-        ("tuple(map(max, widest, lengths[place]))", "max(widest, lengths[place], key=sum)"),
+        ("tuple(map(max, widest, lengths[pair]))", "max(widest, lengths[pair], key=sum)"),
     ),
     cut(
         "too_long_alone",
@@ -295,25 +295,25 @@ MISTAKES = (
     ),
     cut(
         "places_in_the_sorted_list",
-        "a batch holds places in the *sorted* list: those in `lengths` are asked for",
+        "a batch holds indices into the *sorted* list: those into `lengths` are asked for",
         "student code: enumerate(sorted(lengths))",
-        ("[*batch, place]", "[*batch, sum(map(len, batches)) + len(batch)]"),
+        ("[*batch, pair]", "[*batch, sum(map(len, batches)) + len(batch)]"),
     ),
     cut(
         "equal_pairs_share_a_place",
-        "places are looked up by their lengths: of equal pairs the first stands for all",
+        "indices are looked up by their lengths: of equal pairs the first stands for all",
         "student code: lengths.index(pair)",
         (ORDER, f"map(lengths.index, sorted(lengths, key={PAIR_KEY}))"),
     ),
     cut(
         "lengths_returned",
-        "a batch holds lengths: the places in `lengths` are asked for",
+        "a batch holds lengths: indices into `lengths` are asked for",
         "student code",
-        ("[*batch, place]", "[*batch, lengths[place]]"),
+        ("[*batch, pair]", "[*batch, lengths[pair]]"),
     ),
     cut(
         "sorted_in_place",
-        "`lengths` itself is sorted: its places are others then, and the caller's list is changed",
+        "`lengths` itself is sorted: its indices are others then, and the caller's list is changed",
         "student code: .sort() for sorted",
         (
             "    batches, batch, widest",
