@@ -1,7 +1,7 @@
-"""Measure what chapter 14 says of Multi30k: new words, pieces by vocabulary size, padding.
+"""Measure what chapter 14 says of Multi30k: new and rare words, pieces, padding.
 
 python tools/corpus.py --data DIR (or COURSE_DATA). It reads train and val, never the test set,
-prints what it finds, and writes it to the file that the chapter reads: numbers, no sentence.
+prints what it finds, and writes it to the file that the chapter reads: numbers, no sentence of it.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import torch
 from course_lib.data import Tokenizer
 from course_lib.real.batches import Row, TokenBatches
 from course_lib.real.corpus import load_multi30k
-from course_lib.real.record import CORPUS
+from course_lib.real.record import CAPTIONS, CORPUS
 from course_lib.real_translation import share_of_padding
 
 SIZES = (2_000, 4_000, 8_000, 16_000)
@@ -39,18 +39,25 @@ def new_words(train: Pairs, val: Pairs) -> dict[str, float]:
     return shares
 
 
+def seen_words(train: Pairs) -> dict[str, int]:
+    """Count in train the German words of the last of our own captions, which is none."""
+    counts = Counter(word for german, _ in train for word in WORD.findall(german))
+    return {word: counts[word] for word in WORD.findall(CAPTIONS[-1][0])}
+
+
 def vocabulary(pairs: Pairs, size: int) -> tuple[dict[str, float], list[Row]]:
     """Learn so many pieces; describe them, and return the pairs in ids."""
     texts = [text for pair in pairs for text in pair]
     tokenizer = Tokenizer.learn(texts, size, split_punctuation=True)
-    sides = [[tokenizer.encode(pair[side]) for pair in pairs] for side in (0, 1)]
+    rows = [(tokenizer.encode(source), tokenizer.encode_target(target)) for source, target in pairs]
+    sides = [[source for source, _ in rows], [target[1:-1] for _, target in rows]]  # no bos, no eos
     seen = Counter(token for side in sides for row in side for token in row)
     facts = {"pieces": size}
     for language, side in zip(LANGUAGES, sides, strict=True):
         facts[language] = sum(map(len, side)) / len(side)
     facts["seldom"] = sum(seen[token] < SELDOM for token in range(len(tokenizer))) / len(tokenizer)
     facts["parameters"] = size * WIDTH
-    return facts, [(source, [1, *target, 2]) for source, target in zip(*sides, strict=True)]
+    return facts, rows
 
 
 def padding(rows: list[Row]) -> dict[str, float]:
@@ -65,7 +72,7 @@ def measure(folder: Path | None) -> dict[str, Any]:
     """Return everything measured."""
     train, val = (load_multi30k(split, folder=folder) for split in ("train", "val"))
     facts = {"pairs": {"train": len(train), "val": len(val)}, "new_words": new_words(train, val)}
-    facts["vocabularies"] = []
+    facts |= {"seen_words": seen_words(train), "vocabularies": []}
     for size in SIZES:
         described, rows = vocabulary(train, size)
         facts["vocabularies"].append(described)
@@ -80,7 +87,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--record", type=Path, default=CORPUS, metavar="FILE")
     options = parser.parse_args()
-    text = json.dumps(measure(options.data), indent=1)
+    text = json.dumps(measure(options.data), indent=1, ensure_ascii=False)
     print(text)
     options.record.write_text(text + "\n", encoding="utf-8")
 
