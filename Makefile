@@ -30,7 +30,7 @@ screenshots: $(READY)  ## take the README's screenshots anew (wants Chromium)
 workbook: $(READY)  ## write the learner's edition into workbook/ (again: make workbook OPTIONS=--force)
 	$(BIN)/course workbook workbook $(OPTIONS)
 
-bench: $(READY)  ## measure on this machine: how fast the widgets answer
+bench: $(READY)  ## measure on this machine: how fast widgets answer, models learn and write
 	$(BIN)/python tools/bench.py
 
 $(READY): requirements.txt constraints.txt pyproject.toml

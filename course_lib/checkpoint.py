@@ -2,6 +2,8 @@
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +62,24 @@ def load_checkpoint(path: Path | str) -> dict[str, Any]:
             "move it away and train again"
         )
     return content
+
+
+@contextmanager
+def explaining(path: Path | str, what: str) -> Iterator[None]:
+    """Put into one sentence whatever goes wrong while a checkpoint's content is put to use.
+
+    Args:
+        path: Where it was read.
+        what: What it should be of, such as ``"a GPT"``.
+
+    Raises:
+        ValueError: If a name is missing, a value is of another kind, or a shape does not fit.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"{path} is no checkpoint of {what}; take another folder, or move it away and train "
+            f"again ({type(error).__name__}: {reason})"
+        ) from None

@@ -1,7 +1,7 @@
-"""The command ``course``: train a translator, use and measure it; write a workbook.
+"""The command ``course``: train a translator or a GPT, use and measure it; write a workbook.
 
-Translators are of number words, or with ``--task multi30k`` of captions (``course train --task
-multi30k --help``).
+Translators are of number words, or with ``--task multi30k`` of captions; ``--task gpt`` is a model
+that goes on with a text (``course train --task gpt --help``).
 """
 
 import argparse
@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from course_lib.data import LANGUAGES, check_number_words, draw_pairs
+from course_lib.language import cli as language
 from course_lib.learn.edition import LIBRARY
 from course_lib.learn.grade import LIMIT, grade
 from course_lib.learn.progress import progress
 from course_lib.learn.workbook import make_workbook
 from course_lib.real import cli as real
+from course_lib.running.settings import whole_from_one
+from course_lib.running.stopping import STOPPED
 from course_lib.translator import (
     TranslatorConfig,
     checkpoint_path,
@@ -25,7 +28,7 @@ from course_lib.translator import (
     train_translator,
 )
 
-TASKS = ("numbers", "multi30k")
+TASKS = ("numbers", "multi30k", "gpt")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"course {options.command}: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"\ncourse {options.command}: stopped", file=sys.stderr)
+        return STOPPED
 
 
 def _task(arguments: Sequence[str]) -> str | None:
@@ -57,11 +63,13 @@ def parser(task: str | None = None) -> argparse.ArgumentParser:
     """Describe the commands and their options.
 
     Args:
-        task: ``"multi30k"``, or number words.
+        task: ``"multi30k"``, ``"gpt"``, or number words.
     """
     top = argparse.ArgumentParser(prog="course", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
-    (real.add_commands if task == "multi30k" else _add_numbers)(commands)
+    wings = {"multi30k": real.add_commands, "gpt": language.add_commands}
+    wings.get(task, _add_numbers)(commands)
+    language.add_sample(commands)
     real.add_download(commands)
     _add_learners_commands(commands)
     return top
@@ -72,8 +80,8 @@ def _add_numbers(commands: argparse._SubParsersAction) -> None:
     default = TranslatorConfig()
     trains = commands.add_parser("train", help="train the number translator (half a minute)")
     trains.set_defaults(run=train_command)
-    trains.add_argument("--steps", type=_positive, default=default.steps, help="the last step")
-    trains.add_argument("--save-every", type=_positive, default=100, metavar="STEPS")
+    trains.add_argument("--steps", type=whole_from_one, default=default.steps, help="the last step")
+    trains.add_argument("--save-every", type=whole_from_one, default=100, metavar="STEPS")
     trains.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     trains.add_argument("--force", action="store_true", help="replace a checkpoint that is there")
 
@@ -83,12 +91,14 @@ def _add_numbers(commands: argparse._SubParsersAction) -> None:
 
     evaluates = commands.add_parser("evaluate", help="translate numbers never seen, and count")
     evaluates.set_defaults(run=evaluate_command)
-    evaluates.add_argument("--count", type=_positive, default=1000, help="how many test numbers")
+    evaluates.add_argument(
+        "--count", type=whole_from_one, default=1000, help="how many test numbers"
+    )
     evaluates.add_argument("--seeds", type=int, nargs="+", default=[0], help="one training each")
 
     for command in (trains, translates, evaluates):
         command.add_argument("--to", choices=LANGUAGES, default="de", help="the language")
-        command.add_argument("--task", choices=TASKS, help="number words, or captions")
+        command.add_argument("--task", choices=TASKS, help="number words, captions, or a text")
     for command in (trains, translates):
         command.add_argument("--seed", type=int, default=0)
         command.add_argument("--checkpoint", type=Path, help="a file of your own")
@@ -112,7 +122,7 @@ def train_command(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         kept = f"kept up to step {saved[-1]}" if saved else "nothing new kept yet"
         print(f"\nstopped; {kept}; go on with the same command and --resume", file=sys.stderr)
-        return 130
+        return STOPPED
     print(f"trained to step {config.steps}: {path}")
     return 0
 
@@ -179,7 +189,7 @@ def grade_command(options: argparse.Namespace) -> int:
         text = grade(options.folder, out, force=force, limit=options.limit, tell=tell)
     except KeyboardInterrupt:
         print("\nstopped; no table was written", file=sys.stderr)
-        return 130
+        return STOPPED
     print(text, end="")
     return 0
 
@@ -205,14 +215,7 @@ def _add_learners_commands(commands: argparse._SubParsersAction) -> None:
     )
     grades.add_argument("--out", type=Path, metavar="DIR", help="for the tables; here if not given")
     grades.add_argument("--force", action="store_true", help="replace tables that are there")
-    grades.add_argument("--limit", type=_positive, default=LIMIT, help="seconds for a module")
-
-
-def _positive(text: str) -> int:
-    """Read a whole number from 1, or say what is wrong."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return int(text)
+    grades.add_argument("--limit", type=whole_from_one, default=LIMIT, help="seconds for a module")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from course_lib.add_norm import AddNorm, LayerNorm
 from course_lib.decoder import Decoder, DecoderLayer
 from course_lib.encoder import Encoder, EncoderLayer
 from course_lib.feed_forward import FeedForward
+from course_lib.gpt import GPT, CausalSelfAttention, GPTLayer
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.transformer import Transformer
 
@@ -23,7 +24,9 @@ def load_from_torch(ours: nn.Module, theirs: nn.Module) -> None:
 
     Args:
         ours: ``MultiHeadAttention``, ``LayerNorm``, ``EncoderLayer``, ``Encoder``,
-            ``DecoderLayer``, ``Decoder`` or ``Transformer`` (its two stacks); changed in place.
+            ``DecoderLayer``, ``Decoder``, ``Transformer`` (its two stacks),
+            ``CausalSelfAttention``, ``GPTLayer`` or ``GPT`` (its layers and last norm); changed
+            in place.
         theirs: The module of ``torch.nn`` with the same numbers.
 
     Raises:
@@ -61,7 +64,7 @@ def grad_pairs(ours: nn.Module, theirs: nn.Module) -> list[tuple[Tensor, Tensor]
 
     Returns:
         Pairs of gradients of the same shape, one for every parameter of ours (of a
-        ``Transformer``: of its two stacks).
+        ``Transformer``: of its two stacks; of a ``GPT``: of its layers and last norm).
 
     Raises:
         ValueError: As in ``load_from_torch``, and where there is no gradient yet.
@@ -182,9 +185,12 @@ def _pairs(ours: nn.Module, theirs: nn.Module, grad: bool = False) -> Pairs:
     walks = {
         "MultiHeadAttention": (nn.MultiheadAttention, _attention),
         "LayerNorm": (nn.LayerNorm, _norm),
+        "CausalSelfAttention": (nn.MultiheadAttention, _fused_attention),
         "EncoderLayer": (nn.TransformerEncoderLayer, _encoder_layer),
+        "GPTLayer": (nn.TransformerEncoderLayer, _encoder_layer),
         "DecoderLayer": (nn.TransformerDecoderLayer, _decoder_layer),
         "Encoder": (nn.TransformerEncoder, _stack),
+        "GPT": (nn.TransformerEncoder, _stack),
         "Decoder": (nn.TransformerDecoder, _stack),
         "Transformer": (nn.Transformer, _transformer),
     }
@@ -244,6 +250,18 @@ def _attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention, grad: bo
     yield from _linear(ours.w_o, theirs.out_proj, grad)
 
 
+def _fused_attention(ours: CausalSelfAttention, theirs: nn.MultiheadAttention, grad: bool) -> Pairs:
+    """Pair two attentions that keep queries, keys and values in one block, in the same order."""
+    _agree(ours, theirs, "num_heads")
+    if theirs.in_proj_weight is None or theirs.bias_k is not None or theirs.add_zero_attn:
+        raise ValueError("kdim, vdim, add_bias_kv and add_zero_attn have no counterpart here")
+    _same("having a bias", ours.w_qkv.bias is not None, theirs.in_proj_bias is not None)
+    yield ours.w_qkv.weight, _pick(theirs.in_proj_weight, grad)
+    if theirs.in_proj_bias is not None:
+        yield ours.w_qkv.bias, _pick(theirs.in_proj_bias, grad)
+    yield from _linear(ours.w_o, theirs.out_proj, grad)
+
+
 def _feed_forward(ours: FeedForward, theirs: nn.Module, grad: bool) -> Pairs:
     """Pair our sub-layer with the two linear layers inside torch's layer."""
     probe = torch.tensor([-1.0, 0.5, 2.0])
@@ -260,9 +278,11 @@ def _add_norms(ours: list[AddNorm], theirs: nn.Module, grad: bool) -> Pairs:
         yield from _norm(add_norm.norm, getattr(theirs, f"norm{number}"), grad)
 
 
-def _encoder_layer(ours: EncoderLayer, theirs: nn.TransformerEncoderLayer, grad: bool) -> Pairs:
-    """Pair the parts of an encoder layer."""
-    yield from _attention(ours.self_attn, theirs.self_attn, grad)
+def _encoder_layer(
+    ours: EncoderLayer | GPTLayer, theirs: nn.TransformerEncoderLayer, grad: bool
+) -> Pairs:
+    """Pair the parts of a layer without cross-attention."""
+    yield from _pairs(ours.self_attn, theirs.self_attn, grad)
     yield from _feed_forward(ours.feed_forward, theirs, grad)
     yield from _add_norms([ours.add_norm1, ours.add_norm2], theirs, grad)
 
@@ -275,7 +295,7 @@ def _decoder_layer(ours: DecoderLayer, theirs: nn.TransformerDecoderLayer, grad:
     yield from _add_norms([ours.add_norm1, ours.add_norm2, ours.add_norm3], theirs, grad)
 
 
-def _stack(ours: Encoder | Decoder, theirs: nn.Module, grad: bool) -> Pairs:
+def _stack(ours: Encoder | Decoder | GPT, theirs: nn.Module, grad: bool) -> Pairs:
     """Pair the layers of a stack, and its final norm where both have one."""
     _same("the number of layers", len(ours.layers), len(theirs.layers))
     norm = getattr(ours, "norm", None)

@@ -12,17 +12,23 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "course_lib"
 MODEL = (
     "attention multi_head positions add_norm feed_forward masks encoder decoder transformer "
-    "training decoding cache evaluation real_translation"
+    "training decoding cache evaluation real_translation decoder_only gpt"
 ).split()
 MAY_IMPORT = {
     "data": {"data"},
     "viz": {"viz", "data", "checkpoint", "interop", "translator", *MODEL},
     "learn": {"data", *MODEL},
     "interop": set(MODEL),
+    "gpt2": set(MODEL),
     "checkpoint": set(),
     "translator": {"checkpoint", "data", *MODEL},
-    "real": {"real", "checkpoint", "data", "translator", *MODEL},
-    "cli": {"data", "viz", "learn", "checkpoint", "interop", "translator", "real", *MODEL},
+    "running": set(),
+    "real": {"running", "checkpoint", "data", "translator", *MODEL},
+    "language": {"running", "checkpoint", "data", "translator", *MODEL},
+    "cli": {
+        *("data", "viz", "learn", "checkpoint", "interop", "translator"),
+        *("running", "real", "language", *MODEL),
+    },
     "__init__": set(),
     **{name: set(MODEL[:place]) for place, name in enumerate(MODEL)},
 }

@@ -12,7 +12,7 @@ import pytest
 import torch
 from comparison import assert_same, normal, says
 
-from course_lib.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.checkpoint import explaining, load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -214,3 +214,42 @@ def load_format(folder):
     """Read the mark of this course's checkpoints off an empty one."""
     save_checkpoint(folder / "empty.pt", {})
     return load_checkpoint(folder / "empty.pt")["format"]
+
+
+# --- of something else
+
+
+def missing_name():
+    {"step": 4}["model"]
+
+
+def wrong_shape():
+    torch.nn.Linear(2, 3).load_state_dict({"weight": torch.ones(2, 2), "bias": torch.ones(3)})
+
+
+def unknown_argument():
+    dict(**{"step": 4}, step=5)
+
+
+@pytest.mark.parametrize(
+    ("use", "parts"),
+    [
+        (missing_name, ["KeyError", "model"]),
+        (wrong_shape, ["RuntimeError", "Linear"]),
+        (unknown_argument, ["TypeError", "step"]),
+        (lambda: None.items(), ["AttributeError", "items"]),
+        (lambda: int("many"), ["ValueError", "many"]),
+    ],
+)
+def test_content_that_does_not_fit_is_explained_in_one_line(use, parts):
+    with pytest.raises(ValueError, match=says("some.pt", "a GPT", "train again", *parts)) as caught:
+        with explaining("some.pt", "a GPT"):
+            use()
+    assert "\n" not in str(caught.value)
+
+
+def test_content_that_fits_passes_and_other_errors_stay_what_they_are():
+    with explaining("some.pt", "a GPT"):
+        pass
+    with pytest.raises(KeyboardInterrupt), explaining("some.pt", "a GPT"):
+        raise KeyboardInterrupt

@@ -25,6 +25,7 @@ from course_lib.add_norm import AddNorm, LayerNorm
 from course_lib.decoder import Decoder, DecoderLayer
 from course_lib.encoder import Encoder, EncoderLayer
 from course_lib.feed_forward import FeedForward
+from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, GPTLayer
 from course_lib.interop import copy_to_torch, grad_pairs, load_from_torch
 from course_lib.multi_head import MultiHeadAttention
 
@@ -52,6 +53,30 @@ def decoder_pair(norm_first):
     return Decoder(N, *SIZES, norm_first=norm_first), nn.TransformerDecoder(layer, N, last)
 
 
+def gpt(**changes):
+    """Build a GPT with our sizes."""
+    sizes = dict(vocab_size=7, max_len=8, num_layers=N, num_heads=H, d_model=D_MODEL)
+    return GPT(GPTConfig(**(sizes | changes)))
+
+
+def gpt_layer(d_ff=4 * D_MODEL, **changes):
+    """Build torch's layer with the choices of GPT-2."""
+    how = dict(activation="gelu", norm_first=True, dropout=0.0, batch_first=True)
+    return nn.TransformerEncoderLayer(D_MODEL, H, d_ff, **(how | changes))
+
+
+def gpt_stack(num_layers=N, norm_bias=True, **changes):
+    """Build torch's stack with the choices of GPT-2."""
+    last = nn.LayerNorm(D_MODEL, bias=norm_bias)
+    return nn.TransformerEncoder(gpt_layer(**changes), num_layers, last, enable_nested_tensor=False)
+
+
+def without_bias(attention):
+    """Take the biases away from an attention."""
+    attention.w_qkv.bias = attention.w_o.bias = None
+    return attention
+
+
 PAIRS = {
     "attention": lambda: (MultiHeadAttention(D_MODEL, H), nn.MultiheadAttention(D_MODEL, H)),
     "attention without bias": lambda: (
@@ -75,6 +100,14 @@ PAIRS = {
         tiny_transformer(norm_first=True),
         torch_transformer(norm_first=True),
     ),
+    "fused attention": lambda: (CausalSelfAttention(D_MODEL, H), nn.MultiheadAttention(D_MODEL, H)),
+    "fused attention without bias": lambda: (
+        without_bias(CausalSelfAttention(D_MODEL, H)),
+        nn.MultiheadAttention(D_MODEL, H, bias=False),
+    ),
+    "GPT layer": lambda: (GPTLayer(D_MODEL, H), gpt_layer()),
+    "GPT": lambda: (gpt(), gpt_stack()),
+    "GPT without bias": lambda: (gpt(bias=False), gpt_stack(bias=False, norm_bias=False)),
 }
 EVERY_PAIR = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
 
@@ -129,6 +162,23 @@ def test_loaded_weights_give_the_same_attention(generator):
     x = [normal(generator, *shape, D_MODEL) for shape in [(B, T), (B, S), (B, S)]]
     copy_to_torch(ours, theirs)
     assert_equal(trace(ours, x)["outputs"], [theirs(*x)[0].detach()])
+
+
+def test_the_block_of_a_fused_attention_is_torchs_block():
+    ours, theirs = (randomize(module) for module in PAIRS["fused attention"]())
+    load_from_torch(ours, theirs)
+    assert_equal(ours.w_qkv.weight, theirs.in_proj_weight)
+    assert_equal(ours.w_qkv.bias, theirs.in_proj_bias)
+    assert_equal(ours.w_o.state_dict(), theirs.out_proj.state_dict())
+
+
+def test_of_a_gpt_the_layers_and_the_last_norm_are_carried_and_nothing_else():
+    ours, theirs = (randomize(module, seed) for seed, module in enumerate(PAIRS["GPT"]()))
+    kept = deepcopy(ours.state_dict())
+    load_from_torch(ours, theirs)
+    for name, value in ours.state_dict().items():
+        changed = not torch.equal(value, kept[name])
+        assert changed == name.startswith(("layers.", "norm.")), name
 
 
 # --- errors
@@ -208,7 +258,76 @@ MISFITS = {
         Encoder(N, *SIZES, norm_first=True),
         encoder_with_final_norm(nn.RMSNorm(D_MODEL), norm_first=True),
     ),
+    "no way from TransformerEncoderLayer to CausalSelfAttention": lambda: (
+        CausalSelfAttention(D_MODEL, H),
+        gpt_layer(),
+    ),
+    "no way from MultiheadAttention to GPTLayer": lambda: (GPTLayer(D_MODEL, H), attention()),
+    "no way from TransformerEncoderLayer to GPT;": lambda: (gpt(), gpt_layer()),
+    "known: MultiHeadAttention–MultiheadAttention": lambda: (gpt(), decoder_pair(True)[1]),
+    "num_heads differs: ours 6, torch's 3": lambda: (CausalSelfAttention(D_MODEL, 6), attention()),
+    "num_heads differs: ours 9, torch's 3": lambda: (gpt(num_heads=9), gpt_stack()),
+    "kdim, vdim, add_bias_kv and": lambda: (
+        CausalSelfAttention(D_MODEL, H),
+        attention(kdim=8, vdim=9),
+    ),
+    "vdim, add_bias_kv and add_zero_attn": lambda: (
+        CausalSelfAttention(D_MODEL, H),
+        attention(add_bias_kv=True),
+    ),
+    "vdim, add_bias_kv and": lambda: (
+        CausalSelfAttention(D_MODEL, H),
+        attention(add_zero_attn=True),
+    ),
+    "having a bias differs: ours False, torch's True": lambda: (
+        without_bias(CausalSelfAttention(D_MODEL, H)),
+        attention(),
+    ),
+    "having a bias differs: ours True": lambda: (CausalSelfAttention(D_MODEL, H), bare()),
+    "having a bias differs: ours False": lambda: (gpt(bias=False), gpt_stack()),
+    "a norm having a bias differs: ours False, torch's True": lambda: (
+        gpt(bias=False),
+        gpt_stack(bias=False),
+    ),
+    "has shape (30, 10), that of MultiheadAttention (54, 18)": lambda: (
+        CausalSelfAttention(10, 1),
+        nn.MultiheadAttention(D_MODEL, 1),
+    ),
+    "has shape (72, 18), that of TransformerEncoderLayer (11, 18)": lambda: (
+        GPTLayer(D_MODEL, H),
+        gpt_layer(D_FF),
+    ),
+    "norm_first differs: ours True, torch's False": lambda: (
+        GPTLayer(D_MODEL, H),
+        gpt_layer(norm_first=False),
+    ),
+    "the activation of (-1, 0.5, 2) differs: ours [-0.15": lambda: (
+        GPTLayer(D_MODEL, H),
+        gpt_layer(activation="relu"),
+    ),
+    "the activation of (-1, 0.5, 2) differs: ours [-0.158": lambda: (
+        with_tanh(GPTLayer(D_MODEL, H)),
+        gpt_layer(),
+    ),
+    "the number of layers differs: ours 2, torch's 3": lambda: (gpt(), gpt_stack(3)),
+    "a final norm on one side only: ours LayerNorm": lambda: (
+        gpt(),
+        nn.TransformerEncoder(gpt_layer(), N, enable_nested_tensor=False),
+    ),
 }
+
+
+def bare():
+    """Build torch's attention without the bias of its projections, but with that of its output."""
+    theirs = attention(bias=False)
+    theirs.out_proj.bias = nn.Parameter(torch.zeros(D_MODEL))
+    return theirs
+
+
+def with_tanh(layer):
+    """Give a layer the approximation of GELU that OpenAI's weights were trained with."""
+    layer.feed_forward.activation = nn.GELU("tanh")
+    return layer
 
 
 def encoder_with_final_norm(norm=None, norm_first=False):
@@ -267,3 +386,19 @@ def test_a_class_that_does_not_tell_everything_is_taken_at_its_word():
     torch.testing.assert_close(
         ours.layers[0].feed_forward.linear1.weight, theirs.layers[0].linear1.weight
     )
+
+
+def test_a_fused_attention_that_does_not_tell_its_heads_is_taken_at_its_word():
+    ours, theirs = (randomize(module) for module in PAIRS["fused attention"]())
+    del ours.num_heads
+    copy_to_torch(ours, theirs)
+    assert_equal(theirs.in_proj_weight, ours.w_qkv.weight)
+
+
+def test_a_class_made_from_ours_is_known():
+    class Mine(GPT):
+        """Be a GPT under another name."""
+
+    ours, theirs = randomize(Mine(gpt().config)), randomize(gpt_stack(), seed=1)
+    load_from_torch(ours, theirs)
+    assert_equal(ours.layers[1].feed_forward.linear2.weight, theirs.layers[1].linear2.weight)

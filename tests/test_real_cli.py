@@ -2,14 +2,16 @@
 
 import hashlib
 import json
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from course_lib import cli
-from course_lib.checkpoint import load_checkpoint
+from course_lib.checkpoint import load_checkpoint, save_checkpoint
 from course_lib.data import Tokenizer
+from course_lib.language.writer import WriterConfig
 from course_lib.real import cli as real
 from course_lib.real import corpus
 from course_lib.real.kept import average_of_last, kept_weights
@@ -121,10 +123,75 @@ def test_no_thread_at_all_is_explained(tmp_path, capsys):
     assert "--threads 0: at least one is needed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("wrong", ["smoothing=2", "epochs=0"])
-def test_impossible_numbers_are_explained(wrong, course):
-    code, _, error = course("train", *SETTINGS, "--set", wrong)
-    assert code == 2 and wrong in error
+WRONG = "smoothing=2 epochs=0 peak_rate=nan peak_rate=inf peak_rate=0 peak_rate=-1 cooldown=1.5 "
+WRONG += "cooldown=-0.1 cooldown=nan dropout=nan smoothing=nan warmup_steps=0 num_layers=0 d_ff=0 "
+WRONG += "d_model=-4 num_heads=0 vocab_size=0 max_len=0 tokens=0 pool_size=0 num_pairs=-1"
+
+
+@pytest.mark.parametrize("wrong", WRONG.split())
+def test_impossible_numbers_are_explained(wrong, course, tmp_path):
+    code, out, error = course("train", *SETTINGS, "--set", wrong)
+    assert code == 2 and wrong in error and out == "" and error.count("\n") == 1
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("fine", ["cooldown=0", "cooldown=1", "smoothing=1", "dropout=1"])
+def test_the_ends_of_a_range_belong_to_it(fine):
+    name, value = fine.split("=")
+    assert getattr(RealConfig(**{name: float(value)}), name) == float(value)
+
+
+OTHERS = [{"model": {}}, {"config": 3}, {"config": asdict(WriterConfig())}]
+COMMANDS = [["train", *SETTINGS, "--resume"], ["translate", "ein"], ["evaluate"]]
+
+
+def assert_one_sentence(result, *parts):
+    code, out, error = result
+    assert (code, out, error.count("\n")) == (2, "", 1), error
+    assert all(str(part) in error for part in parts)
+
+
+@pytest.mark.parametrize("content", OTHERS)
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_checkpoint_of_another_kind_is_explained(words, content, course, tmp_path):
+    path = tmp_path / "kept" / "multi30k-smoke-de-en-seed0" / LAST
+    save_checkpoint(path, content)
+    before = path.read_bytes()
+    says = (path, "is no checkpoint of a translator of sentences", "take another folder")
+    assert_one_sentence(course(*words), *says)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("part", ["optimizer", "step", "losses", "model", "tokenizer"])
+def test_a_checkpoint_that_lacks_something_is_explained(part, trained, tmp_path):
+    path = tmp_path / "kept" / "multi30k-smoke-de-en-seed0" / LAST
+    content = load_checkpoint(path)
+    save_checkpoint(path, {name: value for name, value in content.items() if name != part})
+    result = trained("train", *SETTINGS, "--resume")
+    assert_one_sentence(result, path, "is no checkpoint", f"KeyError: '{part}'")
+
+
+@pytest.mark.parametrize("content", [{"epoch": 3}, {"model": {"weight": torch.ones(2)}}])
+def test_kept_weights_of_another_kind_are_explained(content, trained, tmp_path):
+    folder = tmp_path / "kept" / "multi30k-smoke-de-en-seed0"
+    save_checkpoint(folder / "epoch-0003.pt", content)
+    assert_one_sentence(trained("translate", "ein", "--average", "1"), folder, "is no checkpoint")
+
+
+@pytest.mark.parametrize("place", ["start", "train_run"])
+def test_a_stop_that_does_not_wait_says_what_is_kept(place, course, monkeypatch):
+    def stop(*arguments, **how):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(real, place, stop)
+        code, out, error = course("train", *SETTINGS)
+        assert (code, out) == (130, "") and "nothing is kept yet" in error
+    assert course("train", *SETTINGS, "--minutes", "0")[0] == 0
+    monkeypatch.setattr(real, place, stop)
+    code, out, error = course("train", *SETTINGS, "--resume")
+    assert (code, out) == (130, "") and "--resume goes on from it" in error
+    assert "Traceback" not in error
 
 
 def test_a_task_that_is_abbreviated_is_the_same_task(capsys):

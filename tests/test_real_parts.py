@@ -7,11 +7,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib.real import precision
 from course_lib.real.kept import average_of_last, keep_weights, kept_weights
 from course_lib.real.loss import backward_in_chunks, loss_in_chunks
-from course_lib.real.precision import bfloat16_pays, dropout_by_bytes, mixed_precision
 from course_lib.real_translation import average_weights
+from course_lib.running import precision
+from course_lib.running.precision import bfloat16_pays, dropout_by_bytes, mixed_precision
 from course_lib.training import label_smoothed_cross_entropy
 from course_lib.transformer import Transformer, TransformerConfig
 

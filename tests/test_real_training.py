@@ -19,17 +19,17 @@ from course_lib.real import training
 from course_lib.real import translator as real_translator
 from course_lib.real.batches import TokenBatches
 from course_lib.real.kept import kept_weights
-from course_lib.real.precision import mixed_precision
 from course_lib.real.training import (
     LAST,
     load_translator,
     make_step,
     start,
-    stopping_politely,
     train_run,
     val_loss,
 )
 from course_lib.real.translator import SIZES, RealConfig, RealTranslator, read_pairs, score
+from course_lib.running.machine import Watch
+from course_lib.running.precision import mixed_precision
 from course_lib.training import ADAM, label_smoothed_cross_entropy
 from course_lib.transformer import Transformer
 
@@ -180,7 +180,7 @@ def test_time_that_is_up_stops_and_counts_over_all_starts(tmp_path):
 @pytest.mark.parametrize(("clock", "per_start"), [("wall", 6), ("cpu", 3)])
 def test_minutes_are_those_of_the_clock_that_is_named(clock, per_start, tmp_path, monkeypatch):
     passing = ({"wall": 20.0 * n, "cpu": 80.0 * n} for n in count())  # in every step
-    monkeypatch.setattr(training._Watch, "_now", staticmethod(lambda: next(passing)))
+    monkeypatch.setattr(Watch, "_now", staticmethod(lambda: next(passing)))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     for starts in (1, 2):
         run, val = start(replace(TINY, epochs=20), tmp_path)
@@ -190,19 +190,9 @@ def test_minutes_are_those_of_the_clock_that_is_named(clock, per_start, tmp_path
     assert minutes == pytest.approx([4 * 20 / 60, 4 * 80 / 60])  # as they were after the epoch
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_asks_a_second_one_stops_and_then_all_is_as_before(number):
-    before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt), stopping_politely() as stop:
-        assert signal.getsignal(number) != before and not stop()
-        signal.raise_signal(number)
-        assert stop()
-        signal.raise_signal(number)
-    assert signal.getsignal(number) == before
-
-
 def test_another_configuration_is_refused(whole):
-    with pytest.raises(ValueError, match="keeps a training of .*'dropout': 0.3.*another folder"):
+    says = "keeps a training with dropout=0.3, not 0.1: .*another folder"
+    with pytest.raises(ValueError, match=says):
         start(replace(TINY, dropout=0.1), whole[2])
 
 

@@ -1,4 +1,4 @@
-"""Measure on this machine, with medians and ranges: how fast widgets answer, and a cache writes."""
+"""Measure on this machine, by medians and ranges: widgets, the decoder's cache, the GPT."""
 
 import os
 
@@ -13,6 +13,7 @@ from statistics import median
 
 import nbformat
 from bench_decoding import bench_decoding
+from bench_gpt import bench_gpt
 from ipywidgets import Checkbox, Text, Widget
 from lab import NO_BROWSER, Page, chromium, jupyter_lab
 from nbformat.v4 import new_code_cell, new_notebook
@@ -139,3 +140,4 @@ if __name__ == "__main__":
     bench_kernel()
     bench_browser()
     bench_decoding()
+    bench_gpt()

@@ -9,16 +9,21 @@ from course_lib.data.numbers import (
     draw_pairs,
     spell,
 )
+from course_lib.data.text import Characters, Text, read_library, read_shakespeare
 from course_lib.data.tokenizer import Tokenizer
 
 __all__ = [
     "LANGUAGES",
     "LIMIT",
     "BatchMaker",
+    "Characters",
+    "Text",
     "Tokenizer",
     "check_number_words",
     "draw_numbers",
     "draw_pairs",
     "pad_rows",
+    "read_library",
+    "read_shakespeare",
     "spell",
 ]

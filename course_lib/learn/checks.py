@@ -22,7 +22,7 @@ from course_lib.learn.watch import watched
 
 MODULES = (
     "attention multi_head positions add_norm feed_forward masks encoder decoder transformer "
-    "training decoding cache evaluation real_translation"
+    "training decoding cache evaluation real_translation decoder_only gpt"
 ).split()
 WHOLLY = float("inf")
 

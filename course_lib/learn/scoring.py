@@ -139,4 +139,28 @@ TESTS = (
     TestTask(
         "test_of_the_batches", 14, "cut_by_tokens", ("padding_not_counted", "last_batch_lost")
     ),
+    TestTask(
+        "test_of_the_decoder",
+        15,
+        "DecoderOnly",
+        (
+            "future_seen",
+            "future_seen_in_eval",
+            "future_seen_in_training",
+            "positions_missing",
+            "sees_only_itself",
+        ),
+    ),
+    TestTask(
+        "test_of_sampling",
+        16,
+        "sample",
+        (
+            "window_not_cropped",
+            "first_tokens_read",
+            "cache_not_dropped",
+            "only_the_new",
+            "temperature_multiplied",
+        ),
+    ),
 )

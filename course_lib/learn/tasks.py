@@ -1,13 +1,14 @@
 """What is asked beside building: predictions, and tests to write."""
 
 from course_lib.learn.checks import look_up
+from course_lib.learn.forecasts import FORECASTS
 from course_lib.learn.predictions import PREDICTIONS, Prediction
 from course_lib.learn.scoring import TESTS, TestTask
 
 
 def tasks() -> list[Prediction | TestTask]:
     """Return all of them, in the order of the chapters."""
-    return sorted((*PREDICTIONS, *TESTS), key=lambda task: task.chapter)
+    return sorted((*PREDICTIONS, *FORECASTS, *TESTS), key=lambda task: task.chapter)
 
 
 def find(name: str, kind: type) -> Prediction | TestTask:

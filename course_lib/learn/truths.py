@@ -11,6 +11,7 @@ from course_lib.decoding import greedy_decode
 from course_lib.encoder import EncoderLayer
 from course_lib.evaluation import alignment_error_rate
 from course_lib.feed_forward import FeedForward
+from course_lib.gpt import GPT, GPTConfig
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import sinusoidal_encoding
 from course_lib.real_translation import share_of_padding
@@ -132,3 +133,14 @@ def rate_of_linking_everything() -> float:
 def share_of_padding_of_two() -> float:
     """Put a short pair into one batch with a long one."""
     return share_of_padding([(4, 4), (12, 12)], [[0, 1]])
+
+
+def first_loss() -> float:
+    """Measure the loss of a model that gives 65 characters the same score."""
+    return label_smoothed_cross_entropy(torch.zeros(1, 65), torch.tensor([7]), smoothing=0.0).item()
+
+
+def gpt2_small() -> int:
+    """Count GPT-2's smallest model, without filling its memory."""
+    with torch.device("meta"):
+        return count(GPT(GPTConfig(vocab_size=50_257)))

@@ -4,27 +4,20 @@ import argparse
 import os
 import sys
 import time
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from course_lib.checkpoint import load_checkpoint
+from course_lib.checkpoint import explaining
 from course_lib.real.corpus import DIRECTIONS, LINES, download_multi30k
 from course_lib.real.kept import average_of_last, kept_weights
-from course_lib.real.precision import bfloat16_pays
 from course_lib.real.record import SETTINGS, add_to_record, written_captions
-from course_lib.real.training import (
-    LAST,
-    load_translator,
-    start,
-    stopping_politely,
-    train_run,
-    val_loss,
-)
+from course_lib.real.training import LAST, WHAT, kept_translator, start, train_run, val_loss
 from course_lib.real.translator import SIZES, RealConfig, RealTranslator, read_pairs, score
+from course_lib.running.machine import add_machine_options, prepare_machine
+from course_lib.running.precision import bfloat16_pays
+from course_lib.running.settings import add_training_options
+from course_lib.running.stopping import STOPPED, stopped_at_once, stopping_politely
 from course_lib.translator import FOLDER
 
 CLOCK = "cpu: processor time divided by threads, fair on a shared machine"
@@ -37,10 +30,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     trains.set_defaults(run=train_command)
     trains.add_argument("--minutes", type=float, help="stop, to be resumed, after so many in all")
     trains.add_argument("--clock", choices=("wall", "cpu"), default="wall", help=CLOCK)
-    trains.add_argument("--set", type=_setting, action="append", default=[], metavar="NAME=VALUE")
-    kept = trains.add_mutually_exclusive_group()
-    kept.add_argument("--resume", action="store_true", help="go on from what is kept")
-    kept.add_argument("--force", action="store_true", help="replace what is kept")
+    add_training_options(trains, RealConfig)
 
     translates = commands.add_parser("translate", help="translate a sentence")
     translates.set_defaults(run=translate_command)
@@ -67,8 +57,7 @@ def _add_which(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--out", type=Path, metavar="DIR", help="a folder of your own")
     command.add_argument("--data", type=Path, metavar="DIR", help="Multi30k, or COURSE_DATA")
-    command.add_argument("--threads", type=int, default=torch.get_num_threads())
-    command.add_argument("--device", choices=("cpu", "cuda"), default=_device())
+    add_machine_options(command)
 
 
 def add_download(commands: argparse._SubParsersAction) -> None:
@@ -88,11 +77,19 @@ def download_command(options: argparse.Namespace) -> int:
 
 def train_command(options: argparse.Namespace) -> int:
     """Train, resumably, with a progress bar, checkpoints and a log."""
-    _prepare(options)
+    try:
+        return _train(options)
+    except KeyboardInterrupt:  # before the first step, or for the second time
+        return stopped_at_once(_folder(options) / LAST)
+
+
+def _train(options: argparse.Namespace) -> int:
+    """Train to the end, or to the end of the step at which somebody asks to stop."""
+    prepare_machine(options)
     out = _folder(options)
     if (out / LAST).exists() and not (options.resume or options.force):
         raise ValueError(f"{out / LAST} is there; --resume goes on from it, --force starts anew")
-    config = _config(options, load_checkpoint(out / LAST)["config"] if options.resume else {})
+    config = _config(options, kept_translator(out)[0].config if options.resume else None)
     anew = not options.resume
     run, val = start(config, out, data=options.data, device=options.device, anew=anew)
     out.mkdir(parents=True, exist_ok=True)
@@ -107,7 +104,7 @@ def train_command(options: argparse.Namespace) -> int:
         print(f"trained for {config.epochs} epochs, {run.step} steps, {spent}: {out}")
         return 0
     print(f"stopped at step {run.step}, {spent}; go on with the same command and --resume")
-    return 130 if stop() else 0
+    return STOPPED if stop() else 0
 
 
 def translate_command(options: argparse.Namespace) -> int:
@@ -164,7 +161,7 @@ def _entry(
 
 def _averaged(options: argparse.Namespace) -> tuple[RealTranslator, dict[str, Any]]:
     """Load a translator with the mean of its last epochs, and its checkpoint."""
-    _prepare(options)
+    prepare_machine(options)
     out = _folder(options)
     if not (out / LAST).exists():
         where = f" --out {out}" if options.out else f" --size {options.size}"
@@ -172,9 +169,10 @@ def _averaged(options: argparse.Namespace) -> tuple[RealTranslator, dict[str, An
             f"there is no translator in {out}; run: course train --task multi30k "
             f"--direction {options.direction} --seed {options.seed}{where}"
         )
-    content = load_checkpoint(out / LAST)
-    translator = load_translator(content)
-    translator.model.load_state_dict(average_of_last(out, options.average))
+    translator, content = kept_translator(out)
+    average = average_of_last(out, options.average)
+    with explaining(out, WHAT):
+        translator.model.load_state_dict(average)
     translator.model.to(options.device).eval()
     return translator, content
 
@@ -186,23 +184,14 @@ def _pairs(options: argparse.Namespace, config: RealConfig) -> list[tuple[str, s
     return read_pairs(config, options.split, options.data)
 
 
-def _prepare(options: argparse.Namespace) -> None:
-    """Take as many threads as asked for; refuse what this computer has not got."""
-    if options.threads < 1:
-        raise ValueError(f"--threads {options.threads}: at least one is needed")
-    if options.device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("there is no CUDA device here; take --device cpu")
-    torch.set_num_threads(options.threads)
-
-
-def _config(options: argparse.Namespace, kept: dict[str, Any]) -> RealConfig:
+def _config(options: argparse.Namespace, kept: RealConfig | None) -> RealConfig:
     """Put together what is asked for; bfloat16 where it pays here, or as it was begun."""
     chosen = SIZES[options.size] | dict(seed=options.seed, direction=options.direction)
     if options.size == "smoke" and (options.data or os.environ.get("COURSE_DATA")):
         chosen |= SLICE
     chosen |= dict(options.set)
     if "bfloat16" not in chosen:
-        chosen["bfloat16"] = kept["bfloat16"] if kept else _fast_in_bfloat16(options.device)
+        chosen["bfloat16"] = kept.bfloat16 if kept else _fast_in_bfloat16(options.device)
     return RealConfig(**chosen)
 
 
@@ -216,22 +205,3 @@ def _folder(options: argparse.Namespace) -> Path:
 def _fast_in_bfloat16(device: str) -> bool:
     """Measure it on a CPU; a GPU that trains a Transformer today has it."""
     return device == "cuda" or bfloat16_pays()
-
-
-def _device() -> str:
-    """Name the fastest device that is there."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """Read NAME=VALUE into a value of the type of that field of ``RealConfig``."""
-    name, _, value = text.partition("=")
-    types = {field.name: type(field.default) for field in fields(RealConfig)}
-    if name not in types:
-        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(types)}")
-    try:
-        read = {"True": True, "False": False}.__getitem__ if types[name] is bool else types[name]
-        return name, read(value)
-    except (KeyError, ValueError):
-        kind = "True or False" if types[name] is bool else types[name].__name__
-        raise argparse.ArgumentTypeError(f"{name} is {kind}, not {value!r}") from None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from course_lib.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.checkpoint import explaining, load_checkpoint, save_checkpoint
 from course_lib.real_translation import average_weights
 
 
@@ -31,9 +31,16 @@ def average_of_last(folder: Path, count: int) -> dict[str, Tensor]:
     """Average the last ``count`` epochs kept in a folder.
 
     Raises:
-        ValueError: If fewer are kept.
+        ValueError: If fewer are kept, or one is no file of weights.
     """
     files = kept_weights(folder)
     if not 1 <= count <= len(files):
         raise ValueError(f"{folder} keeps {len(files)} epochs; {count} cannot be averaged")
-    return average_weights([load_checkpoint(path)["model"] for path in files[-count:]])
+    return average_weights([_weights_in(path) for path in files[-count:]])
+
+
+def _weights_in(path: Path) -> dict[str, Tensor]:
+    """Read the weights of one epoch."""
+    content = load_checkpoint(path)
+    with explaining(path, "an epoch"):
+        return content["model"]

@@ -1,9 +1,6 @@
 """Train a translator of real sentences, and lose nothing when it stops (§5)."""
 
-import signal
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,13 +9,11 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from course_lib.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.checkpoint import explaining, load_checkpoint, save_checkpoint
 from course_lib.data import Tokenizer
 from course_lib.real.batches import TokenBatches
 from course_lib.real.kept import keep_weights
 from course_lib.real.loss import backward_in_chunks, loss_in_chunks
-from course_lib.real.precision import mixed_precision
-from course_lib.real.record import describe_machine
 from course_lib.real.translator import (
     Pairs,
     RealConfig,
@@ -28,10 +23,15 @@ from course_lib.real.translator import (
     score,
     token_batches,
 )
+from course_lib.running.machine import Watch, describe_machine
+from course_lib.running.precision import mixed_precision
+from course_lib.running.records import note_minutes, write_log
+from course_lib.running.settings import refuse_another
 from course_lib.training import ADAM
 from course_lib.transformer import Transformer
 
 LAST = "last.pt"  # the checkpoint that training goes on from
+WHAT = "a translator of sentences"  # it is of
 SAVE_EVERY = 200  # steps
 KEPT_EPOCHS = 10
 
@@ -77,22 +77,35 @@ def start(
         anew: Whether what is kept there plays no part.
 
     Raises:
-        ValueError: If the folder keeps a training of another configuration, or data are missing.
+        ValueError: If the folder keeps a training of another configuration or of something else,
+            or data are missing.
     """
+    translator, kept = kept_translator(out) if (out / LAST).exists() and not anew else (None, {})
+    if kept:
+        refuse_another(out, translator.config, config)
     pairs = read_pairs(config, "train", data)
-    kept = load_checkpoint(out / LAST) if (out / LAST).exists() and not anew else None
-    if kept and RealConfig(**kept["config"]) != config:
-        raise ValueError(f"{out} keeps a training of {kept['config']}; take another folder")
-    translator = load_translator(kept) if kept else new_translator(config, pairs)
+    translator = translator or new_translator(config, pairs)
     translator.model.to(device)
     optimizer = torch.optim.Adam(translator.model.parameters(), fused=True, **ADAM)
     run = Run(translator, optimizer, token_batches(translator, pairs))
     run.losses = run.losses.to(device)
-    if kept:
-        optimizer.load_state_dict(kept["optimizer"])
-        run.step, run.seconds, run.history = kept["step"], kept["seconds"], kept["history"]
-        run.losses = kept["losses"].to(device)
+    with explaining(out / LAST, WHAT):
+        if kept:
+            optimizer.load_state_dict(kept["optimizer"])
+            run.step, run.seconds, run.history = kept["step"], kept["seconds"], kept["history"]
+            run.losses = kept["losses"].to(device)
     return run, read_pairs(config, "val", data)
+
+
+def kept_translator(out: Path) -> tuple[RealTranslator, dict[str, Any]]:
+    """Read the translator that a folder keeps, and the whole checkpoint.
+
+    Raises:
+        ValueError: If there is none, or the checkpoint is of something else.
+    """
+    content = load_checkpoint(out / LAST)
+    with explaining(out / LAST, WHAT):
+        return load_translator(content), content
 
 
 def load_translator(content: dict[str, Any]) -> RealTranslator:
@@ -170,15 +183,9 @@ def end_epoch(run: Run, val: Pairs, out: Path, steps: int) -> None:
 
 def save_run(run: Run, out: Path) -> None:
     """Write the checkpoint, and the whole log anew: nothing stands in it twice."""
-    for name, seconds in run.seconds.items():
-        if run.history:  # an epoch is saved as soon as it has ended
-            run.history[-1].setdefault(f"{name}_minutes", seconds / 60)
+    note_minutes(run.history, run.seconds)  # an epoch is saved as soon as it has ended
     save_checkpoint(out / LAST, snapshot(run))
-    lines = [f"# {run.translator.config}"]
-    lines += [" ".join(f"{k}={v:.6g}" for k, v in line.items()) for line in run.history]
-    beside = out / "log.txt.part"
-    beside.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    beside.replace(out / "log.txt")
+    write_log(out / "log.txt", run.translator.config, run.history)
 
 
 def train_run(
@@ -204,7 +211,7 @@ def train_run(
         Whether the last epoch is done.
     """
     steps = run.batches.last_step(run.translator.config.epochs)
-    watch = _Watch(run)
+    watch = Watch(run.seconds)
     with tqdm(total=steps, initial=run.step, unit="step", disable=None) as bar:  # none in a file
         while run.step < steps:
             make_step(run, steps)
@@ -219,47 +226,3 @@ def train_run(
             if enough:
                 break
     return run.step >= steps
-
-
-class _Watch:
-    """Add the time that passes to what a run has spent."""
-
-    def __init__(self, run: Run) -> None:
-        self.run, self.last = run, self._now()
-
-    @staticmethod
-    def _now() -> dict[str, float]:
-        """Read both clocks."""
-        return {"wall": time.monotonic(), "cpu": time.process_time()}
-
-    def look(self) -> None:
-        """Add what has passed since the last look."""
-        now = self._now()
-        for name, seconds in now.items():
-            self.run.seconds[name] += seconds - self.last[name]
-        self.last = now
-
-    def spent(self, clock: str) -> float:
-        """Return the seconds spent by a clock."""
-        threads = torch.get_num_threads() if clock == "cpu" else 1
-        return self.run.seconds[clock] / threads
-
-
-@contextmanager
-def stopping_politely() -> Iterator[Callable[[], bool]]:
-    """Let Ctrl-C (and a plain kill) ask for a stop after the step; a second one stops at once."""
-    asked = []
-
-    def ask(number: int, frame: Any) -> None:
-        """Remember the first signal; obey the second."""
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(number)
-
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, ask) for number in signals}
-    try:
-        yield lambda: bool(asked)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

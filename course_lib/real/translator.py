@@ -13,12 +13,17 @@ from course_lib.data import Tokenizer, draw_pairs, pad_rows
 from course_lib.decoding import beam_search
 from course_lib.real.batches import TokenBatches
 from course_lib.real.corpus import load_multi30k
+from course_lib.running.settings import check_above_zero, check_between, check_from_one
 from course_lib.training import warmup_inverse_sqrt
 from course_lib.transformer import Transformer, TransformerConfig
 from course_lib.translator import model_config
 
 Pairs = list[tuple[str, str]]
 TEST = "test_2016_flickr"
+COUNTS = (
+    *("vocab_size", "tokens", "pool_size", "epochs", "warmup_steps"),
+    *("d_model", "num_heads", "num_layers", "d_ff", "max_len"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +54,9 @@ class RealConfig:
         max_len: Longest sequence, in tokens.
 
     Raises:
-        ValueError: If there is no such task or direction, no epoch, or no such smoothing.
+        ValueError: If there is no such task or direction, a size or count is below 1
+            (``num_pairs``: below 0), the peak rate is no number above 0, or a share is not in
+            [0, 1].
     """
 
     task: str = "multi30k"
@@ -78,10 +85,11 @@ class RealConfig:
             raise ValueError(f"task={self.task!r} is neither 'multi30k' nor 'numbers'")
         if self.direction not in ("de-en", "en-de"):
             raise ValueError(f"direction={self.direction!r} is neither 'de-en' nor 'en-de'")
-        if not 0 <= self.smoothing <= 1 or self.epochs < 1:
-            raise ValueError(
-                f"smoothing={self.smoothing} not in [0, 1] or epochs={self.epochs} < 1"
-            )
+        check_from_one(self, *COUNTS)
+        check_above_zero(self, "peak_rate")
+        check_between(self, 0, 1, "cooldown", "smoothing", "dropout")
+        if self.num_pairs < 0:
+            raise ValueError(f"num_pairs={self.num_pairs} must be from 1, or 0 for all")
 
     def of_model(self, vocab_size: int) -> TransformerConfig:
         """Return the part of the numbers that the model is built from."""

@@ -11,18 +11,19 @@ DESC = (
     "The Transformer from bottom to top: on the left, source tokens pass embedding, "
     "positional encoding and N encoder layers and become memory; on the right, the target so "
     "far passes N decoder layers, which also look at memory, and becomes output logits for "
-    "training and decoding, which may keep a cache. Every part carries the number of the "
-    "chapter that builds it."
+    "training and decoding, which may keep a cache. Below, a model without a source: decoder "
+    "only, which becomes a GPT. Every part carries the number of the chapter that builds it."
 )
 TRAINING, DECODING, CACHE = Box(12, 70, 190, 46), Box(214, 70, 196, 46), Box(422, 70, 190, 46)
 SOURCE, TARGET = Box(LEFT - 95, TOKENS_Y, 190, 30), Box(RIGHT - 95, TOKENS_Y, 190, 30)
 EVALUATION = Box(254, TOKENS_Y, 106, 30)
 REAL = Box(SOURCE.x, SOURCE.bottom + 30, 190, 30)
+DECODER_ONLY, GPT = Box(324, REAL.y, 160, 46), Box(498, REAL.y, 114, 46)
 OUTSIDE = 627  # where the loop of decoding runs down
 
 
 def use(box: Box, name: str, what: str, chapter: str, lit: str | None) -> str:
-    """Draw one of the things around the logits."""
+    """Draw one of the things around the model."""
     return group(
         rect(box, radius=7, **look(chapter, lit)),
         text(box.x + 10, box.y + 19, name, bold=True),
@@ -69,6 +70,15 @@ def real_sentences(lit: str | None) -> str:
     )
 
 
+def without_source(lit: str | None) -> str:
+    """Draw what becomes of the model when there is only one text, to read and to write."""
+    return group(
+        use(DECODER_ONLY, "Decoder only", "reads no source", "15", lit),
+        use(GPT, "GPT", "writes text", "16", lit),
+        arrow([(DECODER_ONLY.right, GPT.cy), (GPT.x, GPT.cy)]),
+    )
+
+
 def legend(x: float, y: float) -> str:
     """Explain the signs of the map."""
     roles = (("Q", QUERY, "query: what a position asks for"),)
@@ -98,7 +108,7 @@ def draw(lit: str | None = None) -> str:
     return page(
         TITLE,
         DESC,
-        REAL.bottom + 16,
+        GPT.bottom + 16,
         architecture(lit),
         uses(lit),
         legend(30, 196),
@@ -106,6 +116,7 @@ def draw(lit: str | None = None) -> str:
         token(TARGET, "dreihundertfünf"),
         evaluation(lit),
         real_sentences(lit),
+        without_source(lit),
         text(SOURCE.cx, SOURCE.bottom + 19, "source, or real sentences", anchor="middle"),
         text(TARGET.cx, TARGET.bottom + 19, "target so far", anchor="middle"),
     )

@@ -84,6 +84,15 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
     "share_of_padding": ("1 - real / places", "1 - (real / places) ** 2", "equality"),
     "cut_by_tokens": ("sum(grown) > tokens", "sum(grown) > 0.8 * tokens", "property"),
     "average_weights": (".mean(dim=0)", ".amax(dim=0)", "equality"),
+    "draw_windows": ("window[:, 1:]", "window[:, 1:].flip(1)", "property"),
+    "DecoderOnly": ("return self.output(", "return 2 * self.output(", "equality"),
+    "CausalSelfAttention": ("heads.transpose(1, 2)", "heads.flip(1).transpose(1, 2)", "equality"),
+    "GPTLayer": ("return self.add_norm2(", "return 2 * self.add_norm2(", "equality"),
+    "GPT": ("x = layer(x)", "x = layer(x).relu()", "equality"),
+    "decay_groups": ("p.dim() >= 2", "p.dim() == 2", "property"),
+    "GPTCache": ("+ model.positions.weight[", "- model.positions.weight[", "equality"),
+    "sample": ("ids[:, -limit:]", "ids[:, -limit:].flip(1)", "equality"),
+    "parse_rate": ("/ len(snippets)", "/ (len(snippets) + 1)", "equality"),
 }
 
 

@@ -1,0 +1,131 @@
+"""Text to continue: the source code of Python's own standard library, or a file of Shakespeare."""
+
+import os
+import sysconfig
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+PRINTABLE = "\n" + "".join(map(chr, range(32, 127)))  # 96 characters
+SHAKESPEARE = Path("tinyshakespeare") / "input.txt"
+FEWEST = 20  # files; with fewer, this is no standard library
+
+
+class Characters:
+    """Turn text into ids and back, one id for each character.
+
+    Args:
+        characters: Those it knows; each counts once, sorted.
+
+    Example:
+        >>> Characters("banana").encode("nab")
+        tensor([2, 0, 1])
+    """
+
+    def __init__(self, characters: Iterable[str]) -> None:
+        self.characters = "".join(sorted(set(characters)))
+        self._ids = {character: i for i, character in enumerate(self.characters)}
+
+    def __len__(self) -> int:
+        return len(self.characters)
+
+    def encode(self, text: str) -> Tensor:
+        """Return the ids ``(L,)`` of a text.
+
+        Raises:
+            ValueError: If it holds a character that is not known; the message names it.
+        """
+        unknown = sorted(set(text) - set(self.characters))
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is none of the {len(self)} characters")
+        return torch.tensor([self._ids[character] for character in text], dtype=torch.long)
+
+    def decode(self, ids: Tensor) -> str:
+        """Return the text of ids ``(L,)``."""
+        return "".join(self.characters[i] for i in ids.tolist())
+
+
+@dataclass(frozen=True)
+class Text:
+    """Hold a text in ids, in two parts that share no file or passage.
+
+    Args:
+        characters: What turns ids into text.
+        train: To learn from. Shape ``(L,)``.
+        val: To choose by. Shape ``(L,)``.
+    """
+
+    characters: Characters
+    train: Tensor
+    val: Tensor
+
+
+def library_files(folder: Path | str | None = None) -> tuple[list[Path], list[Path]]:
+    """List the modules of Python's standard library, to learn from and to choose by, by name.
+
+    A file belongs to val if the check sum of its name ends in 0, about one in ten: a file keeps
+    its side in every version of Python. Files with other characters than ``PRINTABLE`` are left
+    out.
+
+    Args:
+        folder: That of this Python's library unless given.
+
+    Raises:
+        ValueError: If there are not enough files; some installations keep none.
+    """
+    folder = Path(folder or sysconfig.get_path("stdlib"))
+    files = [path for path in sorted(folder.glob("*.py")) if _is_plain(path)]
+    if len(files) < FEWEST:
+        raise ValueError(
+            f"{folder} holds {len(files)} readable modules of Python's library, fewer than "
+            f"{FEWEST}; this Python was installed without their source: take one from python.org"
+        )
+    val = [path for path in files if zlib.crc32(path.name.encode()) % 10 == 0]
+    return [path for path in files if path not in val], val
+
+
+def read_library(folder: Path | str | None = None) -> Text:
+    """Read the standard library of the Python that runs this.
+
+    Args:
+        folder: As in ``library_files``.
+
+    Raises:
+        ValueError: As ``library_files``.
+    """
+    characters = Characters(PRINTABLE)
+    sides = [
+        "\n\n".join(path.read_text(encoding="utf-8") for path in files)
+        for files in library_files(folder)
+    ]
+    return Text(characters, *map(characters.encode, sides))
+
+
+def read_shakespeare(folder: Path | str | None = None) -> Text:
+    """Read 1.1 million characters of Shakespeare; the first nine tenths are to learn from.
+
+    Args:
+        folder: Where ``tinyshakespeare/input.txt`` is; what COURSE_DATA names unless given.
+
+    Raises:
+        ValueError: If no folder is named, or the file is not there.
+    """
+    folder = folder or os.environ.get("COURSE_DATA")
+    if not folder:
+        raise ValueError("no folder with data: pass --data DIR, or set COURSE_DATA")
+    path = Path(folder) / SHAKESPEARE
+    if not path.is_file():
+        raise ValueError(f"there is no {path}; leave out --text shakespeare to learn from Python")
+    text = path.read_text(encoding="utf-8")
+    characters, cut = Characters(text), len(text) * 9 // 10
+    return Text(characters, characters.encode(text[:cut]), characters.encode(text[cut:]))
+
+
+def _is_plain(path: Path) -> bool:
+    """Say whether a file holds nothing but ``PRINTABLE`` characters."""
+    content = path.read_bytes()
+    return not content.translate(None, PRINTABLE.encode())

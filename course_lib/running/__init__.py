@@ -1,0 +1,1 @@
+"""What every long training needs, whatever it learns: settings, clocks, polite stops, records."""

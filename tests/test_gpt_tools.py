@@ -1,0 +1,267 @@
+"""The workbench of the GPT: what each cut did is kept, and two equal models are timed."""
+
+from dataclasses import replace
+
+import bench_gpt
+import deletion
+import pytest
+import torch
+from bench_gpt import TorchGPT, interleaved, our_model, row, stepper
+from torch.nn import functional as F
+from torch.testing import assert_close
+from writing import write_library
+
+from course_lib.data import read_library
+from course_lib.gpt import GPT
+from course_lib.language import writer
+from course_lib.language.record import DELETIONS, read_deletions
+from course_lib.language.training import start, train_run
+
+pytestmark = pytest.mark.usefixtures("no_network")
+SMALL = replace(
+    deletion.USUAL, max_len=8, num_layers=1, num_heads=2, d_model=12, batch_size=3, val_windows=5
+)
+NAMES = ["encoder and decoder", "no encoder", "norm first", "learned positions", "GELU", "GPT"]
+
+
+@pytest.fixture
+def text(monkeypatch, tmp_path):
+    """Make the models small and the library short; return it."""
+    folder = write_library(tmp_path / "library")
+    monkeypatch.setattr(deletion, "USUAL", SMALL)
+    for room in (deletion, writer):
+        monkeypatch.setattr(room, "read_library", lambda: read_library(folder))
+    return read_library(folder)
+
+
+def delete(*words):
+    """Run the tool on one thread."""
+    return deletion.main([str(word) for word in words])
+
+
+# --- what each cut did
+
+
+def test_six_models_are_trained_from_each_seed_and_none_twice(text, tmp_path, monkeypatch, capsys):
+    file = tmp_path / "deletion.json"
+    assert delete("--steps", 3, "--seeds", 0, 1, "--file", file) == 0
+    entries = read_deletions(file)
+    assert [e["name"] for e in entries] == [name for name in NAMES for _ in range(2)]
+    assert [e["seed"] for e in entries] == [0, 1] * 6
+    assert len({e["val_loss"] for e in entries}) == 12
+    printed = capsys.readouterr().out
+    for entry in entries:
+        said = f"seed {entry['seed']}: val loss {entry['val_loss']:.4f}, {entry['parameters']:,} "
+        assert said in printed
+        assert entry["minutes"]["wall"] > 0 and "torch" in entry["machine"]
+    lost = entries.pop(7)
+    file.unlink()
+    for entry in entries:
+        deletion.add_deletion(file, entry)
+    trained, really = [], deletion.train_one
+
+    def watch(name, config, text):
+        trained.append((name, config.seed))
+        return really(name, config, text)
+
+    monkeypatch.setattr(deletion, "train_one", watch)
+    assert delete("--steps", 3, "--seeds", 0, 1, "--file", file) == 0
+    assert trained == [(lost["name"], lost["seed"])]
+    assert read_deletions(file)[7]["val_loss"] == lost["val_loss"]  # the very same training
+
+
+def test_what_is_trained_is_kept_at_once_and_a_stop_says_how_to_go_on(
+    text, tmp_path, monkeypatch, capsys
+):
+    file, really = tmp_path / "deletion.json", deletion.train_one
+
+    def stop(name, config, text):
+        if name == "norm first":
+            raise KeyboardInterrupt
+        return really(name, config, text)
+
+    monkeypatch.setattr(deletion, "train_one", stop)
+    assert delete("--steps", 2, "--seeds", 0, "--file", file) == 130
+    assert [e["name"] for e in read_deletions(file)] == NAMES[:2]
+    assert "the same command goes on" in capsys.readouterr().err
+
+
+def test_a_quick_try_is_not_written_into_the_record(text, tmp_path, monkeypatch):
+    before = DELETIONS.read_bytes() if DELETIONS.exists() else None
+    monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path))
+    assert delete("--steps", 1, "--seeds", 0) == 0
+    assert len(read_deletions(tmp_path / "deletion-1-steps.json")) == 6
+    assert (DELETIONS.read_bytes() if DELETIONS.exists() else None) == before
+    asked = []
+    monkeypatch.setattr(deletion, "train_all", lambda *how: asked.append(how))
+    assert delete() == 0
+    assert asked == [((0, 1, 2), SMALL.steps, DELETIONS)]
+
+
+def test_each_cut_takes_away_what_it_says(text):
+    V = len(text.characters)
+    counts = [sum(p.numel() for p in build(V).parameters()) for build in deletion.MODELS.values()]
+    attention, norm, ff = 4 * (12 * 12 + 12), 2 * 12, 12 * 48 + 48 + 48 * 12 + 12
+    stack = attention + ff + 2 * norm
+    assert counts == [
+        stack + (stack + attention + norm) + 12 * (V + 1),  # and a vector for padding
+        stack + 12 * V,
+        stack + 12 * V + norm,
+        *[stack + 12 * V + norm + 8 * 12] * 3,
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_scores_the_end_of_a_window_without_seeing_it(name, text):
+    V = len(text.characters)
+    model = deletion.MODELS[name](V).eval()
+    ids = text.val[:16].view(2, 8)
+    places = 4 if name == NAMES[0] else 8
+    logits = deletion.scores(model, ids)
+    assert logits.shape == (2, places, V + (name == NAMES[0]))
+    other = ids.clone()
+    other[:, -1] = (other[:, -1] + 1) % V
+    assert torch.equal(deletion.scores(model, other)[:, :-1], logits[:, :-1])
+    other[:, 0] = (other[:, 0] + 1) % V  # and what was read first is seen in the last row
+    assert not torch.equal(deletion.scores(model, other)[:, -2], logits[:, -2])
+
+
+@pytest.mark.parametrize("name", [NAMES[0], NAMES[2], NAMES[5]])
+def test_the_loss_is_that_of_the_second_halves(name, text, monkeypatch):
+    model = deletion.MODELS[name](len(text.characters)).eval()
+    monkeypatch.setattr(deletion, "PLACES", 2)  # the last chunk holds one window
+    losses = []
+    for n in range(5):
+        window = text.val[8 * n : 8 * n + 9]
+        logits = deletion.scores(model, window[None, :8])[0, -4:]
+        losses += F.cross_entropy(logits, window[5:], reduction="none").tolist()
+    assert len(losses) == 20
+    assert deletion.val_loss(model, text.val) == pytest.approx(sum(losses) / 20, rel=1e-5)
+
+
+def test_the_last_model_is_trained_as_the_command_trains_it(text, tmp_path):
+    config = replace(SMALL, steps=9, seed=2)
+    run, same = start(config, tmp_path)
+    assert train_run(run, same, tmp_path)
+    entry = deletion.train_one("GPT", config, text)
+    assert entry["val_loss"] == deletion.val_loss(run.writer.model, text.val)
+    assert entry["parameters"] == sum(p.numel() for p in run.writer.model.parameters())
+
+
+def test_a_training_makes_every_model_better(text):
+    config = replace(SMALL, peak_rate=1e-2, warmup_steps=5)
+    for name in NAMES:
+        first, last = (
+            deletion.train_one(name, replace(config, steps=n), text)["val_loss"] for n in (1, 60)
+        )
+        assert last < first - 0.3, name
+
+
+# --- how fast
+
+
+THEIRS = {
+    "self_attn.w_qkv.weight": "self_attn.in_proj_weight",
+    "self_attn.w_qkv.bias": "self_attn.in_proj_bias",
+    "self_attn.w_o.weight": "self_attn.out_proj.weight",
+    "self_attn.w_o.bias": "self_attn.out_proj.bias",
+    "feed_forward.linear1.weight": "linear1.weight",
+    "feed_forward.linear1.bias": "linear1.bias",
+    "feed_forward.linear2.weight": "linear2.weight",
+    "feed_forward.linear2.bias": "linear2.bias",
+    "add_norm1.norm.weight": "norm1.weight",
+    "add_norm1.norm.bias": "norm1.bias",
+    "add_norm2.norm.weight": "norm2.weight",
+    "add_norm2.norm.bias": "norm2.bias",
+}
+
+
+def test_torchs_layers_make_the_same_model_gradients_included():
+    ours, generator = our_model((2, 3, 12, 8)).double(), torch.Generator().manual_seed(0)
+    for parameter in ours.parameters():  # no bias is 0, and no gain is 1
+        parameter.data += torch.randn(parameter.shape, generator=generator) / 5
+    theirs = TorchGPT(ours)
+    ids, targets = torch.randint(bench_gpt.VOCAB, (2, 4, 7), generator=generator)
+    (logits, loss), (expected, their_loss) = ours(ids, targets), theirs(ids, targets)
+    assert_close(logits, expected, rtol=0, atol=1e-10)
+    assert_close(loss, their_loss, rtol=0, atol=1e-10)
+    loss.backward()
+    their_loss.backward()
+    pairs = [(ours.embedding.weight, theirs.embedding.weight)]
+    pairs += [(ours.positions.weight, theirs.positions)]
+    pairs += [
+        (ours.norm.weight, theirs.stack.norm.weight),
+        (ours.norm.bias, theirs.stack.norm.bias),
+    ]
+    for mine, other in zip(ours.layers, theirs.stack.layers, strict=True):
+        other = dict(other.named_parameters())
+        assert sorted(other) == sorted(THEIRS.values())
+        pairs += [(p, other[THEIRS[name]]) for name, p in mine.named_parameters()]
+    assert len(pairs) == len(list(ours.parameters())) == len(list(theirs.parameters()))
+    for mine, other in pairs:
+        assert_close(mine.grad, other.grad, rtol=0, atol=1e-10)
+
+
+def test_both_are_timed_by_turns_and_neither_is_always_first():
+    order = []
+    found = interleaved(lambda: order.append("a"), lambda: order.append("b"), pairs=3, times=2)
+    assert "".join(order) == "aabb" + "bbaa" + "aabb" and len(found) == 3
+
+
+def test_a_row_holds_medians_and_the_range_of_the_ratio():
+    cells = row((1, 2, 3, 4), [(1.0, 3.0), (2.0, 2.0), (4.0, 10.0)], 10.0, "1.10").split()
+    assert cells == [
+        "(1,",
+        "2,",
+        "3,",
+        "4)",
+        "20.0",
+        "30.0",
+        "2.500",
+        "1.000",
+        "3.000",
+        "1.10",
+        "3",
+    ]
+
+
+def test_a_step_is_a_whole_one():
+    model, same = our_model((1, 2, 12, 8)), our_model((1, 2, 12, 8))
+    ids, targets = torch.randint(bench_gpt.VOCAB, (2, 3, 8))
+    step = stepper(model, ids, targets)
+    matrices = [p for p in same.parameters() if p.dim() > 1]
+    rest = [p for p in same.parameters() if p.dim() == 1]
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
+    plain = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99))
+    for _ in range(3):
+        loss = same(ids, targets)[1]
+        assert step() == pytest.approx(loss.item(), rel=1e-5)
+        plain.zero_grad()
+        loss.backward()
+        plain.step()
+    # a bias whose slope is rounding noise moves by the rate, this way or that: 3 steps of 1e-3
+    for mine, other in zip(model.parameters(), same.parameters(), strict=True):
+        assert (mine - other).abs().max() < 6.5e-3 and (mine - other).abs().mean() < 1e-4
+
+
+def test_both_tables_are_printed(monkeypatch, capsys):
+    monkeypatch.setattr(bench_gpt, "SIZES", {(1, 2, 12, 16): (2, 1, 1.10)})
+    threads = torch.get_num_threads()
+    bench_gpt.bench_steps(bench_gpt.SIZES)
+    bench_gpt.bench_sampling(bench_gpt.SIZES)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:12] for line in lines if line] == [
+        "training ste", "(1, 2, 12, 1", "a token writ", "(1, 2, 12, 1"]  # fmt: skip
+    assert lines[2].split()[-2:] == ["1.10", "2"] and torch.get_num_threads() == threads
+
+
+def test_models_that_are_not_the_same_are_not_compared(monkeypatch):
+    really = GPT.forward
+
+    def other(self, ids, targets=None):
+        logits, loss = really(self, ids, targets)
+        return logits, loss if loss is None else 1.01 * loss
+
+    monkeypatch.setattr(GPT, "forward", other)
+    with pytest.raises(RuntimeError, match="not the same model"):
+        bench_gpt.bench_steps({(1, 2, 12, 16): (2, 1, 1.10)})

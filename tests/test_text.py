@@ -1,0 +1,259 @@
+"""Text: every file on one side for good, every character with one id, nothing from a network."""
+
+import binascii
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from comparison import says
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_lib.data import Characters, Text, read_library, read_shakespeare, text
+from course_lib.data.text import FEWEST, PRINTABLE, library_files
+
+pytestmark = pytest.mark.usefixtures("no_network")
+
+NAMES = [f"m{number:02}.py" for number in range(40)]
+
+
+def fill(folder, names=NAMES, content="name = {name!r}\n"):
+    """Write a small library."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_text(content.format(name=name), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def library(tmp_path):
+    """Return a folder of 40 short modules."""
+    return fill(tmp_path / "library")
+
+
+@pytest.fixture
+def shakespeare(tmp_path, monkeypatch):
+    """Write a small file in place of Shakespeare's works; return the folder it is found in."""
+    monkeypatch.delenv("COURSE_DATA", raising=False)
+    folder = tmp_path / "data"
+    (folder / "tinyshakespeare").mkdir(parents=True)
+    path = folder / "tinyshakespeare" / "input.txt"
+    path.write_text("To be, or not to be: that is ça.", encoding="utf-8")  # 32 characters
+    return folder
+
+
+def names(files):
+    """List the names of files."""
+    return [path.name for path in files]
+
+
+# --- characters
+
+
+@given(known=st.text(min_size=1, max_size=30), data=st.data())
+def test_every_text_of_known_characters_comes_back_whole(known, data):
+    characters = Characters(known)
+    whole = data.draw(st.text(alphabet=sorted(set(known)), max_size=50))
+    ids = characters.encode(whole)
+    assert ids.shape == (len(whole),) and ids.dtype == torch.long
+    assert characters.decode(ids) == whole
+    assert len(characters) == len(set(known)) == len(characters.characters)
+    assert all(0 <= i < len(characters) for i in ids.tolist())
+
+
+@given(known=st.text(min_size=1, max_size=30))
+def test_ids_count_the_characters_once_in_their_order(known):
+    characters = Characters(known)
+    assert list(characters.characters) == sorted(set(known))
+    assert characters.encode(characters.characters).tolist() == list(range(len(set(known))))
+    again = Characters(reversed(known + known))  # whatever the order and the number
+    assert again.characters == characters.characters
+
+
+def test_a_text_without_characters_has_no_ids():
+    assert Characters("ab").encode("").tolist() == []
+    assert Characters("ab").decode(torch.tensor([], dtype=torch.long)) == ""
+
+
+@pytest.mark.parametrize(("unknown", "first"), [("abcé", "'é'"), ("c\tb", r"'\t'"), ("zy", "'y'")])
+def test_a_character_that_is_not_known_is_named(unknown, first):
+    with pytest.raises(ValueError, match=says(first, "3 characters")):
+        Characters("abc").encode(unknown)
+
+
+def test_printable_are_the_96_characters_of_plain_programs():
+    assert len(PRINTABLE) == len(set(PRINTABLE)) == 96
+    assert set(PRINTABLE) - {"\n"} == {chr(n) for n in range(128) if chr(n).isprintable()}
+
+
+# --- which file is on which side
+
+
+def test_every_plain_file_is_on_one_side_by_the_check_sum_of_its_name(library):
+    train, val = library_files(library)
+    assert names(val) == [n for n in NAMES if binascii.crc32(n.encode()) % 10 == 0]
+    assert names(train) == [n for n in NAMES if n not in names(val)]
+    assert len(train) > len(val) > 0
+    assert all(path.parent == library for path in train + val)
+
+
+def test_a_file_keeps_its_side_whatever_it_holds_and_whoever_stands_beside_it(library, tmp_path):
+    other = fill(tmp_path / "other", NAMES[5:] + ["abc.py", "zip.py"], content="# {name}\n" * 9)
+    sides = [dict.fromkeys(names(train), "train") | dict.fromkeys(names(val), "val")
+             for train, val in (library_files(library), library_files(other))]  # fmt: skip
+    for name in NAMES[5:]:
+        assert sides[0][name] == sides[1][name]
+
+
+def test_val_is_about_a_tenth(tmp_path):
+    many = [f"module_{number}.py" for number in range(1000)]
+    train, val = library_files(fill(tmp_path / "many", many, content=""))
+    assert len(train) + len(val) == 1000
+    assert 1000 / 10 - 47 < len(val) < 1000 / 10 + 47  # five standard deviations of √90
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"x = '\xc3\xa9'\n",
+        b"if x:\n\ty = 1\n",
+        b"x = 1\r\n",
+        b"x = '\x0c'\n",
+        b"\xff",
+        b"x\0",
+        b"\x7f",
+    ],
+)
+def test_a_file_with_other_characters_is_left_out(library, content):
+    (library / NAMES[3]).write_bytes(content)  # on the side of train
+    (library / "m06.py").write_bytes(content)  # on the side of val
+    train, val = library_files(library)
+    assert sorted(names(train) + names(val)) == [n for n in NAMES if n not in (NAMES[3], "m06.py")]
+
+
+def test_every_printable_character_is_plain(library):
+    (library / NAMES[3]).write_text(PRINTABLE, encoding="utf-8")
+    assert NAMES[3] in names(library_files(library)[0])
+
+
+def test_only_modules_of_the_folder_itself_are_read(library):
+    fill(library / "package", ["inner.py"])
+    fill(library, ["notes.txt", "module.pyc", "python"])
+    train, val = library_files(library)
+    assert sorted(names(train) + names(val)) == NAMES
+
+
+@pytest.mark.parametrize("count", [0, 1, FEWEST - 1])
+def test_a_folder_with_too_few_modules_is_explained(tmp_path, count):
+    folder = fill(tmp_path / "few", NAMES[:count])
+    fill(folder, ["other.txt"])
+    (folder / "tab.py").write_text("\t")  # not plain, so it does not count
+    for read in (library_files, read_library):
+        with pytest.raises(ValueError, match=says(folder, f" {count} ", FEWEST, "python.org")):
+            read(folder)
+
+
+def test_enough_modules_are_enough(tmp_path):
+    train, val = library_files(fill(tmp_path / "enough", NAMES[:FEWEST]))
+    assert FEWEST == 20 == len(train) + len(val)
+
+
+def test_a_folder_that_is_not_there_is_explained(tmp_path):
+    with pytest.raises(ValueError, match=says(tmp_path / "nowhere", " 0 ")):
+        library_files(tmp_path / "nowhere")
+
+
+def test_the_library_is_that_of_this_python_unless_a_folder_is_given(library, monkeypatch):
+    asked = []
+    monkeypatch.setattr(text.sysconfig, "get_path", lambda name: asked.append(name) or str(library))
+    expected = library_files(library)
+    assert asked == []
+    assert library_files() == expected and asked == ["stdlib"]
+    assert library_files(str(library)) == expected
+
+
+# --- the text of the library
+
+
+def test_the_library_is_read_file_by_file_in_the_order_of_names(library):
+    for place, name in enumerate(NAMES):
+        (library / name).write_text(f"# {place}\n~{name}~", encoding="utf-8")
+    read = read_library(library)
+    for side, files in zip((read.train, read.val), library_files(library), strict=True):
+        assert side.dtype == torch.long and side.dim() == 1
+        contents = [f"# {NAMES.index(name)}\n~{name}~" for name in names(files)]
+        assert read.characters.decode(side) == "\n\n".join(contents)
+
+
+def test_no_file_is_on_both_sides(library):
+    read = read_library(library)
+    train, val = (read.characters.decode(side) for side in (read.train, read.val))
+    assert sorted(NAMES) == sorted(n for n in NAMES if (n in train) != (n in val))
+
+
+def test_the_characters_of_the_library_are_the_same_in_every_version(library, tmp_path):
+    other = fill(tmp_path / "other", content="")
+    assert read_library(library).characters.characters == "".join(sorted(PRINTABLE))
+    assert read_library(other).characters.characters == "".join(sorted(PRINTABLE))
+    ids = read_library(library).train
+    assert ids[:4].tolist() == [PRINTABLE.index(character) for character in "name"]
+
+
+def test_a_text_is_frozen(library):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        read_library(str(library)).train = None
+    assert isinstance(read_library(library), Text)
+
+
+# --- Shakespeare
+
+
+def test_the_first_nine_tenths_are_to_learn_from(shakespeare):
+    read = read_shakespeare(shakespeare)
+    train, val = (read.characters.decode(side) for side in (read.train, read.val))
+    assert (train, val) == ("To be, or not to be: that is", " ça.")  # 28.8 of 32
+    assert read.characters.characters == "".join(sorted(set(train + val)))
+    assert read.train.dtype == read.val.dtype == torch.long
+
+
+@pytest.mark.parametrize(("length", "cut"), [(10, 9), (100, 90), (19, 17), (11, 9), (1, 0)])
+def test_the_cut_is_at_nine_tenths_rounded_down(shakespeare, length, cut):
+    path = shakespeare / "tinyshakespeare" / "input.txt"
+    whole = "".join(chr(ord("!") + n % 90) for n in range(length))
+    path.write_text(whole, encoding="utf-8")
+    read = read_shakespeare(str(shakespeare))
+    assert (len(read.train), len(read.val)) == (cut, length - cut)
+    assert read.characters.decode(torch.cat([read.train, read.val])) == whole
+
+
+def test_the_folder_comes_from_the_environment_unless_it_is_given(
+    shakespeare, monkeypatch, tmp_path
+):
+    expected = read_shakespeare(shakespeare)
+    monkeypatch.setenv("COURSE_DATA", str(shakespeare))
+    assert read_shakespeare().train.equal(expected.train)
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "elsewhere"))
+    assert read_shakespeare(shakespeare).train.equal(expected.train)
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_without_a_folder_the_error_says_what_to_do(shakespeare, monkeypatch, value):
+    if value is not None:
+        monkeypatch.setenv("COURSE_DATA", value)
+    with pytest.raises(ValueError, match=says("--data", "COURSE_DATA")):
+        read_shakespeare()
+
+
+@pytest.mark.parametrize("how", ["file", "folder", "data"])
+def test_a_missing_file_is_named_with_the_way_out(shakespeare, how):
+    path = shakespeare / "tinyshakespeare" / "input.txt"
+    path.unlink()
+    if how == "folder":
+        path.parent.rmdir()
+    if how == "file":
+        path.mkdir()  # a folder of that name is no file
+    wrong = Path("no", "such", "folder") if how == "data" else shakespeare
+    said = says(wrong / "tinyshakespeare" / "input.txt", "--text shakespeare")
+    with pytest.raises(ValueError, match=said):
+        read_shakespeare(wrong)
