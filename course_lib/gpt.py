@@ -287,8 +287,9 @@ class GPTCache:
             ValueError: If ``check_ids`` refuses the ids, the number of rows is another, or no
                 token is new.
         """
-        model, c, (B, T), start = self.model, self.model.config, ids.shape, self.length
+        model, c, start = self.model, self.model.config, self.length
         check_ids(ids, c.vocab_size, c.max_len, "input")
+        B, T = ids.shape
         if T <= start or any(kept.size(1) != B for kept in self.kept):
             raise ValueError(f"ids {(B, T)} do not go on from {start} tokens of the same rows")
         x = model.embedding(ids[:, start:]) + model.positions.weight[start:T]
@@ -340,20 +341,24 @@ def sample(
         The text and what was written. Shape ``(B, T + max_new_tokens)``.
 
     Raises:
-        ValueError: If the ids are none, or ``sample_tokens`` refuses its part.
+        ValueError: If the ids are none, ``max_new_tokens`` is below 0, or ``sample_tokens``
+            refuses its part.
     """
     V, limit, was_training = model.config.vocab_size, model.config.max_len, model.training
     check_ids(ids, V, ids.size(-1), "prompt")
+    if max_new_tokens < 0:
+        raise ValueError(f"{max_new_tokens=}: nobody can write fewer tokens than none")
     how = dict(temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
     ended = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)  # (B,): no text ends
-    model.eval()
-    cache = GPTCache(model)
-    for _ in range(max_new_tokens):
-        read = cache if cached and ids.size(1) <= limit else lambda window: model(window)[0]
-        logits = F.pad(read(ids[:, -limit:]), (0, 1), value=-math.inf)  # (B, T, V + 1)
-        token = sample_tokens(logits, ended, V, **how)  # (B,); V is the id of padding: never drawn
-        ids = torch.cat([ids, token.unsqueeze(1)], dim=1)  # (B, T + 1)
-    model.train(was_training)
+    cache = GPTCache(model.eval())
+    try:
+        for _ in range(max_new_tokens):
+            read = cache if cached and ids.size(1) <= limit else lambda window: model(window)[0]
+            logits = F.pad(read(ids[:, -limit:]), (0, 1), value=-math.inf)  # (B, T, V + 1)
+            token = sample_tokens(logits, ended, V, **how)  # (B,); V is padding's: never drawn
+            ids = torch.cat([ids, token.unsqueeze(1)], dim=1)  # (B, T + 1)
+    finally:
+        model.train(was_training)
     return ids
 
 
@@ -362,7 +367,8 @@ def parse_rate(snippets: Sequence[str]) -> float:
     """Say which share of some texts Python accepts as programs.
 
     Args:
-        snippets: Texts; spaces at both ends do not count. An empty one is no program.
+        snippets: Texts; spaces at both ends do not count. An empty one is no program, nor is a
+            comment alone; whatever ``ast.parse`` raises, the text is no program.
 
     Returns:
         The share that ``ast.parse`` accepts, in [0, 1].
@@ -374,14 +380,14 @@ def parse_rate(snippets: Sequence[str]) -> float:
         >>> parse_rate(["x = 1", "x = = 1"])
         0.5
     """
+
+    def parses(source: str) -> bool:
+        """Say whether a text is a program of at least one statement."""
+        try:
+            return bool(ast.parse(source).body)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # all it may say
+            return False
+
     if not snippets:
         raise ValueError("there is no text to parse")
-    return sum(_parses(snippet.strip()) for snippet in snippets) / len(snippets)
-
-
-def _parses(source: str) -> bool:
-    """Say whether a text is a program of at least one statement."""
-    try:
-        return bool(ast.parse(source).body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # all that ast.parse may say
-        return False
+    return sum(parses(snippet.strip()) for snippet in snippets) / len(snippets)

@@ -90,9 +90,8 @@ def _copy(given: Mapping[str, Tensor], model: GPT, conv1d: bool) -> None:
         for name, parameter in wanted.items():
             value = _turned(name, given[name], conv1d)
             if value.shape != parameter.shape:
-                raise ValueError(
-                    f"{name} has shape {tuple(given[name].shape)}, not {tuple(parameter.shape)}"
-                )
+                shape = tuple(_turned(name, parameter, conv1d).shape)
+                raise ValueError(f"{name} has shape {tuple(given[name].shape)}, not {shape}")
             parameter.copy_(value)
 
 

@@ -21,7 +21,14 @@ pytestmark = pytest.mark.usefixtures("no_network")
 SMALL = replace(
     deletion.USUAL, max_len=8, num_layers=1, num_heads=2, d_model=12, batch_size=3, val_windows=5
 )
-NAMES = ["encoder and decoder", "no encoder", "norm first", "learned positions", "GELU", "GPT"]
+NAMES = [
+    "encoder and decoder",
+    "no encoder",
+    "norm first",
+    "learned positions",
+    "GELU",
+    "one product",
+]
 
 
 @pytest.fixture
@@ -143,7 +150,7 @@ def test_the_last_model_is_trained_as_the_command_trains_it(text, tmp_path):
     config = replace(SMALL, steps=9, seed=2)
     run, same = start(config, tmp_path)
     assert train_run(run, same, tmp_path)
-    entry = deletion.train_one("GPT", config, text)
+    entry = deletion.train_one("one product", config, text)
     assert entry["val_loss"] == deletion.val_loss(run.writer.model, text.val)
     assert entry["parameters"] == sum(p.numel() for p in run.writer.model.parameters())
 

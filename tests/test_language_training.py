@@ -29,7 +29,7 @@ from course_lib.language.measuring import (
     side_by_side,
 )
 from course_lib.language.training import LAST, kept_writer, start, train_run
-from course_lib.language.writer import SIZES, WriterConfig, new_writer, read_text
+from course_lib.language.writer import SIZES, WriterConfig, new_model, new_writer, read_text
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -184,9 +184,22 @@ def plain_loss(model, ids, windows):
     return sum(losses) / len(losses)
 
 
+def test_matrices_start_as_loud_as_the_configuration_says():
+    config = WriterConfig(d_model=64, num_layers=8, start_std=0.08, bias=True)
+    model = new_model(config, vocab_size=90)
+    into_sum = ("w_o.weight", "linear2.weight")
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2:
+            expected = 0.08 / (4 if name.endswith(into_sum) else 1)  # √(2 · 8)
+            assert parameter.std().item() == pytest.approx(expected, rel=0.05), name
+        else:
+            assert parameter.unique().tolist() == [float("norm.weight" in name)], name
+
+
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_training_comes_to_what_plain_code_comes_to(bias, tmp_path, data):
     config = replace(TINY, seed=3, clip_norm=1.1, weight_decay=5.0, beta1=0.8, bias=bias)
+    config = replace(config, start_std=0.07)
     torch.manual_seed(999)
     run, text = start(config, tmp_path, data=data)
     assert train_run(run, text, tmp_path)
@@ -195,6 +208,8 @@ def test_a_training_comes_to_what_plain_code_comes_to(bias, tmp_path, data):
     model = GPT(GPTConfig(vocab_size=len(text.characters), **sizes))
     matrices = [p for p in model.parameters() if p.dim() == 2]
     rest = [p for p in model.parameters() if p.dim() == 1]
+    for matrix in matrices:
+        matrix.data *= 0.07 / 0.02
     groups = [{"params": matrices, "weight_decay": 5.0}, {"params": rest, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, betas=(0.8, 0.99))
     losses, norms = [], []
@@ -213,7 +228,11 @@ def test_a_training_comes_to_what_plain_code_comes_to(bias, tmp_path, data):
     assert min(norms) < 1.1 < max(norms)  # some were clipped, and some were not
     mine = dict(run.writer.model.named_parameters())
     for name, parameter in model.named_parameters():
-        assert_close(parameter, mine[name], rtol=1e-3, atol=1e-4)
+        pair = [parameter.detach().clone(), mine[name].detach().clone()]
+        if name.endswith("w_qkv.bias"):  # no loss feels a key's bias: what Adam makes of its
+            for value in pair:  # rounding is as large as any other step
+                value[12:24] = 0
+        assert_close(*pair, rtol=1e-3, atol=1e-4)
 
 
 def test_products_are_in_bfloat16_if_asked_for_while_training_only(tmp_path, data):

@@ -20,7 +20,7 @@ from course_lib.gpt import GPT
 from course_lib.language.measuring import side_by_side
 from course_lib.language.record import DELETIONS, add_deletion, read_deletions
 from course_lib.language.training import descend, draw_batch, make_optimizer
-from course_lib.language.writer import WriterConfig
+from course_lib.language.writer import WriterConfig, new_model
 from course_lib.running.machine import Watch, describe_machine
 from course_lib.running.settings import whole_from_one
 from course_lib.running.stopping import STOPPED
@@ -48,7 +48,7 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, fr
     "norm first": lambda V: DecoderOnly(sizes(V, norm_first=True)),
     "learned positions": lambda V: DecoderOnly(sizes(V, norm_first=True), True),
     "GELU": lambda V: DecoderOnly(sizes(V, norm_first=True, activation="gelu"), True),
-    "GPT": lambda V: GPT(USUAL.of_model(V)),
+    "one product": lambda V: new_model(USUAL, V),  # chapter 16's GPT
 }
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import torch
 
 from course_lib.data import Characters, Text, read_library, read_shakespeare
-from course_lib.gpt import GPT, GPTConfig, sample
+from course_lib.gpt import GPT, GPTConfig, decay_groups, sample
 from course_lib.running.settings import check_above_zero, check_between, check_from_one
 
 PROMPTS = {"library": "def ", "shakespeare": "\n"}  # how each text may begin
 COUNTS = ("batch_size", "steps", "warmup_steps", "val_every", "val_windows")
 LAST_SEED = 2**32 - 1
+GPT_START = 0.02  # the standard deviation that GPT's matrices start with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,8 @@ class WriterConfig:
         d_model: Width of the vectors.
         dropout: Share dropped in GPT-2's places, in [0, 1].
         bias: Whether linear layers and norms have biases.
+        start_std: Standard deviation of new matrices; of those that write into the sum, divided
+            by √(2N). GPT-2's 0.02 is for vectors 768 wide; narrower ones want more.
         batch_size: Windows in a step.
         steps: The last step.
         warmup_steps: The step at which the learning rate peaks.
@@ -54,6 +57,7 @@ class WriterConfig:
     d_model: int = 128
     dropout: float = 0.0
     bias: bool = False
+    start_std: float = 0.05
     batch_size: int = 12
     steps: int = 2_000
     warmup_steps: int = 100
@@ -72,7 +76,7 @@ class WriterConfig:
             raise ValueError(f"text={self.text!r} is neither 'library' nor 'shakespeare'")
         self.of_model(vocab_size=1)  # it refuses sizes that no model has
         check_from_one(self, *COUNTS)
-        check_above_zero(self, "peak_rate", "clip_norm")
+        check_above_zero(self, "start_std", "peak_rate", "clip_norm")
         check_between(self, 0, LAST_SEED, "seed")
         check_between(self, 0, self.peak_rate, "last_rate")
         check_between(self, 0, 1 / self.peak_rate, "weight_decay")  # beyond, signs would turn
@@ -103,12 +107,12 @@ class WriterConfig:
 SIZES = {
     "smoke": dict(
         max_len=32, num_layers=2, num_heads=2, d_model=32, batch_size=8, steps=60,
-        warmup_steps=10, peak_rate=5e-3, val_every=20, val_windows=50,
+        warmup_steps=10, peak_rate=5e-3, val_every=20, val_windows=50, start_std=0.1,
     ),
     "cpu": {},
     "gpu": dict(
         max_len=256, num_layers=6, num_heads=6, d_model=384, batch_size=64, steps=5_000,
-        dropout=0.2, bfloat16=True,
+        dropout=0.2, bfloat16=True, start_std=0.028,
     ),
 }  # fmt: skip
 
@@ -182,4 +186,12 @@ def read_text(name: str, folder: Path | str | None = None) -> Text:
 def new_writer(config: WriterConfig, characters: Characters) -> Writer:
     """Make what a training starts from: a new model."""
     torch.manual_seed(config.seed)
-    return Writer(GPT(config.of_model(len(characters))), characters, config)
+    return Writer(new_model(config, len(characters)), characters, config)
+
+
+def new_model(config: WriterConfig, vocab_size: int) -> GPT:
+    """Make a model that has learned nothing, as loud at the start as the configuration says."""
+    model = GPT(config.of_model(vocab_size))
+    for matrix in decay_groups(model, config.weight_decay)[0]["params"]:
+        matrix.data *= config.start_std / GPT_START
+    return model
