@@ -67,7 +67,8 @@ def to_gpt2(model: GPT, *, conv1d: bool = True) -> dict[str, Tensor]:
 
     Args:
         model: Stays as it is.
-        conv1d: Whether matrices are transposed, as OpenAI's are and nanoGPT's are not.
+        conv1d: Whether matrices are transposed, as OpenAI's are and nanoGPT's are not. What reads
+            those approximates GELU by tanh, so ours answers there in almost the same numbers.
 
     Returns:
         Copies, with ``transformer.`` in front, and ``lm_head.weight``.

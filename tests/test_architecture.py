@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "course_lib"
 MODEL = (
     "attention multi_head positions add_norm feed_forward masks encoder decoder transformer "
-    "training decoding cache evaluation real_translation decoder_only gpt"
+    "training decoding cache evaluation real_translation decoder_only gpt "
+    "later_models"
 ).split()
 MAY_IMPORT = {
     "data": {"data"},

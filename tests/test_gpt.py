@@ -1043,3 +1043,8 @@ def test_a_deep_text_raises_nothing(snippet):
 def test_a_share_of_nothing_is_explained():
     with pytest.raises(ValueError, match="no text"):
         parse_rate([])
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_odd_backslash_is_a_program_and_nothing_is_said():
+    assert parse_rate([r"x = '\d'", "1 is 1", "x ="]) == pytest.approx(2 / 3)

@@ -28,6 +28,7 @@ NAMES = [
     "learned positions",
     "GELU",
     "one product",
+    "louder positions",
 ]
 
 
@@ -54,8 +55,8 @@ def test_six_models_are_trained_from_each_seed_and_none_twice(text, tmp_path, mo
     assert delete("--steps", 3, "--seeds", 0, 1, "--file", file) == 0
     entries = read_deletions(file)
     assert [e["name"] for e in entries] == [name for name in NAMES for _ in range(2)]
-    assert [e["seed"] for e in entries] == [0, 1] * 6
-    assert len({e["val_loss"] for e in entries}) == 12
+    assert [e["seed"] for e in entries] == [0, 1] * 7
+    assert len({e["val_loss"] for e in entries}) == 14
     printed = capsys.readouterr().out
     for entry in entries:
         said = f"seed {entry['seed']}: val loss {entry['val_loss']:.4f}, {entry['parameters']:,} "
@@ -97,7 +98,7 @@ def test_a_quick_try_is_not_written_into_the_record(text, tmp_path, monkeypatch)
     before = DELETIONS.read_bytes() if DELETIONS.exists() else None
     monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path))
     assert delete("--steps", 1, "--seeds", 0) == 0
-    assert len(read_deletions(tmp_path / "deletion-1-steps.json")) == 6
+    assert len(read_deletions(tmp_path / "deletion-1-steps.json")) == 7
     assert (DELETIONS.read_bytes() if DELETIONS.exists() else None) == before
     asked = []
     monkeypatch.setattr(deletion, "train_all", lambda *how: asked.append(how))
@@ -114,7 +115,7 @@ def test_each_cut_takes_away_what_it_says(text):
         stack + (stack + attention + norm) + 12 * (V + 1),  # and a vector for padding
         stack + 12 * V,
         stack + 12 * V + norm,
-        *[stack + 12 * V + norm + 8 * 12] * 3,
+        *[stack + 12 * V + norm + 8 * 12] * 4,
     ]
 
 
@@ -272,3 +273,15 @@ def test_models_that_are_not_the_same_are_not_compared(monkeypatch):
     monkeypatch.setattr(GPT, "forward", other)
     with pytest.raises(RuntimeError, match="not the same model"):
         bench_gpt.bench_steps({(1, 2, 12, 16): (2, 1, 1.10)})
+
+
+def test_louder_positions_are_as_loud_as_words_and_differ_in_nothing_else():
+    torch.manual_seed(0)
+    quiet = deletion.MODELS["learned positions"](96)
+    torch.manual_seed(0)
+    loud = deletion.MODELS["louder positions"](96)
+    words = loud.embedding.weight * loud.config.d_model**0.5
+    assert loud.positions.weight.std().item() == pytest.approx(words.std().item(), rel=0.02)
+    assert quiet.positions.weight.std() < words.std() / 40
+    rest = {name: value for name, value in loud.state_dict().items() if "positions" not in name}
+    assert all(value.equal(quiet.state_dict()[name]) for name, value in rest.items())

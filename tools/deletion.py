@@ -1,4 +1,7 @@
-"""Train the six models of chapter 15, each with one thing less, and keep what each cut did."""
+"""Train the six models of chapter 15, each with one thing less, and one more to explain the third.
+
+What each comes to is kept in the record that the chapter reads.
+"""
 
 import argparse
 import os
@@ -42,6 +45,13 @@ def sizes(vocab_size: int, **changes: Any) -> TransformerConfig:
     return TransformerConfig(**usual | changes)
 
 
+def louder_positions(vocab_size: int) -> DecoderOnly:
+    """Build the model of the third cut, its positions as loud at the start as its words."""
+    model = DecoderOnly(sizes(vocab_size, norm_first=True), learned_positions=True)
+    model.positions.weight.data /= model.positions.weight.std()
+    return model
+
+
 MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, from V characters
     "encoder and decoder": lambda V: Transformer(sizes(V + 1, pad_id=V)),  # V: no text has it
     "no encoder": lambda V: DecoderOnly(sizes(V)),
@@ -49,6 +59,7 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, fr
     "learned positions": lambda V: DecoderOnly(sizes(V, norm_first=True), True),
     "GELU": lambda V: DecoderOnly(sizes(V, norm_first=True, activation="gelu"), True),
     "one product": lambda V: new_model(USUAL, V),  # chapter 16's GPT
+    "louder positions": louder_positions,  # no cut: the third, explained
 }
 
 

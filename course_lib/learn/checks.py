@@ -22,7 +22,8 @@ from course_lib.learn.watch import watched
 
 MODULES = (
     "attention multi_head positions add_norm feed_forward masks encoder decoder transformer "
-    "training decoding cache evaluation real_translation decoder_only gpt"
+    "training decoding cache evaluation real_translation decoder_only gpt "
+    "later_models"
 ).split()
 WHOLLY = float("inf")
 
@@ -150,7 +151,8 @@ def _not_a_candidate(task: Exercise, candidate: Any) -> Report | None:
 def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
     """Tell an untouched stub from one whose constructor is written."""
     sentence, _ = explain(error)
-    began = inspect.isclass(task.given) and "__init__" not in sentence
+    constructs = inspect.isclass(task.given) and "__init__" in vars(task.given)
+    began = constructs and "__init__" not in sentence
     hint = f"Well begun. {sentence}" if began else "Replace `raise NotImplementedError` by yours."
     return Report(task.name, False, hint=hint, stage="runs", attempted=began)
 

@@ -40,4 +40,23 @@ FORECASTS = (
         ),
         minutes=6,
     ),
+    Prediction(
+        "cache_of_a_later_model",
+        17,
+        "GiB of the cache",
+        truths.cache_of_a_later_model,
+        guesses=(
+            (4.0, "That is with a set for each of the 32 heads; here they share 8."),
+            (0.5, "That is half of it: keys *and* values are kept, and a number takes 2 bytes."),
+            (0.25, "That is a quarter: keys *and* values are kept, and a number takes 2 bytes."),
+            (2.0, "That is with 4 bytes a number; here each takes 2."),
+            (3.0, "Queries are not kept: each is used once, when its token is new."),
+            (0.125, "That is with one set of keys and values; here are 8."),
+            (1 / 32, "That is one layer; there are 32."),
+            (1.073741824, "That is in GB, of 10^9 bytes; a GiB has 2^30."),
+            (2.0**30, "Those are bytes; a GiB has 2^30 of them."),
+            (1024.0, "Those are MiB; a GiB has 1,024 of them."),
+            (32.0, "That is 32 times too much: the heads that ask keep nothing."),
+        ),
+    ),
 )

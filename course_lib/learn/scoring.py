@@ -11,6 +11,8 @@ from torch import Tensor
 from course_lib.learn.checks import exercise, mistakes
 from course_lib.learn.explain import explain
 from course_lib.learn.report import Report
+from course_lib.learn.rotations import RIGHT as ROTATIONS
+from course_lib.learn.rotations import WRONG as NO_ROTATIONS
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class TestTask:
     Args:
         name: Short name.
         chapter: Its number.
-        exercise: What the test is given to judge: right answers of it, and known mistakes.
+        exercise: What the test is given to judge: right answers of it, and known mistakes; or
+            what is no exercise: ``softmax``, and ``a rotation``, of which many are right.
         must: Short names of the mistakes that it has to find.
         minutes: How long a first-time learner needs.
     """
@@ -36,16 +39,16 @@ class TestTask:
 
     def right(self) -> Sequence[Callable]:
         """Return right answers in several styles."""
-        if self.exercise == "softmax":
-            return (lambda x: x.softmax(dim=-1), _by_exponentials)
+        if self.exercise in _OTHERS:
+            return _OTHERS[self.exercise][0]
         task = exercise(self.exercise)
         room = import_module(f"course_lib.learn.right.{task.module}")
         return (task.given, *room.ANSWERS[task.name])
 
     def wrong(self) -> dict[str, tuple[str, Callable]]:
         """Return, by short name, a sentence and a wrong answer."""
-        if self.exercise == "softmax":
-            return _WRONG_SHARES
+        if self.exercise in _OTHERS:
+            return _OTHERS[self.exercise][1]
         return {m.name: (m.sentence, m.implementation) for m in mistakes(self.exercise)}
 
 
@@ -108,6 +111,10 @@ _WRONG_SHARES: dict[str, tuple[str, Callable]] = {
     ),
     "not_shared_out": ("the exponentials are not divided by their sum", lambda x: x.exp()),
 }
+_OTHERS = {
+    "softmax": ((lambda x: x.softmax(dim=-1), _by_exponentials), _WRONG_SHARES),
+    "a rotation": (ROTATIONS, NO_ROTATIONS),
+}
 
 TESTS = (
     TestTask("test_of_shares", 0, "softmax", ("over_columns",)),
@@ -161,6 +168,20 @@ TESTS = (
             "cache_not_dropped",
             "only_the_new",
             "temperature_multiplied",
+        ),
+    ),
+    TestTask(
+        "test_of_the_rotation",
+        17,
+        "a rotation",
+        (
+            "nothing_turned",
+            "code_added",
+            "squared_positions",
+            "shrinking",
+            "twice_as_long",
+            "sign_lost",
+            "start_ignored",
         ),
     ),
 )

@@ -12,6 +12,7 @@ from course_lib.encoder import EncoderLayer
 from course_lib.evaluation import alignment_error_rate
 from course_lib.feed_forward import FeedForward
 from course_lib.gpt import GPT, GPTConfig
+from course_lib.later_models import GroupedQueryAttention
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import sinusoidal_encoding
 from course_lib.real_translation import share_of_padding
@@ -144,3 +145,11 @@ def gpt2_small() -> int:
     """Count GPT-2's smallest model, without filling its memory."""
     with torch.device("meta"):
         return count(GPT(GPTConfig(vocab_size=50_257)))
+
+
+def cache_of_a_later_model() -> float:
+    """Take what one layer makes beside queries, for 8,192 tokens, in 32 layers and GiB."""
+    with torch.device("meta"):
+        layer = GroupedQueryAttention(d_model=32 * 128, num_heads=32, num_groups=8)
+    kept = layer.w_qkv.out_features - layer.w_qkv.in_features  # keys and values of a token
+    return 32 * kept * 8_192 * 2 / 2**30

@@ -12,13 +12,16 @@ DESC = (
     "positional encoding and N encoder layers and become memory; on the right, the target so "
     "far passes N decoder layers, which also look at memory, and becomes output logits for "
     "training and decoding, which may keep a cache. Below, a model without a source: decoder "
-    "only, which becomes a GPT. Every part carries the number of the chapter that builds it."
+    "only, which becomes a GPT and then later models. Every part carries the number of the "
+    "chapter that builds it."
 )
 TRAINING, DECODING, CACHE = Box(12, 70, 190, 46), Box(214, 70, 196, 46), Box(422, 70, 190, 46)
 SOURCE, TARGET = Box(LEFT - 95, TOKENS_Y, 190, 30), Box(RIGHT - 95, TOKENS_Y, 190, 30)
 EVALUATION = Box(254, TOKENS_Y, 106, 30)
 REAL = Box(SOURCE.x, SOURCE.bottom + 30, 190, 30)
-DECODER_ONLY, GPT = Box(324, REAL.y, 160, 46), Box(498, REAL.y, 114, 46)
+WITHOUT_SOURCE_Y = REAL.bottom + 16
+DECODER_ONLY, GPT = Box(12, WITHOUT_SOURCE_Y, 190, 46), Box(214, WITHOUT_SOURCE_Y, 196, 46)
+LATER = Box(422, WITHOUT_SOURCE_Y, 190, 46)
 OUTSIDE = 627  # where the loop of decoding runs down
 
 
@@ -75,7 +78,9 @@ def without_source(lit: str | None) -> str:
     return group(
         use(DECODER_ONLY, "Decoder only", "reads no source", "15", lit),
         use(GPT, "GPT", "writes text", "16", lit),
+        use(LATER, "Later models", "exchange parts", "17", lit),
         arrow([(DECODER_ONLY.right, GPT.cy), (GPT.x, GPT.cy)]),
+        arrow([(GPT.right, GPT.cy), (LATER.x, GPT.cy)]),
     )
 
 

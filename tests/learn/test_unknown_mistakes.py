@@ -93,6 +93,11 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
     "GPTCache": ("+ model.positions.weight[", "- model.positions.weight[", "equality"),
     "sample": ("ids[:, -limit:]", "ids[:, -limit:].flip(1)", "equality"),
     "parse_rate": ("/ len(snippets)", "/ (len(snippets) + 1)", "equality"),
+    "RMSNorm": (".rsqrt()", ".pow(-0.4)", "property"),
+    "SwiGLU": ("F.silu(self.gate(x))", "F.silu(self.gate(x)).square()", "equality"),
+    "rotate": ("even * sine + odd", "1.1 * even * sine + odd", "property"),
+    "RotaryAttention": ("return rotate(q)", "return rotate(q.flip(1))", "equality"),
+    "GroupedQueryAttention": ("return q,", "return q.flip(1),", "equality"),
 }
 
 

@@ -34,7 +34,7 @@ MISTAKES = (
         "beginning_lost",
         "the text itself is cropped, and comes back without its beginning: crop what is read only",
         "student code: idx = idx[:, -block_size:]",
-        ("        logits = F.pad", f"        ids = {WINDOW}\n        logits = F.pad"),
+        ("logits = F.pad", f"ids = {WINDOW}\n            logits = F.pad"),
     ),
     write(
         "stops_at_the_window",
@@ -121,11 +121,11 @@ MISTAKES = (
         (
             f"token = {TOKEN}",
             "if top_k:\n"
-            "            least = logits[:, -1:].topk(min(top_k, V)).values[..., -1:]\n"
-            "            small = (logits < least) & ~logits.isneginf()\n"
-            "            logits = logits.masked_fill(small, 1e-10)\n"
-            "        rest = how | {'top_k': None} if top_k else how\n"
-            "        token = sample_tokens(logits, ended, V, **rest)",
+            "                least = logits[:, -1:].topk(min(top_k, V)).values[..., -1:]\n"
+            "                small = (logits < least) & ~logits.isneginf()\n"
+            "                logits = logits.masked_fill(small, 1e-10)\n"
+            "            rest = how | {'top_k': None} if top_k else how\n"
+            "            token = sample_tokens(logits, ended, V, **rest)",
         ),
     ),
     write(
@@ -165,13 +165,13 @@ MISTAKES = (
         "dropout_left_on",
         "the model writes in training mode: eval() is missing",
         "karpathy/ng-video-lecture #16, pytorch/examples #114",
-        ("    model.eval()\n", ""),
+        ("model.eval()", "model"),
     ),
     write(
         "left_in_eval_mode",
         "the model is left in eval mode: whoever was training goes on without dropout",
         "shubhamagarwal92/mmd #14; rohitg00/ai-engineering-from-scratch #206",
-        ("    model.train(was_training)\n", ""),
+        ("model.train(was_training)", "pass"),
     ),
     write(
         "always_back_to_training",
