@@ -157,11 +157,11 @@ class GPTLayer(nn.Module):
         return self.add_norm2(self.add_norm1(x, self.self_attn), self.feed_forward)
 
 
-# %% ../notebooks/16_gpt.ipynb #7d7675c2
+# %% ../notebooks/16_gpt.ipynb #33b03648
 class GPT(nn.Module):
     """Score every next token of a text, and say how surprised it was.
 
-    Papers: GPT-2, §2.3; figure 1's decoder without a source.
+    Papers: figure 1's decoder without a source; GPT (2018) for 0.02, GPT-2 (2019), §2.3.
 
     Args:
         config: Every number that defines the model.
@@ -305,7 +305,7 @@ class GPTCache:
         start, end = self.length, self.length + x.size(1)
         q, k, v = attention.project(x)  # (B, H, T, d_k) each
         kept[0, :, :, start:end], kept[1, :, :, start:end] = k, v
-        past = causal_mask(end, x.device)[start:]  # (T, end)
+        past = causal_mask(end, x.device)[start:]  # (new, end)
         keys, values = kept[:, :, :, :end]  # (B, H, end, d_k) each
         return attention.merge(F.scaled_dot_product_attention(q, keys, values, past))
 

@@ -29,6 +29,7 @@ NAMES = [
     "GELU",
     "one product",
     "louder positions",
+    "start of chapter 16",
 ]
 
 
@@ -55,8 +56,8 @@ def test_six_models_are_trained_from_each_seed_and_none_twice(text, tmp_path, mo
     assert delete("--steps", 3, "--seeds", 0, 1, "--file", file) == 0
     entries = read_deletions(file)
     assert [e["name"] for e in entries] == [name for name in NAMES for _ in range(2)]
-    assert [e["seed"] for e in entries] == [0, 1] * 7
-    assert len({e["val_loss"] for e in entries}) == 14
+    assert [e["seed"] for e in entries] == [0, 1] * 8
+    assert len({e["val_loss"] for e in entries}) == 16
     printed = capsys.readouterr().out
     for entry in entries:
         said = f"seed {entry['seed']}: val loss {entry['val_loss']:.4f}, {entry['parameters']:,} "
@@ -98,7 +99,7 @@ def test_a_quick_try_is_not_written_into_the_record(text, tmp_path, monkeypatch)
     before = DELETIONS.read_bytes() if DELETIONS.exists() else None
     monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path))
     assert delete("--steps", 1, "--seeds", 0) == 0
-    assert len(read_deletions(tmp_path / "deletion-1-steps.json")) == 7
+    assert len(read_deletions(tmp_path / "deletion-1-steps.json")) == 8
     assert (DELETIONS.read_bytes() if DELETIONS.exists() else None) == before
     asked = []
     monkeypatch.setattr(deletion, "train_all", lambda *how: asked.append(how))
@@ -115,7 +116,7 @@ def test_each_cut_takes_away_what_it_says(text):
         stack + (stack + attention + norm) + 12 * (V + 1),  # and a vector for padding
         stack + 12 * V,
         stack + 12 * V + norm,
-        *[stack + 12 * V + norm + 8 * 12] * 4,
+        *[stack + 12 * V + norm + 8 * 12] * 5,
     ]
 
 
@@ -285,3 +286,14 @@ def test_louder_positions_are_as_loud_as_words_and_differ_in_nothing_else():
     assert quiet.positions.weight.std() < words.std() / 40
     rest = {name: value for name, value in loud.state_dict().items() if "positions" not in name}
     assert all(value.equal(quiet.state_dict()[name]) for name, value in rest.items())
+
+
+def test_the_start_of_chapter_16_is_that_of_its_gpt():
+    ours = dict(deletion.MODELS["start of chapter 16"](96).named_parameters())
+    for name, parameter in deletion.new_model(deletion.USUAL, 96).named_parameters():
+        name = name.replace("layers.", "stack.layers.").replace("w_qkv", "w_k")
+        mine = ours[f"stack.{name}" if name.startswith("norm") else name]
+        if parameter.dim() == 2:
+            assert mine.std().item() == pytest.approx(parameter.std().item(), rel=0.05), name
+        else:
+            assert set(mine.tolist()) == set(parameter.tolist()), name

@@ -7,6 +7,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
 
 from course_lib.gpt import GPT, GPTConfig, decay_groups, sample
 
@@ -17,6 +18,11 @@ SIZES = {  # (layers, heads, width, max_len): pairs of measurements, steps in ea
 }
 WARM = 2  # steps of both before anything is timed
 TEXTS, PROMPT, SAMPLINGS = 1, 4, 3  # of sampling: texts written at once, their first tokens, pairs
+PARTS = {  # where the time of a step goes: the names of torch's operations begin like this
+    "products": ("aten::mm", "aten::addmm", "aten::bmm"),
+    "attention": ("aten::_scaled_dot_product_flash",),
+    "copies": ("aten::copy_", "aten::cat", "aten::fill_"),
+}
 RATE, BETAS, DECAY = 1e-3, (0.9, 0.99), 0.1
 
 
@@ -135,6 +141,18 @@ def row(size: Sequence[int], found: list[tuple[float, float]], unit: float, goal
     return f"{str(tuple(size)):20} {cells} {goal:>6} {len(found):6}"
 
 
+def parts(step: Callable[[], object]) -> dict[str, float]:
+    """Return the share of a step's time that each part takes."""
+    with profile(activities=[ProfilerActivity.CPU]) as watched:
+        step()
+    times = {event.key: event.self_cpu_time_total for event in watched.key_averages()}
+    whole = sum(times.values())
+    return {
+        part: sum(time for key, time in times.items() if key.startswith(names)) / whole
+        for part, names in PARTS.items()
+    }
+
+
 def bench_steps(sizes: dict = SIZES) -> None:
     """Print how long a training step takes with our layers and with torch's."""
     head = f"{'ours':>9} {'torch':>9} {'ratio':>8} {'min':>7} {'max':>7} {'goal':>6} {'pairs':>6}"
@@ -149,6 +167,9 @@ def bench_steps(sizes: dict = SIZES) -> None:
             if abs(losses[0] - losses[1]) > 1e-3:
                 raise RuntimeError(f"losses {losses}: not the same model")
         print(row(size, interleaved(*steps, pairs, times), 1e3, f"{goal:.2f}"))
+        for name, step in zip(("ours", "torch"), steps, strict=True):
+            shares = ", ".join(f"{part} {share:.0%}" for part, share in parts(step).items())
+            print(f"    of {name:6}{shares}")
 
 
 def bench_sampling(sizes: dict = SIZES) -> None:

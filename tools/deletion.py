@@ -1,9 +1,10 @@
-"""Train the six models of chapter 15, each with one thing less, and one more to explain the third.
+"""Train the six models of chapter 15, cut by cut, and two more to explain what two cuts did.
 
 What each comes to is kept in the record that the chapter reads.
 """
 
 import argparse
+import math
 import os
 import platform
 import sys
@@ -52,6 +53,24 @@ def louder_positions(vocab_size: int) -> DecoderOnly:
     return model
 
 
+def started_as_gpt(vocab_size: int) -> DecoderOnly:
+    """Build the model of the fourth cut, with the start of chapter 16's ``GPT``.
+
+    What differs then between the two: one product makes queries, keys and values, and the
+    embedding is not multiplied by √d_model.
+    """
+    config = sizes(vocab_size, norm_first=True, activation="gelu")
+    model = DecoderOnly(config, learned_positions=True)
+    quiet = USUAL.start_std / math.sqrt(2 * USUAL.num_layers)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2:
+            into_sum = name.endswith(("w_o.weight", "linear2.weight"))
+            nn.init.normal_(parameter, std=quiet if into_sum else USUAL.start_std)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+    return model
+
+
 MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, from V characters
     "encoder and decoder": lambda V: Transformer(sizes(V + 1, pad_id=V)),  # V: no text has it
     "no encoder": lambda V: DecoderOnly(sizes(V)),
@@ -60,6 +79,7 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, fr
     "GELU": lambda V: DecoderOnly(sizes(V, norm_first=True, activation="gelu"), True),
     "one product": lambda V: new_model(USUAL, V),  # chapter 16's GPT
     "louder positions": louder_positions,  # no cut: the third, explained
+    "start of chapter 16": started_as_gpt,  # no cut: the fifth, explained
 }
 
 

@@ -6,7 +6,9 @@ from drawing import Box, arrow, centred, circle, group, lines, page, path, polyg
 from layers import hexagon
 from parts import ROLES, badge, mask_grid, plus, wave
 
-TITLE = "Without a source half of the Transformer goes;\nfour more cuts, and what is left is a GPT"
+TITLE = (
+    "Without a source, half of the Transformer goes;\nfour more changes, and what is left is a GPT"
+)
 DESC = (
     "On the left the Transformer of chapter 09 from bottom to top. Its encoder is crossed out, "
     "and so are cross-attention and the add and norm above it: cut 1. On the right, in the same "

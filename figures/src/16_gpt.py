@@ -9,7 +9,7 @@ TITLE = (
     "draws what comes next, and reads again"
 )
 DESC = (
-    "Three steps, one below the other. In each a frame of five places lies over the text, an "
+    "Three steps, one below the other. In each a frame of up to five places lies over the text, an "
     "arrow leads from it up to a box named GPT, and beside this stand five bars, one for each "
     "of the likeliest next characters. One character is drawn, not always the likeliest, and an "
     "arrow sets it behind the text. After “def ” it is r, after “def r” it is e; now the frame "
@@ -18,7 +18,7 @@ DESC = (
 START, WINDOW = "def ", 5  # what is there at first, and the places of the window
 # What follows the text in the frame, in percent: counted in what read_library trains on, 3.11.7.
 STEPS = (
-    ("one place of the window is free", "r", {"_": 41, "s": 6, "r": 6, "g": 6, "c": 5}),
+    ("the window has room for one more", "r", {"_": 41, "s": 6, "r": 6, "g": 6, "c": 5}),
     ("the window is full", "e", {"e": 84, "u": 9, "a": 3, "g": 1, "o": 1}),
     ("the first character has fallen out", "a", {"a": 54, "s": 11, "p": 11, "m": 8, "g": 4}),
 )
@@ -48,7 +48,7 @@ def window(step: int, read: str) -> Box:
     """Where the frame lies around the places that the model may read."""
     first = place(fallen(read), step)
     pad = (PITCH - SIDE) / 2
-    return Box(first.x - pad, first.y - pad, PITCH * WINDOW, PITCH)
+    return Box(first.x - pad, first.y - pad, PITCH * min(len(read), WINDOW), PITCH)
 
 
 def written(step: int, read: str, drawn: str) -> str:
