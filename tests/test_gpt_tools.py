@@ -260,7 +260,8 @@ def test_both_tables_are_printed(monkeypatch, capsys):
     bench_gpt.bench_sampling(bench_gpt.SIZES)
     lines = capsys.readouterr().out.splitlines()
     assert [line[:12] for line in lines if line] == [
-        "training ste", "(1, 2, 12, 1", "a token writ", "(1, 2, 12, 1"]  # fmt: skip
+        "training ste", "(1, 2, 12, 1", "    of ours ", "    of torch", "a token writ",
+        "(1, 2, 12, 1"]  # fmt: skip
     assert lines[2].split()[-2:] == ["1.10", "2"] and torch.get_num_threads() == threads
 
 
@@ -297,3 +298,11 @@ def test_the_start_of_chapter_16_is_that_of_its_gpt():
             assert mine.std().item() == pytest.approx(parameter.std().item(), rel=0.05), name
         else:
             assert set(mine.tolist()) == set(parameter.tolist()), name
+
+
+def test_the_time_of_a_step_is_shared_out_by_the_names_of_operations():
+    a, b = torch.randn(2, 300, 300)
+    products = bench_gpt.parts(lambda: [a @ b for _ in range(20)])
+    copies = bench_gpt.parts(lambda: [torch.cat([a, b.clone()]) for _ in range(20)])
+    assert 1 >= products["products"] > products["copies"] == products["attention"] == 0
+    assert 1 >= copies["copies"] > copies["products"] == copies["attention"] == 0
