@@ -15,11 +15,12 @@ from .multi_head import head_width
 from .positions import sinusoidal_encoding
 
 
-# %% ../notebooks/17_later_models.ipynb #8716e079
+# %% ../notebooks/17_later_models.ipynb #e308cba6
 class RMSNorm(nn.Module):
-    """Keep a vector at one length, and leave its mean alone.
+    """Divide a vector by its root mean square, then scale each number by its gain.
 
     Paper: Zhang and Sennrich (2019), equation (4).
+    Differs: ε, which the paper does not write.
 
     Args:
         d_model: Width of the vectors.
@@ -35,7 +36,7 @@ class RMSNorm(nn.Module):
         self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scale every vector of ``(..., d_model)`` to the length of its gains."""
+        """Give every vector of ``(..., d_model)`` the mean square 1, then its gains."""
         return self.weight * x * (x.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
 
 
@@ -110,9 +111,9 @@ class RotaryAttention(CausalSelfAttention):
         return rotate(q), rotate(k), v
 
 
-# %% ../notebooks/17_later_models.ipynb #36554cda
+# %% ../notebooks/17_later_models.ipynb #25fa3725
 class GroupedQueryAttention(CausalSelfAttention):
-    """Let several heads share keys and values, so that a cache has fewer to keep.
+    """Let groups of heads share a set of keys and values each, so that fewer need be kept.
 
     Paper: Ainslie and others (2023), §2.2.
 
@@ -137,7 +138,7 @@ class GroupedQueryAttention(CausalSelfAttention):
             raise ValueError(f"{num_heads} heads cannot share {num_groups} sets evenly")
         self.num_groups = num_groups
         width = (num_heads + 2 * num_groups) * head_width(d_model, num_heads)
-        self.w_qkv = nn.Linear(d_model, width)
+        self.w_qkv = nn.Linear(d_model, width)  # in place of the wider one
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Turn x ``(B, T, d_model)`` into queries, and keys and values each given to its heads.
