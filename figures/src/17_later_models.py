@@ -204,7 +204,7 @@ def draw() -> str:
         mark(FEED + FEED_H / 2, 2, "a gate decides\nwhat passes"),
         mark(SECOND + 12, 1, "no mean, no shift"),
         text(GPT.right + 8, LOOK - 5, "Self-attention", bold=True),
-        mark(LOOK + 30, 4, "8 heads share 2 sets\nof keys and values"),
+        mark(LOOK + 30, 4, "8 heads share\n2 sets of K and V"),
         mark(LOOK + 82, 3, "Q and K turned\nby position"),
         mark(FIRST + 12, 1, "no mean, no shift"),
         mark(ADD, 3, "nothing is added"),
