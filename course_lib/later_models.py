@@ -36,7 +36,13 @@ class RMSNorm(nn.Module):
         self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Give every vector of ``(..., d_model)`` the mean square 1, then its gains."""
+        """Give every vector of ``(..., d_model)`` the mean square 1, then its gains.
+
+        Raises:
+            ValueError: If the vectors have another width.
+        """
+        if x.size(-1) != len(self.weight):
+            raise ValueError(f"expected width {len(self.weight)}, got {tuple(x.shape)}")
         return self.weight * x * (x.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
 
 
@@ -81,9 +87,11 @@ def rotate(x: Tensor, start: int = 0) -> Tensor:
         Shape ``(..., T, d_k)``: at position p, pair i is turned by p / 10000^(2i / d_k).
 
     Raises:
-        ValueError: If the width is odd.
+        ValueError: If the width is odd, or ``start`` is below 0.
     """
     T, d_k = x.shape[-2:]
+    if start < 0:
+        raise ValueError(f"{start=}: positions begin at 0")
     if d_k % 2:
         raise ValueError(f"pairs of columns cannot be made of an odd width, {d_k}")
     waves = sinusoidal_encoding(start + T, d_k)[start:].to(x)  # (T, d_k): sine, cosine, sine, …
