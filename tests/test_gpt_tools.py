@@ -6,7 +6,7 @@ import bench_gpt
 import deletion
 import pytest
 import torch
-from bench_gpt import TorchGPT, interleaved, our_model, row, stepper
+from bench_gpt import TorchGPT, our_model, row, stepper
 from torch.nn import functional as F
 from torch.testing import assert_close
 from writing import write_library
@@ -209,12 +209,6 @@ def test_torchs_layers_make_the_same_model_gradients_included():
     assert len(pairs) == len(list(ours.parameters())) == len(list(theirs.parameters()))
     for mine, other in pairs:
         assert_close(mine.grad, other.grad, rtol=0, atol=1e-10)
-
-
-def test_both_are_timed_by_turns_and_neither_is_always_first():
-    order = []
-    found = interleaved(lambda: order.append("a"), lambda: order.append("b"), pairs=3, times=2)
-    assert "".join(order) == "aabb" + "bbaa" + "aabb" and len(found) == 3
 
 
 def test_a_row_holds_medians_and_the_range_of_the_ratio():

@@ -1,4 +1,4 @@
-"""Measure on this machine, by medians and ranges: widgets, the decoder's cache, the GPT."""
+"""Measure on this machine, by medians and ranges: widgets, training, decoding, the GPT."""
 
 import os
 
@@ -14,6 +14,7 @@ from statistics import median
 import nbformat
 from bench_decoding import bench_decoding
 from bench_gpt import bench_gpt
+from bench_training import bench_training
 from ipywidgets import Checkbox, Text, Widget
 from lab import NO_BROWSER, Page, chromium, jupyter_lab
 from nbformat.v4 import new_code_cell, new_notebook
@@ -139,5 +140,6 @@ if __name__ == "__main__":
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     bench_kernel()
     bench_browser()
+    bench_training()
     bench_decoding()
     bench_gpt()

@@ -1,10 +1,10 @@
 """Measure GPT: a training step against ``torch.nn.TransformerEncoderLayer``; sampling by cache."""
 
-import time
 from collections.abc import Callable, Sequence
 from statistics import median
 
 import torch
+from timing import in_turns
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
@@ -106,33 +106,6 @@ def stepper(model: nn.Module, ids: Tensor, targets: Tensor) -> Callable[[], floa
     return step
 
 
-def seconds(act: Callable[[], object], times: int = 1) -> float:
-    """Time some acts in a row, and return the seconds of the fastest.
-
-    It is processor time: with one thread as good as the clock, and other programs do not count.
-    """
-    found = []
-    for _ in range(times):
-        start = time.process_time()
-        act()
-        found.append(time.process_time() - start)
-    return min(found)
-
-
-def interleaved(
-    ours: Callable[[], object], theirs: Callable[[], object], pairs: int, times: int = 1
-) -> list[tuple[float, float]]:
-    """Time both by turns, so that a machine that is busy for a while is busy for both."""
-    found = []
-    for pair in range(pairs):
-        if pair % 2:  # neither is always the second
-            other = seconds(theirs, times)
-            found.append((seconds(ours, times), other))
-        else:
-            found.append((seconds(ours, times), seconds(theirs, times)))
-    return found
-
-
 def row(size: Sequence[int], found: list[tuple[float, float]], unit: float, goal: str) -> str:
     """Write a row of a table: medians of both, then median and range of the ratio."""
     one, other = (unit * median(side) for side in zip(*found, strict=True))
@@ -166,7 +139,7 @@ def bench_steps(sizes: dict = SIZES) -> None:
             losses = [step() for step in steps]
             if abs(losses[0] - losses[1]) > 1e-3:
                 raise RuntimeError(f"losses {losses}: not the same model")
-        print(row(size, interleaved(*steps, pairs, times), 1e3, f"{goal:.2f}"))
+        print(row(size, in_turns(steps, pairs, times), 1e3, f"{goal:.2f}"))
         for name, step in zip(("ours", "torch"), steps, strict=True):
             shares = ", ".join(f"{part} {share:.0%}" for part, share in parts(step).items())
             print(f"    of {name:6}{shares}")
@@ -188,7 +161,7 @@ def bench_sampling(sizes: dict = SIZES) -> None:
 
         if (write(True) == write(False)).float().mean() < 0.9:  # rounding may decide a close race
             raise RuntimeError("the cache writes another text")
-        found = interleaved(lambda w=write: w(True), lambda w=write: w(False), SAMPLINGS)
+        found = in_turns([lambda w=write: w(True), lambda w=write: w(False)], SAMPLINGS)
         print(row(size, found, 1e3 / tokens, ""))
 
 

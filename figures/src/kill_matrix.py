@@ -11,7 +11,7 @@ from course_lib.learn.seen import STAGES
 
 LEFT, TOP, ACROSS, ROW, MARK = 132, 66, 488, 26, 20
 PANEL = ROW * len(STAGES) + 48  # with the brackets of its chapters below
-LATER = 7  # the first chapter of the second panel
+FIRST = (1, 7, 13)  # the first chapter of each panel
 AGAIN = mix(INK, PAPER, 0.7)  # lighter: seen at this stage, too
 
 Column = tuple[int, list[str]]  # a mistake: its chapter, and the stages at which it shows
@@ -28,17 +28,18 @@ def draw() -> str:
     found = columns()
     survivors = sum(not stages for _, stages in found)
     desc = (
-        "Two tables of nine stages by all known mistakes, grouped by chapter. Every column has a "
+        "Three tables of nine stages by all known mistakes, grouped by chapter. Every column has a "
         "dark mark at the stage that sees the mistake first, light marks at stages that see it too."
     )
-    halves = [[c for c in found if (c[0] >= LATER) == late] for late in (False, True)]
+    panels = [[] for _ in FIRST]
+    for column in found:
+        panels[sum(column[0] >= first for first in FIRST) - 1].append(column)
     return page(
         f"{len(found)} known mistakes, {survivors or 'none'} of them undetected",
         desc,
-        TOP + 2 * PANEL + 4,
+        TOP + len(FIRST) * PANEL + 4,
         text(LEFT, 54, "one thin column for each; dark: the stage that sees it first"),
-        *_panel(halves[0], TOP),
-        *_panel(halves[1], TOP + PANEL),
+        *(part for n, panel in enumerate(panels) for part in _panel(panel, TOP + n * PANEL)),
     )
 
 
