@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 
 import nbformat
+from bench_attention import bench_attention
 from bench_decoding import bench_decoding
 from bench_gpt import bench_gpt
 from bench_training import bench_training
@@ -140,6 +141,7 @@ if __name__ == "__main__":
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     bench_kernel()
     bench_browser()
+    bench_attention()
     bench_training()
     bench_decoding()
     bench_gpt()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 import torch
-from timing import in_turns
+from gauge import in_turns
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile

@@ -9,7 +9,7 @@ from itertools import count
 from statistics import median
 
 import torch
-from timing import in_turns
+from gauge import in_turns, kept_bytes, ratio_cells
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -147,23 +147,6 @@ def full_batch(size: str) -> tuple[Tensor, Tensor]:
     )
 
 
-def saved_bytes(model: nn.Module, src: Tensor, tgt: Tensor) -> int:
-    """Count the memory that autograd keeps for the way back: each storage once, no parameters."""
-    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    kept = {}
-
-    def pack(tensor: Tensor) -> Tensor:
-        """Note what is kept; the storage is held, so that no address serves twice."""
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        loss_of(model.train(), src, tgt)
-    return sum(storage.nbytes() for storage in kept.values())
-
-
 def mixed_pairs() -> list[Row]:
     """Draw pairs of sentences of mixed length; long ones have long translations."""
     draw, rows = random.Random(0), []
@@ -196,7 +179,7 @@ def real_tokens(src: Tensor, tgt: Tensor) -> int:
 
 def bench_steps() -> None:
     """Print memory and time of a step on full sentences, by size."""
-    head = f"{'seconds':>8} {'ratio':>6} {'min':>6} {'max':>6} {'goal':>6} {'rounds':>7}"
+    head = f"{'seconds':>9} {'ratio':>6} {'min':>6} {'max':>6} {'goal':>6} {'rounds':>7}"
     for size in SIZES:
         src, tgt = full_batch(size)
         still = our_model(size, dropout=0.0)
@@ -209,19 +192,13 @@ def bench_steps() -> None:
         in_turns(acts, 1)  # warm up
         found = list(zip(*in_turns(acts, ROUNDS), strict=True))
         for name, spent in zip(steps, found, strict=True):
-            print(f"{name:24} {row(spent, found[0], GOALS.get(name))}")
-        kept = {place: saved_bytes(our_model(size, as_torch=place), src, tgt) for place in (1, 0)}
-        theirs = saved_bytes(TorchModel(our_model(size)), src, tgt)
-        alike, ours = (kept[place] / theirs for place in (1, 0))
+            cells = ratio_cells(spent, found[0])
+            print(f"{name:24} {cells} {GOALS.get(name, ''):>6} {len(spent):7}")
+        models = [our_model(size, as_torch=True), our_model(size), TorchModel(our_model(size))]
+        *kept, theirs = (kept_bytes(model, partial(loss_of, model, src, tgt)) for model in models)
+        alike, ours = (count_of / theirs for count_of in kept)
         print(f"kept for the way back, of torch's {theirs / 2**20:.0f} MiB: {alike:.2f} like for "
               f"like, {ours:.2f} with dropout as the paper; goal {MEMORY_GOAL}")  # fmt: skip
-
-
-def row(spent: tuple[float, ...], first: tuple[float, ...], goal: float | None) -> str:
-    """Write the cells of a row: the median, then median and range of the ratio to the first."""
-    ratios = [other / one for one, other in zip(spent, first, strict=True)]
-    cells = f"{median(spent):8.3f} {median(ratios):6.2f} {min(ratios):6.2f} {max(ratios):6.2f}"
-    return f"{cells} {goal or '':>6} {len(spent):7}"
 
 
 def bench_mixed(size: str = "small") -> None:
