@@ -19,6 +19,7 @@ from course_lib.learn.workbook import make_workbook
 from course_lib.real import cli as real
 from course_lib.running.settings import whole_from_one
 from course_lib.running.stopping import STOPPED
+from course_lib.running.together import refuse_a_team
 from course_lib.translator import (
     TranslatorConfig,
     checkpoint_path,
@@ -106,6 +107,7 @@ def _add_numbers(commands: argparse._SubParsersAction) -> None:
 
 def train_command(options: argparse.Namespace) -> int:
     """Train, with a progress bar and checkpoints."""
+    refuse_a_team("the number translator")
     config = TranslatorConfig(to=options.to, seed=options.seed, steps=options.steps)
     path = options.checkpoint or checkpoint_path(config)
     if path.exists() and not (options.resume or options.force):

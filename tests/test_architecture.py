@@ -13,7 +13,7 @@ PACKAGE = ROOT / "course_lib"
 MODEL = (
     "attention multi_head positions add_norm feed_forward masks encoder decoder transformer "
     "training decoding cache evaluation real_translation decoder_only gpt "
-    "later_models"
+    "later_models efficiency scaling"
 ).split()
 MAY_IMPORT = {
     "data": {"data"},

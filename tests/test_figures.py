@@ -13,6 +13,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
 from course_lib.real_translation import cut_by_tokens, share_of_padding
+from course_lib.scaling import shard
 from course_lib.viz import plots
 
 FIGURES = Path(__file__).resolve().parents[1] / "figures"
@@ -229,3 +230,71 @@ def test_the_masks_drawing_hatches_every_cell_that_is_false():
         for ends in segments:
             for across, down in (map(float, end.split(",")) for end in ends):
                 assert x <= across <= x + side and y <= down <= y + side
+
+
+def stored(*tensors):
+    """KiB that tensors take."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors) / 1024
+
+
+def test_the_efficiency_drawing_counts_what_every_pass_reads_and_writes():
+    drawing = source_of("efficiency")
+    shape, places = (drawing.HEADS, drawing.LENGTH, drawing.WIDTH), drawing.LENGTH
+    for way in drawing.WAYS:
+        q, k, v = torch.ones(3, *shape, dtype={4: torch.float32, 2: torch.bfloat16}[way.size])
+        may_look = torch.ones(places, places).tril().bool()
+        scores = q @ k.mT
+        scaled = scores / drawing.WIDTH**0.5
+        masked = scaled.masked_fill(~may_look, float("-inf"))
+        weights = masked.softmax(-1)
+        made = (scores, scaled, masked, weights, weights @ v)
+        reads = {0: (q, k), len(made) - 1: (v,)}
+        moved = sum(
+            stored(
+                *(tensor for i in steps for tensor in reads.get(i, ())),
+                *(made[steps[0] - 1],) * (steps[0] > 0),
+                made[steps[-1]],
+            )
+            for steps in way.passes
+        )
+        assert moved == way.moved, way.name
+
+
+def test_the_scaling_drawing_deals_texts_as_the_package_does():
+    drawing = source_of("scaling")
+    for who in range(2):
+        rows, nothing = range(drawing.ROWS), (0, 0, 0, 0)
+        read = [row for row in rows if drawing.reads("data", who, row) != nothing]
+        assert read == shard(range(drawing.ROWS), who, 2)
+
+
+def test_the_scaling_drawing_cuts_matrices_so_that_the_parts_add_up():
+    drawing = source_of("scaling")
+    x, first, second = (torch.randn(4, 4, dtype=torch.float64) for _ in range(3))
+
+    def cut(matrix, share):
+        """The part of a matrix that a processor has."""
+        left, top, wide, high = (round(4 * each) for each in share)
+        return matrix[top : top + high, left : left + wide]
+
+    for number in range(drawing.LAYERS):
+        parts = []
+        for who in range(2):
+            one, other = drawing.has("tensor", who, number)
+            parts.append((x @ cut(first, one)).relu() @ cut(second, other))
+        torch.testing.assert_close(sum(parts), (x @ first).relu() @ second)
+
+
+def test_in_the_pipeline_nobody_starts_before_the_other_is_done():
+    drawing = source_of("scaling")
+    ahead, back = [], []
+    for who in range(2):
+        busy = drawing.schedule(who)
+        assert all(a[0] + a[1] <= b[0] for a, b in pairwise(busy))
+        ahead.append({batch: (start, start + long) for start, long, batch in busy if long == 1})
+        back.append({batch: (start, start + long) for start, long, batch in busy if long != 1})
+    for batch in range(1, drawing.ROWS + 1):
+        assert ahead[0][batch][1] <= ahead[1][batch][0]
+        assert ahead[1][batch][1] <= back[1][batch][0]
+        assert back[1][batch][1] <= back[0][batch][0]
+    assert max(end for one in back for _, end in one.values()) == drawing.TIMES

@@ -14,10 +14,12 @@ from course_lib.data import Tokenizer
 from course_lib.language.writer import WriterConfig
 from course_lib.real import cli as real
 from course_lib.real import corpus
+from course_lib.real.checkpoints import LAST, load_translator
 from course_lib.real.kept import average_of_last, kept_weights
 from course_lib.real.record import CAPTIONS, RECORD, RUN, add_to_record, read_record
-from course_lib.real.training import LAST, load_translator, val_loss
+from course_lib.real.training import val_loss
 from course_lib.real.translator import SIZES, TEST, RealConfig, RealTranslator, read_pairs, score
+from course_lib.running.together import Team
 from course_lib.transformer import Transformer
 
 TINY = "epochs=3 num_pairs=40 tokens=300 d_model=16 d_ff=24 num_layers=1 vocab_size=90".split()
@@ -65,7 +67,8 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
 
     def begin(config, out, **where):
         asked.update(where, config=config, out=out)
-        return SimpleNamespace(step=1, seconds={"wall": 0.0}), []
+        translator = SimpleNamespace(config=config)
+        return SimpleNamespace(step=1, seconds={"wall": 0.0}, translator=translator), []
 
     monkeypatch.setattr(real, "start", begin)
     monkeypatch.setattr(real, "train_run", lambda run, val, out, **how: asked.update(how) or True)
@@ -73,13 +76,15 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", lambda number: asked.update(threads=number))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     words = "train --task multi30k --size gpu --direction en-de --seed 5 --device cuda --threads 3"
-    words += f" --minutes 7 --clock cpu --set epochs=9 --out {tmp_path / 'own'} --data {tmp_path}"
+    words += f" --minutes 7 --clock cpu --shard --set epochs=9 --out {tmp_path / 'own'}"
+    words += f" --data {tmp_path}"
     assert cli.main(words.split()) == 0
     config = dict(direction="en-de", seed=5, epochs=9, bfloat16=True)  # a GPU has it
     assert asked.pop("config") == RealConfig(**SIZES["gpu"] | config)
     assert not asked.pop("stop")()
     expected = dict(out=tmp_path / "own", data=tmp_path, device="cuda", threads=3, minutes=7.0)
-    assert (expected | dict(clock="cpu")).items() <= asked.items()
+    expected |= dict(clock="cpu", team=Team(), sharded=True)
+    assert expected.items() <= asked.items()
 
 
 @pytest.mark.parametrize("wrong", [["--set", "task=multi30k"], ["--set", "tokens=5"]])

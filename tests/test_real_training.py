@@ -18,15 +18,9 @@ from course_lib.data import draw_pairs
 from course_lib.real import training
 from course_lib.real import translator as real_translator
 from course_lib.real.batches import TokenBatches
+from course_lib.real.checkpoints import LAST, load_translator
 from course_lib.real.kept import kept_weights
-from course_lib.real.training import (
-    LAST,
-    load_translator,
-    make_step,
-    start,
-    train_run,
-    val_loss,
-)
+from course_lib.real.training import make_step, start, train_run, val_loss
 from course_lib.real.translator import SIZES, RealConfig, RealTranslator, read_pairs, score
 from course_lib.running.machine import Watch
 from course_lib.running.precision import mixed_precision

@@ -26,6 +26,7 @@ from course_lib.language.writer import (
 from course_lib.running.machine import add_machine_options, describe_machine, prepare_machine
 from course_lib.running.settings import add_training_options, whole_from_one
 from course_lib.running.stopping import STOPPED, stopped_at_once, stopping_politely
+from course_lib.running.together import refuse_a_team
 from course_lib.translator import FOLDER
 
 SAMPLE, COPIES = 300, 20  # characters written for a record, and texts to count the lines of
@@ -74,6 +75,7 @@ def _add_which(command: argparse.ArgumentParser) -> None:
 
 def train_command(options: argparse.Namespace) -> int:
     """Train, resumably, with a progress bar, checkpoints and a log; then say what came out."""
+    refuse_a_team("a GPT")
     asked = dict(text=options.text, seed=options.seed)
     asked |= {} if options.steps is None else dict(steps=options.steps)
     config = WriterConfig(**SIZES[options.size] | asked | dict(options.set))

@@ -23,7 +23,7 @@ from course_lib.learn.watch import watched
 MODULES = (
     "attention multi_head positions add_norm feed_forward masks encoder decoder transformer "
     "training decoding cache evaluation real_translation decoder_only gpt "
-    "later_models"
+    "later_models efficiency scaling"
 ).split()
 WHOLLY = float("inf")
 

@@ -1,4 +1,4 @@
-"""What the chapters that continue a text ask to predict."""
+"""What the chapters from 15 on ask to predict."""
 
 import math
 
@@ -57,6 +57,48 @@ FORECASTS = (
             (2.0**30, "Those are bytes; a GiB has 2^30 of them."),
             (1024.0, "Those are MiB; a GiB has 1,024 of them."),
             (32.0, "That is 32 times too much: the heads that ask keep nothing."),
+        ),
+    ),
+    Prediction(
+        "length_where_attention_rules",
+        18,
+        "the length",
+        truths.length_where_attention_rules,
+        guesses=(
+            (512.0, "That is where table 1's n² · d meets its n · d², a recurrent layer."),
+            (1024.0, "That is with the four projections alone; the feed-forward comes on top."),
+            (2048.0, "Four projections and *two* matrices of the feed-forward: some are missing."),
+            (2560.0, "Four projections: queries, keys, values and w_o; two are missing."),
+            (2816.0, "A fourth projection mixes the heads, w_o."),
+            (1536.0, "Scores and blend count with the 2 of multiply and add; so do the others."),
+            (6144.0, "Scores *and* blend: those are two products of n · n · d."),
+            (4096.0, "Scores *and* blend, four projections, *two* matrices: some are missing."),
+            (24_576.0, "That is with scores and a blend of one head; there are eight."),
+        ),
+        minutes=6,
+    ),
+    Prediction(
+        "memory_of_a_share",
+        19,
+        "GB on each device",
+        truths.memory_of_a_share,
+        guesses=(
+            (112.0, "That is all of it; each of the 8 holds an eighth."),
+            (3.5, "Those are the weights; there are gradients, and Adam's two moments."),
+            (7.0, "Those are weights and gradients; Adam keeps two moments of each number."),
+            (10.5, "One of four is missing: weight, gradient, and *two* moments."),
+            (28.0, "Those are the weights alone, and all of them; 4 numbers are kept for each."),
+            (
+                56.0,
+                "Those are two of four numbers, and all of them; each of the 8 holds an eighth.",
+            ),
+            (63.0, "That shares the moments alone; weights and gradients are shared out, too."),
+            (38.5, "That shares gradients and moments; the weights are shared out, too."),
+            (1.75, "A number of float32 takes 4 bytes, and 4 numbers are kept for each weight."),
+            (0.875, "Those are billions of weights; each takes 4 numbers of 4 bytes."),
+            (16.0, "That is what one weight takes, in bytes; there are 7 billion, shared by 8."),
+            (14e9 / 2**30, "That is in GiB, of 2^30 bytes; a GB has 10^9."),
+            (14e9, "Those are bytes; a GB has 10^9 of them."),
         ),
     ),
 )

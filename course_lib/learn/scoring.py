@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from course_lib.learn.checks import exercise, mistakes
+from course_lib.learn.deals import RIGHT as DEALS
+from course_lib.learn.deals import WRONG as NO_DEALS
 from course_lib.learn.explain import explain
 from course_lib.learn.report import Report
 from course_lib.learn.rotations import RIGHT as ROTATIONS
@@ -23,7 +25,8 @@ class TestTask:
         name: Short name.
         chapter: Its number.
         exercise: What the test is given to judge: right answers of it, and known mistakes; or
-            what is no exercise: ``softmax``, and ``a rotation``, of which many are right.
+            what is no exercise: ``softmax``, and ``a rotation`` or ``a deal``, of which many are
+            right.
         must: Short names of the mistakes that it has to find.
         minutes: How long a first-time learner needs.
     """
@@ -114,6 +117,7 @@ _WRONG_SHARES: dict[str, tuple[str, Callable]] = {
 _OTHERS = {
     "softmax": ((lambda x: x.softmax(dim=-1), _by_exponentials), _WRONG_SHARES),
     "a rotation": (ROTATIONS, NO_ROTATIONS),
+    "a deal": (DEALS, NO_DEALS),
 }
 
 TESTS = (
@@ -182,6 +186,37 @@ TESTS = (
             "twice_as_long",
             "sign_lost",
             "start_ignored",
+        ),
+    ),
+    TestTask(
+        "test_of_the_counts",
+        18,
+        "attention_flops",
+        (
+            "keys_by_target",
+            "queries_by_source",
+            "scores_and_blend_forgotten",
+            "blend_forgotten",
+            "projections_forgotten",
+            "mixing_forgotten",
+            "multiplications_only",
+            "heads_forgotten",
+            "heads_twice",
+        ),
+    ),
+    TestTask(
+        "test_of_the_shares",
+        19,
+        "a deal",
+        (
+            "everything_for_everybody",
+            "remainder_dropped",
+            "remainder_cut_off",
+            "filled_up_from_the_front",
+            "few_rows_repeated",
+            "few_rows_lost",
+            "pieces_rounded_up",
+            "rest_for_the_last",
         ),
     ),
 )

@@ -8,6 +8,7 @@ from course_lib.attention import scaled_dot_product_attention
 from course_lib.cache import LayerCache
 from course_lib.decoder import DecoderLayer
 from course_lib.decoding import greedy_decode
+from course_lib.efficiency import attention_flops
 from course_lib.encoder import EncoderLayer
 from course_lib.evaluation import alignment_error_rate
 from course_lib.feed_forward import FeedForward
@@ -153,3 +154,23 @@ def cache_of_a_later_model() -> float:
         layer = GroupedQueryAttention(d_model=32 * 128, num_heads=32, num_groups=8)
     kept = layer.w_qkv.out_features - layer.w_qkv.in_features  # keys and values of a token
     return 32 * kept * 8_192 * 2 / 2**30
+
+
+def length_where_attention_rules() -> float:
+    """Tell apart what grows with n² in an encoder layer and what with n, and divide."""
+    one, two = (attention_flops(512, 8, n, n) for n in (1, 2))
+    pairs = (two - 2 * one) / 2  # scores and blend, for n = 1
+    layer = FeedForward(512, 2048)
+    matrices = layer.linear1.weight.numel() + layer.linear2.weight.numel()
+    return (one - pairs + 2 * matrices) / pairs
+
+
+def memory_of_a_share() -> float:
+    """Take a step with a few numbers, count the bytes that stay for each, and share them out."""
+    weight = nn.Parameter(torch.ones(1000))
+    optimizer = torch.optim.Adam([weight])
+    weight.sum().backward()
+    optimizer.step()
+    kept = [weight, weight.grad, *optimizer.state[weight].values()]
+    each = sum(x.element_size() for x in kept if x.shape == weight.shape)
+    return 7e9 * each / 8 / 1e9

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from course_lib.data import pad_rows
 from course_lib.real_translation import cut_by_tokens
+from course_lib.scaling import shard, share_weight
 
 Row = tuple[list[int], list[int]]
 
@@ -91,9 +92,31 @@ class TokenBatches:
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
         """Return source ids ``(B, S)`` and target ids ``(B, T + 1)``, bos to eos, for a step."""
+        return self.share(step, rank=0, world_size=1)[:2]
+
+    def share(self, step: int, rank: int, world_size: int) -> tuple[Tensor, Tensor, float]:
+        """Return a process's part of a step's batch, and the weight of its mean loss.
+
+        Args:
+            step: The step, from 1.
+            rank: Which process asks, from 0.
+            world_size: How many there are.
+
+        Returns:
+            Source ids ``(B, S)``, target ids ``(B, T + 1)``, and their ``share_weight``. Who gets
+            nothing, because there are fewer pairs than processes, gets a pair of weight 0: the
+            others wait for its gradients.
+        """
         epoch, place = self.find(step)
         self._turn_to(epoch)
-        return self.batch(self._plan[place])
+        whole = self._plan[place]
+        mine = shard(whole, rank, world_size)
+        weight = share_weight(self._targets(mine), self._targets(whole), world_size)
+        return *self.batch(mine or whole[:1]), weight
+
+    def _targets(self, places: Sequence[int]) -> int:
+        """Count the target tokens of some pairs."""
+        return sum(self.lengths[place][1] for place in places)
 
     def batch(self, places: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Return source ids ``(B, S)`` and target ids ``(B, T + 1)`` of some pairs."""

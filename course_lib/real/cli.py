@@ -9,18 +9,29 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.checkpoint import explaining
+from course_lib.real.checkpoints import LAST, WHAT, Run, is_kept, kept_translator
 from course_lib.real.corpus import DIRECTIONS, LINES, download_multi30k
 from course_lib.real.kept import average_of_last, kept_weights
 from course_lib.real.record import SETTINGS, add_to_record, written_captions
-from course_lib.real.training import LAST, WHAT, kept_translator, start, train_run, val_loss
-from course_lib.real.translator import SIZES, RealConfig, RealTranslator, read_pairs, score
+from course_lib.real.training import start, train_run, val_loss
+from course_lib.real.translator import (
+    SIZES,
+    Pairs,
+    RealConfig,
+    RealTranslator,
+    read_pairs,
+    score,
+)
 from course_lib.running.machine import add_machine_options, prepare_machine
+from course_lib.running.pieces import find_pieces, remove_pieces
 from course_lib.running.precision import bfloat16_pays
 from course_lib.running.settings import add_training_options
 from course_lib.running.stopping import STOPPED, stopped_at_once, stopping_politely
+from course_lib.running.together import Team, is_restarted, team_up
 from course_lib.translator import FOLDER
 
 CLOCK = "cpu: processor time divided by threads, fair on a shared machine"
+SHARD = "under torchrun: no process holds all weights (FSDP2); else each has a copy (DDP)"
 SLICE = dict(task="multi30k", num_pairs=300, vocab_size=1_000)  # the smoke size, where data are
 
 
@@ -30,6 +41,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     trains.set_defaults(run=train_command)
     trains.add_argument("--minutes", type=float, help="stop, to be resumed, after so many in all")
     trains.add_argument("--clock", choices=("wall", "cpu"), default="wall", help=CLOCK)
+    trains.add_argument("--shard", action="store_true", help=SHARD)
     add_training_options(trains, RealConfig)
 
     translates = commands.add_parser("translate", help="translate a sentence")
@@ -80,31 +92,51 @@ def train_command(options: argparse.Namespace) -> int:
     try:
         return _train(options)
     except KeyboardInterrupt:  # before the first step, or for the second time
-        return stopped_at_once(_folder(options) / LAST)
+        folder = _folder(options)
+        return stopped_at_once(find_pieces(folder) or folder / LAST)
 
 
 def _train(options: argparse.Namespace) -> int:
     """Train to the end, or to the end of the step at which somebody asks to stop."""
     prepare_machine(options)
-    out = _folder(options)
-    if (out / LAST).exists() and not (options.resume or options.force):
-        raise ValueError(f"{out / LAST} is there; --resume goes on from it, --force starts anew")
-    config = _config(options, kept_translator(out)[0].config if options.resume else None)
-    anew = not options.resume
-    run, val = start(config, out, data=options.data, device=options.device, anew=anew)
-    out.mkdir(parents=True, exist_ok=True)
-    if anew:  # only now: whatever can be wrong with the options was found before
+    with team_up(options.device) as team:
+        run, val = _begin(options, team)
+        limit = dict(minutes=options.minutes, clock=options.clock)
+        with stopping_politely(patient=team.size > 1) as stop:
+            done = train_run(run, val, _folder(options), stop=stop, **limit)
+        if team.leads:
+            _tell(run, done, _folder(options))
+    return STOPPED if stop() and not done else 0
+
+
+def _begin(options: argparse.Namespace, team: Team) -> tuple[Run, Pairs]:
+    """Start or go on; what is replaced is removed as soon as nothing can be wrong any more."""
+    out, again = _folder(options), is_restarted() and is_kept(_folder(options))
+    resume = options.resume or again
+    if is_kept(out) and not (resume or options.force):
+        raise ValueError(f"{out} keeps a training; --resume goes on from it, --force starts anew")
+    config = _config(options, team, kept_translator(out)[0].config if resume else None)
+    how = dict(data=options.data, device=options.device, team=team, sharded=options.shard)
+    run, val = start(config, out, anew=not resume, **how)
+    team.wait()  # all have read
+    if team.leads:
+        out.mkdir(parents=True, exist_ok=True)
+    if team.leads and not resume:
         for old in [*kept_weights(out), out / LAST, out / "log.txt"]:
             old.unlink(missing_ok=True)
-    limit = dict(minutes=options.minutes, clock=options.clock)
-    with stopping_politely() as stop:
-        done = train_run(run, val, out, stop=stop, **limit)
+        remove_pieces(out)
+    team.wait()
+    return run, val
+
+
+def _tell(run: Run, done: bool, out: Path) -> None:
+    """Say how it ended."""
     spent = f"{run.seconds['wall'] / 60:.1f} minutes in all"
     if done:
-        print(f"trained for {config.epochs} epochs, {run.step} steps, {spent}: {out}")
-        return 0
-    print(f"stopped at step {run.step}, {spent}; go on with the same command and --resume")
-    return STOPPED if stop() else 0
+        epochs = run.translator.config.epochs
+        print(f"trained for {epochs} epochs, {run.step} steps, {spent}: {out}")
+    else:
+        print(f"stopped at step {run.step}, {spent}; go on with the same command and --resume")
 
 
 def translate_command(options: argparse.Namespace) -> int:
@@ -163,7 +195,7 @@ def _averaged(options: argparse.Namespace) -> tuple[RealTranslator, dict[str, An
     """Load a translator with the mean of its last epochs, and its checkpoint."""
     prepare_machine(options)
     out = _folder(options)
-    if not (out / LAST).exists():
+    if not is_kept(out):
         where = f" --out {out}" if options.out else f" --size {options.size}"
         raise ValueError(
             f"there is no translator in {out}; run: course train --task multi30k "
@@ -184,14 +216,15 @@ def _pairs(options: argparse.Namespace, config: RealConfig) -> list[tuple[str, s
     return read_pairs(config, options.split, options.data)
 
 
-def _config(options: argparse.Namespace, kept: RealConfig | None) -> RealConfig:
+def _config(options: argparse.Namespace, team: Team, kept: RealConfig | None) -> RealConfig:
     """Put together what is asked for; bfloat16 where it pays here, or as it was begun."""
     chosen = SIZES[options.size] | dict(seed=options.seed, direction=options.direction)
     if options.size == "smoke" and (options.data or os.environ.get("COURSE_DATA")):
         chosen |= SLICE
     chosen |= dict(options.set)
     if "bfloat16" not in chosen:
-        chosen["bfloat16"] = kept.bfloat16 if kept else _fast_in_bfloat16(options.device)
+        fast = not kept and _fast_in_bfloat16(options.device)
+        chosen["bfloat16"] = kept.bfloat16 if kept else team.any_wants(fast, options.device)
     return RealConfig(**chosen)
 
 

@@ -11,7 +11,14 @@ ROWS = 256  # 256 rows of 8,000 logits are 8 MB: they stay in the processor's ca
 
 
 def backward_in_chunks(
-    model: nn.Module, src: Tensor, tgt: Tensor, *, smoothing: float = 0.1, rows: int = ROWS
+    model: nn.Module,
+    src: Tensor,
+    tgt: Tensor,
+    *,
+    smoothing: float = 0.1,
+    rows: int = ROWS,
+    weight: float = 1.0,
+    engine: nn.Module | None = None,
 ) -> Tensor:
     """Compute the loss of every next token, and its gradients, a few rows of logits at a time.
 
@@ -20,24 +27,32 @@ def backward_in_chunks(
 
     Args:
         model: A ``Transformer``; its gradients are added to.
-        src: Source ids. Shape ``(B, S)``.
+        src: Source ids, on any device. Shape ``(B, S)``.
         tgt: Target ids from bos to eos. Shape ``(B, T + 1)``.
         smoothing: Label smoothing, in [0, 1].
         rows: Rows of logits that exist at once, from 1.
+        weight: What the gradients are multiplied by.
+        engine: What calls the model, and shares it out among processes; the model unless given.
 
     Returns:
-        The loss in nats per real token: a scalar, detached.
+        The loss in nats per real token, not weighted: a scalar, detached.
     """
-    vectors, right = vectors_of_real_tokens(model, src, tgt)  # (R, d_model), (R,)
-    cut = vectors.detach().requires_grad_()  # the output layer's own small graph begins here
-    total = torch.zeros((), device=src.device)
-    for part, ids in zip(cut.split(rows), right.split(rows), strict=True):
-        logits = model.output(part).float()  # (rows, V)
-        loss = F.cross_entropy(logits, ids, label_smoothing=smoothing, reduction="sum")
-        (loss / len(right)).backward()
+    vectors, right = vectors_of_real_tokens(model, src, tgt, engine)  # (R, d_model), (R,)
+    matrix = model.output.weight  # (V, d_model)
+    ends = [x.detach().requires_grad_() for x in (vectors, matrix)]  # of a small graph of its own
+    total = 0.0
+    for part, ids in zip(ends[0].split(rows), right.split(rows), strict=True):
+        loss = _summed_loss(F.linear(part, ends[1]), ids, smoothing)
+        (loss * (weight / len(right))).backward()
         total += loss.detach()
-    vectors.backward(cut.grad)
+    torch.autograd.backward([vectors, matrix], [end.grad for end in ends])  # each weight once
     return total / len(right)
+
+
+def _summed_loss(logits: Tensor, right: Tensor, smoothing: float) -> Tensor:
+    """Sum the losses of rows of logits ``(R, V)``, in float32 at least."""
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return F.cross_entropy(logits, right, label_smoothing=smoothing, reduction="sum")
 
 
 @torch.no_grad()
@@ -46,22 +61,26 @@ def loss_in_chunks(
 ) -> tuple[Tensor, int]:
     """Return the summed loss of a batch in nats, and its number of real tokens; no gradients."""
     vectors, right = vectors_of_real_tokens(model, src, tgt)
-    total = torch.zeros((), device=src.device)
+    total = 0.0
     for part, ids in zip(vectors.split(rows), right.split(rows), strict=True):
-        logits = model.output(part).float()  # (rows, V)
-        total += F.cross_entropy(logits, ids, label_smoothing=smoothing, reduction="sum")
+        total += _summed_loss(model.output(part), ids, smoothing)
     return total, len(right)
 
 
-def vectors_of_real_tokens(model: nn.Module, src: Tensor, tgt: Tensor) -> tuple[Tensor, Tensor]:
+def vectors_of_real_tokens(
+    model: nn.Module, src: Tensor, tgt: Tensor, engine: nn.Module | None = None
+) -> tuple[Tensor, Tensor]:
     """Return what the output layer would read, ``(R, d_model)``, and the right ids, ``(R,)``.
 
-    R counts the targets that are no padding.
+    R counts the targets that are no padding; ``engine`` calls the model, if given. Ids that are
+    still on the CPU are counted there, so that nothing waits for a GPU to say how many they are.
     """
+    device = next(model.parameters()).device
+    places = (tgt[:, 1:] != model.config.pad_id).flatten().nonzero().squeeze(1)  # (R,)
+    src, tgt, places = (ids.to(device, non_blocking=True) for ids in (src, tgt, places))
     tgt_in, tgt_out = tgt[:, :-1], tgt[:, 1:]  # (B, T) each, shifted by one
     with _without_output(model):
-        vectors = model(src, tgt_in)  # (B, T, d_model)
-    places = (tgt_out != model.config.pad_id).flatten().nonzero().squeeze(1)  # (R,)
+        vectors = (engine or model)(src, tgt_in)  # (B, T, d_model)
     return vectors.flatten(0, 1)[places], tgt_out.flatten()[places]
 
 

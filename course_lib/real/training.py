@@ -1,17 +1,20 @@
 """Train a translator of real sentences, and lose nothing when it stops (§5)."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor
 from tqdm.auto import tqdm
 
-from course_lib.checkpoint import explaining, load_checkpoint, save_checkpoint
-from course_lib.data import Tokenizer
 from course_lib.real.batches import TokenBatches
+from course_lib.real.checkpoints import (
+    Run,
+    is_kept,
+    kept_translator,
+    load_translator,
+    restore,
+    save_run,
+)
 from course_lib.real.kept import keep_weights
 from course_lib.real.loss import backward_in_chunks, loss_in_chunks
 from course_lib.real.translator import (
@@ -23,40 +26,17 @@ from course_lib.real.translator import (
     score,
     token_batches,
 )
-from course_lib.running.machine import Watch, describe_machine
+from course_lib.running.machine import Watch
+from course_lib.running.pieces import whole_weights
 from course_lib.running.precision import mixed_precision
-from course_lib.running.records import note_minutes, write_log
 from course_lib.running.settings import refuse_another
+from course_lib.running.together import Team, spread
 from course_lib.training import ADAM
-from course_lib.transformer import Transformer
 
-LAST = "last.pt"  # the checkpoint that training goes on from
-WHAT = "a translator of sentences"  # it is of
 SAVE_EVERY = 200  # steps
+ASK_EVERY = 10  # steps: so often several processes agree on whether to stop
 KEPT_EPOCHS = 10
-
-
-@dataclass
-class Run:
-    """Hold all that changes while a translator is trained.
-
-    Args:
-        translator: Its model learns.
-        optimizer: Adam, with its moments.
-        batches: What it learns from.
-        step: The last step made.
-        seconds: Time spent so far, over all starts: ``"wall"`` and ``"cpu"`` (of all threads).
-        history: One dict for each epoch.
-        losses: Sum and number of the losses of this epoch so far. Shape ``(2,)``.
-    """
-
-    translator: RealTranslator
-    optimizer: torch.optim.Optimizer
-    batches: TokenBatches
-    step: int = 0
-    seconds: dict[str, float] = field(default_factory=lambda: {"wall": 0.0, "cpu": 0.0})
-    history: list[dict[str, float]] = field(default_factory=list)
-    losses: Tensor = field(default_factory=lambda: torch.zeros(2))
+SEEDS = 1_000_003  # between two seeds: more than a training has steps
 
 
 def start(
@@ -66,6 +46,8 @@ def start(
     data: Path | str | None = None,
     device: str = "cpu",
     anew: bool = False,
+    team: Team | None = None,
+    sharded: bool = False,
 ) -> tuple[Run, Pairs]:
     """Begin a training, or go on with the one kept in a folder; return it and the val pairs.
 
@@ -75,78 +57,51 @@ def start(
         data: The folder of the corpus; what COURSE_DATA names unless given.
         device: ``"cpu"`` or ``"cuda"``.
         anew: Whether what is kept there plays no part.
+        team: The processes that train it, all of which must call; this one alone unless given.
+        sharded: Whether weights, gradients and moments are shared out among them, too.
 
     Raises:
         ValueError: If the folder keeps a training of another configuration or of something else,
             or data are missing.
     """
-    translator, kept = kept_translator(out) if (out / LAST).exists() and not anew else (None, {})
+    translator, kept = kept_translator(out) if is_kept(out) and not anew else (None, {})
     if kept:
         refuse_another(out, translator.config, config)
-    pairs = read_pairs(config, "train", data)
+    pairs, team = read_pairs(config, "train", data), team or Team()
     translator = translator or new_translator(config, pairs)
-    translator.model.to(device)
-    optimizer = torch.optim.Adam(translator.model.parameters(), fused=True, **ADAM)
-    run = Run(translator, optimizer, token_batches(translator, pairs))
+    model = translator.model.to(device)
+    sharded = sharded and team.size > 1
+    engine = spread(model, team, sharded=sharded)
+    optimizer = torch.optim.Adam(model.parameters(), fused=True, **ADAM)
+    batches = token_batches(translator, pairs)
+    run = Run(translator, engine, optimizer, batches, team=team, sharded=sharded)
     run.losses = run.losses.to(device)
-    with explaining(out / LAST, WHAT):
-        if kept:
-            optimizer.load_state_dict(kept["optimizer"])
-            run.step, run.seconds, run.history = kept["step"], kept["seconds"], kept["history"]
-            run.losses = kept["losses"].to(device)
+    if kept:
+        restore(run, out, kept)
     return run, read_pairs(config, "val", data)
-
-
-def kept_translator(out: Path) -> tuple[RealTranslator, dict[str, Any]]:
-    """Read the translator that a folder keeps, and the whole checkpoint.
-
-    Raises:
-        ValueError: If there is none, or the checkpoint is of something else.
-    """
-    content = load_checkpoint(out / LAST)
-    with explaining(out / LAST, WHAT):
-        return load_translator(content), content
-
-
-def load_translator(content: dict[str, Any]) -> RealTranslator:
-    """Build the translator that a checkpoint of ``train_run`` holds."""
-    config = RealConfig(**content["config"])
-    tokenizer = Tokenizer(content["tokenizer"])
-    model = Transformer(config.of_model(len(tokenizer)))
-    model.load_state_dict(content["model"])
-    return RealTranslator(model, tokenizer, config)
-
-
-def snapshot(run: Run) -> dict[str, Any]:
-    """Gather all that the next step depends on; dropout needs nothing but the step's number."""
-    return {
-        "model": run.translator.model.state_dict(),
-        "optimizer": run.optimizer.state_dict(),
-        "config": asdict(run.translator.config),
-        "tokenizer": run.translator.tokenizer.to_json(),
-        "step": run.step,
-        "seconds": dict(run.seconds),
-        "machine": describe_machine(run.translator.device.type),
-        "history": list(run.history),
-        "losses": run.losses,
-    }
 
 
 def make_step(run: Run, steps: int) -> None:
     """Make the next training step of so many."""
-    config, model = run.translator.config, run.translator.model
-    device, step = run.translator.device, run.step + 1
-    torch.manual_seed(1_000_003 * config.seed + step)  # what dropout drops at this step
+    config, team = run.translator.config, run.team
+    step = run.step + 1
+    torch.manual_seed(SEEDS * (config.seed + SEEDS * team.rank) + step)  # what dropout drops
     for group in run.optimizer.param_groups:
         group["lr"] = config.rate(step, steps)
-    src, tgt = (ids.to(device) for ids in run.batches(step))
-    model.train()
-    with mixed_precision(config.bfloat16, device.type):
-        loss = backward_in_chunks(model, src, tgt, smoothing=config.smoothing)
+    src, tgt, weight = run.batches.share(step, team.rank, team.size)
+    run.engine.train()
+    with mixed_precision(config.bfloat16, run.losses.device.type):
+        loss = backward_in_chunks(
+            *(run.translator.model, src, tgt),
+            smoothing=config.smoothing,
+            weight=weight,
+            engine=run.engine,
+        )
     run.optimizer.step()
     run.optimizer.zero_grad()
     run.step = step
-    run.losses += torch.stack([loss, torch.ones_like(loss)])  # no number leaves the device
+    part = torch.stack([weight * loss, torch.ones_like(loss)]) / team.size
+    run.losses += part  # no number leaves the device
 
 
 def val_loss(translator: RealTranslator, pairs: Pairs) -> float:
@@ -156,36 +111,47 @@ def val_loss(translator: RealTranslator, pairs: Pairs) -> float:
     translator.model.eval()
     total, count = 0.0, 0
     for places in batches.plan(1):
-        src, tgt = (ids.to(translator.device) for ids in batches.batch(places))
-        loss, real = loss_in_chunks(translator.model, src, tgt)
+        loss, real = loss_in_chunks(translator.model, *batches.batch(places))
         total, count = total + loss.item(), count + real
     translator.model.train(was_training)
     return total / count
 
 
+def whole_translator(run: Run) -> RealTranslator | None:
+    """Return the translator with all its weights, if this process leads; all must ask."""
+    if not run.sharded:
+        return run.translator if run.team.leads else None
+    content = {
+        "config": vars(run.translator.config),
+        "tokenizer": run.translator.tokenizer.to_json(),
+        "model": whole_weights(run.translator.model),
+    }
+    if not run.team.leads:
+        return None
+    translator = load_translator(content)
+    translator.model.to(run.translator.device)
+    return translator
+
+
 def end_epoch(run: Run, val: Pairs, out: Path, steps: int) -> None:
     """Measure on val, add a line to the log, keep the weights for the average."""
-    translator, (epoch, _) = run.translator, run.batches.find(run.step)
-    sources, references = zip(*val, strict=True)
-    written = translator.translate(sources, beam_size=1)
-    line = {
-        "epoch": epoch,
-        "step": run.step,
-        "rate": translator.config.rate(run.step, steps),
-        "train_loss": (run.losses[0] / run.losses[1]).item(),
-        "val_loss": val_loss(translator, val),
-        **{k: v for k, v in score(written, references).items() if isinstance(v, float)},
-    }
+    translator, losses = whole_translator(run), run.team.total(run.losses)
     run.losses.zero_()
-    run.history.append(line)
-    keep_weights(out, epoch, translator.model.state_dict(), KEPT_EPOCHS)
-
-
-def save_run(run: Run, out: Path) -> None:
-    """Write the checkpoint, and the whole log anew: nothing stands in it twice."""
-    note_minutes(run.history, run.seconds)  # an epoch is saved as soon as it has ended
-    save_checkpoint(out / LAST, snapshot(run))
-    write_log(out / "log.txt", run.translator.config, run.history)
+    if translator:
+        epoch, _ = run.batches.find(run.step)
+        sources, references = zip(*val, strict=True)
+        written = translator.translate(sources, beam_size=1)
+        line = {
+            "epoch": epoch,
+            "step": run.step,
+            "rate": translator.config.rate(run.step, steps),
+            "train_loss": (losses[0] / losses[1]).item(),
+            "val_loss": val_loss(translator, val),
+            **{k: v for k, v in score(written, references).items() if isinstance(v, float)},
+        }
+        run.history.append(line)
+        keep_weights(out, epoch, translator.model.state_dict(), KEPT_EPOCHS)
+    run.team.wait()
 
 
 def train_run(
@@ -205,24 +171,36 @@ def train_run(
         out: The folder of checkpoints and log.
         minutes: Time to spend over all starts; no limit unless given.
         clock: ``"wall"``, or ``"cpu"``: processor time, divided by the number of threads.
-        stop: Asked after every step.
+        stop: Asked after every step; of several processes, after every tenth.
 
     Returns:
         Whether the last epoch is done.
     """
     steps = run.batches.last_step(run.translator.config.epochs)
-    watch = Watch(run.seconds)
-    with tqdm(total=steps, initial=run.step, unit="step", disable=None) as bar:  # none in a file
-        while run.step < steps:
-            make_step(run, steps)
+    watch, enough = Watch(run.seconds), False
+    silent = None if run.team.leads else True  # None: a bar on a screen, none in a file
+    with tqdm(total=steps, initial=run.step, unit="step", disable=silent) as bar:
+        while run.step < steps and not enough:
+            ended = advance(run, val, out, steps)
             bar.update()
-            ended = run.step == run.batches.last_step(run.batches.find(run.step)[0])
-            if ended:
-                end_epoch(run, val, out, steps)
             watch.look()
-            enough = stop() or (minutes is not None and watch.spent(clock) >= 60 * minutes)
+            late = minutes is not None and watch.spent(clock) >= 60 * minutes
+            enough = any_wants(run, stop() or late)
             if ended or enough or run.step % SAVE_EVERY == 0:
                 save_run(run, out)
-            if enough:
-                break
     return run.step >= steps
+
+
+def advance(run: Run, val: Pairs, out: Path, steps: int) -> bool:
+    """Make a step, and measure if an epoch ends with it; return whether one does."""
+    make_step(run, steps)
+    ended = run.step == run.batches.last_step(run.batches.find(run.step)[0])
+    if ended:
+        end_epoch(run, val, out, steps)
+    return ended
+
+
+def any_wants(run: Run, wish: bool) -> bool:
+    """Tell whether any process wants to stop; several ask each other every few steps only."""
+    asked = run.team.size == 1 or run.step % ASK_EVERY == 0
+    return asked and run.team.any_wants(wish, run.losses.device.type)

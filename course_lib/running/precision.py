@@ -41,10 +41,15 @@ class _OwnKernels(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is F.scaled_dot_product_attention and args[0].device.type == "cpu":
             with torch.autocast("cpu", enabled=False):
-                return func(*(x.float() for x in args[:3]), *args[3:], **kwargs)
+                return func(*map(_at_least_float32, args[:3]), *args[3:], **kwargs)
         if func is F.dropout:
             return dropout_by_bytes(*args, **kwargs)
         return func(*args, **kwargs)
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    """Widen what is narrower."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def dropout_by_bytes(

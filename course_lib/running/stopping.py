@@ -11,13 +11,18 @@ STOPPED = 130  # the exit code after Ctrl-C
 
 
 @contextmanager
-def stopping_politely() -> Iterator[Callable[[], bool]]:
-    """Let Ctrl-C (and a plain kill) ask for a stop after the step; a second one stops at once."""
+def stopping_politely(*, patient: bool = False) -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C (and a plain kill) ask for a stop after the step; a second one stops at once.
+
+    Args:
+        patient: Whether a second one is the first again: both the terminal and ``torchrun`` tell
+            every process.
+    """
     asked = []
 
     def ask(number: int, frame: Any) -> None:
         """Remember the first signal; obey the second."""
-        if asked:
+        if asked and not patient:
             raise KeyboardInterrupt
         asked.append(number)
 

@@ -12,8 +12,8 @@ DESC = (
     "positional encoding and N encoder layers and become memory; on the right, the target so "
     "far passes N decoder layers, which also look at memory, and becomes output logits for "
     "training and decoding, which may keep a cache. Below, a model without a source: decoder "
-    "only, which becomes a GPT and then later models. Every part carries the number of the "
-    "chapter that builds it."
+    "only, which becomes a GPT and then later models. In the last row, for all of them: efficiency "
+    "and scaling. Every part carries the number of the chapter that builds it."
 )
 TRAINING, DECODING, CACHE = Box(12, 70, 190, 46), Box(214, 70, 196, 46), Box(422, 70, 190, 46)
 SOURCE, TARGET = Box(LEFT - 95, TOKENS_Y, 190, 30), Box(RIGHT - 95, TOKENS_Y, 190, 30)
@@ -22,6 +22,7 @@ REAL = Box(SOURCE.x, SOURCE.bottom + 30, 190, 30)
 WITHOUT_SOURCE_Y = REAL.bottom + 16
 DECODER_ONLY, GPT = Box(12, WITHOUT_SOURCE_Y, 190, 46), Box(214, WITHOUT_SOURCE_Y, 196, 46)
 LATER = Box(422, WITHOUT_SOURCE_Y, 190, 46)
+EFFICIENCY, SCALING = Box(12, LATER.bottom + 12, 294, 46), Box(318, LATER.bottom + 12, 294, 46)
 OUTSIDE = 627  # where the loop of decoding runs down
 
 
@@ -84,6 +85,14 @@ def without_source(lit: str | None) -> str:
     )
 
 
+def all_models(lit: str | None) -> str:
+    """Draw what is said of every model: how it is computed, and by how many."""
+    return group(
+        use(EFFICIENCY, "Efficiency", "the same sums in less time", "18", lit),
+        use(SCALING, "Scaling", "one training, many processors", "19", lit),
+    )
+
+
 def legend(x: float, y: float) -> str:
     """Explain the signs of the map."""
     roles = (("Q", QUERY, "query: what a position asks for"),)
@@ -113,7 +122,7 @@ def draw(lit: str | None = None) -> str:
     return page(
         TITLE,
         DESC,
-        GPT.bottom + 16,
+        SCALING.bottom + 16,
         architecture(lit),
         uses(lit),
         legend(30, 196),
@@ -122,6 +131,7 @@ def draw(lit: str | None = None) -> str:
         evaluation(lit),
         real_sentences(lit),
         without_source(lit),
+        all_models(lit),
         text(SOURCE.cx, SOURCE.bottom + 19, "source, or real sentences", anchor="middle"),
         text(TARGET.cx, TARGET.bottom + 19, "target so far", anchor="middle"),
     )

@@ -98,6 +98,11 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
     "rotate": ("even * sine + odd", "1.1 * even * sine + odd", "property"),
     "RotaryAttention": ("return rotate(q)", "return rotate(q.flip(1))", "equality"),
     "GroupedQueryAttention": ("return q,", "return q.flip(1),", "equality"),
+    "layer_operations": ("kernel_size * length", "(kernel_size + 1) * length", "property"),
+    "attention_flops": ("return 2 * num_heads", "return 4 * num_heads", "equality"),
+    "forward_flops": ("* decoder + output", "* decoder + 2 * output", "equality"),
+    "shard": ("[rank::world_size]", "[rank::world_size][::-1]", "equality"),
+    "share_weight": ("world_size * num_tokens / all_tokens", "1 + num_tokens", "property"),
 }
 
 
