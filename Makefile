@@ -30,8 +30,8 @@ screenshots: $(READY)  ## take the README's screenshots anew (wants Chromium)
 workbook: $(READY)  ## write the learner's edition into workbook/ (again: make workbook OPTIONS=--force)
 	$(BIN)/course workbook workbook $(OPTIONS)
 
-bench: $(READY)  ## measure on this machine: how fast widgets answer, models learn and write
-	$(BIN)/python tools/bench.py
+bench: $(READY)  ## measure on this machine, draw figures/bench.svg (some parts: make bench PARTS="training gpt")
+	$(BIN)/python tools/bench.py $(PARTS)
 
 $(READY): requirements.txt constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; \

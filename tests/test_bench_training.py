@@ -1,4 +1,4 @@
-"""The bench of training compares the same model, step and tokens, and counts what it says."""
+"""The bench of training compares the same model and step, and says what it measured."""
 
 import re
 
@@ -11,14 +11,17 @@ from course_lib.feed_forward import FeedForward
 from course_lib.multi_head import MultiHeadAttention
 
 TINY = {"tiny": (16, 2, 24, 2, 3)}
+FIVE = ["torch.nn.Transformer", "like for like", "dropout as the paper", "loss in chunks"]
+FIVE.append("bfloat16")
 
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
-    """Make the models and the vocabulary small."""
-    monkeypatch.setattr(bench, "SIZES", TINY)
-    monkeypatch.setattr(bench, "VOCAB", 40)
-    monkeypatch.setattr(bench, "LENGTH", 6)
+    """Make the models and the vocabulary small; compile nothing, unless a test asks for it."""
+    for name, value in dict(SIZES=TINY, VOCAB=40, LENGTH=6, ROUNDS=2, BACKEND="eager").items():
+        monkeypatch.setattr(bench, name, value)
+    monkeypatch.setattr(bench, "bfloat16_pays", lambda: True)
+    monkeypatch.setattr(bench, "can_compile", lambda: False)
 
 
 @pytest.fixture
@@ -53,58 +56,67 @@ def test_dropout_stands_in_the_papers_places_or_in_all_of_torchs(as_torch):
 
 
 def test_every_way_takes_the_same_steps(padded, monkeypatch):
-    monkeypatch.setattr(bench, "bfloat16_pays", lambda: True)
+    monkeypatch.setattr(bench, "can_compile", lambda: True)
     monkeypatch.setattr(bench, "our_model", lambda size, really=bench.our_model, **how: really(
         size, **how | {"dropout": 0.0}))  # fmt: skip
     losses = {name: [step(*padded) for _ in range(4)] for name, step in bench.ways("tiny").items()}
-    assert len(losses) == 5
+    assert list(losses) == [*FIVE, bench.COMPILED]
     first = losses.pop("torch.nn.Transformer")
     assert first[-1] < first[0]
     for name, found in losses.items():
         assert found == pytest.approx(first, rel=2e-2 if name == "bfloat16" else 1e-4), name
 
 
-def test_where_bfloat16_does_not_pay_it_is_no_way(monkeypatch):
+def test_each_way_adds_one_change(monkeypatch):
+    monkeypatch.setattr(bench, "can_compile", lambda: True)
+    monkeypatch.setattr(bench, "stepper", lambda model, **how: (model, how))
+    found = bench.ways("tiny")
+    names = [FIVE[0], FIVE[1], FIVE[2], bench.COMPILED, FIVE[3], FIVE[4]]
+    changes = [set(), set(), {"fused"}, {"fused"}, {"fused", "chunks"}]
+    changes.append({"fused", "chunks", "bfloat16"})
+    assert [{key for key, value in found[name][1].items() if value} for name in names] == changes
+    for name in names[1:]:
+        drops = {m.dropout.p for m in found[name][0].modules() if isinstance(m, FeedForward)}
+        assert drops == {0.1 if name == "like for like" else 0.0}, name
+    compiled = [hasattr(found[name][0], "_orig_mod") for name in names]
+    assert compiled == [name == bench.COMPILED for name in names]
+
+
+def test_what_does_not_pay_or_cannot_be_is_no_way(monkeypatch):
     monkeypatch.setattr(bench, "bfloat16_pays", lambda: False)
-    assert "bfloat16" not in bench.ways("tiny")
+    assert list(bench.ways("tiny")) == FIVE[:-1]
+    monkeypatch.setattr(bench, "can_compile", lambda: True)
+    assert list(bench.ways("tiny")) == [*FIVE[:-1], bench.COMPILED]
+    monkeypatch.setattr(bench, "NOT_COMPILED", ("tiny",))
+    assert list(bench.ways("tiny")) == FIVE[:-1]
 
 
-def test_sentences_are_of_mixed_length_and_pairs_alike():
-    rows = bench.mixed_pairs()
-    lengths = torch.tensor([(len(source), len(target) - 2) for source, target in rows]).double()
-    assert lengths.min() >= bench.SHORTEST and lengths.max() <= bench.LONGEST
-    assert lengths.median() == bench.MEDIAN
-    assert torch.corrcoef(lengths.T)[0, 1] > 0.6
-
-
-def test_both_take_all_pairs_and_only_real_tokens_count(monkeypatch):
-    monkeypatch.setattr(bench, "PAIRS", 2 * bench.USUAL_BATCH)
-    rows = bench.mixed_pairs()
-    whole = sum(len(source) + len(target) - 1 for source, target in rows)
-    usual = bench.usual_batches(rows)
-    assert sum(bench.real_tokens(*next(usual)) for _ in range(2)) == whole
-    ours, seen = bench.our_batches(rows), 0
-    while seen < whole:
-        src, tgt = next(ours)
-        seen += bench.real_tokens(src, tgt)
-        assert src.numel() + tgt[:, 1:].numel() <= bench.TOKENS
-    assert seen == whole
-
-
-def test_all_is_printed(monkeypatch, capsys):
-    for name, value in dict(ROUNDS=2, PAIRS=100, BATCHES=1, TOKENS=400).items():
-        monkeypatch.setattr(bench, name, value)
+def test_what_is_printed_is_what_is_returned(monkeypatch, capsys):
+    monkeypatch.setattr(bench, "can_compile", lambda: True)
     threads = torch.get_num_threads()
-    bench.bench_steps()
-    bench.bench_mixed("tiny")
+    rows = bench.bench_training()
     printed = capsys.readouterr().out
-    for said in ("torch.nn.Transformer", "like for like", "kept for the way back", "real tokens"):
-        assert said in printed
-    assert re.search(r"torch\.nn\.Transformer +\d\.\d{4} +1\.00 +1\.00 +1\.00 +2", printed)
     assert torch.get_num_threads() == threads
+    assert [row["name"] for row in rows] == [*FIVE, bench.COMPILED]
+    assert {row["table"] for row in rows} == {"training step, tiny"}
+    for row in rows:
+        said = re.search(rf"^{re.escape(row['name'])} +(\d\.\d{{4}}) +(\S+) .* 2$", printed, re.M)
+        assert said[1] == f"{row['seconds']['median']:.4f}"
+        assert said[2] == f"{row['ratio']['median']:.2f}"
+    assert rows[0]["ratio"] == {"median": 1.0, "min": 1.0, "max": 1.0}
+    assert [row.get("goal") for row in rows] == [None, 1.0, 1.15, None, 1.65, None]
+    assert rows[-1]["compile_seconds"] >= 0 and "its first step took" in printed
+
+
+def test_kept_memory_is_that_of_the_way_it_stands_beside(capsys):
+    kept = [row.get("kept_mib") for row in bench.bench_training()]
+    theirs, alike, ours = kept[:3]
+    assert ours < alike and ours < theirs and kept[3:] == [None, None]
+    said = f"{alike / theirs:.2f} like for like, {ours / theirs:.2f} with dropout as the paper"
+    assert said in capsys.readouterr().out
 
 
 def test_models_that_are_not_the_same_are_not_compared(monkeypatch):
     monkeypatch.setattr(bench.TorchModel, "embed", lambda self, ids: 1.1 * self.embedding(ids))
     with pytest.raises(RuntimeError, match="not the same model"):
-        bench.bench_steps()
+        bench.bench_training()

@@ -16,7 +16,10 @@ from course_lib.running.pieces import (
 )
 
 WORKER = Path(__file__).parent / "worker.py"  # the command line, in float64
-FRESH = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # or a restart may look for the dead
+FRESH = {
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # or a restart may look for the dead
+    "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "5",  # seconds
+}
 EPOCHS = 3
 SETTINGS = {
     **dict(epochs=EPOCHS, num_pairs=40, tokens=300, vocab_size=90, bfloat16=False),
@@ -37,18 +40,22 @@ def train(processes, out, *words, restarts=0, kill=None):
     """Train, and return what was printed; ``kill``, a rank and a step: that process dies then."""
     note = Path(f"{out}-note")
     order = {"COURSE_TEST_KILL": f"{kill[0]} {kill[1]} {note}"} if kill else {}
-    found = subprocess.run(
+    running = subprocess.Popen(
         command(processes, out, *words, restarts=restarts),
         env={**os.environ, "OMP_NUM_THREADS": "1", **FRESH, **order},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=200,
     )
+    try:
+        told, errors = running.communicate(timeout=200)
+    finally:
+        running.terminate()  # torchrun then ends its processes; a kill would leave them behind
     assert note.exists() == bool(kill), "who was to be killed was"
     note.unlink(missing_ok=True)
     survives = not kill or restarts > 0
-    assert (found.returncode == 0) == survives, found.stdout + found.stderr
-    return found.stdout
+    assert (running.returncode == 0) == survives, told + errors
+    return told
 
 
 def history(out):

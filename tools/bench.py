@@ -1,147 +1,86 @@
-"""Measure on this machine, by medians and ranges: widgets, training, decoding, the GPT."""
+"""Measure on this machine, by medians and ranges, and keep it in figures/bench.json."""
 
 import os
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core, as a widget has it in a busy kernel
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # everything is measured on one core
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages are no result
 
-import platform
-import tempfile
+import argparse
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 
-import nbformat
 from bench_attention import bench_attention
 from bench_decoding import bench_decoding
 from bench_gpt import bench_gpt
+from bench_mixed import bench_mixed
+from bench_record import RECORD, draw, keep
+from bench_roofline import bench_roofline
 from bench_training import bench_training
-from ipywidgets import Checkbox, Text, Widget
-from lab import NO_BROWSER, Page, chromium, jupyter_lab
-from nbformat.v4 import new_code_cell, new_notebook
+from bench_widgets import bench_widgets
+from gauge import Row, one_thread
+from test_all import run_all
 
-from course_lib.viz.attention_explorer import AttentionExplorer
-from course_lib.viz.explorer import Explorer
-from course_lib.viz.heads_explorer import HeadsExplorer
-from course_lib.viz.mask_explorer import MaskExplorer
-from course_lib.viz.position_explorer import PositionExplorer
-from course_lib.viz.schedule_explorer import ScheduleExplorer
+from course_lib.running.machine import describe_machine
 
-SLIDERS = {  # the slider whose keys are timed in the browser
-    AttentionExplorer: "query, across",
-    PositionExplorer: "chosen position",
-    MaskExplorer: "row (query)",
-    ScheduleExplorer: "warm-up steps",
-    HeadsExplorer: "head to look at",
+
+def bench_tests() -> list[Row]:
+    """Run everything that CI runs, and return the seconds of each part.
+
+    Raises:
+        RuntimeError: If something failed.
+    """
+    times, (passed, failed, _), broken = run_all()
+    if failed:
+        raise RuntimeError(f"not kept, as tests failed; look above at: {', '.join(broken)}")
+    print("\nseconds:", ", ".join(f"{name} {seconds:.0f}" for name, seconds in times.items()))
+    rows = [{"name": name, "seconds": round(seconds, 1)} for name, seconds in times.items()]
+    rows[-1]["passed"] = passed  # of all
+    return [{"table": "make test", **row} for row in rows]
+
+
+PARTS = {  # what a name on the command line runs, in this order
+    "widgets": bench_widgets,
+    "attention": bench_attention,
+    "training": bench_training,
+    "mixed": bench_mixed,
+    "roofline": bench_roofline,
+    "decoding": bench_decoding,
+    "gpt": bench_gpt,
+    "tests": bench_tests,  # last: it takes longest
 }
-REPEATS, KEYS = 21, 20
-WATCH = """img => {
-    window.times = [];
-    addEventListener('keydown', () => { window.pressed = performance.now(); }, true);
-    const painted = () => window.times.push(performance.now() - window.pressed);
-    const look = () => img.decode().then(() => requestAnimationFrame(painted));
-    new MutationObserver(look).observe(img, {attributes: true, attributeFilter: ['src']});
-}"""
+LONG = {"tests": "all that `make test` runs: about a quarter of an hour"}
 
 
-def other_values(control: Widget) -> list:
-    """List a few values that a control can be set to, in turn."""
-    if isinstance(control, Checkbox):
-        return [not control.value, control.value]
-    if isinstance(control, Text):
-        return []  # a new text is a new computation: it is not a redraw
-    if hasattr(control, "options"):
-        options = getattr(control.options, "values", lambda: control.options)()
-        return [option[1] if isinstance(option, tuple) else option for option in options]
-    low, high = control.min, control.max
-    if hasattr(control, "base"):
-        low, high = control.base**low, control.base**high
-    middle = type(control.value)((low + high) / 2)
-    return [low, middle, high]
+def measure(names: Sequence[str], path: Path = RECORD) -> None:
+    """Run some parts in their order; keep and draw each as soon as it is done.
+
+    Args:
+        names: Keys of ``PARTS``.
+        path: The record. Parts that are not run stay in it as they are.
+    """
+    with one_thread():
+        print(describe_machine("cpu"))
+        for name in sorted(set(names), key=list(PARTS).index):
+            print(f"\n== {name}" + (f", {LONG[name]}" if name in LONG else ""), flush=True)
+            start = time.perf_counter()
+            keep(name, PARTS[name](), list(PARTS), path)
+            print(f"\n{name} took {time.perf_counter() - start:.0f} s; {draw(path)}", flush=True)
 
 
-def milliseconds(act: Callable[[], None]) -> float:
-    """Time one act."""
-    start = time.perf_counter()
-    act()
-    return 1000 * (time.perf_counter() - start)
-
-
-def redraws(explorer: Explorer) -> dict[str, list[float]]:
-    """Time every change of every control that can be moved, in milliseconds."""
-    found = {}
-    for name, control in explorer.controls.items():
-        start, values = control.value, other_values(control)
-        for value in [*values, start]:  # what is computed once, is computed here
-            control.value = value
-        turns = [values[n % len(values)] for n in range(REPEATS)] if values else []
-        times = []
-        for value in turns:
-            if value != control.value and not control.disabled:
-                times.append(milliseconds(lambda c=control, v=value: setattr(c, "value", v)))
-        control.value = start
-        if times:
-            found[name] = times
-    return found
-
-
-def key_presses(page: Page, place: int, label: str) -> list[float]:
-    """Time from the press of a key to the painted picture, in milliseconds."""
-    page.run(place)
-    widget = page.explorer(place)
-    widget.press(label)  # only reach it
-    widget.picture.evaluate(WATCH)
-    for n in range(KEYS):
-        before = widget.state()
-        page.page.keyboard.press("ArrowRight" if n % 4 < 2 else "ArrowLeft")
-        widget.wait_for_change(before, label)
-        page.page.wait_for_timeout(100)
-    return page.page.evaluate("window.times")
-
-
-def line(name: str, times: list[float]) -> str:
-    """Write a row of the table."""
-    return f"{name:36} {median(times):7.0f} {min(times):7.0f} {max(times):7.0f} {len(times):6}"
-
-
-def bench_kernel() -> None:
-    """Print how long a change takes in the kernel, control by control."""
-    print(f"\n{'kernel: change to PNG, ms':36} {'median':>7} {'min':>7} {'max':>7} {'times':>6}")
-    for kind in SLIDERS:
-        found = redraws(kind())
-        print(line(kind.__name__, [t for times in found.values() for t in times]))
-        for name, times in found.items():
-            print(line(f"    {name}", times))
-
-
-def bench_browser() -> None:
-    """Print how long a reader waits between a key and the picture."""
-    print(f"\n{'browser: key to picture, ms':36} {'median':>7} {'min':>7} {'max':>7} {'times':>6}")
-    cells = [
-        new_code_cell(f"from {kind.__module__} import {kind.__name__}\n{kind.__name__}()")
-        for kind in SLIDERS
-    ]
-    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
-        if browser is None:
-            print(NO_BROWSER)
-            return
-        home, settings = Path(folder) / "home", Path(folder) / "settings"
-        home.mkdir()
-        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
-        nbformat.write(notebook, home / "widgets.ipynb")
-        with jupyter_lab(home, settings) as address:
-            page = Page(browser)
-            page.open(address, "widgets.ipynb")
-            for place, (kind, label) in enumerate(SLIDERS.items()):
-                print(line(f"{kind.__name__}, {label}", key_presses(page, place, label)))
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the command line, and measure what it names: all, unless it names parts."""
+    reader = argparse.ArgumentParser(description=__doc__)
+    known = ", ".join(PARTS)
+    reader.add_argument("parts", nargs="*", help=f"all, unless some are named: {known}")
+    parts = reader.parse_args(arguments).parts
+    unknown = [name for name in parts if name not in PARTS]
+    if unknown:
+        reader.error(f"there is no part {', '.join(map(repr, unknown))}; the parts are {known}")
+    measure(parts or list(PARTS))
+    return 0
 
 
 if __name__ == "__main__":
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    bench_kernel()
-    bench_browser()
-    bench_attention()
-    bench_training()
-    bench_decoding()
-    bench_gpt()
+    sys.exit(main())

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from gauge import in_turns, kept_bytes, ratio_cells
+from gauge import HEAD, Row, can_compile, cells, compared, in_turns, kept_bytes, one_thread
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -15,6 +15,8 @@ from course_lib.multi_head import MultiHeadAttention, split_heads
 
 BATCH, WIDTH, HEADS, DROPOUT = 2, 256, 4, 0.1
 LENGTHS, ROUNDS = (128, 512, 2048), 7
+BACKEND = "inductor"  # of torch.compile
+COMPILED, LATER, ANOTHER = "all heads at once, compiled", "past only", "dropout"
 Way = Callable[[Tensor], Tensor]
 
 
@@ -52,6 +54,9 @@ def ways(length: int) -> tuple[dict[str, Way], nn.ModuleList]:
         "past only, is_causal, fused": partial(joined, ours, partial(kernel, is_causal=True)),
         "the fused kernel, dropout": partial(joined, ours, partial(kernel, dropout_p=DROPOUT)),
     }
+    if can_compile():
+        way = torch.compile(found["all heads at once"], backend=BACKEND, dynamic=False)
+        found[COMPILED] = way
     return found, nn.ModuleList([ours, theirs])
 
 
@@ -66,38 +71,37 @@ def agree(found: dict[str, Way], x: Tensor) -> None:
     Raises:
         RuntimeError: If two ways differ that compute one mathematics.
     """
-    with torch.no_grad():
-        answers = [way(x) for way in found.values()]
-    for first, last in ((0, 4), (4, 7)):
-        for name, answer in list(zip(found, answers, strict=True))[first:last]:
-            if not torch.allclose(answer, answers[first], atol=1e-4):
-                raise RuntimeError(f"{name}: not the same attention")
+    firsts = {}
+    for name, way in found.items():
+        answer = way(x).detach()
+        kind = next((kind for kind in (LATER, ANOTHER) if kind in name), "")
+        first = firsts.setdefault(kind, answer)
+        if kind != ANOTHER and not torch.allclose(answer, first, atol=1e-4):
+            raise RuntimeError(f"{name}: not the same attention")
 
 
-def bench_attention() -> None:
-    """Print time and memory by length, measured on one thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        for length in LENGTHS:
-            bench_length(length)
-    finally:
-        torch.set_num_threads(threads)
-
-
-def bench_length(length: int) -> None:
-    """Print a row for every way, at one length."""
-    head = f"{'seconds':>9} {'ratio':>6} {'min':>6} {'max':>6} {'MiB kept':>9} {'rounds':>7}"
-    print(f"\n{f'attention, length {length}':28} {head}")
+def bench_length(length: int) -> list[Row]:
+    """Print a row for every way, at one length, and return the rows."""
+    table = f"attention, length {length}"
+    print(f"\n{table:28} {HEAD} {'MiB kept':>9} {'rounds':>7}")
     found, holders = ways(length)
     x = torch.randn(BATCH, length, WIDTH, requires_grad=True)
     agree(found, x)
     acts = [partial(there_and_back, way, x) for way in found.values()]
     in_turns(acts, 1)  # warm up
     spent = list(zip(*in_turns(acts, ROUNDS), strict=True))
+    rows = []
     for (name, way), times in zip(found.items(), spent, strict=True):
-        kept = kept_bytes(holders, partial(way, x)) / 2**20
-        print(f"{name:28} {ratio_cells(times, spent[0])} {kept:9.1f} {len(times):7}")
+        kept = round(kept_bytes(holders, partial(way, x)) / 2**20, 2)
+        rows.append(compared(table, name, times, spent[0], length=length, kept_mib=kept))
+        print(f"{name:28} {cells(rows[-1])} {kept:9.1f} {len(times):7}")
+    return rows
+
+
+def bench_attention() -> list[Row]:
+    """Print time and memory by length, measured on one thread; return the rows."""
+    with one_thread():
+        return [row for length in LENGTHS for row in bench_length(length)]
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 import math
 import time
 from collections.abc import Callable
-from statistics import median
 
 import torch
+from gauge import Row, one_thread, spread
 from torch import Tensor, nn
 
 from course_lib.cache import DecoderCache
@@ -83,31 +83,49 @@ def compare(
     return one, other
 
 
-def bench_decoding(pairs: dict[int, int] = PAIRS) -> None:
+def row_of(length: int, name: str, seconds: list[tuple[float, float]]) -> Row:
+    """Make a row out of the seconds of both, in every pair."""
+    rates = [
+        spread([SENTENCES * length / spent for spent in side])
+        for side in zip(*seconds, strict=True)
+    ]
+    ratio = spread([other / one for one, other in seconds])
+    row = {"table": "decoding", "name": name, "new_tokens": length, "rounds": len(seconds)}
+    row |= {"ours": rates[0], "torch": rates[1], "ratio": ratio}  # tokens in a second
+    return row | {"goal": GOALS.get(length, 0)}
+
+
+def line(row: Row) -> str:
+    """Write a row of the table."""
+    ratio = (f"{row['ratio'][name]:.1f}" for name in ("median", "min", "max"))
+    rates = (f"{row[side]['median']:.0f}" for side in ("ours", "torch"))
+    found = (row["new_tokens"], row["name"], *rates, *ratio, row["goal"], row["rounds"])
+    return "".join(f"{x:>{len(word) + 3}}" for x, word in zip(found, HEAD, strict=True))
+
+
+def bench_decoding(pairs: dict[int, int] | None = None) -> list[Row]:
     """Print tokens a second of both, interleaved, and their ratio; both encode inside the time.
 
     Args:
-        pairs: For each number of new tokens, how often both are timed.
+        pairs: For each number of new tokens, how often both are timed; ``PAIRS`` unless given.
+
+    Returns:
+        The rows.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     ours = our_model()
-    theirs = torchs_model(ours)
+    theirs, rows = torchs_model(ours), []
     draw = torch.Generator().manual_seed(0)
     src = torch.randint(3, VOCAB, (SENTENCES, SOURCE), generator=draw)
-    compare(ours, theirs, src, 8, LOGITS["all"])  # to warm up
-    print(f"\ndecoding {SENTENCES} sentences: our cache, and torch.nn.Transformer run again")
-    print("".join(f"{word:>{len(word) + 3}}" for word in HEAD))
-    for length, times in pairs.items():
-        for name, scored in LOGITS.items():
-            seconds = [compare(ours, theirs, src, length, scored) for _ in range(times)]
-            ratios = [other / one for one, other in seconds]
-            rates = [SENTENCES * length / median(side) for side in zip(*seconds, strict=True)]
-            row = [f"{length}", name, *(f"{rate:.0f}" for rate in rates)]
-            row += [f"{x:.1f}" for x in (median(ratios), min(ratios), max(ratios))]
-            row += [f"{GOALS.get(length, 0)}", f"{times}"]
-            print("".join(f"{x:>{len(word) + 3}}" for x, word in zip(row, HEAD, strict=True)))
-    torch.set_num_threads(threads)
+    with one_thread():
+        compare(ours, theirs, src, 8, LOGITS["all"])  # to warm up
+        print(f"\ndecoding {SENTENCES} sentences: our cache, and torch.nn.Transformer run again")
+        print("".join(f"{word:>{len(word) + 3}}" for word in HEAD))
+        for length, times in (pairs or PAIRS).items():
+            for name, scored in LOGITS.items():
+                seconds = [compare(ours, theirs, src, length, scored) for _ in range(times)]
+                rows.append(row_of(length, name, seconds))
+                print(line(rows[-1]))
+    return rows
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """Measure GPT: a training step against ``torch.nn.TransformerEncoderLayer``; sampling by cache."""
 
 from collections.abc import Callable, Sequence
-from statistics import median
 
 import torch
-from gauge import in_turns
+from gauge import Row, in_turns, one_thread, spread
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
@@ -106,12 +105,21 @@ def stepper(model: nn.Module, ids: Tensor, targets: Tensor) -> Callable[[], floa
     return step
 
 
+def row_of(table: str, size: Sequence[int], found: list[tuple[float, float]], unit: float) -> Row:
+    """Make a row out of the seconds of ours and of theirs, in every pair; of each so many."""
+    ours, theirs = (spread([unit * spent for spent in side]) for side in zip(*found, strict=True))
+    ratio = spread([theirs / ours for ours, theirs in found])
+    times = {"milliseconds": ours, "others_milliseconds": theirs, "ratio": ratio}
+    return {"table": table, "name": str(tuple(size)), **times, "rounds": len(found)}
+
+
 def row(size: Sequence[int], found: list[tuple[float, float]], unit: float, goal: str) -> str:
     """Write a row of a table: medians of both, then median and range of the ratio."""
-    one, other = (unit * median(side) for side in zip(*found, strict=True))
-    ratios = [theirs / ours for ours, theirs in found]
-    cells = f"{one:9.1f} {other:9.1f} {median(ratios):8.3f} {min(ratios):7.3f} {max(ratios):7.3f}"
-    return f"{str(tuple(size)):20} {cells} {goal:>6} {len(found):6}"
+    said = row_of("", size, found, unit)
+    one, other = (said[side]["median"] for side in ("milliseconds", "others_milliseconds"))
+    low, middle, high = (said["ratio"][name] for name in ("min", "median", "max"))
+    cells = f"{one:9.1f} {other:9.1f} {middle:8.3f} {low:7.3f} {high:7.3f}"
+    return f"{said['name']:20} {cells} {goal:>6} {said['rounds']:6}"
 
 
 def parts(step: Callable[[], object]) -> dict[str, float]:
@@ -120,14 +128,16 @@ def parts(step: Callable[[], object]) -> dict[str, float]:
         step()
     times = {event.key: event.self_cpu_time_total for event in watched.key_averages()}
     whole = sum(times.values())
-    return {
+    shares = {
         part: sum(time for key, time in times.items() if key.startswith(names)) / whole
         for part, names in PARTS.items()
     }
+    return {part: round(share, 4) for part, share in shares.items()}
 
 
-def bench_steps(sizes: dict = SIZES) -> None:
-    """Print how long a training step takes with our layers and with torch's."""
+def bench_steps(sizes: dict = SIZES) -> list[Row]:
+    """Print how long a training step takes with our layers and with torch's; return the rows."""
+    rows = []
     head = f"{'ours':>9} {'torch':>9} {'ratio':>8} {'min':>7} {'max':>7} {'goal':>6} {'pairs':>6}"
     print(f"\n{'training step, ms':20} {head}")
     for size, (pairs, times, goal) in sizes.items():
@@ -139,14 +149,19 @@ def bench_steps(sizes: dict = SIZES) -> None:
             losses = [step() for step in steps]
             if abs(losses[0] - losses[1]) > 1e-3:
                 raise RuntimeError(f"losses {losses}: not the same model")
-        print(row(size, in_turns(steps, pairs, times), 1e3, f"{goal:.2f}"))
+        found = in_turns(steps, pairs, times)
+        print(row(size, found, 1e3, f"{goal:.2f}"))
+        rows.append(row_of("GPT, training step", size, found, 1e3) | {"goal": goal, "shares": {}})
         for name, step in zip(("ours", "torch"), steps, strict=True):
-            shares = ", ".join(f"{part} {share:.0%}" for part, share in parts(step).items())
-            print(f"    of {name:6}{shares}")
+            shares = rows[-1]["shares"][name] = parts(step)
+            said = ", ".join(f"{part} {share:.0%}" for part, share in shares.items())
+            print(f"    of {name:6}{said}")
+    return rows
 
 
-def bench_sampling(sizes: dict = SIZES) -> None:
+def bench_sampling(sizes: dict = SIZES) -> list[Row]:
     """Print how long a token takes with and without the cache, up to a full window."""
+    rows = []
     head = f"{'cached':>9} {'uncached':>9} {'ratio':>8} {'min':>7} {'max':>7} {'':6} {'pairs':>6}"
     print(f"\n{'a token written, ms':20} {head}")
     for size in sizes:
@@ -162,18 +177,15 @@ def bench_sampling(sizes: dict = SIZES) -> None:
         if (write(True) == write(False)).float().mean() < 0.9:  # rounding may decide a close race
             raise RuntimeError("the cache writes another text")
         found = in_turns([lambda w=write: w(True), lambda w=write: w(False)], SAMPLINGS)
+        rows.append(row_of("GPT, a token written", size, found, 1e3 / tokens))
         print(row(size, found, 1e3 / tokens, ""))
+    return rows
 
 
-def bench_gpt() -> None:
-    """Print both tables, measured on one thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        bench_steps()
-        bench_sampling()
-    finally:
-        torch.set_num_threads(threads)
+def bench_gpt() -> list[Row]:
+    """Print both tables, measured on one thread; return their rows."""
+    with one_thread():
+        return bench_steps() + bench_sampling()
 
 
 if __name__ == "__main__":

@@ -1,23 +1,20 @@
-"""Measure a training step against ``torch.nn.Transformer``: time, memory, and real tokens."""
+"""Measure a training step against ``torch.nn.Transformer``: its time, and the memory it keeps."""
 
 import math
-import random
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
-from itertools import count
-from statistics import median
 
 import torch
-from gauge import in_turns, kept_bytes, ratio_cells
+from gauge import HEAD, Row, can_compile, cells, compared, in_turns, kept_bytes, one_thread
 from torch import Tensor, nn
+from torch._inductor.utils import fresh_cache
 from torch.nn import functional as F
 
-from course_lib.data import pad_rows
 from course_lib.feed_forward import FeedForward
 from course_lib.interop import copy_to_torch
 from course_lib.multi_head import MultiHeadAttention
-from course_lib.real.batches import Row, TokenBatches
 from course_lib.real.loss import backward_in_chunks
 from course_lib.running.precision import bfloat16_pays, mixed_precision
 from course_lib.training import ADAM
@@ -30,9 +27,10 @@ SIZES = {  # d_model, heads, d_ff, layers on each side, sentences in a batch
     "base": (512, 8, 2048, 6, 8),  # the paper's
 }
 GOALS = {"like for like": 1.0, "dropout as the paper": 1.15, "bfloat16": 1.65}
-MIXED_GOAL, MEMORY_GOAL = 3.0, 0.92
-PAIRS, USUAL_BATCH, TOKENS, BATCHES = 4_000, 64, 4_096, 4  # of sentences of mixed length
-MEDIAN, SPREAD, SHORTEST, LONGEST = 12, 0.45, 3, 60  # about those of captions: log-normal
+MEMORY_GOAL = 0.92
+COMPILED = "dropout as the paper, compiled"  # torch.compile makes a small model slower here
+BACKEND = "inductor"  # of torch.compile
+NOT_COMPILED = ("base",)  # its compiler takes a minute, and finds nothing else to save
 Step = Callable[[Tensor, Tensor], object]
 
 
@@ -135,6 +133,9 @@ def ways(size: str) -> dict[str, Step]:
     }
     if bfloat16_pays():
         found["bfloat16"] = stepper(our_model(size), fused=True, chunks=True, bfloat16=True)
+    if size not in NOT_COMPILED and can_compile():
+        compiled = torch.compile(our_model(size), backend=BACKEND)
+        found[COMPILED] = stepper(compiled, fused=True)
     return found
 
 
@@ -147,99 +148,76 @@ def full_batch(size: str) -> tuple[Tensor, Tensor]:
     )
 
 
-def mixed_pairs() -> list[Row]:
-    """Draw pairs of sentences of mixed length; long ones have long translations."""
-    draw, rows = random.Random(0), []
-    for _ in range(PAIRS):
-        shared, pair = draw.gauss(0, 1), []
-        for _ in range(2):
-            length = round(MEDIAN * math.exp(SPREAD * (0.9 * shared + 0.44 * draw.gauss(0, 1))))
-            pair.append(draw.choices(range(4, VOCAB), k=min(LONGEST, max(SHORTEST, length))))
-        rows.append((pair[0], [1, *pair[1], 2]))
-    return rows
+def same_model(size: str, src: Tensor, tgt: Tensor) -> None:
+    """See that ours and torch's compute the same loss.
+
+    Raises:
+        RuntimeError: If they do not.
+    """
+    still = our_model(size, dropout=0.0)
+    losses = [loss_of(model, src, tgt).item() for model in (still, TorchModel(still))]
+    if abs(losses[0] - losses[1]) > 1e-3:
+        raise RuntimeError(f"losses {losses}: not the same model")
 
 
-def usual_batches(rows: list[Row]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Take pairs as they come, and fill them up to the longest."""
-    for start in count(0, USUAL_BATCH):
-        chosen = [rows[place % len(rows)] for place in range(start, start + USUAL_BATCH)]
-        yield tuple(pad_rows(side, PAD) for side in zip(*chosen, strict=True))
-
-
-def our_batches(rows: list[Row]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Take pairs of about the same length together, as many as fit."""
-    batches = TokenBatches(rows, TOKENS, pad_id=PAD)
-    return (batches(step) for step in count(1))
-
-
-def real_tokens(src: Tensor, tgt: Tensor) -> int:
-    """Count what is no padding, of source and of what is predicted."""
-    return int((src != PAD).sum() + (tgt[:, 1:] != PAD).sum())
-
-
-def bench_steps() -> None:
-    """Print memory and time of a step on full sentences, by size."""
-    head = f"{'seconds':>9} {'ratio':>6} {'min':>6} {'max':>6} {'goal':>6} {'rounds':>7}"
-    for size in SIZES:
-        src, tgt = full_batch(size)
-        still = our_model(size, dropout=0.0)
-        losses = [loss_of(model, src, tgt).item() for model in (still, TorchModel(still))]
-        if abs(losses[0] - losses[1]) > 1e-3:
-            raise RuntimeError(f"losses {losses}: not the same model")
-        print(f"\n{'training step, ' + size:24} {head}")
-        steps = ways(size)
-        acts = [partial(step, src, tgt) for step in steps.values()]
-        in_turns(acts, 1)  # warm up
-        found = list(zip(*in_turns(acts, ROUNDS), strict=True))
-        for name, spent in zip(steps, found, strict=True):
-            cells = ratio_cells(spent, found[0])
-            print(f"{name:24} {cells} {GOALS.get(name, ''):>6} {len(spent):7}")
-        models = [our_model(size, as_torch=True), our_model(size), TorchModel(our_model(size))]
-        *kept, theirs = (kept_bytes(model, partial(loss_of, model, src, tgt)) for model in models)
-        alike, ours = (count_of / theirs for count_of in kept)
-        print(f"kept for the way back, of torch's {theirs / 2**20:.0f} MiB: {alike:.2f} like for "
-              f"like, {ours:.2f} with dropout as the paper; goal {MEMORY_GOAL}")  # fmt: skip
-
-
-def bench_mixed(size: str = "small") -> None:
-    """Print real tokens in a second, on sentences of mixed length."""
-    rows, last = mixed_pairs(), list(ways(size).values())[-1]
-    sides = {
-        "torch, random batches": (usual_batches(rows), stepper(TorchModel(our_model(size)))),
-        "ours, by length": (our_batches(rows), last),
+def kept_memory(size: str, src: Tensor, tgt: Tensor) -> dict[str, float]:
+    """Say how many MiB three ways keep for the way back, and print their shares of torch's."""
+    models = {
+        "torch.nn.Transformer": TorchModel(our_model(size)),
+        "like for like": our_model(size, as_torch=True),
+        "dropout as the paper": our_model(size),
     }
-    seen = {name: [] for name in sides}
-
-    def turn(name: str) -> None:
-        """Train on a few batches."""
-        batches, step = sides[name]
-        chosen = [next(batches) for _ in range(BATCHES)]
-        seen[name].append(sum(real_tokens(*batch) for batch in chosen))
-        for batch in chosen:
-            step(*batch)
-
-    acts = [partial(turn, name) for name in sides]
-    in_turns(acts, 1)  # warm up
-    found = list(zip(*in_turns(acts, ROUNDS), strict=True))
-    speeds = [
-        [tokens / seconds for tokens, seconds in zip(seen[name][1:], spent, strict=True)]
-        for name, spent in zip(sides, found, strict=True)
-    ]
-    ratios = [ours / theirs for theirs, ours in zip(*speeds, strict=True)]
-    one, other = (f"{median(speed):,.0f}" for speed in speeds)
-    range_of = f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-    print(f"\nreal tokens in a second: torch {one}, ours {other}; {range_of}, goal {MIXED_GOAL}")
+    kept = {
+        name: round(kept_bytes(model, partial(loss_of, model, src, tgt)) / 2**20, 2)
+        for name, model in models.items()
+    }
+    theirs, alike, ours = kept.values()
+    print(
+        f"kept for the way back, of torch's {theirs:.0f} MiB: {alike / theirs:.2f} like for "
+        f"like, {ours / theirs:.2f} with dropout as the paper; goal {MEMORY_GOAL}"
+    )
+    return kept
 
 
-def bench_training() -> None:
-    """Print all of it, measured on one thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        bench_steps()
-        bench_mixed()
-    finally:
-        torch.set_num_threads(threads)
+def first_seconds(acts: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Return how long each takes for the first time, by the clock: other processes compile, too.
+
+    What an earlier run has compiled is not found.
+    """
+    found = {}
+    with fresh_cache():
+        for name, act in acts.items():
+            start = time.perf_counter()
+            act()
+            found[name] = time.perf_counter() - start
+    return found
+
+
+def bench_size(size: str) -> list[Row]:
+    """Print time and memory of a step on full sentences, of one size; return the rows."""
+    src, tgt = full_batch(size)
+    same_model(size, src, tgt)
+    table, rows = f"training step, {size}", []
+    print(f"\n{table:30} {HEAD} {'goal':>6} {'rounds':>7}")
+    acts = {name: partial(step, src, tgt) for name, step in ways(size).items()}
+    first = first_seconds(acts)
+    in_turns(list(acts.values()), 1)  # warm up
+    found = list(zip(*in_turns(list(acts.values()), ROUNDS), strict=True))
+    for name, spent in zip(acts, found, strict=True):
+        goal = {"goal": GOALS[name]} if name in GOALS else {}
+        rows.append(compared(table, name, spent, found[0], **goal))
+        print(f"{name:30} {cells(rows[-1])} {goal.get('goal', ''):>6} {len(spent):7}")
+    if COMPILED in first:
+        rows[-1]["compile_seconds"] = round(first[COMPILED], 1)
+        print(f"{COMPILED}: its first step took {first[COMPILED]:.0f} seconds")
+    kept = kept_memory(size, src, tgt)
+    return [row | ({"kept_mib": kept[row["name"]]} if row["name"] in kept else {}) for row in rows]
+
+
+def bench_training() -> list[Row]:
+    """Print all sizes, measured on one thread; return the rows."""
+    with one_thread():
+        return [row for size in SIZES for row in bench_size(size)]
 
 
 if __name__ == "__main__":

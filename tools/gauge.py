@@ -1,11 +1,18 @@
 """Time and weigh several things fairly: by turns, in one process, in processor time."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._inductor.cpp_builder import get_cpp_compiler
+from torch._inductor.exc import InvalidCxxCompiler
+
+Row = dict[str, Any]  # what one line of a table says, in numbers
+HEAD = f"{'seconds':>9} {'ratio':>6} {'min':>6} {'max':>6}"  # of what ``cells`` writes
 
 
 def seconds(act: Callable[[], object], times: int = 1) -> float:
@@ -42,10 +49,54 @@ def in_turns(
     return found
 
 
-def ratio_cells(spent: Sequence[float], first: Sequence[float]) -> str:
-    """Write the median, then median and range of how many times as fast as the first it is."""
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Say median and range, to five digits."""
+    found = {"median": median(values), "min": min(values), "max": max(values)}
+    return {name: float(f"{value:.5g}") for name, value in found.items()}
+
+
+def compared(
+    table: str, name: str, spent: Sequence[float], first: Sequence[float], **more: Any
+) -> Row:
+    """Make a row: how long something took, and how many times as fast as the first it was.
+
+    Args:
+        table: To which table it belongs.
+        name: What was timed.
+        spent: Its seconds in every round.
+        first: Those of what it is compared with, in the same rounds.
+        more: What else the row says.
+    """
     ratios = [other / one for one, other in zip(spent, first, strict=True)]
-    return f"{median(spent):9.4f} {median(ratios):6.2f} {min(ratios):6.2f} {max(ratios):6.2f}"
+    times = {"seconds": spread(spent), "ratio": spread(ratios), "rounds": len(spent)}
+    return {"table": table, "name": name, **times, **more}
+
+
+def cells(row: Row) -> str:
+    """Write a row's median of seconds, then median and range of its ratio."""
+    ratio = " ".join(f"{row['ratio'][name]:6.2f}" for name in ("median", "min", "max"))
+    return f"{row['seconds']['median']:9.4f} {ratio}"
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread, and afterwards on as many as before."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def can_compile() -> bool:
+    """Say whether ``torch.compile`` finds the C++ compiler that it needs on a processor."""
+    try:
+        get_cpp_compiler()
+    except InvalidCxxCompiler:
+        print("torch.compile finds no C++ compiler here: what it would compile is left out")
+        return False
+    return True
 
 
 def kept_bytes(model: nn.Module, forward: Callable[[], Tensor]) -> int:

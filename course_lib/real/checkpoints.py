@@ -20,7 +20,7 @@ from course_lib.running.pieces import (
     save_pieces,
 )
 from course_lib.running.records import note_minutes, write_log
-from course_lib.running.together import Team
+from course_lib.running.together import Team, job
 from course_lib.transformer import Transformer
 
 LAST = "last.pt"  # the checkpoint that one process goes on from
@@ -103,6 +103,7 @@ def facts_of(run: Run) -> dict[str, Any]:
         "config": asdict(run.translator.config),
         "tokenizer": run.translator.tokenizer.to_json(),
         "step": run.step,
+        "job": job(),
         "seconds": dict(run.seconds),
         "machine": describe_machine(run.translator.device.type) + team,
         "history": list(run.history),

@@ -27,7 +27,7 @@ from course_lib.running.pieces import find_pieces, remove_pieces
 from course_lib.running.precision import bfloat16_pays
 from course_lib.running.settings import add_training_options
 from course_lib.running.stopping import STOPPED, stopped_at_once, stopping_politely
-from course_lib.running.together import Team, is_restarted, team_up
+from course_lib.running.together import Team, is_restarted, job, team_up
 from course_lib.translator import FOLDER
 
 CLOCK = "cpu: processor time divided by threads, fair on a shared machine"
@@ -106,13 +106,14 @@ def _train(options: argparse.Namespace) -> int:
             done = train_run(run, val, _folder(options), stop=stop, **limit)
         if team.leads:
             _tell(run, done, _folder(options))
-    return STOPPED if stop() and not done else 0
+    return STOPPED if stop() and not done and team.size == 1 else 0
 
 
 def _begin(options: argparse.Namespace, team: Team) -> tuple[Run, Pairs]:
     """Start or go on; what is replaced is removed as soon as nothing can be wrong any more."""
-    out, again = _folder(options), is_restarted() and is_kept(_folder(options))
-    resume = options.resume or again
+    out = _folder(options)
+    own = is_restarted() and is_kept(out) and kept_translator(out)[1].get("job") == job()
+    resume = options.resume or own
     if is_kept(out) and not (resume or options.force):
         raise ValueError(f"{out} keeps a training; --resume goes on from it, --force starts anew")
     config = _config(options, team, kept_translator(out)[0].config if resume else None)

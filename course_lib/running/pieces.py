@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 from course_lib.running.records import write_whole
 from course_lib.running.together import Team
 
+NAME = "last-" + 7 * "[0-9]"  # of their folders, a step; all others are somebody else's
 FACTS = "facts.json"  # written last: a folder without it is half a checkpoint, and plays no part
 FORMAT = "course_lib pieces 1"
 
@@ -56,7 +57,7 @@ def save_pieces(
 
 def remove_pieces(out: Path, but: Path | None = None) -> None:
     """Remove all checkpoints in pieces but one, whole ones and halves."""
-    for old in out.glob("last-*/"):
+    for old in out.glob(f"{NAME}/"):
         if old != but:
             (old / FACTS).unlink(missing_ok=True)  # first of all: half a checkpoint is none
             shutil.rmtree(old)
@@ -64,7 +65,7 @@ def remove_pieces(out: Path, but: Path | None = None) -> None:
 
 def find_pieces(out: Path) -> Path | None:
     """Return the folder of the newest whole checkpoint in pieces, or ``None``."""
-    return max((facts.parent for facts in out.glob(f"last-*/{FACTS}")), default=None)
+    return max((facts.parent for facts in out.glob(f"{NAME}/{FACTS}")), default=None)
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
@@ -119,7 +120,17 @@ def whole_weights(model: nn.Module) -> dict[str, Tensor]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Keep to itself what torch says to its own developers."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    """Keep to itself what torch says to its own developers.
+
+    Raises:
+        ValueError: If a process could not read or write: torch's own is not even an ``Exception``.
+    """
+    from torch.distributed.checkpoint import CheckpointException
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except CheckpointException as error:
+        reason, _ = next(iter(error.failures.values()))
+        raise ValueError(f"its pieces: {str(reason).partition(chr(10))[0]}") from None

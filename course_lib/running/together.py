@@ -55,14 +55,20 @@ def team_up(device: str = "cpu") -> Iterator[Team]:
         device: ``"cpu"``: they talk through gloo; ``"cuda"``: through nccl, a GPU each.
 
     Raises:
-        ValueError: If ``torchrun`` may restart them, but would let them look for the dead ones.
+        ValueError: If ``torchrun`` may restart them, but would let them look for the dead ones;
+            something else has started several; or there are fewer GPUs than processes.
     """
     if not dist.is_torchelastic_launched():
+        if _started() > 1:
+            raise ValueError(f"WORLD_SIZE={_started()}, but without torchrun: start with it")
         yield Team()
         return
     _refuse_old_addresses()
     if device == "cuda":
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        place, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if place >= gpus:
+            raise ValueError(f"{gpus} GPUs for more processes: start as many, or --device cpu")
+        torch.cuda.set_device(place)
     dist.init_process_group("nccl" if device == "cuda" else "gloo")
     try:
         yield Team(dist.get_rank(), dist.get_world_size())
@@ -88,6 +94,17 @@ def is_restarted() -> bool:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
+def job() -> str:
+    """Name what ``torchrun`` was started for; all its restarts have the same name."""
+    name = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+    return f"{name} {os.getppid()}" if name == "none" else name  # of torchrun itself
+
+
+def _started() -> int:
+    """Count the processes that were started together."""
+    return int(os.environ.get("WORLD_SIZE") or 1)
+
+
 def refuse_a_team(what: str) -> None:
     """Refuse to do with several processes what one can do only.
 
@@ -97,11 +114,10 @@ def refuse_a_team(what: str) -> None:
     Raises:
         ValueError: If there are several.
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size > 1:
+    if _started() > 1:
         raise ValueError(
-            f"{size} processes were started, but {what} is trained by one: leave torchrun out, "
-            "or take --task multi30k"
+            f"{_started()} processes were started, but {what} is trained by one: "
+            "leave torchrun out, or take --task multi30k"
         )
 
 

@@ -9,12 +9,13 @@ from types import ModuleType
 
 SOURCES = Path(__file__).resolve().parent
 FIGURES = SOURCES.parent
+RECORD = FIGURES / "bench.json"  # what the bench measured, and its drawing reads
 PATTERN = "[0-9][0-9]_*.py"
 
 
 def sources() -> list[Path]:
-    """The files that hold a drawing: one for each chapter, and the kill matrix."""
-    return [*sorted(SOURCES.glob(PATTERN)), SOURCES / "kill_matrix.py"]
+    """The files that hold a drawing: one for each chapter, the bench, and the kill matrix."""
+    return [*sorted(SOURCES.glob(PATTERN)), SOURCES / "bench.py", SOURCES / "kill_matrix.py"]
 
 
 def load(source: Path) -> ModuleType:
@@ -47,7 +48,7 @@ def expected(folder: Path) -> dict[Path, str]:
 def differing(folder: Path = FIGURES) -> list[str]:
     """Names of the drawings in a folder that are missing, out of date, or drawn by no source."""
     wanted = expected(folder)
-    strays = [path for path in folder.glob("*.*") if path not in wanted]
+    strays = [path for path in folder.glob("*.*") if path not in wanted and path != RECORD]
     stale = [
         path
         for path, content in wanted.items()

@@ -71,9 +71,13 @@ def written(folder: Path, file: str) -> dict[str, Any]:
 def executed(notebook: Mapping[str, Any], folder: Path) -> list:
     """Run a chapter in its folder, as JupyterLab would, on through errors; return its cells."""
     notebook = nbformat.reads(json.dumps(notebook), as_version=4)
-    where = {"metadata": {"path": str(folder)}}
     client = NotebookClient(
-        notebook, timeout=300, kernel_name="python3", allow_errors=True, resources=where
+        notebook,
+        timeout=300,
+        kernel_name="python3",
+        allow_errors=True,
+        resources={"metadata": {"path": str(folder)}},
+        shutdown_kernel="immediate",  # as nbval does: taking torch apart lasts a second
     )
     client.execute()
     return notebook.cells

@@ -1,0 +1,216 @@
+"""What the bench measured: training, attention alone, and writing with the cache, against torch."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from colours import INK, KEY, LINE, PAPER, QUERY, SOFT, VALUE, mix, shade, tint
+from drawing import Box, circle, page, path, rect, strokes, text
+
+RECORD = Path(__file__).resolve().parents[1] / "bench.json"
+PARTS = ("training", "attention", "decoding")  # of the record, that are drawn
+SIZES = {"small": QUERY, "base": KEY}
+CHANGES = {  # of the training, one after another; the last takes one back, and compiles
+    "like for like": "like for like",
+    "dropout as the paper": "the paper's dropout, fused Adam",
+    "loss in chunks": "and the loss in chunks",
+    "bfloat16": "and bfloat16",
+    "dropout as the paper, compiled": "paper's dropout, compiled",
+}
+ATTENTION = {  # words, colour and dash of each line
+    "past only, is_causal, fused": ("fused, is_causal", VALUE, ""),
+    "the fused kernel": ("fused kernel", QUERY, ""),
+    "all heads at once, compiled": ("by hand, compiled", SOFT, "2 3"),
+    "all heads at once": ("by hand", KEY, ""),
+    "the fused kernel, dropout": ("fused, dropping weights", QUERY, "6 4"),
+}
+WRITING = {
+    "all": ("torch scores all places", QUERY, ""),
+    "last": ("torch scores the last", KEY, "6 4"),
+}
+TOP, BETWEEN = 92, 44  # of the first panel, and from one panel to the next
+LEFT, WIDE = 270, 268  # of the bars
+BAR, STEP, APART = 13, 17, 8  # height of a bar, from one to the next, and from group to group
+AXIS, ACROSS, TALL = 64, 350, 150  # left edge of a chart, its width, its height
+WORDS, WORD = AXIS + ACROSS + 10, 17  # what is right of a chart; from one line of words to the next
+GRID = mix(LINE, PAPER, 0.7)
+ROUND = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+FAST = "times as fast as torch"
+DESC = (
+    "How many times as fast as torch.nn: bars for a training step of two sizes, one change after "
+    "another; lines for attention alone by length, in several ways; lines for writing with the "
+    "cache by the number of new tokens. Short strokes show the range of all rounds."
+)
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """Hold what one line of a chart shows: a name, and for each x a ratio with its range."""
+
+    style: tuple[str, str, str]
+    points: dict[int, dict[str, float]]
+
+    @property
+    def last(self) -> float:
+        """The ratio at its right end."""
+        return self.points[max(self.points)]["median"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Hold where the numbers of a chart lie: its top, its x from left to right, its limits."""
+
+    top: float
+    places: Sequence[int]
+    floor: float
+    roof: float
+
+    def x(self, place: float) -> float:
+        """Say where a number lies from left to right."""
+        return AXIS + 16 + (ACROSS - 32) * _share(place, self.places[0], self.places[-1])
+
+    def y(self, ratio: float) -> float:
+        """Say where a ratio lies from top to bottom."""
+        return self.top + TALL * (1 - _share(ratio, self.floor, self.roof))
+
+
+def missing(record: Sequence[Row]) -> list[str]:
+    """Name the parts that are drawn and that a record has not got."""
+    there = {entry["part"] for entry in record}
+    return [part for part in PARTS if part not in there]
+
+
+def draw() -> str:
+    """Draw the record that lies beside the drawing."""
+    return drawn(json.loads(RECORD.read_text(encoding="utf-8")))
+
+
+def drawn(record: Sequence[Row]) -> str:
+    """Draw a record.
+
+    Args:
+        record: For each part a dict with ``part``, ``machine`` and ``rows``.
+    """
+    rows = {entry["part"]: entry["rows"] for entry in record}
+    bars, below = _bars(rows["training"], TOP)
+    attention = _lines(rows["attention"], ATTENTION, "length")
+    writing = _lines(rows["decoding"], WRITING, "new_tokens")
+    first, second = below + BETWEEN, below + 2 * BETWEEN + TALL + 40
+    charts = _chart("Attention alone, there and back", "length", attention, first)
+    charts += _chart("Writing with the cache", "new tokens", writing, second)
+    bottom = second + TALL + 64
+    machines = dict.fromkeys(entry["machine"] for entry in record if entry["part"] in PARTS)
+    said = [text(20, bottom + 18 * n, words, colour=LINE) for n, words in enumerate(machines)]
+    return page(_title(rows), DESC, bottom + 18 * len(machines), *bars, *charts, *said)
+
+
+def _title(rows: dict[str, Sequence[Row]]) -> str:
+    """Say what the three panels come to."""
+    ratios = {(row["table"], row["name"]): row["ratio"]["median"] for row in rows["training"]}
+    alike, best = ratios["training step, small", "like for like"], max(ratios.values())
+    cached = max(row["ratio"]["median"] for row in rows["decoding"])
+    return (
+        f"The same sums: {alike:.2f} times as fast as torch.nn. Fewer or\n"
+        f"shorter ones: up to {best:.1f} times in training, {cached:.0f} in writing"
+    )
+
+
+def _bars(rows: Sequence[Row], top: float) -> tuple[list[str], float]:
+    """Draw a bar for each change and size of the training; say where the panel ends."""
+    found = {(row["table"].rpartition(" ")[2], row["name"]): row["ratio"] for row in rows}
+    shown = {key: ratio for key, ratio in found.items() if key[1] in CHANGES}
+    scale = WIDE / max(1.0, *(ratio["max"] for ratio in shown.values()))
+    y = top + 18
+    parts = [text(20, top, f"A training step, change after change: {FAST}", bold=True)]
+    for change, words in CHANGES.items():
+        ratios = {size: shown[size, change] for size in SIZES if (size, change) in shown}
+        if ratios:
+            parts.append(text(20, y + STEP * len(ratios) / 2 + 4, words))
+        for size, ratio in ratios.items():
+            parts += _bar(size, ratio, scale, y)
+            y += STEP
+        y += APART if ratios else 0
+    one = LEFT + scale
+    parts.append(path([(one, top + 10), (one, y)], colour=INK, dash="3 3"))
+    parts.append(text(one, y + 16, "1.0", anchor="middle"))
+    return parts, y + 16
+
+
+def _bar(size: str, ratio: dict[str, float], scale: float, y: float) -> list[str]:
+    """Draw the bar of a ratio, its range as a line, and its number with the size's name."""
+    low, middle, high = (LEFT + scale * ratio[name] for name in ("min", "median", "max"))
+    colour, heart = SIZES[size], y + BAR / 2
+    return [
+        rect(Box(LEFT, y, middle - LEFT, BAR), fill=tint(colour), stroke=colour, radius=0),
+        strokes([[(low, heart), (high, heart)]], colour=shade(colour), width=2),
+        text(max(middle, high) + 6, y + BAR - 1, f"{ratio['median']:.2f} {size}"),
+    ]
+
+
+def _lines(rows: Sequence[Row], styles: dict[str, tuple], across: str) -> list[Line]:
+    """Gather the ratios of the rows that have a style, by what goes from left to right."""
+    found = {name: {row[across]: row["ratio"] for row in rows if row["name"] == name}
+             for name in styles}  # fmt: skip
+    return [Line(styles[name], points) for name, points in found.items() if points]
+
+
+def _chart(title: str, across: str, lines: Sequence[Line], top: float) -> list[str]:
+    """Draw lines over their x, both axes logarithmic, with words at the right ends."""
+    scale = _scale(lines, top + 14)
+    parts = [text(20, top, f"{title}: {FAST}", bold=True)]
+    for tick in (tick for tick in ROUND if scale.floor <= tick <= scale.roof):
+        dash, colour = ("3 3", INK) if tick == 1 else ("", GRID)
+        ends = [(AXIS, scale.y(tick)), (AXIS + ACROSS, scale.y(tick))]
+        parts.append(path(ends, colour=colour, width=1.2, dash=dash))
+        parts.append(text(AXIS - 8, scale.y(tick) + 5, f"{tick:g}", anchor="end"))
+    below = top + TALL + 34
+    parts += [text(scale.x(x), below, f"{x:,}", anchor="middle") for x in scale.places]
+    parts.append(text(WORDS, below, across))
+    ends = _words_apart([scale.y(line.last) + 5 for line in lines], below - WORD)
+    for line, end in zip(lines, ends, strict=True):
+        words, colour, _ = line.style
+        words = f"{line.last:.{2 if line.last < 10 else 1}f} {words}"
+        parts += [*_curve(line, scale), text(WORDS, end, words, colour=shade(colour))]
+    return parts
+
+
+def _curve(line: Line, scale: Scale) -> list[str]:
+    """Draw one line, a dot for every median, and a stroke for every range."""
+    _, colour, dash = line.style
+    dots = [(scale.x(x), scale.y(ratio["median"])) for x, ratio in sorted(line.points.items())]
+    ranges = [
+        [(scale.x(x), scale.y(ratio["min"])), (scale.x(x), scale.y(ratio["max"]))]
+        for x, ratio in line.points.items()
+    ]
+    curve = [strokes(ranges, colour=colour), path(dots, colour=colour, width=2, dash=dash)]
+    return curve + [circle(*dot, 3, fill=colour, stroke=colour) for dot in dots]
+
+
+def _scale(lines: Sequence[Line], top: float) -> Scale:
+    """Choose limits that hold all ranges, and 1."""
+    ratios = [ratio for line in lines for ratio in line.points.values()]
+    low, high = min(ratio["min"] for ratio in ratios), max(ratio["max"] for ratio in ratios)
+    floor = max(tick for tick in ROUND if tick <= min(low, 1))
+    roof = min(tick for tick in ROUND if tick >= max(high, 1))
+    return Scale(top, sorted({x for line in lines for x in line.points}), floor, roof)
+
+
+def _share(value: float, low: float, high: float) -> float:
+    """Say how far a value is on the way from low to high, counted in doublings."""
+    return math.log(value / low) / math.log(high / low) if high > low else 0.5
+
+
+def _words_apart(wanted: Sequence[float], lowest: float) -> list[float]:
+    """Move words until none lies on another, nor below the lowest place; the order stays."""
+    order, placed = sorted(range(len(wanted)), key=lambda place: wanted[place]), {}
+    for number, place in enumerate(order):
+        room = WORD * (len(order) - 1 - number)  # for those that come below
+        above = [y + WORD for y in placed.values()]
+        placed[place] = max([min(wanted[place], lowest - room), *above])
+    return [placed[place] for place in range(len(wanted))]

@@ -1,0 +1,280 @@
+"""What the bench measured is kept part by part, and the picture is drawn from it."""
+
+import json
+import math
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import bench
+import bench_record
+import pytest
+import test_all
+import test_figures
+
+TOOLS = Path(bench.__file__).parent
+READABLE = [
+    test_figures.test_every_drawing_says_in_words_what_it_shows,
+    test_figures.test_every_drawing_is_shown_at_the_size_it_is_drawn,
+    test_figures.test_no_text_is_smaller_than_ten_points,
+    test_figures.test_no_text_runs_out_of_the_drawing,
+    test_figures.test_no_text_lies_on_another,
+]
+STEPS = {"like for like": 1.03, "dropout as the paper": 1.15, "loss in chunks": 1.28,
+         "bfloat16": 2.22, "dropout as the paper, compiled": 0.94}  # fmt: skip
+ATTENTION = {"the fused kernel": 1.02, "all heads at once": 0.55, "heads in a loop": 0.5,
+             "past only, is_causal, fused": 1.49, "the fused kernel, dropout": 0.39,
+             "all heads at once, compiled": 0.7}  # fmt: skip
+WRITING = {32: (5.1, 4.0), 256: (32.3, 21.5)}
+
+
+def around(middle):
+    """Make a ratio with a range."""
+    return {"median": middle, "min": 0.9 * middle, "max": 1.2 * middle}
+
+
+def record(steps=STEPS, attention=ATTENTION, writing=WRITING, machine="a machine"):
+    """Make a record as the bench writes it, with ratios of our own."""
+    rows = {
+        "widgets": [],
+        "attention": [
+            {"name": name, "length": length, "ratio": around(ratio ** (length / 2048))}
+            for length in (128, 512, 2048)
+            for name, ratio in attention.items()
+        ],
+        "training": [
+            {"table": f"training step, {size}", "name": name, "ratio": around(ratio)}
+            for size in ("small", "base")
+            for name, ratio in {"torch.nn.Transformer": 1.0, **steps}.items()
+            if size == "small" or "compiled" not in name
+        ],
+        "decoding": [
+            {"name": name, "new_tokens": tokens, "ratio": around(ratio)}
+            for tokens, pair in writing.items()
+            for name, ratio in zip(("all", "last"), pair, strict=True)
+        ],
+    }
+    return [{"part": part, "machine": machine, "rows": found} for part, found in rows.items()]
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """Put parts in place of the real ones that only note that they ran."""
+    ran = []
+    for name in bench.PARTS:
+        rows = [{"name": name, "seconds": 1.5}, {"name": "ü", "seconds": 2.0}]
+        monkeypatch.setitem(bench.PARTS, name, lambda n=name, r=rows: ran.append(n) or r)
+    monkeypatch.setattr(bench, "draw", lambda path: f"drawn from {path.name}")
+    return ran
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Name a record that is not there yet."""
+    return tmp_path / "figures" / "bench.json"
+
+
+def read(path):
+    """Read a record."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+# --- the record
+
+
+def test_all_parts_run_in_order_and_the_longest_last(parts, path, monkeypatch, capsys):
+    monkeypatch.setattr(bench.measure, "__defaults__", (path,))
+    assert bench.main([]) == 0
+    assert parts == list(bench.PARTS) == [entry["part"] for entry in read(path)]
+    assert parts[-1] == "tests"
+    printed = capsys.readouterr().out
+    assert "== tests, all that `make test` runs: about a quarter of an hour" in printed
+    assert "torch" in printed.splitlines()[0], "the machine"
+    assert printed.count("s; drawn from bench.json") == len(bench.PARTS)
+
+
+def test_some_parts_replace_themselves_and_leave_the_others(parts, path, monkeypatch):
+    monkeypatch.setattr(bench_record, "describe_machine", lambda device: "old")
+    bench.measure(["gpt", "attention", "tests"], path)
+    monkeypatch.setattr(bench_record, "describe_machine", lambda device: "new")
+    monkeypatch.setitem(bench.PARTS, "gpt", lambda: [{"name": "changed"}])
+    bench.measure(["widgets", "gpt", "gpt"], path)
+    assert parts == ["attention", "gpt", "tests", "widgets"]
+    assert [entry["part"] for entry in read(path)] == ["widgets", "attention", "gpt", "tests"]
+    entries = {entry["part"]: entry for entry in read(path)}
+    machines = {part: entry["machine"] for part, entry in entries.items()}
+    assert machines == {"widgets": "new", "attention": "old", "gpt": "new", "tests": "old"}
+    assert entries["gpt"]["rows"] == [{"name": "changed"}]
+    assert entries["attention"]["rows"] == [
+        {"name": "attention", "seconds": 1.5}, {"name": "ü", "seconds": 2.0}]  # fmt: skip
+
+
+def test_a_part_that_fails_takes_nothing_from_those_before_and_keeps_its_old_rows(
+    parts, path, monkeypatch
+):
+    bench.measure(["mixed", "gpt"], path)
+    before = read(path)
+    monkeypatch.setitem(bench.PARTS, "attention", lambda: [{"name": "one"}])
+    monkeypatch.setitem(bench.PARTS, "gpt", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        bench.measure(["attention", "gpt"], path)
+    assert [entry["part"] for entry in read(path)] == ["attention", "mixed", "gpt"]
+    assert read(path)[1:] == before
+
+
+def test_each_row_has_a_line_and_what_is_no_number_is_refused(path):
+    rows = [{"name": "a", "ratio": 1.0}, {"name": "b", "ratio": 2.0}]
+    bench_record.keep("gpt", rows, ["gpt"], path)
+    text = path.read_text(encoding="utf-8")
+    assert [line.strip(" ,") for line in text.splitlines()[2:4]] == [json.dumps(r) for r in rows]
+    with pytest.raises(ValueError):
+        bench_record.keep("gpt", [{"ratio": math.nan}], ["gpt"], path)
+    assert path.read_text(encoding="utf-8") == text
+    assert [file.name for file in path.parent.iterdir()] == ["bench.json"]
+
+
+@pytest.mark.parametrize("wrong", [["trainig"], ["gpt", "Training"], ["attention,gpt"]])
+def test_an_unknown_part_is_refused_before_anything_runs(wrong, parts, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        bench.main(wrong)
+    assert stopped.value.code == 2 and parts == []
+    said = capsys.readouterr().err
+    assert repr(wrong[-1]) in said and ", ".join(bench.PARTS) in said
+
+
+def test_a_part_that_is_run_alone_keeps_nothing():
+    alone = [path for path in TOOLS.glob("bench_*.py") if path.stem != "bench_record"]
+    assert {path.stem for path in alone} >= {f"bench_{part}" for part in bench.PARTS} - {
+        "bench_tests"}  # fmt: skip
+    for path in alone:
+        source = path.read_text(encoding="utf-8")
+        assert "__main__" in source and "bench_record" not in source, path.name
+
+
+# --- the seconds of `make test`
+
+
+def test_the_seconds_of_the_tests_are_kept_by_part(monkeypatch, capsys):
+    found = {"style": 1.234, "chapters": 500.0, "all": 450.04}, (7, 0, 1), []
+    monkeypatch.setattr(bench, "run_all", lambda: found)
+    style, chapters, whole = bench.bench_tests()
+    assert style == {"table": "make test", "name": "style", "seconds": 1.2}
+    assert chapters["seconds"] == 500 and (whole["name"], whole["seconds"]) == ("all", 450.0)
+    assert whole["passed"] == 7 and "style 1, chapters 500, all 450" in capsys.readouterr().out
+
+
+def test_the_seconds_of_failing_tests_are_not_kept(monkeypatch):
+    monkeypatch.setattr(bench, "run_all", lambda: ({"style": 1.0}, (1, 2, 0), ["style"]))
+    with pytest.raises(RuntimeError, match="style"):
+        bench.bench_tests()
+
+
+def test_all_parts_of_the_tests_run_whatever_fails(monkeypatch, capsys):
+    counts = {"one": (3, 0, 1), "two": (1, 2, 0), "three": (5, 0, 0), "beside": (2, 1, 0)}
+    monkeypatch.setattr(test_all, "PARTS", {name: [] for name in counts if name != "beside"})
+    monkeypatch.setattr(test_all, "BESIDE", {"beside": []})
+    found = {name: (each, 0.4, f"told by {name}") for name, each in counts.items()}
+    monkeypatch.setattr(test_all, "run", lambda name, arguments, folder: found[name])
+    times, totals, broken = test_all.run_all()
+    assert (list(times), totals) == ([*counts, "all"], (11, 3, 1))
+    assert broken == ["two", "beside"]
+    assert test_all.main() == 1
+    printed = capsys.readouterr().out
+    assert "one 0, two 0, three 0, beside 0, all 0" in printed and "told by beside" in printed
+    assert "look above at: two, beside" in printed and "11 passed, 3 failed, 1 skipped" in printed
+
+
+def test_a_part_is_counted_by_its_report_or_by_its_exit_code(monkeypatch, tmp_path):
+    monkeypatch.setattr(test_all, "BESIDE", {"good": []})
+    assert test_all.run("good", ["-c", "print(7)"], tmp_path)[::2] == ((1, 0, 0), "7\n")
+    assert test_all.run("bad", ["-c", "raise SystemExit(3)"], tmp_path)[0] == (0, 1, 0)
+    report = tmp_path / "part.xml"
+    report.write_text('<a><testsuite tests="9" skipped="2" failures="1" errors="0"/></a>')
+    assert test_all.counted(report, code=1) == (6, 1, 2)
+    report.write_text('<a><testsuite tests="9" skipped="2" failures="0" errors="0"/></a>')
+    assert test_all.counted(report, code=3) == (7, 1, 2), "a runner that broke"
+
+
+# --- the picture
+
+
+@pytest.fixture(scope="module")
+def drawing():
+    """Load what draws."""
+    return bench_record.picture()
+
+
+RECORDS = {
+    "usual": record(),
+    "all the same": record(dict.fromkeys(STEPS, 1.0), dict.fromkeys(ATTENTION, 1.0)),
+    "far apart": record(
+        {"like for like": 0.31, "dropout as the paper": 3.9, "loss in chunks": 0.2},
+        {"the fused kernel": 9.0, "all heads at once": 0.03, "the fused kernel, dropout": 0.031},
+        {32: (0.6, 0.5), 64: (400.0, 410.0)},
+    ),
+    "slower everywhere": record({"like for like": 0.5}, {"the fused kernel": 0.5}, {8: (0.5, 0.4)}),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_picture_can_be_read(name, drawing, tmp_path):
+    file = tmp_path / "bench.svg"
+    file.write_text(drawing.drawn(RECORDS[name]), encoding="utf-8")
+    for check in READABLE:
+        check(file)
+    assert drawing.drawn(RECORDS[name]) == file.read_text(encoding="utf-8")
+
+
+def test_bars_are_as_long_as_their_ratios(drawing):
+    root = ElementTree.fromstring(drawing.drawn(record()))
+    bars = [rect for rect in root.iter(test_figures.SVG + "rect")][1:]
+    one = next(
+        float(text.get("x")) for text, _ in test_figures.placed(root) if text.text == "1.0"
+    )  # fmt: skip
+    lengths = [float(bar.get("width")) / (one - drawing.LEFT) for bar in bars]
+    expected = [ratio for name, ratio in STEPS.items() for _ in range(2 - ("compiled" in name))]
+    assert lengths == pytest.approx(expected, rel=1e-3)
+    said = [text.text for text, _ in test_figures.placed(root)]
+    for name, ratio in STEPS.items():
+        assert f"{ratio:.2f} small" in said and drawing.CHANGES[name] in said
+        assert (f"{ratio:.2f} base" in said) == ("compiled" not in name)
+
+
+def test_lines_lie_where_their_ratios_are(drawing):
+    points = {128: around(0.5), 512: around(1.0), 2048: around(2.0)}
+    line = drawing.Line(("words", "#000000", ""), points)
+    scale = drawing._scale([line], 100.0)
+    assert (scale.floor, scale.roof) == (0.2, 5)
+    assert scale.x(512) - scale.x(128) == pytest.approx(scale.x(2048) - scale.x(512))
+    assert scale.y(0.5) - scale.y(1) == pytest.approx(scale.y(1) - scale.y(2))
+    assert scale.y(5) == 100 and scale.y(0.2) == 100 + drawing.TALL
+    curve = "".join(drawing._curve(line, scale))
+    ends = [f"{scale.x(x):g},{round(scale.y(points[x]['median']), 2):g}" for x in points]
+    assert f'points="{" ".join(ends)}"' in curve
+
+
+def test_the_message_says_what_the_record_says(drawing):
+    title = drawing.drawn(record()).split("<title>")[1].split("</title>")[0]
+    assert "1.03 times as fast" in title and "2.2 times in training, 32 in writing" in title
+    changed = drawing.drawn(record({**STEPS, "like for like": 1.3, "bfloat16": 4.0}))
+    title = changed.split("<title>")[1].split("</title>")[0]
+    assert "1.30 times as fast" in title and "4.0 times in training" in title
+
+
+def test_machines_stand_below_once_each(drawing):
+    entries = record(machine="first & only")
+    assert drawing.drawn(entries).count("first &amp; only") == 1
+    entries[2]["machine"] = "another"
+    assert ">another<" in drawing.drawn(entries)
+    entries[0]["machine"] = "of widgets"  # which are not drawn
+    assert "of widgets" not in drawing.drawn(entries)
+
+
+def test_the_picture_lies_beside_its_record_and_waits_for_its_parts(path, drawing):
+    entries = record()
+    path.parent.mkdir(parents=True)
+    path.write_text(bench_record.written(entries[:2]), encoding="utf-8")
+    assert bench_record.draw(path) == "no picture yet: the record has no part training, decoding"
+    assert not path.with_suffix(".svg").exists()
+    path.write_text(bench_record.written(entries), encoding="utf-8")
+    assert bench_record.draw(path) == "drawn anew: bench.svg"
+    assert path.with_suffix(".svg").read_text(encoding="utf-8") == drawing.drawn(entries)

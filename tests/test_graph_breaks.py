@@ -1,0 +1,165 @@
+"""torch.compile sees each model as one graph: nothing in it sends the compiler back to Python."""
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+from comparison import seeded
+from torch._dynamo.testing import CompileCounter
+
+from course_lib.attention import scaled_dot_product_attention
+from course_lib.gpt import GPT, GPTConfig
+from course_lib.masks import causal_mask
+from course_lib.transformer import Transformer, TransformerConfig
+
+V, MAX_LEN = 23, 16
+
+
+def translator(norm_first=False):
+    """Build a small Transformer that drops a tenth."""
+    config = TransformerConfig(
+        src_vocab_size=V, tgt_vocab_size=V, d_model=12, num_heads=3, num_encoder_layers=1,
+        num_decoder_layers=1, d_ff=17, dropout=0.1, max_len=MAX_LEN, norm_first=norm_first,
+    )  # fmt: skip
+    return Transformer(config)
+
+
+def writer():
+    """Build a small GPT that drops a tenth."""
+    sizes = dict(num_layers=1, num_heads=2, d_model=12, dropout=0.1)
+    return GPT(GPTConfig(vocab_size=V, max_len=MAX_LEN, **sizes))
+
+
+def pairs(length=6):
+    """Draw sources and targets, with padding on both sides."""
+    src, tgt = torch.randint(3, V, (4, length)), torch.randint(3, V, (4, length + 1))
+    src[1, 3:], tgt[2, 2:] = 0, 0
+    return src, tgt
+
+
+def text(length=6):
+    """Draw texts, and what follows each token."""
+    return tuple(torch.randint(V, (3, length)) for _ in range(2))
+
+
+def by_hand():
+    """Return chapter 01's attention and what it reads, with a mask and with dropout."""
+    q, k, v = torch.randn(3, 2, 3, 5, 4)
+    return scaled_dot_product_attention, (q, k, v, causal_mask(5), 0.1)
+
+
+def cases():
+    """Name every model, in both modes, with what it reads."""
+    found = {"attention by hand": by_hand()}
+    for mode, training in (("training", True), ("eval", False)):
+        found[f"Transformer, {mode}"] = translator().train(training), pairs()
+        found[f"GPT, {mode}"] = writer().train(training), text()
+    found["Transformer, norm first"] = translator(norm_first=True), pairs()
+    found["GPT without targets"] = writer(), text()[:1]
+    return found
+
+
+CASES = cases()
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """Forget what was compiled before."""
+    torch._dynamo.reset()
+    with seeded():
+        yield
+    torch._dynamo.reset()
+
+
+def graphs(act, inputs):
+    """Compile without a C++ compiler; return how many graphs there were, and the answer."""
+    counter = CompileCounter()
+    with seeded():
+        answer = torch.compile(act, backend=counter)(*inputs)
+    return counter.frame_count, answer
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_model_is_one_graph_and_says_the_same(name):
+    act, inputs = CASES[name]
+    count, answer = graphs(act, inputs)
+    assert count == 1
+    with seeded():
+        torch.testing.assert_close(answer, act(*inputs))
+
+
+def test_torch_itself_explains_no_break():
+    act, inputs = CASES["Transformer, training"]
+    said = torch._dynamo.explain(act)(*inputs)
+    assert (said.graph_count, said.graph_break_count, said.break_reasons) == (1, 0, [])
+
+
+@pytest.mark.parametrize("name", ["Transformer, training", "GPT, training"])
+def test_slopes_come_back_through_the_graph(name):
+    act, inputs = CASES[name]
+
+    def slopes(run):
+        """Return the slope of every parameter."""
+        act.zero_grad()
+        with seeded():
+            answer = run(*inputs)
+        (answer if torch.is_tensor(answer) else answer[0]).square().mean().backward()
+        return [parameter.grad.clone() for parameter in act.parameters()]
+
+    for mine, expected in zip(
+        slopes(torch.compile(act, backend="eager")), slopes(act), strict=True
+    ):
+        torch.testing.assert_close(mine, expected)
+
+
+PLANTED = {
+    "print": lambda x: print(end=""),
+    "item": lambda x: x.sum().item(),
+    "if": lambda x: 1 if x.sum() > 0 else 0,
+    "break": lambda x: torch._dynamo.graph_break(),
+}
+
+
+@contextmanager
+def planted(model, act):
+    """Let something happen in the middle of a model while it runs."""
+    layer = (model.decoder if hasattr(model, "decoder") else model).layers[0]
+    forward = layer.feed_forward.forward
+
+    def other(x):
+        """Do it, then go on as before."""
+        act(x)
+        return forward(x)
+
+    layer.feed_forward.forward = other
+    try:
+        yield
+    finally:
+        del layer.feed_forward.forward
+
+
+WHERE = [("GPT, training", how) for how in PLANTED] + [("Transformer, training", "break")]
+
+
+@pytest.mark.parametrize("name, how", WHERE)
+def test_a_break_is_counted(name, how):
+    act, inputs = CASES[name]
+    with planted(act, PLANTED[how]):
+        assert graphs(act, inputs)[0] > 1
+
+
+@pytest.mark.parametrize("build, draw", [(translator, pairs), (writer, text)])
+def test_other_lengths_need_two_graphs_at_most(build, draw):
+    counter = CompileCounter()
+    compiled = torch.compile(build().eval(), backend=counter, dynamic=True)
+    for length in (6, 7, 9, 12, 5, 3):
+        compiled(*draw(length))
+    assert counter.frame_count <= 2
+
+
+def test_a_model_that_compiles_every_length_anew_is_seen():
+    counter = CompileCounter()
+    compiled = torch.compile(writer().eval(), backend=counter, dynamic=False)
+    for length in (6, 7, 9):
+        compiled(*text(length))
+    assert counter.frame_count == 3
