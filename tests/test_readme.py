@@ -126,3 +126,15 @@ def test_the_other_speeds_are_those_that_were_measured():
     assert all(spread(row["ratio"], 2) in README for row in steps)
     shares = [row["percent"] for row in measured("roofline") if "plain" in row["name"]]
     assert f"reaches {min(shares):.0f} to {max(shares):.0f} %" in README
+
+
+def test_the_widgets_are_as_quick_as_was_measured():
+    rows = {"kernel": [], "browser": []}
+    for row in measured("widgets"):
+        where = row["table"].partition(":")[0]
+        if where == "browser" or "," not in row["name"]:  # not the single controls
+            rows[where].append(row["milliseconds"]["median"])
+    for where, what in (("kernel", "for a new picture"), ("browser", "from the key")):
+        medians = rows[where]
+        assert len(medians) == 5
+        assert f"of {min(medians):.0f} to {max(medians):.0f} ms {what}" in README
