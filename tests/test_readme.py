@@ -138,3 +138,11 @@ def test_the_widgets_are_as_quick_as_was_measured():
         medians = rows[where]
         assert len(medians) == 5
         assert f"of {min(medians):.0f} to {max(medians):.0f} ms {what}" in README
+
+
+def test_the_seconds_of_the_tests_are_those_that_were_measured():
+    taken = {row["name"]: f"{row['seconds']:.0f}" for row in measured("tests")}
+    assert f"`make test` takes {taken['all']} s" in README
+    parts = (f"doctests {taken['tests and doctests']}", f"runs {taken['workbook']}")
+    more = (f"chapters {taken['chapters']}", f"browser {taken['browser']}")
+    assert all(part in README for part in parts + more)
