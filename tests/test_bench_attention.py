@@ -4,8 +4,10 @@ import bench_attention as bench
 import gauge
 import pytest
 import torch
-from gauge import can_compile, cells, compared, in_turns, kept_bytes, one_thread, spread
+from gauge import can_compile, cells, compared, in_turns, kept_bytes, spread
 from torch import nn
+
+from course_lib.translator import one_thread
 
 
 @pytest.fixture(autouse=True)

@@ -19,10 +19,11 @@ from bench_record import RECORD, draw, keep
 from bench_roofline import bench_roofline
 from bench_training import bench_training
 from bench_widgets import bench_widgets
-from gauge import Row, one_thread
+from gauge import Row
 from test_all import run_all
 
 from course_lib.running.machine import describe_machine
+from course_lib.translator import one_thread
 
 
 def bench_tests() -> list[Row]:

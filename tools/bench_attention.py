@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from gauge import HEAD, Row, can_compile, cells, compared, in_turns, kept_bytes, one_thread
+from gauge import HEAD, Row, can_compile, cells, compared, in_turns, kept_bytes
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -12,6 +12,7 @@ from course_lib.attention import scaled_dot_product_attention
 from course_lib.interop import copy_to_torch
 from course_lib.masks import causal_mask
 from course_lib.multi_head import MultiHeadAttention, split_heads
+from course_lib.translator import one_thread
 
 BATCH, WIDTH, HEADS, DROPOUT = 2, 256, 4, 0.1
 LENGTHS, ROUNDS = (128, 512, 2048), 7

@@ -5,13 +5,14 @@ import time
 from collections.abc import Callable
 
 import torch
-from gauge import Row, one_thread, spread
+from gauge import Row, spread
 from torch import Tensor, nn
 
 from course_lib.cache import DecoderCache
 from course_lib.decoding import greedy_decode
 from course_lib.interop import copy_to_torch
 from course_lib.transformer import Transformer, TransformerConfig
+from course_lib.translator import one_thread
 
 SENTENCES, SOURCE, VOCAB, LAYERS = 16, 64, 8_000, 3
 BOS, EOS = 1, 2

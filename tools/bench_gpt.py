@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 
 import torch
-from gauge import Row, in_turns, one_thread, spread
+from gauge import Row, in_turns, spread
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
 from course_lib.gpt import GPT, GPTConfig, decay_groups, sample
+from course_lib.translator import one_thread
 
 VOCAB, WINDOWS = 96, 12  # as Python's library has characters, and nanoGPT's batch
 SIZES = {  # (layers, heads, width, max_len): pairs of measurements, steps in each, and the goal

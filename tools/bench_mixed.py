@@ -7,13 +7,14 @@ from functools import partial
 from itertools import count
 
 from bench_training import PAD, VOCAB, TorchModel, our_model, stepper
-from gauge import Row, in_turns, one_thread, spread
+from gauge import Row, in_turns, spread
 from torch import Tensor
 
 from course_lib.data import pad_rows
 from course_lib.real.batches import Row as Pair
 from course_lib.real.batches import TokenBatches
 from course_lib.running.precision import bfloat16_pays
+from course_lib.translator import one_thread
 
 GOAL, ROUNDS = 3.0, 7
 PAIRS, USUAL_BATCH, TOKENS, BATCHES = 4_000, 64, 4_096, 4

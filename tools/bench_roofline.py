@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 from bench_training import LENGTH, SIZES, VOCAB, full_batch, our_model, stepper
-from gauge import Row, in_turns, one_thread, spread
+from gauge import Row, in_turns, spread
 from torch import nn
 from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile, record_function
@@ -15,6 +15,7 @@ from course_lib.add_norm import AddNorm
 from course_lib.efficiency import forward_flops
 from course_lib.feed_forward import FeedForward
 from course_lib.multi_head import MultiHeadAttention
+from course_lib.translator import one_thread
 
 ROUNDS, WORK = 7, 1e10  # in a turn, a product is repeated until it has done so many operations
 SQUARES = (128, 256, 512, 1024, 2048)

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from functools import partial
 
 import torch
-from gauge import HEAD, Row, can_compile, cells, compared, in_turns, kept_bytes, one_thread
+from gauge import HEAD, Row, can_compile, cells, compared, in_turns, kept_bytes
 from torch import Tensor, nn
 from torch._inductor.utils import fresh_cache
 from torch.nn import functional as F
@@ -19,6 +19,7 @@ from course_lib.real.loss import backward_in_chunks
 from course_lib.running.precision import bfloat16_pays, mixed_precision
 from course_lib.training import ADAM
 from course_lib.transformer import Transformer, TransformerConfig
+from course_lib.translator import one_thread
 
 VOCAB, DROPOUT, SMOOTHING, PAD = 8_000, 0.1, 0.1, 0
 LENGTH, ROUNDS = 64, 7

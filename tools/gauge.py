@@ -1,8 +1,7 @@
 """Time and weigh several things fairly: by turns, in one process, in processor time."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -76,17 +75,6 @@ def cells(row: Row) -> str:
     """Write a row's median of seconds, then median and range of its ratio."""
     ratio = " ".join(f"{row['ratio'][name]:6.2f}" for name in ("median", "min", "max"))
     return f"{row['seconds']['median']:9.4f} {ratio}"
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread, and afterwards on as many as before."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def can_compile() -> bool:
