@@ -112,11 +112,12 @@ def _train(options: argparse.Namespace) -> int:
 def _begin(options: argparse.Namespace, team: Team) -> tuple[Run, Pairs]:
     """Start or go on; what is replaced is removed as soon as nothing can be wrong any more."""
     out = _folder(options)
-    own = is_restarted() and is_kept(out) and kept_translator(out)[1].get("job") == job()
-    resume = options.resume or own
+    asked = options.resume or (is_restarted() and is_kept(out))
+    kept, content = kept_translator(out) if asked else (None, {})
+    resume = options.resume or content.get("job") == job()
     if is_kept(out) and not (resume or options.force):
         raise ValueError(f"{out} keeps a training; --resume goes on from it, --force starts anew")
-    config = _config(options, team, kept_translator(out)[0].config if resume else None)
+    config = _config(options, team, kept.config if resume else None)
     how = dict(data=options.data, device=options.device, team=team, sharded=options.shard)
     run, val = start(config, out, anew=not resume, **how)
     team.wait()  # all have read
