@@ -13,7 +13,7 @@ lab: $(READY)  ## set up once, then open the first chapter in JupyterLab
 	$(BIN)/jupyter lab --ServerApp.root_dir=. notebooks/00_start_here.ipynb
 
 test: $(READY)  ## set up once, then run everything that CI runs
-	$(BIN)/python tools/test_all.py
+	$(BIN)/python tools/run_tests.py
 
 export: $(READY)  ## write course_lib from the chapters' export cells
 	$(BIN)/python tools/chapters.py export
@@ -31,7 +31,7 @@ workbook: $(READY)  ## write the learner's edition into workbook/ (again: make w
 	$(BIN)/course workbook workbook $(OPTIONS)
 
 bench: $(READY)  ## measure on this machine, draw figures/bench.svg (some parts: make bench PARTS="training gpt")
-	$(BIN)/python tools/bench.py $(PARTS)
+	$(BIN)/python benchmarks/bench.py $(PARTS)
 
 $(READY): requirements.txt constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; \

@@ -11,23 +11,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from course_lib.data import LANGUAGES, check_number_words, draw_pairs
-from course_lib.language import cli as language
-from course_lib.learn.edition import LIBRARY
-from course_lib.learn.grade import LIMIT, grade
-from course_lib.learn.progress import progress
-from course_lib.learn.workbook import make_workbook
-from course_lib.real import cli as real
-from course_lib.running.settings import whole_from_one
-from course_lib.running.stopping import STOPPED
-from course_lib.running.together import refuse_a_team
-from course_lib.translator import (
+from course_lib.exercises.grade import LIMIT, grade
+from course_lib.exercises.notebook_builder import LIBRARY
+from course_lib.exercises.progress import progress
+from course_lib.exercises.workbook import make_workbook
+from course_lib.tasks import language_model_commands as language
+from course_lib.tasks import multi30k_commands as real
+from course_lib.tasks.numbers import (
     TranslatorConfig,
     checkpoint_path,
-    exact_match,
     load_or_train,
     load_translator,
     train_translator,
+    translated_exactly,
 )
+from course_lib.trainer.distributed import refuse_several_processes
+from course_lib.trainer.options import whole_from_one
+from course_lib.trainer.signals import STOPPED
 
 TASKS = ("numbers", "multi30k", "gpt")
 
@@ -107,7 +107,7 @@ def _add_numbers(commands: argparse._SubParsersAction) -> None:
 
 def train_command(options: argparse.Namespace) -> int:
     """Train, with a progress bar and checkpoints."""
-    refuse_a_team("the number translator")
+    refuse_several_processes("the number translator")
     config = TranslatorConfig(to=options.to, seed=options.seed, steps=options.steps)
     path = options.checkpoint or checkpoint_path(config)
     if path.exists() and not (options.resume or options.force):
@@ -151,7 +151,7 @@ def evaluate_command(options: argparse.Namespace) -> int:
     shares = []
     for seed in options.seeds:
         translator = load_or_train(TranslatorConfig(to=options.to, seed=seed))
-        shares.append(exact_match(translator, pairs))
+        shares.append(translated_exactly(translator, pairs))
         print(f"{options.to}, seed {seed}: exact match {shares[-1]:.3f} on {len(pairs)} numbers")
     mean = sum(shares) / len(shares)
     print(f"{options.to}: mean {mean:.4f}, range {min(shares):.3f} to {max(shares):.3f}")

@@ -4,15 +4,15 @@
 
 # %% auto #0
 __all__ = [
-    "next_tokens",
+    "argmax_tokens",
     "check_special_ids",
     "Rereader",
-    "writing",
+    "generation_mode",
     "greedy_decode",
     "sample_tokens",
     "sample_decode",
     "length_penalty",
-    "extend_beams",
+    "beam_step",
     "beam_search",
 ]
 
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 
 # %% ../notebooks/11_decoding.ipynb #22350742
-def next_tokens(logits: Tensor, ended: Tensor, pad_id: int) -> Tensor:
+def argmax_tokens(logits: Tensor, ended: Tensor, pad_id: int) -> Tensor:
     """Choose the likeliest token after the last position; padding where a row has ended.
 
     Args:
@@ -84,7 +84,7 @@ class Rereader:
         """Turn target ids ``(B, T)`` into logits ``(B, T, V)``; the last place counts."""
         return self.model.decode(tgt, self.memory, self.src)  # (B, T, V)
 
-    def keep(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         """Go on with some rows, in another order, some of them twice, or not at all.
 
         Args:
@@ -96,7 +96,7 @@ class Rereader:
 
 # %% ../notebooks/11_decoding.ipynb #1a84a72f
 @contextmanager
-def writing(
+def generation_mode(
     model: nn.Module, bos_id: int, eos_id: int, max_new_tokens: int | None = None
 ) -> Iterator[int]:
     """Switch dropout and gradients off while a model writes, and hand it back as it was.
@@ -137,30 +137,30 @@ def greedy_decode(
     eos_id: int,
     max_new_tokens: int | None = None,
     scorer: Callable = Rereader,
-    choose: Callable = next_tokens,
+    choose: Callable = argmax_tokens,
 ) -> Tensor:
     """Write the likeliest next token, read it back, and go on until every sentence has ended.
 
     Paper: §3, auto-regressive; its results use beam search (§6.1) instead.
 
     Args:
-        model: A ``Transformer``; it writes in the frame of ``writing``.
+        model: A ``Transformer``; it writes in the context of ``generation_mode``.
         src: Source ids. Shape ``(B, S)``.
         bos_id: What every target begins with.
         eos_id: What ends a target.
         max_new_tokens: Most tokens to write; the model's ``max_len`` unless given.
         scorer: Called once with model and source, as ``Rereader`` is; what it returns is called
             in every round with all that is written, ``bos_id`` first.
-        choose: Called as ``next_tokens`` is, with logits, ended rows and the model's ``pad_id``.
+        choose: Called as ``argmax_tokens`` is, with logits, ended rows and the model's ``pad_id``.
 
     Returns:
         The ids written, without ``bos_id``: ``(B, T)``, T as long as the longest. After its
         ``eos_id`` a row holds the model's ``pad_id`` only. A row that found no end holds none.
 
     Raises:
-        ValueError: If ``writing`` refuses the special ids or ``max_new_tokens``.
+        ValueError: If ``generation_mode`` refuses the special ids or ``max_new_tokens``.
     """
-    with writing(model, bos_id, eos_id, max_new_tokens) as limit:
+    with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:
         score = scorer(model, src)
         tgt = torch.full((src.size(0), 1), bos_id, device=src.device)  # (B, 1)
         ended = torch.zeros(src.size(0), dtype=torch.bool, device=src.device)  # (B,)
@@ -262,7 +262,7 @@ def length_penalty(lengths: Tensor, alpha: float) -> Tensor:
 
 
 # %% ../notebooks/11_decoding.ipynb #9f9b7eb5
-def extend_beams(
+def beam_step(
     log_probs: Tensor, tgt: Tensor, totals: Tensor, eos_id: int, pad_id: int, *, alpha: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Make one round: of all continuations of all beams of a sentence, keep the best.
@@ -283,9 +283,9 @@ def extend_beams(
     (B, K, V), ended = log_probs.shape, (tgt == eos_id).any(dim=-1)  # (B, K)
     stay = torch.full_like(log_probs, float("-inf"))  # (B, K, V)
     stay[..., pad_id] = 0.0
-    go_on = log_probs.clone()  # (B, K, V)
-    go_on[..., pad_id] = float("-inf")
-    sums = totals.unsqueeze(-1) + torch.where(ended.unsqueeze(-1), stay, go_on)  # (B, K, V)
+    extended = log_probs.clone()  # (B, K, V)
+    extended[..., pad_id] = float("-inf")
+    sums = totals.unsqueeze(-1) + torch.where(ended.unsqueeze(-1), stay, extended)  # (B, K, V)
     lengths = (tgt[..., 1:] != pad_id).sum(dim=-1) + ~ended  # (B, K), with the new token
     scores = sums / length_penalty(lengths.to(sums), alpha).unsqueeze(-1)  # (B, K, V)
     best = scores.flatten(1).topk(K).indices  # (B, K)
@@ -314,7 +314,7 @@ def beam_search(
     than the source has, we write at most ``max_new_tokens``.
 
     Args:
-        model: A ``Transformer``; it writes in the frame of ``writing``.
+        model: A ``Transformer``; it writes in the context of ``generation_mode``.
         src: Source ids. Shape ``(B, S)``.
         bos_id: What every target begins with.
         eos_id: What ends a target.
@@ -329,19 +329,19 @@ def beam_search(
         than K sentences the score is -inf, and the ids mean nothing.
 
     Raises:
-        ValueError: If ``beam_size`` is below 1, or ``writing`` refuses its part.
+        ValueError: If ``beam_size`` is below 1, or ``generation_mode`` refuses its part.
     """
     if beam_size < 1:
         raise ValueError(f"{beam_size=} must be at least 1")
     B, K, pad_id = src.size(0), beam_size, model.config.pad_id
-    with writing(model, bos_id, eos_id, max_new_tokens) as limit:
+    with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:
         score = scorer(model, src)
-        score.keep(torch.arange(B, device=src.device).repeat_interleave(K))  # (B·K,)
+        score.reorder(torch.arange(B, device=src.device).repeat_interleave(K))  # (B·K,)
         tgt = torch.full((B, K, 1), bos_id, device=src.device)  # (B, K, 1)
         totals = torch.tensor([0.0] + [-torch.inf] * (K - 1), device=src.device).expand(B, K)
         while tgt.size(2) <= limit and not ((tgt == eos_id).any(dim=2) | totals.isneginf()).all():
             log_probs = score(tgt.flatten(0, 1))[:, -1].log_softmax(dim=-1).view(B, K, -1)
-            rows, tgt, totals = extend_beams(log_probs, tgt, totals, eos_id, pad_id, alpha=alpha)
-            score.keep(rows)
+            rows, tgt, totals = beam_step(log_probs, tgt, totals, eos_id, pad_id, alpha=alpha)
+            score.reorder(rows)
     lengths = (tgt[..., 1:] != pad_id).sum(dim=-1).to(totals)  # (B, K)
     return tgt[..., 1:], totals / length_penalty(lengths, alpha)

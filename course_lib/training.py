@@ -7,7 +7,7 @@ __all__ = [
     "ADAM",
     "label_smoothed_cross_entropy",
     "warmup_inverse_sqrt",
-    "short_schedule",
+    "warmup_cooldown",
     "training_step",
     "train",
 ]
@@ -97,7 +97,7 @@ def warmup_inverse_sqrt(step: int, d_model: int, warmup_steps: int) -> float:
 
 
 # %% ../notebooks/10_training.ipynb #48d12ec7
-def short_schedule(
+def warmup_cooldown(
     step: int, d_model: int, warmup_steps: int, *, steps: int, scale: float, cooldown_steps: int
 ) -> float:
     """Fit the paper's schedule to a short training of a small model.
@@ -121,7 +121,7 @@ def short_schedule(
         ValueError: If a number that counts is below 1, or the step is beyond the last.
 
     Example:
-        >>> short_schedule(16, d_model=4, warmup_steps=4, steps=16, scale=1, cooldown_steps=4)
+        >>> warmup_cooldown(16, d_model=4, warmup_steps=4, steps=16, scale=1, cooldown_steps=4)
         0.03125
     """
     if not step <= steps or cooldown_steps < 1:

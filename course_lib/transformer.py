@@ -9,7 +9,7 @@ __all__ = [
     "check_sizes",
     "check_ids",
     "check_same_batch",
-    "record_weights",
+    "capture_attention",
     "Transformer",
 ]
 
@@ -190,7 +190,7 @@ def check_same_batch(tgt: Tensor, memory: Tensor, src: Tensor) -> None:
 
 
 # %% ../notebooks/09_transformer.ipynb #ecd503fb
-def record_weights(attentions: dict[str, list[nn.Module]], run: Callable[[], Any]) -> dict:
+def capture_attention(attentions: dict[str, list[nn.Module]], run: Callable[[], Any]) -> dict:
     """Ask attention layers for their weights while something runs, and keep what they used.
 
     Args:
@@ -296,7 +296,7 @@ class Transformer(nn.Module):
     def attention_maps(self, src: Tensor, tgt: Tensor) -> dict[str, Tensor]:
         """Return the attention weights of the very pass that ``forward(src, tgt)`` makes.
 
-        ``record_weights`` collects them.
+        ``capture_attention`` collects them.
 
         Returns:
             ``"encoder"`` ``(N, B, H, S, S)``, ``"decoder"`` ``(N, B, H, T, T)`` and ``"cross"``
@@ -308,4 +308,4 @@ class Transformer(nn.Module):
             "decoder": [layer.self_attn for layer in decoder],
             "cross": [layer.cross_attn for layer in decoder],
         }
-        return record_weights(attentions, lambda: self(src, tgt))
+        return capture_attention(attentions, lambda: self(src, tgt))

@@ -2,7 +2,9 @@
 
 import pytest
 import torch
-from comparison import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import (
     B,
     T,
     add_norm_by_hand,
@@ -17,8 +19,6 @@ from comparison import (
     seeded,
     trace,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from course_lib.add_norm import AddNorm, LayerNorm

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from course_lib.data import LANGUAGES, LIMIT, Tokenizer, spell
 from course_lib.data.alignments import known_links, part_spans, piece_digits, text_digits
-from course_lib.data.numbers import draw_pairs
+from course_lib.data.number_words import draw_pairs
 
 ALL = ("en", *LANGUAGES)
 numbers = st.one_of(st.integers(0, 2000), st.integers(0, LIMIT - 1))

@@ -4,7 +4,9 @@ import math
 
 import pytest
 import torch
-from comparison import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import (
     D_K,
     D_V,
     MASK_KINDS,
@@ -21,8 +23,6 @@ from comparison import (
     seeded,
     trace,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from course_lib.attention import scaled_dot_product_attention

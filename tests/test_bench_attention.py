@@ -1,13 +1,13 @@
 """What times and weighs is fair, and the bench of attention compares one mathematics."""
 
 import bench_attention as bench
-import gauge
 import pytest
+import timing
 import torch
-from gauge import can_compile, cells, compared, in_turns, kept_bytes, spread
+from timing import can_compile, cells, compared, in_turns, kept_bytes, spread
 from torch import nn
 
-from course_lib.translator import one_thread
+from course_lib.tasks.numbers import one_thread
 
 
 @pytest.fixture(autouse=True)
@@ -68,12 +68,12 @@ def test_one_thread_computes_and_afterwards_as_many_as_before():
 
 def test_without_a_compiler_it_is_said(monkeypatch, capsys):
     def refuse():
-        raise gauge.InvalidCxxCompiler
+        raise timing.InvalidCxxCompiler
 
-    monkeypatch.setattr(gauge, "get_cpp_compiler", refuse)
+    monkeypatch.setattr(timing, "get_cpp_compiler", refuse)
     assert not can_compile()
     assert "no C++ compiler" in capsys.readouterr().out
-    monkeypatch.setattr(gauge, "get_cpp_compiler", lambda: "g++")
+    monkeypatch.setattr(timing, "get_cpp_compiler", lambda: "g++")
     assert can_compile()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from source import code_lines
+from code_metrics import code_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -38,7 +38,9 @@ def prose(cell: nbformat.NotebookNode) -> str:
 def test_every_chapter_has_a_number_and_a_noun_for_a_name():
     assert CHAPTERS
     assert all(re.fullmatch(r"\d\d_[a-z]+(_[a-z]+)?\.ipynb", path.name) for path in CHAPTERS)
-    assert [int(path.name[:2]) for path in CHAPTERS] == list(range(len(CHAPTERS)))
+    numbers = {int(path.name[:2]) for path in CHAPTERS}
+    assert len(numbers) == len(CHAPTERS)
+    assert set(range(23)) - numbers <= {13, 15, 20}, "these three are still to be written"
 
 
 @chapter

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from comparison import assert_same, normal, says
+from reference import assert_same, normal, says
 
-from course_lib.checkpoint import explaining, load_checkpoint, save_checkpoint
+from course_lib.trainer.checkpoint import explaining, load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.usefixtures("no_network")
 

@@ -12,11 +12,12 @@ import pytest
 import torch
 
 import course_lib
-from course_lib import cli, translator
-from course_lib.checkpoint import load_checkpoint
+from course_lib import cli
 from course_lib.cli import main
 from course_lib.data import BatchMaker, draw_pairs
-from course_lib.translator import TranslatorConfig, checkpoint_path, load_translator
+from course_lib.tasks import numbers
+from course_lib.tasks.numbers import TranslatorConfig, checkpoint_path, load_translator
+from course_lib.trainer.checkpoint import load_checkpoint
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -106,13 +107,13 @@ def test_training_says_where_the_translator_is(tiny, course):
 
 def test_a_translator_of_your_own_in_another_language(tiny, course, tmp_path, monkeypatch):
     path = tmp_path / "own" / "french.pt"
-    saved, really_save = [], translator.save_checkpoint
+    saved, really_save = [], numbers.save_checkpoint
 
     def save(path, content):
         saved.append((path, content["step"]))
         really_save(path, content)
 
-    monkeypatch.setattr(translator, "save_checkpoint", save)
+    monkeypatch.setattr(numbers, "save_checkpoint", save)
     code, out, _ = course(
         "train", "--to", "fr", "--seed", 2, "--steps", 3, "--checkpoint", path, "--save-every", 2
     )
@@ -325,7 +326,7 @@ def test_evaluation_prints_each_seed_and_the_mean_on_test_numbers(tiny, course, 
         measured.append((translator.config, pairs))
         return shares[translator.config.seed]
 
-    monkeypatch.setattr(cli, "exact_match", measure)
+    monkeypatch.setattr(cli, "translated_exactly", measure)
     code, out, _ = course("evaluate", "--to", "fr", "--count", 6, "--seeds", 0, 4)
     assert code == 0
     configs = [tiny_translator_config(to="fr", seed=seed) for seed in shares]

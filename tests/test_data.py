@@ -8,9 +8,9 @@ from collections import Counter, defaultdict
 import pytest
 import tokenizers
 import torch
-from comparison import says
 from hypothesis import given
 from hypothesis import strategies as st
+from reference import says
 
 from course_lib.data import (
     LANGUAGES,
@@ -22,7 +22,7 @@ from course_lib.data import (
     pad_rows,
     spell,
 )
-from course_lib.data.numbers import SPLITS, draw_numbers, number_words, split_of
+from course_lib.data.number_words import SPLITS, draw_numbers, number_words, split_of
 
 pytestmark = pytest.mark.usefixtures("no_network")
 

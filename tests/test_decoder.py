@@ -4,7 +4,9 @@ from functools import partial
 
 import pytest
 import torch
-from comparison import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import (
     D_FF,
     D_K,
     D_MODEL,
@@ -31,8 +33,6 @@ from comparison import (
     torch_attn_mask,
     trace,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from course_lib.decoder import Decoder, DecoderLayer

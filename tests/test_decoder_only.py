@@ -6,7 +6,9 @@ from copy import deepcopy
 
 import pytest
 import torch
-from comparison import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import (
     D_FF,
     D_MODEL,
     MAX_LEN,
@@ -27,12 +29,10 @@ from comparison import (
     tiny_config,
     trace,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib.decoder_only import DecoderOnly, draw_windows
+from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.interop import grad_pairs, load_from_torch
 from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
 
@@ -81,7 +81,7 @@ def test_a_window_is_a_passage_and_its_prediction_is_one_token_later(
 ):
     length, generator = data.draw(st.integers(1, text_length - 1)), make_generator(seed)
     text = torch.randperm(text_length, generator=generator) + 100  # every token occurs once
-    read, predicted = draw_windows(text, batch_size, length, generator)
+    read, predicted = random_windows(text, batch_size, length, generator)
     for row, next_row in zip(read.tolist(), predicted.tolist(), strict=True):
         start = text.tolist().index(row[0])
         assert row == text[start : start + length].tolist()
@@ -91,13 +91,13 @@ def test_a_window_is_a_passage_and_its_prediction_is_one_token_later(
 
 @pytest.mark.parametrize(("text_length", "length"), [(2, 1), (7, 6), (7, 1), (12, 5)])
 def test_every_window_that_fits_is_drawn(generator, text_length, length):
-    read, _ = draw_windows(torch.arange(text_length), 2000, length, generator)
+    read, _ = random_windows(torch.arange(text_length), 2000, length, generator)
     assert set(read[:, 0].tolist()) == set(range(text_length - length))
 
 
 def test_all_windows_are_drawn_alike(generator):
     draws, windows = 40_000, 8
-    read, _ = draw_windows(torch.arange(11), draws, 3, generator)
+    read, _ = random_windows(torch.arange(11), draws, 3, generator)
     shares = read[:, 0].bincount(minlength=windows) / draws
     assert len(shares) == windows
     five_deviations = 5 * math.sqrt(1 / windows * (1 - 1 / windows) / draws)
@@ -106,7 +106,7 @@ def test_all_windows_are_drawn_alike(generator):
 
 def test_rows_and_batches_are_drawn_on_their_own(generator):
     text = torch.arange(1000)
-    first, second = (draw_windows(text, 50, 4, generator)[0][:, 0] for _ in range(2))
+    first, second = (random_windows(text, 50, 4, generator)[0][:, 0] for _ in range(2))
     assert len(first.unique()) > 40 and len(second.unique()) > 40
     assert (first != second).sum() > 40
     assert first.diff().unique().numel() > 40  # not side by side either
@@ -114,7 +114,7 @@ def test_rows_and_batches_are_drawn_on_their_own(generator):
 
 def test_the_generator_says_which_windows_and_torchs_own_is_left_alone():
     text, state = torch.arange(1000), torch.get_rng_state()
-    one, again, other = (draw_windows(text, 9, 4, make_generator(seed)) for seed in (1, 1, 2))
+    one, again, other = (random_windows(text, 9, 4, make_generator(seed)) for seed in (1, 1, 2))
     assert_equal(one, again)
     assert not one[0].equal(other[0])
     assert torch.get_rng_state().equal(state)
@@ -124,7 +124,7 @@ def test_without_a_generator_torchs_own_numbers_are_used():
     drawn = []
     for seed in (3, 3, 4):
         with seeded(seed):
-            drawn.append(draw_windows(torch.arange(1000), 9, 4)[0])
+            drawn.append(random_windows(torch.arange(1000), 9, 4)[0])
     assert drawn[0].equal(drawn[1]) and not drawn[0].equal(drawn[2])
 
 
@@ -132,7 +132,7 @@ def test_without_a_generator_torchs_own_numbers_are_used():
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_the_text_is_left_alone_and_keeps_its_type(generator, dtype, batch_size):
     text = torch.arange(30, dtype=dtype)
-    windows = draw_windows(text, batch_size, 5, generator)
+    windows = random_windows(text, batch_size, 5, generator)
     assert {window.dtype for window in windows} == {dtype}
     windows[0].add_(7)  # copies, not views
     assert text.equal(torch.arange(30, dtype=dtype))
@@ -144,7 +144,7 @@ def test_the_text_is_left_alone_and_keeps_its_type(generator, dtype, batch_size)
 )
 def test_windows_that_cannot_be_cut_are_explained(text_length, batch_size, length):
     with pytest.raises(ValueError, match=says(text_length, batch_size, length)):
-        draw_windows(torch.arange(text_length), batch_size, length)
+        random_windows(torch.arange(text_length), batch_size, length)
 
 
 # --- parity

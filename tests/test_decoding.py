@@ -5,7 +5,9 @@ from itertools import product
 
 import pytest
 import torch
-from comparison import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import (
     CLOSE,
     D_MODEL,
     EXACT,
@@ -24,20 +26,18 @@ from comparison import (
     tiny_config,
     tiny_transformer,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
 from course_lib.decoding import (
     Rereader,
+    argmax_tokens,
     beam_search,
+    generation_mode,
     greedy_decode,
     length_penalty,
-    next_tokens,
     sample_decode,
     sample_tokens,
-    writing,
 )
 
 BOS, EOS = 1, 2
@@ -183,7 +183,7 @@ def test_padding_is_never_written_before_the_end(generator):
         assert own == decode_by_hand(model, sentence)
 
 
-# --- next_tokens
+# --- argmax_tokens
 
 
 def test_the_likeliest_token_of_the_last_position_is_chosen(generator):
@@ -192,8 +192,8 @@ def test_the_likeliest_token_of_the_last_position_is_chosen(generator):
     logits[1, -1, 8] = 40.0
     logits[:, 0, 9] = 60.0  # an earlier position
     before = logits.clone()
-    assert next_tokens(logits, torch.tensor([False, False]), PAD).tolist() == [6, 8]
-    assert next_tokens(logits, torch.tensor([True, False]), PAD).tolist() == [PAD, 8]
+    assert argmax_tokens(logits, torch.tensor([False, False]), PAD).tolist() == [6, 8]
+    assert argmax_tokens(logits, torch.tensor([True, False]), PAD).tolist() == [PAD, 8]
     assert torch.equal(logits, before)
 
 
@@ -298,9 +298,9 @@ class Forgetful(Rereader):
     def __call__(self, tgt):
         return super().__call__(tgt)[:, -1:]
 
-    def keep(self, rows):
+    def reorder(self, rows):
         Forgetful.orders.append(rows.tolist())
-        super().keep(rows)
+        super().reorder(rows)
 
 
 def test_a_rereader_scores_as_the_model_does_and_keeps_rows(generator):
@@ -312,7 +312,7 @@ def test_a_rereader_scores_as_the_model_does_and_keeps_rows(generator):
     for order in ([2, 0, 1], [1, 1, 0, 2], [3, 0]):
         rows = torch.tensor(order)
         src = src[rows]
-        score.keep(rows)
+        score.reorder(rows)
         tgt = random_ids(generator, TGT_VOCAB, len(order), T)
         assert_close(score(tgt), model(src, tgt), **EXACT)
 
@@ -333,7 +333,7 @@ def test_scorer_and_choose_can_be_exchanged(generator):
 
 def test_the_frame_is_taken_down_even_after_an_error():
     model = tiny_transformer().train()
-    with pytest.raises(ArithmeticError), writing(model, BOS, EOS, 4) as limit:
+    with pytest.raises(ArithmeticError), generation_mode(model, BOS, EOS, 4) as limit:
         assert limit == 4 and not model.training and not torch.is_grad_enabled()
         raise ArithmeticError
     assert model.training and torch.is_grad_enabled()
@@ -389,7 +389,7 @@ def test_tokens_come_as_often_as_their_probabilities_say(how):
 def test_greedy_is_sampling_at_a_temperature_near_zero(generator):
     logits = normal(generator, 50, T, TGT_VOCAB)
     ended = torch.arange(50) % 4 == 0
-    expected, before = next_tokens(logits, ended, PAD), logits.clone()
+    expected, before = argmax_tokens(logits, ended, PAD), logits.clone()
     for how in (dict(temperature=1e-4), dict(top_k=1), dict(top_p=1e-6)):
         assert torch.equal(sample_tokens(logits, ended, PAD, **how), expected)
     assert torch.equal(logits, before)

@@ -4,7 +4,9 @@ from fractions import Fraction
 
 import pytest
 import torch
-from comparison import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import (
     EXACT,
     PAD,
     SRC_VOCAB,
@@ -18,17 +20,15 @@ from comparison import (
     says,
     tiny_transformer,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
-from course_lib.data.numbers import draw_pairs
+from course_lib.data.number_words import draw_pairs
 from course_lib.decoding import greedy_decode
 from course_lib.evaluation import (
     alignment_error_rate,
-    attention_links,
-    share_exact,
+    alignment_from_attention,
+    exact_match,
     token_accuracy,
 )
 
@@ -52,29 +52,29 @@ def test_the_share_is_counted_text_by_text(pairs):
     right = 0
     for one, other in pairs:
         right += 1 if one == other else 0
-    assert share_exact(written, wanted) == right / len(pairs)
+    assert exact_match(written, wanted) == right / len(pairs)
 
 
 @given(words=texts.filter(len))
 def test_a_text_equals_itself_and_its_order_matters(words):
-    assert share_exact(words, words) == 1.0
+    assert exact_match(words, words) == 1.0
     if len(set(words)) > 1:
         turned = [*words[1:], words[0]]
-        assert share_exact(turned, words) < 1.0
+        assert exact_match(turned, words) < 1.0
 
 
 def test_case_spaces_and_beginnings_do_not_count():
-    assert share_exact(["Eins", " eins", "eins ", "ein", "einser"], ["eins"] * 5) == 0.0
+    assert exact_match(["Eins", " eins", "eins ", "ein", "einser"], ["eins"] * 5) == 0.0
 
 
 def test_tuples_and_repeated_texts_are_fine():
-    assert share_exact(("a", "a", "b"), ["a", "a", "c"]) == 2 / 3
+    assert exact_match(("a", "a", "b"), ["a", "a", "c"]) == 2 / 3
 
 
 @pytest.mark.parametrize(("one", "other"), [(["a"], ["a", "b"]), (["a", "b"], ["a"]), ([], [])])
 def test_lists_that_cannot_be_compared_are_refused(one, other):
     with pytest.raises(ValueError, match=says(len(one), len(other))):
-        share_exact(one, other)
+        exact_match(one, other)
 
 
 # --- with the teacher
@@ -147,7 +147,7 @@ def test_padding_only_is_refused():
 @given(seed=st.integers(0, 99), threshold=st.sampled_from([0.01, 0.1, 0.25, 0.5, 1.0]))
 def test_links_are_the_weights_that_reach_the_threshold(seed, threshold):
     weights = normal(make_generator(seed), T, S).mul(2).softmax(dim=-1)
-    found = attention_links(weights, threshold)
+    found = alignment_from_attention(weights, threshold)
     for t in range(T):
         for s in range(S):
             assert ((t, s) in found) == (weights[t, s].item() >= threshold)
@@ -155,17 +155,17 @@ def test_links_are_the_weights_that_reach_the_threshold(seed, threshold):
 
 
 def test_a_weight_equal_to_the_threshold_is_a_link():
-    assert attention_links(torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]), 0.5) == {
+    assert alignment_from_attention(torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]), 0.5) == {
         (0, 0),
         (0, 1),
         (1, 2),
     }
-    assert attention_links(torch.eye(3), 1.0) == {(0, 0), (1, 1), (2, 2)}
+    assert alignment_from_attention(torch.eye(3), 1.0) == {(0, 0), (1, 1), (2, 2)}
 
 
 def test_a_higher_threshold_takes_links_away(generator):
     weights = normal(generator, T, S).softmax(dim=-1).requires_grad_()
-    found = [attention_links(weights, t) for t in (0.05, 0.1, 0.2, 0.4, 0.8)]
+    found = [alignment_from_attention(weights, t) for t in (0.05, 0.1, 0.2, 0.4, 0.8)]
     assert all(less <= more for more, less in zip(found, found[1:], strict=False))
     assert found[0] > found[-1]
 
@@ -173,13 +173,13 @@ def test_a_higher_threshold_takes_links_away(generator):
 @pytest.mark.parametrize("threshold", [0.0, -1.0, 1.01, float("nan")])
 def test_a_threshold_that_means_nothing_is_refused(threshold):
     with pytest.raises(ValueError, match=says((T, S), threshold)):
-        attention_links(torch.ones(T, S), threshold)
+        alignment_from_attention(torch.ones(T, S), threshold)
 
 
 @pytest.mark.parametrize("shape", [(S,), (2, T, S)])
 def test_what_is_no_table_is_refused(shape):
     with pytest.raises(ValueError, match=says(shape, 0.5)):
-        attention_links(torch.ones(shape), 0.5)
+        alignment_from_attention(torch.ones(shape), 0.5)
 
 
 # --- the alignment error rate

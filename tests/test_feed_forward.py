@@ -2,7 +2,9 @@
 
 import pytest
 import torch
-from comparison import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import (
     D_FF,
     B,
     T,
@@ -16,8 +18,6 @@ from comparison import (
     seeded,
     trace,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from course_lib.feed_forward import FeedForward

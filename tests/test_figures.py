@@ -12,8 +12,8 @@ import torch
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
-from course_lib.real_translation import cut_by_tokens, share_of_padding
-from course_lib.scaling import shard
+from course_lib.batching import batch_by_tokens, padding_fraction
+from course_lib.data_parallel import split_batch
 from course_lib.viz import plots
 
 FIGURES = Path(__file__).resolve().parents[1] / "figures"
@@ -63,7 +63,7 @@ def extent(element: ElementTree.Element, shift: tuple[float, float]) -> tuple[fl
     box = ink.get_extents()
     start = {"middle": -box.x1 / 2, "end": -box.x1}.get(element.get("text-anchor"), 0)
     left, right, top, bottom = start + box.x0, start + box.x1, -box.y1, -box.y0
-    if "rotate(-90" in element.get("transform", ""):
+    if "apply_rope(-90" in element.get("transform", ""):
         left, right, top, bottom = top, bottom, -right, -left
     x, y = float(element.get("x")) + shift[0], float(element.get("y")) + shift[1]
     return x + left, y + top, x + right, y + bottom
@@ -147,10 +147,10 @@ def test_every_chapter_lights_its_own_parts_of_the_map():
 def test_the_drawing_of_batches_cuts_and_counts_as_the_package_does():
     drawing = source_of("real_translation")
     pairs = [(length, 0) for length in drawing.LENGTHS]
-    assert drawing.sorted_and_cut() == cut_by_tokens(pairs, drawing.TOKENS)
+    assert drawing.sorted_and_cut() == batch_by_tokens(pairs, drawing.TOKENS)
     for batches in (drawing.dealt(), drawing.sorted_and_cut()):
         share = 1 - sum(drawing.LENGTHS) / drawing.places(batches)
-        assert share == pytest.approx(share_of_padding(pairs, batches))
+        assert share == pytest.approx(padding_fraction(pairs, batches))
 
 
 @pytest.mark.parametrize("chapter", ["encoder", "decoder", "transformer"])
@@ -261,15 +261,15 @@ def test_the_efficiency_drawing_counts_what_every_pass_reads_and_writes():
 
 
 def test_the_scaling_drawing_deals_texts_as_the_package_does():
-    drawing = source_of("scaling")
+    drawing = source_of("distributed_training")
     for who in range(2):
         rows, nothing = range(drawing.ROWS), (0, 0, 0, 0)
         read = [row for row in rows if drawing.reads("data", who, row) != nothing]
-        assert read == shard(range(drawing.ROWS), who, 2)
+        assert read == split_batch(range(drawing.ROWS), who, 2)
 
 
 def test_the_scaling_drawing_cuts_matrices_so_that_the_parts_add_up():
-    drawing = source_of("scaling")
+    drawing = source_of("distributed_training")
     x, first, second = (torch.randn(4, 4, dtype=torch.float64) for _ in range(3))
 
     def cut(matrix, share):
@@ -286,7 +286,7 @@ def test_the_scaling_drawing_cuts_matrices_so_that_the_parts_add_up():
 
 
 def test_in_the_pipeline_nobody_starts_before_the_other_is_done():
-    drawing = source_of("scaling")
+    drawing = source_of("distributed_training")
     ahead, back = [], []
     for who in range(2):
         busy = drawing.schedule(who)

@@ -8,7 +8,9 @@ from copy import deepcopy
 
 import pytest
 import torch
-from comparison import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import (
     D_K,
     D_MODEL,
     MAX_LEN,
@@ -28,8 +30,6 @@ from comparison import (
     silenced,
     trace,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
@@ -39,7 +39,7 @@ from course_lib.gpt import (
     GPTCache,
     GPTConfig,
     GPTLayer,
-    decay_groups,
+    param_groups,
     parse_rate,
     sample,
 )
@@ -581,7 +581,7 @@ def everything(groups):
 @BIASES
 def test_every_parameter_is_in_one_group_once(bias):
     model = GPT(tiny_config(bias=bias))
-    found = everything(decay_groups(model, 0.1))
+    found = everything(param_groups(model, 0.1))
     assert len(found) == len(set(found))
     assert set(found) == {id(parameter) for parameter in model.parameters()}
 
@@ -589,7 +589,7 @@ def test_every_parameter_is_in_one_group_once(bias):
 def test_matrices_and_tables_decay_gains_and_biases_do_not():
     model = GPT(tiny_config())
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    matrices, rest = decay_groups(model, 0.3)
+    matrices, rest = param_groups(model, 0.3)
     assert (matrices["weight_decay"], rest["weight_decay"]) == (0.3, 0.0)
     assert set(matrices) == set(rest) == {"params", "weight_decay"}
     by_hand = {"embedding.weight", "positions.weight"}
@@ -608,7 +608,7 @@ def test_what_is_frozen_is_left_out_and_what_is_shared_counts_once():
     frozen = [model.positions.weight, model.norm.weight, model.layers[0].self_attn.w_qkv.weight]
     for parameter in frozen:
         parameter.requires_grad_(False)
-    found = everything(decay_groups(model, 0.1))
+    found = everything(param_groups(model, 0.1))
     assert not {id(parameter) for parameter in frozen} & set(found)
     assert len(found) == len(list(model.parameters())) - len(frozen)
     assert found.count(id(model.output.weight)) == 1  # the embedding's
@@ -618,7 +618,7 @@ def test_the_number_of_axes_decides_whatever_the_model():
     model = nn.Module()
     shapes = [(), (3,), (1,), (2, 3), (1, 1), (2, 3, 4)]
     model.parts = nn.ParameterList(nn.Parameter(torch.ones(shape)) for shape in shapes)
-    matrices, rest = decay_groups(model, 0.1)
+    matrices, rest = param_groups(model, 0.1)
     assert [tuple(p.shape) for p in matrices["params"]] == shapes[3:]
     assert [tuple(p.shape) for p in rest["params"]] == shapes[:3]
 
@@ -627,7 +627,7 @@ def test_the_number_of_axes_decides_whatever_the_model():
 def test_a_step_without_gradients_shrinks_the_matrices_and_nothing_else(weight_decay):
     model = tiny()
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    optimizer = torch.optim.AdamW(decay_groups(model, weight_decay), lr=0.1, weight_decay=0.9)
+    optimizer = torch.optim.AdamW(param_groups(model, weight_decay), lr=0.1, weight_decay=0.9)
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
@@ -638,7 +638,7 @@ def test_a_step_without_gradients_shrinks_the_matrices_and_nothing_else(weight_d
 
 def test_a_weight_decay_below_0_is_explained():
     with pytest.raises(ValueError, match=says("weight_decay=-0.1")):
-        decay_groups(GPT(tiny_config()), -0.1)
+        param_groups(GPT(tiny_config()), -0.1)
 
 
 # --- the cache

@@ -6,11 +6,11 @@ import re
 
 import pytest
 import torch
-from comparison import B, H, T, assert_equal, make_generator, normal, randomize, says
+from reference import B, H, T, assert_equal, make_generator, normal, randomize, says
 from torch.nn import functional as F
 
 from course_lib.gpt import GPT, GPTConfig
-from course_lib.gpt2 import from_gpt2, to_gpt2
+from course_lib.interop.gpt2 import from_gpt2, to_gpt2
 
 N, VOCAB, MAX_LEN, D_MODEL = 2, 11, 9, 18
 CONV1D = pytest.mark.parametrize("conv1d", [True, False])

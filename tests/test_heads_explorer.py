@@ -7,11 +7,11 @@ from itertools import combinations, product
 import matplotlib.pyplot as plt
 import pytest
 import torch
-from looking import assert_readable, texts
+from figure_asserts import assert_readable, texts
 from torch.testing import assert_close
 
 from course_lib.data import spell
-from course_lib.translator import TranslatorConfig, prepare
+from course_lib.tasks.numbers import TranslatorConfig, prepare
 from course_lib.viz import heads_explorer as module
 from course_lib.viz.heads_explorer import (
     LONGEST,

@@ -5,7 +5,7 @@ from copy import deepcopy
 
 import pytest
 import torch
-from comparison import (
+from reference import (
     D_FF,
     D_MODEL,
     B,

@@ -2,7 +2,9 @@
 
 import pytest
 import torch
-from comparison import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import (
     D_MODEL,
     PAD,
     B,
@@ -15,8 +17,6 @@ from comparison import (
     randomize,
     says,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 

@@ -2,7 +2,9 @@
 
 import pytest
 import torch
-from comparison import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import (
     CLOSE,
     D_K,
     D_MODEL,
@@ -26,8 +28,6 @@ from comparison import (
     torch_attn_mask,
     trace,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from course_lib.interop import load_from_torch

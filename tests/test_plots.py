@@ -10,9 +10,9 @@ import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 import torch
-from comparison import S, T, normal
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.image import imread
+from reference import S, T, normal
 
 from course_lib.viz import plots
 from course_lib.viz.plots import COLOURS, bars, curves, heatmap, show, use_course_style

@@ -6,7 +6,7 @@ import re
 import matplotlib.pyplot as plt
 import pytest
 import torch
-from looking import assert_readable
+from figure_asserts import assert_readable
 from matplotlib.colors import same_color
 from torch.testing import assert_close
 

@@ -4,7 +4,9 @@ import math
 
 import pytest
 import torch
-from comparison import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import (
     B,
     S,
     T,
@@ -17,8 +19,6 @@ from comparison import (
     seeded,
     trace,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from course_lib.positions import (

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from comparison import says
 from hypothesis import given
 from hypothesis import strategies as st
+from reference import says
 
 from course_lib.data import Characters, Text, read_library, read_shakespeare, text
 from course_lib.data.text import FEWEST, PRINTABLE, library_files

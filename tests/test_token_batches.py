@@ -5,8 +5,8 @@ import random
 import pytest
 import torch
 
-from course_lib.real.batches import TokenBatches
-from course_lib.real_translation import share_of_padding
+from course_lib.batching import padding_fraction
+from course_lib.trainer.token_batches import TokenBatches
 
 
 def make_rows(count, seed=0):
@@ -42,13 +42,13 @@ def test_no_batch_is_larger_than_asked_and_most_are_nearly_full(batches):
 def test_padding_is_below_a_tenth_where_random_batches_hold_far_more(batches):
     order = random.Random(1).sample(range(3_000), 3_000)
     usual = [order[start : start + 64] for start in range(0, 3_000, 64)]
-    assert share_of_padding(batches.lengths, batches.plan(1)) < 0.10
-    assert share_of_padding(batches.lengths, usual) > 0.35
+    assert padding_fraction(batches.lengths, batches.plan(1)) < 0.10
+    assert padding_fraction(batches.lengths, usual) > 0.35
 
 
 def test_padding_counted_by_hand():
     lengths = [(3, 2), (1, 4), (2, 2)]  # batch one: 2 · (3 + 4) places, 10 tokens; two: none
-    assert share_of_padding(lengths, [[0, 1], [2]]) == pytest.approx(4 / 18)
+    assert padding_fraction(lengths, [[0, 1], [2]]) == pytest.approx(4 / 18)
 
 
 def test_padding_counted_in_the_tensors_themselves(batches):
@@ -57,7 +57,7 @@ def test_padding_counted_in_the_tensors_themselves(batches):
         src, tgt = batches(step)
         places += src.numel() + tgt[:, 1:].numel()
         tokens += int((src != 0).sum() + (tgt[:, 1:] != 0).sum())
-    assert 1 - tokens / places == pytest.approx(share_of_padding(batches.lengths, batches.plan(1)))
+    assert 1 - tokens / places == pytest.approx(padding_fraction(batches.lengths, batches.plan(1)))
 
 
 def test_a_batch_follows_from_seed_and_step_alone(batches):

@@ -6,7 +6,9 @@ from itertools import product
 
 import pytest
 import torch
-from comparison import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import (
     PAD,
     SRC_VOCAB,
     TGT_VOCAB,
@@ -22,16 +24,14 @@ from comparison import (
     seeded,
     tiny_transformer,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from course_lib.training import (
     ADAM,
     label_smoothed_cross_entropy,
-    short_schedule,
     train,
     training_step,
+    warmup_cooldown,
     warmup_inverse_sqrt,
 )
 
@@ -297,20 +297,20 @@ def test_the_schedule_counts_from_one(step, d_model, warmup_steps):
     ],
 )
 def test_the_short_schedule_agrees_with_the_formula_by_hand(step, rate):
-    ours = short_schedule(step, 16, 4, steps=18, scale=3, cooldown_steps=3)
+    ours = warmup_cooldown(step, 16, 4, steps=18, scale=3, cooldown_steps=3)
     assert ours == pytest.approx(rate, rel=1e-12)
 
 
 @given(step=st.integers(1, 60), more=st.integers(0, 9), warmup_steps=st.integers(1, 40))
 def test_a_cooldown_of_one_step_is_none(step, more, warmup_steps):
-    ours = short_schedule(step, 18, warmup_steps, steps=step + more, scale=0.5, cooldown_steps=1)
+    ours = warmup_cooldown(step, 18, warmup_steps, steps=step + more, scale=0.5, cooldown_steps=1)
     assert ours == 0.5 * warmup_inverse_sqrt(step, 18, warmup_steps)
 
 
 @given(steps=st.integers(1, 60), cooldown_steps=st.integers(1, 80))
 def test_the_short_schedule_is_never_zero_before_its_end(steps, cooldown_steps):
     for step in range(1, steps + 1):
-        rate = short_schedule(step, 18, 5, steps=steps, scale=1, cooldown_steps=cooldown_steps)
+        rate = warmup_cooldown(step, 18, 5, steps=steps, scale=1, cooldown_steps=cooldown_steps)
         assert 0 < rate <= warmup_inverse_sqrt(step, 18, 5)
 
 
@@ -319,7 +319,7 @@ def test_the_short_schedule_is_never_zero_before_its_end(steps, cooldown_steps):
 )
 def test_the_short_schedule_explains_impossible_steps(step, steps, cooldown_steps):
     with pytest.raises(ValueError, match=says(f"step={step}", "from 1")):
-        short_schedule(step, 16, 4, steps=steps, scale=1, cooldown_steps=cooldown_steps)
+        warmup_cooldown(step, 16, 4, steps=steps, scale=1, cooldown_steps=cooldown_steps)
 
 
 def test_adam_has_the_papers_numbers():

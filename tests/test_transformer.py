@@ -7,7 +7,9 @@ from copy import deepcopy
 
 import pytest
 import torch
-from comparison import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import (
     D_MODEL,
     MAX_LEN,
     PAD,
@@ -33,8 +35,6 @@ from comparison import (
     torch_transformer,
     trace,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from course_lib.interop import grad_pairs, load_from_torch

@@ -1,7 +1,7 @@
 """What the models learn from: corpora, a tokenizer, batches. Nothing here is downloaded."""
 
-from course_lib.data.batches import BatchMaker, pad_rows
-from course_lib.data.numbers import (
+from course_lib.data.collate import BatchMaker, pad_rows
+from course_lib.data.number_words import (
     LANGUAGES,
     LIMIT,
     check_number_words,

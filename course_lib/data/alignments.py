@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from course_lib.data.numbers import LIMIT, spell
+from course_lib.data.number_words import LIMIT, spell
 
 SCALES = {  # what multiplies the words before it
     "en": {"hundred": 100, "thousand": 1000},

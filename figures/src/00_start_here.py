@@ -12,8 +12,8 @@ DESC = (
     "positional encoding and N encoder layers and become memory; on the right, the target so "
     "far passes N decoder layers, which also look at memory, and becomes output logits for "
     "training and decoding, which may keep a cache. Below, a model without a source: decoder "
-    "only, which becomes a GPT and then later models. In the last row, for all of them: efficiency "
-    "and scaling. Every part carries the number of the chapter that builds it."
+    "only, which becomes a GPT and then modern models. In the last row, for all: efficiency "
+    "and distributed training. Every part carries the number of the chapter that builds it."
 )
 TRAINING, DECODING, CACHE = Box(12, 70, 190, 46), Box(214, 70, 196, 46), Box(422, 70, 190, 46)
 SOURCE, TARGET = Box(LEFT - 95, TOKENS_Y, 190, 30), Box(RIGHT - 95, TOKENS_Y, 190, 30)
@@ -45,7 +45,7 @@ def uses(lit: str | None) -> str:
         arrow([(DECODING.cx, fork), (DECODING.cx, DECODING.bottom)]),
         use(TRAINING, "Training", "learn the next token", "10", lit),
         use(DECODING, "Decoding", "choose the next token", "11", lit),
-        use(CACHE, "Cache", "read what is new", "12", lit),
+        use(CACHE, "KV cache", "read what is new", "12", lit),
         arrow([(DECODING.right, DECODING.cy), (CACHE.x, CACHE.cy)], dash="5 4"),
         arrow(
             [(CACHE.right, CACHE.cy), (OUTSIDE, CACHE.cy), (OUTSIDE, TARGET.cy)]
@@ -59,8 +59,8 @@ def evaluation(lit: str | None) -> str:
     """Draw what is done with a target that is written: compare it with the right one."""
     box = EVALUATION
     return group(
-        block(box, "Evaluation", "13", lit),
-        badge(box.cx, box.bottom + 17, "13", lit),
+        block(box, "Evaluation", "14", lit),
+        badge(box.cx, box.bottom + 17, "14", lit),
         arrow([(TARGET.x, box.cy), (box.right, box.cy)]),
     )
 
@@ -68,18 +68,18 @@ def evaluation(lit: str | None) -> str:
 def real_sentences(lit: str | None) -> str:
     """Draw what may stand in place of number words."""
     return group(
-        rect(REAL, radius=7, **look("14", lit)),
+        rect(REAL, radius=7, **look("16", lit)),
         centred(REAL.cx, REAL.cy, "Ein Mann fährt Fahrrad."),
-        badge(REAL.right + 16, REAL.cy, "14", lit),
+        badge(REAL.right + 16, REAL.cy, "16", lit),
     )
 
 
 def without_source(lit: str | None) -> str:
     """Draw what becomes of the model when there is only one text, to read and to write."""
     return group(
-        use(DECODER_ONLY, "Decoder only", "reads no source", "15", lit),
-        use(GPT, "GPT", "writes text", "16", lit),
-        use(LATER, "Later models", "exchange parts", "17", lit),
+        use(DECODER_ONLY, "Decoder only", "reads no source", "17", lit),
+        use(GPT, "GPT", "writes text", "18", lit),
+        use(LATER, "Modern models", "exchange parts", "19", lit),
         arrow([(DECODER_ONLY.right, GPT.cy), (GPT.x, GPT.cy)]),
         arrow([(GPT.right, GPT.cy), (LATER.x, GPT.cy)]),
     )
@@ -88,8 +88,8 @@ def without_source(lit: str | None) -> str:
 def all_models(lit: str | None) -> str:
     """Draw what is said of every model: how it is computed, and by how many."""
     return group(
-        use(EFFICIENCY, "Efficiency", "the same sums in less time", "18", lit),
-        use(SCALING, "Scaling", "one training, many processors", "19", lit),
+        use(EFFICIENCY, "Efficiency", "the same sums in less time", "21", lit),
+        use(SCALING, "Distributed training", "one model, many processes", "22", lit),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from colours import INK, KEY, LINE, PAPER, QUERY, SOFT, VALUE, mix, shade, tint
 from drawing import Box, circle, page, path, rect, strokes, text
 
-RECORD = Path(__file__).resolve().parents[1] / "bench.json"
+RECORD = Path(__file__).resolve().parents[2] / "benchmarks" / "bench.json"
 PARTS = ("training", "attention", "decoding")  # of the record, that are drawn
 SIZES = {"small": QUERY, "base": KEY}
 CHANGES = {  # of the training, one after another; the last takes one back, and compiles

@@ -5,9 +5,9 @@ from itertools import groupby
 from colours import INK, LINE, PAPER, mix
 from drawing import Box, page, rect, text
 
-from course_lib.learn import exercises, mistakes
-from course_lib.learn.checks import MODULES, caught_at
-from course_lib.learn.seen import STAGES
+from course_lib.exercises import exercises, known_mistakes
+from course_lib.exercises.check import MODULES, caught_at
+from course_lib.exercises.outcomes import STAGES
 
 LEFT, TOP, ACROSS, ROW, MARK = 132, 66, 488, 26, 20
 PANEL = ROW * len(STAGES) + 48  # with the brackets of its chapters below
@@ -19,7 +19,7 @@ Column = tuple[int, list[str]]  # a mistake: its chapter, and the stages at whic
 
 def columns() -> list[Column]:
     """Return every known mistake, in the order of the chapters."""
-    known = [mistake for name in exercises() for mistake in mistakes(name)]
+    known = [mistake for name in exercises() for mistake in known_mistakes(name)]
     return [(MODULES.index(mistake.module) + 1, caught_at(mistake)) for mistake in known]
 
 
@@ -48,7 +48,7 @@ def markdown() -> str:
     lines = [
         "# The kill matrix: known mistakes and the stages that see them",
         "",
-        "Written by `make figures` from `course_lib.learn`. ● sees it first, ○ sees it, too.",
+        "Written by `make figures` from `course_lib.exercises`. ● sees it first, ○ sees it, too.",
         "",
         "A check says: *This is what comes out when …*, and the sentence of the mistake.",
     ]
@@ -56,7 +56,7 @@ def markdown() -> str:
         lines += ["", f"## `{name}`", ""]
         lines += [f"| mistake | when … | seen in | {' | '.join(STAGES)} |"]
         lines += ["|---|---|---|" + ":-:|" * len(STAGES)]
-        for mistake in mistakes(name):
+        for mistake in known_mistakes(name):
             at = caught_at(mistake)
             signs = ["" if s not in at else "●" if s == at[0] else "○" for s in STAGES]
             words = f"`{mistake.name}` | {mistake.sentence} | {mistake.seen}"

@@ -1,7 +1,7 @@
 """A real browser, and a page in it that listens for errors."""
 
 import pytest
-from lab import NO_BROWSER, Page, chromium, jupyter_lab
+from browser_driver import NO_BROWSER, Page, chromium, jupyter_lab
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lab import PATIENCE, ROOT, Page, jupyter_lab
+from browser_driver import PATIENCE, ROOT, Page, jupyter_lab
 from PIL import Image
 
 KEPT = ROOT / "figures" / "screenshots"

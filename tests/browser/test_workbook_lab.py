@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from course_lib.learn.workbook import make_workbook
+from course_lib.exercises.workbook import make_workbook
 
 CHAPTER = "06_masks.ipynb"
 STUB = "raise NotImplementedError"

@@ -1,0 +1,20 @@
+"""The learner's side: exercises that name the mistake, and a workbook that becomes a library."""
+
+from course_lib.exercises.attempts import attempt
+from course_lib.exercises.check import exercises, known_mistakes
+from course_lib.exercises.export import export_mine
+from course_lib.exercises.notebook_api import check, predict, score_test
+from course_lib.exercises.progress import progress
+from course_lib.exercises.report import Report
+
+__all__ = [
+    "Report",
+    "attempt",
+    "check",
+    "exercises",
+    "export_mine",
+    "known_mistakes",
+    "predict",
+    "progress",
+    "score_test",
+]

@@ -1,0 +1,78 @@
+"""Put into words what an attempt raised, and what it read from outside."""
+
+import dis
+import linecache
+import re
+import traceback
+from types import FrameType
+from typing import Any
+
+from torch import Tensor
+
+from course_lib.exercises.call_tracer import codes_of
+from course_lib.exercises.outcomes import describe
+
+ADVICE = {  # what torch or Python says, and what is mostly meant
+    r"'tuple' object has no attribute|not tuple$|unsupported operand.*'tuple'": "A pair came where "
+    "one tensor is wanted: attention returns (output, weights)",
+    r"object is not callable": "A function is wanted there: lambda x: …",
+    r"must be Tensor, not (ReLU|GELU)|Boolean value of Tensor.*ReLU": "ACTIVATIONS[…] is a class: "
+    "make one of it with ()",
+    r"before Module.__init__": "Call super().__init__() first",
+    r"view size is not compatible": "After a transpose, reshape or flatten does what view cannot",
+}
+
+
+def explain(error: BaseException) -> tuple[str, str]:
+    """Turn an exception into a sentence, and the learner's line with the shapes around it."""
+    if isinstance(error, NotImplementedError):
+        frame = list(traceback.walk_tb(error.__traceback__))[-1][0]
+        return f"{frame.f_code.co_qualname} is not written yet.", ""
+    message = str(error).partition("\n")[0]
+    sentence = f"{type(error).__name__}: {message}"
+    place = learners_frame(error)
+    if place is None:
+        if isinstance(error, AttributeError) and error.name:
+            sentence = f"There is no `{error.name}`: the docstring says what is called how."
+        return sentence, ""
+    advice = next((words for pattern, words in ADVICE.items() if re.search(pattern, message)), "")
+    frame, number = place
+    line = linecache.getline(frame.f_code.co_filename, number).strip()
+    tensors = {n: x for n, x in frame.f_locals.items() if isinstance(x, Tensor)}
+    shapes = ", ".join(f"{n} {tuple(x.shape)}" for n, x in tensors.items())
+    lines = [f"line: {line}"] * bool(line) + [f"shapes there: {shapes}"] * bool(shapes)
+    return f"{sentence}. {advice}".rstrip(". ") + ".", "\n".join(lines)
+
+
+def learners_frame(error: BaseException) -> tuple[FrameType, int] | None:
+    """Find the deepest line of the traceback that is neither torch's nor the course's."""
+    frames = [
+        (frame, number)
+        for frame, number in traceback.walk_tb(error.__traceback__)
+        if not frame.f_globals.get("__name__", "").startswith(("torch", "course_lib.exercises"))
+        or frame.f_code.co_filename.startswith("<")
+    ]
+    own = [f for f in frames if not f[0].f_globals.get("__name__", "").startswith("course_lib")]
+    return (own or frames or [None])[-1]
+
+
+def from_outside(candidate: Any) -> str:
+    """Name the numbers and tensors that an attempt reads from the notebook."""
+    names = {
+        one.argval
+        for code in codes_of(candidate)
+        for one in dis.get_instructions(code)
+        if one.opname == "LOAD_GLOBAL"
+    }
+    outer = getattr(candidate, "__globals__", None) or getattr(
+        getattr(candidate, "__init__", None), "__globals__", {}
+    )
+    found = {n: outer[n] for n in sorted(names) if isinstance(outer.get(n), int | float | Tensor)}
+    told = [f"{n} ({describe(value)})" for n, value in found.items() if not n.isupper()]
+    return f"read from the notebook, not from the arguments: {', '.join(told)}" if told else ""
+
+
+def text_of(candidate: Any) -> str:
+    """Return the text of the cell or file in which an attempt stands, or nothing."""
+    codes = codes_of(candidate)
+    return "".join(linecache.getlines(next(iter(codes)).co_filename)) if codes else ""

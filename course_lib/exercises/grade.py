@@ -1,0 +1,176 @@
+"""Grade a learner's package, or a whole class: a table for the teacher, as CSV and as text."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from itertools import groupby
+from pathlib import Path
+
+from course_lib.atomic_write import write_whole
+from course_lib.exercises.check import MODULES, exercise, exercises
+from course_lib.exercises.notebook_builder import LIBRARY
+from course_lib.exercises.progress import chapter_of
+from course_lib.exercises.report import UNTOUCHED
+from course_lib.exercises.sandbox import Mark, examine_apart
+
+LIMIT = 60  # seconds
+TABLES = ("grades.csv", "grades.txt")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Hold a line of the table.
+
+    Args:
+        learner: The name of the folder.
+        chapter: Number and module, such as ``"01 attention"``.
+        exercise: The exported name.
+        state: ``"correct"``, ``"not yet"``, ``"not attempted"`` or ``"did not run"``.
+        mistake: Short name of the known mistake it looks like, or nothing.
+        hint: What is wrong first.
+    """
+
+    learner: str
+    chapter: str
+    exercise: str
+    state: str
+    mistake: str
+    hint: str
+
+
+def grade(
+    folder: Path,
+    out: Path | None = None,
+    *,
+    force: bool = False,
+    limit: float = LIMIT,
+    tell: Callable[[str], None] = lambda line: None,
+) -> str:
+    """Run every check on what learners wrote, and write ``grades.csv`` and ``grades.txt``.
+
+    The learners' code runs on this computer, in processes of its own. Their folders stay as they
+    are. The CSV is in UTF-8 with a mark that spreadsheets understand.
+
+    Args:
+        folder: A workbook's folder, the ``my_lib`` in it, or a folder of learners' folders.
+        out: Where the tables go; to the current folder unless given.
+        force: Whether to replace tables that are there.
+        limit: Seconds for a module.
+        tell: Called with a line after each learner.
+
+    Returns:
+        The table as text.
+
+    Raises:
+        ValueError: If there is nothing to grade, tables are there already, or the current folder
+            is a learner's and no other was named.
+    """
+    packages = learners(folder)
+    places = _places(packages, out, force)
+    rows = []
+    for learner, package in packages.items():
+        rows += grade_one(learner, package, limit)
+        tell(summary(learner, rows))
+    text = as_text(rows)
+    for place, content in zip(places, [as_csv(rows), text], strict=True):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, content)
+    return text
+
+
+def learners(folder: Path) -> dict[str, Path | None]:
+    """Find the packages to grade, by the names of the folders; ``None`` where one has none.
+
+    Raises:
+        ValueError: If there is no such folder, or no package at all.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder} to grade")
+    package = package_of(folder)
+    if package is not None:
+        return {home_of(package).name: package}
+    found: dict[str, Path | None] = {}
+    for child in _folders(folder):
+        inside = {child.name: package_of(child)}
+        if inside[child.name] is None:
+            deeper = {f"{child.name}/{f.name}": package_of(f) for f in _folders(child)}
+            inside = {name: place for name, place in deeper.items() if place} or inside
+        found |= inside
+    if not any(found.values()):
+        raise ValueError(f"there is no {LIBRARY} to grade in {folder}, nor in a folder in it")
+    return found
+
+
+def package_of(folder: Path) -> Path | None:
+    """Return the learner's package that a folder holds, or is."""
+    if (folder / LIBRARY).is_dir():
+        return folder.resolve() / LIBRARY
+    return folder.resolve() if any((folder / f"{m}.py").is_file() for m in MODULES) else None
+
+
+def home_of(package: Path) -> Path:
+    """Return the learner's folder: what holds a ``my_lib``, or a package of another name."""
+    return package.parent if package.name == LIBRARY else package
+
+
+def grade_one(learner: str, package: Path | None, limit: float = LIMIT) -> Iterator[Row]:
+    """Yield a learner's rows, in the order of the chapters."""
+    for module, group in groupby(exercises(), lambda name: exercise(name).module):
+        names = list(group)
+        marks = [Mark(name, UNTOUCHED, hint=f"there is no {LIBRARY}") for name in names]
+        if package is not None:
+            marks = examine_apart(package, module, names, limit)
+        for mark in marks:
+            chapter = f"{chapter_of(module):02} {module}"
+            yield Row(learner, chapter, mark.exercise, mark.state, mark.mistake or "", mark.hint)
+
+
+def summary(learner: str, rows: Sequence[Row]) -> str:
+    """Count a learner's rows by state, in one line."""
+    counts = Counter(row.state for row in rows if row.learner == learner)
+    return f"{learner}: " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+
+
+def as_text(rows: Sequence[Row]) -> str:
+    """Lay the rows out in columns, learner after learner."""
+    head = tuple(field.name for field in fields(Row))
+    table = [head, *map(astuple, rows)]
+    wide = [max(len(line[n]) for line in table) for n in range(len(head))]
+    lines = []
+    for learner, group in groupby(rows, lambda row: row.learner):
+        lines += ["", summary(learner, rows)]
+        for line in (head, *map(astuple, group)):
+            columns = "  ".join(f"{word:{width}}" for word, width in zip(line, wide, strict=True))
+            lines.append(columns[wide[0] :].rstrip())  # the learner stands above
+    return "\n".join(lines[1:]) + "\n"
+
+
+def as_csv(rows: Sequence[Row]) -> str:
+    """Write the rows as CSV; what a spreadsheet would take for a formula begins with ``'``."""
+    file = io.StringIO("\ufeff")
+    file.seek(0, io.SEEK_END)
+    writer = csv.writer(file)
+    writer.writerow(field.name for field in fields(Row))
+    for row in rows:
+        writer.writerow("'" * word.startswith(("=", "+", "-", "@")) + word for word in astuple(row))
+    return file.getvalue()
+
+
+def _places(packages: Mapping[str, Path | None], out: Path | None, force: bool) -> list[Path]:
+    """Say where the tables go, or why they may not."""
+    homes = [home_of(package) for package in packages.values() if package]
+    if out is None and any(Path.cwd().is_relative_to(home) for home in homes):
+        raise ValueError(f"{Path.cwd()} is a learner's folder; say where tables go: --out DIR")
+    places = [(out or Path()) / name for name in TABLES]
+    for place in places:
+        if place.exists() and not force:
+            raise ValueError(f"{place} is there; --force replaces it, --out DIR writes elsewhere")
+    return places
+
+
+def _folders(folder: Path) -> list[Path]:
+    """List the folders in a folder that may be learners'."""
+    found = (path for path in sorted(folder.iterdir()) if path.is_dir())
+    return [path for path in found if not path.name.startswith((".", "_"))]

@@ -1,0 +1,219 @@
+"""What goes wrong in chapter 01."""
+
+from course_lib.exercises.mistake_catalogue import known
+
+attention = known("attention", "scaled_dot_product_attention")
+guard = known("attention", "check_attention_inputs")
+
+SCALE = "/ math.sqrt(d_k)"
+MASKED = 'scores = scores.masked_fill(~mask, float("-inf"))'
+ZEROED = """    if mask is not None:
+        weights = weights.masked_fill(~mask, 0.0)  # a row of only -inf has no softmax
+"""
+BLEND = "F.dropout(weights, dropout_p) @ value, weights"
+
+MISTAKES = (
+    attention(
+        "scale_missing",
+        "the scores are not divided by √d_k",
+        "mlc-ai/mlc-llm #3426 (cosine with the reference 0.86 in place of 1.00)",
+        (f" {SCALE}", ""),
+    ),
+    attention(
+        "scale_d_k",
+        "the scores are divided by d_k instead of √d_k",
+        "delzac/cntkx #10",
+        (SCALE, "/ d_k"),
+    ),
+    attention(
+        "scale_length",
+        "the scores are divided by the root of the number of keys instead of √d_k",
+        "student code: the last size taken of the scores, not of the query",
+        (SCALE, "/ math.sqrt(key.size(-2))"),
+    ),
+    attention(
+        "scale_d_v",
+        "the scores are divided by √d_v instead of √d_k",
+        "juho-lee/set_transformer #18",
+        (SCALE, "/ math.sqrt(value.size(-1))"),
+    ),
+    attention(
+        "softmax_over_queries",
+        "softmax runs over the queries instead of the keys",
+        "labmlai/annotated_deep_learning_paper_implementations #146",
+        ("scores.softmax(dim=-1)", "scores.softmax(dim=-2)"),
+    ),
+    attention(
+        "softmax_over_heads",
+        "softmax runs over the heads (dim=1) instead of the keys",
+        "FudanNLP/fastNLP #254 (a fixed dim, right for three axes only)",
+        ("scores.softmax(dim=-1)", "scores.softmax(dim=min(1, scores.dim() - 1))"),
+    ),
+    attention(
+        "softmax_missing",
+        "the scores blend the values without a softmax",
+        "student code, where a line was moved",
+        ("scores.softmax(dim=-1)", "scores.clone()"),
+    ),
+    attention(
+        "mask_inverted",
+        "the mask is read the other way round: True as blocked",
+        "lucidrains/halonet-pytorch #4; InseeFrLab/torchTextClassifiers #92",
+        (MASKED, 'scores = scores.masked_fill(mask, float("-inf"))'),
+        (ZEROED, "    weights = weights.nan_to_num(0.0)\n"),
+    ),
+    attention(
+        "mask_inverted_nan",
+        "the mask is read the other way round, True as blocked, and a row that is left with "
+        "nothing becomes nan",
+        "cnzzx/GeMap #1 (True taken for may look, in a library where it means blocked)",
+        (MASKED, 'scores = scores.masked_fill(mask, float("-inf"))'),
+        (ZEROED, ""),
+    ),
+    attention(
+        "softmax_over_queries_nan",
+        "softmax runs over the queries instead of the keys: a key that nobody may look at has "
+        "nothing to share out, and becomes nan",
+        "labmlai/annotated_deep_learning_paper_implementations #146",
+        ("scores.softmax(dim=-1)", "scores.softmax(dim=-2)"),
+        (ZEROED, ""),
+    ),
+    attention(
+        "softmax_over_heads_nan",
+        "softmax runs over the heads (dim=1) instead of the keys: a blocked pair has nothing "
+        "to share out, and becomes nan",
+        "FudanNLP/fastNLP #254 (a fixed dim, right for three axes only)",
+        ("scores.softmax(dim=-1)", "scores.softmax(dim=min(1, scores.dim() - 1))"),
+        (ZEROED, ""),
+    ),
+    attention(
+        "mask_ignored",
+        "the mask is not used at all",
+        "models that worked until their first padded batch",
+        (MASKED, "pass"),
+        (ZEROED, ""),
+    ),
+    attention(
+        "mask_result_dropped",
+        "masked_fill is called and its result dropped: it returns a new tensor",
+        "huggingface/transformers #35162; facebookresearch/ParlAI #3068",
+        (MASKED, 'scores.masked_fill(~mask, float("-inf"))'),
+        (ZEROED, ""),
+        tells=r"^ *\w+\.masked_fill\(",
+    ),
+    attention(
+        "mask_after_softmax",
+        "the mask is applied after the softmax, so the rest no longer adds up to 1",
+        "huggingface/pytorch-image-models #2236",
+        (MASKED, "pass"),
+    ),
+    attention(
+        "mask_filled_with_zero",
+        "blocked scores are set to 0, which is a score like any other",
+        "allenai/allennlp #105",
+        (MASKED, "scores = scores.masked_fill(~mask, 0.0)"),
+        (ZEROED, ""),
+    ),
+    attention(
+        "mask_filled_with_tiny",
+        "blocked scores are set to 1e-10 (a missing minus and 20 powers of ten)",
+        "advice in THUwangcy/ReChorus #8 (1e-13)",
+        (MASKED, "scores = scores.masked_fill(~mask, 1e-10)"),
+        (ZEROED, ""),
+        tells=r"\b1e-\d",
+    ),
+    attention(
+        "mask_multiplied",
+        "the mask is multiplied into the scores: a blocked score becomes 0, not impossible",
+        "georg-wolflein/good-features #1",
+        (MASKED, "scores = scores * mask"),
+        (ZEROED, ""),
+        tells=r"\* ?mask|mask \*|\.mul_?\(",
+    ),
+    attention(
+        "mask_large_negative",
+        "blocked scores are set to -1e9: a row with nothing to look at becomes an even blend",
+        "EleutherAI/gpt-neox #966 (-10000)",
+        ('float("-inf")', "-1e9"),
+        (ZEROED, ""),
+    ),
+    attention(
+        "blocked_row_nan",
+        "a row of only -inf goes through softmax, and becomes nan",
+        "pytorch/pytorch #41508, #25110",
+        (ZEROED, ""),
+    ),
+    attention(
+        "mask_changed_in_place",
+        "the mask is turned round in place, and the caller's mask with it",
+        "student code, to save a line",
+        (MASKED, 'scores = scores.masked_fill(mask.logical_not_(), float("-inf"))'),
+        ("weights.masked_fill(~mask, 0.0)", "weights.masked_fill(mask, 0.0)"),
+    ),
+    attention(
+        "key_transposed_by_view",
+        "the keys are turned by view or reshape, which cuts the rows anew instead of turning them",
+        "student code: view fits every shape",
+        ("key.transpose(-2, -1)", "key.reshape(*key.shape[:-2], d_k, -1)"),
+    ),
+    attention(
+        "weights_are_scores",
+        "the scores are returned in place of the weights",
+        "student code, where a name was used twice",
+        (BLEND, "F.dropout(weights, dropout_p) @ value, scores"),
+    ),
+    attention(
+        "weights_after_dropout",
+        "the weights are returned after dropout",
+        "many hand-written layers, which drop in place before they return",
+        (BLEND, "(w := F.dropout(weights, dropout_p)) @ value, w"),
+    ),
+    attention(
+        "dropout_missing",
+        "dropout_p is not used",
+        "student code",
+        (BLEND, "weights @ value, weights"),
+    ),
+    attention(
+        "dropout_on_output",
+        "dropout acts on the blended values instead of the weights",
+        "student code",
+        (BLEND, "F.dropout(weights @ value, dropout_p), weights"),
+    ),
+    attention(
+        "gradient_cut",
+        "the weights are detached: nothing learns where to look",
+        "jadore801120/attention-is-all-you-need-pytorch #16 (masking .data)",
+        (BLEND, "F.dropout(weights.detach(), dropout_p) @ value, weights"),
+    ),
+    attention(
+        "key_as_value",
+        "the keys are blended in place of the values",
+        "snu-comparch/InfiniGen #5",
+        (BLEND, "F.dropout(weights, dropout_p) @ key, weights"),
+    ),
+    guard(
+        "mask_dtype_accepted",
+        "a mask of floats or integers passes",
+        "timeseriesAI/tsai #171",
+        ("if mask.dtype != torch.bool:", "if False:"),
+    ),
+    guard(
+        "widths_not_compared",
+        "query and key of different widths pass",
+        "code that leaves the message to the matrix product",
+        ("if q[-1] != k[-1]:", "if False:"),
+    ),
+    guard(
+        "lengths_not_compared",
+        "more values than keys pass",
+        "code that leaves the message to the matrix product",
+        ("if k[-2] != v[-2]:", "if False:"),
+    ),
+    guard(
+        "mask_must_be_full",
+        "a mask that broadcasts is refused because its shape is not the full one",
+        "guards that compare shapes with ==",
+        ("have not in (1, want)", "have != want"),
+    ),
+)

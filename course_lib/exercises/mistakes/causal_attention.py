@@ -1,0 +1,161 @@
+"""What goes wrong in attention with one product."""
+
+from course_lib.exercises.mistake_catalogue import known
+
+attention = known("gpt", "CausalSelfAttention")
+
+CUT = "self.w_qkv(x).unflatten(-1, (3, self.num_heads, -1))"
+PARTS = "parts.permute(2, 0, 3, 1, 4).unbind()"
+JOIN = "heads.transpose(1, 2).flatten(2)"
+LOOK = "F.scaled_dot_product_attention(q, k, v, dropout_p=dropped, is_causal=True)"
+SCORES = "(q @ k.mT / math.sqrt(q.size(-1)))"
+FUTURE = "masked_fill(~causal_mask(x.size(1)), -math.inf)"
+WIDE = "self.w_qkv = nn.Linear(d_model, 3 * d_model)"
+MIX = "self.w_o = nn.Linear(d_model, d_model)"
+DROP = "self.dropout if self.training else 0.0"
+
+MISTAKES = (
+    attention(
+        "future_seen",
+        "nothing hides the future: is_causal=True is missing",
+        "keras-team/keras #23038, facebookresearch/xformers #103, paiml/entrenar #310",
+        (", is_causal=True", ""),
+    ),
+    attention(
+        "future_seen_in_eval",
+        "the future is hidden while training only",
+        "facebookresearch/fairmotion #56 moves the mask under `if self.training`",
+        ("is_causal=True", "is_causal=self.training"),
+    ),
+    attention(
+        "causal_transposed",
+        "the triangle is the wrong one: each token sees itself and what comes later",
+        "karpathy/nanoGPT #170 asks which triangle it is",
+        ("is_causal=True", "attn_mask=causal_mask(x.size(1)).T"),
+    ),
+    attention(
+        "zeros_hide_nothing",
+        "hidden scores are set to 0, and the softmax gives them a share: -inf is due",
+        "hyunwoongko/transformer #10: nearly 0 for -inf; karpathy/minGPT #75: a number too small",
+        (LOOK, f"F.dropout({SCORES}.tril().softmax(dim=-1), dropped) @ v"),
+    ),
+    attention(
+        "masked_after_the_softmax",
+        "the future is hidden after the softmax, and what is left does not add up to 1",
+        "lucidrains/memory-compressed-attention #2 asks which comes first",
+        (LOOK, f"F.dropout({SCORES}.softmax(dim=-1).tril(), dropped) @ v"),
+    ),
+    attention(
+        "softmax_over_the_queries",
+        "the softmax runs over the queries: the shares of the *keys* add up to 1, dim=-1",
+        "labmlai/annotated_deep_learning_paper_implementations #146; FudanNLP/fastNLP #254",
+        (LOOK, f"F.dropout({SCORES}.{FUTURE}.softmax(dim=-2), dropped) @ v"),
+    ),
+    attention(
+        "keys_first",
+        "the first third of the product is taken for the keys: queries, keys, values is the order",
+        "student code: k, q, v = …, the order of karpathy/ng-video-lecture",
+        (f"return {PARTS}", f"k, q, v = {PARTS}\n        return q, k, v"),
+    ),
+    attention(
+        "values_before_keys",
+        "the second third of the product is taken for the values: keys come before values",
+        "student code: q, v, k = …",
+        (f"return {PARTS}", f"q, v, k = {PARTS}\n        return q, k, v"),
+    ),
+    attention(
+        "cut_into_heads_first",
+        "the product is cut into heads first, and each head into its three: here it is the other "
+        "way round",
+        "GPT-NeoX's and Bloom's order: vllm-project/vllm #53114, sgl-project/sglang #40127",
+        (CUT, "self.w_qkv(x).unflatten(-1, (self.num_heads, 3, -1))"),
+        (PARTS, "parts.permute(3, 0, 2, 1, 4).unbind()"),
+    ),
+    attention(
+        "heads_interleaved",
+        "a head gets every H-th column: its columns stand side by side, so H comes before d_k",
+        "student code: view(B, T, 3, d_k, H)",
+        (CUT, "self.w_qkv(x).unflatten(-1, (3, -1, self.num_heads))"),
+        (PARTS, "parts.permute(2, 0, 4, 1, 3).unbind()"),
+    ),
+    attention(
+        "heads_split_without_transpose",
+        "the heads are split by view or reshape without a transpose: tokens get mixed",
+        "student code: view(B, H, T, d_k) of a product (B, T, d_model)",
+        (
+            PARTS,
+            "tuple(p.reshape(len(x), self.num_heads, x.size(1), -1) for p in "
+            "parts.flatten(3).unbind(2))",
+        ),
+    ),
+    attention(
+        "heads_joined_without_transpose",
+        "the heads are joined by view or reshape without a transpose: every answer is put "
+        "together from several tokens",
+        "ajhalthor/Transformer-Neural-Network #4, jsbaan/transformer-from-scratch #6",
+        (JOIN, "heads.reshape(len(heads), heads.size(2), -1)"),
+    ),
+    attention(
+        "attention_among_heads",
+        "the heads were never moved in front of the tokens: at each place, heads attend to heads",
+        "student code: view(B, T, H, d_k) straight into the fused kernel",
+        (PARTS, "parts.permute(2, 0, 1, 3, 4).unbind()"),
+        (JOIN, "heads.flatten(2)"),
+    ),
+    attention(
+        "scale_d_model",
+        "the scores are divided by √d_model instead of √d_k, the width of one head",
+        "karpathy/ng-video-lecture #6; FareedKhan-dev/train-llm-from-scratch #3",
+        ("is_causal=True", "is_causal=True, scale=x.size(-1) ** -0.5"),
+    ),
+    attention(
+        "scale_missing",
+        "the scores are not divided by √d_k",
+        "student code",
+        ("is_causal=True", "is_causal=True, scale=1.0"),
+    ),
+    attention(
+        "w_o_unused",
+        "w_o is made and not used: the heads are never mixed",
+        "JohnGiorgi/seq2rel #224",
+        (f"self.w_o({JOIN})", JOIN),
+    ),
+    attention(
+        "three_matrices",
+        "there are three matrices, w_q, w_k and w_v: one product is to make all three",
+        "chapter 02's attention, and karpathy/ng-video-lecture",
+        (WIDE, "self.w_q, self.w_k, self.w_v = (nn.Linear(d_model, d_model) for _ in range(3))"),
+        ("self.w_qkv(x)", "torch.cat([self.w_q(x), self.w_k(x), self.w_v(x)], dim=-1)"),
+    ),
+    attention(
+        "biases_missing",
+        "the two layers have no biases",
+        "karpathy/ng-video-lecture builds its heads so",
+        (WIDE, WIDE.replace("3 * d_model", "3 * d_model, bias=False")),
+        (MIX, MIX.replace("d_model)", "d_model, bias=False)")),
+    ),
+    attention(
+        "dropout_always_on",
+        "dropout also acts in eval mode: ask self.training",
+        "karpathy/nanoGPT #240",
+        (DROP, "self.dropout"),
+    ),
+    attention(
+        "dropout_missing",
+        "dropout is never handed to the attention",
+        "student code",
+        (DROP, "0.0"),
+    ),
+    attention(
+        "answer_dropped_too",
+        "dropout acts on the answer, too: in a layer AddNorm does that",
+        "nanoGPT's resid_dropout stands inside of its attention",
+        ("return self.merge(heads)", "return F.dropout(self.merge(heads), dropped)"),
+    ),
+    attention(
+        "uneven_heads_accepted",
+        "heads that do not divide the width are accepted, and the error comes later",
+        "student code",
+        ("head_width(d_model, num_heads)", "pass"),
+    ),
+)

@@ -1,0 +1,158 @@
+"""What goes wrong in chapter 05."""
+
+from course_lib.exercises.mistake_catalogue import known
+
+layer = known("feed_forward", "FeedForward")
+
+FIRST = "self.linear1 = nn.Linear(d_model, d_ff)"
+DROPOUT = "self.dropout = nn.Dropout(dropout)"
+SECOND = "self.linear2 = nn.Linear(d_ff, d_model)"
+THIRD = "self.linear3 = nn.Linear(d_ff, d_model)"
+GUARD = "if x.size(-1) != self.linear1.in_features:"
+FEATURES = "self.activation(self.linear1(x))"
+BACK = "self.linear2(self.dropout(features))"
+
+MISTAKES = (
+    layer(
+        "relu_missing",
+        "no activation stands between the layers: two linear layers in a row are one",
+        "YujiaBao/ls #1; asked in d2l-ai/d2l-en #1564",
+        (FEATURES, "self.linear1(x)"),
+    ),
+    layer(
+        "activation_last",
+        "the activation comes after linear2 instead of between the layers",
+        "goruck/nilm #1, a feed-forward layer after the paper",
+        (FEATURES, "self.linear1(x)"),
+        (BACK, "self.activation(self.linear2(self.dropout(features)))"),
+    ),
+    layer(
+        "activation_twice",
+        "linear2 has an activation after it, too: no answer can be negative then",
+        "namedtensor/notation #72 (a feed-forward layer that ends with a ReLU)",
+        (BACK, "self.activation(self.linear2(self.dropout(features)))"),
+    ),
+    layer(
+        "activation_first",
+        "the activation works on the input, before linear1, instead of between the layers",
+        "student code",
+        (FEATURES, "self.linear1(self.activation(x))"),
+    ),
+    layer(
+        "relu_in_place_on_input",
+        "a ReLU works in place on the input: the residual path outside loses its negatives, too",
+        "rosinality/vq-vae-2-pytorch #60",
+        (FEATURES, "self.linear1(x.relu_())"),
+    ),
+    layer(
+        "activation_ignored",
+        "the activation is always ReLU, whatever is asked for",
+        "NVlabs/Forecasting-Model-Search #6; bytedance/lightseq #231",
+        ("ACTIVATIONS[activation]()", "nn.ReLU()"),
+    ),
+    layer(
+        "gelu_by_tanh",
+        "GELU is the approximation by tanh instead of the exact one",
+        "kyutai-labs/pocket-tts #278, chelsea0x3b/dfdx #804",
+        ("ACTIVATIONS[activation]()", 'nn.ReLU() if activation == "relu" else nn.GELU("tanh")'),
+    ),
+    layer(
+        "dropout_always_on",
+        "F.dropout is not told the mode, and goes on dropping in eval mode",
+        "pytorch/pytorch #26338; rixwew/pytorch-fm #21",
+        (BACK, "self.linear2(nn.functional.dropout(features, self.dropout.p))"),
+    ),
+    layer(
+        "dropout_missing",
+        "dropout is never applied",
+        "student code",
+        (BACK, "self.linear2(features)"),
+    ),
+    layer(
+        "dropout_on_output",
+        "dropout acts on what linear2 says instead of on the features",
+        "BERT does so on purpose; lucidrains/perceiver-pytorch #57 discusses the place",
+        (BACK, "self.dropout(self.linear2(features))"),
+    ),
+    layer(
+        "dropout_before_activation",
+        "dropout comes before the activation: GELU then bends what was scaled up",
+        "student code",
+        (FEATURES, "self.activation(self.dropout(self.linear1(x)))"),
+        (BACK, "self.linear2(features)"),
+    ),
+    layer(
+        "dropout_on_input",
+        "dropout acts on the input instead of on the features",
+        "student code",
+        (FEATURES, "self.activation(self.linear1(self.dropout(x)))"),
+        (BACK, "self.linear2(features)"),
+    ),
+    layer(
+        "dropout_fixed",
+        "dropout is a fixed 0.1, whatever is asked for",
+        "torch.nn's default of 0.1, copied",
+        (DROPOUT, "self.dropout = nn.Dropout(0.1)"),
+    ),
+    layer(
+        "dropout_as_share_kept",
+        "dropout is read as the share that is kept",
+        "ports from TensorFlow 1, whose dropout took keep_prob",
+        (DROPOUT, "self.dropout = nn.Dropout(1 - dropout)"),
+    ),
+    layer(
+        "both_layers_d_model_wide",
+        "both layers are d_model wide, and d_ff is not used",
+        "brightmart/text_classification #86",
+        (FIRST, "self.linear1 = nn.Linear(d_model, d_model)"),
+        (SECOND, "self.linear2 = nn.Linear(d_model, d_model)"),
+    ),
+    layer(
+        "d_ff_fixed",
+        "d_ff is a fixed 4 · d_model, whatever is asked for",
+        "HorizonRobotics/alf #1299",
+        (FIRST, "self.linear1 = nn.Linear(d_model, 4 * d_model)"),
+        (SECOND, "self.linear2 = nn.Linear(4 * d_model, d_model)"),
+    ),
+    layer(
+        "d_ff_swapped",
+        "d_model and d_ff are swapped: the first layer reads d_ff numbers and makes d_model",
+        "student code",
+        (FIRST, "self.linear1 = nn.Linear(d_ff, d_model)"),
+        (SECOND, "self.linear2 = nn.Linear(d_model, d_ff)"),
+        (GUARD, "if False:"),
+    ),
+    layer(
+        "linear_over_sequence",
+        "the layers run over the sequence: the vectors are turned before linear1",
+        "code that mixes up Linear with Conv1d, which wants (B, d_model, L)",
+        (FEATURES, "self.activation(self.linear1(x.transpose(-2, -1)))"),
+        (BACK, "self.linear2(self.dropout(features)).transpose(-2, -1)"),
+    ),
+    layer(
+        "features_centred_over_tokens",
+        "the features are centred over the tokens: each answer depends on the other tokens",
+        "normalization over the wrong axis, as BatchNorm on sentences does",
+        (FEATURES, "(f := self.linear1(x)).relu() - f.relu().mean(dim=-2, keepdim=True)"),
+    ),
+    layer(
+        "third_layer",
+        "there is a third layer; the paper's feed-forward network has two",
+        "Llama has three on purpose, asked in meta-llama/llama #1004",
+        (SECOND, f"self.linear2 = nn.Linear(d_ff, d_ff)\n        {THIRD}"),
+        (BACK, "self.linear3(self.linear2(self.dropout(features)))"),
+    ),
+    layer(
+        "bias_missing",
+        "the layers have no bias; equation (2) adds b₁ and b₂",
+        "ports of Llama-style models",
+        (FIRST, "self.linear1 = nn.Linear(d_model, d_ff, bias=False)"),
+        (SECOND, "self.linear2 = nn.Linear(d_ff, d_model, bias=False)"),
+    ),
+    layer(
+        "residual_inside",
+        "the input is added here already; that is AddNorm's task",
+        "NVlabs/Forecasting-Model-Search #6 shows one; nlpyang/hiersumm #28 asks about two",
+        (BACK, "x + self.linear2(self.dropout(features))"),
+    ),
+)

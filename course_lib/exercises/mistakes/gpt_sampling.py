@@ -1,0 +1,188 @@
+"""What goes wrong in sample."""
+
+from course_lib.exercises.mistake_catalogue import known
+
+write = known("gpt", "sample")
+
+WINDOW = "ids[:, -limit:]"
+WHO = "cache if cached and ids.size(1) <= limit else lambda window: model(window)[0]"
+LOGITS = f"logits = F.pad(read({WINDOW}), (0, 1), value=-math.inf)"
+TOKEN = "sample_tokens(logits, ended, V, **how)"
+HOW = "dict(temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)"
+LOOP = "for _ in range(max_new_tokens):"
+
+MISTAKES = (
+    write(
+        "window_not_cropped",
+        "the whole text goes to the model: it reads the last max_len tokens, no more",
+        "openai/gpt-2 #137; huggingface/transformers #1749, #530",
+        (WINDOW, "ids"),
+    ),
+    write(
+        "first_tokens_read",
+        "of a long text the first max_len tokens are read, again and again: the last ones count",
+        "student code: ids[:, :max_len]",
+        (WINDOW, "ids[:, :limit]"),
+    ),
+    write(
+        "window_one_short",
+        "the window is one token short: max_len of them fit",
+        "student code: -(max_len - 1)",
+        (WINDOW, "ids[:, 1 - limit :]"),
+    ),
+    write(
+        "beginning_lost",
+        "the text itself is cropped, and comes back without its beginning: crop what is read only",
+        "student code: idx = idx[:, -block_size:]",
+        ("logits = F.pad", f"ids = {WINDOW}\n            logits = F.pad"),
+    ),
+    write(
+        "stops_at_the_window",
+        "writing ends where the window is full: from there on the window moves",
+        "openai/gpt-2 #137 asks how to get beyond 1024",
+        (LOOP, "for _ in range(min(max_new_tokens, limit - ids.size(1))):"),
+    ),
+    write(
+        "cache_not_dropped",
+        "the cache is asked when the window has moved: its positions are others then, drop it",
+        "rasbt/LLMs-from-scratch #925, clankur/einygpt #2; asked in zhaorw02/DeepMesh #28",
+        (WHO, "cache if cached else lambda window: model(window)[0]"),
+    ),
+    write(
+        "cache_never_asked",
+        "a cache is made and never asked: everything is read again for each token",
+        "student code",
+        (WHO, "(lambda window: model(window)[0])"),
+    ),
+    write(
+        "cached_not_looked_at",
+        "cached=False is not looked at: the cache reads in any case",
+        "student code",
+        ("cached and ids.size(1)", "ids.size(1)"),
+    ),
+    write(
+        "only_the_new",
+        "only what was written comes out: the text stands in front of it",
+        "student code: chapter 11's habit",
+        ("    return ids", "    return ids[:, ids.size(1) - max_new_tokens :]"),
+    ),
+    write(
+        "length_in_all",
+        "max_new_tokens is taken for the length of the whole text: it counts what is new",
+        "ai-glimpse/toyllm #107: a loop from the prompt's length to max_new_tokens",
+        (LOOP, "while ids.size(1) < max_new_tokens:"),
+    ),
+    write(
+        "one_too_many",
+        "one token more is written than was asked for",
+        "student code: range(max_new_tokens + 1)",
+        ("range(max_new_tokens)", "range(max_new_tokens + 1)"),
+    ),
+    write(
+        "first_place_read",
+        "the scores of the first new place are drawn from, not those of the last",
+        "student code: logits[:, 0]",
+        ("sample_tokens(logits,", "sample_tokens(logits[:, :1],"),
+    ),
+    write(
+        "temperature_multiplied",
+        "the logits are multiplied by the temperature: dividing makes it colder below 1",
+        "student code",
+        ("temperature=temperature", "temperature=1 / (temperature or -1)"),
+    ),
+    write(
+        "temperature_not_passed",
+        "temperature does not reach the draw",
+        "student code",
+        ("temperature=temperature, ", ""),
+    ),
+    write(
+        "top_k_not_passed",
+        "top_k does not reach the draw",
+        "student code",
+        ("top_k=top_k, ", ""),
+    ),
+    write(
+        "top_p_not_passed",
+        "top_p does not reach the draw",
+        "student code",
+        ("top_p=top_p, ", ""),
+    ),
+    write(
+        "generator_not_passed",
+        "generator does not reach the draw: the text cannot be written again",
+        "bytedance/GRN #27",
+        (", generator=generator)", ")"),
+    ),
+    write(
+        "cut_off_with_almost_zero",
+        "what top_k cuts off gets a score of 1e-10, which is more than many have: -inf is due",
+        "karpathy/minGPT #10",
+        (
+            f"token = {TOKEN}",
+            "if top_k:\n"
+            "                least = logits[:, -1:].topk(min(top_k, V)).values[..., -1:]\n"
+            "                small = (logits < least) & ~logits.isneginf()\n"
+            "                logits = logits.masked_fill(small, 1e-10)\n"
+            "            rest = how | {'top_k': None} if top_k else how\n"
+            "            token = sample_tokens(logits, ended, V, **rest)",
+        ),
+    ),
+    write(
+        "softmax_over_the_rows",
+        "the softmax runs over the rows: the shares of a row's *tokens* add up to 1, dim=-1",
+        "student code: softmax(dim=0)",
+        (LOGITS, f"{LOGITS}.log_softmax(dim=0)"),
+    ),
+    write(
+        "likeliest_taken",
+        "the likeliest token is taken and nothing is drawn",
+        "student code: argmax",
+        (TOKEN, "logits[:, -1].argmax(dim=-1)"),
+    ),
+    write(
+        "one_draw_for_all",
+        "one draw is made for the first row, and every row gets it",
+        "code for one text, used for a batch",
+        (TOKEN, f"{TOKEN}[:1].expand(len(ids))"),
+    ),
+    write(
+        "id_zero_never_drawn",
+        "id 0 is given as padding, and is never drawn: it is a character like any other",
+        "student code: pad_id=0, kept from the translator",
+        (LOGITS, f"logits = read({WINDOW})"),
+        (TOKEN, "sample_tokens(logits, ended, 0, **how)"),
+    ),
+    write(
+        "last_id_never_drawn",
+        "the last id is given as padding, and is never drawn: V itself is free, with a score of "
+        "-inf",
+        "student code: pad_id=V - 1, as an index out of range was refused",
+        (LOGITS, f"logits = read({WINDOW})"),
+        (TOKEN, "sample_tokens(logits, ended, V - 1, **how)"),
+    ),
+    write(
+        "dropout_left_on",
+        "the model writes in training mode: eval() is missing",
+        "karpathy/ng-video-lecture #16, pytorch/examples #114",
+        ("model.eval()", "model"),
+    ),
+    write(
+        "left_in_eval_mode",
+        "the model is left in eval mode: whoever was training goes on without dropout",
+        "shubhamagarwal92/mmd #14; rohitg00/ai-engineering-from-scratch #206",
+        ("model.train(was_training)", "pass"),
+    ),
+    write(
+        "always_back_to_training",
+        "the model comes back in training mode, whichever it was in",
+        "fatchord/WaveRNN #71 asks why",
+        ("model.train(was_training)", "model.train()"),
+    ),
+    write(
+        "gradients_kept",
+        "the graph of every token is kept: torch.no_grad() is missing",
+        "flairNLP/flair #210, karpathy/ng-video-lecture #62",
+        ("@torch.no_grad()\n", ""),
+    ),
+)

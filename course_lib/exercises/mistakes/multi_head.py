@@ -1,0 +1,201 @@
+"""What goes wrong in chapter 02."""
+
+from course_lib.exercises.mistake_catalogue import known
+from course_lib.exercises.mistakes import head_widths
+
+heads = known("multi_head", "MultiHeadAttention")
+
+Q = "split_heads(self.w_q(query), self.num_heads)"
+K = "split_heads(self.w_k(key), self.num_heads)"
+V = "split_heads(self.w_v(value), self.num_heads)"
+W_Q = "self.w_q = nn.Linear(d_model, keys_width, bias=bias)"
+W_K = "self.w_k = nn.Linear(kdim, keys_width, bias=bias)"
+W_O = "self.w_o = nn.Linear(values_width, d_model, bias=bias)"
+JOIN = "heads.transpose(-3, -2).flatten(-2)"
+OUT = "self.w_o(joined), weights"
+DROP = "self.dropout if self.training else 0.0"
+
+MISTAKES = (
+    *head_widths.MISTAKES,
+    heads(
+        "scale_d_model",
+        "the scores are divided by √d_model instead of √d_k, the width of one head",
+        "karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
+        (Q, f"{Q} * (self.w_q.out_features / self.num_heads / query.size(-1)) ** 0.5"),
+    ),
+    heads(
+        "scale_missing",
+        "the scores of the heads are not divided by √d_k",
+        "PAIR-code/tiny-transformers #71",
+        (Q, f"{Q} * (self.w_q.out_features / self.num_heads) ** 0.5"),
+    ),
+    heads(
+        "scaled_twice",
+        "the scores are divided by √d_k twice: attention does it already",
+        "student code around the fused kernel, which scales by itself",
+        (Q, f"{Q} / (self.w_q.out_features / self.num_heads) ** 0.5"),
+    ),
+    heads(
+        "heads_split_without_transpose",
+        "the heads are split by view or reshape without a transpose: tokens get mixed",
+        "reczoo/FuxiCTR #30; 649453932/Chinese-Text-Classification-Pytorch #10",
+        (
+            f"q = {Q}",
+            "q, k, v = (y.reshape(y.size(0), self.num_heads, y.size(1), -1) for y in "
+            "(self.w_q(query), self.w_k(key), self.w_v(value)))",
+        ),
+        (f"k = {K}", "pass"),
+        (f"v = {V}", "pass"),
+    ),
+    heads(
+        "heads_joined_without_transpose",
+        "the heads are joined by view or reshape without a transpose: every answer is put "
+        "together from several words",
+        "jsbaan/transformer-from-scratch #6; hackiey/QAnet-pytorch #2",
+        (JOIN, "heads.reshape(*query.shape[:-1], -1)"),
+    ),
+    heads(
+        "attention_among_heads",
+        "the heads were never moved in front of the tokens: at each place, heads attend to heads",
+        "student code: view(B, T, H, d_k) straight into the fused kernel",
+        (Q, "self.w_q(query).unflatten(-1, (self.num_heads, -1))"),
+        (K, "self.w_k(key).unflatten(-1, (self.num_heads, -1))"),
+        (V, "self.w_v(value).unflatten(-1, (self.num_heads, -1))"),
+        (JOIN, "heads.flatten(-2)"),
+    ),
+    heads(
+        "w_o_missing",
+        "there is no W^O: the heads are put side by side and never mixed",
+        "Kyubyong/transformer #117; d2l-ai/d2l-en #439",
+        (W_O, "pass"),
+        (OUT, "joined, weights"),
+    ),
+    heads(
+        "w_o_unused",
+        "w_o is made and not used",
+        "JohnGiorgi/seq2rel #224",
+        (OUT, "joined, weights"),
+    ),
+    heads(
+        "value_through_w_k",
+        "the values go through w_k instead of w_v",
+        "stevezheng23/sequence_labeling_tf #81 (projections reused)",
+        (V, "split_heads(self.w_k(value), self.num_heads)"),
+    ),
+    heads(
+        "key_through_w_q",
+        "the keys go through w_q instead of w_k",
+        "stevezheng23/sequence_labeling_tf #81 (projections reused)",
+        (K, "split_heads(self.w_q(key), self.num_heads)"),
+    ),
+    heads(
+        "keys_and_values_swapped",
+        "keys and values change places on their way into the attention",
+        "pbloem/former #2 (values scaled in place of keys)",
+        (f"k = {K}", f"v = {K}"),
+        (f"v = {V}", f"k = {V}"),
+    ),
+    heads(
+        "value_is_key",
+        "the keys are projected a second time in place of the values",
+        "snu-comparch/InfiniGen #5; tensorflow/tensorflow #35859",
+        (V, "split_heads(self.w_v(key), self.num_heads)"),
+    ),
+    heads(
+        "one_projection_for_all_heads",
+        "all heads share one small projection, so they all see the same",
+        "student code that loops over heads with one small layer",
+        ("keys_width = num_heads * head_width", "keys_width = head_width"),
+        ("values_width = num_heads * head_width", "values_width = head_width"),
+        (W_O, "self.w_o = nn.Linear(num_heads * values_width, d_model, bias=bias)"),
+        (Q, "self.w_q(query).unsqueeze(1).expand(-1, self.num_heads, -1, -1)"),
+        (K, "self.w_k(key).unsqueeze(1).expand(-1, self.num_heads, -1, -1)"),
+        (V, "self.w_v(value).unsqueeze(1).expand(-1, self.num_heads, -1, -1)"),
+    ),
+    heads(
+        "one_layer_for_three",
+        "w_q, w_k and w_v are one and the same layer",
+        "stevezheng23/reading_comprehension_tf #284",
+        (W_K, "self.w_k = self.w_q"),
+        ("self.w_v = nn.Linear(vdim, values_width, bias=bias)", "self.w_v = self.w_q"),
+    ),
+    heads(
+        "layers_in_a_list",
+        "the layers stand in a plain Python list: nn.Module does not see them, and nothing "
+        "there is ever trained or saved",
+        "pytorch/pytorch #666, #715, #72580; shenwzh3/RGAT-ABSA #9",
+        (W_Q, "self.w = [nn.Linear(d_model, keys_width, bias=bias)]"),
+        (W_K, "self.w.append(nn.Linear(kdim, keys_width, bias=bias))"),
+        ("self.w_v = nn.Linear(vdim", "self.w.append(nn.Linear(vdim"),
+        ("values_width, bias=bias)\n", "values_width, bias=bias))\n"),
+        (Q, "split_heads(self.w[0](query), self.num_heads)"),
+        (K, "split_heads(self.w[1](key), self.num_heads)"),
+        (V, "split_heads(self.w[2](value), self.num_heads)"),
+        ("check_widths(self, query, key, value)", "pass"),
+    ),
+    heads(
+        "mask_not_handed_on",
+        "the mask is not handed on to the attention",
+        "wrappers that accept a mask and forget it",
+        ("check_widths(self, query, key, value)", "mask = None"),
+    ),
+    heads(
+        "mask_inverted",
+        "the mask is turned round on the way: True means may look, here as in the fused kernel",
+        "cnzzx/GeMap #1; InseeFrLab/torchTextClassifiers #92",
+        (
+            "check_widths(self, query, key, value)",
+            "mask = mask if mask is None else ~mask",
+        ),
+    ),
+    heads(
+        "weights_averaged",
+        "the weights of the heads are averaged into one map",
+        "nn.MultiheadAttention's default, average_attn_weights=True",
+        (OUT, "self.w_o(joined), weights if weights is None else weights.mean(dim=1)"),
+    ),
+    heads(
+        "weights_never_returned",
+        "need_weights is not looked at: no weights come out",
+        "student code",
+        (OUT, "self.w_o(joined), None"),
+    ),
+    heads(
+        "only_the_output",
+        "the output comes back alone: the caller expects two things, output and weights",
+        "student code",
+        (OUT, "self.w_o(joined)"),
+    ),
+    heads(
+        "dropout_always_on",
+        "dropout also acts in eval mode: ask self.training",
+        "karpathy/nanoGPT #240; wenet-e2e/wenet #2699",
+        (DROP, "self.dropout"),
+    ),
+    heads(
+        "dropout_missing",
+        "dropout is never handed to the attention",
+        "student code",
+        (DROP, "0.0"),
+    ),
+    heads(
+        "dropout_on_output",
+        "dropout acts on the output of the layer instead of the attention weights",
+        "layers that take one dropout for every place",
+        (DROP, "0.0"),
+        (OUT, "F.dropout(self.w_o(joined), self.dropout, self.training), weights"),
+    ),
+    heads(
+        "widths_ignored",
+        "d_k and d_v are not looked at: every head gets d_model / num_heads",
+        "student code",
+        ("head_width(d_model, num_heads, d_k)", "head_width(d_model, num_heads)"),
+        ("head_width(d_model, num_heads, d_v)", "head_width(d_model, num_heads)"),
+    ),
+    heads(
+        "bias_ignored",
+        "bias=False is not handed to the four layers",
+        "student code",
+        ("bias=bias", "bias=True"),
+    ),
+)

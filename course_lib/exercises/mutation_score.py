@@ -1,0 +1,222 @@
+"""Score a test that a learner wrote: by the mistakes it finds, and by its false alarms."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.check import exercise, known_mistakes
+from course_lib.exercises.error_messages import explain
+from course_lib.exercises.report import Report
+from course_lib.exercises.rope_variants import RIGHT as ROTATIONS
+from course_lib.exercises.rope_variants import WRONG as NO_ROTATIONS
+from course_lib.exercises.sharding_variants import RIGHT as DEALS
+from course_lib.exercises.sharding_variants import WRONG as NO_DEALS
+
+
+@dataclass(frozen=True)
+class TestTask:
+    """Ask for a test of one definition.
+
+    Args:
+        name: Short name.
+        chapter: Its number.
+        exercise: What the test is given to judge: right answers of it, and known mistakes; or
+            what is no exercise: ``softmax``, and ``a rotation`` or ``a deal``, of which many are
+            right.
+        must: Short names of the mistakes that it has to find.
+        minutes: How long a first-time learner needs.
+    """
+
+    name: str
+    chapter: int
+    exercise: str
+    must: tuple[str, ...]
+    minutes: int = 10
+    kind: str = "write the test"
+
+    __test__ = False  # pytest: this is no test
+
+    def right(self) -> Sequence[Callable]:
+        """Return right answers in several styles."""
+        if self.exercise in _OTHERS:
+            return _OTHERS[self.exercise][0]
+        task = exercise(self.exercise)
+        room = import_module(f"course_lib.exercises.solutions.{task.module}")
+        return (task.given, *room.ANSWERS[task.name])
+
+    def wrong(self) -> dict[str, tuple[str, Callable]]:
+        """Return, by short name, a sentence and a wrong answer."""
+        if self.exercise in _OTHERS:
+            return _OTHERS[self.exercise][1]
+        return {m.name: (m.sentence, m.implementation) for m in known_mistakes(self.exercise)}
+
+
+def judge_test(task: TestTask, test: Any) -> Report:
+    """Run a learner's test on right and wrong answers; never raise on what it does.
+
+    Args:
+        task: What was asked.
+        test: A function of one candidate, which raises when the candidate is wrong.
+    """
+    if test is ... or test is None or not callable(test):
+        return Report(task.name, False, hint="Write a function of one candidate.", attempted=False)
+    right = [outcome(test, candidate) for candidate in task.right()]
+    alarm = next((error for error in right if error is not None), None)
+    if isinstance(alarm, NotImplementedError):
+        hint = "Replace `raise NotImplementedError` by your test."
+        return Report(task.name, False, hint=hint, attempted=False)
+    if alarm is not None:
+        hint = "A false alarm: your test stops with an error of its own."
+        if isinstance(alarm, AssertionError):
+            hint = "A false alarm: your test fails on a right answer. (Rounding? `assert_close`.)"
+        return Report(task.name, False, "false_alarm", hint, "equality", "\n".join(explain(alarm)))
+    wrong = task.wrong()
+    found = [name for name in wrong if outcome(test, wrong[name][1]) is not None]
+    score = f"finds {len(found)} of all {len(wrong)} known mistakes; no false alarm"
+    missed = [wrong[name][0] for name in task.must if name not in found]
+    if missed:
+        hint = f"Your test is content when {missed[0]}."
+        if not found:
+            hint += " A test must raise, as `assert` does; what it returns is not looked at."
+        return Report(task.name, False, "too_content", hint, "property", score)
+    return Report(task.name, True, detail=f"finds what it must; {score}")
+
+
+def outcome(test: Callable, candidate: Callable) -> Exception | None:
+    """Run a test on a candidate, repeatably; return what it raised."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        try:
+            test(candidate)
+        except Exception as error:  # whatever it raises, the test has spoken
+            return error
+    return None
+
+
+def _by_exponentials(scores: Tensor) -> Tensor:
+    """Write softmax as a share of exponentials."""
+    parts = (scores - scores.amax(dim=-1, keepdim=True)).exp()
+    return parts / parts.sum(dim=-1, keepdim=True)
+
+
+_WRONG_SHARES: dict[str, tuple[str, Callable]] = {
+    "over_columns": (
+        "softmax runs over the columns (dim=0): then the columns add up to 1",
+        lambda x: x.softmax(dim=0),
+    ),
+    "over_everything": (
+        "softmax runs over the whole table at once",
+        lambda x: x.flatten().softmax(dim=0).view_as(x),
+    ),
+    "not_shared_out": ("the exponentials are not divided by their sum", lambda x: x.exp()),
+}
+_OTHERS = {
+    "softmax": ((lambda x: x.softmax(dim=-1), _by_exponentials), _WRONG_SHARES),
+    "a rotation": (ROTATIONS, NO_ROTATIONS),
+    "a deal": (DEALS, NO_DEALS),
+}
+
+TESTS = (
+    TestTask("test_of_shares", 0, "softmax", ("over_columns",)),
+    TestTask("test_of_attention", 1, "scaled_dot_product_attention", ("scale_d_v",)),
+    TestTask("test_of_joined_heads", 2, "MultiHeadAttention", ("heads_joined_without_transpose",)),
+    TestTask("test_of_places", 3, "PositionalEncoding", ("added_along_batch",)),
+    TestTask("test_of_the_norm", 4, "LayerNorm", ("unbiased_variance",)),
+    TestTask("test_of_apartness", 5, "FeedForward", ("features_centred_over_tokens",)),
+    TestTask("test_of_the_past", 6, "causal_mask", ("causal_sees_next", "causal_without_itself")),
+    TestTask("test_of_different_layers", 7, "Encoder", ("one_layer_repeated",)),
+    TestTask("test_of_listening", 8, "DecoderLayer", ("cross_reads_target",)),
+    TestTask("test_of_padding", 9, "Transformer", ("pad_id_zero",)),
+    TestTask(
+        "test_of_the_loss",
+        10,
+        "label_smoothed_cross_entropy",
+        ("padding_in_the_denominator", "padding_counted"),
+    ),
+    TestTask(
+        "test_of_the_end", 11, "greedy_decode", ("prompt_returned", "rows_go_on_after_their_end")
+    ),
+    TestTask(
+        "test_of_the_cache",
+        12,
+        "DecoderCache",
+        ("offset_forgotten", "layers_keep_their_rows", "keep_forgets_the_mask"),
+    ),
+    TestTask("test_of_the_links", 13, "alignment_error_rate", ("recall_only", "mean_of_sentences")),
+    TestTask(
+        "test_of_the_batches", 14, "batch_by_tokens", ("padding_not_counted", "last_batch_lost")
+    ),
+    TestTask(
+        "test_of_the_decoder",
+        15,
+        "DecoderOnly",
+        (
+            "future_seen",
+            "future_seen_in_eval",
+            "future_seen_in_training",
+            "positions_missing",
+            "sees_only_itself",
+        ),
+    ),
+    TestTask(
+        "test_of_sampling",
+        16,
+        "sample",
+        (
+            "window_not_cropped",
+            "first_tokens_read",
+            "cache_not_dropped",
+            "only_the_new",
+            "temperature_multiplied",
+        ),
+    ),
+    TestTask(
+        "test_of_the_rotation",
+        17,
+        "a rotation",
+        (
+            "nothing_turned",
+            "code_added",
+            "squared_positions",
+            "shrinking",
+            "twice_as_long",
+            "sign_lost",
+            "start_ignored",
+        ),
+    ),
+    TestTask(
+        "test_of_the_counts",
+        18,
+        "attention_flops",
+        (
+            "keys_by_target",
+            "queries_by_source",
+            "scores_and_blend_forgotten",
+            "blend_forgotten",
+            "projections_forgotten",
+            "mixing_forgotten",
+            "multiplications_only",
+            "heads_forgotten",
+            "heads_twice",
+        ),
+    ),
+    TestTask(
+        "test_of_the_shares",
+        19,
+        "a deal",
+        (
+            "everything_for_everybody",
+            "remainder_dropped",
+            "remainder_cut_off",
+            "filled_up_from_the_front",
+            "few_rows_repeated",
+            "few_rows_lost",
+            "pieces_rounded_up",
+            "rest_for_the_last",
+        ),
+    ),
+)

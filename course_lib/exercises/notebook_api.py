@@ -1,0 +1,62 @@
+"""What a notebook asks: is this right? Each answer is noted in the reader's own progress file."""
+
+from collections.abc import Callable
+from typing import Any
+
+from course_lib.exercises.catalogue import find
+from course_lib.exercises.check import examine
+from course_lib.exercises.mutation_score import TestTask, judge_test
+from course_lib.exercises.predictions import Prediction, judge_prediction
+from course_lib.exercises.progress import note
+from course_lib.exercises.report import Report
+
+
+def check(name: str, candidate: Any) -> Report:
+    """Check an attempt at an exercise; say what is wrong first, by name where it is known.
+
+    Args:
+        name: The exported name, such as ``"MultiHeadAttention"``.
+        candidate: The function or the class itself.
+
+    Returns:
+        A report that shows itself. A mistake of the candidate never raises.
+
+    Raises:
+        ValueError: If there is no exercise of that name.
+
+    Example:
+        >>> import torch
+        >>> from course_lib.masks import causal_mask
+        >>> check("causal_mask", causal_mask).passed
+        True
+        >>> wrong = lambda length, device=None: torch.ones(length, length).bool().triu()
+        >>> check("causal_mask", wrong).mistake
+        'causal_transposed'
+    """
+    return note(examine(name, candidate))
+
+
+def predict(name: str, answer: Any) -> Report:
+    """Compare a guess with what the computer works out.
+
+    Args:
+        name: The task, such as ``"length_of_row_499"``.
+        answer: The guess; ``...`` for none yet.
+
+    Raises:
+        ValueError: If there is no such task.
+    """
+    return note(judge_prediction(find(name, Prediction), answer))
+
+
+def score_test(name: str, test: Callable[[Any], Any]) -> Report:
+    """Score a test: by the known mistakes it finds, and by false alarms on right answers.
+
+    Args:
+        name: The task, such as ``"test_of_the_past"``.
+        test: A function of one candidate that raises when the candidate is wrong.
+
+    Raises:
+        ValueError: If there is no such task.
+    """
+    return note(judge_test(find(name, TestTask), test))

@@ -1,0 +1,240 @@
+"""From a worked chapter to the learner's: stubs for bodies, help below them, and no outputs."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from course_lib.exercises import stubs
+
+LIBRARY = "my_lib"
+SOLUTION = re.compile(r"<details>\s*<summary>Solution.*?</details>[ \t]*\n*", re.S)
+NOTE = (
+    "**How exercises work.** A cell with `raise NotImplementedError` is yours: put your own lines "
+    "in its place, and run the cell. It answers ✓, or says what is not right yet; until it is, the "
+    "course's own definition stands in, so that everything below runs. {help} Where a line says "
+    "`my_… = ...`, put your answer in the place of the dots before you run the cell."
+)
+HELP = {
+    True: "Below a definition, a hint and the solution are folded.",
+    False: "Below a definition, a hint is folded.",
+}
+KEEP = (
+    "**Into your library.** The next cell puts what passed into `my_lib/{module}.py`, where later "
+    "chapters look for it, and says what still comes from the course. Run it whenever you like."
+)
+STAND_INS = "# the course's own stand in, until you write yours"
+
+Cell = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Hold a chapter of the worked edition.
+
+    Args:
+        file: The name of its file.
+        notebook: What the file holds.
+    """
+
+    file: str
+    notebook: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: Path) -> "Chapter":
+        """Read a chapter.
+
+        Raises:
+            ValueError: If it is no notebook, or a cell is no Python.
+        """
+        try:
+            chapter = cls(path.name, json.loads(path.read_text(encoding="utf-8")))
+            for source in chapter.sources:
+                ast.parse(source)
+        except (ValueError, TypeError, KeyError, SyntaxError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{path} is no chapter that can be read ({reason})") from None
+        return chapter
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Return the worked cells."""
+        return self.notebook["cells"]
+
+    @property
+    def sources(self) -> list[str]:
+        """Return the sources of the cells of code."""
+        return [source_of(cell) for cell in self.cells if cell["cell_type"] == "code"]
+
+    @cached_property
+    def module(self) -> str | None:
+        """Return the module of ``course_lib`` that the chapter exports, if any."""
+        marks = (re.search(r"^#\|\s*default_exp\s+(\w+)", s, re.M) for s in self.sources)
+        return next((mark[1] for mark in marks if mark), None)
+
+    @cached_property
+    def exported(self) -> list[str]:
+        """List what the chapter exports, constants too, in order."""
+        marked = (source for source in self.sources if is_marked(source, "export"))
+        return [name for source in marked for name in stubs.exported(source)]
+
+    def place(self, words: str) -> int | None:
+        """Return the place of the first cell with some words."""
+        return next((n for n, cell in enumerate(self.cells) if words in source_of(cell)), None)
+
+    def explains(self, place: int) -> bool:
+        """Say whether the cell after an exercise (``#| exercise``) begins with its solution."""
+        pair = [source_of(cell) for cell in self.cells[max(place, 0) : place + 2]]
+        return len(pair) == 2 and is_marked(pair[0], "exercise") and bool(SOLUTION.match(pair[1]))
+
+
+@dataclass(frozen=True)
+class Edition:
+    """Decide what a learner's edition holds.
+
+    Args:
+        hints: The exercises among the exported definitions, with their hints, gentle ones first.
+        modules: The modules that the learner's own library has.
+        solutions: Whether solutions are in it, folded.
+    """
+
+    hints: Mapping[str, Sequence[str]]
+    modules: frozenset[str]
+    solutions: bool = True
+
+    def notebook(self, chapter: Chapter) -> dict[str, Any]:
+        """Return the learner's chapter, ready to be written."""
+        metadata = {"kernelspec": chapter.notebook["metadata"]["kernelspec"]}
+        return {**chapter.notebook, "metadata": metadata, "cells": list(self._cells(chapter))}
+
+    def _cells(self, chapter: Chapter) -> Iterator[Cell]:
+        """Yield the learner's cells, with those that only the learner needs between them."""
+        box, imports = chapter.place("You will build"), _end_of_imports(chapter)
+        for place, cell in enumerate(chapter.cells):
+            if cell["cell_type"] == "code":
+                yield from self._code(cell, explained=chapter.explains(place))
+            else:
+                explained = chapter.explains(place - 1)
+                answer = answer_in(chapter.cells[place - 1]) if explained else ""
+                yield from self._prose(cell, chapter.file, answer)
+            if place == (box or 0):
+                yield new_cell("how-exercises-work", NOTE.format(help=HELP[self.solutions]))
+            if place == imports:
+                yield new_cell("stand-ins", stand_ins(chapter.module, chapter.exported), "code")
+        if chapter.exported:
+            yield new_cell("into-your-library", KEEP.format(module=chapter.module))
+            yield new_cell("export-mine", "export_mine()", "code")
+
+    def _code(self, cell: Cell, explained: bool) -> Iterator[Cell]:
+        """Yield what becomes of a cell of code, and the help below it."""
+        worked = source_of(cell)
+        source = stubs.without_checks(worked, self.hints)
+        if source != worked and not ast.parse(source).body:
+            return
+        source = stubs.from_package(source, self.modules, LIBRARY)
+        tasks, help = [], []
+        if is_marked(worked, "export"):
+            tasks = [name for name in stubs.defined(worked) if name in self.hints]
+            source = stubs.stub(source, tasks)
+            source = "\n\n".join([source.rstrip("\n"), *map(attempt, tasks)]) if tasks else source
+            help += [folded_hints(self.hints[name]) for name in tasks if self.hints[name]]
+            bodies = [stubs.solution(worked, name) for name in tasks]
+            help += [folded("Solution", fenced(body)) for body in bodies if self.solutions]
+        elif is_marked(worked, "exercise"):
+            source = stubs.without_answers(source)
+            if self.solutions and not explained:
+                help.append(folded("Solution", fenced(answer_in(cell))))
+        yield new_cell(cell["id"], source, "code", cell["metadata"])
+        if help:
+            yield new_cell(f"{cell['id']}-help", "\n\n".join(help))
+
+    def _prose(self, cell: Cell, file: str, answer: str) -> Iterator[Cell]:
+        """Yield a cell of text, with links that hold in the new place.
+
+        Where it explains the answer to the exercise above, the answer comes before the words.
+        """
+        text = source_of(cell)
+        if answer:
+            text = text.replace("</summary>", f"</summary>\n\n{fenced(answer)}", 1)
+        if not self.solutions:
+            text = SOLUTION.sub("", text)
+        text = re.sub(r'(\]\(|src=")\.\./figures/', r"\1figures/", text)
+        outside = re.search(r'(?:\]\(|src=")(\.\./[^)"\s]*)', text)
+        if outside:
+            raise ValueError(f"{file} links to {outside[1]}, which no workbook holds")
+        if text.strip():
+            yield new_cell(cell["id"], text, cell["cell_type"], cell["metadata"])
+
+
+def source_of(cell: Cell) -> str:
+    """Return a cell's text, however the file keeps it."""
+    return "".join(cell["source"])
+
+
+def is_marked(source: str, mark: str) -> bool:
+    """Say whether a cell carries a directive, such as ``#| export``."""
+    return re.search(rf"^#\|\s*{mark}\s*$", source, re.M) is not None
+
+
+def answer_in(cell: Cell) -> str:
+    """Return the worked answer of an exercise, without the mark in its first line."""
+    return source_of(cell).partition("\n")[2]
+
+
+def new_cell(name: str, text: str, kind: str = "markdown", metadata: Cell | None = None) -> Cell:
+    """Make a cell without output, as notebook files hold it; of the metadata, tags stay."""
+    tags = (metadata or {}).get("tags")
+    cell = {"cell_type": kind, "id": name, "metadata": {"tags": tags} if tags else {}}
+    code = {"outputs": [], "execution_count": None} if kind == "code" else {}
+    return cell | code | {"source": text.splitlines(keepends=True)}
+
+
+def folded(title: str, text: str) -> str:
+    """Fold a text away under a title."""
+    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
+
+
+def folded_hints(hints: Sequence[str]) -> str:
+    """Fold hints away, each plainer one inside the one before."""
+    first, *plainer = hints
+    inner = ""
+    for hint in reversed(plainer):
+        inner = "\n\n" + folded("A plainer hint", hint + inner)
+    return folded("Hint", first + inner)
+
+
+def fenced(source: str) -> str:
+    """Show source as code."""
+    return f"```python\n{source}\n```"
+
+
+def attempt(name: str) -> str:
+    """Write the line that checks a definition, and lets the course's stand in for a wrong one."""
+    return f'{name} = attempt("{name}", {name})'
+
+
+def imported(package: str, names: Sequence[str]) -> str:
+    """Write an import, on several lines where one is too long."""
+    line = f"from {package} import {', '.join(names)}"
+    if len(line) <= 100:
+        return line
+    return f"from {package} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
+
+
+def stand_ins(module: str, names: Sequence[str]) -> str:
+    """Write the cell that makes every name of a chapter known before it is written."""
+    tools = imported("course_lib.exercises", ["attempt", "export_mine"])
+    return f"{tools}\n\n{STAND_INS}\n{imported(f'course_lib.{module}', names)}"
+
+
+def _end_of_imports(chapter: Chapter) -> int | None:
+    """Return the place of the last of the cells of imports, where the chapter exports any."""
+    place = chapter.place("#| default_exp") if chapter.exported else None
+    cells = chapter.cells
+    while place is not None and [c["cell_type"] for c in cells[place + 1 : place + 2]] == ["code"]:
+        place += 1
+    return place

@@ -1,0 +1,212 @@
+"""What comes out of a candidate when it is tried, and how two outcomes are compared."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+STAGES = (
+    "runs",
+    "parameters",
+    "shape",
+    "finite",
+    "unchanged",
+    "property",
+    "equality",
+    "gradients",
+    "train and eval",
+)
+CLOSE = dict(rtol=1e-3, atol=1e-4)  # float32, and far below what any mistake changes
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Hold everything that one call showed.
+
+    Args:
+        values: Results by name: tensors, numbers, texts, and dicts and lists of them.
+        gradients: By the name of the input or parameter; ``None`` where none arrived.
+        changed: Names of the inputs that are not as they were before.
+        error: What was raised, if anything.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    gradients: dict[str, Tensor | None] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Say that something is wrong, at which stage it shows, and with which numbers."""
+
+    stage: str
+    sentence: str
+    detail: str = ""
+    unwritten: bool = False
+    trial: int = -1
+
+    @property
+    def place(self) -> tuple[bool, int]:
+        """Return where it stands among others: what is written first, the coarse first."""
+        return self.unwritten, STAGES.index(self.stage)
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Walk through dicts, lists and tuples; yield every leaf with its path."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            yield from leaves(inner, f"{path}[{place}]")
+    else:
+        yield path, value
+
+
+def close(one: Any, other: Any) -> bool:
+    """Compare two leaves: tensors and floats up to rounding, all else exactly."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        if one.shape != other.shape or one.is_floating_point() != other.is_floating_point():
+            return False
+        if one.is_floating_point():
+            return torch.allclose(one.double(), other.double(), **CLOSE, equal_nan=True)
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, float) and isinstance(other, float | int):
+        return torch.allclose(torch.tensor(one), torch.tensor(float(other)), **CLOSE)
+    return type(one) is type(other) and one == other
+
+
+def alike(one: Outcome, other: Outcome) -> bool:
+    """Say whether two calls showed the same: values, gradients, changes, or both an error."""
+    if (one.error is None) != (other.error is None) or one.changed != other.changed:
+        return False
+    for a, b in ((one.values, other.values), (one.gradients, other.gradients)):
+        mine, theirs = dict(leaves(a)), dict(leaves(b))
+        if mine.keys() != theirs.keys() or not all(close(mine[k], theirs[k]) for k in mine):
+            return False
+    return True
+
+
+def differences(seen: Outcome, wanted: Outcome, stage: str, says: str) -> Iterator[Failure]:
+    """Yield what is wrong with a call that raised nothing.
+
+    Args:
+        seen: What came out.
+        wanted: What should have come out.
+        stage: Where a wrong value is counted.
+        says: What a wrong value means here, in a sentence; may be empty.
+    """
+    if stage == "parameters":
+        yield from _wrong_parameters(seen.values, wanted.values, says)
+        return
+    mine, right = dict(leaves(seen.values)), dict(leaves(wanted.values))
+    missing = [path for path in right if path not in mine]
+    if _exchanged(mine, right):
+        yield Failure("shape", f"{' and '.join(right)} have changed places.")
+        return
+    if missing:
+        found = ", ".join(f"{path}: {describe(value)}" for path, value in mine.items()) or "nothing"
+        what = f"{', '.join(missing)} should come out"
+        yield Failure("shape", f"{what}, and did not.", f"what came out: {found}")
+    wrong = [
+        complaint
+        for path in right
+        if path in mine
+        for complaint in _wrong_leaf(path, mine[path], right[path], stage, says)
+    ]
+    yield from wrong
+    if seen.changed:
+        names = ", ".join(seen.changed)
+        yield Failure("unchanged", f"The call changes what it was given: {names}.", "")
+    for path, gradient in () if wrong or missing else wanted.gradients.items():
+        yield from _wrong_gradient(path, seen.gradients.get(path), gradient)
+
+
+def _exchanged(mine: dict, right: dict) -> bool:
+    """Say whether two tensors came back in the wrong order."""
+    if len(right) != 2 or mine.keys() != right.keys():
+        return False
+    (one, other), (first, second) = mine.values(), right.values()
+    if not all(isinstance(x, Tensor) for x in (one, other, first, second)):
+        return False
+    return first.shape != second.shape and (one.shape, other.shape) == (second.shape, first.shape)
+
+
+def _wrong_parameters(mine: dict, right: dict, says: str) -> Iterator[Failure]:
+    """Compare what two modules register; yield at most one complaint."""
+    ours, shapes = mine["shapes"], right["shapes"]
+    missing = [f"missing: {name} {shape}" for name, shape in shapes.items() if name not in ours]
+    strange = [f"not expected: {name} {ours[name]}" for name in ours if name not in shapes]
+    lines = [*missing[:2], *strange[:2], *missing[2:], *strange[2:]]
+    lines += [
+        f"{name} has shape {ours[name]}, right: {shape}"
+        for name, shape in shapes.items()
+        if ours.get(name, shape) != shape
+    ]
+    lines += [f"one tensor: {names}" for names in mine["shared"] if names not in right["shared"]]
+    lines += [f"not one tensor: {x}" for x in right["shared"] if x not in mine["shared"]]
+    if not lines:
+        lines += [f"saved, and need not be: {x}" for x in mine["saved"] if x not in right["saved"]]
+        lines += [f"not saved: {x}" for x in right["saved"] if x not in mine["saved"]]
+    if lines:
+        shown = [*lines[:4], f"… and {len(lines) - 4} more"] if len(lines) > 5 else lines
+        yield Failure("parameters", says, "\n".join(shown))
+
+
+def _wrong_leaf(path: str, mine: Any, right: Any, stage: str, says: str) -> Iterator[Failure]:
+    """Compare one result, from the coarse to the subtle; yield at most one complaint."""
+    if close(mine, right):
+        return
+    if not isinstance(right, Tensor):
+        detail = f"{path}: {describe(mine)}; right: {describe(right)}"
+        yield Failure(stage, says or f"{path} is wrong.", detail)
+    elif not isinstance(mine, Tensor) or mine.shape != right.shape:
+        sentence = f"{path} should be {describe(right)}."
+        yield Failure("shape", sentence, f"{path} is {describe(mine)}")
+    elif mine.is_floating_point() != right.is_floating_point() or (
+        mine.dtype != right.dtype and not right.is_floating_point()
+    ):
+        yield Failure("shape", f"{path} should hold {right.dtype}, not {mine.dtype}.")
+    elif right.isfinite().all() and not mine.isfinite().all():
+        bad = int((~mine.isfinite()).sum())
+        sentence = f"nan or inf in {path}."
+        yield Failure("finite", sentence, f"{bad} of {mine.numel()} entries")
+    else:
+        yield Failure(stage, says or f"{path} has other numbers.", largest(path, mine, right))
+
+
+def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Failure]:
+    """Compare one gradient, if there should be one; yield at most one complaint."""
+    if right is None:
+        return
+    if isinstance(mine, str):
+        yield Failure("gradients", "The gradient cannot be computed.", mine)
+    elif mine is None:
+        if right.abs().max() > CLOSE["atol"]:
+            sentence = f"No gradient reaches {path}: the path back to it is cut."
+            yield Failure("gradients", sentence, "look for detach, .data, item or no_grad")
+    elif mine.shape == right.shape and not close(mine, right):
+        sentence = f"The gradient of {path} is wrong, though the numbers are right."
+        yield Failure("gradients", sentence, largest(f"gradient of {path}", mine, right))
+
+
+def describe(value: Any) -> str:
+    """Name a result: a tensor by type and shape, anything else as it is, cut short."""
+    if isinstance(value, Tensor):
+        kind = "a tensor" if value.is_floating_point() else f"a tensor of {value.dtype}"
+        return f"{kind} of shape {tuple(value.shape)}"
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def largest(path: str, mine: Tensor, right: Tensor) -> str:
+    """Point at the entry that is furthest off."""
+    gap = (mine.double() - right.double()).abs().nan_to_num(torch.inf)
+    place = torch.unravel_index(gap.argmax(), gap.shape)
+    index = ", ".join(str(int(i)) for i in place)
+    values = [float(x[place].detach()) for x in (mine, right)]
+    where = f"{path}[{index}]" if index else path
+    return f"furthest off: {where} is {values[0]:.4g}; right: {values[1]:.4g}"

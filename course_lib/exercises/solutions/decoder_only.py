@@ -1,0 +1,117 @@
+"""Right answers of chapter 17, in other styles."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_lib.encoder import Encoder, EncoderLayer
+from course_lib.masks import causal_mask
+from course_lib.positions import (
+    LearnedPositionalEmbedding,
+    PositionalEncoding,
+    sinusoidal_encoding,
+)
+from course_lib.transformer import check_ids, initialize
+
+
+def windows_by_slices(ids, batch_size, length, generator=None):
+    """Cut slices in a loop, and stack them."""
+    if batch_size < 1 or length < 1:
+        raise ValueError(f"{batch_size} windows of {length} tokens")
+    if len(ids) < length + 1:
+        raise ValueError(f"{len(ids)} tokens are too few for {length} and one more")
+    starts = torch.randint(0, len(ids) - length, (batch_size,), generator=generator).tolist()
+    x = torch.stack([ids[start : start + length] for start in starts])
+    y = torch.stack([ids[start + 1 : start + 1 + length] for start in starts])
+    return x, y
+
+
+def windows_by_unfold(
+    ids: Tensor, batch_size: int, length: int, generator: torch.Generator | None = None
+) -> list[Tensor]:
+    """Lay out all windows as a view, and pick rows of it."""
+    if not (batch_size > 0 and 0 < length < ids.numel()):
+        raise ValueError(f"ids {tuple(ids.shape)}, {batch_size=}, {length=}")
+    every = ids.unfold(0, length + 1, 1)  # (L - T, T + 1)
+    drawn = torch.rand(batch_size, generator=generator, dtype=torch.float64) * len(every)
+    rows = every.index_select(0, drawn.long())
+    return [rows.narrow(1, 0, length), rows.narrow(1, 1, length)]
+
+
+class DecoderOfSteps(nn.Module):
+    """Give embedding and scoring methods of their own; share the matrix from the output's side."""
+
+    def __init__(self, config, learned_positions=False):
+        super().__init__()
+        self.config = config
+        self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
+        self.embedding = nn.Embedding(config.tgt_vocab_size, config.d_model)
+        self.embedding.weight = self.output.weight
+        how = dict(max_len=config.max_len, dropout=config.dropout)
+        if learned_positions:
+            self.positions = LearnedPositionalEmbedding(config.d_model, **how)
+        else:
+            self.positions = PositionalEncoding(config.d_model, **how)
+        self.stack = Encoder(
+            config.num_decoder_layers, config.d_model,
+            num_heads=config.num_heads, d_ff=config.d_ff, dropout=config.dropout,
+            norm_first=config.norm_first, activation=config.activation,
+            d_k=config.d_k, d_v=config.d_v,
+        )  # fmt: skip
+        initialize(self)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Look up, scale, place."""
+        check_ids(ids, self.config.tgt_vocab_size, self.config.max_len, "text")
+        return self.positions(self.embedding(ids).mul(self.config.d_model**0.5))
+
+    def forward(self, ids):
+        """Compare places to learn what is past."""
+        place = torch.arange(ids.shape[-1], device=ids.device)
+        return self.output(self.stack(self.embed(ids), mask=place.view(-1, 1) >= place))
+
+
+class DecoderLayerByLayer(nn.Module):
+    """Run the layers by hand; keep the table of positions in a bare module."""
+
+    def __init__(self, config, learned_positions: bool = False):
+        super().__init__()
+        c, self.config = config, config
+        self.embedding = nn.Embedding(c.tgt_vocab_size, c.d_model)
+        self.output = nn.Linear(c.d_model, c.tgt_vocab_size, False)
+        self.output.weight = self.embedding.weight
+        self.positions, self.stack = nn.Module(), nn.Module()
+        if learned_positions:
+            self.positions.weight = nn.Parameter(0.02 * torch.randn(c.max_len, c.d_model))
+        else:
+            waves = sinusoidal_encoding(c.max_len, c.d_model)
+            self.positions.register_buffer("weight", waves, persistent=False)
+        layer = (c.d_model, c.num_heads, c.d_ff, c.dropout, c.norm_first, c.activation)
+        widths = dict(d_k=c.d_k, d_v=c.d_v)
+        layers = [EncoderLayer(*layer, **widths) for _ in range(c.num_decoder_layers)]
+        self.stack.layers = nn.ModuleList(layers)
+        self.stack.norm = nn.LayerNorm(c.d_model) if c.norm_first else nn.Identity()
+        initialize(self)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Multiply one-hot rows with the matrix, before the layers and after them."""
+        c = self.config
+        if ids.dtype not in (torch.int32, torch.int64) or ids.size(1) > c.max_len:
+            raise ValueError(f"ids {ids.dtype} {tuple(ids.shape)}")
+        if not (0 <= ids.min() and ids.max() < c.tgt_vocab_size):
+            raise ValueError(f"ids up to {ids.max()}, and {c.tgt_vocab_size} tokens")
+        hot = F.one_hot(ids.long(), c.tgt_vocab_size).to(self.embedding.weight.dtype)
+        x = math.sqrt(c.d_model) * (hot @ self.embedding.weight)
+        x = F.dropout(x + self.positions.weight[: ids.size(1)], c.dropout, self.training)
+        mask = causal_mask(ids.size(1), device=ids.device)
+        for layer in self.stack.layers:
+            x = layer(x, mask)
+        return F.linear(self.stack.norm(x), self.output.weight)
+
+
+ANSWERS = {
+    "random_windows": (windows_by_slices, windows_by_unfold),
+    "DecoderOnly": (DecoderOfSteps, DecoderLayerByLayer),
+}

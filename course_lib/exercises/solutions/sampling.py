@@ -1,0 +1,89 @@
+"""Sampling in other words."""
+
+import torch
+from torch import Tensor
+
+from course_lib.decoding import generation_mode, greedy_decode, sample_tokens
+
+
+def sample_by_noise(
+    logits: Tensor,
+    ended: Tensor,
+    pad_id: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Forbid what is cut off where it stands; add Gumbel's noise and take the best."""
+    V = logits.size(-1)
+    scores = logits.select(1, -1) / temperature  # (B, V)
+    scores = scores.masked_fill(torch.arange(V) == pad_id, -torch.inf)
+    if top_k is not None and top_k < V:
+        least = scores.topk(top_k, dim=-1).values[:, -1:]  # (B, 1)
+        scores = scores.masked_fill(scores < least, -torch.inf)
+    if top_p is not None:
+        shares = scores.softmax(dim=-1)  # (B, V)
+        likelier = shares.unsqueeze(1) > shares.unsqueeze(2)  # (B, V, V): second than first
+        before = (likelier * shares.unsqueeze(1)).sum(dim=-1)  # (B, V)
+        scores = scores.masked_fill(before >= top_p, -torch.inf)
+    uniform = torch.rand(scores.shape, generator=generator).clamp(min=1e-9)
+    noise = -(-uniform.log()).log()  # (B, V)
+    return torch.where(ended, pad_id, (scores + noise).argmax(dim=-1))
+
+
+def sample_by_inversion(
+    logits, ended, pad_id, *, temperature=1.0, top_k=None, top_p=None, generator=None
+):
+    """Throw a number onto the shares laid side by side."""
+    scores = logits[:, -1].clone()
+    scores[:, pad_id] = -float("inf")
+    scores, tokens = scores.topk(min(top_k or scores.size(-1), scores.size(-1)), dim=-1)
+    shares = torch.softmax(scores / temperature, dim=-1)
+    if top_p is not None:
+        keep = torch.ones_like(shares, dtype=torch.bool)
+        keep[:, 1:] = shares.cumsum(dim=-1)[:, :-1] < top_p
+        shares = shares * keep
+    upto = shares.cumsum(dim=-1)
+    thrown = torch.rand(len(upto), 1, generator=generator) * upto[:, -1:]
+    place = (thrown >= upto).sum(dim=-1, keepdim=True).clamp(max=upto.size(-1) - 1)
+    drawn = tokens.gather(1, place)[:, 0]
+    drawn[ended] = pad_id
+    return drawn
+
+
+def sample_by_closure(
+    model, src, *, temperature=1.0, top_k=None, top_p=None, generator=None, **options
+):
+    """Write the function that chooses inside."""
+
+    def choose(logits, ended, pad_id):
+        """Draw."""
+        how = (temperature, top_k, top_p)
+        names = dict(zip(("temperature", "top_k", "top_p"), how, strict=True))
+        return sample_tokens(logits, ended, pad_id, generator=generator, **names)
+
+    return greedy_decode(model, src, choose=choose, **options)
+
+
+def sample_in_a_loop(model, src, *, bos_id, eos_id, max_new_tokens=None, scorer=None, **how):
+    """Write the loop again."""
+    pad_id = model.config.pad_id
+    with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:
+        score = scorer(model, src) if scorer else None
+        memory = model.encode(src)
+        tgt = src.new_full((len(src), 1), bos_id)
+        for _ in range(limit):
+            logits = score(tgt) if score else model.decode(tgt, memory, src)
+            ended = (tgt == eos_id).any(dim=1)
+            tgt = torch.cat([tgt, sample_tokens(logits, ended, pad_id, **how)[:, None]], dim=1)
+            if (tgt == eos_id).any(dim=1).all():
+                break
+    return tgt[:, 1:]
+
+
+ANSWERS = {
+    "sample_tokens": (sample_by_noise, sample_by_inversion),
+    "sample_decode": (sample_by_closure, sample_in_a_loop),
+}

@@ -1,0 +1,178 @@
+"""Chapter 10 in other words."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_lib.training import label_smoothed_cross_entropy
+
+
+def loss_by_distribution(
+    logits: Tensor, targets: Tensor, *, pad_id: int | None = None, smoothing: float = 0.1
+) -> Tensor:
+    """Write the distribution asked for into a tensor, and sum q log p."""
+    V = logits.shape[-1]
+    kept = [v for v in range(V) if v != pad_id]
+    q = torch.zeros_like(logits)
+    q[..., kept] = smoothing / len(kept)
+    q.scatter_add_(-1, targets[..., None], torch.full_like(logits[..., :1], 1 - smoothing))
+    weight = torch.ones(targets.shape) if pad_id is None else targets.ne(pad_id).float()
+    log_probs = logits - torch.logsumexp(logits, dim=-1, keepdim=True)
+    return -torch.einsum("...v,...v,...->", q, log_probs, weight) / weight.sum()
+
+
+def loss_by_torch(
+    scores: Tensor, right: Tensor, *, pad_id: int | None = None, smoothing: float = 0.1
+) -> Tensor:
+    """Let torch do what it does right: without padding all of it, with padding the first term."""
+    scores, right = scores.reshape(-1, scores.size(-1)), right.reshape(-1)
+    if pad_id is None:
+        return F.cross_entropy(scores, right, label_smoothing=smoothing)
+    sure = F.cross_entropy(scores, right, ignore_index=pad_id)
+    log_probs = F.log_softmax(scores[right != pad_id], dim=1)
+    allowed = torch.arange(scores.size(-1)) != pad_id
+    return (1 - smoothing) * sure - smoothing * log_probs[:, allowed].mean()
+
+
+def loss_by_loops(logits, targets, *, pad_id=None, smoothing=0.1):
+    """Take one token after another."""
+    V, total, count = logits.size(-1), logits.sum() * 0, 0
+    for scores, right in zip(logits.reshape(-1, V), targets.reshape(-1).tolist(), strict=True):
+        if pad_id is not None and right == pad_id:
+            continue
+        surprises = [scores.logsumexp(0) - scores[v] for v in range(V) if v != pad_id]
+        own = scores.logsumexp(0) - scores[right]
+        total = total + (1 - smoothing) * own + smoothing * sum(surprises) / len(surprises)
+        count += 1
+    return total / count
+
+
+def loss_by_divergence(logits, targets, *, pad_id=None, smoothing=0.1):
+    """Measure the divergence from q, and add the entropy of q, as losses with KLDivLoss do."""
+    V = logits.size(-1)
+    logits, targets = logits.reshape(-1, V), targets.reshape(-1)
+    if pad_id is not None:
+        logits, targets = logits[targets != pad_id], targets[targets != pad_id]
+    q = (1 - smoothing) * F.one_hot(targets, V) + smoothing / (V - (pad_id is not None))
+    if pad_id is not None:
+        q[:, pad_id] = 0.0
+    divergence = F.kl_div(logits.log_softmax(-1), q, reduction="batchmean")
+    return divergence - torch.xlogy(q, q).sum() / len(q)
+
+
+def rate_by_cases(step, d_model, warmup_steps):
+    """Climb before the peak, fall behind it."""
+    peak = 1 / math.sqrt(d_model * warmup_steps)
+    if step <= warmup_steps:
+        return peak * step / warmup_steps
+    return peak * math.sqrt(warmup_steps / step)
+
+
+def rate_by_tensors(step: int, d_model: int, warmup_steps: int) -> float:
+    """Let torch take the smaller one."""
+    curves = torch.tensor([1 / math.sqrt(step), step / warmup_steps**1.5])
+    return curves.min().div(math.sqrt(d_model)).item()
+
+
+def short_by_cases(step, d_model, warmup_steps, *, steps, scale, cooldown_steps):
+    """Count the steps that have cooled down already."""
+    rate = scale * rate_by_cases(step, d_model, warmup_steps)
+    first = steps - cooldown_steps + 1  # the first step of the cooldown: still the whole rate
+    if step > first:
+        rate *= 1 - (step - first) / cooldown_steps
+    return rate
+
+
+def short_by_clamp(step, d_model, warmup_steps, *, steps, scale, cooldown_steps):
+    """Interpolate, in one line."""
+    left = max(0.0, min(1.0, 1 - (step + cooldown_steps - steps - 1) / cooldown_steps))
+    return left * scale * min(step**-0.5, step / warmup_steps**1.5) / d_model**0.5
+
+
+def step_that_clears_behind_itself(model, optimizer, src, tgt, smoothing):
+    """Clear the gradients after the step, in time for the next one."""
+    memory = model.encode(src)
+    answers = model.decode(tgt.narrow(1, 0, tgt.size(1) - 1), memory, src)
+    loss = loss_by_torch(
+        answers, tgt.narrow(1, 1, tgt.size(1) - 1), pad_id=model.config.pad_id, smoothing=smoothing
+    )
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.detach()
+
+
+def step_by_autograd(model: nn.Module, optimizer, src: Tensor, tgt: Tensor, smoothing: float):
+    """Ask for the gradients, and put them where the optimizer looks."""
+    model.train()
+    weights = [p for p in model.parameters() if p.requires_grad]
+    with torch.enable_grad():
+        scores = model(src=src, tgt=tgt[..., :-1].clone()).flatten(0, 1)
+        loss = label_smoothed_cross_entropy(
+            scores, tgt[..., 1:].flatten(), smoothing=smoothing, pad_id=model.config.pad_id
+        )
+    for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+        weight.grad = gradient
+    optimizer.step()
+    return torch.tensor(loss.item())
+
+
+def train_without_a_bar(
+    model, optimizer, make_batch, *, steps, rate, first_step=1, smoothing=0.1, after_step=None
+):
+    """Count by hand, with the step written out."""
+    model.train()
+    history, step = [], first_step
+    while step <= steps:
+        lr = rate(step)
+        for i in range(len(optimizer.param_groups)):
+            optimizer.param_groups[i].update(lr=lr)
+        loss = step_that_clears_behind_itself(model, optimizer, *make_batch(step), smoothing)
+        history.append(loss.item())
+        if after_step is not None:
+            after_step(step, loss)
+        step += 1
+    return history
+
+
+def train_through_a_generator(
+    model,
+    optimizer,
+    make_batch,
+    *,
+    steps,
+    rate,
+    first_step=1,
+    smoothing=0.1,
+    after_step=lambda *_: None,
+):
+    """Let the steps come out of a generator, and print now and then."""
+
+    def losses():
+        """Make one step after another."""
+        for step in range(first_step, steps + 1):
+            model.train(True)
+            src, tgt = make_batch(step)
+            for group in optimizer.param_groups:
+                group["lr"] = rate(step)
+            loss = step_by_autograd(model, optimizer, src, tgt, smoothing)
+            after_step(step, loss)
+            yield float(loss)
+
+    return list(losses())
+
+
+ANSWERS = {
+    "label_smoothed_cross_entropy": (
+        loss_by_distribution,
+        loss_by_torch,
+        loss_by_loops,
+        loss_by_divergence,
+    ),
+    "warmup_inverse_sqrt": (rate_by_cases, rate_by_tensors),
+    "warmup_cooldown": (short_by_cases, short_by_clamp),
+    "training_step": (step_that_clears_behind_itself, step_by_autograd),
+    "train": (train_without_a_bar, train_through_a_generator),
+}

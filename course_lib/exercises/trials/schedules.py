@@ -1,0 +1,149 @@
+"""What is asked of the two schedules: the rates that the formula gives, step by step."""
+
+import math
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any
+
+from torch import Tensor
+
+from course_lib.exercises.check import Exercise
+from course_lib.exercises.outcomes import describe
+from course_lib.exercises.trial import Trial, value_trial
+
+D_MODEL, WARMUP = 16, 5
+SHORT = dict(steps=14, scale=3.0, cooldown_steps=4)
+
+
+def number(value: Any) -> float:
+    """Turn every form of a number into a float.
+
+    Raises:
+        TypeError: If it is no number.
+    """
+    if isinstance(value, Real) or isinstance(value, Tensor) and value.numel() == 1:
+        return float(value.detach() if isinstance(value, Tensor) else value)
+    raise TypeError(f"a number should come out, and not {describe(value)}")
+
+
+def paper(step: int, d_model: int = D_MODEL, warmup_steps: int = WARMUP) -> float:
+    """Return the rate of equation (3), one side of the peak at a time."""
+    peak = 1 / math.sqrt(d_model * warmup_steps)
+    return peak * (step / warmup_steps if step < warmup_steps else math.sqrt(warmup_steps / step))
+
+
+def short(step: int, steps: int, scale: float, cooldown_steps: int) -> float:
+    """Return the rate of the short training: so many steps from the end, so many parts of it."""
+    left = steps - step + 1
+    return scale * paper(step) * (left / cooldown_steps if left < cooldown_steps else 1)
+
+
+def told(rate_of: Callable[[int], Any], steps: Any) -> dict[str, Any]:
+    """Ask for the rate of some steps."""
+    return {f"rate of step {step}": number(rate_of(step)) for step in steps}
+
+
+def paper_case(label: str, steps: Any, d_model: int, warmup_steps: int) -> Trial:
+    """Compare some rates with the paper's."""
+    sizes = d_model, warmup_steps
+    return value_trial(
+        label,
+        lambda candidate: told(lambda step: candidate(step, *sizes), steps),
+        told(lambda step: paper(step, *sizes), steps),
+        stage="equality",
+        says="Equation (3): 1/√d_model times the smaller of 1/√step and step / warmup^1.5.",
+    )
+
+
+def short_case(label: str, options: Mapping[str, Any]) -> Trial:
+    """Compare all rates of a short training."""
+    steps = range(1, options["steps"] + 1)
+    return value_trial(
+        label,
+        lambda candidate: told(lambda step: candidate(step, D_MODEL, WARMUP, **options), steps),
+        told(lambda step: short(step, **options), steps),
+        stage="equality",
+        says="Scale times the paper's rate; in the cooldown, times what is left of it.",
+    )
+
+
+def peak(candidate: Callable) -> dict[str, Any]:
+    """Look where the rate is highest."""
+    rates = {step: number(candidate(step, D_MODEL, WARMUP)) for step in range(1, 20)}
+    return {"the rate peaks at step": max(rates, key=rates.get)}
+
+
+def shape_of_rates(candidate: Callable) -> dict[str, Any]:
+    """Look how the rate rises to its peak, and how it falls."""
+    pairs = (4, 2), (9, 36)
+    rates = [[number(candidate(step, D_MODEL, WARMUP)) for step in pair] for pair in pairs]
+    return {
+        f"step {one} has so many times the rate of step {other}": a / b if b else math.inf
+        for (one, other), (a, b) in zip(pairs, rates, strict=True)
+    }
+
+
+def last_steps(candidate: Callable) -> dict[str, Any]:
+    """Look which part of the paper's rate is left at the end."""
+    rates = {s: number(candidate(s, D_MODEL, WARMUP, **SHORT)) for s in range(10, 15)}
+    return {f"left in step {s} of 14": lr / (3 * paper(s)) for s, lr in rates.items()}
+
+
+EXERCISES = (
+    Exercise(
+        "warmup_inverse_sqrt",
+        "training",
+        10,
+        (
+            paper_case("16 numbers in a vector", range(1, 12), D_MODEL, WARMUP),
+            paper_case("a wider model", (1, 2, 3, 6), 25, 2),
+            paper_case("a warm-up of one step", (1, 2, 3), 4, 1),
+            value_trial(
+                "a look at the peak",
+                peak,
+                {"the rate peaks at step": WARMUP},
+                says="The rate rises until step warmup_steps, and falls from there on.",
+            ),
+            value_trial(
+                "a look at the way up and down",
+                shape_of_rates,
+                {
+                    "step 4 has so many times the rate of step 2": 2.0,
+                    "step 9 has so many times the rate of step 36": 2.0,
+                },
+                says="Up in a straight line from 0; then down as 1/√step.",
+            ),
+        ),
+        (
+            "Two curves, and the rate is the smaller of them: a line through 0, and 1/√step.",
+            "`d_model**-0.5 * min(…, …)`; the line is `step * warmup_steps**-1.5`.",
+        ),
+    ),
+    Exercise(
+        "warmup_cooldown",
+        "training",
+        10,
+        (
+            short_case("a cooldown of 4 steps", SHORT),
+            short_case("a cooldown of one step, that is none", SHORT | {"cooldown_steps": 1}),
+            short_case("a cooldown from the first step on", SHORT | {"cooldown_steps": 14}),
+            short_case("a cooldown longer than the training", SHORT | {"cooldown_steps": 20}),
+            value_trial(
+                "the last 4 of 14 steps cooling down",
+                last_steps,
+                {
+                    f"left in step {step} of 14": left
+                    for step, left in zip(range(10, 15), (1.0, 1.0, 0.75, 0.5, 0.25), strict=True)
+                },
+                says="The first of the last 4 steps has the whole rate, then 3/4, 2/4, and 1/4 in "
+                "the last one: it would be 0 one step later.",
+            ),
+        ),
+        (
+            "Multiply three things: scale, what is left of the rate in this step, and the paper's "
+            "rate of chapter 10.",
+            "From this step to the end, this one included, there are `steps + 1 - step`; divided "
+            "by `cooldown_steps` that is what is left, and never more than 1.",
+        ),
+    ),
+)

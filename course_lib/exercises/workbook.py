@@ -1,0 +1,127 @@
+"""The learner's edition, generated from the chapters; it becomes the learner's own library."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from course_lib.exercises import stubs
+from course_lib.exercises.check import exercise, exercises
+from course_lib.exercises.notebook_builder import LIBRARY, Chapter, Edition, imported, source_of
+from course_lib.exercises.safe_folder import fill
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[1]
+TRANSLATOR = "tasks/numbers.py"  # it trains and uses the chapters' model
+README = """# Your workbook
+
+Open `00_start_here.ipynb` in JupyterLab, and take the chapters in order. (In a terminal, in this
+folder: `jupyter lab 00_start_here.ipynb`.)
+
+- **What is yours to write:** the cells with `raise NotImplementedError`, and the dots in
+  `my_… = ...`. Run the cell, and it answers:
+
+  | it shows | it means |
+  |---|---|
+  | ✓ Correct | it does all that is asked |
+  | ✗ Not yet | the first thing that is not right, in words |
+  | ○ Not attempted yet | there is nothing but the stub |
+
+  Until yours is right, the course's own definition stands in, so that the rest of a chapter runs.
+- **Stuck?** {help}
+- **`my_lib/` is yours.** At first its modules hand on what the course has written. The last cell
+  of a chapter puts yours in its place. Later chapters import from there, and the last ones train
+  and translate with your model.
+- **Back to the course's:** in the module, say `my_lib/masks.py`, put one line in the place of your
+  definition: `from course_lib.masks import causal_mask`
+- **How far am I?** `course progress` in a terminal, in this folder. What it knows stays here.
+- **The chapters anew:** `course workbook . --force` in this folder. What you changed, `my_lib/`
+  included, is moved to `kept-1/` first (the next time to `kept-2/`); copy back what you want.
+"""
+HELP = {
+    True: "A hint and the solution are folded below each exercise.",
+    False: "A hint is folded below each exercise.",
+}
+
+
+def make_workbook(
+    folder: Path,
+    *,
+    solutions: bool = True,
+    force: bool = False,
+    chapters: Path | None = None,
+    hints: Mapping[str, Sequence[str]] | None = None,
+) -> list[Path]:
+    """Write the learner's edition into a folder.
+
+    Args:
+        folder: Where; it must be empty or missing.
+        solutions: Whether solutions are in it, folded; hints are in any case.
+        force: Whether to write it anew where something is there. What was changed is kept aside.
+        chapters: The folder of the worked edition; that of the course unless given.
+        hints: The exercises, with their hints; those of the course unless given.
+
+    Returns:
+        The files kept aside, where they are now.
+
+    Raises:
+        ValueError: If there are no chapters, the folder is not empty, or it is the course's own.
+    """
+    chapters = (chapters or CHECKOUT / "notebooks").resolve()
+    if hints is None:
+        hints = {name: exercise(name).hints for name in exercises()}
+    if folder.resolve() in (chapters, chapters.parent):
+        raise ValueError(f"{folder} holds the course itself; give the workbook a folder of its own")
+    return fill(folder, workbook_files(chapters, hints, solutions=solutions), force=force)
+
+
+def workbook_files(
+    chapters: Path, hints: Mapping[str, Sequence[str]], *, solutions: bool = True
+) -> dict[str, bytes]:
+    """Return every file of a workbook by its name in the folder."""
+    worked = [Chapter.read(path) for path in sorted(chapters.glob("[0-9][0-9]_*.ipynb"))]
+    if not worked:
+        raise ValueError(f"there are no chapters in {chapters}; run it from a clone of the course")
+    library = dict(_library(worked))
+    edition = Edition(
+        hints, frozenset(name.removesuffix(".py").replace("/", ".") for name in library), solutions
+    )
+    notebooks = {chapter.file: edition.notebook(chapter) for chapter in worked}
+    texts = {"README.md": README.format(help=HELP[solutions])}
+    texts |= {f"{LIBRARY}/{name}": text for name, text in library.items()}
+    texts |= {name: as_json(notebook) for name, notebook in notebooks.items()}
+    figures = sorted({name for notebook in notebooks.values() for name in _figures(notebook)})
+    pictures = {name: (chapters.parent / name).read_bytes() for name in figures}
+    return {name: text.encode() for name, text in texts.items()} | pictures
+
+
+def fresh_module(module: str, names: Sequence[str]) -> str:
+    """Write a module of the learner's library before the learner has written any of it."""
+    listed = "".join(f'    "{name}",\n' for name in names)
+    return (
+        f'"""Your `{module}`; so far it hands on what the course has written."""\n\n'
+        f"{imported(f'course_lib.{module}', names)}\n\n__all__ = [\n{listed}]\n"
+    )
+
+
+def as_json(notebook: Mapping[str, Any]) -> str:
+    """Write a notebook as JupyterLab does, so that saving it changes what was changed."""
+    return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _library(worked: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
+    """Yield the files of the learner's own package, by name."""
+    exporting = {c.module: c.exported for c in worked if c.exported}
+    yield "__init__.py", '"""Your own Transformer, chapter by chapter."""\n'
+    for module, names in exporting.items():
+        yield f"{module}.py", fresh_module(module, names)
+    text = (PACKAGE / TRANSLATOR).read_text(encoding="utf-8")
+    yield "tasks/__init__.py", '"""What your model is trained for."""\n'
+    yield TRANSLATOR, stubs.from_package(text, exporting, LIBRARY)
+
+
+def _figures(notebook: Mapping[str, Any]) -> list[str]:
+    """List the pictures that a learner's chapter shows."""
+    texts = (source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    return re.findall(r'(?:\]\(|src=")(figures/[^)"\s]+)', "\n".join(texts))

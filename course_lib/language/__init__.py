@@ -1,1 +1,0 @@
-"""Train a GPT to go on with a text, character by character (chapter 16)."""

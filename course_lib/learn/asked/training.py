@@ -1,8 +1,0 @@
-"""What is asked of chapter 10: the loss, the schedules, one step and many."""
-
-from course_lib.learn.asked.training_loss import EXERCISES as LOSS
-from course_lib.learn.asked.training_rates import EXERCISES as RATES
-from course_lib.learn.asked.training_runs import EXERCISES as RUNS
-from course_lib.learn.asked.training_steps import EXERCISES as STEPS
-
-EXERCISES = (*LOSS, *RATES, *STEPS, *RUNS)

@@ -1,1 +1,0 @@
-"""Translate real sentences: Multi30k, German and English (chapter 14)."""

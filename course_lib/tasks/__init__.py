@@ -1,0 +1,1 @@
+"""Translate real sentences: Multi30k, German and English (chapter 16)."""

@@ -1,0 +1,142 @@
+"""Several processes train one model: who they are, what each may do, and how they agree (§5.2)."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+@dataclass(frozen=True)
+class World:
+    """Know which of the processes this one is; a process alone is a world of size one.
+
+    Args:
+        rank: Which of them, from 0.
+        size: How many there are.
+    """
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def is_main(self) -> bool:
+        """Tell whether this is the process that prints, measures and keeps records."""
+        return self.rank == 0
+
+    def wait(self) -> None:
+        """Wait until all have come here."""
+        if self.size > 1:
+            dist.barrier()
+
+    def total(self, numbers: Tensor) -> Tensor:
+        """Return the sum over all processes; every one of them must ask."""
+        numbers = numbers.clone()
+        if self.size > 1:
+            dist.all_reduce(numbers)
+        return numbers
+
+    def any_rank(self, wish: bool, device: str = "cpu") -> bool:
+        """Tell whether any of them wants something: all get the same answer, and all must ask."""
+        if self.size == 1:
+            return wish
+        return bool(self.total(torch.tensor(float(wish), device=device)))
+
+
+@contextmanager
+def init_distributed(device: str = "cpu") -> Iterator[World]:
+    """Find the other processes that ``torchrun`` has started, for as long as it is entered.
+
+    Args:
+        device: ``"cpu"``: they talk through gloo; ``"cuda"``: through nccl, a GPU each.
+
+    Raises:
+        ValueError: If ``torchrun`` may restart them, but would let them look for the dead ones;
+            something else has started several; or there are fewer GPUs than processes.
+    """
+    if not dist.is_torchelastic_launched():
+        if _started() > 1:
+            raise ValueError(f"WORLD_SIZE={_started()}, but without torchrun: start with it")
+        yield World()
+        return
+    _refuse_old_addresses()
+    if device == "cuda":
+        place, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if place >= gpus:
+            raise ValueError(f"{gpus} GPUs for more processes: start as many, or --device cpu")
+        torch.cuda.set_device(place)
+    dist.init_process_group("nccl" if device == "cuda" else "gloo")
+    try:
+        yield World(dist.get_rank(), dist.get_world_size())
+    finally:
+        dist.destroy_process_group()
+
+
+def _refuse_old_addresses() -> None:
+    """Refuse restarts where new processes find the addresses that dead ones have left.
+
+    So torch 2.13 does on its own: sometimes they then wait for each other until gloo gives up.
+    """
+    restarts = os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
+    if int(restarts) > 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        raise ValueError(
+            f"with --max-restarts={restarts}, torch lets processes look for those that died: set "
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 before torchrun"
+        )
+
+
+def is_restarted() -> bool:
+    """Tell whether ``torchrun`` has started this process anew, because one of them had died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def job() -> str:
+    """Name what ``torchrun`` was started for; all its restarts have the same name."""
+    name = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+    return f"{name} {os.getppid()}" if name == "none" else name  # of torchrun itself
+
+
+def _started() -> int:
+    """Count the processes that were started together."""
+    return int(os.environ.get("WORLD_SIZE") or 1)
+
+
+def refuse_several_processes(what: str) -> None:
+    """Refuse to do with several processes what one can do only.
+
+    Args:
+        what: It is, such as ``"a GPT"``.
+
+    Raises:
+        ValueError: If there are several.
+    """
+    if _started() > 1:
+        raise ValueError(
+            f"{_started()} processes were started, but {what} is trained by one: "
+            "leave torchrun out, or take --task multi30k"
+        )
+
+
+def parallelize(model: nn.Module, world: World, *, sharded: bool = False) -> nn.Module:
+    """Give every process its part of the work; return what is to be called in training.
+
+    Args:
+        model: With the same weights in every process; if sharded, it is changed in place.
+        world: Alone, the model itself is returned.
+        sharded: Whether weights, gradients and the optimizer's numbers are shared out, too, so
+            that no process holds all of them (FSDP2); else each has all (DDP).
+    """
+    if world.size == 1:
+        return model
+    if not sharded:
+        return DistributedDataParallel(model, forward_sync_buffers=False)
+    from torch.distributed.fsdp import fully_shard  # half a second: only who asks for it waits
+
+    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    for layer in (layer for layers in lists for layer in layers):
+        fully_shard(layer)
+    return fully_shard(model, reshard_after_forward=False)  # the output layer reads its weights

@@ -1,0 +1,124 @@
+"""The batch of any step: many short pairs or few long ones, about as many tokens each (§5.1)."""
+
+import bisect
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from course_lib.batching import batch_by_tokens
+from course_lib.data import pad_rows
+from course_lib.data_parallel import split_batch, token_loss_scale
+
+Row = tuple[list[int], list[int]]
+
+
+class TokenBatches:
+    """Draw the batch of any step, with little padding, the same one every time it is asked.
+
+    Paper: §5.1, sentence pairs batched together by approximate sequence length.
+    Differs: the paper counts 25,000 source and 25,000 target tokens; here both are one sum.
+
+    An epoch shuffles all pairs, deals them into pools, cuts each pool by ``batch_by_tokens``, and
+    shuffles the batches. Which step sees which batch follows from the seed and the step alone, so
+    a training that goes on after a stop sees the very batches it would have seen.
+
+    Args:
+        rows: Source ids, and target ids from bos to eos, of every pair.
+        tokens: Most places in a batch, padding included: B · (S + T).
+        pad_id: What fills rows up.
+        seed: Another seed, another order.
+        pool_size: Pairs sorted together. A larger pool needs less padding, and mixes less.
+
+    Raises:
+        ValueError: If there are no pairs, one is longer than a whole batch, or a size is below 1.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        tokens: int,
+        *,
+        pad_id: int = 0,
+        seed: int = 0,
+        pool_size: int = 5_000,
+    ) -> None:
+        if not rows or min(tokens, pool_size) < 1:
+            raise ValueError(f"no batches: {len(rows)} pairs, tokens={tokens}, {pool_size=}")
+        self.rows = rows
+        self.lengths = [(len(source), len(target) - 1) for source, target in rows]  # S, T
+        longest = max(map(sum, self.lengths))
+        if longest > tokens:
+            raise ValueError(f"a pair of {longest} tokens fits in no batch of tokens={tokens}")
+        self.tokens, self.pad_id, self.seed, self.pool_size = tokens, pad_id, seed, pool_size
+        self._ends = [0]  # the last step of every epoch planned so far, after a first 0
+        self._epoch, self._plan = 0, []
+
+    def plan(self, epoch: int) -> list[list[int]]:
+        """Return the batches of an epoch, from 1, each a list of places in ``rows``."""
+        generator = torch.Generator().manual_seed(1_000_003 * self.seed + epoch)
+        order = torch.randperm(len(self.rows), generator=generator)
+        batches = []
+        for pool in map(Tensor.tolist, order.split(self.pool_size)):
+            cut = batch_by_tokens([self.lengths[place] for place in pool], self.tokens)
+            batches += [[pool[i] for i in batch] for batch in cut]
+        mixed = torch.randperm(len(batches), generator=generator).tolist()
+        return [batches[place] for place in mixed]
+
+    def find(self, step: int) -> tuple[int, int]:
+        """Return the epoch of a step, both counted from 1, and the step's place in its plan.
+
+        Raises:
+            ValueError: If the step is below 1.
+        """
+        if step < 1:
+            raise ValueError(f"steps count from 1, got step={step}")
+        while self._ends[-1] < step:
+            self._turn_to(len(self._ends))
+            self._ends.append(self._ends[-1] + len(self._plan))
+        epoch = bisect.bisect_left(self._ends, step)
+        return epoch, step - self._ends[epoch - 1] - 1
+
+    def last_step(self, epoch: int) -> int:
+        """Return the last step of an epoch, from 1; of epoch 0, step 0."""
+        while len(self._ends) <= epoch:
+            self.find(self._ends[-1] + 1)
+        return self._ends[epoch]
+
+    def _turn_to(self, epoch: int) -> None:
+        """Plan an epoch, unless it is the one at hand."""
+        if epoch != self._epoch:
+            self._epoch, self._plan = epoch, self.plan(epoch)
+
+    def __call__(self, step: int) -> tuple[Tensor, Tensor]:
+        """Return source ids ``(B, S)`` and target ids ``(B, T + 1)``, bos to eos, for a step."""
+        return self.share(step, rank=0, world_size=1)[:2]
+
+    def share(self, step: int, rank: int, world_size: int) -> tuple[Tensor, Tensor, float]:
+        """Return a process's part of a step's batch, and the weight of its mean loss.
+
+        Args:
+            step: The step, from 1.
+            rank: Which process asks, from 0.
+            world_size: How many there are.
+
+        Returns:
+            Source ids ``(B, S)``, target ids ``(B, T + 1)``, and their ``token_loss_scale``. Who
+            gets nothing, because there are fewer pairs than processes, gets a pair of weight 0: the
+            others wait for its gradients.
+        """
+        epoch, place = self.find(step)
+        self._turn_to(epoch)
+        whole = self._plan[place]
+        mine = split_batch(whole, rank, world_size)
+        weight = token_loss_scale(self._targets(mine), self._targets(whole), world_size)
+        return *self.batch(mine or whole[:1]), weight
+
+    def _targets(self, places: Sequence[int]) -> int:
+        """Count the target tokens of some pairs."""
+        return sum(self.lengths[place][1] for place in places)
+
+    def batch(self, places: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Return source ids ``(B, S)`` and target ids ``(B, T + 1)`` of some pairs."""
+        sources, targets = zip(*(self.rows[place] for place in places), strict=True)
+        return pad_rows(sources, self.pad_id), pad_rows(targets, self.pad_id)

@@ -1,0 +1,126 @@
+"""Chapter 16: real sentences, which differ in length, and batches with little padding."""
+
+from cells import blocked, cell
+from colours import INK, LIT_FILL
+from drawing import Box, group, page, rect, text
+
+TITLE = (
+    "The same sentences, two ways to fill batches: sorted\n"
+    "by length and counted in tokens, hardly a place is wasted"
+)
+LENGTHS = (5, 13, 5, 7, 8, 15, 5, 4, 4, 7, 5, 8)  # tokens of each sentence, in random order
+FOUND = (5, 7)  # a long and a short sentence, marked so that the eye finds them on both sides
+BATCH_SIZE = 4  # sentences in a batch on the left
+TOKENS = 32  # most places in a batch on the right, padding included
+LEFT, RIGHT, TOP = 20, 358, 158  # where the two columns of batches begin
+CELL, LABEL, GAP = 17, 8, 36  # GAP from batch to batch, with room for a line of words
+
+
+def dealt() -> list[list[int]]:
+    """Deal the sentences into batches as they come."""
+    return [list(range(i, i + BATCH_SIZE)) for i in range(0, len(LENGTHS), BATCH_SIZE)]
+
+
+def sorted_and_cut() -> list[list[int]]:
+    """Cut the sentences, the shortest first, into batches as full as they may be."""
+    batches = [[]]
+    for i in sorted(range(len(LENGTHS)), key=LENGTHS.__getitem__):
+        if (len(batches[-1]) + 1) * LENGTHS[i] > TOKENS:
+            batches.append([])
+        batches[-1].append(i)
+    return batches
+
+
+def width(batch: list[int]) -> int:
+    """Count the places in each row of a batch: those of its longest sentence."""
+    return max(LENGTHS[i] for i in batch)
+
+
+def places(batches: list[list[int]]) -> int:
+    """Count the places that are computed."""
+    return sum(len(batch) * width(batch) for batch in batches)
+
+
+def tokens(x: float, y: float, length: int, *, found: bool = False) -> str:
+    """Draw the tokens of a sentence; with a thick outline when it is one to be found."""
+    boxes = [Box(x + CELL * k, y, CELL, CELL) for k in range(length)]
+    if not found:
+        return group(*(cell(box) for box in boxes))
+    outline = rect(Box(x, y, CELL * length, CELL), fill="none", stroke=INK, width=2.4, radius=0)
+    return group(*(cell(box, fill=LIT_FILL) for box in boxes), outline)
+
+
+def rectangle(x: float, y: float, batch: list[int]) -> str:
+    """Draw a batch: its size in words, and below it a row for each sentence."""
+    long, tops = width(batch), [y + CELL * row for row in range(len(batch))]
+    rows = sorted(zip(batch, tops, strict=True), key=lambda row: row[0] in FOUND)  # marked last
+    empty = [Box(x + CELL * k, top, CELL, CELL) for i, top in rows for k in range(LENGTHS[i], long)]
+    return group(
+        text(x, y - LABEL, f"{len(batch)} × {long} = {len(batch) * long} places"),
+        *(blocked(box) for box in empty),
+        *(tokens(x, top, LENGTHS[i], found=i in FOUND) for i, top in rows),
+    )
+
+
+def column(x: float, name: str, rule: str, batches: list[list[int]]) -> str:
+    """Draw one way to fill batches; below it, what is computed and how much of it is padding."""
+    above = [sum(map(len, batches[:i])) for i in range(len(batches))]
+    end, computed = bottom(batches), places(batches)
+    padding = computed - sum(LENGTHS)
+    return group(
+        text(x, TOP - 64, name, bold=True),
+        text(x, TOP - 44, rule),
+        *(
+            rectangle(x, TOP + CELL * rows + GAP * i, batch)
+            for i, (rows, batch) in enumerate(zip(above, batches, strict=True))
+        ),
+        text(x, end + 28, f"{computed} places computed,"),
+        text(x, end + 48, f"{padding} of them padding: {padding / computed:.0%}", bold=True),
+    )
+
+
+def bottom(batches: list[list[int]]) -> float:
+    """Find the lower edge of the last batch."""
+    return TOP + CELL * len(LENGTHS) + GAP * (len(batches) - 1)
+
+
+def legend(y: float) -> str:
+    """Say what the cells mean."""
+    one, none = Box(LEFT, y - 13, CELL, CELL), Box(124, y - 13, CELL, CELL)
+    return group(
+        cell(one),
+        text(one.right + 10, y, "token"),
+        blocked(none),
+        text(none.right + 10, y, "padding"),
+        tokens(244, y - 13, 3, found=True),
+        text(244 + 3 * CELL + 10, y, "a sentence to find on both sides"),
+    )
+
+
+def described() -> str:
+    """Say what there is to see, for a reader who does not see it."""
+    before, after = dealt(), sorted_and_cut()
+    shapes = [", ".join(f"{len(b)} by {width(b)}" for b in way) for way in (before, after)]
+    lost = [(places(way) - sum(LENGTHS), places(way)) for way in (before, after)]
+    return (
+        f"The same {len(LENGTHS)} sentences as rows of cells, one for each token, in two columns "
+        f"of {len(before)} rectangles. On the left, in random order, every rectangle has "
+        f"{BATCH_SIZE} rows ({shapes[0]}), and beside each long row the short ones are filled up "
+        f"with hatched padding: {lost[0][0]} of {lost[0][1]} places. On the right, sorted by "
+        f"length and cut at {TOKENS} places, many short rows or few long ones make a rectangle "
+        f"({shapes[1]}), and only {lost[1][0]} of {lost[1][1]} places are padding. A short and a "
+        "long sentence are marked on both sides."
+    )
+
+
+def draw() -> str:
+    """Draw the same sentences in random batches, and in batches sorted and cut by tokens."""
+    end = max(bottom(dealt()), bottom(sorted_and_cut()))
+    return page(
+        TITLE,
+        described(),
+        end + 120,
+        column(LEFT, "in random order", f"{BATCH_SIZE} sentences in a batch", dealt()),
+        column(RIGHT, "sorted by length", f"at most {TOKENS} places in a batch", sorted_and_cut()),
+        legend(end + 92),
+    )

@@ -1,0 +1,264 @@
+"""Chapter 17: what is struck out of the Transformer, and what is left of it."""
+
+from cells import blocked, cell
+from colours import INK, LINE, LIT_FILL, PAPER, SOFT, mix, shade, tint
+from drawing import Box, arrow, centred, circle, group, lines, page, path, polygon, rect, text
+from layers import hexagon
+from parts import ROLES, badge, mask_grid, plus, wave
+
+TITLE = (
+    "Without a source, half of the Transformer goes;\nfour more changes, and what is left is a GPT"
+)
+DESC = (
+    "On the left the Transformer of chapter 09 from bottom to top. Its encoder is crossed out, "
+    "and so are cross-attention and the add and norm above it: cut 1. On the right, in the same "
+    "rows, one stack is left: embedding plus learned positions (cut 3); N times norm (cut 2), "
+    "one product for V, K and Q (cut 5), masked self-attention and a sum, then norm, feed "
+    "forward with GELU (cut 4) and a sum; a last norm and the output. A thick line leads from "
+    "sum to sum past every norm."
+)
+SOURCE, TARGET, STACK, W = 88, 250, 438, 116  # the middles of the columns, the width of a part
+OUTPUT, LAST, TOP, BOTTOM = 104, 146, 186, 582  # TOP to BOTTOM: the outline of a layer
+UPPER, FEED, MIDDLE, CROSS, LOWER, LOOK = 212, 250, 300, 342, 390, 432  # rows, from above
+PRODUCT, FIRST, SUM, EMBED, END = 502, 536, 602, 624, 678
+STRIP, TALL, ATTENTION = 24, 34, 54  # heights: a flat part, feed forward, self-attention
+ENCODER = Box(12, 274, 152, BOTTOM - 274)
+DECODER, LEFT_OVER = Box(174, TOP, 152, BOTTOM - TOP), Box(354, TOP, 154, BOTTOM - TOP)
+PALE, NEW = dict(fill=PAPER, stroke=SOFT), dict(fill=LIT_FILL, stroke=INK, width=2.2)
+PALE_INK = mix(INK, PAPER, 0.35)
+MADE_X, INSTEAD_X = 338, 522  # where the numbers of the cuts stand, left and right
+MADE = ((UPPER + 12, 2), (FEED + 17, 4), (MIDDLE + 36, 1), (LOWER + 12, 2), (PRODUCT + 10, 5))
+INSTEAD = (
+    (LAST + 12, 2, "a last norm"),
+    (FEED + 17, 4, "GELU,\nnot ReLU"),
+    (MIDDLE + 12, 2, "norm first"),
+    (PRODUCT + 10, 5, "V, K and Q:\none product"),
+    (FIRST + 12, 2, "norm first"),
+    (SUM, 3, "learned\npositions"),
+)
+
+
+def row(x: float, y: float, h: float = STRIP) -> Box:
+    """Where a part stands in the column whose middle is x."""
+    return Box(x - W / 2, y, W, h)
+
+
+def named(box: Box, words: str, look: dict) -> str:
+    """Write the name of a part; it is pale when the part is struck out."""
+    return centred(box.cx, box.cy, words, colour=PALE_INK if look is PALE else INK)
+
+
+def strips(x: float, words: str, look: dict, *tops: float) -> str:
+    """Draw flat parts of one name."""
+    boxes = [row(x, y) for y in tops]
+    return group(*(group(rect(box, **look), named(box, words, look)) for box in boxes))
+
+
+def feed(x: float, y: float, look: dict) -> str:
+    """Draw the feed-forward network."""
+    box = row(x, y, TALL)
+    return group(polygon(hexagon(box, 0.12), **look), named(box, "Feed forward", look))
+
+
+def attention(box: Box, words: str, look: dict, name: Box | None = None) -> str:
+    """Draw multi-head attention: sheets that lie on each other, with words on the first."""
+    sheets = [Box(box.x + d, box.y - d, box.w, box.h) for d in (6, 3, 0)]
+    return group(*(rect(sheet, **look) for sheet in sheets), named(name or box, words, look))
+
+
+def self_attention(x: float, mask: str) -> str:
+    """Draw masked self-attention."""
+    words = centred(x - 20, LOOK + 38, "masked")
+    name = row(x, LOOK + 3)
+    return group(attention(row(x, LOOK, ATTENTION), "self-attention", {}, name), words, mask)
+
+
+def causal(x: float, y: float) -> str:
+    """Draw the mask of a stack that knows no padding."""
+    boxes = [(i, j, Box(x + 6.5 * j, y + 6.5 * i, 6.5, 6.5)) for i in range(4) for j in range(4)]
+    return group(*(cell(box) if j <= i else blocked(box, width=1) for i, j, box in boxes))
+
+
+def products(x: float, w: float) -> str:
+    """Draw the products for V, K and Q, each w wide, with arrows into attention."""
+    places = [(x + 38 * (i - 1), *role) for i, role in enumerate(ROLES)]
+    boxes = [Box(middle - w / 2, PRODUCT, w, 20) for middle, _, _ in places]
+    return group(
+        *(
+            group(
+                cell(box, fill=tint(role), stroke=role),
+                centred(middle, box.cy, name, bold=True, colour=shade(role)),
+                ways(middle, (PRODUCT, LOOK + ATTENTION), colour=role, width=2.2),
+            )
+            for box, (middle, name, role) in zip(boxes, places, strict=True)
+        )
+    )
+
+
+def ways(x: float, *ends: tuple[float, float], **style: object) -> str:
+    """Draw arrows up the middle of a column, each from below to above."""
+    return group(*(arrow([(x, below), (x, above)], **style) for below, above in ends))
+
+
+def residual(x: float, fork: float, y: float, side: int, colour: str = LINE) -> str:
+    """Draw the way around a sub-layer into Add & Norm at y; side -1 is left, 1 right."""
+    edge, out = x + side * W / 2, x + side * (W / 2 + 11)
+    return arrow([(x, fork), (out, fork), (out, y + 12), (edge, y + 12)], colour=colour)
+
+
+def pale_plus(x: float, y: float) -> str:
+    """Draw a sum that is struck out."""
+    signs = [(x - 5, y), (x + 5, y)], [(x, y - 5), (x, y + 5)]
+    return group(circle(x, y, 9, stroke=SOFT), *(path(sign, colour=SOFT) for sign in signs))
+
+
+def entrance(x: float, words: str, look: dict) -> str:
+    """Draw embedding and sum below a stack, and what is read."""
+    line, ink = (SOFT, PALE_INK) if look is PALE else (LINE, INK)
+    return group(
+        ways(x, (END - 14, EMBED + STRIP), (EMBED, SUM + 9), colour=line),
+        pale_plus(x, SUM) if look is PALE else plus(x, SUM),
+        strips(x, "Embedding", look, EMBED),
+        text(x, END, words, anchor="middle", colour=ink),
+    )
+
+
+def layer(box: Box, middle: float) -> str:
+    """Draw the outline of a layer, and how often it is stacked."""
+    name = text(middle + 14, box.y + 19, "× N", bold=True)
+    return group(rect(box, radius=12, fill=PAPER), name)
+
+
+def strike(box: Box) -> str:
+    """Cross out what lies in a box."""
+    ends = ((box.y, box.bottom), (box.bottom, box.y))
+    return group(*(path([(box.x, a), (box.right, b)], colour=INK, width=3) for a, b in ends))
+
+
+def encoder() -> str:
+    """Draw the encoder and its memory, struck out."""
+    over, gap, y = ENCODER.y - 14, ENCODER.right + 5, CROSS + 15
+    memory = [(SOURCE, MIDDLE), (SOURCE, over), (gap, over), (gap, y), (TARGET - W / 2, y)]
+    inside = ((SUM - 9, LOOK + ATTENTION), (LOOK - 6, LOWER + STRIP), (LOWER, CROSS + TALL))
+    return group(
+        rect(ENCODER, radius=12, **PALE),
+        entrance(SOURCE, "source", PALE),
+        ways(SOURCE, *inside, (CROSS, MIDDLE + STRIP), colour=SOFT),
+        residual(SOURCE, FIRST + 14, LOWER, -1, SOFT),
+        residual(SOURCE, LOWER - 7, MIDDLE, -1, SOFT),
+        arrow(memory, colour=SOFT),
+        strips(SOURCE, "Add & norm", PALE, MIDDLE, LOWER),
+        feed(SOURCE, CROSS, PALE),
+        attention(row(SOURCE, LOOK, ATTENTION), "self-attention", PALE),
+        strike(ENCODER),
+    )
+
+
+def cross_attention() -> str:
+    """Draw cross-attention and its Add & Norm, struck out."""
+    return group(
+        ways(TARGET, (LOWER, CROSS + 30), (CROSS - 6, MIDDLE + STRIP), colour=SOFT),
+        residual(TARGET, LOWER - 8, MIDDLE, 1, SOFT),
+        attention(row(TARGET, CROSS, 30), "cross-attention", PALE),
+        strips(TARGET, "Add & norm", PALE, MIDDLE),
+        strike(Box(TARGET - W / 2 - 4, MIDDLE - 4, W + 8, CROSS + 38 - MIDDLE)),
+    )
+
+
+def decoder() -> str:
+    """Draw the decoder, with three products for V, K and Q, and the norm after each sum."""
+    left, right, fan, low = TARGET - 38, TARGET + 38, PRODUCT + 28, PRODUCT + 20
+    ends = ((LOOK - 6, LOWER + STRIP), (MIDDLE, FEED + TALL), (FEED, UPPER + STRIP))
+    return group(
+        layer(DECODER, TARGET),
+        entrance(TARGET, "target so far", {}),
+        path([(TARGET, SUM - 9), (TARGET, low)]),
+        path([(left, low), (left, fan), (right, fan), (right, low)]),
+        residual(TARGET, FIRST + 14, LOWER, 1),
+        residual(TARGET, FEED + 42, UPPER, 1),
+        ways(TARGET, *ends, (UPPER, OUTPUT + STRIP)),
+        products(TARGET, 28),
+        self_attention(TARGET, mask_grid(TARGET + 16, LOOK + 25, "both")),
+        strips(TARGET, "Add & norm", {}, LOWER, UPPER),
+        cross_attention(),
+        feed(TARGET, FEED, {}),
+        strips(TARGET, "Output", {}, OUTPUT),
+    )
+
+
+def road() -> str:
+    """Draw the thick line from sum to sum, which no norm interrupts."""
+    out, parts = STACK - W / 2 - 14, []
+    for start, fork, end in ((SUM - 9, FIRST + 35, LOWER), (LOWER + 3, MIDDLE + 35, UPPER)):
+        points = [(STACK, start), (STACK, fork), (out, fork), (out, end + 12)]
+        parts.append(arrow([*points, (STACK - 9, end + 12)], width=2.8))
+        parts.append(plus(STACK, end + 12))
+    return group(*parts, ways(STACK, (UPPER + 3, LAST + STRIP), width=2.8))
+
+
+def positions() -> str:
+    """Draw learned positions as a table, and its way to the sum."""
+    x, y = STACK + 28, SUM - 13.5
+    boxes = [Box(x + 9 * i, y + 9 * j, 9, 9) for i in range(4) for j in range(3)]
+    table = group(*(cell(box, fill=LIT_FILL, stroke=INK) for box in boxes))
+    return group(table, arrow([(x, SUM), (STACK + 9, SUM)]))
+
+
+def stack() -> str:
+    """Draw what is left: one stack, with what is new in it lit."""
+    ends = ((FIRST + 35, FIRST + STRIP), (FIRST, PRODUCT + 20), (LOOK - 6, LOWER + 21))
+    ends += ((MIDDLE + 35, MIDDLE + STRIP), (MIDDLE, FEED + TALL), (FEED, UPPER + 21))
+    product = Box(STACK - 57, PRODUCT, 114, 20)
+    return group(
+        layer(LEFT_OVER, STACK),
+        entrance(STACK, "text so far", {}),
+        positions(),
+        ways(STACK, *ends, (LAST, OUTPUT + STRIP)),
+        road(),
+        products(STACK, 38),
+        rect(product, fill="none", stroke=INK, width=2.2, radius=0),
+        self_attention(STACK, causal(STACK + 16, LOOK + 25)),
+        strips(STACK, "Norm", NEW, FIRST, MIDDLE, LAST),
+        feed(STACK, FEED, NEW),
+        strips(STACK, "Output", {}, OUTPUT),
+    )
+
+
+def waves() -> str:
+    """Draw the positional encoding between the two sums on the left."""
+    middle = (SOURCE + TARGET) / 2
+    return group(
+        arrow([(middle - 14, SUM), (SOURCE + 9, SUM)], colour=SOFT),
+        arrow([(middle + 14, SUM), (TARGET - 9, SUM)]),
+        wave(middle, SUM),
+        mark(middle, SUM + 32, 3),
+    )
+
+
+def mark(x: float, y: float, cut: int, words: str = "") -> str:
+    """Draw the number of a cut: dark and square, so that nobody takes it for a chapter's."""
+    first = y + 5 - 9.5 * words.count("\n")
+    return group(
+        rect(Box(x - 9, y - 9, 18, 18), fill=INK, stroke=None, radius=3),
+        centred(x, y, str(cut), bold=True, colour=PAPER),
+        lines(x + 14, first, words) if words else "",
+    )
+
+
+def draw() -> str:
+    """Draw the Transformer with its encoder struck out, and beside it what is left."""
+    return page(
+        TITLE,
+        DESC,
+        END + 16,
+        text(20, 92, "Transformer", bold=True),
+        badge(134, 87, "09"),
+        text(STACK - W / 2, 92, "what is left", bold=True),
+        decoder(),
+        encoder(),
+        stack(),
+        waves(),
+        mark(29, 225, 1, "no source,\nno encoder, no\ncross-attention"),
+        *(mark(MADE_X, y, cut) for y, cut in MADE),
+        *(mark(INSTEAD_X, y, cut, words) for y, cut, words in INSTEAD),
+    )

@@ -1,0 +1,116 @@
+"""Chapter 18: how a GPT writes, one drawn character after another."""
+
+from cells import blocked, token
+from colours import INK, LINE, LIT_FILL, PAPER
+from drawing import Box, arrow, centred, group, page, path, rect, text
+
+TITLE = (
+    "A GPT writes one character at a time: it reads a window,\n"
+    "draws what comes next, and reads again"
+)
+DESC = (
+    "Three steps, one below the other. In each a frame of up to five places lies over the text, an "
+    "arrow leads from it up to a box named GPT, and beside this stand five bars, one for each "
+    "of the likeliest next characters. One character is drawn, not always the likeliest, and an "
+    "arrow sets it behind the text. After “def ” it is r, after “def r” it is e; now the frame "
+    "is full and moves on, d is hatched because it fell out, and after “ef re” it is a."
+)
+START, WINDOW = "def ", 5  # what is there at first, and the places of the window
+# What follows the text in the frame, in percent: counted in what read_library trains on, 3.11.7.
+STEPS = (
+    ("the window has room for one more", "r", {"_": 41, "s": 6, "r": 6, "g": 6, "c": 5}),
+    ("the window is full", "e", {"e": 84, "u": 9, "a": 3, "g": 1, "o": 1}),
+    ("the first character has fallen out", "a", {"a": 54, "s": 11, "p": 11, "m": 8, "g": 4}),
+)
+NOTE = "Here the probabilities are counted in Python's own library; a GPT has to learn them."
+TOP, STEP = 98, 166  # the first heading, and from one to the next
+LEFT, SIDE, PITCH = 26, 34, 46  # of the characters of the text
+BARS, BAR, APART, UNIT = 376, 30, 52, 0.62  # the bars: where, how wide, how far; px per percent
+ROW, AXIS = 92, 72  # from the heading down to the text and to the foot of the bars
+
+
+def place(i: int, step: int) -> Box:
+    """Where the character number i of the text is drawn in a step."""
+    return Box(LEFT + PITCH * i, TOP + STEP * step + ROW, SIDE, SIDE)
+
+
+def shown(character: str) -> str:
+    """Return a character as it is drawn: a space needs a sign."""
+    return "␣" if character == " " else character
+
+
+def fallen(read: str) -> int:
+    """Count the characters that the window holds no more."""
+    return max(0, len(read) - WINDOW)
+
+
+def window(step: int, read: str) -> Box:
+    """Where the frame lies around the places that the model may read."""
+    first = place(fallen(read), step)
+    pad = (PITCH - SIDE) / 2
+    return Box(first.x - pad, first.y - pad, PITCH * min(len(read), WINDOW), PITCH)
+
+
+def written(step: int, read: str, drawn: str) -> str:
+    """Draw the text: what fell out, what is read in its frame, and what was drawn just now."""
+    boxes = [place(i, step) for i in range(len(read) + 1)]
+    return group(
+        rect(window(step, read), fill=PAPER, stroke=INK, width=2.6, radius=10),
+        *(
+            group(blocked(box), centred(box.cx, box.cy, shown(character), bold=True))
+            if i < fallen(read)
+            else token(box, shown(character))
+            for i, (box, character) in enumerate(zip(boxes, read, strict=False))
+        ),
+        token(boxes[-1], shown(drawn), lit=True),
+    )
+
+
+def bars(step: int, drawn: str, shares: dict[str, int]) -> str:
+    """Draw a bar for each of the likeliest next characters; the one that is drawn is lit."""
+    foot, parts = TOP + STEP * step + AXIS, []
+    for i, (character, share) in enumerate(shares.items()):
+        box = Box(BARS + APART * i, foot - UNIT * share, BAR, UNIT * share)
+        lit = character == drawn
+        style = dict(fill=LIT_FILL, stroke=INK, width=2.2) if lit else dict(fill=LINE, stroke=None)
+        parts += [
+            rect(box, radius=0, **style),
+            text(box.cx, box.y - 7, f"{share}%", anchor="middle", bold=lit),
+            text(box.cx, foot + 18, shown(character), anchor="middle", bold=lit),
+        ]
+    end = BARS + APART * (len(shares) - 1) + BAR
+    return group(*parts, path([(BARS - 8, foot), (end + 8, foot)], colour=INK, width=1))
+
+
+def turn(step: int, read: str) -> str:
+    """Draw one step: the window, the model, its bars, and the way of what is drawn."""
+    words, drawn, shares = STEPS[step]
+    top, frame, goal = TOP + STEP * step, window(step, read), place(len(read), step)
+    model = Box(frame.cx - 40, top + 24, 80, 34)
+    chosen = BARS + APART * list(shares).index(drawn) + BAR / 2
+    end = (max(frame.right, goal.right) + 3, goal.cy)
+    return group(
+        text(20, top, f"step {step + 1}", bold=True),
+        text(76, top, words),
+        written(step, read, drawn),
+        arrow([(frame.cx, frame.y), (frame.cx, model.bottom)]),
+        rect(model, radius=9, fill=PAPER),
+        centred(model.cx, model.cy, "GPT"),
+        arrow([(model.right, model.cy), (BARS - 14, model.cy)]),
+        bars(step, drawn, shares),
+        arrow([(chosen, top + AXIS + 25), (chosen, goal.cy), end], dash="5 4"),
+    )
+
+
+def draw() -> str:
+    """Draw three steps in which a text grows behind a window that moves on when it is full."""
+    drawn = "".join(step[1] for step in STEPS)
+    end = TOP + STEP * len(STEPS)
+    return page(
+        TITLE,
+        DESC,
+        end + 22,
+        *(turn(step, START + drawn[:step]) for step in range(len(STEPS))),
+        text(BARS - 8, TOP, "probability of the next character"),
+        text(20, end, NOTE),
+    )

@@ -1,0 +1,259 @@
+"""Chapter 21: the same attention, computed in five ways that differ in their trips to memory."""
+
+from dataclasses import dataclass
+
+from cells import cell
+from colours import BOX_FILL, INK, KEY, LINE, LIT_FILL, PAPER, QUERY, VALUE, mix, shade, tint
+from drawing import Box, arrow, centred, group, lines, page, rect, strokes, text
+
+TITLE = (
+    "One attention, five ways to compute it: the sums are\nthe same, the trips to memory are not"
+)
+DESC = (
+    "Five rows, each with the processor's steps above and the computer's memory below: Q Kᵀ, "
+    "scale, mask, softmax, times V. An arrow for every trip is as thick as its bytes. Heads in a "
+    "loop: thin arrows down to a small table and up again after every step, and all of it four "
+    "times. All heads at once: the same tables side by side, four thick arrows down and four up. "
+    "Fused kernel: one long box around all steps, with small blocks of scores inside; only Q, K "
+    "and V come up and the result goes down. Compiled: scale, mask and softmax share a box, so "
+    "that two trips each way are left. bfloat16: every table and arrow is half as wide. Bars "
+    "compare the bytes, from row to row:"
+)
+NOTE = (
+    "Drawn for H = 4, T = S = 8, d_k = d_v = 2. With H = 8, T = S = 512 and 32 texts\n"
+    "the tables of one step fill 256 MiB, more than most processors' caches can hold."
+)
+STAYS = "scores and weights stay in the processor's cache"
+STEPS = ("Q Kᵀ", "scale", "mask", "softmax", "· V")
+APART = tuple((i,) for i in range(len(STEPS)))  # every step is a pass of its own
+MIDDLE, WHOLE = ((0,), (1, 2, 3), (4,)), (tuple(range(len(STEPS))),)
+TABLES = ("scores", "scaled", "masked", "weights")  # what stands after each step but the last
+HEADS, LENGTH, WIDTH = 4, 8, 2  # H; T and S; d_k and d_v
+KIB = 1024  # bytes
+CELL, THICK = 2.5, 12  # px: a number in its table, and an arrow for each KiB
+SIDE = CELL * LENGTH  # of a head's table
+LEFT, LANE = 96, 526  # where the steps begin, and how wide the five are
+STEP, GAP = 94, 14  # px: a step, and from it to the next
+HEAD = 134  # from one head to the next in a loop
+TOP, ROW, LINE_H, TRIP = 104, 145, 24, 31  # first way, next way, a step, from it to memory
+BARS = 436
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to compute attention.
+
+    Args:
+        name: Its name.
+        words: What is special about it.
+        passes: The steps that are done while the numbers stay with the processor.
+        size: Bytes of a number.
+        loop: Whether the heads come one after another.
+    """
+
+    name: str
+    words: str
+    passes: tuple = APART
+    size: int = 4
+    loop: bool = False
+
+    @property
+    def calls(self) -> int:
+        """How often the processor is sent to work."""
+        return len(self.passes) * (HEADS if self.loop else 1)
+
+    @property
+    def table(self) -> float:
+        """KiB of a table of all heads."""
+        return HEADS * LENGTH**2 * self.size / KIB
+
+    @property
+    def vectors(self) -> float:
+        """KiB of all heads' queries: as much as their keys, their values and the results."""
+        return HEADS * LENGTH * WIDTH * self.size / KIB
+
+    @property
+    def moved(self) -> float:
+        """KiB that travel: Q, K, V, the result once (a head's fit in the cache); tables twice."""
+        return 4 * self.vectors + 2 * (len(self.passes) - 1) * self.table
+
+
+WAYS = (
+    Way("Heads in a loop", "calls: 5 steps × 4 heads", loop=True),
+    Way("All heads at once", "calls, but the same bytes"),
+    Way("Fused kernel", "call, and no table is written", WHOLE),
+    Way("Compiled", "calls: three steps are one", MIDDLE),
+    Way("bfloat16", "calls, half the bytes, rounded", size=2),
+)
+
+
+def numbers(x: float, y: float, columns: int, rows: int, size: float = CELL, **look: str) -> str:
+    """Draw a table of numbers, so small that only its grid is seen."""
+    w, h = columns * size, rows * CELL
+    grid = [[(x + size * i, y), (x + size * i, y + h)] for i in range(1, columns)]
+    grid += [[(x, y + CELL * i), (x + w, y + CELL * i)] for i in range(1, rows)]
+    look = dict(fill=LIT_FILL, stroke=INK) | look
+    box = Box(x, y, w, h)
+    return group(
+        rect(box, fill=look["fill"], stroke=None, radius=0),
+        strokes(grid, colour=mix(look["stroke"], look["fill"], 0.3), width=0.3),
+        rect(box, fill="none", stroke=look["stroke"], width=1, radius=0),
+    )
+
+
+def heads(x: float, y: float, columns: int, way: Way, **look: str) -> str:
+    """Draw one table for each head, side by side; x is the middle of all."""
+    size = CELL * way.size / 4
+    pitch = columns * size + 1.5
+    first = x - (HEADS * pitch - 1.5) / 2
+    return group(
+        *(numbers(first + pitch * i, y, columns, LENGTH, size, **look) for i in range(HEADS))
+    )
+
+
+def role(colour: str) -> dict:
+    """Fill and outline of numbers that have a role."""
+    return dict(fill=tint(colour), stroke=colour)
+
+
+def trip(x: float, memory: float, kib: float, *, down: bool = False, colour: str = LINE) -> str:
+    """Draw an arrow between a step and the memory below it, as thick as its bytes."""
+    ends = [(x, memory + 4), (x, memory - TRIP + 1)]
+    ends = [(x, memory - TRIP), (x, memory + 3)] if down else ends
+    return arrow(ends, colour=colour, width=THICK * kib)
+
+
+def header(way: Way, y: float) -> str:
+    """Write the name of a way; behind it a bar, as long as its bytes."""
+    long = THICK * way.moved
+    return group(
+        text(20, y, way.name, bold=True),
+        text(172, y, f"{way.calls} {way.words}"),
+        rect(Box(BARS, y - 12, long, 14), fill=LINE, stroke=None, radius=0),
+        text(BARS + long + 8, y, f"{way.moved:g} KiB", bold=True),
+    )
+
+
+def lanes(line: float, memory: float, height: float) -> str:
+    """Draw the memory, and say where the processor is."""
+    return group(
+        rect(Box(12, memory, 616, height), fill=BOX_FILL, radius=6),
+        text(20, line + 17, "processor"),
+        text(20, memory + height / 2 + 5, "memory"),
+    )
+
+
+def alone(way: Way, x: float, line: float, memory: float) -> str:
+    """Draw all steps of a single head, without their names."""
+    table, vectors, pitch, parts = way.table / HEADS, way.vectors / HEADS, 25, []
+    ends = ((2, QUERY, -1, False), (8.5, KEY, 5.5, False), (111.5, VALUE, 109.5, False))
+    for at, colour, left, down in (*ends, (118, VALUE, 116, True)):
+        parts.append(numbers(x + left, memory + 8, WIDTH, LENGTH, **role(colour)))
+        parts.append(trip(x + at, memory, vectors, down=down, colour=colour))
+    for i in range(len(STEPS) - 1):
+        middle = x + pitch * i + 22.5
+        parts.append(numbers(middle - SIDE / 2, memory + 8, LENGTH, LENGTH))
+        parts.append(trip(middle - 5, memory, table, down=True))
+        parts.append(trip(middle + 5, memory, table))
+    return group(*(cell(Box(x + pitch * i, line, 20, LINE_H)) for i in range(len(STEPS))), *parts)
+
+
+def looped(way: Way, y: float) -> str:
+    """Draw the heads one after another, each with all its steps."""
+    line = y + 30
+    memory, starts = line + LINE_H + TRIP, [LEFT + HEAD * head for head in range(HEADS)]
+    return group(
+        header(way, y),
+        lanes(line, memory, 36),
+        *(centred(x + 60, line - 10, f"head {i + 1}") for i, x in enumerate(starts)),
+        *(alone(way, x, line, memory) for x in starts),
+    )
+
+
+def place(i: int) -> float:
+    """Find the left edge of a step."""
+    return LEFT + (STEP + GAP) * i
+
+
+def worked(way: Way, line: float) -> str:
+    """Draw the steps, those of one pass in one box, and what stays there between them."""
+    parts = []
+    for steps in way.passes:
+        x, end = place(steps[0]), place(steps[-1]) + STEP
+        parts.append(rect(Box(x, line, end - x, LINE_H), fill=PAPER, stroke=INK))
+        for i in steps[:-1]:
+            rows, columns = (4, 4) if way.passes == WHOLE else (2, LENGTH)
+            left, top = place(i + 1) - GAP / 2 - columns * CELL / 2, line + LINE_H / 2
+            parts.append(numbers(left, top - rows * CELL / 2, columns, rows))
+    return group(
+        *parts,
+        *(centred(place(i) + STEP / 2, line + LINE_H / 2, words) for i, words in enumerate(STEPS)),
+    )
+
+
+def written(way: Way, memory: float) -> str:
+    """Draw the tables that are written after one pass and read before the next."""
+    parts, width = [], THICK * way.table
+    for steps in way.passes[:-1]:
+        i, middle = steps[-1], place(steps[-1] + 1) - GAP / 2
+        away = 8 + width
+        parts += [
+            heads(middle, memory + 7, LENGTH, way),
+            centred(middle, memory + 38, TABLES[i]),
+            trip(middle - away, memory, way.table, down=True),
+            trip(middle + away, memory, way.table),
+        ]
+    return group(*parts)
+
+
+def at_once(way: Way, y: float) -> str:
+    """Draw all heads together, step by step or several steps in one pass."""
+    line = y + 14
+    memory = line + LINE_H + TRIP
+    ends = ((12, "Q", QUERY, False), (40, "K", KEY, False))
+    ends += ((LANE - 43, "V", VALUE, False), (LANE - 15, "out", VALUE, True))
+    empty = centred(place(2) + STEP / 2, memory + 24, STAYS)
+    return group(
+        header(way, y),
+        lanes(line, memory, 48),
+        worked(way, line),
+        written(way, memory) if len(way.passes) > 1 else empty,
+        *(
+            group(
+                heads(LEFT + x, memory + 7, WIDTH, way, **role(colour)),
+                centred(LEFT + x, memory + 38, name, bold=name != "out", colour=shade(colour)),
+                trip(LEFT + x, memory, way.vectors, down=down, colour=colour),
+            )
+            for x, name, colour, down in ends
+        ),
+    )
+
+
+def legend(y: float) -> str:
+    """Say what a table and the width of an arrow mean, and for what sizes all is drawn."""
+    return group(
+        numbers(20, y - 15, LENGTH, LENGTH),
+        text(50, y, "a head's table, T × S"),
+        numbers(228, y - 10, 4, 4),
+        text(248, y, "a part of it"),
+        arrow([(362, y - 5), (398, y - 5)], width=THICK),
+        text(410, y, "1 KiB, written or read"),
+        lines(20, y + 27, NOTE),
+    )
+
+
+def draw() -> str:
+    """Draw each way: its steps above, the memory below, and an arrow for every trip."""
+    tops = [TOP + ROW * i for i in range(len(WAYS))]
+    end, sizes = tops[-1] + ROW + 16, ", ".join(f"{way.moved:g}" for way in WAYS)
+    return page(
+        TITLE,
+        f"{DESC} {sizes} KiB.",
+        end + 62,
+        text(BARS, TOP - 22, "bytes that travel"),
+        *(
+            looped(way, y) if way.loop else at_once(way, y)
+            for way, y in zip(WAYS, tops, strict=True)
+        ),
+        legend(end),
+    )

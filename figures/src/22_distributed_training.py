@@ -1,0 +1,252 @@
+"""Chapter 22: how two processors share one training, and what then travels between them."""
+
+from fractions import Fraction
+
+from cells import blocked, cell
+from colours import INK, KEY, LINE, LIT_FILL, PAPER, SOFT, VALUE, mix, shade
+from drawing import Box, arrow, centred, group, lines, page, polygon, rect, strokes, text
+from parts import plus
+
+TITLE = (
+    "Two processors share one training: each takes half of\n"
+    "the rows, the weights, the layers or the positions"
+)
+DESC = (
+    "Five panels, each with two processors. A processor has four layers of two matrices and below "
+    "them a batch of four texts; what it has is yellow. Data: all layers and every second text; "
+    "between them a plus, for gradients. Fully sharded: the same texts, but half of every matrix; "
+    "of one layer the other half is borrowed. Tensor: half of every matrix, the first cut into "
+    "columns and the second into rows, all texts, a plus at every layer. Sequence: all layers and "
+    "half of the positions of every text; keys and values go both ways. Pipeline: two layers "
+    "each, all texts; activations go ahead and gradients back. Beside it two rows of squares "
+    "show when each works on the small batches 1 to 4, with hatched squares at the start, in "
+    "the middle and at the end where one waits."
+)
+LAYERS, ROWS, LENGTH = 4, 4, 8  # of the model; texts of the batch, and their positions
+BACK = 2  # how often the way forward fits into the way back
+MATRIX, PITCH, CELL = 32, 21, 8  # px: a matrix, across; from layer to layer; a position
+CARD_W, CARD_H, APART = 122, 164, 46  # a processor, and the way between two of them
+LEFT, RIGHT, TOP, DOWN = 20, 334, 104, 248  # where panels begin; DOWN from one to the one below
+UNIT = 17  # px for the time that a small batch takes forward
+TIMES = (ROWS + 1) * (1 + BACK)  # until a pipeline of two has worked on all small batches
+BEHIND = mix(SOFT, PAPER, 0.7)  # fills the way back
+NOTE = "saves weights: the memory for them,\ntheir gradients and Adam's moments"
+NONE, ALL = (0, 0, 0, 0), (0, 0, 1, 1)  # of a box: where a share begins, how large it is
+COLUMNS = ((0, 0, 0.5, 1), (0.5, 0, 0.5, 1))
+HALVES = ((0, 0, 1, 0.5), (0, 0.5, 1, 0.5))
+NAMES = {
+    "data": "Data: half of the rows",
+    "sharded": "Data, fully sharded: weights too",
+    "tensor": "Tensor: half of every matrix",
+    "sequence": "Sequence: half of the positions",
+    "pipeline": "Pipeline: half of the layers",
+}
+SENT = {
+    "data": "gradients, summed once a step",
+    "sharded": "halves of weights; gradients",
+    "tensor": "partial sums, after every layer",
+    "sequence": "keys and values; gradients too",
+    "pipeline": "activations; gradients back",
+}
+SAVED = {
+    "data": "time, activations",
+    "sharded": "time, weights, activations",
+    "tensor": "time, weights, some activations",
+    "sequence": "time, activations of long texts",
+    "pipeline": "some time, weights, activations",
+}
+
+
+def within(box: Box, share: tuple) -> Box:
+    """Find a part of a box."""
+    x, y, w, h = share
+    return Box(box.x + x * box.w, box.y + y * box.h, w * box.w, h * box.h)
+
+
+def kept(box: Box) -> str:
+    """Draw what a processor has."""
+    return rect(box, fill=LIT_FILL, stroke=INK, width=1.4, radius=0)
+
+
+def lent(box: Box) -> str:
+    """Draw what a processor borrows for a moment."""
+    corners = [(box.x, box.y), (box.right, box.y), (box.right, box.bottom), (box.x, box.bottom)]
+    pale = mix(LIT_FILL, PAPER, 0.5)
+    return polygon(corners, fill=pale, stroke=INK, width=1.2, stroke_dasharray="3 2")
+
+
+def layer(x: float, y: float, shares: tuple = (NONE, NONE), borrows: bool = False) -> str:
+    """Draw a layer: two matrices, and what a processor has of each."""
+    boxes = [Box(x + (MATRIX + 6) * i, y, MATRIX, PITCH - 5) for i in range(2)]
+    return group(
+        *(rect(box, fill=PAPER, stroke=SOFT, width=1, radius=0) for box in boxes),
+        *(lent(box) for box in boxes if borrows),
+        *(
+            kept(within(box, share))
+            for box, share in zip(boxes, shares, strict=True)
+            if share != NONE
+        ),
+    )
+
+
+def has(way: str, who: int, number: int) -> tuple:
+    """Tell what a processor has of the two matrices of a layer."""
+    if way == "sharded":
+        return HALVES[who], HALVES[who]
+    if way == "tensor":
+        return COLUMNS[who], HALVES[who]
+    if way == "pipeline" and number // (LAYERS // 2) != who:
+        return NONE, NONE
+    return ALL, ALL
+
+
+def reads(way: str, who: int, row: int) -> tuple:
+    """Tell what a processor reads of a text of the batch."""
+    if way in ("data", "sharded"):
+        return ALL if row % 2 == who else NONE
+    return COLUMNS[who] if way == "sequence" else ALL
+
+
+def sentence(box: Box, share: tuple) -> str:
+    """Draw the positions of a text, and what is read of them."""
+    edges = [[(box.x + CELL * i, box.y), (box.x + CELL * i, box.bottom)] for i in range(1, LENGTH)]
+    return group(
+        rect(box, fill=PAPER, stroke=SOFT, width=1, radius=0),
+        rect(within(box, share), fill=LIT_FILL, stroke=None, radius=0) if share != NONE else "",
+        strokes(edges, colour=SOFT, width=0.8),
+        rect(within(box, share), fill="none", stroke=INK, radius=0) if share != NONE else "",
+    )
+
+
+def level(y: float, number: int) -> float:
+    """Find the upper edge of a layer; the first one is the lowest."""
+    return y + 29 + PITCH * (LAYERS - 1 - number)
+
+
+def processor(way: str, who: int, x: float, y: float) -> str:
+    """Draw a processor: what it has of the layers, and below what it reads of the batch."""
+    card = Box(x, y, CARD_W, CARD_H)
+    stack = card.cx - MATRIX - 3
+    apart = CELL + 3 * (way == "pipeline")  # there the texts come one after another
+    top, batch = y + 137 - apart * ROWS / 2, card.cx - LENGTH * CELL / 2
+    texts = [(row, reads(way, who, row)) for row in range(ROWS)]
+    return group(
+        rect(card, radius=9),
+        centred(card.cx, y + 15, f"processor {who + 1}"),
+        *(
+            layer(stack, level(y, i), has(way, who, i), borrows=way == "sharded" and i == 1)
+            for i in range(LAYERS)
+        ),
+        *(
+            sentence(Box(batch, top + apart * row, LENGTH * CELL, CELL), share)
+            for row, share in sorted(texts, key=lambda one: one[1] != NONE)
+        ),
+    )
+
+
+def both(x: float, y: float, colour: str = LINE, added: bool = False) -> str:
+    """Draw what goes both ways between two processors; with a plus where it is added."""
+    middle, reach = x + CARD_W + APART / 2, APART / 2 - 3
+    return group(
+        arrow([(middle + 2, y), (middle - reach, y)], colour=colour),
+        arrow([(middle - 2, y), (middle + reach, y)], colour=colour),
+        plus(middle, y) if added else "",
+    )
+
+
+def travel(way: str, x: float, y: float) -> str:
+    """Draw what goes from one processor to the other."""
+    heights = [level(y, i) + (PITCH - 5) / 2 for i in range(LAYERS)]
+    if way == "data":
+        return both(x, sum(heights) / LAYERS, added=True)
+    if way == "sharded":
+        return both(x, heights[1])
+    if way == "tensor":
+        return group(*(both(x, height, added=True) for height in heights))
+    if way == "sequence":
+        ways = [(h + d, colour) for h in heights for d, colour in ((-4.5, KEY), (4.5, VALUE))]
+        names, middle = (("K", KEY, -8), ("V", VALUE, 8)), x + CARD_W + APART / 2
+        return group(
+            *(both(x, height, colour) for height, colour in ways),
+            *(
+                centred(middle + d, y + 15, name, bold=True, colour=shade(colour))
+                for name, colour, d in names
+            ),
+        )
+    start, end, low, high = x + CARD_W + 3, x + CARD_W + APART - 3, heights[1], heights[2]
+    return group(
+        arrow([(start, low - 5), (end, high - 5)]),
+        arrow([(end, high + 9), (start, low + 9)], dash="4 3"),
+    )
+
+
+def panel(way: str, x: float, y: float) -> str:
+    """Draw one way to share: its name, two processors, what they send and what they save."""
+    return group(
+        text(x, y - 10, NAMES[way], bold=True),
+        *(processor(way, who, x + (CARD_W + APART) * who, y) for who in range(2)),
+        travel(way, x, y),
+        lines(x, y + CARD_H + 19, f"sent: {SENT[way]}\nsaves: {SAVED[way]}"),
+    )
+
+
+def schedule(who: int) -> list[tuple[int, int, int]]:
+    """List when a processor of the pipeline works: from when, how long, on which small batch."""
+    turn = ROWS + 1 + BACK * (1 - who)
+    ahead = [(who + i, 1, i + 1) for i in range(ROWS)]
+    return ahead + [(turn + BACK * i, BACK, ROWS - i) for i in range(ROWS)]
+
+
+def timeline(x: float, y: float) -> str:
+    """Draw when the two processors of a pipeline work, and when they wait."""
+    parts = []
+    for who in range(2):
+        top, busy = y + 30 * who, schedule(who)
+        taken = {t for start, long, _ in busy for t in range(start, start + long)}
+        times = [Box(x + 18 + UNIT * t, top, UNIT, 24) for t in range(TIMES)]
+        parts += [text(x, top + 17, f"{who + 1}")]
+        parts += [blocked(box) for t, box in enumerate(times) if t not in taken]
+        for start, long, number in busy:
+            box, fill = times[start], PAPER if long == 1 else BEHIND
+            wide = Box(box.x, box.y, UNIT * long, box.h)
+            parts.append(cell(wide, str(number), fill=fill, stroke=INK))
+    return group(*parts)
+
+
+def legend(x: float, y: float) -> str:
+    """Explain the squares of the timeline, and the signs of all panels."""
+    ahead, back, waits = (Box(x + d, y, w, 17) for d, w in ((0, UNIT), (83, 2 * UNIT), (173, UNIT)))
+    mine, other = Box(x, y + 78, MATRIX, PITCH - 5), Box(x + 128, y + 78, MATRIX, PITCH - 5)
+    idle = Fraction(TIMES - sum(long for _, long, _ in schedule(0)), TIMES)
+    return group(
+        cell(ahead, stroke=INK),
+        text(ahead.right + 8, y + 14, "ahead"),
+        cell(back, fill=BEHIND, stroke=INK),
+        text(back.right + 8, y + 14, "back"),
+        blocked(waits),
+        text(waits.right + 8, y + 14, f"waits: {idle}"),
+        layer(x, y + 31),
+        text(x + 80, y + 44, "a layer: two matrices"),
+        sentence(Box(x, y + 58, LENGTH * CELL, CELL), NONE),
+        text(x + 80, y + 67, f"a text: {LENGTH} positions"),
+        kept(mine),
+        text(mine.right + 8, y + 91, "has this"),
+        lent(other),
+        text(other.right + 8, y + 91, "borrows this"),
+    )
+
+
+def draw() -> str:
+    """Draw each way to share one training between two processors."""
+    places = [((LEFT, RIGHT)[i % 2], TOP + DOWN * (i // 2)) for i in range(len(NAMES))]
+    top = places[-1][1]
+    return page(
+        TITLE,
+        DESC,
+        top + CARD_H + 54,
+        *(panel(way, *place) for way, place in zip(NAMES, places, strict=True)),
+        text(RIGHT, top - 10, "When processors 1 and 2 work", bold=True),
+        timeline(RIGHT, top),
+        legend(RIGHT, top + 66),
+        lines(RIGHT, top + CARD_H + 19, NOTE),
+    )

@@ -1,0 +1,280 @@
+"""The checks: no right answer is refused, every known mistake is found and called by its name."""
+
+import html
+import inspect
+import linecache
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from course_lib.exercises import Report, check, exercises, known_mistakes
+from course_lib.exercises.check import MODULES, caught_at, examine, exercise
+from course_lib.exercises.mistake_catalogue import Mistake, define
+from course_lib.exercises.outcomes import STAGES
+from course_lib.exercises.stubs import stub
+
+GUARDS = {name for name in exercises() if name.startswith("check_")} | {"head_width"}
+ANSWERS = [
+    pytest.param(name, answer, id=f"{name}-{answer.__name__}")
+    for name in exercises()
+    for answer in import_module(f"course_lib.exercises.solutions.{exercise(name).module}").ANSWERS[
+        name
+    ]
+]
+MISTAKES = [mistake for name in exercises() for mistake in known_mistakes(name)]
+every_exercise = pytest.mark.parametrize("name", exercises())
+every_mistake = pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: f"{m.exercise}-{m.name}")
+
+
+def test_every_exported_definition_is_an_exercise():
+    exported = []
+    for module in MODULES:
+        room = import_module(f"course_lib.{module}")
+        exported += [(module, name) for name in room.__all__ if callable(getattr(room, name))]
+    exported.remove(("transformer", "TransformerConfig"))  # a configuration is none
+    exported.remove(("gpt", "GPTConfig"))
+    assert {(exercise(name).module, name) for name in exercises()} == set(exported)
+    assert len(exercises()) == len(exported)
+
+
+@every_exercise
+def test_the_courses_own_definition_is_right(name):
+    report = examine(name, exercise(name).given)
+    assert report.passed, report
+    assert (report.state, report.mistake, report.hint) == ("correct", None, "")
+
+
+@pytest.mark.parametrize("name, answer", ANSWERS)
+def test_right_answers_in_other_styles_pass(name, answer):
+    report = examine(name, answer)
+    assert report.passed, report
+
+
+@every_exercise
+def test_there_are_three_styles_of_every_right_answer(name):
+    styles = 1 + sum(param.values[0] == name for param in ANSWERS)
+    assert styles >= (2 if name in GUARDS else 3)
+
+
+@every_mistake
+def test_every_known_mistake_is_found_and_called_by_its_name(mistake):
+    report = examine(mistake.exercise, mistake.implementation)
+    assert not report.passed and report.attempted
+    assert report.mistake == mistake.name and mistake.sentence in report.hint
+    assert report.stage in STAGES and report.stage == caught_at(mistake)[0]
+
+
+def test_the_bank_is_as_large_as_the_readme_says():
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    placed = sum(re.search(r"#\d+", mistake.seen) is not None for mistake in MISTAKES)
+    assert f"The checks know {len(MISTAKES)} mistakes, {placed} of them with a place" in readme
+    assert len(MISTAKES) >= 60
+
+
+@every_mistake
+def test_every_mistake_says_what_and_where(mistake):
+    assert len(mistake.sentence.split()) >= 3 and not mistake.sentence.endswith(".")
+    assert 5 <= len(mistake.seen) <= 100, "where has the world seen it?"
+
+
+def test_short_names_are_unique_within_an_exercise():
+    for name in exercises():
+        short = [mistake.name for mistake in known_mistakes(name)]
+        assert short and len(set(short)) == len(short)
+
+
+@every_exercise
+def test_an_untouched_stub_is_not_attempted(name):
+    task = exercise(name)
+    source = stub(inspect.getsource(task.given), {name})
+    report = examine(name, define(source, task.module, name, f"<stub of {name}>"))
+    assert (report.state, report.mistake) == ("not attempted", None)
+    assert "NotImplementedError" in report.hint
+
+
+def test_a_constructor_without_a_forward_is_a_beginning():
+    class LayerNorm(nn.Module):
+        def __init__(self, d_model, eps=1e-5):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(d_model))
+            self.bias = nn.Parameter(torch.zeros(d_model))
+
+        def forward(self, x):
+            raise NotImplementedError
+
+    report = examine("LayerNorm", LayerNorm)
+    assert report.state == "not yet" and "forward is not written yet" in report.hint
+
+
+NO_ATTEMPTS = [None, ..., 5, "text", torch.ones(3), [], nn.Linear(2, 2)]
+
+
+@pytest.mark.parametrize("candidate", NO_ATTEMPTS, ids=str)
+@pytest.mark.parametrize("name", ["causal_mask", "LayerNorm"])
+def test_what_is_no_attempt_is_answered_in_words(name, candidate):
+    report = examine(name, candidate)
+    assert not report.passed and report.hint
+
+
+def test_a_function_in_place_of_a_class_is_named():
+    assert "class itself" in examine("LayerNorm", lambda x: x).hint
+    assert "function itself" in examine("causal_mask", nn.Linear).hint
+
+
+def test_an_unknown_exercise_names_its_neighbours():
+    with pytest.raises(ValueError, match="LayerNorm"):
+        check("LayerNrom", nn.LayerNorm)
+    with pytest.raises(ValueError, match="causal_mask"):
+        known_mistakes("causal_mas")
+
+
+def test_an_exception_is_shown_with_its_line_and_the_shapes_there():
+    source = (
+        "def scaled_dot_product_attention(q, k, v, mask=None, dropout_p=0.0):\n"
+        "    scores = q @ k\n"
+        "    return scores.softmax(-1) @ v, scores\n"
+    )
+    wrong = define(source, "attention", "scaled_dot_product_attention", "<a cell>")
+    report = examine("scaled_dot_product_attention", wrong)
+    assert report.stage == "runs" and "RuntimeError" in report.hint
+    assert "scores = q @ k" in report.detail
+    assert "q (2, 3, 4, 6)" in report.detail and "k (2, 3, 5, 6)" in report.detail
+    linecache.cache.pop("<a cell>")
+
+
+class _Endless:
+    """Raise whatever is done with it."""
+
+    def __getattr__(self, name):
+        raise RuntimeError("no")
+
+
+def test_whatever_an_attempt_does_the_check_returns():
+    def falls_into_itself(*args, **kwargs):
+        return falls_into_itself(*args, **kwargs)
+
+    def divides(*args, **kwargs):
+        return 1 / 0
+
+    answers = (lambda *_, **__: None, lambda *_, **__: {}, lambda *_, **__: _Endless())
+    for candidate in (*answers, falls_into_itself, divides):
+        for name in ("scaled_dot_product_attention", "causal_mask", "warmup_inverse_sqrt"):
+            report = examine(name, candidate)
+            assert not report.passed and report.hint
+
+
+def calls_the_kernel(query, key, value, mask=None, dropout_p=0.0):
+    output = F.scaled_dot_product_attention(query, key, value, mask, dropout_p)
+    return output, query @ key.mT
+
+
+def calls_the_course(query, key, value, mask=None, dropout_p=0.0):
+    return exercise("scaled_dot_product_attention").given(query, key, value, mask, dropout_p)
+
+
+class WrapsTorchAttention(nn.Module):
+    def __init__(self, d_model, num_heads, **_):
+        super().__init__()
+        self.inner = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+
+    def forward(self, query, key, value, mask=None, *, need_weights=False):
+        return self.inner(query, key, value, need_weights=need_weights)
+
+
+class WrapsTorchNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.inner = nn.LayerNorm(d_model, eps)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class CallsTorchNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        return F.layer_norm(x, x.shape[-1:], self.weight, self.bias, 1e-5)
+
+
+class InheritsTheCourses(exercise("MultiHeadAttention").given):
+    pass
+
+
+@pytest.mark.parametrize(
+    "name, candidate, word",
+    [
+        ("scaled_dot_product_attention", calls_the_kernel, "kernel"),
+        ("scaled_dot_product_attention", calls_the_course, "course's own"),
+        ("MultiHeadAttention", WrapsTorchAttention, "torch's own"),
+        ("MultiHeadAttention", InheritsTheCourses, "course's own"),
+        ("LayerNorm", WrapsTorchNorm, "torch"),
+        ("LayerNorm", nn.LayerNorm, "torch"),
+        ("LayerNorm", CallsTorchNorm, "torch"),
+    ],
+)
+def test_calling_the_thing_itself_is_no_answer(name, candidate, word):
+    report = examine(name, candidate)
+    assert not report.passed and report.mistake is None
+    assert word in report.hint
+
+
+def test_a_check_leaves_no_trace():
+    state = torch.get_rng_state()
+    wrong = known_mistakes("MultiHeadAttention")[-1].implementation
+    first, second = (examine("MultiHeadAttention", wrong) for _ in range(2))
+    assert first.stage is not None
+    one, other = (examine("LayerNorm", exercise("LayerNorm").given) for _ in range(2))
+    assert torch.equal(state, torch.get_rng_state())
+    assert first == second and one == other
+
+
+def test_a_mistake_that_no_longer_fits_the_source_is_reported():
+    lost = Mistake("causal_mask", "masks", "lost", "", "", (("no such words", ""),))
+    with pytest.raises(ValueError, match="no such words"):
+        _ = lost.implementation
+
+
+def test_a_report_shows_itself_as_text_and_as_a_box():
+    report = Report("x", False, "a_name", "This <b> & that", "shape", "1 < 2")
+    assert repr(report) == "✗ Not yet: x\nThis <b> & that\n1 < 2"
+    box = report._repr_html_()
+    assert html.escape("This <b> & that") in box and "<b>" not in box and 'role="status"' in box
+    assert repr(Report("x", True)) == "✓ Correct: x"
+    assert repr(Report("x", False, attempted=False)) == "○ Not attempted yet: x"
+
+
+def test_the_first_check_of_a_process_moves_no_random_number():
+    code = (
+        "import torch\n"
+        "from course_lib.exercises import check, exercises, predict\n"
+        "from course_lib.exercises.check import exercise\n"
+        "from course_lib.exercises.predictions import PREDICTIONS\n"
+        "state = torch.get_rng_state()\n"
+        "for name in exercises():\n"
+        "    assert check(name, exercise(name).given).passed\n"
+        "    assert torch.equal(state, torch.get_rng_state()), name\n"
+        "for task in PREDICTIONS:\n"
+        "    predict(task.name, 0)\n"
+        "    assert torch.equal(state, torch.get_rng_state()), task.name\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_wing_hands_on_functions_whatever_was_imported_before():
+    from course_lib import learn
+
+    examine("causal_mask", exercise("causal_mask").given)
+    for name in learn.__all__:
+        assert callable(getattr(learn, name)), name

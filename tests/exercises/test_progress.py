@@ -1,0 +1,215 @@
+"""Progress is one local file; it never stands in the way of a check."""
+
+import json
+import os
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from course_lib import cli
+from course_lib.exercises.catalogue import tasks
+from course_lib.exercises.check import MODULES, exercise, exercises
+from course_lib.exercises.progress import Item, Progress, chapter_of, items, note, progress
+from course_lib.exercises.report import Report
+
+ROOT = Path(__file__).resolve().parents[2]
+RIGHT = Report("causal_mask", True)
+WRONG = Report("causal_mask", False, "transposed", "a hint")
+STUB = Report("causal_mask", False, attempted=False)
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """Stand in a folder with a ``my_lib``, and return that."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_lib").mkdir()
+    return tmp_path / "my_lib"
+
+
+def kept(library: Path) -> dict:
+    """Read what is kept."""
+    return json.loads((library / "progress.json").read_text())
+
+
+def state(name: str = "causal_mask") -> str:
+    """Return the state that is shown."""
+    return {item.name: state for item, state in progress().states.items()}[name]
+
+
+# --- what is kept
+
+
+def test_a_state_is_kept_beside_the_package_and_handed_back(library):
+    assert note(WRONG) is WRONG
+    assert kept(library) == {"causal_mask": {"state": "not yet", "mistake": "transposed"}}
+    assert state() == "not yet" and state("padding_mask") == "not attempted"
+    note(Report("padding_mask", True))
+    assert (state(), state("padding_mask")) == ("not yet", "correct")
+    assert [path.name for path in library.iterdir()] == ["progress.json"]
+
+
+def test_what_was_correct_stays_and_else_the_last_counts(library):
+    note(WRONG)
+    note(Report("causal_mask", False, "off_by_one"))
+    assert kept(library)["causal_mask"]["mistake"] == "off_by_one"
+    note(RIGHT)
+    for report in (WRONG, STUB, RIGHT):
+        note(report)
+        assert kept(library) == {"causal_mask": {"state": "correct", "mistake": None}}
+
+
+def test_a_stub_leaves_nothing(library):
+    assert note(STUB) is STUB and not list(library.iterdir())
+    note(WRONG)
+    note(STUB)
+    assert state() == "not yet"
+
+
+def test_without_a_package_nothing_is_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "workbook" / "my_lib").mkdir(parents=True)
+    assert note(RIGHT) is RIGHT
+    assert [path.name for path in tmp_path.rglob("*")] == ["workbook", "my_lib"]
+    assert set(progress().states.values()) == {"not attempted"}
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[1]", "3", '{"causal_mask": "correct"}', '{"causal_mask": {"state": "great"}}',
+     '{"causal_mask": {}}', "\udc80"],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read_is_moved_aside(library, capsys, text):
+    content = text.encode(errors="surrogateescape")
+    for number in (1, 2):
+        (library / "progress.json").write_bytes(content)
+        assert note(WRONG) is WRONG and state() == "not yet"
+        assert (library / f"progress.json.aside-{number}").read_bytes() == content
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "progress.json" in line and f"progress.json.aside-{number}" in line
+
+
+def test_names_of_another_edition_are_kept(library):
+    note(Report("a_task_of_tomorrow", True))
+    note(WRONG)
+    assert kept(library)["a_task_of_tomorrow"]["state"] == "correct"
+
+
+def test_a_disk_that_is_full_stops_no_check(library, capsys, monkeypatch):
+    note(WRONG)
+    monkeypatch.setattr(os, "replace", lambda *places: (_ for _ in ()).throw(OSError("no room")))
+    assert note(RIGHT) is RIGHT
+    assert capsys.readouterr().err == "your progress could not be kept: no room\n"
+    assert kept(library)["causal_mask"]["state"] == "not yet"
+    assert [path.name for path in library.iterdir()] == ["progress.json"]
+
+
+# --- what is shown
+
+
+def test_everything_there_is_to_do_is_listed_once_by_chapter():
+    listed = items()
+    assert [item.chapter for item in listed] == sorted(item.chapter for item in listed)
+    names = [item.name for item in listed]
+    assert len(set(names)) == len(names)
+    assert set(names) == {*exercises(), *(task.name for task in tasks())}
+    assert [item.name for item in listed if item.kind == "build"] == exercises()
+    minutes = {item.name: item.minutes for item in listed}
+    assert all(minutes[name] == exercise(name).minutes > 0 for name in exercises())
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_knows_its_chapter(module):
+    (path,) = ROOT.glob(f"notebooks/[0-9][0-9]_{module}.ipynb")
+    assert chapter_of(module) == int(path.name[:2])
+
+
+SOME = {
+    Item("guess", 0, "predict", 3): "not yet",
+    Item("causal_mask", 6, "build", 50): "correct",
+    Item("padding_mask", 6, "build", 70): "not attempted",
+}
+
+
+def test_the_text_says_what_is_done_and_left():
+    assert repr(Progress(SOME)) == (  # 3 + 70 minutes are left
+        "1 of 3 done; about 1 h 13 min left\n"
+        "\n"
+        "Chapter 00\n"
+        "  ✗ not yet        guess         predict          3 min\n"
+        "\n"
+        "Chapter 06 · masks\n"
+        "  ✓ correct        causal_mask   build           50 min\n"
+        "  ○ not attempted  padding_mask  build           70 min"
+    )
+
+
+class Cells(HTMLParser):
+    """Collect what stands in the cells of a table."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open, self.cells = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.cells.append(data)
+
+
+def test_the_table_says_the_same():
+    table = Cells(Progress(SOME)._repr_html_())
+    assert not table.open
+    assert table.cells[0] == "1 of 3 done; about 1 h 13 min left"
+    rows = ["Chapter 00", "✗ not yet", "guess", "predict", "3 min", "Chapter 06 · masks"]
+    rows += ["✓ correct", "causal_mask", "build", "50 min"]
+    assert table.cells[5 : 5 + len(rows)] == rows
+
+
+def test_the_panel_is_the_same_everywhere_before_anything_is_done(library, tmp_path, monkeypatch):
+    text = repr(progress())
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert repr(progress()) == text and text.startswith(f"0 of {len(items())} done; about ")
+
+
+# --- course progress
+
+
+def test_the_command_finds_the_workbook(library, tmp_path, capsys, monkeypatch):
+    note(RIGHT)
+    library.parent.joinpath("elsewhere").mkdir()
+    for place, arguments in [
+        (".", []),
+        (".", ["my_lib"]),
+        ("my_lib", ["."]),
+        ("elsewhere", [".."]),
+        ("elsewhere", ["../my_lib"]),
+    ]:
+        monkeypatch.chdir(tmp_path / place)
+        assert cli.main(["progress", *arguments]) == 0
+        assert capsys.readouterr().out.startswith("1 of ")
+        monkeypatch.chdir(tmp_path)
+
+
+def test_the_command_looks_into_workbook(library, tmp_path, capsys, monkeypatch):
+    note(RIGHT)
+    (tmp_path / "workbook").mkdir()
+    os.replace(library, tmp_path / "workbook" / "my_lib")
+    assert cli.main(["progress"]) == 0
+    assert "✓ correct        causal_mask" in capsys.readouterr().out
+
+
+def test_a_folder_without_a_package_is_explained(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for arguments, named in [([], "workbook"), (["there"], "there")]:
+        assert cli.main(["progress", *arguments]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1 and err.startswith("course progress: ")
+        assert f"no my_lib in {named}" in err and "course workbook DIR" in err

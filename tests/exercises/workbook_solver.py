@@ -1,0 +1,119 @@
+"""Fill a workbook in, as a learner would: any source for an exercise, the right one too."""
+
+import json
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+from course_lib.exercises import stubs
+from course_lib.exercises.catalogue import tasks as other_tasks
+from course_lib.exercises.notebook_builder import LIBRARY, Chapter, is_marked, source_of
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKED = {path.name: Chapter.read(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
+MODULES = frozenset([chapter.module for chapter in WORKED.values()] + ["tasks.numbers"])
+ATTEMPT = re.compile(r'^(\w+) = attempt\("\1", \1\)$', re.M)
+
+
+def tasks(cell: Mapping[str, Any]) -> list[str]:
+    """Name the exercises of a workbook's cell."""
+    return ATTEMPT.findall(source_of(cell)) if cell["cell_type"] == "code" else []
+
+
+def reference_answers(chapter: Chapter) -> dict[str, str]:
+    """Return the source of every definition that a worked chapter exports."""
+    marked = [source for source in chapter.sources if is_marked(source, "export")]
+    return {name: definition(source, name) for source in marked for name in stubs.defined(source)}
+
+
+def definition(source: str, name: str) -> str:
+    """Cut one definition out of a cell, its decorators included."""
+    node = stubs.defined(source)[name]
+    first = min(n.lineno for n in (node, *node.decorator_list))
+    return "\n".join(source.split("\n")[first - 1 : node.end_lineno])
+
+
+def put(notebook: Mapping[str, Any], answers: Mapping[str, str]) -> dict[str, Any]:
+    """Write answers in the place of the stubs; exercises without one stay as they are.
+
+    Args:
+        notebook: A chapter of a workbook; it is not changed.
+        answers: Sources of definitions, by the name of the exercise.
+    """
+    filled = deepcopy(notebook)
+    for cell in filled["cells"]:
+        for name in set(tasks(cell)) & set(answers):
+            source = source_of(cell)
+            cell["source"] = source.replace(definition(source, name), answers[name])
+    return filled
+
+
+def put_worked_cells(notebook: Mapping[str, Any], chapter: Chapter, modules) -> dict[str, Any]:
+    """Answer the other exercises (``#| exercise``) as the worked chapter does."""
+    worked = {cell["id"]: source_of(cell) for cell in chapter.cells}
+    filled = deepcopy(notebook)
+    for cell in filled["cells"]:
+        if is_marked(source_of(cell), "exercise"):
+            cell["source"] = stubs.from_package(worked[cell["id"]], modules, LIBRARY)
+    return filled
+
+
+def written(folder: Path, file: str) -> dict[str, Any]:
+    """Read a chapter of a workbook."""
+    return json.loads((folder / file).read_text(encoding="utf-8"))
+
+
+def executed(notebook: Mapping[str, Any], folder: Path) -> list:
+    """Run a chapter in its folder, as JupyterLab would, on through errors; return its cells."""
+    notebook = nbformat.reads(json.dumps(notebook), as_version=4)
+    client = NotebookClient(
+        notebook,
+        timeout=300,
+        kernel_name="python3",
+        allow_errors=True,
+        resources={"metadata": {"path": str(folder)}},
+        shutdown_kernel="immediate",  # as nbval does: taking torch apart lasts a second
+    )
+    client.execute()
+    return notebook.cells
+
+
+def run_chapter(notebook: Mapping[str, Any], folder: Path) -> tuple[dict[str, str], str]:
+    """Run a chapter without an unexpected error; return what exercises said, and the last cell."""
+    cells = executed(notebook, folder)
+    errors = unexpected_errors(cells)
+    assert not errors, "\n".join(errors)
+    said = {name: outputs_of(cell) for cell in cells for name in asked_in(cell)}
+    return said, outputs_of(cells[-1])
+
+
+def outputs_of(cell: Mapping[str, Any]) -> str:
+    """Return all that a cell shows as text; an error is shown with its name."""
+    shown = []
+    for output in cell.get("outputs", []):
+        shown.append(output.get("text", ""))
+        shown.append(output.get("data", {}).get("text/plain", ""))
+        shown.append(f"{output.get('ename', '')}: {output.get('evalue', '')}".strip(": "))
+    return "\n".join(shown)
+
+
+def unexpected_errors(cells: list) -> list[str]:
+    """Return the errors that no learner should see."""
+    return [
+        f"{cell.source}\n{output.ename}: {output.evalue}"
+        for cell in cells
+        for output in cell.get("outputs", [])
+        if output.output_type == "error" and "raises-exception" not in cell.metadata.get("tags", [])
+    ]
+
+
+def asked_in(cell: Mapping[str, Any]) -> list[str]:
+    """Name the exercises, predictions and tests of a cell."""
+    source = source_of(cell)
+    others = [task.name for task in other_tasks() if f'"{task.name}"' in source]
+    return tasks(cell) + (others if is_marked(source, "exercise") else [])

@@ -1,0 +1,232 @@
+"""Chunked loss, mixed precision, averages: the same mathematics as the plain way."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from course_lib.batching import average_weights
+from course_lib.trainer import precision
+from course_lib.trainer.averaging import average_of_last, keep_weights, kept_weights
+from course_lib.trainer.chunked_loss import backward_in_chunks, loss_in_chunks
+from course_lib.trainer.precision import bfloat16_pays, dropout_by_bytes, mixed_precision
+from course_lib.training import label_smoothed_cross_entropy
+from course_lib.transformer import Transformer, TransformerConfig
+
+V = 23
+
+
+def make_model(tie="all", dropout=0.0, seed=0):
+    torch.manual_seed(seed)
+    config = TransformerConfig(
+        src_vocab_size=V, tgt_vocab_size=V, d_model=12, num_heads=3, num_encoder_layers=2,
+        num_decoder_layers=1, d_ff=17, dropout=dropout, max_len=16, tie_embeddings=tie,
+    )  # fmt: skip
+    return Transformer(config)
+
+
+def make_batch():
+    generator = torch.Generator().manual_seed(5)
+    src = torch.randint(3, V, (4, 6), generator=generator)
+    tgt = torch.randint(3, V, (4, 8), generator=generator)
+    src[1, 4:] = 0
+    tgt[2, 3:] = 0
+    tgt[3, 6:] = 0
+    return src, tgt
+
+
+def plain_loss(model, src, tgt, smoothing):
+    """Compute the loss the plain way: all logits, padding taken out afterwards."""
+    logits, right = model(src, tgt[:, :-1]), tgt[:, 1:]
+    real = right != 0
+    return label_smoothed_cross_entropy(logits[real], right[real], smoothing=smoothing)
+
+
+# --- the loss
+
+
+@pytest.mark.parametrize("rows", [1, 5, 1000])
+@pytest.mark.parametrize("tie", ["all", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_chunks_change_neither_the_loss_nor_a_gradient(rows, tie, smoothing):
+    model, (src, tgt) = make_model(tie), make_batch()
+    loss = plain_loss(model, src, tgt, smoothing)
+    loss.backward()
+    expected = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    found = backward_in_chunks(model, src, tgt, smoothing=smoothing, rows=rows)
+    # float32, since logits are brought to it: 1e-6
+    torch.testing.assert_close(found, loss.detach(), atol=1e-6, rtol=1e-6)
+    assert not found.requires_grad
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(p.grad, expected[name], atol=1e-6, rtol=1e-5, msg=name)
+
+
+def test_gradients_are_added_to_those_there():
+    model, (src, tgt) = make_model(), make_batch()
+    backward_in_chunks(model, src, tgt)
+    once = model.output.weight.grad.clone()
+    backward_in_chunks(model, src, tgt)
+    torch.testing.assert_close(model.output.weight.grad, 2 * once)
+
+
+def test_the_model_is_whole_again_even_after_an_error():
+    model, (src, tgt) = make_model(), make_batch()
+    output = model.output
+    with pytest.raises(ValueError):
+        backward_in_chunks(model, src, tgt + V)
+    assert model.output is output and output.weight is model.tgt_embedding.weight
+
+
+def test_the_measured_loss_is_the_sum_over_real_tokens():
+    model, (src, tgt) = make_model(), make_batch()
+    total, count = loss_in_chunks(model, src, tgt, rows=4)  # the last chunk holds one row
+    assert count == 4 * 7 - 5 - 2
+    torch.testing.assert_close(total / count, plain_loss(model, src, tgt, 0.0).detach())
+    assert all(p.grad is None for p in model.parameters())
+
+
+# --- mixed precision
+
+
+def test_without_bfloat16_and_dropout_nothing_changes():
+    model, (src, tgt) = make_model(), make_batch()
+    expected = model(src, tgt)
+    with mixed_precision(False):
+        assert torch.equal(model(src, tgt), expected)
+
+
+def test_bfloat16_comes_close_with_gradients_in_float32():
+    model, (src, tgt) = make_model(), make_batch()
+    exact = backward_in_chunks(model, src, tgt)
+    expected = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    with mixed_precision():
+        loss = backward_in_chunks(model, src, tgt)
+    assert loss.dtype == torch.float32
+    assert 0 < abs(loss - exact) < 0.02 * exact  # 8 bits: not the same, and not far
+    for p in model.parameters():
+        assert p.dtype == p.grad.dtype == torch.float32
+    found = torch.cat([p.grad.flatten() for p in model.parameters()])
+    assert F.cosine_similarity(found, torch.cat([g.flatten() for g in expected]), dim=0) > 0.999
+
+
+def test_products_are_in_bfloat16_and_attention_in_float32(monkeypatch):
+    seen = []
+    real = torch.nn.functional.scaled_dot_product_attention
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        """See what attention is called with, inside of our own mode."""
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            if func is real:
+                seen.append({x.dtype for x in args[:3]})
+            return func(*args, **(kwargs or {}))
+
+    model, (src, tgt) = make_model(), make_batch()
+    with Watch(), mixed_precision():
+        assert model(src, tgt).dtype == torch.bfloat16
+    assert seen == [{torch.float32}] * 4  # 2 layers of one, 2 attentions of one
+
+
+def test_outside_everything_is_as_before():
+    x = torch.ones(3, 4)
+    with mixed_precision():
+        assert (x @ x.T).dtype == torch.bfloat16
+    assert (x @ x.T).dtype == torch.float32
+    torch.manual_seed(0)
+    dropped = F.dropout(x, 0.5)
+    torch.manual_seed(0)
+    assert torch.equal(F.dropout(x, 0.5), dropped)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
+def test_dropout_by_bytes_drops_its_share_and_keeps_the_mean(p):
+    torch.manual_seed(0)
+    x = torch.ones(1001, 999, requires_grad=True)
+    y = dropout_by_bytes(x, p)
+    assert (y == 0).double().mean().item() == pytest.approx(p, abs=0.004)  # 1/512 and chance
+    assert y.mean().item() == pytest.approx(1, abs=0.003)
+    assert len(y.unique()) == 2
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+
+
+def test_dropout_by_bytes_drops_rows_and_columns_alike():
+    torch.manual_seed(0)
+    kept = (dropout_by_bytes(torch.ones(1024, 1024), 0.5) != 0).double()
+    for axis in (0, 1):  # 1024 draws a row: a standard deviation of 1/64
+        assert (kept.mean(dim=axis) - 0.5).abs().max() < 5.5 / 64
+    for shift in (1, 8):  # neighbours, also those of one word, know nothing of each other
+        together = (kept[:, shift:] * kept[:, :-shift]).mean().item()
+        assert together == pytest.approx(0.25, abs=0.003)
+
+
+def test_dropout_by_bytes_at_its_ends_and_out_of_training():
+    x = torch.randn(3, 5)
+    assert torch.equal(dropout_by_bytes(x, 0.0), x)
+    assert torch.equal(dropout_by_bytes(x, 1.0), torch.zeros_like(x))
+    assert torch.equal(dropout_by_bytes(x, 0.7, training=False), x)
+
+
+def test_a_models_dropout_is_ours_inside_only_in_training():
+    model, (src, tgt) = make_model(dropout=0.5), make_batch()
+    with mixed_precision(False):
+        torch.manual_seed(0)
+        first = model(src, tgt)
+        torch.manual_seed(0)
+        assert torch.equal(model(src, tgt), first)
+        assert not torch.equal(model(src, tgt), first)
+        model.eval()
+        assert torch.equal(model(src, tgt), model(src, tgt))
+
+
+def test_the_quick_measurement_answers():
+    assert bfloat16_pays() in (True, False)
+
+
+@pytest.mark.parametrize(("seconds", "pays"), [(7.0, True), (9.0, False), (20.0, False)])
+def test_bfloat16_pays_if_a_product_takes_a_fifth_less_time(seconds, pays, monkeypatch):
+    durations = [10.0] * 6 + [seconds] * 6  # float32 first, and each one round to warm up
+    clock = iter([time for duration in durations for time in (0.0, duration)])
+    monkeypatch.setattr(precision, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    assert bfloat16_pays() is pays
+
+
+# --- averages
+
+
+def test_the_average_is_taken_number_by_number():
+    states = [{"a": torch.tensor([1.0, 4.0]), "b": torch.tensor(2.0)},
+              {"a": torch.tensor([3.0, 0.0]), "b": torch.tensor(2.0)}]  # fmt: skip
+    found = average_weights(states)
+    assert found["a"].tolist() == [2, 2] and found["b"].item() == 2
+    assert found["a"].dtype == torch.float32
+
+
+def test_the_average_of_one_is_itself_and_of_none_an_error():
+    state = nn.Linear(2, 3).state_dict()
+    assert all(torch.equal(v, state[k]) for k, v in average_weights([state]).items())
+    with pytest.raises(ValueError, match="no weights"):
+        average_weights([])
+    with pytest.raises(ValueError, match="different models"):
+        average_weights([state, nn.Linear(3, 2).state_dict()])
+
+
+def test_shared_weights_stay_shared():
+    models = [make_model(seed=seed) for seed in (1, 2)]
+    models[0].load_state_dict(average_weights([model.state_dict() for model in models]))
+    assert models[0].output.weight is models[0].tgt_embedding.weight
+
+
+def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):
+    for epoch in (8, 9, 10, 11):
+        keep_weights(tmp_path, epoch, {"a": torch.tensor(float(epoch))}, last=3)
+    assert [path.name for path in kept_weights(tmp_path)] == [
+        "epoch-0009.pt", "epoch-0010.pt", "epoch-0011.pt"]  # fmt: skip
+    assert average_of_last(tmp_path, 2)["a"].item() == 10.5
+    for count in (0, 4):
+        with pytest.raises(ValueError, match=f"keeps 3 epochs; {count} cannot"):
+            average_of_last(tmp_path, count)

@@ -1,0 +1,460 @@
+"""A GPT's training stops, is killed, goes on bit for bit, and comes to what plain code comes to."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+import torch
+from gpt_fixtures import SETTINGS, TINY, write_library, write_play
+from reference import says
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from course_lib import cli, gpt
+from course_lib.data import read_library, read_shakespeare
+from course_lib.gpt import GPT, GPTConfig
+from course_lib.tasks import language_model_scores, language_model_training
+from course_lib.tasks.language_model import (
+    SIZES,
+    TextGeneratorConfig,
+    new_generator,
+    new_model,
+    read_text,
+)
+from course_lib.tasks.language_model_scores import (
+    caching_is_exact,
+    loss_on,
+    program_lines,
+    share_that_parses,
+    side_by_side,
+)
+from course_lib.tasks.language_model_training import LAST, kept_generator, start, train_run
+from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
+
+pytestmark = pytest.mark.usefixtures("no_network")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Return a folder with a small play in it."""
+    return write_play(tmp_path_factory.mktemp("data"))
+
+
+def weights(run):
+    """Copy the weights of a run."""
+    return {name: value.clone() for name, value in run.writer.model.state_dict().items()}
+
+
+def without_clock(history):
+    """Leave out what no two trainings have in common."""
+    return [{k: v for k, v in line.items() if "minutes" not in k} for line in history]
+
+
+def train(config, out, data):
+    """Train without a stop."""
+    run, text = start(config, out, data=data)
+    assert train_run(run, text, out)
+    return run
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, data):
+    """Train without a stop; return the run and its folder."""
+    out = tmp_path_factory.mktemp("whole")
+    return train(TINY, out, data), out
+
+
+def assert_same_run(run, other):
+    """Agree in weights, moments and history to the last bit."""
+    expected = weights(other)
+    assert all(torch.equal(value, expected[name]) for name, value in weights(run).items())
+    states = [r.optimizer.state_dict()["state"] for r in (run, other)]
+    for place, mine in states[0].items():
+        assert all(torch.equal(mine[name], states[1][place][name]) for name in mine)
+    assert without_clock(run.history) == without_clock(other.history)
+
+
+# --- nothing is lost
+
+
+@pytest.mark.parametrize("bfloat16", [False, True])
+@pytest.mark.parametrize("stop_at", [1, 3, 7])
+def test_a_stop_anywhere_changes_no_bit(stop_at, bfloat16, tmp_path, whole, data):
+    config = replace(TINY, bfloat16=bfloat16)
+    expected = train(config, tmp_path / "whole", data) if bfloat16 else whole[0]
+    for _ in range(100):
+        run, text = start(config, tmp_path / "parts", data=data)
+        last = run.step + stop_at
+        torch.manual_seed(999)  # what happened elsewhere plays no part
+        run.writer.model.eval()
+        if train_run(run, text, tmp_path / "parts", stop=lambda r=run, n=last: r.step >= n):
+            break
+    assert_same_run(run, expected)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_process_stopped_or_killed_in_the_middle_loses_nothing(
+    number, tmp_path, data, capsys, monkeypatch
+):
+    monkeypatch.setenv("COURSE_DATA", str(data))
+    out, steps = tmp_path / "stopped", 150
+    words = ["train", "--task", "gpt", "--text", "shakespeare", "--threads", "1", "--out", str(out)]
+    words += [*SETTINGS, "--set", f"steps={steps}"]
+    child = subprocess.Popen([sys.executable, "-m", "course_lib.cli", *words], stdout=-1, text=True)
+    try:
+        while not (out / LAST).exists():
+            assert child.poll() is None
+            time.sleep(0.002)
+        os.kill(child.pid, number)
+        said, _ = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    step = load_checkpoint(out / LAST)["step"]
+    assert 0 < step < steps
+    if number == signal.SIGINT:
+        assert child.returncode == 130 and f"stopped at step {step}," in said
+        assert "go on with the same command and --resume" in said
+        assert not list(out.glob("*.part"))
+    assert cli.main([*words, "--resume"]) == 0
+    capsys.readouterr()
+    run, _ = start(replace(TINY, steps=steps), out, data=data)
+    assert run.step == steps
+    assert_same_run(run, train(replace(TINY, steps=steps), tmp_path / "whole", data))
+
+
+def test_another_seed_is_another_training(whole, tmp_path, data):
+    other = train(replace(TINY, seed=1), tmp_path, data)
+    assert other.history[0]["train_loss"] != whole[0].history[0]["train_loss"]
+
+
+def test_the_checkpoint_is_written_when_measured_and_every_few_steps(tmp_path, data, monkeypatch):
+    saved = []
+    monkeypatch.setattr(language_model_training, "SAVE_EVERY", 3)
+    monkeypatch.setattr(
+        language_model_training, "save_run", lambda run, text, out: saved.append(run.step)
+    )
+    run, text = start(TINY, tmp_path, data=data)
+    train_run(run, text, tmp_path)
+    assert saved == [3, 4, 6, 8, 9, 11]  # measured at 4, 8 and at the end
+
+
+def test_time_counts_over_all_starts(tmp_path, data):
+    run, text = start(TINY, tmp_path, data=data)
+    assert not train_run(run, text, tmp_path, stop=lambda: True)
+    spent = dict(run.seconds)
+    assert run.step == 1 and spent["wall"] > 0 and spent["cpu"] > 0
+    run, text = start(TINY, tmp_path, data=data)
+    assert (run.step, run.seconds) == (1, spent)
+    train_run(run, text, tmp_path, stop=lambda: True)
+    assert run.step == 2 and all(run.seconds[name] > spent[name] for name in spent)
+
+
+# --- what is learned
+
+
+def plain_rate(step):
+    """Return the rate of a step of eleven: three up in a line, then half a wave of the cosine."""
+    if step <= 3:
+        return 1e-2 * step / 3
+    return 1e-3 + 9e-3 * math.cos(math.pi / 2 * (step - 3) / 8) ** 2
+
+
+def plain_step(model, optimizer, ids, step, seed):
+    """Make a step in plain code; return its loss and the norm of its gradients."""
+    torch.manual_seed(1_000_003 * seed + step)
+    window = ids[torch.randint(len(ids) - 8, (3, 1)) + torch.arange(9)]  # (3, 9)
+    log_probs = model.train()(window[:, :-1])[0].log_softmax(dim=-1)
+    loss = -log_probs.gather(-1, window[:, 1:, None]).mean()
+    model.zero_grad()
+    loss.backward()
+    norm = math.sqrt(sum(p.grad.square().sum().item() for p in model.parameters()))
+    for p in model.parameters():
+        p.grad *= min(1.0, 1.1 / norm)
+    for group in optimizer.param_groups:
+        group["lr"] = plain_rate(step)
+    optimizer.step()
+    return loss.item(), norm
+
+
+def plain_loss(model, ids, windows):
+    """Measure the loss on the first windows, one at a time."""
+    losses = []
+    for n in range(windows):
+        logits = model.eval()(ids[None, 8 * n : 8 * n + 8])[0][0]
+        losses += F.cross_entropy(logits, ids[8 * n + 1 : 8 * n + 9], reduction="none").tolist()
+    return sum(losses) / len(losses)
+
+
+def test_matrices_start_as_loud_as_the_configuration_says():
+    config = TextGeneratorConfig(d_model=64, num_layers=8, start_std=0.08, bias=True)
+    model = new_model(config, vocab_size=90)
+    into_sum = ("w_o.weight", "linear2.weight")
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2:
+            expected = 0.08 / (4 if name.endswith(into_sum) else 1)  # √(2 · 8)
+            assert parameter.std().item() == pytest.approx(expected, rel=0.05), name
+        else:
+            assert parameter.unique().tolist() == [float("norm.weight" in name)], name
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_training_comes_to_what_plain_code_comes_to(bias, tmp_path, data):
+    config = replace(TINY, seed=3, clip_norm=1.1, weight_decay=5.0, beta1=0.8, bias=bias)
+    config = replace(config, start_std=0.07)
+    torch.manual_seed(999)
+    run, text = start(config, tmp_path, data=data)
+    assert train_run(run, text, tmp_path)
+    torch.manual_seed(3)
+    sizes = dict(max_len=8, num_layers=1, num_heads=2, d_model=12, dropout=0.3, bias=bias)
+    model = GPT(GPTConfig(vocab_size=len(text.characters), **sizes))
+    matrices = [p for p in model.parameters() if p.dim() == 2]
+    rest = [p for p in model.parameters() if p.dim() == 1]
+    for matrix in matrices:
+        matrix.data *= 0.07 / 0.02
+    groups = [{"params": matrices, "weight_decay": 5.0}, {"params": rest, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, betas=(0.8, 0.99))
+    losses, norms = [], []
+    lines = {line["step"]: line for line in run.history}
+    assert list(lines) == [4, 8, 11]
+    for step in range(1, 12):
+        loss, norm = plain_step(model, optimizer, text.train, step, seed=3)
+        losses.append(loss)
+        norms.append(norm)
+        if step in lines:  # float32, and sums in another order: 1e-4
+            line = lines[step]
+            assert line["rate"] == pytest.approx(plain_rate(step))
+            assert line["train_loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-4)
+            assert line["val_loss"] == pytest.approx(plain_loss(model, text.val, 7), rel=1e-4)
+            losses = []
+    assert min(norms) < 1.1 < max(norms)  # some were clipped, and some were not
+    mine = dict(run.writer.model.named_parameters())
+    for name, parameter in model.named_parameters():
+        pair = [parameter.detach().clone(), mine[name].detach().clone()]
+        if name.endswith("w_qkv.bias"):  # no loss feels a key's bias: what Adam makes of its
+            for value in pair:  # rounding is as large as any other step
+                value[12:24] = 0
+        assert_close(*pair, rtol=1e-3, atol=1e-4)
+
+
+def test_products_are_in_bfloat16_if_asked_for_while_training_only(tmp_path, data):
+    losses, vals = [], []
+    for bfloat16 in (False, True):
+        run, text = start(replace(TINY, dropout=0.0, bfloat16=bfloat16), tmp_path, data=data)
+        vals.append(loss_on(run.writer.model, side_by_side(text.val, 8)))
+        language_model_training.make_step(run, text.train)
+        losses.append(run.losses[0].item())
+    assert 0 < abs(losses[1] - losses[0]) < 0.02 * losses[0]
+    assert vals[0] == vals[1]
+
+
+def test_a_training_that_comes_apart_says_so_and_keeps_nothing_of_it(tmp_path, data):
+    config = replace(TINY, peak_rate=1e18, last_rate=1e18, weight_decay=0.0, clip_norm=1e18)
+    run, text = start(config, tmp_path, data=data)
+    with pytest.raises(ValueError, match=r"loss on val is (nan|inf) at step 4: peak_rate=1e\+18"):
+        train_run(run, text, tmp_path)
+    assert not (tmp_path / LAST).exists()
+
+
+def test_the_rate_rises_in_a_line_and_falls_along_the_cosine():
+    config = TextGeneratorConfig()
+    assert config.rate(1) == pytest.approx(1e-5) and config.rate(50) == pytest.approx(5e-4)
+    rates = [config.rate(step) for step in range(1, 2_001)]
+    assert max(rates) == rates[99] == 1e-3
+    assert config.rate(1_050) == pytest.approx((1e-3 + 1e-4) / 2)  # half-way down
+    assert rates[-1] == pytest.approx(1e-4)
+    assert all(a > b for a, b in zip(rates[99:], rates[100:], strict=False))
+    assert replace(config, steps=100).rate(100) == 1e-3  # nothing is left to fall
+
+
+def test_the_sizes_are_those_that_were_asked_for():
+    cpu, large = TextGeneratorConfig(), TextGeneratorConfig(**SIZES["gpu"])
+    assert SIZES["cpu"] == {}
+    assert (cpu.num_layers, cpu.num_heads, cpu.d_model, cpu.max_len) == (4, 4, 128, 64)
+    assert (cpu.batch_size, cpu.steps, cpu.dropout, cpu.bias) == (12, 2_000, 0.0, False)
+    assert (cpu.beta1, cpu.beta2, cpu.weight_decay, cpu.clip_norm) == (0.9, 0.99, 0.1, 1.0)
+    assert (large.num_layers, large.num_heads, large.d_model, large.max_len) == (6, 6, 384, 256)
+    assert (large.batch_size, large.steps, large.dropout) == (64, 5_000, 0.2)
+    assert large.bfloat16 and not cpu.bfloat16
+
+
+# --- what is refused
+
+BAD = "steps=0 steps=-1 batch_size=0 warmup_steps=0 val_every=0 val_windows=0 max_len=0 d_model=0 "
+BAD += "num_layers=0 num_heads=0 dropout=1.5 dropout=nan peak_rate=nan peak_rate=0 peak_rate=inf "
+BAD += "clip_norm=0 clip_norm=nan last_rate=1 last_rate=-1 last_rate=nan beta1=1 beta2=nan "
+BAD += "beta2=1.5 weight_decay=-1 weight_decay=nan weight_decay=2000 seed=-1 seed=4294967296"
+
+
+@pytest.mark.parametrize("wrong", BAD.split())
+def test_impossible_numbers_are_refused_by_name(wrong):
+    name, value = wrong.split("=")
+    kind = type(getattr(TextGeneratorConfig(), name))
+    value = float(value) if kind is float else int(value)
+    with pytest.raises(ValueError, match=says(name, value)):
+        TextGeneratorConfig(**{name: value})
+
+
+@pytest.mark.parametrize("wrong", [dict(text="bible"), dict(num_heads=3), dict(steps=2.0)])
+def test_what_fits_nothing_is_refused(wrong):
+    with pytest.raises(ValueError, match=says(*wrong)):
+        TextGeneratorConfig(**wrong)
+
+
+def test_another_configuration_is_refused_by_what_is_different(whole, data):
+    with pytest.raises(ValueError, match="with dropout=0.3, not 0.1: .*another folder"):
+        start(replace(TINY, dropout=0.1), whole[1], data=data)
+
+
+def test_another_text_is_refused(whole, tmp_path):
+    folder = write_play(tmp_path)
+    path = folder / "tinyshakespeare" / "input.txt"
+    path.write_text(path.read_text().replace("went", "gone"))  # the same characters otherwise
+    with pytest.raises(ValueError, match="begun with another text"):
+        start(TINY, whole[1], data=folder)
+
+
+@pytest.mark.parametrize("part", ["model", "optimizer", "config", "characters", "text", "losses"])
+def test_a_checkpoint_that_lacks_something_is_explained(part, whole, tmp_path, data):
+    content = load_checkpoint(whole[1] / LAST)
+    save_checkpoint(tmp_path / LAST, {k: v for k, v in content.items() if k != part})
+    with pytest.raises(ValueError, match=says(tmp_path / LAST, "no checkpoint of a GPT", part)):
+        start(TINY, tmp_path, data=data)
+
+
+def test_a_text_too_short_for_a_window_is_refused_before_anything_is_made(tmp_path, data):
+    val = len(read_shakespeare(data).val)
+    start(replace(TINY, max_len=val - 1), tmp_path, data=data)
+    with pytest.raises(ValueError, match=f"{val} characters hold no window of {val} \\+ 1"):
+        start(replace(TINY, max_len=val), tmp_path, data=data)
+    assert not list(tmp_path.iterdir())
+
+
+# --- measuring
+
+
+@pytest.mark.parametrize(("length", "windows"), [(3, 3), (4, 2), (9, 1)])
+def test_windows_share_no_prediction_and_leave_out_only_the_rest(length, windows):
+    cut = side_by_side(torch.arange(10), length)
+    assert cut.shape == (windows, length + 1)
+    assert cut[:, 1:].flatten().tolist() == list(range(1, windows * length + 1))
+    assert torch.equal(cut[:, 1:], cut[:, :-1] + 1)
+
+
+def test_the_loss_does_not_depend_on_the_chunks(whole, data, monkeypatch):
+    run, text = whole[0], read_shakespeare(data)
+    windows = side_by_side(text.val, 8)
+    expected = plain_loss(run.writer.model, text.val, len(windows))
+    for places in (1, 40, 8_192):  # with 40, the last chunk is smaller than the others
+        monkeypatch.setattr(language_model_scores, "PLACES", places)
+        assert loss_on(run.writer.model, windows) == pytest.approx(expected, rel=1e-5)
+    assert len(windows) % 4  # so it is
+
+
+def test_measuring_leaves_the_mode_as_it_was_and_drops_nothing(whole, data):
+    model, windows = deepcopy(whole[0].writer.model), side_by_side(read_shakespeare(data).val, 8)
+    losses = {}
+    for mode in (True, False):
+        losses[mode] = {loss_on(model.train(mode), windows) for _ in range(3)}
+    assert losses[True] == losses[False] and len(losses[True]) == 1
+    assert not model.training
+    loss_on(model.train(), windows)
+    assert model.training
+
+
+class Forgetful(gpt.GPTCache):
+    """Keep no keys of what was read before."""
+
+    def attend_cached(self, attention, kept, x):
+        kept[0, :, :, : self.length] = 0
+        return super().attend_cached(attention, kept, x)
+
+
+class Contrary(gpt.GPTCache):
+    """Like best what should be liked least."""
+
+    def __call__(self, ids):
+        return -super().__call__(ids)
+
+
+def loud(writer):
+    """Return a writer whose positions matter: a trained one's do."""
+    model = deepcopy(writer.model)
+    for parameter in model.parameters():
+        if parameter.dim() == 2:
+            parameter.data.mul_(8)
+    return replace(writer, model=model)
+
+
+@pytest.mark.parametrize("wrong", [Forgetful, Contrary])
+def test_a_cache_that_is_wrong_is_found(wrong, data, monkeypatch):
+    text = read_shakespeare(data)
+    writer = loud(new_generator(replace(TINY, max_len=40), text.characters))
+    assert caching_is_exact(writer, text.val) is True
+    monkeypatch.setattr(gpt, "GPTCache", wrong)
+    assert caching_is_exact(writer, text.val) is False
+
+
+@pytest.mark.parametrize("max_len", [1, 8, 40])
+def test_the_cache_is_tried_in_float64_and_beyond_the_window(max_len, data, monkeypatch):
+    tried, really = [], language_model_scores.sample
+
+    def watch(model, ids, tokens, **how):
+        tried.append((how["cached"], ids.size(1) + tokens, ids.size(1), model))
+        return really(model, ids, tokens, **how)
+
+    monkeypatch.setattr(language_model_scores, "sample", watch)
+    text = read_shakespeare(data)
+    writer = new_generator(replace(TINY, max_len=max_len), text.characters)
+    assert caching_is_exact(writer, text.val)
+    assert [cached for cached, *_ in tried] == [True, False]
+    for _, end, begin, model in tried:
+        assert begin == max(1, max_len - 32) and end == max_len + 16
+        assert {p.dtype for p in model.parameters()} == {torch.float64}
+    assert {p.dtype for p in writer.model.parameters()} == {torch.float32}
+
+
+def test_lines_are_whole_and_say_something():
+    text = "def f(x):\n    return x\n\n# a remark\n  x = = 1  \ny = 2\nnot finis"
+    assert program_lines(text) == ["return x", "x = = 1", "y = 2"]
+    assert share_that_parses([text]) == pytest.approx(2 / 3)  # a bare return is a statement
+    assert share_that_parses([text, "a\nx = 1\nb"]) == pytest.approx(3 / 4)
+    assert share_that_parses(["no line", ""]) is None
+
+
+# --- the writer
+
+
+def test_a_kept_writer_is_the_one_that_was_trained(whole):
+    writer, content = kept_generator(whole[1])
+    expected = weights(whole[0])
+    assert all(torch.equal(v, expected[k]) for k, v in writer.model.state_dict().items())
+    assert writer.config == TINY and content["step"] == 11
+    assert writer.characters.characters == whole[0].writer.characters.characters
+
+
+def test_a_writer_goes_on_as_sample_does(whole):
+    writer = whole[0].writer
+    ids = writer.characters.encode("3 and").repeat(2, 1)
+    how = dict(temperature=0.7, top_k=5, top_p=0.9)
+    written = gpt.sample(writer.model, ids, 20, **how, generator=torch.Generator().manual_seed(4))
+    expected = [writer.characters.decode(row) for row in written]
+    assert writer.generate("3 and", 20, copies=2, seed=4, **how) == expected
+    assert all(len(text) == 25 and text.startswith("3 and") for text in expected)
+    assert writer.generate("3 and", 20, seed=5) != writer.generate("3 and", 20, seed=4)
+
+
+def test_texts_are_read_from_where_they_are(data, tmp_path, monkeypatch):
+    folder = write_library(tmp_path / "library")
+    monkeypatch.setattr(
+        "course_lib.tasks.language_model.read_library", lambda: read_library(folder)
+    )
+    text = read_text("library", data)
+    assert torch.equal(text.train, read_library(folder).train) and len(text.val) > 100
+    assert torch.equal(read_text("shakespeare", data).val, read_shakespeare(data).val)

@@ -1,0 +1,313 @@
+"""Real sentences come from a folder or from a server, whole and the right ones, or not at all."""
+
+import gzip
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from course_lib.data import multi30k_files as multi30k
+from course_lib.data.multi30k_files import download_multi30k, load_multi30k, multi30k_folder
+
+LINES = {"train": 3, "val": 2, "test_2016_flickr": 1}
+
+
+def content(name: str) -> bytes:
+    """Write a small stand-in for a file of the corpus, with what real lines hold."""
+    split, language = name.split(".")
+    lines = [f"{language}  {split} {n}, «Straße»\x85 a\u2028b " for n in range(LINES[split])]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Let the course take a corpus of six lines for the real one."""
+    sums = {name: hashlib.sha256(content(name)).hexdigest() for name in multi30k.SUMS}
+    monkeypatch.setattr(multi30k, "SUMS", sums)
+    monkeypatch.setattr(multi30k, "LINES", LINES)
+    monkeypatch.delenv("COURSE_DATA", raising=False)
+
+
+@pytest.fixture
+def folder(small, tmp_path):
+    """Put the small corpus on the disk."""
+    target = tmp_path / "data" / "multi30k"
+    target.mkdir(parents=True)
+    for name in multi30k.SUMS:
+        (target / name).write_bytes(content(name))
+    return target
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serve a folder without a word."""
+
+    def log_message(self, *args):
+        pass
+
+
+def serve(handler):
+    """Start a server on this computer; return it and its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server, f"http://127.0.0.1:{server.server_port}"
+
+
+@pytest.fixture
+def site(small, tmp_path):
+    """Serve the packed small corpus; return its folder and its address."""
+    public = tmp_path / "public"
+    public.mkdir()
+    for name in multi30k.SUMS:
+        (public / f"{name}.gz").write_bytes(gzip.compress(content(name)))
+    server, url = serve(partial(Quiet, directory=public))
+    yield public, url
+    server.shutdown()
+    server.server_close()
+
+
+def left(target: Path) -> list[str]:
+    """List the files in a folder."""
+    return sorted(path.name for path in target.iterdir())
+
+
+def test_a_split_is_read_line_by_line_and_only_that_one(folder):
+    for other in ("train", "val"):
+        (folder / f"{other}.en").unlink()
+        (folder / f"{other}.en").touch()  # there, but never read
+    pairs = load_multi30k("test_2016_flickr", folder=folder)
+    assert pairs == [("de test_2016_flickr 0, «Straße» a b", "en test_2016_flickr 0, «Straße» a b")]
+
+
+def test_the_direction_turns_the_pairs(folder):
+    there = load_multi30k("train", direction="de-en", folder=folder)
+    back = load_multi30k("train", direction="en-de", folder=folder)
+    assert len(there) == 3 and [pair[::-1] for pair in there] == back != there
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_folder_is_named_by_an_argument_or_by_the_environment(folder, inside, monkeypatch):
+    named = folder.parent if inside else folder
+    assert multi30k_folder(named) == folder
+    monkeypatch.setenv("COURSE_DATA", str(named))
+    assert multi30k_folder() == folder
+
+
+def test_an_argument_stands_over_the_environment(folder, monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "elsewhere"))
+    assert multi30k_folder(folder) == folder
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_without_a_folder_the_error_says_what_to_do(small, value, monkeypatch):
+    if value is not None:
+        monkeypatch.setenv("COURSE_DATA", value)
+    with pytest.raises(ValueError, match="--data or COURSE_DATA, or download it once"):
+        load_multi30k("train")
+
+
+def test_missing_files_are_named(folder):
+    (folder / "val.de").unlink()
+    (folder / "val.en").unlink()
+    with pytest.raises(ValueError, match="lacks val.de, val.en of Multi30k"):
+        multi30k_folder(folder)
+
+
+def test_a_changed_file_is_refused(folder):
+    with (folder / "train.en").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(ValueError, match="train.en from .* is not the file of Multi30k"):
+        load_multi30k("train", folder=folder)
+
+
+def test_a_wrong_number_of_lines_is_refused(folder, monkeypatch):
+    monkeypatch.setattr(multi30k, "LINES", LINES | {"train": 4})
+    with pytest.raises(ValueError, match=r"\[3, 3\] lines in train, not 4"):
+        load_multi30k("train", folder=folder)
+
+
+@pytest.mark.parametrize("wrong", [dict(split="test"), dict(direction="de-fr")])
+def test_unknown_splits_and_directions_are_refused(folder, wrong):
+    with pytest.raises(ValueError, match="there are train, val, test_2016_flickr, and de-en"):
+        load_multi30k(**{"split": "train", "folder": folder, **wrong})
+
+
+def test_the_download_unpacks_checks_and_is_then_read(site, tmp_path):
+    target = download_multi30k(tmp_path / "new", url=site[1])
+    assert left(target) == sorted(multi30k.SUMS)
+    assert {name: (target / name).read_bytes() for name in multi30k.SUMS} == {
+        name: content(name) for name in multi30k.SUMS
+    }
+    assert len(load_multi30k("train", folder=tmp_path / "new")) == 3
+
+
+def test_what_is_there_is_not_downloaded_again(site, tmp_path):
+    download_multi30k(tmp_path, url=site[1])
+    for file in site[0].iterdir():
+        file.unlink()  # whoever asks for one again gets an error
+    assert left(download_multi30k(tmp_path, url=site[1])) == sorted(multi30k.SUMS)
+
+
+def test_a_wrong_sum_leaves_nothing_of_the_file(site, tmp_path):
+    (site[0] / "val.de.gz").write_bytes(gzip.compress(b"something else\n"))
+    with pytest.raises(ValueError, match="val.de from http://.* is not the file of Multi30k"):
+        download_multi30k(tmp_path, url=site[1])
+    assert left(tmp_path / "multi30k") == ["train.de", "train.en"]  # whole ones, before it
+
+
+def test_a_file_that_is_not_packed_is_refused(site, tmp_path):
+    (site[0] / "train.de.gz").write_bytes(b"<html>Log in, please</html>")
+    with pytest.raises(ValueError, match="is no gzip file"):
+        download_multi30k(tmp_path, url=site[1])
+    assert left(tmp_path / "multi30k") == []
+
+
+def test_a_packed_file_that_is_cut_off_is_refused(site, tmp_path):
+    whole = (site[0] / "train.de.gz").read_bytes()
+    (site[0] / "train.de.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="is not the file of Multi30k"):
+        download_multi30k(tmp_path, url=site[1])
+    assert left(tmp_path / "multi30k") == []
+
+
+def test_a_packed_file_that_unpacks_without_end_is_refused(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(multi30k, "MOST_BYTES", 100_000)
+    (site[0] / "train.de.gz").write_bytes(gzip.compress(b"\0" * 10_000_000))
+    with pytest.raises(ValueError, match="is not the file of Multi30k"):
+        download_multi30k(tmp_path, url=site[1])
+    assert left(tmp_path / "multi30k") == []
+
+
+class CutOff(BaseHTTPRequestHandler):
+    """Promise more bytes than are sent."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "100000")
+        self.end_headers()
+        self.wfile.write(b"x" * 70_000)
+
+    def log_message(self, *args):
+        pass
+
+
+class Slow(CutOff):
+    """Send a little, and then nothing."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "100000")
+        self.end_headers()
+        self.wfile.write(b"x" * 70_000)
+        self.wfile.flush()
+        time.sleep(20)
+
+
+class Endless(CutOff):
+    """Send without an end in sight."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        for _ in range(20):
+            self.wfile.write(b"x" * 100_000)
+
+
+class Babbling(CutOff):
+    """Speak no HTTP."""
+
+    def do_GET(self):
+        self.wfile.write(b"hello\n")
+
+
+@pytest.mark.parametrize(
+    ("handler", "message"),
+    [
+        (Babbling, "could not be read .*hello"),
+        (CutOff, "sent 70000 bytes of 100000"),
+        (Slow, "could not be read .*timed out"),
+        (Endless, "sent .* bytes of 1000000"),
+    ],
+)
+def test_a_server_that_fails_leaves_nothing(small, tmp_path, handler, message, monkeypatch):
+    monkeypatch.setattr(multi30k, "MOST_BYTES", 1_000_000)
+    server, url = serve(handler)
+    with pytest.raises(OSError, match=message):
+        download_multi30k(tmp_path, url=url, timeout=0.5)
+    server.shutdown()
+    assert left(tmp_path / "multi30k") == []
+
+
+def test_without_a_network_the_error_says_what_to_do(small, tmp_path):
+    server, url = serve(Quiet)
+    server.shutdown()
+    server.server_close()  # nobody listens there now
+    with pytest.raises(OSError, match="is there a network.*--data or COURSE_DATA"):
+        download_multi30k(tmp_path, url=url, timeout=0.5)
+    assert left(tmp_path / "multi30k") == []
+
+
+def test_a_missing_page_is_an_error(site, tmp_path):
+    (site[0] / "train.de.gz").unlink()
+    with pytest.raises(OSError, match="404"):
+        download_multi30k(tmp_path, url=site[1])
+    assert left(tmp_path / "multi30k") == []
+
+
+def test_a_full_disk_leaves_nothing_of_the_file(site, tmp_path, monkeypatch):
+    def half(self, data):
+        with self.open("wb") as file:
+            file.write(data[: len(data) // 2])
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", half)
+    with pytest.raises(OSError, match="No space left"):
+        download_multi30k(tmp_path, url=site[1])
+    assert left(tmp_path / "multi30k") == []
+
+
+def test_an_interrupted_download_leaves_whole_files_and_goes_on(site, tmp_path):
+    """Ctrl-C in a process of its own, while the server keeps the third file back."""
+    public, url = site
+    waits = threading.Event()
+
+    class Stuck(Quiet):
+        def do_GET(self):
+            if "val.de" in self.path:
+                waits.set()
+                self.send_response(200)
+                self.send_header("Content-Length", "100000")
+                self.end_headers()
+                self.wfile.write(b"x" * 50_000)
+                self.wfile.flush()
+                time.sleep(20)
+            else:
+                super().do_GET()
+
+    stuck, slow_url = serve(partial(Stuck, directory=public))
+    root = Path(multi30k.__file__).resolve().parents[2]
+    code = (
+        "from course_lib.data import multi30k_files as multi30k\n"
+        f"multi30k.SUMS = {multi30k.SUMS}\n"
+        f"multi30k.download_multi30k({str(tmp_path)!r}, url={slow_url!r})\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        stderr=subprocess.DEVNULL,
+    )
+    assert waits.wait(60)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(30) != 0
+    stuck.shutdown()
+    assert left(tmp_path / "multi30k") == ["train.de", "train.en"]
+    download_multi30k(tmp_path, url=url)
+    assert left(tmp_path / "multi30k") == sorted(multi30k.SUMS)

@@ -1,0 +1,318 @@
+"""A training stops, goes on bit for bit, keeps its log in order, and learns to translate."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from math import exp
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from course_lib.data import draw_pairs
+from course_lib.tasks import multi30k as real_translator
+from course_lib.tasks import multi30k_training
+from course_lib.tasks.multi30k import SIZES, RealConfig, RealTranslator, read_pairs, score
+from course_lib.tasks.multi30k_checkpoint import LAST, load_translator
+from course_lib.tasks.multi30k_training import make_step, start, train_run, val_loss
+from course_lib.trainer.averaging import kept_weights
+from course_lib.trainer.checkpoint import load_checkpoint
+from course_lib.trainer.machine import Stopwatch
+from course_lib.trainer.precision import mixed_precision
+from course_lib.trainer.token_batches import TokenBatches
+from course_lib.training import ADAM, label_smoothed_cross_entropy
+from course_lib.transformer import Transformer
+
+TINY = RealConfig(**{**SIZES["smoke"], "num_pairs": 40, "tokens": 300, "epochs": 2,
+                     "d_model": 16, "d_ff": 24, "num_layers": 1, "dropout": 0.3, "vocab_size": 90,
+                     "norm_first": False, "cooldown": 0.2})  # fmt: skip
+
+
+def weights(run):
+    return {name: value.clone() for name, value in run.translator.model.state_dict().items()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Train without a stop; return the weights, the history and the folder."""
+    out = tmp_path_factory.mktemp("whole")
+    run, val = start(TINY, out)
+    assert train_run(run, val, out)
+    return weights(run), run.history, out
+
+
+def without_clock(history):
+    return [{k: v for k, v in line.items() if "minutes" not in k} for line in history]
+
+
+@pytest.mark.parametrize("bfloat16", [False, True])
+@pytest.mark.parametrize("stop_at", [1, 4, 7])
+def test_a_stop_anywhere_changes_no_bit(stop_at, bfloat16, tmp_path, whole):
+    config = replace(TINY, bfloat16=bfloat16)
+    if bfloat16:
+        run, val = start(config, tmp_path / "whole")
+        train_run(run, val, tmp_path / "whole")
+        expected, history = weights(run), run.history
+    else:
+        expected, history, _ = whole
+    for _ in range(100):
+        run, val = start(config, tmp_path / "parts")
+        last = run.step + stop_at
+        torch.manual_seed(999)  # what happened elsewhere plays no part
+        if train_run(run, val, tmp_path / "parts", stop=lambda r=run, n=last: r.step >= n):
+            break
+    assert all(torch.equal(value, expected[name]) for name, value in weights(run).items())
+    assert without_clock(run.history) == without_clock(history)
+
+
+def mean_loss(model, rows):
+    """Compute the loss of every token the plain way: one pair at a time, no smoothing."""
+    losses = []
+    for source, target in rows:
+        logits = model.eval()(torch.tensor([source]), torch.tensor([target[:-1]]))[0]
+        losses += F.cross_entropy(logits, torch.tensor(target[1:]), reduction="none").tolist()
+    return sum(losses) / len(losses)
+
+
+def test_a_training_comes_to_what_the_plain_way_comes_to(tmp_path):
+    config = replace(TINY, seed=3, epochs=3, tokens=130, pool_size=10, warmup_steps=3)
+    config = replace(config, smoothing=0.2)
+    torch.manual_seed(999)
+    run, val = start(config, tmp_path)
+    assert train_run(run, val, tmp_path)
+    torch.manual_seed(3)
+    model = Transformer(config.of_model(len(run.translator.tokenizer)))
+    optimizer = torch.optim.Adam(model.parameters(), **ADAM)
+    rows = run.translator.rows(read_pairs(config, "train"))
+    batches = TokenBatches(rows, 130, seed=3, pool_size=10)
+    plans = [batches.plan(epoch) for epoch in (1, 2, 3)]
+    steps, step = sum(map(len, plans)), 0
+    assert steps != 3 * len(plans[0])  # epochs are not of one length
+    for plan, line in zip(plans, run.history, strict=True):
+        losses = []
+        for places in plan:
+            step += 1
+            optimizer.param_groups[0]["lr"] = config.rate(step, steps)
+            torch.manual_seed(1_000_003 * 3 + step)
+            src, tgt = batches.batch(places)
+            real = tgt[:, 1:] != 0
+            with mixed_precision(False):  # for its dropout
+                logits = model.train()(src, tgt[:, :-1])[real]
+            loss = label_smoothed_cross_entropy(logits, tgt[:, 1:][real], smoothing=0.2)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        assert line["step"] == step and line["rate"] == config.rate(step, steps)
+        # float32, and sums in another order: 1e-4
+        assert line["train_loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-4)
+        plain = mean_loss(model, run.translator.rows(val))
+        assert line["val_loss"] == pytest.approx(plain, rel=1e-4)
+
+
+def test_the_loss_on_val_is_per_token_whatever_the_batches(whole):
+    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    pairs = read_pairs(replace(TINY, num_pairs=300), "train")  # more than one batch of them
+    assert val_loss(kept, pairs) == pytest.approx(mean_loss(kept.model, kept.rows(pairs)), rel=1e-4)
+
+
+def test_products_are_in_bfloat16_if_asked_for(tmp_path):
+    losses = []
+    for bfloat16 in (False, True):
+        run, _ = start(replace(TINY, bfloat16=bfloat16), tmp_path)
+        make_step(run, 8)
+        losses.append(run.losses[0].item())
+    assert 0 < abs(losses[1] - losses[0]) < 0.02 * losses[0]
+
+
+def test_the_checkpoint_is_written_every_few_steps_and_after_each_epoch(tmp_path, monkeypatch):
+    saved = []
+    monkeypatch.setattr(multi30k_training, "SAVE_EVERY", 3)
+    monkeypatch.setattr(multi30k_training, "save_run", lambda run, out: saved.append(run.step))
+    run, val = start(TINY, tmp_path)
+    train_run(run, val, tmp_path)
+    assert saved == [3, 4, 6, 8]  # four steps an epoch
+
+
+def test_the_last_ten_epochs_are_kept(tmp_path):
+    run, val = start(replace(TINY, epochs=12, tokens=4_000), tmp_path)
+    train_run(run, val[:2], tmp_path)
+    expected = [f"epoch-{epoch:04d}.pt" for epoch in range(3, 13)]
+    assert [path.name for path in kept_weights(tmp_path)] == expected
+
+
+def test_the_log_has_one_line_for_each_epoch(whole):
+    lines = (whole[2] / "log.txt").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 1 + TINY.epochs and "d_model=16" in lines[0]
+    for name in ("train_loss", "val_loss", "bleu_lower", "rate", "cpu_minutes"):
+        assert f"{name}=" in lines[1]
+    assert [line.split()[0] for line in lines[1:]] == ["epoch=1", "epoch=2"]
+
+
+def test_every_epoch_is_kept_for_the_average(whole):
+    files = kept_weights(whole[2])
+    assert len(files) == TINY.epochs
+    last = load_checkpoint(files[-1])["model"]
+    assert all(torch.equal(value, whole[0][name]) for name, value in last.items())
+
+
+def test_time_that_is_up_stops_and_counts_over_all_starts(tmp_path):
+    run, val = start(TINY, tmp_path)
+    assert not train_run(run, val, tmp_path, minutes=0.0)
+    assert run.step == 1
+    spent = load_checkpoint(tmp_path / LAST)["seconds"]["wall"]
+    run, val = start(TINY, tmp_path)
+    assert run.step == 1 and run.seconds["wall"] == spent > 0
+    assert not train_run(run, val, tmp_path, minutes=0.0, clock="cpu")
+    assert run.step == 2 and run.seconds["wall"] > spent
+
+
+@pytest.mark.parametrize(("clock", "per_start"), [("wall", 6), ("cpu", 3)])
+def test_minutes_are_those_of_the_clock_that_is_named(clock, per_start, tmp_path, monkeypatch):
+    passing = ({"wall": 20.0 * n, "cpu": 80.0 * n} for n in count())  # in every step
+    monkeypatch.setattr(Stopwatch, "_now", staticmethod(lambda: next(passing)))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    for starts in (1, 2):
+        run, val = start(replace(TINY, epochs=20), tmp_path)
+        assert not train_run(run, val, tmp_path, minutes=2 * starts, clock=clock)
+        assert run.step == starts * per_start
+    minutes = [run.history[0][f"{name}_minutes"] for name in ("wall", "cpu")]
+    assert minutes == pytest.approx([4 * 20 / 60, 4 * 80 / 60])  # as they were after the epoch
+
+
+def test_another_configuration_is_refused(whole):
+    says = "keeps a training with dropout=0.3, not 0.1: .*another folder"
+    with pytest.raises(ValueError, match=says):
+        start(replace(TINY, dropout=0.1), whole[2])
+
+
+def test_a_kept_translator_translates_as_before(whole):
+    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    val = read_pairs(TINY, "val")
+    assert val_loss(kept, val) == pytest.approx(whole[1][-1]["val_loss"])
+    sources, references = zip(*val, strict=True)
+    found = score(kept.translate(sources, beam_size=1), references)
+    assert found["chrf"] == pytest.approx(whole[1][-1]["chrf"])
+
+
+def test_ctrl_c_ends_the_step_and_keeps_it(tmp_path):
+    """The real command in a process of its own; then the same command goes on."""
+    command = [sys.executable, "-m", "course_lib.cli", "train", "--task", "multi30k", "--size"]
+    command += ["smoke", "--out", str(tmp_path), "--threads", "1"]
+    environment = {name: value for name, value in os.environ.items() if name != "COURSE_DATA"}
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    while not (tmp_path / "log.txt").exists():
+        assert child.poll() is None
+    os.kill(child.pid, signal.SIGINT)
+    said, _ = child.communicate(timeout=60)
+    assert child.returncode == 130 and "go on with the same command and --resume" in said
+    step = load_checkpoint(tmp_path / LAST)["step"]
+    assert 0 < step < 150 and f"step {step}," in said
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_the_test_set_is_not_read_by_a_training(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "course_lib.tasks.multi30k_training.read_pairs",
+        lambda config, split, folder=None: asked.append(split) or read_pairs(config, split, folder),
+    )
+    run, val = start(TINY, tmp_path)
+    train_run(run, val, tmp_path, minutes=0.0)
+    assert set(asked) == {"train", "val"}
+
+
+def test_the_vocabulary_saw_the_training_text_only(whole):
+    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    from course_lib.data import Tokenizer
+
+    texts = [text for pair in read_pairs(TINY, "train") for text in pair]
+    assert Tokenizer.learn(texts, TINY.vocab_size).to_json() == kept.tokenizer.to_json()
+
+
+def test_the_rate_rises_peaks_and_ends_near_zero():
+    config = replace(TINY, warmup_steps=10, peak_rate=0.5, cooldown=0.2)
+    rates = [config.rate(step, 100) for step in range(1, 101)]
+    assert rates[0] == pytest.approx(0.05) and max(rates) == rates[9] == 0.5
+    assert all(a > b for a, b in zip(rates[9:], rates[10:], strict=False))
+    assert 0 < rates[-1] < 0.02
+    assert rates[39] == pytest.approx(0.25)  # √(10 / 40)
+    assert replace(config, cooldown=0.0).rate(90, 100) == pytest.approx(0.5 / 3)  # √(10 / 90)
+
+
+@pytest.mark.parametrize("wrong", [dict(task="x"), dict(direction="de-fr")])
+def test_unknown_names_are_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong.values()))):
+        replace(TINY, **wrong)
+
+
+def test_translations_come_in_order_whatever_the_chunks(whole):
+    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    texts = [source for source, _ in read_pairs(TINY, "val")][:12]
+    written = partial(kept.translate, beam_size=1)
+    alone = [written([text])[0] for text in texts]
+    assert written(texts, tokens=60) == written(texts) == alone
+    assert len(set(alone)) > 1
+
+
+def test_no_more_places_than_asked_for_are_computed_at_once(whole, monkeypatch):
+    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    places, search = [], RealTranslator._search
+
+    def watch(self, src, beam_size, alpha):
+        places.append(beam_size * src.numel())
+        return search(self, src, beam_size, alpha)
+
+    monkeypatch.setattr(RealTranslator, "_search", watch)
+    texts = [source for source, _ in read_pairs(TINY, "val")][:12]
+    kept.translate(texts, beam_size=2, tokens=100)
+    assert len(places) > 1 and max(places) <= 100
+
+
+def test_the_search_is_told_beams_and_alpha(whole, monkeypatch):
+    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    told, search = [], real_translator.beam_search
+
+    def watch(*arguments, **how):
+        told.append((how["beam_size"], how["alpha"]))
+        return search(*arguments, **how)
+
+    monkeypatch.setattr(real_translator, "beam_search", watch)
+    kept.translate(["drei"], beam_size=3, alpha=0.2)
+    kept.translate(["drei"])
+    assert told == [(3, 0.2), (4, 0.6)]  # and §6.1 unless told
+
+
+@pytest.mark.parametrize("text", ["", "drei " * 200])
+def test_texts_of_no_token_or_too_many_are_refused(text, whole):
+    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    with pytest.raises(ValueError, match="from 1 to 128 tokens"):
+        kept.translate(["drei", text])
+
+
+@pytest.mark.parametrize("pair", [("drei " * 200, "three"), ("drei", "three " * 200)])
+def test_pairs_longer_than_the_model_reads_are_refused(pair, whole):
+    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    with pytest.raises(ValueError, match="tokens: this model reads 128"):
+        kept.rows([("drei", "three"), pair])
+
+
+def test_scores_computed_by_hand():
+    short, sharp = score(["a b c d e"], ["a b c d e f g h"]), score(["A b c d e"], ["a b c d e"])
+    assert short["bleu"] == pytest.approx(100 * exp(1 - 8 / 5))  # all right, but too short
+    assert sharp["bleu"] == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
+    assert sharp["bleu_lower"] == pytest.approx(100) and 0 < sharp["chrf"] < 100
+
+
+@pytest.mark.parametrize(
+    ("split", "name", "size"),
+    [("train", "train", 40), ("val", "valid", 60), ("test_2016_flickr", "test", 60)],
+)
+def test_number_words_come_from_their_own_splits_in_the_direction_asked_for(split, name, size):
+    pairs = draw_pairs(name, size)
+    assert read_pairs(replace(TINY, direction="en-de"), split) == pairs
+    assert read_pairs(TINY, split) == [pair[::-1] for pair in pairs]

@@ -1,0 +1,161 @@
+"""A training step reads no number from the device: on a GPU, each would wait for all before it."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+import torch
+from gpt_fixtures import TINY as WRITER
+from gpt_fixtures import write_play
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from course_lib import gpt, transformer
+from course_lib.tasks import language_model_training as language
+from course_lib.tasks import multi30k_training as real
+from course_lib.tasks.multi30k import SIZES, RealConfig
+from course_lib.training import ADAM, training_step
+from course_lib.transformer import Transformer, TransformerConfig
+
+TRANSLATOR = RealConfig(**{**SIZES["smoke"], "num_pairs": 40, "tokens": 300, "epochs": 2,
+                           "d_model": 16, "d_ff": 24, "num_layers": 1, "vocab_size": 90,
+                           "norm_first": False})  # fmt: skip
+SMALL = TransformerConfig(
+    src_vocab_size=23, tgt_vocab_size=23, d_model=12, num_heads=3, num_encoder_layers=1,
+    num_decoder_layers=1, d_ff=17, dropout=0.1, max_len=16,
+)  # fmt: skip
+UNREADABLE = "meta"  # a device whose tensors have no numbers: what reads one fails there
+WORDS = (Tensor.__repr__, Tensor.__str__, Tensor.__format__)
+
+
+class Reads(TorchDispatchMode):
+    """Count what is read from tensors as a Python number while it is entered."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+class NoWords(TorchFunctionMode):
+    """Refuse to write a tensor as text: of a device without numbers, too, there is a text."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        assert func not in WORDS, "a tensor was printed"
+        return func(*args, **(kwargs or {}))
+
+
+def plain_step(device, bfloat16, folder):
+    """Prepare chapter 10's step; return the model, the optimizer's owner, and the step."""
+    model, owner = Transformer(SMALL).to(device), nn.Module()
+    src, tgt = (torch.randint(3, 23, (4, length)).to(device) for length in (6, 8))
+    src[1, 4:], tgt[2, 3:] = SMALL.pad_id, SMALL.pad_id
+    return model, owner, lambda: training_step(model, owner.optimizer, src, tgt, 0.1)
+
+
+def real_step(device, bfloat16, folder):
+    """Prepare chapter 16's step."""
+    run, _ = real.start(replace(TRANSLATOR, bfloat16=bfloat16), folder / "out")
+    run.losses = run.losses.to(device)
+    return run.translator.model.to(device), run, lambda: real.make_step(run, 10)
+
+
+def language_step(device, bfloat16, folder):
+    """Prepare chapter 18's step."""
+    config = replace(WRITER, bfloat16=bfloat16)
+    run, text = language.start(config, folder / "out", data=write_play(folder / "data"))
+    run.losses = run.losses.to(device)
+    return run.writer.model.to(device), run, lambda: language.make_step(run, text.train)
+
+
+STEPS = {"plain": plain_step, "real": real_step, "language": language_step}
+every_step = pytest.mark.parametrize("name", STEPS)
+
+
+def prepare(name, device, folder, *, bfloat16=False, fused=False):
+    """Return a model in training mode and its step, with Adam on the device."""
+    model, owner, step = STEPS[name](device, bfloat16, folder)
+    owner.optimizer = torch.optim.Adam(model.parameters(), fused=fused, **ADAM)
+    return model.train(), step
+
+
+@pytest.fixture
+def unreadable(monkeypatch, tmp_path):
+    """Return what prepares a step where nothing can be read, and makes it."""
+
+    def make(name, plant=None):
+        for room in (real, language):
+            monkeypatch.setattr(room, "mixed_precision", lambda *_: nullcontext())
+        model, step = prepare(name, UNREADABLE, tmp_path)
+        if plant is not None:
+            model.register_forward_hook(lambda module, args, output: plant(output))
+        with NoWords():
+            step()
+        return model
+
+    return make
+
+
+@every_step
+def test_a_step_never_waits_for_the_device(name, unreadable):
+    model = unreadable(name)
+    assert {p.device.type for p in model.parameters()} == {UNREADABLE}
+
+
+def first_of(output):
+    """Return the tensor of a model's answer."""
+    return (output[0] if isinstance(output, tuple) else output).detach()
+
+
+PLANTED = {
+    "item": lambda output: first_of(output).sum().item(),
+    "float": lambda output: float(first_of(output).mean()),
+    "tolist": lambda output: first_of(output).tolist(),
+    "cpu": lambda output: first_of(output).cpu(),
+    "if": lambda output: bool(first_of(output).max() > 0),
+    "print": lambda output: print(first_of(output).mean()),
+    "format": lambda output: f"{first_of(output).mean()}",
+    "nonzero": lambda output: first_of(output).nonzero(),
+    "boolean index": lambda output: first_of(output)[first_of(output) > 0],
+}
+
+
+@every_step
+@pytest.mark.parametrize("how", PLANTED)
+def test_a_step_that_waits_is_seen(name, how, unreadable):
+    with pytest.raises((RuntimeError, AssertionError), match="meta|was printed"):
+        unreadable(name, plant=lambda output: PLANTED[how](output) and None)
+
+
+@pytest.fixture
+def reads(monkeypatch, tmp_path):
+    """Return what counts the numbers that a real step reads, but for the ids' check on a CPU."""
+    for room in (transformer, gpt):
+        monkeypatch.setattr(room, "check_ids", lambda *_: None)
+
+    def count(name, bfloat16=False, plant=None):
+        model, step = prepare(name, "cpu", tmp_path, bfloat16=bfloat16, fused=True)
+        step()  # what is made once is made here
+        before = next(model.parameters()).clone()
+        if plant is not None:
+            model.register_forward_hook(lambda module, args, output: plant(output))
+        with Reads() as mode:
+            step()
+        assert not torch.equal(next(model.parameters()), before), "it was no training step"
+        return mode.count
+
+    return count
+
+
+@every_step
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_a_real_step_reads_no_number(name, bfloat16, reads):
+    assert reads(name, bfloat16) == 0
+
+
+@every_step
+@pytest.mark.parametrize("how", ["item", "float", "if"])
+def test_each_number_that_is_read_is_counted(name, how, reads):
+    assert reads(name, plant=lambda output: PLANTED[how](output) and None) == 1

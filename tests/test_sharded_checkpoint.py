@@ -1,0 +1,643 @@
+"""A world, its checkpoints in pieces and its shares of a batch: what one process can show."""
+
+import json
+import shutil
+import signal
+from contextlib import nullcontext
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+import torch
+from reference import SRC_VOCAB, make_generator, random_ids, tiny_transformer
+from torch import nn
+from torch.distributed import checkpoint
+from torch.testing import assert_close
+
+from course_lib.cli import main
+from course_lib.tasks import multi30k_commands as real
+from course_lib.tasks import multi30k_training
+from course_lib.tasks.multi30k import SIZES, RealConfig
+from course_lib.tasks.multi30k_checkpoint import (
+    LAST,
+    facts_of,
+    is_kept,
+    kept_translator,
+    restore,
+    save_run,
+)
+from course_lib.tasks.multi30k_training import any_rank, end_epoch, make_step, start
+from course_lib.trainer import distributed, sharded_checkpoint
+from course_lib.trainer.averaging import kept_weights
+from course_lib.trainer.chunked_loss import backward_in_chunks
+from course_lib.trainer.distributed import (
+    World,
+    init_distributed,
+    is_restarted,
+    refuse_several_processes,
+)
+from course_lib.trainer.precision import mixed_precision
+from course_lib.trainer.sharded_checkpoint import (
+    FACTS,
+    find_sharded,
+    load_sharded,
+    read_facts,
+    remove_sharded,
+    save_sharded,
+)
+from course_lib.trainer.signals import graceful_shutdown
+from course_lib.trainer.token_batches import TokenBatches
+from course_lib.training import ADAM, label_smoothed_cross_entropy
+
+EXACT = dict(rtol=0, atol=1e-12)  # float64
+TINY = RealConfig(**{**SIZES["smoke"], "num_pairs": 40, "tokens": 300, "epochs": 2, "d_model": 16,
+                     "d_ff": 24, "num_layers": 1, "vocab_size": 90})  # fmt: skip
+SETTINGS = "epochs=2 num_pairs=40 tokens=300 d_model=16 d_ff=24 num_layers=1 vocab_size=90"
+SMOKE = ["train", "--task", "multi30k", "--size", "smoke", "--threads", "1"]
+SMOKE += [word for setting in SETTINGS.split() for word in ("--set", setting)]
+
+
+@dataclass(frozen=True)
+class Pretended(World):
+    """Stand in for one of several processes.
+
+    Args:
+        others: What every number of the others adds up to.
+    """
+
+    others: float = 0.0
+
+    def wait(self):
+        """Wait for nobody: the others are not there."""
+
+    def total(self, numbers):
+        """Add what the others would have said."""
+        return numbers + self.others
+
+
+# --- who is there
+
+
+def test_one_process_leads_waits_for_nobody_and_is_its_own_sum():
+    world, numbers = World(), torch.tensor([1.0, 2.0])
+    world.wait()
+    found = world.total(numbers)
+    found += 1
+    assert numbers.tolist() == [1, 2] and found.tolist() == [2, 3]
+    assert world.any_rank(True) is True and world.any_rank(False) is False
+    assert world.is_main and World(0, 2).is_main and not World(1, 2).is_main
+
+
+def test_numbers_are_added_in_a_copy_and_nobody_adds_alone(monkeypatch):
+    numbers, waited = torch.ones(2), []
+    monkeypatch.setattr(distributed.dist, "all_reduce", lambda found: found.mul_(3))
+    monkeypatch.setattr(distributed.dist, "barrier", lambda: waited.append(1))
+    World(1, 3).wait()
+    assert World(1, 3).total(numbers).tolist() == [3, 3]
+    assert numbers.tolist() == [1, 1] and waited == [1]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_any_of_them_wants_all_do(rank):
+    assert Pretended(rank, 2).any_rank(True) and Pretended(rank, 2, others=1).any_rank(False)
+    assert not Pretended(rank, 2).any_rank(False)
+
+
+def test_several_ask_each_other_every_tenth_step():
+    run, asked = SimpleNamespace(losses=torch.zeros(2)), []
+    for world, wish in ((World(), True), (Pretended(0, 2), True), (Pretended(1, 2, 1.0), False)):
+        run.world, found = world, []
+        for run.step in (9, 10, 11, 20):
+            found.append(any_rank(run, wish))
+        asked.append(found)
+    assert asked == [[True] * 4, [False, True, False, True], [False, True, False, True]]
+
+
+def test_what_one_process_can_do_only_is_refused_to_several(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    refuse_several_processes("a GPT")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    refuse_several_processes("a GPT")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(ValueError, match="^3 processes .* a GPT is trained by one: .*multi30k$"):
+        refuse_several_processes("a GPT")
+
+
+@pytest.mark.parametrize("words", [["--steps", "1"], ["--task", "gpt", "--steps", "1"]])
+def test_several_processes_train_no_number_translator_and_no_gpt(
+    words, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path))
+    assert main(["train", *words]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    assert said.err.startswith("course train: 2 processes were started, but ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """Pretend that torchrun started this process; return what is asked of ``dist``."""
+    asked = []
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "some")
+    for name in ("TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_USE_AGENT_STORE"):
+        monkeypatch.delenv(name, raising=False)
+    answers = dict(init_process_group=None, get_rank=1, get_world_size=2)
+    for name, answer in (answers | dict(destroy_process_group=None)).items():
+        answers[name] = answer
+        monkeypatch.setattr(
+            distributed.dist, name, lambda *words, name=name: asked.append(name) or answers[name]
+        )
+    return asked
+
+
+def test_restarts_that_look_for_the_dead_are_refused_before_anything_begins(launched, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "1")
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    with pytest.raises(ValueError, match="--max-restarts=1.*TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"):
+        with init_distributed():
+            pass
+    assert launched == []
+
+
+@pytest.mark.parametrize("restarts, shared", [("0", "True"), ("1", "False"), ("0", "False")])
+def test_a_team_comes_together_and_parts_whatever_happens(restarts, shared, launched, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", restarts)
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", shared)
+    with pytest.raises(OSError), init_distributed() as world:
+        assert world == World(1, 2) and launched[0] == "init_process_group"
+        assert "destroy_process_group" not in launched
+        raise OSError
+    assert launched[-1] == "destroy_process_group"
+
+
+def test_without_torchrun_a_process_is_alone(launched, monkeypatch):
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID")
+    with init_distributed() as world:
+        assert world == World()
+    assert launched == []
+
+
+def test_a_process_knows_that_it_was_started_anew(monkeypatch):
+    monkeypatch.delenv("TORCHELASTIC_RESTART_COUNT", raising=False)
+    found = [is_restarted()]
+    for count in ("0", "1", "2"):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", count)
+        found.append(is_restarted())
+    assert found == [False, False, True, True]
+
+
+# --- pieces
+
+
+def tied_model(seed=0):
+    """Build a tiny model in float64 that shares one matrix in three places."""
+    model = tiny_transformer(tgt_vocab_size=SRC_VOCAB, tie_embeddings="all")
+    generator = make_generator(seed)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(torch.randn(p.shape, generator=generator, dtype=torch.float64))
+    return model
+
+
+def new_adam(model):
+    """Make the optimizer of trainings, at a rate that can be seen."""
+    return torch.optim.Adam(model.parameters(), fused=True, **(ADAM | dict(lr=0.01)))
+
+
+def learn(model, optimizer, steps):
+    """Make steps, each from another batch."""
+    for step in steps:
+        src, tgt = random_ids(make_generator(step), 9, 2, 3, 5)
+        backward_in_chunks(model, src, tgt)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@pytest.fixture
+def learner():
+    """Return a model after three steps, and its optimizer."""
+    model = tied_model()
+    optimizer = new_adam(model)
+    learn(model, optimizer, range(3))
+    return model, optimizer
+
+
+def test_a_checkpoint_in_pieces_comes_back_bit_for_bit_and_goes_on(learner, tmp_path):
+    model, optimizer = learner
+    save_sharded(tmp_path, 3, {"text": "zwölf", "losses": [0.1, 2.0]}, model, optimizer, World())
+    folder, again = find_sharded(tmp_path), tied_model(seed=1)
+    other = new_adam(again)
+    load_sharded(folder, again, other)
+    facts = read_facts(folder)
+    assert (facts["text"], facts["losses"]) == ("zwölf", [0.1, 2.0])
+    pairs = list(zip(model.parameters(), again.parameters(), strict=True))
+    for p, q in pairs:
+        assert torch.equal(p, q) and p is not q
+        one, two = optimizer.state[p], other.state[q]
+        assert one.keys() == two.keys() == {"step", "exp_avg", "exp_avg_sq"} and one["step"] == 3
+        assert one["exp_avg"].abs().sum() > 0
+        assert all(torch.equal(one[name], two[name]) for name in one)
+    for a_model, an_optimizer in (learner, (again, other)):
+        learn(a_model, an_optimizer, range(3, 5))
+    assert all(torch.equal(p, q) for p, q in pairs)
+
+
+def test_weights_alone_can_be_read(learner, tmp_path):
+    save_sharded(tmp_path, 3, {}, *learner, World())
+    again = tied_model(seed=1)
+    load_sharded(find_sharded(tmp_path), again)
+    for p, q in zip(learner[0].parameters(), again.parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
+def test_until_the_new_checkpoint_is_whole_the_old_one_is_kept(learner, tmp_path, monkeypatch):
+    save_sharded(tmp_path, 1, {}, *learner, World())
+    save, seen = checkpoint.save, []
+
+    def watch(*words, checkpoint_id, **how):
+        """Look at what is there before and after the pieces are written."""
+        for _ in range(2):
+            seen.append((find_sharded(tmp_path).name, (checkpoint_id / FACTS).exists()))
+            save(*words, checkpoint_id=checkpoint_id, **how)
+
+    monkeypatch.setattr(checkpoint, "save", watch)
+    save_sharded(tmp_path, 2, {}, *learner, World())
+    assert seen == [("last-0000001", False)] * 2
+    assert [path.name for path in tmp_path.iterdir()] == ["last-0000002"]
+
+
+def test_a_save_that_fails_leaves_the_old_checkpoint(learner, tmp_path, monkeypatch):
+    save_sharded(tmp_path, 1, {"step": 1}, *learner, World())
+    save = checkpoint.save
+
+    def fail(*words, **how):
+        """Write the pieces, and run out of space."""
+        save(*words, **how)
+        raise OSError("no space left")
+
+    monkeypatch.setattr(checkpoint, "save", fail)
+    with pytest.raises(OSError):
+        save_sharded(tmp_path, 2, {"step": 2}, *learner, World())
+    assert read_facts(find_sharded(tmp_path))["step"] == 1
+    load_sharded(find_sharded(tmp_path), tied_model(seed=1))
+
+
+def test_who_does_not_lead_completes_and_removes_nothing(learner, tmp_path):
+    save_sharded(tmp_path, 1, {}, *learner, World())
+    save_sharded(tmp_path, 2, {}, *learner, Pretended(1, 2))
+    assert find_sharded(tmp_path).name == "last-0000001"
+    assert not (tmp_path / "last-0000002" / FACTS).exists()
+
+
+def test_half_a_checkpoint_plays_no_part(learner, tmp_path):
+    save_sharded(tmp_path, 1, {}, *learner, World())
+    (find_sharded(tmp_path) / FACTS).unlink()
+    assert find_sharded(tmp_path) is None and not is_kept(tmp_path)
+    with pytest.raises(ValueError, match="there is no checkpoint"):
+        kept_translator(tmp_path)
+
+
+def test_the_newest_is_found_and_all_but_one_can_be_removed(tmp_path, monkeypatch):
+    for step in (10, 9, 200):
+        folder = tmp_path / f"last-{step:07d}"
+        folder.mkdir()
+        (folder / FACTS).write_text("{}")
+    (tmp_path / "last-0000300").mkdir()  # half of one
+    (tmp_path / LAST).touch()
+    assert find_sharded(tmp_path).name == "last-0000200"
+    remove, gone = shutil.rmtree, []
+
+    def watch(folder):
+        """Notice whether it is half a checkpoint already, before any piece of it is gone."""
+        gone.append((folder.name, (folder / FACTS).exists()))
+        remove(folder)
+
+    monkeypatch.setattr(sharded_checkpoint.shutil, "rmtree", watch)
+    remove_sharded(tmp_path, but=tmp_path / "last-0000010")
+    names = ("last-0000009", "last-0000200", "last-0000300")
+    assert sorted(gone) == [(name, False) for name in names]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["last-0000010", LAST]
+    remove_sharded(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [LAST]
+
+
+@pytest.mark.parametrize(
+    "text", ["", '{"format": "cour', "[]", "{}", '{"format": "course_lib pieces 0"}', "\udcff"]
+)
+def test_facts_that_are_cut_off_or_foreign_are_explained_in_a_sentence(text, tmp_path):
+    (tmp_path / FACTS).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ValueError) as caught:
+        read_facts(tmp_path)
+    assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
+    assert "is cut off" in str(caught.value) or "is missing" in str(caught.value)
+
+
+# --- a training kept in pieces
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a training in float64 after one step."""
+    run, _ = start(TINY, tmp_path)
+    run.translator.model.double()
+    run.losses = run.losses.double()
+    make_step(run, 8)
+    return run
+
+
+def save_as(run, world, out):
+    """Keep a training as a process of a world does, which is alone in fact."""
+    mine, run.world = run.world, world
+    save_run(run, out)
+    run.world = mine
+
+
+def weights_of(model):
+    """Copy all weights into one tensor."""
+    return torch.cat([p.detach().double().flatten() for p in model.parameters()])
+
+
+@pytest.mark.parametrize("later", ["pieces", "file"])
+def test_of_a_file_and_pieces_the_later_step_is_kept(later, run, tmp_path):
+    teams = [World(), Pretended(0, 2)] if later == "pieces" else [Pretended(0, 2), World()]
+    save_as(run, teams[0], tmp_path / "one")
+    make_step(run, 8)
+    save_as(run, teams[1], tmp_path / "two")
+    shutil.copytree(tmp_path / "one", tmp_path / "two", dirs_exist_ok=True)
+    assert (tmp_path / "two" / LAST).exists() and find_sharded(tmp_path / "two")
+    translator, kept = kept_translator(tmp_path / "two")
+    assert kept["step"] == run.step == 2 and ("model" in kept) == (later == "file")
+    found, expected = weights_of(translator.model), weights_of(run.translator.model)
+    assert torch.equal(found.float(), expected.float())  # a new translator is in float32
+    assert kept_translator(tmp_path / "one")[1]["step"] == 1
+
+
+def test_one_way_of_keeping_takes_the_place_of_the_other(run, tmp_path):
+    save_as(run, World(), tmp_path)
+    make_step(run, 8)
+    save_as(run, Pretended(1, 2), tmp_path)
+    assert (tmp_path / LAST).exists() and find_sharded(tmp_path) is None  # it does not lead
+    save_as(run, Pretended(0, 2), tmp_path)
+    assert not (tmp_path / LAST).exists() and find_sharded(tmp_path)
+    make_step(run, 8)
+    save_as(run, World(), tmp_path)
+    assert (tmp_path / LAST).exists() and find_sharded(tmp_path) is None
+
+
+def test_only_one_writes_the_log(run, tmp_path):
+    save_as(run, Pretended(1, 2), tmp_path)
+    assert not (tmp_path / "log.txt").exists()
+    save_as(run, Pretended(0, 2), tmp_path)
+    assert (tmp_path / "log.txt").exists()
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_is_restored_is_all_that_was_kept_and_the_losses_once(alone, rank, run, tmp_path):
+    run.history.append({"epoch": 1, "loss": 0.5})
+    run.seconds["wall"] = 7.0
+    save_as(run, World() if alone else Pretended(0, 2, others=0.25), tmp_path)
+    sums = (run.losses + (0 if alone else 0.25)).tolist()
+    again, _ = start(TINY, tmp_path / "new")
+    again.translator.model.double()
+    again.losses, again.world = again.losses.double(), Pretended(rank, 2)
+    restore(again, tmp_path, kept_translator(tmp_path)[1])
+    assert again.losses.tolist() == pytest.approx(sums if rank == 0 else [0, 0])
+    assert (again.step, again.history) == (1, run.history) and again.seconds["wall"] == 7.0
+    states = [list(r.optimizer.state_dict()["state"].values()) for r in (run, again)]
+    assert len(states[0]) == len(states[1]) > 0
+    for one, two in zip(*states, strict=True):
+        assert all(torch.equal(one[name], two[name]) for name in ("step", "exp_avg", "exp_avg_sq"))
+
+
+def test_facts_are_of_all_processes_and_of_nothing_but_numbers_and_texts(run):
+    run.world = Pretended(1, 3, others=2.0)
+    facts = facts_of(run)
+    assert facts["losses"] == (run.losses + 2).tolist()
+    assert facts["machine"].endswith(", 3 processes")
+    assert json.loads(json.dumps(facts)) == facts
+
+
+def test_what_one_process_wrote_is_not_gone_on_with_sharded(run, tmp_path):
+    save_as(run, World(), tmp_path)
+    run.sharded = True
+    with pytest.raises(ValueError, match=f"{tmp_path / LAST} was written by one .*unsharded$"):
+        restore(run, tmp_path, kept_translator(tmp_path)[1])
+
+
+def test_who_was_started_anew_goes_on_without_being_told(tmp_path, monkeypatch, capsys):
+    words = [*SMOKE, "--out", str(tmp_path / "run"), "--minutes", "0"]
+    assert main(words) == 0
+    for step in (2, 3):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(step - 1))
+        assert main([*words, *["--force"][: step - 2]]) == 0  # nor does it begin for ever
+        assert f"stopped at step {step}," in capsys.readouterr().out
+
+
+# --- shares of the work
+
+
+@pytest.fixture(scope="module")
+def batches():
+    """Return batches of pairs that are told apart by their first ids."""
+    rows = [([i + 5] * (1 + i % 4), [1, *[i + 5] * (1 + i % 7), 2]) for i in range(30)]
+    return TokenBatches(rows, 40)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 40])
+def test_all_shares_are_the_batch_and_weigh_as_their_tokens(world_size, batches):
+    for step in range(1, batches.last_step(1) + 1):
+        src, tgt = batches(step)
+        shares = [batches.share(step, rank, world_size) for rank in range(world_size)]
+        pairs = [pair for s, t, weight in shares if weight for pair in zip(s, t, strict=True)]
+        assert sorted(int(s[0]) for s, _ in pairs) == sorted(src[:, 0].tolist())
+        assert sum(int((s != 0).sum()) for s, _ in pairs) == int((src != 0).sum())
+        tokens = [int((t[:, 1:] != 0).sum()) if weight else 0 for _, t, weight in shares]
+        whole = int((tgt[:, 1:] != 0).sum())
+        assert sum(tokens) == whole
+        assert [w * whole for *_, w in shares] == pytest.approx([n * world_size for n in tokens])
+        assert sum(weight for *_, weight in shares) == pytest.approx(world_size)
+        for s, t, _ in shares:
+            assert len(s) == len(t) >= 1 and int((t[:, 1:] != 0).sum()) > 0  # a loss can be had
+
+
+def gradients(run):
+    """Copy all gradients into one tensor."""
+    return torch.cat([p.grad.flatten() for p in run.translator.model.parameters()])
+
+
+@pytest.mark.parametrize("size", [2, 3, 12])  # of twelve, some have nothing to do
+def test_the_mean_over_processes_is_the_gradient_and_loss_of_the_whole_batch(
+    size, run, monkeypatch
+):
+    monkeypatch.setattr(run.optimizer, "step", lambda: None)
+    monkeypatch.setattr(run.optimizer, "zero_grad", lambda: None)
+    found = []
+    for world in (World(), *(Pretended(rank, size) for rank in range(size))):
+        run.translator.model.zero_grad()
+        run.losses.zero_()
+        run.step, run.world = 1, world
+        make_step(run, 8)
+        found.append((gradients(run), run.losses.clone()))
+    (whole, losses), *parts = found
+    assert_close(sum(gradient for gradient, _ in parts) / size, whole, **EXACT)
+    assert_close(sum(part for _, part in parts), losses, **EXACT)
+    assert losses[1] == 1
+
+
+def test_every_process_drops_something_else_in_every_step(run):
+    seeds = []
+    for world in (World(), Pretended(0, 2), Pretended(1, 2), Pretended(1, 3), Pretended(2, 3)):
+        for run.step in (4, 5):
+            run.world = world
+            make_step(run, 8)
+            seeds.append(torch.initial_seed())
+    assert seeds[:2] == seeds[2:4] and seeds[4:6] == seeds[6:8]  # it follows from rank and step
+    assert len(set(seeds)) == 6
+
+
+def test_only_one_measures_and_keeps_weights(run, tmp_path, monkeypatch):
+    run.step = run.batches.last_step(1)
+    run.losses = torch.tensor([3.0, 1.0])
+    monkeypatch.setattr(multi30k_training, "val_loss", lambda translator, pairs: 1.5)
+    for rank in (1, 0):
+        run.world, run.losses = Pretended(rank, 2, others=1.0), torch.tensor([3.0, 1.0])
+        end_epoch(run, [("drei", "three")], tmp_path, 8)
+        assert run.losses.tolist() == [0, 0]
+        assert len(run.history) == len(kept_weights(tmp_path)) == 1 - rank
+    assert run.history[0]["train_loss"] == 2.0  # (3 + 1) / (1 + 1)
+
+
+@pytest.mark.parametrize("rank, size", [(0, 1), (0, 2), (1, 2)])
+def test_several_are_told_twice_to_stop_and_one_of_them_says_so(rank, size, monkeypatch, tmp_path):
+    said, run = [], object()
+
+    def train(*words, stop, **how):
+        """Be asked to stop twice, as by a terminal and by torchrun, and then stop."""
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        assert stop()
+        return False
+
+    monkeypatch.setattr(real, "init_distributed", lambda device: nullcontext(Pretended(rank, size)))
+    monkeypatch.setattr(real, "_begin", lambda options, world: (run, []))
+    monkeypatch.setattr(real, "train_run", train)
+    monkeypatch.setattr(real, "_tell", lambda *words: said.append(words))
+    assert main([*SMOKE, "--out", str(tmp_path)]) == (130 if size == 1 else 0)
+    assert said == ([(run, False, tmp_path)] if (rank, size) == (0, 2) else [])
+
+
+def test_the_patient_obey_the_first_signal_and_no_second_one():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with graceful_shutdown(patient=True) as stop:
+        assert not stop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+            signal.raise_signal(number)
+            assert stop()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+# --- the loss of a share
+
+
+def model_and_batch(tie):
+    """Build a tiny model in float64 and a padded batch for it."""
+    model = tiny_transformer(tie_embeddings=tie, tgt_vocab_size=SRC_VOCAB)
+    src, tgt = (random_ids(make_generator(n), SRC_VOCAB, 3, 6) for n in (1, 2))
+    tgt[1, 4:] = model.config.pad_id
+    return model, src, tgt
+
+
+def plain(model, src, tgt):
+    """Compute loss and gradients the plain way."""
+    logits, right = model(src, tgt[:, :-1]), tgt[:, 1:]
+    real_ones = right != model.config.pad_id
+    loss = label_smoothed_cross_entropy(logits[real_ones], right[real_ones], smoothing=0.1)
+    return loss.detach(), torch.autograd.grad(loss, list(model.parameters()))
+
+
+class Engine(nn.Module):
+    """Call a model as what shares it out does, and count how often."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.calls = model, 0
+
+    def forward(self, *words):
+        """Call it."""
+        self.calls += 1
+        return self.model(*words)
+
+
+@pytest.mark.parametrize("tie", ["all", "decoder", "none"])
+@pytest.mark.parametrize("weight", [0.0, 1.0, 2.5])
+def test_a_weight_multiplies_every_gradient_once_and_no_loss(tie, weight):
+    model, src, tgt = model_and_batch(tie)
+    expected, slopes = plain(model, src, tgt)
+    engine = Engine(model)
+    loss = backward_in_chunks(model, src, tgt, rows=4, weight=weight, engine=engine)
+    assert engine.calls == 1
+    assert_close(loss, expected, **EXACT)
+    for p, slope in zip(model.parameters(), slopes, strict=True):
+        assert_close(p.grad, weight * slope, **EXACT)
+
+
+def test_float64_stays_float64_where_bfloat16_is_not_asked_for():
+    model, src, tgt = model_and_batch("all")
+    expected, slopes = plain(model, src, tgt)
+    with mixed_precision(False):
+        assert model(src, tgt[:, :-1]).dtype == torch.float64
+        loss = backward_in_chunks(model, src, tgt)
+    assert loss.dtype == torch.float64
+    assert_close(loss, expected, **EXACT)
+    for p, slope in zip(model.parameters(), slopes, strict=True):
+        assert_close(p.grad, slope, **EXACT)
+
+
+@pytest.mark.parametrize("harm", ["cut", "gone", "other size"])
+def test_damaged_pieces_are_explained_in_a_sentence(harm, run, tmp_path, capsys):
+    save_as(run, Pretended(0, 2), tmp_path)
+    folder = find_sharded(tmp_path)
+    piece = next(folder.glob("*.distcp"))
+    if harm == "cut":
+        piece.write_bytes(piece.read_bytes()[:99])
+    elif harm == "gone":
+        piece.unlink()
+    else:
+        text = (folder / FACTS).read_text()
+        (folder / FACTS).write_text(text.replace('"d_model": 16', '"d_model": 20'))
+    assert main([*SMOKE, "--out", str(tmp_path), "--resume"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and str(folder) in said
+
+
+def test_folders_of_other_names_are_somebody_elses(run, tmp_path):
+    for name in ("last-week", "last-0000009-copy"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / FACTS).write_text("{}")
+    assert find_sharded(tmp_path) is None
+    save_as(run, Pretended(0, 2), tmp_path)
+    save_as(run, World(), tmp_path)
+    assert sum(path.is_dir() for path in tmp_path.iterdir()) == 2
+
+
+def test_a_restart_does_not_go_on_with_the_training_of_another_job(tmp_path, monkeypatch, capsys):
+    words = [*SMOKE, "--out", str(tmp_path), "--minutes", "0"]
+    assert main(words) == 0
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    monkeypatch.setattr("os.getppid", lambda: 1)
+    assert main(words) == 2 and "keeps a training" in capsys.readouterr().err
+    assert main([*words, "--force"]) == 0 and "step 1," in capsys.readouterr().out
+
+
+def test_several_processes_need_torchrun_and_a_gpu_each(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(ValueError, match="WORLD_SIZE=3.*torchrun"), init_distributed():
+        pass
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job")
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(ValueError, match="2 GPUs"), init_distributed("cuda"):
+        pass

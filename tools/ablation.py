@@ -1,0 +1,178 @@
+"""Train the six models of chapter 17, cut by cut, and two more to explain what two cuts did.
+
+What each comes to is kept in the record that the chapter reads.
+"""
+
+import argparse
+import math
+import os
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from tqdm.auto import tqdm
+
+from course_lib.data import Text, read_library
+from course_lib.decoder_only import DecoderOnly
+from course_lib.gpt import GPT
+from course_lib.tasks.language_model import TextGeneratorConfig, new_model
+from course_lib.tasks.language_model_record import ABLATIONS, add_ablation, read_ablations
+from course_lib.tasks.language_model_scores import side_by_side
+from course_lib.tasks.language_model_training import draw_batch, make_optimizer, optimizer_step
+from course_lib.tasks.numbers import FOLDER
+from course_lib.trainer.machine import Stopwatch, describe_machine
+from course_lib.trainer.options import whole_from_one
+from course_lib.trainer.signals import STOPPED
+from course_lib.transformer import Transformer, TransformerConfig
+
+USUAL = TextGeneratorConfig(bias=True)  # windows, optimizer and schedule; all six have biases
+SEEDS = (0, 1, 2)
+PLACES = 40  # windows read at once while measuring
+
+
+def sizes(vocab_size: int, **changes: Any) -> TransformerConfig:
+    """Describe a model of chapter 17: the paper's choices, four layers on each side."""
+    usual = dict(
+        src_vocab_size=vocab_size, tgt_vocab_size=vocab_size, max_len=USUAL.max_len, dropout=0.0,
+        d_model=USUAL.d_model, num_heads=USUAL.num_heads, d_ff=4 * USUAL.d_model,
+        num_encoder_layers=USUAL.num_layers, num_decoder_layers=USUAL.num_layers,
+    )  # fmt: skip
+    return TransformerConfig(**usual | changes)
+
+
+def louder_positions(vocab_size: int) -> DecoderOnly:
+    """Build the model of the third cut, its positions as loud at the start as its words."""
+    model = DecoderOnly(sizes(vocab_size, norm_first=True), learned_positions=True)
+    model.positions.weight.data /= model.positions.weight.std()
+    return model
+
+
+def started_as_gpt(vocab_size: int) -> DecoderOnly:
+    """Build the model of the fourth cut, with the start of chapter 18's ``GPT``.
+
+    What differs then between the two: one product makes queries, keys and values, and the
+    embedding is not multiplied by √d_model.
+    """
+    config = sizes(vocab_size, norm_first=True, activation="gelu")
+    model = DecoderOnly(config, learned_positions=True)
+    quiet = USUAL.start_std / math.sqrt(2 * USUAL.num_layers)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2:
+            into_sum = name.endswith(("w_o.weight", "linear2.weight"))
+            nn.init.normal_(parameter, std=quiet if into_sum else USUAL.start_std)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+    return model
+
+
+MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, from V characters
+    "encoder and decoder": lambda V: Transformer(sizes(V + 1, pad_id=V)),  # V: no text has it
+    "no encoder": lambda V: DecoderOnly(sizes(V)),
+    "norm first": lambda V: DecoderOnly(sizes(V, norm_first=True)),
+    "learned positions": lambda V: DecoderOnly(sizes(V, norm_first=True), True),
+    "GELU": lambda V: DecoderOnly(sizes(V, norm_first=True, activation="gelu"), True),
+    "one product": lambda V: new_model(USUAL, V),  # chapter 18's GPT
+    "louder positions": louder_positions,  # no cut: the third, explained
+    "start of chapter 18": started_as_gpt,  # no cut: the fifth, explained
+}
+
+
+def scores(model: nn.Module, ids: Tensor) -> Tensor:
+    """Score what follows the tokens ``(B, T)`` of windows: as many last ones as the model can.
+
+    A model with an encoder reads the first half as its source, and scores the second half only.
+    """
+    if isinstance(model, Transformer):
+        half = ids.size(1) // 2
+        return model(ids[:, :half], ids[:, half:])  # (B, T / 2, V + 1)
+    logits = model(ids)
+    return logits[0] if isinstance(model, GPT) else logits  # (B, T, V)
+
+
+def loss_of(model: nn.Module, ids: Tensor, targets: Tensor, last: int | None = None) -> Tensor:
+    """Return the mean loss of all predictions, or of the last few of each window, in nats."""
+    logits = scores(model, ids)
+    last = last or logits.size(1)
+    return F.cross_entropy(logits[:, -last:].flatten(0, 1), targets[:, -last:].flatten())
+
+
+@torch.no_grad()
+def val_loss(model: nn.Module, ids: Tensor) -> float:
+    """Measure the loss on the second halves of the first windows: the first model has no other."""
+    half = USUAL.max_len // 2
+    windows = side_by_side(ids, USUAL.max_len)[: USUAL.val_windows]
+    model.eval()
+    total = 0.0
+    for part in windows.split(PLACES):
+        total += len(part) * loss_of(model, part[:, :-1], part[:, 1:], half).item()
+    return total / len(windows)
+
+
+def train_one(name: str, config: TextGeneratorConfig, text: Text) -> dict[str, Any]:
+    """Train one model from one seed; return its entry."""
+    torch.manual_seed(config.seed)
+    model = MODELS[name](len(text.characters))
+    optimizer = make_optimizer(model, config)
+    seconds = {"wall": 0.0, "cpu": 0.0}
+    watch = Stopwatch(seconds)
+    for step in tqdm(range(1, config.steps + 1), desc=f"{name}, seed {config.seed}", unit="step"):
+        loss = loss_of(model.train(), *draw_batch(config, text.train, step))
+        optimizer_step(model, optimizer, loss, config, step)
+    watch.look()
+    return {
+        "cut": list(MODELS).index(name),
+        "name": name,
+        "seed": config.seed,
+        "steps": config.steps,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "val_loss": val_loss(model, text.val),
+        "minutes": {clock: spent / 60 for clock, spent in seconds.items()},
+        "machine": describe_machine("cpu"),
+        "python": platform.python_version(),
+    }
+
+
+def train_all(seeds: list[int], steps: int, file: Path) -> None:
+    """Train what the file lacks, and add each as soon as it is trained."""
+    text = read_library()
+    for seed in seeds:
+        for name in MODELS:
+            done = {(e["name"], e["seed"], e["steps"]) for e in read_ablations(file)}
+            if (name, seed, steps) not in done:
+                add_ablation(file, train_one(name, replace(USUAL, seed=seed, steps=steps), text))
+    for entry in read_ablations(file):
+        if entry["steps"] == steps:
+            losses = f"val loss {entry['val_loss']:.4f}, {entry['parameters']:,} parameters"
+            print(f"{entry['name']:20} seed {entry['seed']}: {losses}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Read the options, and train."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=whole_from_one, default=USUAL.steps)
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    parser.add_argument("--threads", type=whole_from_one, default=1)
+    parser.add_argument("--file", type=Path, help="a record of your own")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
+    file = options.file or ABLATIONS
+    if not options.file and options.steps != USUAL.steps:  # a quick try is none of the record's
+        base = Path(os.environ.get("COURSE_CHECKPOINTS") or FOLDER)
+        file = base / f"deletion-{options.steps}-steps.json"
+    print(f"the record is {file}", flush=True)
+    try:
+        train_all(options.seeds, options.steps, file)
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on with what the record lacks", file=sys.stderr)
+        return STOPPED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

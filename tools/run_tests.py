@@ -1,0 +1,95 @@
+"""Run everything that CI runs, print the time of each part, and sum the counts of all runners."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
+NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300"]
+CHAPTERS = [f"notebooks/{path.name}" for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
+TWO = ["-n", "2", "--dist", "worksteal"]  # who has nothing left to do takes from the other
+PARTS = {  # the translator comes first: tests and chapters load it
+    "style": ["-m", "ruff", "check", "."],
+    "format": ["-m", "ruff", "format", "--check", "."],
+    "translator": ["-c", "from course_lib.tasks.numbers import load_or_train; load_or_train()"],
+    "tests and doctests": [
+        *PYTEST,
+        *(*TWO, "--doctest-modules", "--ignore=tests/browser", "-m", "not workbook"),
+        *("tests", "course_lib"),
+    ],
+    "workbook": [*PYTEST, *TWO, "-m", "workbook", "tests/learn"],
+    "chapters": [
+        *PYTEST,
+        *NBVAL,
+        *("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
+        *reversed(CHAPTERS),  # the long ones first, or one of them runs alone in the end
+    ],
+}
+BESIDE = {"browser": [*PYTEST, "tests/browser"]}  # it waits more than it computes
+
+
+def run(name: str, arguments: list[str], folder: Path) -> tuple[tuple[int, int, int], float, str]:
+    """Run one part.
+
+    Returns:
+        How many passed, failed and were skipped; its seconds; what it printed, if it ran beside.
+    """
+    start, report = time.perf_counter(), folder / f"{name}.xml"
+    if arguments[:2] == PYTEST[:2]:
+        arguments = [*arguments, f"--junitxml={report}"]
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    told = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT) if name in BESIDE else {}
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, env=one_thread, text=True, **told)
+    return counted(report, done.returncode), time.perf_counter() - start, done.stdout or ""
+
+
+def counted(report: Path, code: int) -> tuple[int, int, int]:
+    """Read how many tests passed, failed and were skipped; without a report, ask the exit code."""
+    if not report.exists():
+        return int(code == 0), int(code != 0), 0
+    suite = ET.parse(report).getroot().find("testsuite")
+    ran, skipped = int(suite.get("tests")), int(suite.get("skipped"))
+    failed = int(suite.get("failures")) + int(suite.get("errors"))
+    unsaid = int(code != 0 and failed == 0)  # a runner that broke without a failing test
+    return ran - skipped - failed, failed + unsaid, skipped
+
+
+def run_all() -> tuple[dict[str, float], tuple[int, int, int], list[str]]:
+    """Run all parts, whatever fails on the way.
+
+    Returns:
+        The seconds of each part, and of all; how many passed, failed and were skipped; what failed.
+    """
+    start, results = time.perf_counter(), {}
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
+        beside = {name: pool.submit(run, name, BESIDE[name], Path(folder)) for name in BESIDE}
+        for name, arguments in PARTS.items():
+            print(f"== {name}", flush=True)
+            results[name] = run(name, arguments, Path(folder))
+        for name, running in beside.items():
+            results[name] = running.result()
+            print(f"== {name}, beside the others", results[name][2], sep="\n", flush=True)
+    times = {name: seconds for name, (_, seconds, _) in results.items()}
+    times["all"] = time.perf_counter() - start
+    totals = tuple(map(sum, zip(*(counts for counts, _, _ in results.values()), strict=True)))
+    return times, totals, [name for name, (counts, _, _) in results.items() if counts[1]]
+
+
+def main() -> int:
+    """Run all parts, and say what came of it; return the exit code."""
+    times, (passed, failed, skipped), broken = run_all()
+    print("\nseconds:", ", ".join(f"{name} {seconds:.0f}" for name, seconds in times.items()))
+    if broken:
+        print("look above at:", ", ".join(broken))
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
