@@ -2,43 +2,63 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+READY_TEST := .venv/.ready-test
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test export run figures screenshots workbook bench
+.PHONY: help lab test quick export run figures screenshots workbook bench unmoved
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
 
 lab: $(READY)  ## set up once, then open the first chapter in JupyterLab
-	$(BIN)/jupyter lab --ServerApp.root_dir=. notebooks/00_start_here.ipynb
+	@[ "$$(id -u)" != 0 ] || [ "$(findstring --allow-root,$(OPTIONS))" ] || \
+	  { echo "JupyterLab opens for root only if told to: make lab OPTIONS=--allow-root"; exit 1; }
+	$(BIN)/jupyter lab --ServerApp.root_dir=. notebooks/00_start_here.ipynb $(OPTIONS)
 
-test: $(READY)  ## set up once, then run everything that CI runs
+test: $(READY_TEST)  ## set up once, then run everything that CI runs
 	$(BIN)/python tools/run_tests.py
 
-export: $(READY)  ## write course_lib from the chapters' export cells
+quick: $(READY_TEST)  ## run what the changed files need, by the names of modules and chapters
+	$(BIN)/python tools/quick.py
+
+export: $(READY_TEST)  ## write course_lib from the chapters' export cells
 	$(BIN)/python tools/chapters.py export
 
-run: $(READY)  ## execute and save all chapters (or: make run CHAPTERS=notebooks/01_attention.ipynb)
+run: $(READY_TEST)  ## execute and save all chapters (or: make run CHAPTERS=notebooks/01_attention.ipynb)
 	OMP_NUM_THREADS=1 $(BIN)/python tools/chapters.py run $(CHAPTERS)
 
 figures: $(READY)  ## draw figures/*.svg anew
 	$(BIN)/python figures/src/draw_all.py
 
-screenshots: $(READY)  ## take the README's screenshots anew (wants Chromium)
+screenshots: $(READY_TEST)  ## take the README's screenshots anew (wants Chromium)
 	KEEP_SCREENSHOTS=1 $(BIN)/python -m pytest -q tests/browser/test_widgets.py
 
 workbook: $(READY)  ## write the learner's edition into workbook/ (again: make workbook OPTIONS=--force)
 	$(BIN)/course workbook workbook $(OPTIONS)
 
-bench: $(READY)  ## measure on this machine, draw figures/bench.svg (some parts: make bench PARTS="training gpt")
+bench: $(READY_TEST)  ## measure on this machine, draw figures/bench.svg (some parts: make bench PARTS="training gpt")
 	$(BIN)/python benchmarks/bench.py $(PARTS)
 
-$(READY): requirements.txt constraints.txt pyproject.toml
+define install
+@echo "installing $(1) into .venv; the first time takes minutes"
+@$(BIN)/python -m pip install --quiet $(1) >.venv/pip.log 2>&1 || { echo "pip could not install it, \
+.venv/pip.log says why$(if $(wildcard $@),; to go on with what is installed: touch .venv/.ready*)"; exit 1; }
+endef
+
+unmoved:
+	@! grep -qs '^command' .venv/pyvenv.cfg || grep -qF ' $(realpath .venv)' .venv/pyvenv.cfg || \
+	  { echo "This folder was moved, and .venv still calls the old one: rm -r .venv, then make again"; exit 1; }
+
+$(READY): requirements.txt constraints.txt pyproject.toml | unmoved
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; \
 	  sys.exit(sys.version_info < (3, 11) and f"The course needs Python 3.11 or newer, this is {v}; try: make lab PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
 ifdef TORCH_INDEX
-	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' requirements.txt)" --index-url $(TORCH_INDEX)
+	$(call install,$(shell grep -o 'torch==[0-9.]*' pyproject.toml) --index-url $(TORCH_INDEX))
 endif
-	$(BIN)/python -m pip install --quiet -r requirements.txt
+	$(call install,-r requirements.txt)
+	@touch $@
+
+$(READY_TEST): $(READY)
+	$(call install,-c constraints.txt -e '.[test]')
 	@touch $@

@@ -14,10 +14,16 @@ from course_lib.masks import causal_mask
 from course_lib.multi_head import MultiHeadAttention, split_heads
 from course_lib.tasks.numbers import one_thread
 
-BATCH, WIDTH, HEADS, DROPOUT = 2, 256, 4, 0.1
-LENGTHS, ROUNDS = (128, 512, 2048), 7
+BATCH = 2
+WIDTH = 256
+HEADS = 4
+DROPOUT = 0.1
+LENGTHS = (128, 512, 2048)
+ROUNDS = 7
 BACKEND = "inductor"  # of torch.compile
-COMPILED, LATER, ANOTHER = "all heads at once, compiled", "past only", "dropout"
+COMPILED = "all heads at once, compiled"
+LATER = "past only"
+ANOTHER = "dropout"
 Way = Callable[[Tensor], Tensor]
 
 
@@ -44,7 +50,8 @@ def ways(length: int) -> tuple[dict[str, Way], nn.ModuleList]:
     ours = MultiHeadAttention(WIDTH, HEADS)
     theirs = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
     copy_to_torch(ours, theirs)
-    past, kernel = causal_mask(length), F.scaled_dot_product_attention
+    past = causal_mask(length)
+    kernel = F.scaled_dot_product_attention
     found = {
         "torch.nn.MultiheadAttention": lambda x: theirs(x, x, x, need_weights=False)[0],
         "the fused kernel": lambda x: ours(x, x, x)[0],

@@ -14,8 +14,12 @@ from course_lib.kv_cache import DecoderCache
 from course_lib.tasks.numbers import one_thread
 from course_lib.transformer import Transformer, TransformerConfig
 
-SENTENCES, SOURCE, VOCAB, LAYERS = 16, 64, 8_000, 3
-BOS, EOS = 1, 2
+SENTENCES = 16
+SOURCE = 64
+VOCAB = 8_000
+LAYERS = 3
+BOS = 1
+EOS = 2
 PAIRS = {32: 7, 64: 7, 128: 5, 256: 3}  # new tokens: pairs of runs
 GOALS = {32: 5, 64: 8, 128: 15, 256: 30}
 LOGITS = {"all": slice(None), "last": slice(-1, None)}  # the places that torch's side scores
@@ -51,7 +55,8 @@ def write_again(
 
     ``scored`` says which places get logits: all, as most people write it, or the last, the leanest.
     """
-    pad_id, scale = ours.config.pad_id, math.sqrt(ours.config.d_model)
+    pad_id = ours.config.pad_id
+    scale = math.sqrt(ours.config.d_model)
     memory = theirs.encoder(ours.positions(ours.src_embedding(src) * scale))
     tgt = torch.full((len(src), 1), BOS)
     masks = nn.Transformer.generate_square_subsequent_mask(length)
@@ -114,7 +119,8 @@ def bench_decoding(pairs: dict[int, int] | None = None) -> list[Row]:
         The rows.
     """
     ours = our_model()
-    theirs, rows = torchs_model(ours), []
+    theirs = torchs_model(ours)
+    rows = []
     draw = torch.Generator().manual_seed(0)
     src = torch.randint(3, VOCAB, (SENTENCES, SOURCE), generator=draw)
     with one_thread():

@@ -11,19 +11,24 @@ from torch.profiler import ProfilerActivity, profile
 from course_lib.gpt import GPT, GPTConfig, param_groups, sample
 from course_lib.tasks.numbers import one_thread
 
-VOCAB, WINDOWS = 96, 12  # as Python's library has characters, and nanoGPT's batch
+VOCAB = 96
+WINDOWS = 12  # as Python's library has characters, and nanoGPT's batch
 SIZES = {  # (layers, heads, width, max_len): pairs of measurements, steps in each, and the goal
     (4, 4, 128, 64): (31, 5, 1.10),
     (6, 6, 384, 256): (9, 1, 1.05),
 }
 WARM = 2  # steps of both before anything is timed
-TEXTS, PROMPT, SAMPLINGS = 1, 4, 3  # of sampling: texts written at once, their first tokens, pairs
+TEXTS = 1
+PROMPT = 4
+SAMPLINGS = 3  # of sampling: texts written at once, their first tokens, pairs
 PARTS = {  # where the time of a step goes: the names of torch's operations begin like this
     "products": ("aten::mm", "aten::addmm", "aten::bmm"),
     "attention": ("aten::_scaled_dot_product_flash",),
     "copies": ("aten::copy_", "aten::cat", "aten::fill_"),
 }
-RATE, BETAS, DECAY = 1e-3, (0.9, 0.99), 0.1
+RATE = 1e-3
+BETAS = (0.9, 0.99)
+DECAY = 0.1
 
 
 class TorchGPT(nn.Module):

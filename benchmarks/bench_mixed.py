@@ -16,16 +16,25 @@ from course_lib.trainer.precision import bfloat16_pays
 from course_lib.trainer.token_batches import Row as Pair
 from course_lib.trainer.token_batches import TokenBatches
 
-GOAL, ROUNDS = 3.0, 7
-PAIRS, USUAL_BATCH, TOKENS, BATCHES = 4_000, 64, 4_096, 4
-MEDIAN, SPREAD, SHORTEST, LONGEST = 12, 0.45, 3, 60  # about those of captions: log-normal
+GOAL = 3.0
+ROUNDS = 7
+PAIRS = 4_000
+USUAL_BATCH = 64
+TOKENS = 4_096
+BATCHES = 4
+MEDIAN = 12
+SPREAD = 0.45
+SHORTEST = 3
+LONGEST = 60  # about those of captions: log-normal
 
 
 def mixed_pairs() -> list[Pair]:
     """Draw pairs of sentences of mixed length; long ones have long translations."""
-    draw, rows = random.Random(0), []
+    draw = random.Random(0)
+    rows = []
     for _ in range(PAIRS):
-        shared, pair = draw.gauss(0, 1), []
+        shared = draw.gauss(0, 1)
+        pair = []
         for _ in range(2):
             length = round(MEDIAN * math.exp(SPREAD * (0.9 * shared + 0.44 * draw.gauss(0, 1))))
             pair.append(draw.choices(range(4, VOCAB), k=min(LONGEST, max(SHORTEST, length))))
@@ -53,7 +62,8 @@ def real_tokens(src: Tensor, tgt: Tensor) -> int:
 
 def bench_mixed(size: str = "small") -> list[Row]:
     """Print real tokens in a second, on sentences of mixed length; return the row."""
-    pairs, fast = mixed_pairs(), dict(fused=True, chunks=True, bfloat16=bfloat16_pays())
+    pairs = mixed_pairs()
+    fast = dict(fused=True, chunks=True, bfloat16=bfloat16_pays())
     sides = {
         "torch": (usual_batches(pairs), stepper(TorchModel(our_model(size)))),
         "ours": (our_batches(pairs), stepper(our_model(size), **fast)),

@@ -12,9 +12,9 @@ from timing import Row
 from course_lib.trainer.machine import describe_machine
 from course_lib.trainer.results import read_entries, write_whole
 
-FIGURES = Path(__file__).resolve().parents[1] / "figures"
-RECORD = FIGURES / "bench.json"
-DRAWING = FIGURES / "src" / "draw_all.py"  # knows how to load what draws
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "benchmarks" / "bench.json"
+DRAWING = ROOT / "figures" / "src" / "draw_all.py"  # knows how to load what draws
 
 
 def keep(part: str, rows: Sequence[Row], order: Sequence[str], path: Path = RECORD) -> None:
@@ -56,11 +56,12 @@ def picture() -> ModuleType:
 
 
 def draw(path: Path = RECORD) -> str:
-    """Draw a record beside itself, as an SVG of the same name; return what there is to say."""
-    drawing, entries = picture(), read_entries(path)
+    """Draw a record into ``figures``, the folder beside its own; return what there is to say."""
+    drawing = picture()
+    entries = read_entries(path)
     missing = drawing.missing(entries)
     if missing:
         return f"no picture yet: the record has no part {', '.join(missing)}"
-    target = path.with_suffix(".svg")
+    target = path.parents[1] / "figures" / f"{path.stem}.svg"
     write_whole(target, drawing.drawn(entries))
     return f"drawn anew: {target.name}"

@@ -17,14 +17,17 @@ from course_lib.flops import forward_flops
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.tasks.numbers import one_thread
 
-ROUNDS, WORK = 7, 1e10  # in a turn, a product is repeated until it has done so many operations
+ROUNDS = 7
+WORK = 1e10  # in a turn, a product is repeated until it has done so many operations
 SQUARES = (128, 256, 512, 1024, 2048)
 COPIES = {"far larger than the caches": 2**28, "within the caches": 2**18}  # bytes
 COPIED = 2**31  # bytes in a turn
 WAYS = {"plain": {}, "in chunks": {"chunks": True}}  # of the loss
 SAMPLES = 3  # steps that are profiled
 PART = "part: "  # begins the name of a range that we mark
-REST, OPTIMIZER, LOSS = "rest", "optimizer", "loss and output layer"
+REST = "rest"
+OPTIMIZER = "optimizer"
+LOSS = "loss and output layer"
 NAMES = ("projections", "attention", "feed-forward", "add and norm", "dropout", LOSS, OPTIMIZER)
 INSIDE = {
     MultiHeadAttention: "attention",
@@ -37,7 +40,8 @@ INSIDE = {
 def shapes() -> dict[str, tuple[int, int, int, int]]:
     """Name the products to time: how many at once, and of (m, k) by (k, n)."""
     width, heads, d_ff, _, sentences = SIZES["base"]
-    rows, d_k = sentences * LENGTH, width // heads
+    rows = sentences * LENGTH
+    d_k = width // heads
     return {
         **{f"square, {n}": (1, n, n, n) for n in SQUARES},
         "base: a projection": (1, rows, width, width),
@@ -80,7 +84,9 @@ def rates(
 
 def bench_products() -> list[Row]:
     """Print the rate of matrix products by shape, in GFLOP/s; return the rows."""
-    acts, flops, intensities = {}, {}, {}
+    acts = {}
+    flops = {}
+    intensities = {}
     for name, (many, m, k, n) in shapes().items():
         out = torch.empty(many, m, n)
         acts[name] = partial(torch.bmm, torch.randn(many, m, k), torch.randn(many, k, n), out=out)
@@ -94,7 +100,8 @@ def bench_products() -> list[Row]:
 
 def bench_copies() -> list[Row]:
     """Print how fast memory is read and written, in GB/s; return the rows."""
-    acts, sizes = {}, {}
+    acts = {}
+    sizes = {}
     for name, size in COPIES.items():
         source = torch.ones(size // 4)
         acts[name] = partial(torch.empty_like(source).copy_, source)
@@ -158,7 +165,8 @@ def time_by_part(step: Callable[[], object]) -> dict[str, float]:
     with profile(activities=[ProfilerActivity.CPU]) as watched:
         with record_function(PART + LOSS):  # what is in no module: the loss
             step()
-    events, numbered = sorted(watched.events(), key=lambda event: event.time_range.start), {}
+    events = sorted(watched.events(), key=lambda event: event.time_range.start)
+    numbered = {}
     for event in events:  # of several with one number, the last is the one that is undone
         if event.sequence_nr >= 0 and on_the_way_back(event) is None:
             numbered[event.sequence_nr] = label_of(event)
@@ -214,7 +222,8 @@ def show_shares(rows: list[Row]) -> None:
 def bench_roofline() -> list[Row]:
     """Print all tables, measured on one thread; return their rows."""
     with one_thread():
-        products, copies = bench_products(), bench_copies()
+        products = bench_products()
+        copies = bench_copies()
         best = max(row["rate"]["median"] for row in products)
         ridge = best / copies[0]["rate"]["median"]
         print(f"\nat best {best:.0f} GFLOP/s: {ridge:.1f} FLOP for each byte that memory moves")

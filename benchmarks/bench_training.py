@@ -21,8 +21,12 @@ from course_lib.trainer.precision import bfloat16_pays, mixed_precision
 from course_lib.training import ADAM
 from course_lib.transformer import Transformer, TransformerConfig
 
-VOCAB, DROPOUT, SMOOTHING, PAD = 8_000, 0.1, 0.1, 0
-LENGTH, ROUNDS = 64, 7
+VOCAB = 8_000
+DROPOUT = 0.1
+SMOOTHING = 0.1
+PAD = 0
+LENGTH = 64
+ROUNDS = 7
 SIZES = {  # d_model, heads, d_ff, layers on each side, sentences in a batch
     "small": (256, 4, 1024, 3, 32),
     "base": (512, 8, 2048, 6, 8),  # the paper's
@@ -52,7 +56,8 @@ class TorchModel(nn.Module):
         self.embedding = nn.Embedding(c.tgt_vocab_size, c.d_model)
         self.embedding.load_state_dict(ours.tgt_embedding.state_dict())
         self.register_buffer("encoding", ours.positions.encoding.clone())
-        self.dropout, self.scale = nn.Dropout(c.dropout), math.sqrt(c.d_model)
+        self.dropout = nn.Dropout(c.dropout)
+        self.scale = math.sqrt(c.d_model)
 
     def embed(self, ids: Tensor) -> Tensor:
         """Look vectors up, and add their positions."""
@@ -198,7 +203,8 @@ def bench_size(size: str) -> list[Row]:
     """Print time and memory of a step on full sentences, of one size; return the rows."""
     src, tgt = full_batch(size)
     same_model(size, src, tgt)
-    table, rows = f"training step, {size}", []
+    table = f"training step, {size}"
+    rows = []
     print(f"\n{table:30} {HEAD} {'goal':>6} {'rounds':>7}")
     acts = {name: partial(step, src, tgt) for name, step in ways(size).items()}
     first = first_seconds(acts)

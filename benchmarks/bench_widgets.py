@@ -9,10 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import nbformat
-from browser_driver import NO_BROWSER, Page, chromium, jupyter_lab
+from browser_driver import NO_BROWSER, Lab, chromium, jupyter_lab, write_notebook
 from ipywidgets import Checkbox, Text, Widget
-from nbformat.v4 import new_code_cell, new_notebook
 from timing import Row, spread
 
 from course_lib.viz.attention_explorer import AttentionExplorer
@@ -80,18 +78,17 @@ def redraws(explorer: Explorer) -> dict[str, list[float]]:
     return found
 
 
-def key_presses(page: Page, place: int, label: str) -> list[float]:
+def key_presses(lab: Lab, index: int, label: str) -> list[float]:
     """Time from the press of a key to the painted picture, in milliseconds."""
-    page.run(place)
-    widget = page.explorer(place)
-    widget.press(label)  # only reach it
+    lab.run_cell(index)
+    widget = lab.widget(index)
+    widget.control(label).focus()
     widget.picture.evaluate(WATCH)
     for n in range(KEYS):
-        before = widget.state()
-        page.page.keyboard.press("ArrowRight" if n % 4 < 2 else "ArrowLeft")
-        widget.wait_for_change(before, label)
-        page.page.wait_for_timeout(100)
-    return page.page.evaluate("window.times")
+        widget.change(label, "ArrowRight" if n % 4 < 2 else "ArrowLeft")
+        lab.page.wait_for_function("count => times.length >= count", arg=n + 1)
+        lab.page.wait_for_timeout(100)
+    return lab.page.evaluate("times")
 
 
 def noted(table: str, name: str, times: list[float]) -> Row:
@@ -126,8 +123,7 @@ def bench_browser() -> list[Row]:
     rows, table = [], "browser: key to picture, ms"
     print(head(table))
     cells = [
-        new_code_cell(f"from {kind.__module__} import {kind.__name__}\n{kind.__name__}()")
-        for kind in SLIDERS
+        f"from {kind.__module__} import {kind.__name__}\n{kind.__name__}()" for kind in SLIDERS
     ]
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         if browser is None:
@@ -135,14 +131,11 @@ def bench_browser() -> list[Row]:
             return rows
         home, settings = Path(folder) / "home", Path(folder) / "settings"
         home.mkdir()
-        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
-        nbformat.write(notebook, home / "widgets.ipynb")
+        write_notebook(home / "widgets.ipynb", *cells)
         with jupyter_lab(home, settings) as address:
-            page = Page(browser)
-            page.open(address, "widgets.ipynb")
-            for place, (kind, label) in enumerate(SLIDERS.items()):
-                times = key_presses(page, place, label)
+            lab = Lab(browser, address, "widgets.ipynb")
+            for index, (kind, label) in enumerate(SLIDERS.items()):
+                times = key_presses(lab, index, label)
                 rows.append(noted(table, f"{kind.__name__}, {label}", times))
     return rows
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from .input_checks import check_same_shape, check_sizes, check_width
+
 
 # %% ../notebooks/04_add_norm.ipynb #73114d9f
 class LayerNorm(nn.Module):
@@ -36,8 +38,7 @@ class LayerNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:
         super().__init__()
-        if d_model < 1:
-            raise ValueError(f"a vector has at least one number, got d_model={d_model}")
+        check_sizes(d_model=d_model)
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model))
@@ -54,8 +55,7 @@ class LayerNorm(nn.Module):
         Raises:
             ValueError: If the vectors are of another width.
         """
-        if x.size(-1) != self.weight.numel():
-            raise ValueError(f"expected width {self.weight.numel()}, got {tuple(x.shape)}")
+        check_width(x, self.weight.numel())
         centred = x - x.mean(dim=-1, keepdim=True)  # (..., d_model)
         variance = centred.square().mean(dim=-1, keepdim=True)  # (..., 1), biased
         return self.weight * centred / (variance + self.eps).sqrt() + self.bias
@@ -100,7 +100,6 @@ class AddNorm(nn.Module):
             ValueError: If the sub-layer's answer has another shape.
         """
         answer = sublayer(self.norm(x) if self.norm_first else x)  # (B, L, d_model)
-        if answer.shape != x.shape:
-            raise ValueError(f"sub-layer made {tuple(answer.shape)} of {tuple(x.shape)}; no sum")
+        check_same_shape(x, answer)
         total = x + self.dropout(answer)  # (B, L, d_model)
         return total if self.norm_first else self.norm(total)

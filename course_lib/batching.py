@@ -61,15 +61,19 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
         >>> batch_by_tokens([(2, 2), (9, 9), (2, 1)], tokens=20)
         [[2, 0], [1]]
     """
-    batches, batch, widest = [], [], (0, 0)
+    batches = []
+    batch = []
+    widest = (0, 0)
     for pair in sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True)):
         if sum(lengths[pair]) > tokens:
             raise ValueError(f"a pair of {sum(lengths[pair])} tokens, a batch of {tokens}")
         grown = tuple(map(max, widest, lengths[pair]))
         if (len(batch) + 1) * sum(grown) > tokens:
             batches.append(batch)
-            batch, grown = [], lengths[pair]
-        batch, widest = [*batch, pair], grown
+            batch = []
+            grown = lengths[pair]
+        batch = [*batch, pair]
+        widest = grown
     return [*batches, batch] if batch else batches
 
 

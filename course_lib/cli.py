@@ -186,7 +186,8 @@ def grade_command(options: argparse.Namespace) -> int:
         """Print a line beside the table."""
         print(line, file=sys.stderr)
 
-    out, force = options.out, options.force
+    out = options.out
+    force = options.force
     try:
         text = grade(options.folder, out, force=force, limit=options.limit, tell=tell)
     except KeyboardInterrupt:

@@ -6,12 +6,11 @@
 __all__ = ["DecoderLayer", "Decoder"]
 
 # %% ../notebooks/08_decoder.ipynb #a391a3ac
-from typing import Any
-
 from torch import Tensor, nn
 
 from .add_norm import AddNorm
 from .feed_forward import FeedForward
+from .input_checks import check_sizes
 from .multi_head import MultiHeadAttention
 
 
@@ -90,8 +89,8 @@ class DecoderLayer(nn.Module):
             ValueError: If the sizes do not fit each other, or a mask is not boolean; the
                 sub-layers say so.
         """
-        x = self.add_norm1(x, lambda x: self.self_attn(x, x, x, self_mask)[0])
-        x = self.add_norm2(x, lambda x: self.cross_attn(x, memory, memory, cross_mask)[0])
+        x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, self_mask)[0])
+        x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])
         return self.add_norm3(x, self.feed_forward)  # (B, T, d_model)
 
 
@@ -104,9 +103,16 @@ class Decoder(nn.Module):
 
     Args:
         num_layers: How often the target looks at itself and at the source.
-        d_model: Width of the vectors.
-        *args: The arguments of ``DecoderLayer`` after ``d_model``, in its order.
-        **kwargs: The same, by name.
+        d_model: Width of the vectors; it and all that follow go to every ``DecoderLayer``.
+        num_heads: As there.
+        d_ff: As there.
+        dropout: As there.
+        norm_first: As there; it also decides on ``norm``.
+        activation: As there.
+        d_k: As there.
+        d_v: As there.
+        attention_dropout: As there.
+        activation_dropout: As there.
 
     Attributes:
         layers: The ``DecoderLayer``s in an ``nn.ModuleList``, each with weights of its own,
@@ -117,13 +123,28 @@ class Decoder(nn.Module):
         ValueError: If ``num_layers`` is below 1.
     """
 
-    def __init__(self, num_layers: int, d_model: int, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        num_layers: int,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        norm_first: bool = False,
+        activation: str = "relu",
+        *,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"a stack needs at least 1 layer, got num_layers={num_layers}")
-        layers = [DecoderLayer(d_model, *args, **kwargs) for _ in range(num_layers)]
+        check_sizes(num_layers=num_layers)
+        sizes = (d_model, num_heads, d_ff, dropout, norm_first, activation)
+        rates = dict(attention_dropout=attention_dropout, activation_dropout=activation_dropout)
+        layers = [DecoderLayer(*sizes, d_k=d_k, d_v=d_v, **rates) for _ in range(num_layers)]
         self.layers = nn.ModuleList(layers)
-        self.norm = nn.LayerNorm(d_model) if layers[0].add_norm1.norm_first else None
+        self.norm = nn.LayerNorm(d_model) if norm_first else None
 
     def forward(
         self,

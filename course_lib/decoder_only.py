@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from .encoder import Encoder
+from .input_checks import check_ids
 from .masks import causal_mask
 from .positions import LearnedPositionalEmbedding, PositionalEncoding
-from .transformer import TransformerConfig, check_ids, initialize
+from .transformer import TransformerConfig, initialize
 
 
 # %% ../notebooks/17_decoder_only.ipynb #6ee5eb48

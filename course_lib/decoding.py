@@ -5,7 +5,6 @@
 # %% auto #0
 __all__ = [
     "argmax_tokens",
-    "check_special_ids",
     "Rereader",
     "generation_mode",
     "greedy_decode",
@@ -25,6 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .input_checks import check_special_ids
+
 
 # %% ../notebooks/11_decoding.ipynb #22350742
 def argmax_tokens(logits: Tensor, ended: Tensor, pad_id: int) -> Tensor:
@@ -42,28 +43,6 @@ def argmax_tokens(logits: Tensor, ended: Tensor, pad_id: int) -> Tensor:
     last = logits[:, -1].clone()  # (B, V)
     last[:, pad_id] = float("-inf")
     return last.argmax(dim=-1).masked_fill(ended, pad_id)  # (B,)
-
-
-# %% ../notebooks/11_decoding.ipynb #5c01e68e
-def check_special_ids(bos_id: int, eos_id: int, pad_id: int, vocab_size: int) -> None:
-    """Refuse special tokens that are no tokens, or that are one and the same.
-
-    Args:
-        bos_id: What every target begins with.
-        eos_id: What ends a target.
-        pad_id: What fills a row up.
-        vocab_size: One more than the largest id.
-
-    Raises:
-        ValueError: If they are not three different ids, each in 0 … vocab_size - 1. The message
-            names all of them.
-    """
-    ids = (bos_id, eos_id, pad_id)
-    if len(set(ids)) < 3 or not all(token in range(vocab_size) for token in ids):
-        raise ValueError(
-            f"bos_id={bos_id}, eos_id={eos_id} and pad_id={pad_id} must be three different ids "
-            f"in 0 … {vocab_size - 1}"
-        )
 
 
 # %% ../notebooks/11_decoding.ipynb #c8c0f1ab
@@ -201,7 +180,8 @@ def sample_tokens(
     Raises:
         ValueError: If ``temperature``, ``top_k`` or ``top_p`` is outside its range.
     """
-    k, p = logits.size(-1) if top_k is None else top_k, 1.0 if top_p is None else top_p
+    k = logits.size(-1) if top_k is None else top_k
+    p = 1.0 if top_p is None else top_p
     if temperature <= 0 or k < 1 or not 0 < p <= 1:
         raise ValueError(f"{temperature=} and {top_k=} must be above 0, {top_p=} in (0, 1]")
     last = logits[:, -1].clone()  # (B, V)
@@ -280,7 +260,8 @@ def beam_step(
         The rows that the beams go on from, of B·K in all, ``(B·K,)``; what they have written now
         ``(B, K, T + 1)``; and the new totals ``(B, K)``. Best first.
     """
-    (B, K, V), ended = log_probs.shape, (tgt == eos_id).any(dim=-1)  # (B, K)
+    (B, K, V) = log_probs.shape
+    ended = (tgt == eos_id).any(dim=-1)  # (B, K)
     stay = torch.full_like(log_probs, float("-inf"))  # (B, K, V)
     stay[..., pad_id] = 0.0
     extended = log_probs.clone()  # (B, K, V)
@@ -289,7 +270,8 @@ def beam_step(
     lengths = (tgt[..., 1:] != pad_id).sum(dim=-1) + ~ended  # (B, K), with the new token
     scores = sums / length_penalty(lengths.to(sums), alpha).unsqueeze(-1)  # (B, K, V)
     best = scores.flatten(1).topk(K).indices  # (B, K)
-    beams, tokens = best // V, best % V  # (B, K)
+    beams = best // V
+    tokens = best % V  # (B, K)
     rows = (torch.arange(B, device=tgt.device).unsqueeze(1) * K + beams).flatten()  # (B·K,)
     before = tgt.flatten(0, 1)[rows].view_as(tgt)  # (B, K, T)
     tgt = torch.cat([before, tokens.unsqueeze(-1)], dim=-1)  # (B, K, T + 1)
@@ -333,7 +315,9 @@ def beam_search(
     """
     if beam_size < 1:
         raise ValueError(f"{beam_size=} must be at least 1")
-    B, K, pad_id = src.size(0), beam_size, model.config.pad_id
+    B = src.size(0)
+    K = beam_size
+    pad_id = model.config.pad_id
     with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:
         score = scorer(model, src)
         score.reorder(torch.arange(B, device=src.device).repeat_interleave(K))  # (B·K,)

@@ -6,12 +6,11 @@
 __all__ = ["EncoderLayer", "Encoder"]
 
 # %% ../notebooks/07_encoder.ipynb #56dfbc5b
-from typing import Any
-
 from torch import Tensor, nn
 
 from .add_norm import AddNorm
 from .feed_forward import FeedForward
+from .input_checks import check_sizes
 from .multi_head import MultiHeadAttention
 
 
@@ -57,9 +56,8 @@ class EncoderLayer(nn.Module):
         activation_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.self_attn = MultiHeadAttention(
-            d_model, num_heads, d_k=d_k, d_v=d_v, dropout=attention_dropout
-        )
+        heads = dict(d_k=d_k, d_v=d_v, dropout=attention_dropout)
+        self.self_attn = MultiHeadAttention(d_model, num_heads, **heads)
         self.feed_forward = FeedForward(d_model, d_ff, activation_dropout, activation)
         self.add_norm1 = AddNorm(d_model, dropout, norm_first)
         self.add_norm2 = AddNorm(d_model, dropout, norm_first)
@@ -79,7 +77,7 @@ class EncoderLayer(nn.Module):
             ValueError: If the sizes do not fit each other, or the mask is not boolean; the
                 sub-layers say so.
         """
-        x = self.add_norm1(x, lambda x: self.self_attn(x, x, x, mask)[0])  # (B, S, d_model)
+        x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, mask)[0])  # (B, S, d_model)
         return self.add_norm2(x, self.feed_forward)  # (B, S, d_model)
 
 
@@ -92,9 +90,16 @@ class Encoder(nn.Module):
 
     Args:
         num_layers: How often the tokens look at each other.
-        d_model: Width of the vectors.
-        *args: The arguments of ``EncoderLayer`` after ``d_model``, in its order.
-        **kwargs: The same, by name.
+        d_model: Width of the vectors; it and all that follow go to every ``EncoderLayer``.
+        num_heads: As there.
+        d_ff: As there.
+        dropout: As there.
+        norm_first: As there; it also decides on ``norm``.
+        activation: As there.
+        d_k: As there.
+        d_v: As there.
+        attention_dropout: As there.
+        activation_dropout: As there.
 
     Attributes:
         layers: The ``EncoderLayer``s in an ``nn.ModuleList``, each with weights of its own,
@@ -105,13 +110,28 @@ class Encoder(nn.Module):
         ValueError: If ``num_layers`` is below 1.
     """
 
-    def __init__(self, num_layers: int, d_model: int, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        num_layers: int,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        norm_first: bool = False,
+        activation: str = "relu",
+        *,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"a stack needs at least 1 layer, got num_layers={num_layers}")
-        layers = [EncoderLayer(d_model, *args, **kwargs) for _ in range(num_layers)]
+        check_sizes(num_layers=num_layers)
+        sizes = (d_model, num_heads, d_ff, dropout, norm_first, activation)
+        rates = dict(attention_dropout=attention_dropout, activation_dropout=activation_dropout)
+        layers = [EncoderLayer(*sizes, d_k=d_k, d_v=d_v, **rates) for _ in range(num_layers)]
         self.layers = nn.ModuleList(layers)
-        self.norm = nn.LayerNorm(d_model) if layers[0].add_norm1.norm_first else None
+        self.norm = nn.LayerNorm(d_model) if norm_first else None
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Pass the vectors through all layers, every layer under the same mask.

@@ -8,6 +8,8 @@ __all__ = ["ACTIVATIONS", "FeedForward"]
 # %% ../notebooks/05_feed_forward.ipynb #94b8b930
 from torch import Tensor, nn
 
+from .input_checks import check_choice, check_sizes, check_width
+
 # %% ../notebooks/05_feed_forward.ipynb #f2d071aa
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}  # the paper's; GPT-2's and BERT's
 
@@ -38,10 +40,8 @@ class FeedForward(nn.Module):
         self, d_model: int, d_ff: int, dropout: float = 0.0, activation: str = "relu"
     ) -> None:
         super().__init__()
-        if min(d_model, d_ff) < 1:
-            raise ValueError(f"sizes start at 1, got d_model={d_model}, d_ff={d_ff}")
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"activation={activation!r}; choose one of {sorted(ACTIVATIONS)}")
+        check_sizes(d_model=d_model, d_ff=d_ff)
+        check_choice("activation", activation, ACTIVATIONS)
         self.linear1 = nn.Linear(d_model, d_ff)
         self.activation = ACTIVATIONS[activation]()
         self.dropout = nn.Dropout(dropout)
@@ -59,7 +59,6 @@ class FeedForward(nn.Module):
         Raises:
             ValueError: If the vectors are of another width.
         """
-        if x.size(-1) != self.linear1.in_features:
-            raise ValueError(f"expected width {self.linear1.in_features}, got {tuple(x.shape)}")
+        check_width(x, self.linear1.in_features)
         features = self.activation(self.linear1(x))  # (..., d_ff)
         return self.linear2(self.dropout(features))  # (..., d_model)

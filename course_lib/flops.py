@@ -6,7 +6,7 @@
 __all__ = ["layer_operations", "attention_flops", "forward_flops"]
 
 # %% ../notebooks/21_efficiency.ipynb #fa84cf42
-from .multi_head import head_width
+from .input_checks import head_width
 from .transformer import TransformerConfig
 
 
@@ -75,10 +75,14 @@ def attention_flops(
         >>> attention_flops(4, 1, 2, 3)  # 64 + 96 + 96 + 64, then 48 + 48
         416
     """
-    d_k, d_v = head_width(d_model, num_heads, d_k), head_width(d_model, num_heads, d_v)
-    queries, keys = tgt_len * d_model * d_k, src_len * d_model * d_k
-    values, mixing = src_len * d_model * d_v, tgt_len * d_v * d_model
-    scores, blend = tgt_len * src_len * d_k, tgt_len * src_len * d_v
+    d_k = head_width(d_model, num_heads, d_k)
+    d_v = head_width(d_model, num_heads, d_v)
+    queries = tgt_len * d_model * d_k
+    keys = src_len * d_model * d_k
+    values = src_len * d_model * d_v
+    mixing = tgt_len * d_v * d_model
+    scores = tgt_len * src_len * d_k
+    blend = tgt_len * src_len * d_v
     return 2 * num_heads * (queries + keys + values + mixing + scores + blend)
 
 
@@ -102,7 +106,8 @@ def forward_flops(config: TransformerConfig, src_len: int, tgt_len: int) -> int:
         >>> forward_flops(base, 25, 25) / 1e9  # for 50 tokens
         3.1722496
     """
-    width, heads = dict(d_k=config.d_k, d_v=config.d_v), (config.d_model, config.num_heads)
+    width = dict(d_k=config.d_k, d_v=config.d_v)
+    heads = (config.d_model, config.num_heads)
 
     def attention(tgt: int, src: int) -> int:
         """Count one attention."""

@@ -29,10 +29,9 @@ from torch.nn import functional as F
 from .add_norm import AddNorm
 from .decoding import sample_tokens
 from .feed_forward import FeedForward
+from .input_checks import check_ids, head_width
 from .masks import causal_mask
-from .multi_head import head_width
 from .positions import LearnedPositionalEmbedding
-from .transformer import check_ids
 
 
 # %% ../notebooks/18_gpt.ipynb #a467ca8c
@@ -99,7 +98,8 @@ class CausalSelfAttention(nn.Module):
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         head_width(d_model, num_heads)
-        self.num_heads, self.dropout = num_heads, dropout
+        self.num_heads = num_heads
+        self.dropout = dropout
         self.w_qkv = nn.Linear(d_model, 3 * d_model)
         self.w_o = nn.Linear(d_model, d_model)
 
@@ -270,7 +270,9 @@ class GPTCache:
     def __init__(self, model: GPT) -> None:
         if model.training:
             raise ValueError("a cache is for predicting; call model.eval() first")
-        self.model, self.length, self.kept = model, 0, []
+        self.model = model
+        self.length = 0
+        self.kept = []
 
     @torch.no_grad()
     def __call__(self, ids: Tensor) -> Tensor:
@@ -286,7 +288,9 @@ class GPTCache:
             ValueError: If ``check_ids`` refuses the ids, the number of rows is another, or no
                 token is new.
         """
-        model, c, start = self.model, self.model.config, self.length
+        model = self.model
+        c = self.model.config
+        start = self.length
         check_ids(ids, c.vocab_size, c.max_len, "input")
         B, T = ids.shape
         if T <= start or any(kept.size(1) != B for kept in self.kept):
@@ -302,9 +306,11 @@ class GPTCache:
 
     def attend_cached(self, attention: CausalSelfAttention, kept: Tensor, x: Tensor) -> Tensor:
         """Keep keys and values of new vectors, and let these ask all that are kept."""
-        start, end = self.length, self.length + x.size(1)
+        start = self.length
+        end = self.length + x.size(1)
         q, k, v = attention.project(x)  # (B, H, T, d_k) each
-        kept[0, :, :, start:end], kept[1, :, :, start:end] = k, v
+        kept[0, :, :, start:end] = k
+        kept[1, :, :, start:end] = v
         past = causal_mask(end, x.device)[start:]  # (new, end)
         keys, values = kept[:, :, :, :end]  # (B, H, end, d_k) each
         return attention.merge(F.scaled_dot_product_attention(q, keys, values, past))
@@ -342,7 +348,9 @@ def sample(
     Raises:
         ValueError: If the ids are none, or ``sample_tokens`` refuses its part.
     """
-    V, limit, was_training = model.config.vocab_size, model.config.max_len, model.training
+    V = model.config.vocab_size
+    limit = model.config.max_len
+    was_training = model.training
     check_ids(ids, V, ids.size(-1), "prompt")
     how = dict(temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
     ended = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)  # (B,): no text ends

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .input_checks import check_ids
 from .masks import causal_mask, padding_mask
 from .multi_head import split_heads
-from .transformer import check_ids
 
 
 # %% ../notebooks/12_kv_cache.ipynb #d2ea79cd
@@ -61,7 +61,8 @@ class LayerCache:
 
     def __init__(self, layer: nn.Module, memory: Tensor) -> None:
         cross = layer.cross_attn
-        self.layer, self.length = layer, 0
+        self.layer = layer
+        self.length = 0
         self.source = [split_heads(w(memory), cross.num_heads) for w in (cross.w_k, cross.w_v)]
         self.target = [kept[:, :, :0] for kept in self.source]  # (B, H, 0, d_k), (B, H, 0, d_v)
 
@@ -75,7 +76,9 @@ class LayerCache:
         Returns:
             What ``self_attn`` says to them. Shape ``(B, T, d_model)``.
         """
-        attention, start, end = self.layer.self_attn, self.length, self.length + x.size(1)
+        attention = self.layer.self_attn
+        start = self.length
+        end = self.length + x.size(1)
         if end > self.target[0].size(2):  # full: at least twice the room
             self.target = [F.pad(kept, (0, 0, 0, end)) for kept in self.target]
         for kept, w in zip(self.target, (attention.w_k, attention.w_v), strict=True):
@@ -98,8 +101,8 @@ class LayerCache:
             ``(B, T, d_model)``.
         """
         layer = self.layer
-        x = layer.add_norm1(x, lambda x: self.attend_cached(x, self_mask))
-        x = layer.add_norm2(x, lambda x: attend(layer.cross_attn, x, *self.source, cross_mask))
+        x = layer.add_norm1(x, lambda y: self.attend_cached(y, self_mask))
+        x = layer.add_norm2(x, lambda y: attend(layer.cross_attn, y, *self.source, cross_mask))
         return layer.add_norm3(x, layer.feed_forward)
 
     def reorder(self, rows: Tensor) -> None:
@@ -132,7 +135,9 @@ class DecoderCache:
     def __init__(self, model: nn.Module, src: Tensor) -> None:
         if model.training:
             raise ValueError("a cache is for predicting; call model.eval() first")
-        self.model, self.length, memory = model, 0, model.encode(src)
+        self.model = model
+        self.length = 0
+        memory = model.encode(src)
         self.cross_mask = padding_mask(src, model.config.pad_id)  # (B, 1, 1, S)
         self.layers = [LayerCache(layer, memory) for layer in model.decoder.layers]
 
@@ -152,9 +157,12 @@ class DecoderCache:
             ValueError: If ``check_ids`` refuses the ids, the number of rows is another, or no
                 token is new. The message holds the shape, the rows and the length.
         """
-        model, config, start = self.model, self.model.config, self.length
+        model = self.model
+        config = self.model.config
+        start = self.length
         check_ids(tgt, config.tgt_vocab_size, config.max_len, "target")
-        (B, T), rows = tgt.shape, len(self.cross_mask)
+        (B, T) = tgt.shape
+        rows = len(self.cross_mask)
         if B != rows or T <= start:
             raise ValueError(f"target {(B, T)} does not go on from {rows} rows of {start} tokens")
         x = model.tgt_embedding(tgt[:, start:]) * math.sqrt(config.d_model)  # (B, T - start, ...)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .gpt import CausalSelfAttention
-from .multi_head import head_width
+from .input_checks import head_width
 from .positions import sinusoidal_encoding
 
 
@@ -33,7 +33,8 @@ class RMSNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:
         super().__init__()
-        self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
         """Give every vector of ``(..., d_model)`` the mean square 1, then its gains.
@@ -95,8 +96,10 @@ def apply_rope(x: Tensor, start: int = 0) -> Tensor:
     if d_k % 2:
         raise ValueError(f"pairs of columns cannot be made of an odd width, {d_k}")
     waves = sinusoidal_encoding(start + T, d_k)[start:].to(x)  # (T, d_k): sine, cosine, sine, …
-    sine, cosine = waves[:, 0::2], waves[:, 1::2]  # (T, d_k / 2) each
-    even, odd = x[..., 0::2], x[..., 1::2]  # (..., T, d_k / 2) each
+    sine = waves[:, 0::2]  # (T, d_k / 2)
+    cosine = waves[:, 1::2]  # (T, d_k / 2)
+    even = x[..., 0::2]  # (..., T, d_k / 2)
+    odd = x[..., 1::2]  # (..., T, d_k / 2)
     turned = [even * cosine - odd * sine, even * sine + odd * cosine]
     return torch.stack(turned, dim=-1).flatten(-2)  # (..., T, d_k)
 

@@ -154,7 +154,8 @@ def training_step(
         The ``label_smoothed_cross_entropy`` before the correction, in nats per real token: a
         scalar, detached.
     """
-    tgt_in, tgt_out = tgt[:, :-1], tgt[:, 1:]  # (B, T) each, shifted by one
+    tgt_in = tgt[:, :-1]  # (B, T)
+    tgt_out = tgt[:, 1:]  # (B, T)
     logits = model(src, tgt_in)  # (B, T, V)
     loss = label_smoothed_cross_entropy(
         logits, tgt_out, pad_id=model.config.pad_id, smoothing=smoothing

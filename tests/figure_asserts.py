@@ -1,9 +1,20 @@
-"""Look at the picture of a widget as a reader would: is everything there, and readable?"""
+"""Look at a widget as a reader would: is its picture readable, and what does the chapter say?"""
 
-from itertools import combinations
+from itertools import combinations, pairwise
+from pathlib import Path
 
+import nbformat
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+
+NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+
+
+def answer_of_chapter(explorer: type) -> str:
+    """Read what a chapter says below the cell that shows an explorer."""
+    cells = [c for p in NOTEBOOKS.glob("*.ipynb") for c in nbformat.read(p, as_version=4).cells]
+    (answer,) = (b.source for a, b in pairwise(cells) if a.source == f"{explorer.__name__}()")
+    return answer
 
 
 def texts(fig: Figure) -> list[Text]:
@@ -33,7 +44,7 @@ def assert_readable(fig: Figure, smallest: float = 10.0) -> None:
     for text, box in boxes.items():
         name = text.get_text()
         assert text.get_fontsize() >= smallest, name
-        assert box.x0 >= 0 and box.y0 >= 0, f"{name} is cut"
+        assert min(box.x0, box.y0) > -1, f"{name} is cut"
         assert box.x1 <= fig.bbox.x1 and box.y1 <= fig.bbox.y1, f"{name} is cut"
     for (one, first), (two, second) in combinations(boxes.items(), 2):
         across = min(first.x1, second.x1) - max(first.x0, second.x0)

@@ -9,11 +9,9 @@ from reference import (
     T,
     add_norm_by_hand,
     assert_equal,
-    assert_every_parameter_learns,
     assert_parity,
     make_generator,
     normal,
-    normed,
     randomize,
     says,
     seeded,
@@ -25,7 +23,7 @@ from course_lib.add_norm import AddNorm, LayerNorm
 from course_lib.interop import load_from_torch
 
 WIDTH = 6
-BOTH_PLACES = pytest.mark.parametrize("norm_first", [False, True])
+BOTH_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
 
 
 def make_sublayer():
@@ -50,15 +48,13 @@ def test_layer_norm_agrees_with_torch_in_float32_far_from_0(generator):
     torch.testing.assert_close(LayerNorm(WIDTH)(x), nn.LayerNorm(WIDTH)(x), rtol=0, atol=1e-3)
 
 
-@BOTH_PLACES
-def test_add_norm_agrees_with_the_formula(generator, norm_first):
+@BOTH_ORDERS
+def test_add_norm_agrees_with_the_formula_and_runs_its_sublayer_once(generator, norm_first):
     add_norm, sublayer = randomize(AddNorm(WIDTH, norm_first=norm_first)), make_sublayer()
-    both = nn.ModuleList([add_norm, sublayer])
-
-    x = [normal(generator, B, T, WIDTH)]
-    ours = trace(lambda x: add_norm(x, sublayer), x, both)
+    both, x, calls = nn.ModuleList([add_norm, sublayer]), [normal(generator, B, T, WIDTH)], []
+    ours = trace(lambda x: add_norm(x, lambda x: calls.append(x) or sublayer(x)), x, both)
     assert_equal(ours, trace(lambda x: add_norm_by_hand(add_norm, x, sublayer), x, both))
-    assert_every_parameter_learns(both, ours["parameters"])
+    assert len(calls) == 1
 
 
 # --- properties
@@ -88,38 +84,7 @@ def test_layer_norm_forgets_shift_and_scale(seed, shift, scale):
     assert_equal(norm(scale * x + shift), output)
 
 
-@given(seed=st.integers(0, 2**31), t=st.integers(0, T - 1))
-def test_layer_norm_looks_at_one_vector_at_a_time(seed, t):
-    generator, norm = make_generator(seed), randomize(LayerNorm(WIDTH))
-    x = normal(generator, B, T, WIDTH)
-    changed = x.clone()
-    changed[1, t] = normal(generator, WIDTH)
-    same = torch.ones(B, T, dtype=torch.bool)
-    same[1, t] = False
-    before, after = norm(x), norm(changed)
-    assert torch.equal(before[same], after[same])
-    assert (before[~same] != after[~same]).all()
-
-
-@BOTH_PLACES
-def test_each_add_norm_runs_its_sublayer_once_on_the_right_input(generator, norm_first):
-    add_norm, x = randomize(AddNorm(WIDTH, norm_first=norm_first)), normal(generator, B, T, WIDTH)
-    read = []
-    add_norm(x, lambda x: read.append(x) or x)
-    assert len(read) == 1
-    assert_equal(read[0], normed(add_norm.norm, x) if norm_first else x)
-
-
-@BOTH_PLACES
-def test_the_input_is_left_unchanged(generator, norm_first):
-    x = normal(generator, B, T, WIDTH)
-    kept = x.clone()
-    randomize(AddNorm(WIDTH, dropout=0.5, norm_first=norm_first))(x, make_sublayer())
-    randomize(LayerNorm(WIDTH))(x)
-    assert torch.equal(x, kept)
-
-
-@BOTH_PLACES
+@BOTH_ORDERS
 def test_dropout_comes_before_the_sum(generator, norm_first):
     add_norm, sublayer = AddNorm(WIDTH, dropout=0.75, norm_first=norm_first), make_sublayer()
     add_norm.norm = nn.Identity()  # so that the sum shows
@@ -129,21 +94,6 @@ def test_dropout_comes_before_the_sum(generator, norm_first):
     dropped = added.abs() < 1e-12  # here the residual path is all there is
     assert 0 < dropped.sum() < dropped.numel()
     assert_equal(added[~dropped], 4 * sublayer(x)[~dropped])
-
-
-@BOTH_PLACES
-def test_without_its_sublayer_only_the_residual_path_is_left(generator, norm_first):
-    add_norm = randomize(AddNorm(WIDTH, dropout=1.0, norm_first=norm_first))
-    x = normal(generator, B, T, WIDTH)
-    assert_equal(add_norm(x, make_sublayer()), x if norm_first else normed(add_norm.norm, x))
-
-
-@BOTH_PLACES
-def test_nothing_is_random_in_eval_mode(generator, norm_first):
-    x, sublayer = normal(generator, B, T, WIDTH), make_sublayer()
-    dropping = randomize(AddNorm(WIDTH, dropout=0.5, norm_first=norm_first)).eval()
-    keeping = randomize(AddNorm(WIDTH, dropout=0.0, norm_first=norm_first)).train()
-    assert_equal(dropping(x, sublayer), keeping(x, sublayer))
 
 
 # --- limits
@@ -156,18 +106,6 @@ def test_a_constant_vector_becomes_the_shift_with_a_finite_gradient():
     assert result["inputs"][0].isfinite().all()
 
 
-def test_a_vector_of_width_1_becomes_the_shift(generator):
-    norm = randomize(LayerNorm(1))
-    assert_equal(norm(normal(generator, B, T, 1)), norm.bias.expand(B, T, 1))
-
-
-@BOTH_PLACES
-def test_one_token_in_a_batch_of_one_is_treated_as_in_any_batch(generator, norm_first):
-    add_norm, sublayer = randomize(AddNorm(WIDTH, norm_first=norm_first)), make_sublayer()
-    x = normal(generator, B, T, WIDTH)
-    assert_equal(add_norm(x[1:, 2:3], sublayer), add_norm(x, sublayer)[1:, 2:3])
-
-
 # --- errors
 
 
@@ -175,24 +113,14 @@ def test_another_width_is_named():
     for shape in [(B, T, 5), (B, T, 1)]:  # a width of 1 would broadcast in silence
         with pytest.raises(ValueError, match=says(WIDTH, shape)):
             LayerNorm(WIDTH)(torch.zeros(shape))
+    with pytest.raises(ValueError, match=says(0)):
+        LayerNorm(0)
 
 
-@BOTH_PLACES
-@pytest.mark.parametrize("shape", [(B, T, 1), (T, WIDTH), (1, T, WIDTH)])
-def test_an_answer_of_another_shape_is_refused(norm_first, shape):
+@BOTH_ORDERS
+@pytest.mark.parametrize("shape", [(B, T, 1), (T, WIDTH)])
+def test_a_sublayer_output_of_another_shape_is_refused(norm_first, shape):
     with pytest.raises(ValueError, match=says(shape, (B, T, WIDTH))):
         AddNorm(WIDTH, norm_first=norm_first)(
             torch.zeros(B, T, WIDTH), lambda x: torch.zeros(shape)
         )
-
-
-@pytest.mark.parametrize("dropout", [-0.1, 1.5])
-def test_a_share_outside_0_to_1_is_refused(dropout):
-    with pytest.raises(ValueError, match=says(dropout)):
-        AddNorm(WIDTH, dropout=dropout)
-
-
-@pytest.mark.parametrize("d_model", [0, -1])
-def test_a_width_below_1_is_refused(d_model):
-    with pytest.raises(ValueError, match=says(d_model)):
-        LayerNorm(d_model)

@@ -28,43 +28,17 @@ def words(number: int, language: str) -> dict[str, list[int]]:
 
 
 WORDS = {  # worked out by hand; places count from the right
-    (0, "en"): {"zero": [0]},
     (0, "de"): {"null": [0]},
-    (0, "fr"): {"zéro": [0]},
-    (0, "zh"): {"〇": [0]},
-    (7, "en"): {"seven": [0]},
-    (10, "de"): {"zehn": [1]},
     (12, "en"): {"twelve": [0, 1]},
-    (16, "de"): {"sechzehn": [0, 1]},
     (17, "de"): {"siebzehn": [0, 1]},
-    (17, "fr"): {"dix-sept": [0, 1]},
-    (12, "zh"): {"十": [1], "二": [0]},
-    (21, "fr"): {"vingt": [1], "un": [0]},
-    (45, "de"): {"fünf": [0], "vierzig": [1]},
     (71, "fr"): {"soixante": [1], "onze": [0, 1]},
     (80, "fr"): {"quatre-vingts": [1]},
     (97, "fr"): {"quatre-vingt-dix": [1], "sept": [0]},
-    (81, "fr"): {"quatre": [1], "vingt": [1], "un": [0]},
     (91, "fr"): {"quatre": [1], "vingt": [1], "onze": [0, 1]},
-    (100, "fr"): {"cent": [2]},
-    (100, "de"): {"ein": [2], "hundert": [2]},
-    (120, "fr"): {"cent": [2], "vingt": [1]},
-    (180, "fr"): {"cent": [2], "quatre-vingts": [1]},
-    (345, "en"): {"three": [2], "hundred": [2], "forty": [1], "five": [0]},
-    (345, "de"): {"drei": [2], "hundert": [2], "fünf": [0], "vierzig": [1]},
-    (345, "zh"): {"三": [2], "百": [2], "四": [1], "十": [1], "五": [0]},
-    (1000, "fr"): {"mille": [3]},
     (1001, "en"): {"one": [3], "thousand": [3], "one 2": [0]},
-    (1001, "de"): {"ein": [3], "tausend": [3], "eins": [0]},
-    (1001, "fr"): {"mille": [3], "un": [0]},
     (1001, "zh"): {"一": [3], "千": [3], "〇": [], "一 2": [0]},
-    (1080, "fr"): {"mille": [3], "quatre-vingts": [1]},
-    (20_000, "zh"): {"二": [4], "万": [4]},
-    (21_000, "en"): {"twenty": [4], "one": [3], "thousand": [3, 4]},
     (21_000, "de"): {"ein": [3], "zwanzig": [4], "tausend": [3, 4]},
     (21_000, "fr"): {"vingt": [4], "un": [3], "mille": [3, 4]},
-    (21_000, "zh"): {"二": [4], "万": [4], "一": [3], "千": [3]},
-    (12_000, "de"): {"zwölf": [3, 4], "tausend": [3, 4]},
     (300_000, "zh"): {"三": [5], "十": [5], "万": [5]},
     (400_021, "de"): {"vier": [5], "hundert": [5], "tausend": [5], "ein": [0], "zwanzig": [1]},
     (80_080, "fr"): {"quatre": [4], "vingt": [4], "mille": [4], "quatre-vingts": [1]},
@@ -123,18 +97,6 @@ def test_nothing_is_left_but_glue(language, number):
     assert set(glue) <= {"und", "-", "et", "-et-"}
 
 
-@given(high=st.integers(1, 999), low=st.integers(0, 999))
-def test_thousands_say_what_they_say_alone_three_places_higher(high, low):
-    for language, thousand in (("en", "thousand"), ("de", "tausend")):
-        alone = [said for *_, said in part_spans(high, language)]
-        spans = part_spans(1000 * high + low, language)
-        text = spell(1000 * high + low, language)
-        place = next(n for n, (a, b, _) in enumerate(spans) if text[a:b] == thousand)
-        assert [said for *_, said in spans[:place]] == [[1000 * p for p in said] for said in alone]
-        behind = [said for *_, said in spans[place + 1 :]]
-        assert behind == ([said for *_, said in part_spans(low, language)] if low else [])
-
-
 @pytest.mark.parametrize("language", ["en", "de"])
 @given(number=numbers, seed=st.integers(0, 9))
 def test_however_it_is_cut_letters_keep_their_digits(language, number, seed):
@@ -153,15 +115,6 @@ def test_a_piece_across_two_words_says_the_digits_of_both():
     pieces = ["▁ein", "undzwanzigtausend", "drei", "hundert", "fünf", "undvierzig", "[eos]"]
     wanted = [{3}, {3, 4}, {2}, {2}, {0}, {1}, set()]
     assert piece_digits(pieces, 21_345, "de") == wanted
-
-
-def test_special_pieces_say_nothing_at_either_end():
-    assert piece_digits(["[bos]", "▁sechs", "[eos]", "[pad]"], 6, "de") == [
-        set(),
-        {0},
-        set(),
-        set(),
-    ]
 
 
 @pytest.mark.parametrize("to", LANGUAGES)
@@ -193,21 +146,6 @@ def test_links_are_target_first_and_cross_where_the_languages_do():
     }
 
 
-@given(number=numbers)
-def test_a_language_is_aligned_with_itself_at_every_piece_that_speaks(number):
-    pieces = ["▁" + spell(number, "en").replace(" ", "▁")]
-    pieces = [p for p in pieces[0].replace("▁", " ▁").replace("-", " - ").split(" ") if p]
-    digits = piece_digits(pieces, number, "en")
-    links = known_links_by_hand(digits, digits)
-    assert {(n, n) for n, d in enumerate(digits) if d} <= links
-    assert links == {(s, t) for t, s in links}
-
-
-def known_links_by_hand(asks, says):
-    """Compare every piece with every other."""
-    return {(t, s) for t in range(len(asks)) for s in range(len(says)) if asks[t] & says[s]}
-
-
 def test_what_does_not_spell_the_number_is_refused():
     with pytest.raises(ValueError, match=r"▁drei does not spell 4 in 'de'"):
         piece_digits(["▁drei"], 4, "de")
@@ -219,9 +157,3 @@ def test_what_does_not_spell_the_number_is_refused():
         text_digits(LIMIT, "en")
     with pytest.raises(ValueError, match="'xx'"):
         text_digits(4, "xx")
-
-
-def test_asking_twice_changes_nothing():
-    first = part_spans(21_345, "de")
-    first[0][2].append(99)
-    assert part_spans(21_345, "de")[0][2] == [1000]

@@ -1,8 +1,10 @@
-"""Imports point down, rooms stay small, and the package is what the chapters export."""
+"""Imports point down, modules stay small, and the package is what the chapters export."""
 
 import ast
 import subprocess
 import sys
+from collections import Counter
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -12,22 +14,20 @@ from course_lib.exercises.check import MODULES
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "course_lib"
-MODEL = MODULES  # in the order of imports
-MAY_IMPORT = {  # beside its own folder
-    "__init__": set(),
-    "input_checks": set(),
-    "attention_capture": set(),
-    "atomic_write": set(),
-    "data": {"atomic_write"},
-    **{
-        name: {"input_checks", "attention_capture", *MODEL[:place]}
-        for place, name in enumerate(MODEL)
-    },
-}
-for folder in ("interop", "trainer", "tasks", "exercises", "viz", "cli"):
-    MAY_IMPORT[folder] = set(MAY_IMPORT)
-MAY_IMPORT["viz"] -= {"exercises"}
-
+ORDER = (  # who stands in one line imports nothing of the others there
+    ("__init__",),
+    ("input_checks",),
+    ("attention_capture",),
+    ("atomic_write",),
+    ("data",),
+    *((module,) for module in MODULES),
+    ("interop", "trainer"),
+    ("tasks",),
+    ("probes",),
+    ("exercises", "viz"),
+    ("cli",),
+)
+MIRRORS = {"trials", "mistakes", "solutions"}  # of exercises: named as the modules they serve
 NOTEBOOK_ONLY = {"matplotlib", "ipywidgets", "IPython", "jupyterlab"}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -35,33 +35,53 @@ file = pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAG
 
 
 def room(path: Path) -> str:
-    """Name the module or the wing that a file belongs to."""
+    """Name the module or the folder of the package that a file belongs to."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+def dotted(path: Path) -> str:
+    """Return the name under which a file is imported."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULE_NAMES = {dotted(path) for path in FILES}
+
+
 def imports(path: Path) -> set[str]:
-    """List what a file imports, with relative imports spelled out."""
+    """List the modules that a file imports, with relative imports spelled out."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.add(f"course_lib.{node.module}" if node.level else node.module)
+            source = f"course_lib.{node.module}" if node.level else node.module
+            inside = {f"{source}.{alias.name}" for alias in node.names}
+            found |= inside & MODULE_NAMES or {source}
     return found
 
 
 @file
 def test_imports_point_down(path):
+    (place,) = (n for n, names in enumerate(ORDER) if room(path) in names)
+    below = {name for names in ORDER[:place] for name in names}
     ours = {name.split(".")[1] for name in imports(path) if name.startswith("course_lib.")}
-    assert ours - {room(path)} <= MAY_IMPORT[room(path)]
+    assert ours - {room(path)} <= below
+
+
+def test_no_module_is_imported_by_what_it_imports():
+    graph = {dotted(path): imports(path) & MODULE_NAMES for path in FILES}
+    assert set(TopologicalSorter(graph).static_order()) == MODULE_NAMES  # or it names the circle
+
+
+def test_a_module_has_a_name_of_its_own():
+    own = [path for path in FILES if path.parent.name not in MIRRORS]
+    names = Counter(p.parent.name if p.name == "__init__.py" else p.stem for p in own)
+    assert max(names.values()) == 1, names.most_common(1)
 
 
 @file
 def test_a_model_is_usable_without_a_notebook(path):
-    if room(path) not in (
-        "viz",
-        "exercises",
-    ):  # exercises asks IPython where there is one, see below
+    if room(path) not in ("viz", "exercises"):  # exercises asks IPython where there is one
         assert not {name.split(".")[0] for name in imports(path)} & NOTEBOOK_ONLY
 
 
@@ -73,7 +93,7 @@ def test_nothing_is_imported_by_star_or_from_the_workbench(path):
 
 
 @file
-def test_rooms_are_small(path):
+def test_modules_are_small(path):
     source = path.read_text(encoding="utf-8")
     a_table = path.parent.name == "mistakes"  # of data: what is written, and what it means
     assert code_lines(source) <= (400 if a_table else 200)
@@ -99,7 +119,7 @@ def test_package_equals_what_the_chapters_export():
 
 def test_the_command_line_loads_no_notebook_library():
     names = ", ".join(
-        f"course_lib.{name}" for name in (*MODEL, "interop", "tasks.numbers", "exercises", "cli")
+        f"course_lib.{name}" for name in (*MODULES, "interop", "tasks.numbers", "exercises", "cli")
     )
     forbidden = sorted(NOTEBOOK_ONLY)
     code = f"import {names}, sys; print([m for m in {forbidden} if m in sys.modules])"

@@ -19,7 +19,6 @@ from reference import (
     make_generator,
     make_mask,
     normal,
-    says,
     seeded,
     trace,
 )
@@ -64,7 +63,7 @@ def test_numbers_worked_out_by_hand():
 
 
 def test_leading_sizes_broadcast_as_in_torch(generator):
-    query, key, value = normal(generator, H, T, D_K), normal(generator, S, D_K), None
+    query, key = normal(generator, H, T, D_K), normal(generator, S, D_K)
     value = normal(generator, B, 1, S, D_V)
     output, weights = scaled_dot_product_attention(query, key, value)
     expected = F.scaled_dot_product_attention(
@@ -98,25 +97,19 @@ def test_weights_are_distributions_over_the_visible_keys(seed, sizes, scale, dty
     assert (output >= lowest - 1e-5).all() and (output <= highest + 1e-5).all()
 
 
-@given(seed=st.integers(0, 2**31), order=st.permutations(range(S)))
-def test_the_order_of_the_keys_does_not_matter(seed, order):
+@given(seed=st.integers(0, 2**31), order=st.permutations(range(S)), rows=st.permutations(range(T)))
+def test_keys_are_a_set_and_every_query_is_answered_alone(seed, order, rows):
     query, key, value = random_inputs(make_generator(seed))
     mask = make_mask("per head")
     output, weights = scaled_dot_product_attention(query, key, value, mask)
     moved_output, moved_weights = scaled_dot_product_attention(
-        query, key[..., order, :], value[..., order, :], mask[..., order]
+        query[..., rows, :],
+        key[..., order, :],
+        value[..., order, :],
+        mask[..., rows, :][..., order],
     )
-    assert_equal(moved_output, output)
-    assert_equal(moved_weights, weights[..., order])
-
-
-@given(seed=st.integers(0, 2**31), order=st.permutations(range(T)))
-def test_every_query_is_answered_alone(seed, order):
-    query, key, value = random_inputs(make_generator(seed))
-    output, weights = scaled_dot_product_attention(query, key, value)
-    moved_output, moved_weights = scaled_dot_product_attention(query[..., order, :], key, value)
-    assert_equal(moved_output, output[..., order, :])
-    assert_equal(moved_weights, weights[..., order, :])
+    assert_equal(moved_output, output[..., rows, :])
+    assert_equal(moved_weights, weights[..., rows, :][..., order])
 
 
 @given(seed=st.integers(0, 2**31), hidden=st.integers(1, S - 1))
@@ -130,12 +123,11 @@ def test_what_a_blocked_key_says_does_not_matter(seed, hidden):
     assert_equal(scaled_dot_product_attention(query, key, value, mask), answers)
 
 
-@pytest.mark.parametrize("kind", MASK_KINDS)
-def test_inputs_and_mask_are_left_unchanged(generator, kind):
-    inputs, mask = random_inputs(generator), make_mask(kind)
-    kept = [x.clone() for x in inputs], None if mask is None else mask.clone()
+def test_inputs_and_mask_are_left_unchanged(generator):
+    inputs, mask = random_inputs(generator), make_mask("blocked row")
+    kept = [x.clone() for x in (*inputs, mask)]
     scaled_dot_product_attention(*inputs, mask, dropout_p=0.5)
-    torch.testing.assert_close((inputs, mask), kept, rtol=0, atol=0)
+    assert_equal([*inputs, mask], kept)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -152,7 +144,7 @@ def test_a_blocked_row_gives_zeros_with_finite_gradients(generator, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("kind", MASK_KINDS)
+@pytest.mark.parametrize("kind", ["none", "both", "blocked row"])
 def test_half_precision_hides_the_same_keys(generator, kind, dtype):
     inputs, mask = random_inputs(generator, dtype), make_mask(kind)
     output, weights = scaled_dot_product_attention(*inputs, mask)
@@ -171,7 +163,7 @@ def test_huge_scores_choose_and_do_not_overflow():
     assert weights.tolist() == output.tolist() == [[0.0, 1.0]]
 
 
-def test_dropout_hits_the_blended_weights_but_not_the_returned_ones(generator):
+def test_dropout_hits_the_weights_that_are_used_but_not_the_returned_ones(generator):
     query, key, _ = random_inputs(generator)
     eye = torch.eye(S, dtype=torch.float64)  # so that the output shows the weights it used, twice
     _, untouched = scaled_dot_product_attention(query, key, eye)
@@ -187,11 +179,6 @@ def test_dropout_hits_the_blended_weights_but_not_the_returned_ones(generator):
     assert_equal(used[~dropped], 4 * untouched[~dropped])  # 1 / (1 - 0.75)
 
 
-def test_dropout_of_everything_leaves_nothing(generator):
-    output, _ = scaled_dot_product_attention(*random_inputs(generator), dropout_p=1.0)
-    assert (output == 0).all()
-
-
 # --- limits
 
 
@@ -202,13 +189,6 @@ def test_one_token_looks_at_itself_alone(generator):
     )
     assert weights.tolist() == [[1.0]]
     assert_equal(output, value)
-
-
-def test_a_batch_of_one_with_one_head_is_no_batch_at_all(generator):
-    query, key, value = (x[:1, :1] for x in random_inputs(generator))
-    output, weights = scaled_dot_product_attention(query, key, value)
-    alone = scaled_dot_product_attention(query[0, 0], key[0, 0], value[0, 0])
-    assert_equal((output[0, 0], weights[0, 0]), alone)
 
 
 def test_the_only_visible_key_is_copied(generator):
@@ -223,34 +203,7 @@ def test_the_only_visible_key_is_copied(generator):
 # --- errors
 
 
-@pytest.mark.parametrize(
-    ("shapes", "message"),
-    [
-        ([(T, 6), (S, 7), (S, 7)], ["d_k", "(4, 6)", "(5, 7)"]),
-        ([(T, 6), (S, 6), (3, 7)], ["5 keys", "3 values"]),
-        ([(6,), (S, 6), (S, 7)], ["query (6,)"]),
-        ([(2, T, 6), (3, S, 6), (3, S, 7)], ["(2, 4, 6)", "(3, 5, 6)"]),
-        ([(2, T, 6), (2, S, 6), (3, S, 7)], ["(2, 5, 6)", "(3, 5, 7)"]),
-    ],
-)
-def test_sizes_that_do_not_fit_are_named(shapes, message):
-    with pytest.raises(ValueError, match=says(*message)):
-        scaled_dot_product_attention(*(torch.zeros(shape) for shape in shapes))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
-def test_a_mask_that_is_not_boolean_is_refused(generator, dtype):
-    with pytest.raises(ValueError, match=says("boolean", dtype)):
-        scaled_dot_product_attention(*random_inputs(generator), torch.ones(T, S, dtype=dtype))
-
-
-@pytest.mark.parametrize("shape", [(S, T), (T,), (H, B, T, S), (1, B, H, T, S), (2, T, S)])
-def test_a_mask_that_does_not_broadcast_is_named(generator, shape):
-    with pytest.raises(ValueError, match=says("mask", shape, (B, H, T, S))):
-        scaled_dot_product_attention(*random_inputs(generator), torch.ones(shape, dtype=torch.bool))
-
-
 @pytest.mark.parametrize("dropout_p", [-0.1, 1.5])
-def test_a_share_outside_0_to_1_is_refused(generator, dropout_p):
-    with pytest.raises(ValueError, match=says(dropout_p)):
+def test_a_dropout_probability_outside_0_to_1_is_refused(generator, dropout_p):
+    with pytest.raises(ValueError, match=str(dropout_p)):
         scaled_dot_product_attention(*random_inputs(generator), dropout_p=dropout_p)

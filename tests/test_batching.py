@@ -18,8 +18,8 @@ from course_lib.transformer import Transformer, TransformerConfig
 V = 23
 
 
-def make_model(tie="all", dropout=0.0, seed=0):
-    torch.manual_seed(seed)
+def make_model(tie="all", dropout=0.0):
+    torch.manual_seed(0)
     config = TransformerConfig(
         src_vocab_size=V, tgt_vocab_size=V, d_model=12, num_heads=3, num_encoder_layers=2,
         num_decoder_layers=1, d_ff=17, dropout=dropout, max_len=16, tie_embeddings=tie,
@@ -47,29 +47,37 @@ def plain_loss(model, src, tgt, smoothing):
 # --- the loss
 
 
-@pytest.mark.parametrize("rows", [1, 5, 1000])
-@pytest.mark.parametrize("tie", ["all", "none"])
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_chunks_change_neither_the_loss_nor_a_gradient(rows, tie, smoothing):
-    model, (src, tgt) = make_model(tie), make_batch()
+class Engine(nn.Module):
+    """Call a model as data parallelism does, and count how often."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.calls = model, 0
+
+    def forward(self, *words):
+        """Call it."""
+        self.calls += 1
+        return self.model(*words)
+
+
+@pytest.mark.parametrize(
+    ("tie", "rows", "smoothing", "weight"),
+    [("all", 4, 0.1, 1.0), ("decoder", 1, 0.0, 2.5), ("none", 1000, 0.1, 0.0)],
+)
+def test_chunks_change_neither_loss_nor_gradient_but_by_the_weight(tie, rows, smoothing, weight):
+    model, (src, tgt) = make_model(tie).double(), make_batch()
     loss = plain_loss(model, src, tgt, smoothing)
-    loss.backward()
-    expected = {name: p.grad.clone() for name, p in model.named_parameters()}
-    model.zero_grad()
-    found = backward_in_chunks(model, src, tgt, smoothing=smoothing, rows=rows)
-    # float32, since logits are brought to it: 1e-6
-    torch.testing.assert_close(found, loss.detach(), atol=1e-6, rtol=1e-6)
-    assert not found.requires_grad
-    for name, p in model.named_parameters():
-        torch.testing.assert_close(p.grad, expected[name], atol=1e-6, rtol=1e-5, msg=name)
-
-
-def test_gradients_are_added_to_those_there():
-    model, (src, tgt) = make_model(), make_batch()
-    backward_in_chunks(model, src, tgt)
-    once = model.output.weight.grad.clone()
-    backward_in_chunks(model, src, tgt)
-    torch.testing.assert_close(model.output.weight.grad, 2 * once)
+    expected = torch.autograd.grad(loss, list(model.parameters()))
+    engine = Engine(model)
+    how = dict(smoothing=smoothing, rows=rows, weight=weight, engine=engine)
+    with mixed_precision(False):  # float64 stays float64
+        for times in (1, 2):  # gradients are added to those there
+            found = backward_in_chunks(model, src, tgt, **how)
+            assert engine.calls == times and not found.requires_grad
+            torch.testing.assert_close(found, loss.detach(), atol=1e-12, rtol=0)
+            for (name, p), slope in zip(model.named_parameters(), expected, strict=True):
+                wanted = times * weight * slope
+                torch.testing.assert_close(p.grad, wanted, atol=1e-12, rtol=0, msg=name)
 
 
 def test_the_model_is_whole_again_even_after_an_error():
@@ -142,12 +150,11 @@ def test_outside_everything_is_as_before():
     assert torch.equal(F.dropout(x, 0.5), dropped)
 
 
-@pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
-def test_dropout_by_bytes_drops_its_share_and_keeps_the_mean(p):
+def test_dropout_by_bytes_drops_its_part_and_keeps_the_mean():
     torch.manual_seed(0)
     x = torch.ones(1001, 999, requires_grad=True)
-    y = dropout_by_bytes(x, p)
-    assert (y == 0).double().mean().item() == pytest.approx(p, abs=0.004)  # 1/512 and chance
+    y = dropout_by_bytes(x, 0.3)
+    assert (y == 0).double().mean().item() == pytest.approx(0.3, abs=0.004)  # 1/512 and chance
     assert y.mean().item() == pytest.approx(1, abs=0.003)
     assert len(y.unique()) == 2
     y.sum().backward()
@@ -183,15 +190,12 @@ def test_a_models_dropout_is_ours_inside_only_in_training():
         assert torch.equal(model(src, tgt), model(src, tgt))
 
 
-def test_the_quick_measurement_answers():
-    assert bfloat16_pays() in (True, False)
-
-
-@pytest.mark.parametrize(("seconds", "pays"), [(7.0, True), (9.0, False), (20.0, False)])
+@pytest.mark.parametrize(("seconds", "pays"), [(7.0, True), (9.0, False)])
 def test_bfloat16_pays_if_a_product_takes_a_fifth_less_time(seconds, pays, monkeypatch):
     durations = [10.0] * 6 + [seconds] * 6  # float32 first, and each one round to warm up
     clock = iter([time for duration in durations for time in (0.0, duration)])
     monkeypatch.setattr(precision, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(torch, "ones", lambda *shape: torch.zeros(1, 1))
     assert bfloat16_pays() is pays
 
 
@@ -213,12 +217,6 @@ def test_the_average_of_one_is_itself_and_of_none_an_error():
         average_weights([])
     with pytest.raises(ValueError, match="different models"):
         average_weights([state, nn.Linear(3, 2).state_dict()])
-
-
-def test_shared_weights_stay_shared():
-    models = [make_model(seed=seed) for seed in (1, 2)]
-    models[0].load_state_dict(average_weights([model.state_dict() for model in models]))
-    assert models[0].output.weight is models[0].tgt_embedding.weight
 
 
 def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):

@@ -24,7 +24,7 @@ STEPS = {"like for like": 1.03, "dropout as the paper": 1.15, "loss in chunks": 
 ATTENTION = {"the fused kernel": 1.02, "all heads at once": 0.55, "heads in a loop": 0.5,
              "past only, is_causal, fused": 1.49, "the fused kernel, dropout": 0.39,
              "all heads at once, compiled": 0.7}  # fmt: skip
-WRITING = {32: (5.1, 4.0), 256: (32.3, 21.5)}
+DECODING = {32: (5.1, 4.0), 256: (32.3, 21.5)}
 
 
 def around(middle):
@@ -32,7 +32,7 @@ def around(middle):
     return {"median": middle, "min": 0.9 * middle, "max": 1.2 * middle}
 
 
-def record(steps=STEPS, attention=ATTENTION, writing=WRITING, machine="a machine"):
+def record(steps=STEPS, attention=ATTENTION, decoding=DECODING):
     """Make a record as the bench writes it, with ratios of our own."""
     rows = {
         "widgets": [],
@@ -49,11 +49,11 @@ def record(steps=STEPS, attention=ATTENTION, writing=WRITING, machine="a machine
         ],
         "decoding": [
             {"name": name, "new_tokens": tokens, "ratio": around(ratio)}
-            for tokens, pair in writing.items()
+            for tokens, pair in decoding.items()
             for name, ratio in zip(("all", "last"), pair, strict=True)
         ],
     }
-    return [{"part": part, "machine": machine, "rows": found} for part, found in rows.items()]
+    return [{"part": part, "machine": part, "rows": found} for part, found in rows.items()]
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def parts(monkeypatch):
 @pytest.fixture
 def path(tmp_path):
     """Name a record that is not there yet."""
-    return tmp_path / "figures" / "bench.json"
+    return tmp_path / "benchmarks" / "bench.json"
 
 
 def read(path):
@@ -99,13 +99,11 @@ def test_some_parts_replace_themselves_and_leave_the_others(parts, path, monkeyp
     monkeypatch.setitem(bench.PARTS, "gpt", lambda: [{"name": "changed"}])
     bench.measure(["widgets", "gpt", "gpt"], path)
     assert parts == ["attention", "gpt", "tests", "widgets"]
-    assert [entry["part"] for entry in read(path)] == ["widgets", "attention", "gpt", "tests"]
-    entries = {entry["part"]: entry for entry in read(path)}
-    machines = {part: entry["machine"] for part, entry in entries.items()}
-    assert machines == {"widgets": "new", "attention": "old", "gpt": "new", "tests": "old"}
-    assert entries["gpt"]["rows"] == [{"name": "changed"}]
-    assert entries["attention"]["rows"] == [
+    found = [(entry["part"], entry["machine"]) for entry in read(path)]
+    assert found == [("widgets", "new"), ("attention", "old"), ("gpt", "new"), ("tests", "old")]
+    assert read(path)[1]["rows"] == [
         {"name": "attention", "seconds": 1.5}, {"name": "ü", "seconds": 2.0}]  # fmt: skip
+    assert read(path)[2]["rows"] == [{"name": "changed"}]
 
 
 def test_a_part_that_fails_takes_nothing_from_those_before_and_keeps_its_old_rows(
@@ -132,13 +130,12 @@ def test_each_row_has_a_line_and_what_is_no_number_is_refused(path):
     assert [file.name for file in path.parent.iterdir()] == ["bench.json"]
 
 
-@pytest.mark.parametrize("wrong", [["trainig"], ["gpt", "Training"], ["attention,gpt"]])
-def test_an_unknown_part_is_refused_before_anything_runs(wrong, parts, capsys):
+def test_an_unknown_part_is_refused_before_anything_runs(parts, capsys):
     with pytest.raises(SystemExit) as stopped:
-        bench.main(wrong)
+        bench.main(["gpt", "Training"])
     assert stopped.value.code == 2 and parts == []
     said = capsys.readouterr().err
-    assert repr(wrong[-1]) in said and ", ".join(bench.PARTS) in said
+    assert "'Training'" in said and ", ".join(bench.PARTS) in said
 
 
 def test_a_part_that_is_run_alone_keeps_nothing():
@@ -205,13 +202,11 @@ def drawing():
 
 RECORDS = {
     "usual": record(),
-    "all the same": record(dict.fromkeys(STEPS, 1.0), dict.fromkeys(ATTENTION, 1.0)),
     "far apart": record(
         {"like for like": 0.31, "dropout as the paper": 3.9, "loss in chunks": 0.2},
         {"the fused kernel": 9.0, "all heads at once": 0.03, "the fused kernel, dropout": 0.031},
         {32: (0.6, 0.5), 64: (400.0, 410.0)},
     ),
-    "slower everywhere": record({"like for like": 0.5}, {"the fused kernel": 0.5}, {8: (0.5, 0.4)}),
 }
 
 
@@ -221,19 +216,17 @@ def test_every_picture_can_be_read(name, drawing, tmp_path):
     file.write_text(drawing.drawn(RECORDS[name]), encoding="utf-8")
     for check in READABLE:
         check(file)
-    assert drawing.drawn(RECORDS[name]) == file.read_text(encoding="utf-8")
 
 
 def test_bars_are_as_long_as_their_ratios(drawing):
     root = ElementTree.fromstring(drawing.drawn(record()))
     bars = [rect for rect in root.iter(test_figures.SVG + "rect")][1:]
-    one = next(
-        float(text.get("x")) for text, _ in test_figures.placed(root) if text.text == "1.0"
-    )  # fmt: skip
+    texts = [text for text, _ in test_figures.placed(root)]
+    one = next(float(text.get("x")) for text in texts if text.text == "1.0")
     lengths = [float(bar.get("width")) / (one - drawing.LEFT) for bar in bars]
     expected = [ratio for name, ratio in STEPS.items() for _ in range(2 - ("compiled" in name))]
     assert lengths == pytest.approx(expected, rel=1e-3)
-    said = [text.text for text, _ in test_figures.placed(root)]
+    said = [text.text for text in texts]
     for name, ratio in STEPS.items():
         assert f"{ratio:.2f} small" in said and drawing.CHANGES[name] in said
         assert (f"{ratio:.2f} base" in said) == ("compiled" not in name)
@@ -243,41 +236,33 @@ def test_lines_lie_where_their_ratios_are(drawing):
     points = {128: around(0.5), 512: around(1.0), 2048: around(2.0)}
     line = drawing.Line(("words", "#000000", ""), points)
     scale = drawing._scale([line], 100.0)
-    assert (scale.floor, scale.roof) == (0.2, 5)
     assert scale.x(512) - scale.x(128) == pytest.approx(scale.x(2048) - scale.x(512))
     assert scale.y(0.5) - scale.y(1) == pytest.approx(scale.y(1) - scale.y(2))
-    assert scale.y(5) == 100 and scale.y(0.2) == 100 + drawing.TALL
-    curve = "".join(drawing._curve(line, scale))
+    assert (scale.y(scale.roof), scale.y(scale.floor)) == (100, 100 + drawing.TALL)
     ends = [f"{scale.x(x):g},{round(scale.y(points[x]['median']), 2):g}" for x in points]
-    assert f'points="{" ".join(ends)}"' in curve
+    assert f'points="{" ".join(ends)}"' in "".join(drawing._curve(line, scale))
 
 
-def test_the_message_says_what_the_record_says(drawing):
-    title = drawing.drawn(record()).split("<title>")[1].split("</title>")[0]
-    assert "1.03 to 1.03 times as fast" in title and "2.2 in training, 32 in writing" in title
-    other = record({**STEPS, "like for like": 1.3, "bfloat16": 4.0})
-    for row in other[2]["rows"]:
+def test_the_title_says_the_extremes_and_the_foot_the_machines_of_what_is_drawn(drawing):
+    entries = record({**STEPS, "like for like": 1.3, "bfloat16": 4.0})
+    for row in entries[2]["rows"]:
         if (row["table"], row["name"]) == ("training step, base", "like for like"):
             row["ratio"] = around(0.99)  # the slower one is not passed over
-    title = drawing.drawn(other).split("<title>")[1].split("</title>")[0]
-    assert "0.99 to 1.30 times as fast" in title and "4.0 in training" in title
+    title = drawing.drawn(entries).split("<title>")[1].split("</title>")[0]
+    assert "0.99 to 1.30 times as fast" in title and "4.0 in training, 32 in decoding" in title
+    machines = {"widgets": "one", "attention": "two & three", "training": "two & three"}
+    for entry in entries:
+        entry["machine"] = machines.get(entry["part"], "four")
+    drawn = drawing.drawn(entries)
+    assert ">one<" not in drawn and drawn.count(">two &amp; three<") == drawn.count(">four<") == 1
 
 
-def test_machines_stand_below_once_each(drawing):
-    entries = record(machine="first & only")
-    assert drawing.drawn(entries).count("first &amp; only") == 1
-    entries[2]["machine"] = "another"
-    assert ">another<" in drawing.drawn(entries)
-    entries[0]["machine"] = "of widgets"  # which are not drawn
-    assert "of widgets" not in drawing.drawn(entries)
-
-
-def test_the_picture_lies_beside_its_record_and_waits_for_its_parts(path, drawing):
-    entries = record()
+def test_the_picture_lies_in_figures_and_waits_for_its_parts(path, drawing):
+    entries, picture = record(), path.parents[1] / "figures" / "bench.svg"
     path.parent.mkdir(parents=True)
     path.write_text(bench_record.written(entries[:2]), encoding="utf-8")
     assert bench_record.draw(path) == "no picture yet: the record has no part training, decoding"
-    assert not path.with_suffix(".svg").exists()
+    assert not picture.exists()
     path.write_text(bench_record.written(entries), encoding="utf-8")
     assert bench_record.draw(path) == "drawn anew: bench.svg"
-    assert path.with_suffix(".svg").read_text(encoding="utf-8") == drawing.drawn(entries)
+    assert picture.read_text(encoding="utf-8") == drawing.drawn(entries)

@@ -94,27 +94,6 @@ def test_a_failure_in_the_middle_of_writing_leaves_the_old_one(kept, content, mo
     assert os.listdir(kept.parent) == [kept.name]
 
 
-def test_what_cannot_be_written_leaves_the_old_one(kept, content):
-    before = kept.read_bytes()
-    with pytest.raises((pickle.PicklingError, AttributeError)):
-        save_checkpoint(kept, content | {"step": 5, "function": lambda: None})
-    assert kept.read_bytes() == before
-    assert os.listdir(kept.parent) == [kept.name]
-
-
-def test_a_move_that_fails_leaves_the_old_one(kept, content, monkeypatch):
-    before = kept.read_bytes()
-
-    def refuse(*paths):
-        raise PermissionError("no")
-
-    monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(PermissionError):
-        save_checkpoint(kept, content | {"step": 5})
-    assert kept.read_bytes() == before
-    assert os.listdir(kept.parent) == [kept.name]
-
-
 def save_for_ever(path):
     """Save one large checkpoint after another, until somebody puts an end to it."""
     step = 0
@@ -127,7 +106,7 @@ def save_for_ever(path):
 def test_a_process_killed_while_saving_leaves_a_whole_checkpoint(tmp_path):
     path = tmp_path / "kept.pt"
     context = multiprocessing.get_context("fork")
-    for wait in (0.0, 0.004, 0.009, 0.013, 0.021, 0.034):  # seconds: other places in the writing
+    for wait in (0.0, 0.009, 0.021):  # seconds: other points in the writing
         path.unlink(missing_ok=True)
         saver = context.Process(target=save_for_ever, args=(path,))
         saver.start()
@@ -155,13 +134,9 @@ def test_a_checkpoint_cut_off_anywhere_is_explained(kept):
 @pytest.mark.parametrize(
     "foreign",
     [
-        b"step 4\n",
         b"a text that somebody wrote\n",
-        "zwölf\n".encode(),
         b"(lost",
         b"J",
-        b"2",
-        bytes(range(256)),
         b"\x80\x04",
         pickle.dumps({"step": 4}),
         pickle.dumps([1, 2], protocol=2),
@@ -181,9 +156,7 @@ def test_a_foreign_zip_is_explained(tmp_path):
     assert_refused(path)
 
 
-@pytest.mark.parametrize(
-    "theirs", [{"step": 4}, {"format": "other"}, {"format": None}, [1, 2], torch.ones(2, 3)]
-)
+@pytest.mark.parametrize("theirs", [{"step": 4}, {"format": "other"}, [1, 2]])
 def test_a_file_of_torch_that_is_none_of_ours_is_explained(tmp_path, theirs):
     path = tmp_path / "theirs.pt"
     torch.save(theirs, path)
@@ -219,24 +192,12 @@ def load_format(folder):
 # --- of something else
 
 
-def missing_name():
-    {"step": 4}["model"]
-
-
-def wrong_shape():
-    torch.nn.Linear(2, 3).load_state_dict({"weight": torch.ones(2, 2), "bias": torch.ones(3)})
-
-
-def unknown_argument():
-    dict(**{"step": 4}, step=5)
-
-
 @pytest.mark.parametrize(
     ("use", "parts"),
     [
-        (missing_name, ["KeyError", "model"]),
-        (wrong_shape, ["RuntimeError", "Linear"]),
-        (unknown_argument, ["TypeError", "step"]),
+        (lambda: {"step": 4}["model"], ["KeyError", "model"]),
+        (lambda: torch.nn.Linear(2, 3).load_state_dict({}), ["RuntimeError", "Linear"]),
+        (lambda: dict(**{"step": 4}, step=5), ["TypeError", "step"]),
         (lambda: None.items(), ["AttributeError", "items"]),
         (lambda: int("many"), ["ValueError", "many"]),
     ],

@@ -1,10 +1,8 @@
 """The command line: one sentence for every mistake, and Ctrl-C loses nothing that was kept."""
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -130,20 +128,11 @@ def test_a_translator_that_is_there_is_not_overwritten(tiny, course):
     assert tiny.read_bytes() == before
 
 
-def test_resume_goes_on_and_force_starts_anew(tiny, course, tmp_path):
-    whole = tmp_path / "whole.pt"
-    course("train", "--checkpoint", whole)
-    course("train", "--steps", 4)
-    assert course("train", "--resume")[0] == 0
-    assert_same_training(tiny, whole)
-    steps, really_draw = [], BatchMaker.__call__
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            BatchMaker, "__call__", lambda self, n: steps.append(n) or really_draw(self, n)
-        )
-        assert course("train", "--force")[0] == 0
-    assert steps == [1, 2, 3, 4, 5, 6, 7]
-    assert_same_training(tiny, whole)
+def test_force_starts_anew(tiny, course):
+    course("train")
+    before, changed = tiny.read_bytes(), tiny.stat().st_mtime_ns
+    assert course("train", "--force")[0] == 0
+    assert tiny.read_bytes() == before and tiny.stat().st_mtime_ns > changed
 
 
 def test_what_cannot_be_resumed_is_explained_in_one_sentence(tiny, course):
@@ -169,13 +158,9 @@ def test_a_folder_that_cannot_be_written_is_explained(tiny, course, tmp_path):
         (["train", "--to", "it"], ["it", "de", "fr", "zh"]),
         (["translate", "one", "--to", "en"], ["en", "de", "fr", "zh"]),
         (["train", "--steps", "0"], ["--steps", "0"]),
-        (["train", "--steps", "many"], ["--steps", "many"]),
         (["train", "--task", "letters"], ["letters", "numbers", "multi30k"]),
-        (["train", "--task", "multi30k", "--steps", "3"], ["unrecognized", "--steps"]),
         (["train", "--task", "numbers", "--size", "smoke"], ["unrecognized", "--size"]),
         (["train", "--save-every", "-1"], ["--save-every", "-1"]),
-        (["evaluate", "--count", "0"], ["--count", "0"]),
-        (["translate"], ["text"]),
         ([], ["command"]),
         (["fly"], ["fly", "train", "translate", "evaluate"]),
     ],
@@ -191,46 +176,26 @@ def test_impossible_options_are_explained(tiny, capsys, arguments, parts):
 
 # --- Ctrl-C
 
-TRAIN = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have switched it off
-from course_lib import cli
-really = cli.TranslatorConfig
-cli.TranslatorConfig = lambda **changes: really(**(eval(sys.argv[1]) | changes))
-sys.exit(cli.main(sys.argv[2:]))
-"""
 
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
 def test_ctrl_c_says_what_is_kept_and_resume_ends_as_if_nothing_had_been(tiny, course, tmp_path):
-    path, whole = tmp_path / "stopped.pt", tmp_path / "whole.pt"
-    train = ["train", "--checkpoint", str(path), "--save-every", "2", "--steps", "1000000"]
-    child = subprocess.Popen(
-        [sys.executable, "-c", TRAIN, repr(TINY), *train], cwd=ROOT, stderr=-1, text=True
-    )
-    try:
-        while not path.exists():
-            assert child.poll() is None
-            time.sleep(0.002)
-        child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=60)
-    finally:
-        child.kill()
-    kept = load_translator(path)[1]
-    assert child.returncode == 130 and "Traceback" not in err
-    assert f"kept up to step {kept}" in err.splitlines()[-1] and "--resume" in err.splitlines()[-1]
-    course("train", "--resume", "--checkpoint", path, "--steps", kept + 3)
-    course("train", "--checkpoint", whole, "--steps", kept + 3)
-    assert_same_training(path, whole)
+    whole, really_draw, stop_at = tmp_path / "whole.pt", BatchMaker.__call__, [2, 6]
 
+    def draw(self, step):
+        if step == stop_at[0]:
+            raise KeyboardInterrupt
+        return really_draw(self, step)
 
-def test_ctrl_c_before_the_first_checkpoint_says_so(tiny, course, monkeypatch):
-    def stop(self, step):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(BatchMaker, "__call__", stop)
-    code, out, err = course("train")
-    assert code == 130 and out == "" and "nothing new kept" in err and not tiny.exists()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchMaker, "__call__", draw)
+        code, out, err = course("train", "--save-every", "2")
+        assert code == 130 and out == "" and "nothing new kept" in err and not tiny.exists()
+        stop_at.pop(0)
+        code, out, err = course("train", "--save-every", "2")
+    last = err.splitlines()[-1]
+    assert code == 130 and "kept up to step 4" in last and "--resume" in last
+    assert course("train", "--resume")[0] == 0
+    course("train", "--checkpoint", whole)
+    assert_same_training(tiny, whole)
 
 
 # --- course translate
@@ -240,9 +205,7 @@ def test_ctrl_c_before_the_first_checkpoint_says_so(tiny, course, monkeypatch):
     "words",
     [
         ["three hundred forty-five"],
-        ["THREE Hundred forty-FIVE"],
-        ["  three   hundred\tforty-five "],
-        ["three", "hundred", "forty-five"],
+        ["  THREE   hundred\t", "forty-FIVE "],
     ],
 )
 def test_a_number_is_translated_however_it_is_typed(trained, course, words):
@@ -260,14 +223,8 @@ def test_a_translation_comes_from_the_checkpoint_that_is_named(tiny, course, tmp
     ("text", "part"),
     [
         ("three hundred and five", "'and'"),
-        ("one million", "'million'"),
-        ("345", "'345'"),
-        ("dreihundert", "'dreihundert'"),
-        ("three\nhundredd", "'hundredd'"),
         ("forty five", "'forty-five'"),
-        ("", "nothing"),
         (" \n ", "nothing"),
-        ("-", "nothing"),
         ("thousand " * 99, "number"),
     ],
 )
@@ -283,25 +240,6 @@ def test_a_missing_translator_is_explained_with_the_command_that_makes_it(tiny, 
     own = missing.with_name("own.pt")
     result = course("translate", "one", "--checkpoint", own)
     assert_one_sentence(result, "translate", f"course train --to de --seed 0 --checkpoint {own}\n")
-
-
-@pytest.mark.parametrize("length", [0, 3, 9999, -1])
-def test_a_checkpoint_cut_off_is_explained_in_one_sentence(tiny, course, length):
-    course("train", "--steps", 1)
-    tiny.write_bytes(tiny.read_bytes()[:length])
-    assert_one_sentence(course("translate", "one"), "translate", tiny, "train again")
-
-
-@pytest.mark.parametrize("foreign", [b"some text\n", b"2", b"\x80\x04N.", bytes(300)])
-def test_a_foreign_checkpoint_is_explained_in_one_sentence(tiny, course, foreign):
-    tiny.write_bytes(foreign)
-    assert_one_sentence(course("translate", "one"), "translate", tiny, "train again")
-
-
-@pytest.mark.parametrize("theirs", [{"model": {}}, {"format": "course_lib checkpoint 1"}])
-def test_a_checkpoint_of_something_else_is_explained_in_one_sentence(tiny, course, theirs):
-    torch.save(theirs, tiny)
-    assert_one_sentence(course("translate", "one"), "translate", tiny, "train again")
 
 
 def test_a_process_ends_with_the_exit_code_and_the_sentence(tiny, course):
@@ -335,10 +273,3 @@ def test_evaluation_prints_each_seed_and_the_mean_on_test_numbers(tiny, course, 
     assert says_all(first, "fr", "seed 0", "0.500", "6 numbers")
     assert says_all(second, "fr", "seed 4", "0.750", "6 numbers")
     assert says_all(mean, "mean 0.6250", "0.500 to 0.750")  # (1/2 + 3/4) / 2 = 5/8
-
-
-def test_evaluation_measures_the_trained_translator(trained, course):
-    code, out, err = course("evaluate", "--count", 40)
-    assert (code, err) == (0, "")
-    share = float(out.splitlines()[0].split("exact match ")[1].split()[0])
-    assert 0.95 <= share <= 1.0

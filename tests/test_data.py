@@ -22,7 +22,7 @@ from course_lib.data import (
     pad_rows,
     spell,
 )
-from course_lib.data.number_words import SPLITS, draw_numbers, number_words, split_of
+from course_lib.data.number_words import SPLITS, draw_numbers, split_of
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -66,7 +66,6 @@ def test_no_test_of_this_file_can_reach_the_network():
     ("number", "en", "de", "fr", "zh"),
     [
         (0, "zero", "null", "zéro", "〇"),  # CLDR writes 〇 for 零
-        (78, "seventy-eight", "achtundsiebzig", "soixante-dix-huit", "七十八"),
         (
             345,
             "three hundred forty-five",
@@ -75,13 +74,6 @@ def test_no_test_of_this_file_can_reach_the_network():
             "三百四十五",
         ),
         (10_000, "ten thousand", "zehntausend", "dix mille", "一万"),  # 万: ten thousands
-        (
-            120_000,
-            "one hundred twenty thousand",
-            "einhundertzwanzigtausend",
-            "cent vingt mille",
-            "十二万",
-        ),
     ],
 )
 def test_numbers_are_spelled_as_people_spell_them(number, en, de, fr, zh):
@@ -101,16 +93,17 @@ def test_different_numbers_have_different_words_of_visible_letters(language):
     assert all(letter.isprintable() for text in words for letter in text)  # no soft hyphens
 
 
-@pytest.mark.parametrize(("number", "language"), [(5, "xx"), (5, "German"), (5, "")])
-def test_an_unknown_language_is_explained(number, language):
-    with pytest.raises(ValueError, match=says(repr(language), *LANGUAGES)):
-        spell(number, language)
-
-
-@pytest.mark.parametrize("number", [-7, 10**15, 3.5, "8"])
-def test_what_is_no_number_of_ours_is_explained(number):
-    with pytest.raises(ValueError, match=says(repr(number), "0")):
-        spell(number, "en")
+def test_what_cannot_be_spelled_or_drawn_is_explained():
+    with pytest.raises(ValueError, match=says("'German'", *LANGUAGES)):
+        spell(5, "German")
+    for number in (-7, 10**15, 3.5, "8"):
+        with pytest.raises(ValueError, match=says(repr(number), "0")):
+            spell(number, "en")
+    with pytest.raises(ValueError, match=says("'dev'", *SPLITS)):
+        draw_numbers("dev", 5)
+    for count in (0, 50_001):
+        with pytest.raises(ValueError, match=says(count, 50_000)):
+            draw_numbers("train", count)
 
 
 # --- splits
@@ -125,17 +118,6 @@ def test_a_number_belongs_to_one_split_on_every_computer():
     assert sorted(map(sorted, splits.values())) == [["test"], *[["train"]] * 8, ["valid"]]
 
 
-def test_the_numbers_that_others_are_made_of_are_for_training():
-    assert {split_of(number) for number in range(100)} == {"train"}
-
-
-def test_a_tenth_of_the_numbers_goes_to_each_of_the_held_out_splits():
-    counts = Counter(split_of(number) for number in range(0, LIMIT, 13))
-    assert counts.keys() == set(SPLITS)
-    for split in ("valid", "test"):
-        assert counts[split] / counts.total() == pytest.approx(0.1, abs=0.005)
-
-
 def test_no_number_is_drawn_for_two_splits_whatever_the_seeds():
     counts = {"train": 9000, "valid": 1500, "test": 1500}
     drawn = {
@@ -145,12 +127,6 @@ def test_no_number_is_drawn_for_two_splits_whatever_the_seeds():
     assert all(len(drawn[split]) > count for split, count in counts.items())
     assert sum(map(len, drawn.values())) == len(set().union(*drawn.values()))
     assert set(range(100)) <= drawn["train"]  # and so in no other
-
-
-def test_no_text_is_drawn_for_two_splits():
-    drawn = {split: dict(draw_pairs(split, 250, seed=1)) for split in SPLITS}
-    assert all(len(texts) > 150 for texts in drawn.values())
-    assert sum(map(len, drawn.values())) == len(set().union(*drawn.values()))
 
 
 @given(split=st.sampled_from(SPLITS), count=st.integers(1, 300), seed=st.integers(-3, 99))
@@ -174,16 +150,11 @@ def test_short_numbers_come_again_and_again_in_training():
     assert min(drawn[number] for number in range(10)) > 50
 
 
-def test_another_seed_or_another_split_draws_other_numbers():
-    train = draw_numbers("train", 50)
-    assert train != draw_numbers("train", 50, seed=1)
-    assert not set(train) & set(draw_numbers("test", 50))
-
-
-def test_drawing_leaves_pythons_own_random_numbers_alone():
-    state = random.getstate()
+def test_drawing_leaves_the_callers_random_numbers_alone(small):
+    states = random.getstate(), torch.get_rng_state()
     draw_numbers("train", 20, seed=5)
-    assert random.getstate() == state
+    BatchMaker(*small, batch_size=4)(5)
+    assert random.getstate() == states[0] and torch.equal(torch.get_rng_state(), states[1])
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -200,39 +171,21 @@ def test_pairs_are_the_numbers_in_words(to):
     assert draw_pairs("valid", 20, to=to, seed=3) == expected
 
 
-def test_an_unknown_split_is_explained():
-    with pytest.raises(ValueError, match=says("'dev'", *SPLITS)):
-        draw_numbers("dev", 5)
-
-
-@pytest.mark.parametrize("count", [0, -4, 50_001])
-def test_an_impossible_count_is_explained(count):
-    with pytest.raises(ValueError, match=says(count, 50_000)):
-        draw_numbers("train", count)
-
-
 # --- words that the translator knows
 
 
 def test_every_training_source_is_made_of_number_words():
-    for number in [*range(1200), *draw_numbers("train", 1500), *draw_numbers("test", 300)]:
+    for number in [*range(1200), *draw_numbers("train", 300)]:
         check_number_words(spell(number, "en"))
-
-
-def test_there_are_no_other_number_words():
-    assert len(number_words()) == 30  # zero … nineteen, eight tens, hundred, thousand
-    assert not {"million", "and", "ten-", ""} & set(number_words())
 
 
 @pytest.mark.parametrize(
     ("text", "word"),
     [
         ("three hundred and five", "and"),
-        ("one million", "million"),
         ("twenty-too", "too"),
         ("42", "42"),
         ("Three", "Three"),  # the command line lowers them
-        ("drei", "drei"),
     ],
 )
 def test_a_word_outside_the_task_is_named(text, word):
@@ -243,10 +196,8 @@ def test_a_word_outside_the_task_is_named(text, word):
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("forty five", "forty-five"),
         ("three-hundred", "three hundred"),
         ("five forty", "forty-five"),
-        ("hundred", "one hundred"),
         ("twelve hundred", "one thousand two hundred"),
         ("one thousand thousand", "one thousand"),
         ("zero five", "five"),
@@ -257,17 +208,13 @@ def test_words_that_spell_no_number_are_refused(text, meant):
         check_number_words(text)
 
 
-@pytest.mark.parametrize("hundreds", [3, 30])
-def test_words_that_spell_a_number_too_large_are_refused(hundreds):
-    text = "nine" + " hundred" * hundreds
+def test_numbers_too_large_and_no_words_at_all_are_refused():
+    text = "nine hundred hundred hundred"
     with pytest.raises(ValueError, match=says(text, "one million")):
         check_number_words(text)
 
-
-@pytest.mark.parametrize("text", ["", "   ", "-", " - -\n"])
-def test_a_text_without_words_is_explained(text):
     with pytest.raises(ValueError, match=says("nothing", "three hundred forty-five")):
-        check_number_words(text)
+        check_number_words(" - -\n")
 
 
 # --- tokenizer
@@ -280,13 +227,6 @@ def test_every_held_out_text_comes_back_whole(to, tokenizer):
             assert tokenizer.unk_id not in ids
             assert tokenizer.decode(ids) == text
             assert tokenizer.decode(tokenizer.encode_target(text)) == text
-
-
-def test_every_letter_of_every_held_out_number_is_known(to, texts):
-    letters = set("".join(texts))  # what a text is made of cannot be unknown
-    for split in ("valid", "test"):
-        for pair in draw_pairs(split, 500, to=to, seed=2):
-            assert set("".join(pair)) <= letters
 
 
 def test_the_vocabulary_comes_from_the_given_texts_only(texts, tokenizer):
@@ -307,20 +247,7 @@ def test_special_tokens_come_first(tokenizer):
     ids = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unk_id)
     assert ids == (0, 1, 2, 3)
     assert tokenizer.pieces(ids) == ["[pad]", "[bos]", "[eos]", "[unk]"]
-
-
-def test_the_vocabulary_is_as_large_as_asked(tokenizer):
-    assert len(tokenizer) == VOCAB
-    assert len(set(tokenizer.pieces(range(VOCAB)))) == VOCAB
-
-
-def test_frequent_words_become_one_piece(small):
-    _, tokenizer = small
-    assert len(tokenizer.encode("hundred")) < len("hundred")
-
-
-def test_learning_twice_gives_the_same_vocabulary(texts, tokenizer):
-    assert Tokenizer.learn(iter(texts), VOCAB).to_json() == tokenizer.to_json()
+    assert len(set(tokenizer.pieces(range(VOCAB)))) == len(tokenizer) == VOCAB
 
 
 def test_a_tokenizer_comes_back_from_its_state(to, tokenizer):
@@ -331,13 +258,10 @@ def test_a_tokenizer_comes_back_from_its_state(to, tokenizer):
         assert copy.encode_target(target) == tokenizer.encode_target(target)
 
 
-@pytest.mark.parametrize("state", ["", "{}", "no json", '{"version": "1.0", "model": null}'])
-def test_a_bad_state_is_explained(state):
-    with pytest.raises(ValueError, match="tokenizer"):
-        Tokenizer(state)
-
-
-def test_somebody_elses_tokenizer_is_refused():
+def test_a_bad_state_and_somebody_elses_tokenizer_are_refused():
+    for state in ("", '{"version": "1.0", "model": null}'):
+        with pytest.raises(ValueError, match="tokenizer"):
+            Tokenizer(state)
     theirs = tokenizers.Tokenizer(tokenizers.models.BPE())
     theirs.train_from_iterator(["one two"], tokenizers.trainers.BpeTrainer(show_progress=False))
     with pytest.raises(ValueError, match=says("[pad]")):
@@ -385,13 +309,10 @@ def test_rows_are_filled_up_at_their_end(rows):
         assert row == kept + [31] * (len(row) - len(kept))
 
 
-def test_a_batch_without_rows_is_explained():
-    with pytest.raises(ValueError, match="row"):
-        pad_rows([], pad_id=0)
-
-
 def test_batches_of_nothing_are_explained(small):
     pairs, tokenizer = small
+    with pytest.raises(ValueError, match="row"):
+        pad_rows([], pad_id=0)
     with pytest.raises(ValueError, match=says(0, 90)):
         BatchMaker(pairs, tokenizer, batch_size=0)
     with pytest.raises(ValueError, match=says(6, 0)):
@@ -430,9 +351,3 @@ def test_a_batch_holds_whole_pairs(small):
     decoded = [(tokenizer.decode(s), tokenizer.decode(t)) for s, t in zip(src, tgt, strict=True)]
     assert set(decoded) <= set(pairs)  # each source beside its own target
     assert (src[:, -1] != tokenizer.pad_id).any() and (tgt[:, -1] != tokenizer.pad_id).any()
-
-
-def test_making_batches_leaves_torchs_own_random_numbers_alone(small):
-    state = torch.get_rng_state()
-    BatchMaker(*small, batch_size=4)(5)
-    assert torch.equal(torch.get_rng_state(), state)

@@ -1,4 +1,4 @@
-"""Shares of a batch: each row once, all sizes alike, and gradients that add up to the whole."""
+"""Parts of a batch: each row once, sizes alike, and gradients that average to the whole one."""
 
 from copy import deepcopy
 
@@ -17,18 +17,12 @@ sizes = given(st.lists(st.integers(0, 5)), st.integers(1, 9))
 
 
 @sizes
-def test_every_row_is_dealt_once(rows, world_size):
-    places = list(range(len(rows)))
-    shares = [split_batch(places, rank, world_size) for rank in range(world_size)]
-    assert sorted(sum(shares, [])) == places
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
-
-
-@sizes
-def test_rows_come_in_their_order_and_go_to_each_in_turn(rows, world_size):
-    dealt = [iter(split_batch(rows, rank, world_size)) for rank in range(world_size)]
-    for place, row in enumerate(rows):
-        assert next(dealt[place % world_size]) is row
+def test_rows_come_in_their_order_and_go_to_each_rank_in_turn(rows, world_size):
+    parts = [split_batch(rows, rank, world_size) for rank in range(world_size)]
+    assert all(type(part) is list for part in parts)
+    dealt = [iter(part) for part in parts]
+    for number, row in enumerate(rows):
+        assert next(dealt[number % world_size]) is row
     assert all(next(rest, None) is None for rest in dealt)
 
 
@@ -38,45 +32,24 @@ def test_no_process_gets_all_the_long_rows_of_a_sorted_batch(lengths, world_size
     assert max(totals) - min(totals) <= max(lengths)
 
 
-def test_some_get_nothing_where_there_are_fewer_rows_than_processes():
-    assert [split_batch("ab", rank, 4) for rank in range(4)] == [["a"], ["b"], [], []]
-    assert [split_batch([], rank, 2) for rank in range(2)] == [[], []]
-    assert split_batch([7, 8, 9], 0, 1) == [7, 8, 9]
-
-
-@pytest.mark.parametrize("kind", [list, tuple, "".join, lambda rows: torch.tensor([3, 4, 5, 6])])
-def test_rows_of_every_kind_are_dealt_into_a_list_and_stay_as_they_are(kind):
-    rows = kind(["a", "b", "c", "d"])
-    before = deepcopy(rows)
-    share = split_batch(rows, 1, 2)
-    assert type(share) is list and share == [rows[1], rows[3]]
-    assert len(rows) == 4 and all(one == other for one, other in zip(rows, before, strict=True))
-
-
-@pytest.mark.parametrize("rank, world_size", [(3, 3), (7, 3), (-1, 3), (0, 0), (0, -2), (1, 1)])
+@pytest.mark.parametrize("rank, world_size", [(3, 3), (-1, 3), (0, 0), (0, -2)])
 def test_a_rank_that_no_process_has_is_refused(rank, world_size):
     with pytest.raises(ValueError, match=says(f"rank={rank}", f"world_size={world_size}")):
         split_batch([1, 2, 3], rank, world_size)
 
 
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=9).filter(any))
-def test_weights_are_1_on_average_and_shares_of_the_tokens(tokens):
+def test_scales_are_1_on_average_and_proportional_to_the_tokens(tokens):
     weights = [token_loss_scale(n, sum(tokens), len(tokens)) for n in tokens]
     assert sum(weights) / len(weights) == pytest.approx(1)
     assert [w * sum(tokens) / len(tokens) for w in weights] == pytest.approx(tokens)
 
 
-def test_equal_shares_weigh_1_and_an_empty_one_nothing():
-    assert token_loss_scale(5, 15, 3) == token_loss_scale(9, 9, 1) == 1
-    assert token_loss_scale(0, 15, 3) == 0
-    assert token_loss_scale(15, 15, 3) == 3
-
-
 @pytest.mark.parametrize(
     "num_tokens, all_tokens, world_size",
-    [(2, 4, 0), (2, 4, -1), (0, 0, 2), (5, 4, 2), (-1, 4, 2), (-3, -3, 2)],
+    [(2, 4, 0), (0, 0, 2), (5, 4, 2), (-1, 4, 2)],
 )
-def test_what_is_no_share_is_refused_with_its_numbers(num_tokens, all_tokens, world_size):
+def test_impossible_numbers_of_tokens_are_refused(num_tokens, all_tokens, world_size):
     with pytest.raises(ValueError, match=says(num_tokens, all_tokens, world_size)):
         token_loss_scale(num_tokens, all_tokens, world_size)
 
@@ -102,18 +75,18 @@ def mean_gradient(model: torch.nn.Module, rows: list[int]) -> tuple[dict[str, Te
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 5])
-def test_weighted_shares_add_up_to_the_gradient_of_the_whole_batch(world_size):
+def test_scaled_gradients_average_to_that_of_the_whole_batch(world_size):
     model, rows = tiny_transformer(), list(range(len(LENGTHS)))
     whole, all_tokens = mean_gradient(model, rows)
-    shares = [
+    parts = [
         mean_gradient(model, split_batch(rows, rank, world_size)) for rank in range(world_size)
     ]
-    assert sum(tokens for _, tokens in shares) == all_tokens == sum(LENGTHS)
+    assert sum(tokens for _, tokens in parts) == all_tokens == sum(LENGTHS)
 
     def mean(name: str, weigh: bool) -> Tensor:
         """Average over processes."""
-        weights = [token_loss_scale(n, all_tokens, world_size) if weigh else 1.0 for _, n in shares]
-        pairs = zip(weights, shares, strict=True)
+        weights = [token_loss_scale(n, all_tokens, world_size) if weigh else 1.0 for _, n in parts]
+        pairs = zip(weights, parts, strict=True)
         return sum(w * gradients[name] for w, (gradients, _) in pairs) / world_size
 
     assert_equal({name: mean(name, weigh=True) for name in whole}, whole)

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import (
-    CLOSE,
     D_MODEL,
     EXACT,
     MAX_LEN,
@@ -22,7 +21,6 @@ from reference import (
     normal,
     random_ids,
     says,
-    seeded,
     tiny_config,
     tiny_transformer,
 )
@@ -33,7 +31,6 @@ from course_lib.decoding import (
     Rereader,
     argmax_tokens,
     beam_search,
-    generation_mode,
     greedy_decode,
     length_penalty,
     sample_decode,
@@ -68,13 +65,13 @@ class Scripted(nn.Module):
         logits = torch.zeros(*tgt.shape, TGT_VOCAB)
         logits[:, :, PAD] = 2.0
         for row, first in enumerate(src[:, 0].tolist()):
-            for place, token in enumerate(self.script[first][: tgt.size(1)]):
-                logits[row, place, token] = 1.0
+            for position, token in enumerate(self.script[first][: tgt.size(1)]):
+                logits[row, position, token] = 1.0
         return logits
 
 
 def decode_by_hand(model, sentence, limit=MAX_LEN):
-    """Write one sentence: the whole model again for every token, and a loop in place of argmax."""
+    """Write one sentence: the whole model for every token, and a loop in place of argmax."""
     tgt = [BOS]
     while len(tgt) <= limit:
         scores = model(torch.tensor([sentence]), torch.tensor([tgt]))[0, -1].tolist()
@@ -142,34 +139,13 @@ def test_the_models_of_the_property_above_do_end_and_do_not_end():
     assert None in lengths and len(lengths) > 3
 
 
-def test_rows_hold_padding_only_after_their_end():
-    model = Scripted({4: [7, 8, EOS, 9, 9, 9], 5: [EOS, 6, 6, 6, 6, 6], 6: [9, 8, 7, 6, EOS, 5]})
-    written = greedy_decode(model, torch.tensor([[4, 7], [5, PAD], [6, 8]]), **SPECIAL)
-    assert written.tolist() == [
-        [7, 8, EOS, PAD, PAD],
-        [EOS, PAD, PAD, PAD, PAD],
-        [9, 8, 7, 6, EOS],
-    ]
-
-
 def test_decoding_stops_when_every_row_has_ended():
     model = Scripted({4: [7, EOS, 9, 9, 9], 5: [8, 6, EOS, 9, 9]})
     src = torch.tensor([[4, 7, 7, 7], [5, 7, 7, PAD]])
-    assert greedy_decode(model, src, **SPECIAL).shape == (2, 3)
+    assert greedy_decode(model, src, **SPECIAL).tolist() == [[7, EOS, PAD], [8, 6, EOS]]
     assert len(model.read) == 3  # one pass a token, and none after the end
+    assert model.read[-1].tolist() == [[BOS, 7, EOS], [BOS, 8, 6]]  # bos is read, not written
     assert len(model.encoded) == 1 and torch.equal(model.encoded[0], src)
-
-
-def test_the_model_reads_bos_and_then_its_own_words():
-    model = Scripted({4: [7, 8, 9, EOS]})
-    written = greedy_decode(model, torch.tensor([[4, 5]]), **SPECIAL)
-    assert [tgt.tolist() for tgt in model.read] == [
-        [[BOS]],
-        [[BOS, 7]],
-        [[BOS, 7, 8]],
-        [[BOS, 7, 8, 9]],
-    ]
-    assert written.tolist() == [[7, 8, 9, EOS]]  # bos was read, not written
 
 
 def test_padding_is_never_written_before_the_end(generator):
@@ -220,87 +196,30 @@ def test_an_impossible_limit_is_explained(limit):
     assert model.training
 
 
-@pytest.mark.parametrize(
-    ("bos_id", "eos_id"),
-    [(BOS, BOS), (PAD, EOS), (BOS, PAD), (BOS, TGT_VOCAB), (-1, EOS)],
-)
-def test_special_tokens_that_cannot_be_told_apart_are_explained(bos_id, eos_id):
-    model = tiny_transformer()
-    with pytest.raises(ValueError, match=says(f"{bos_id=}", f"{eos_id=}", f"pad_id={PAD}")):
-        greedy_decode(model, torch.tensor([[4]]), bos_id=bos_id, eos_id=eos_id)
-    assert model.training
-
-
-def test_one_token_in_and_one_token_out():
-    model = Scripted({4: [EOS]})
-    assert greedy_decode(model, torch.tensor([[4]]), **SPECIAL).tolist() == [[EOS]]
-
-
 # --- no trace
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_the_model_predicts_in_eval_mode_and_gets_its_mode_back(training):
+@pytest.mark.parametrize("decode", [greedy_decode, beam_search])
+def test_the_model_predicts_in_eval_mode_without_gradients_and_gets_its_mode_back(decode, training):
     model = Scripted({4: [7, EOS]}).train(training)
-    greedy_decode(model, torch.tensor([[4]]), **SPECIAL)
-    assert model.modes == [False, False]
-    assert model.training is training
-
-
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("src", [[[SRC_VOCAB]], [[4] * (MAX_LEN + 1)], [[]]])
-def test_the_mode_comes_back_even_when_the_source_is_refused(training, src):
-    model = tiny_transformer().train(training)
-    with pytest.raises(ValueError, match="source"):
-        greedy_decode(model, torch.tensor(src, dtype=torch.long), **SPECIAL)
-    assert all(module.training is training for module in model.modules())
-
-
-def test_the_mode_comes_back_even_when_the_model_fails_on_its_way():
-    model = Scripted({4: [7, 8, EOS]})
-    model.script = {}
+    src = torch.tensor([[4]])
+    decode(model, src, **SPECIAL, max_new_tokens=3)
+    assert not any(model.modes) and not any(model.grad) and len(model.encoded) == 1
+    model.script = {}  # the next call fails on its way
     with pytest.raises(KeyError):
-        greedy_decode(model, torch.tensor([[4]]), **SPECIAL)
-    assert model.training
-
-
-def test_no_gradients_are_kept():
-    model = Scripted({4: [7, EOS]})
-    greedy_decode(model, torch.tensor([[4]]), **SPECIAL)
-    assert model.grad == [False, False]
-    assert torch.is_grad_enabled()
-
-
-def test_dropout_does_not_guess(generator):
-    model, sure = tiny_transformer(dropout=0.5), tiny_transformer()
-    src = random_ids(generator, SRC_VOCAB, B, S)
-    expected = greedy_decode(sure, src, **SPECIAL)
-    for seed in range(3):
-        with seeded(seed):
-            assert torch.equal(greedy_decode(model, src, **SPECIAL), expected)
-
-
-def test_the_source_is_left_alone(generator):
-    src = random_ids(generator, SRC_VOCAB, B, S)
-    before = src.clone()
-    greedy_decode(tiny_transformer(), src, **SPECIAL)
-    assert torch.equal(src, before)
+        decode(model, src, **SPECIAL)
+    assert model.training is training and torch.is_grad_enabled() and src.tolist() == [[4]]
 
 
 # --- Rereader, and what is exchanged
 
 
 class Forgetful(Rereader):
-    """Give the last place only, and note every order to keep rows."""
-
-    orders = []
+    """Return the logits of the last position only."""
 
     def __call__(self, tgt):
         return super().__call__(tgt)[:, -1:]
-
-    def reorder(self, rows):
-        Forgetful.orders.append(rows.tolist())
-        super().reorder(rows)
 
 
 def test_a_rereader_scores_as_the_model_does_and_keeps_rows(generator):
@@ -331,15 +250,7 @@ def test_scorer_and_choose_can_be_exchanged(generator):
     assert written.tolist() == [[8] * MAX_LEN] * B
 
 
-def test_the_frame_is_taken_down_even_after_an_error():
-    model = tiny_transformer().train()
-    with pytest.raises(ArithmeticError), generation_mode(model, BOS, EOS, 4) as limit:
-        assert limit == 4 and not model.training and not torch.is_grad_enabled()
-        raise ArithmeticError
-    assert model.training and torch.is_grad_enabled()
-
-
-# --- sampling: shares against probabilities, within five standard deviations
+# --- sampling: frequencies against probabilities, within five standard deviations
 
 DRAWS = 20_000
 
@@ -365,7 +276,6 @@ HOW = [
     dict(top_k=3),
     dict(top_k=TGT_VOCAB + 5),
     dict(top_p=0.6),
-    dict(top_p=1.0),
     dict(top_k=4, top_p=0.7),
     dict(temperature=0.7, top_k=6, top_p=0.8),
 ]
@@ -381,9 +291,9 @@ def test_tokens_come_as_often_as_their_probabilities_say(how):
     tokens = sample_tokens(logits, going, PAD, generator=generator, **how)
     for kind in range(2):
         probs = by_hand(kinds[kind], **how)
-        shares = tokens[kind::2].bincount(minlength=TGT_VOCAB) / DRAWS
-        assert (shares[probs == 0] == 0).all()
-        assert ((shares - probs).abs() <= 5 * (probs * (1 - probs) / DRAWS).sqrt() + 1e-9).all()
+        found = tokens[kind::2].bincount(minlength=TGT_VOCAB) / DRAWS
+        assert (found[probs == 0] == 0).all()
+        assert ((found - probs).abs() <= 5 * (probs * (1 - probs) / DRAWS).sqrt() + 1e-9).all()
 
 
 def test_greedy_is_sampling_at_a_temperature_near_zero(generator):
@@ -399,7 +309,6 @@ def test_greedy_is_sampling_at_a_temperature_near_zero(generator):
     "how",
     [
         dict(temperature=0.0),
-        dict(temperature=-1.0),
         dict(top_k=0),
         dict(top_p=0.0),
         dict(top_p=1.1),
@@ -416,7 +325,7 @@ def test_an_impossible_way_to_draw_is_explained(how, generator):
     assert model.training
 
 
-@pytest.mark.parametrize("how", [dict(), dict(temperature=2.0, top_k=5), dict(top_p=0.9)], ids=str)
+@pytest.mark.parametrize("how", [dict(temperature=2.0, top_k=5), dict(top_p=0.9)], ids=str)
 def test_sampled_sentences_end_and_padding_of_the_source_changes_nothing(how, generator):
     model = some_model(generator)
     src = side_by_side([random_ids(generator, SRC_VOCAB, n).tolist() for n in (3, 1, 4)])
@@ -430,13 +339,6 @@ def test_sampled_sentences_end_and_padding_of_the_source_changes_nothing(how, ge
     for row in first.tolist():
         end = row.index(EOS) if EOS in row else len(row)
         assert PAD not in row[:end] and set(row[end + 1 :]) <= {PAD}
-
-
-def test_with_one_choice_left_sampling_is_greedy_decoding(generator):
-    model, src = some_model(generator), random_ids(generator, SRC_VOCAB, 4, S)
-    for limit in (2, None):
-        sampled = sample_decode(model, src, **SPECIAL, top_k=1, max_new_tokens=limit)
-        assert torch.equal(sampled, greedy_decode(model, src, **SPECIAL, max_new_tokens=limit))
 
 
 # --- beams
@@ -470,8 +372,7 @@ TGT_VOCAB_SMALL = 6
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize("scorer", [Rereader, Forgetful])
-def test_a_search_of_full_width_finds_what_a_list_of_everything_finds(alpha, scorer, generator):
+def test_a_search_of_full_width_finds_what_a_list_of_everything_finds(alpha, generator):
     model = tiny_transformer(tgt_vocab_size=TGT_VOCAB_SMALL).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -480,7 +381,7 @@ def test_a_search_of_full_width_finds_what_a_list_of_everything_finds(alpha, sco
     src, K, limit = side_by_side(sentences), TGT_VOCAB_SMALL**3, 4
     with torch.no_grad():
         expected = [everything(model, one, limit, alpha)[:K] for one in sentences]
-    how = dict(beam_size=K, alpha=alpha, max_new_tokens=limit, scorer=scorer)
+    how = dict(beam_size=K, alpha=alpha, max_new_tokens=limit, scorer=Forgetful)
     ids, scores = beam_search(model, src, **SPECIAL, **how)
     assert scores.dtype == torch.float64
     for row, best in enumerate(expected):
@@ -522,21 +423,6 @@ def test_a_batch_of_beams_is_its_sentences_alone(seed, K, lengths, alpha):
         assert_close(scores[row], its_scores[0], **EXACT)
 
 
-def test_scores_are_what_the_model_says_of_the_sentences(generator):
-    model, src = some_model(generator).eval(), random_ids(generator, SRC_VOCAB, B, S)
-    ids, scores = beam_search(model, src, **SPECIAL, beam_size=3, alpha=0.6)
-    for row in range(B):
-        for beam, score in zip(ids[row], scores[row], strict=True):
-            line = beam[beam != PAD].tolist()
-            assert PAD not in line and EOS not in line[:-1]
-            total = 0.0
-            for place, token in enumerate(line):
-                read = torch.tensor([[BOS, *line[:place]]])
-                last = model(src[row : row + 1], read)[0, -1]
-                total += (last[token] - last.logsumexp(dim=0)).item()
-            assert abs(total / ((5 + len(line)) / 6) ** 0.6 - score.item()) < 1e-10
-
-
 def test_two_beams_find_what_greedy_decoding_cannot():
     # 6 or 7 after bos: 0.6 and 0.4; the end after 6: 0.4, after 7: 0.9
     class Chain(Scripted):
@@ -551,7 +437,7 @@ def test_two_beams_find_what_greedy_decoding_cannot():
     assert greedy_decode(model, src, **SPECIAL).tolist() == [[6, EOS]]
     ids, scores = beam_search(model, src, **SPECIAL, beam_size=2, alpha=0.0)
     assert ids[0, :, :2].tolist() == [[7, EOS], [6, EOS]]
-    assert_close(scores.exp(), torch.tensor([[0.36, 0.24]]), **CLOSE)
+    assert_close(scores.exp(), torch.tensor([[0.36, 0.24]]))
 
 
 def test_fewer_sentences_than_beams_score_minus_infinity():
@@ -563,33 +449,11 @@ def test_fewer_sentences_than_beams_score_minus_infinity():
     assert scores.isfinite().sum() == 4 and scores[0, 4:].isneginf().all()  # all but padding
 
 
-def test_the_scorer_is_told_which_rows_go_on(generator):
-    model, src = some_model(generator), random_ids(generator, SRC_VOCAB, B, S)
-    Forgetful.orders.clear()
-    beam_search(model, src, **SPECIAL, beam_size=3, scorer=Forgetful)
-    first, *rest = Forgetful.orders
-    assert first == [0, 0, 0, 1, 1, 1]
-    assert rest and all(row // 3 == place // 3 for rows in rest for place, row in enumerate(rows))
-    assert any(rows != list(range(6)) for rows in rest)
-
-
-def test_the_search_leaves_no_trace(generator):
-    model, src = tiny_transformer(dropout=0.5).train(), random_ids(generator, SRC_VOCAB, B, S)
-    before = src.clone()
-    first, again = (beam_search(model, src, **SPECIAL, beam_size=2) for _ in range(2))
-    assert torch.equal(first[0], again[0]) and not first[1].requires_grad
-    assert model.training and torch.is_grad_enabled() and torch.equal(src, before)
-    script = Scripted({4: [7, EOS]}).train()
-    beam_search(script, torch.tensor([[4]]), **SPECIAL, beam_size=2, max_new_tokens=3)
-    assert len(script.encoded) == 1 and not any(script.modes) and not any(script.grad)
-
-
 @pytest.mark.parametrize(
     ("how", "words"),
     [
         (dict(beam_size=0), "beam_size=0"),
         (dict(max_new_tokens=MAX_LEN + 1), f"={MAX_LEN + 1}"),
-        (dict(eos_id=BOS), "eos_id"),
     ],
     ids=str,
 )

@@ -55,20 +55,8 @@ def test_the_share_is_counted_text_by_text(pairs):
     assert exact_match(written, wanted) == right / len(pairs)
 
 
-@given(words=texts.filter(len))
-def test_a_text_equals_itself_and_its_order_matters(words):
-    assert exact_match(words, words) == 1.0
-    if len(set(words)) > 1:
-        turned = [*words[1:], words[0]]
-        assert exact_match(turned, words) < 1.0
-
-
 def test_case_spaces_and_beginnings_do_not_count():
     assert exact_match(["Eins", " eins", "eins ", "ein", "einser"], ["eins"] * 5) == 0.0
-
-
-def test_tuples_and_repeated_texts_are_fine():
-    assert exact_match(("a", "a", "b"), ["a", "a", "c"]) == 2 / 3
 
 
 @pytest.mark.parametrize(("one", "other"), [(["a"], ["a", "b"]), (["a", "b"], ["a"]), ([], [])])
@@ -89,45 +77,10 @@ def test_tokens_are_counted_over_all_rows_together_and_padding_is_not(generator)
     assert token_accuracy(logits_for(right), targets, PAD) == 3 / 5
 
 
-def test_it_is_what_a_loop_over_a_models_logits_counts(generator):
-    model = tiny_transformer().eval()
-    src = random_ids(generator, SRC_VOCAB, 6, S)
-    tgt_in, tgt_out = (random_ids(generator, TGT_VOCAB, 6, T) for _ in range(2))
-    logits = model(src, tgt_in)  # (6, T, V), with gradients
-    tgt_out[:3] = logits[:3].argmax(dim=-1)
-    tgt_out[2:4, -2:] = PAD
-    right, real = 0, 0
-    for row, line in zip(logits.tolist(), tgt_out.tolist(), strict=True):
-        for scores, token in zip(row, line, strict=True):
-            if token != PAD:
-                real += 1
-                right += scores.index(max(scores)) == token
-    assert 0 < right < real
-    assert token_accuracy(logits, tgt_out, PAD) == right / real
-
-
-def test_more_padding_changes_nothing(generator):
-    ids = random_ids(generator, TGT_VOCAB, B, T)
-    targets = ids.clone()
-    targets[1, 2:] = PAD
-    targets[0, 0] = (ids[0, 0] + 1) % TGT_VOCAB
-    logits = logits_for(ids)
-    wide = torch.cat([logits, normal(generator, B, 3, TGT_VOCAB)], dim=1)
-    padded = torch.cat([targets, torch.full((B, 3), PAD)], dim=1)
-    assert token_accuracy(wide, padded, PAD) == token_accuracy(logits, targets, PAD)
-
-
 def test_guessed_padding_is_no_right_token():
     targets = torch.tensor([[4, PAD, PAD]])
     assert token_accuracy(logits_for(targets), targets, PAD) == 1.0
     assert token_accuracy(logits_for(torch.full((1, 3), PAD)), targets, PAD) == 0.0
-
-
-def test_the_scale_of_the_logits_does_not_matter(generator):
-    ids = random_ids(generator, TGT_VOCAB, B, T)
-    targets = ids.roll(1, dims=0)
-    shares = {token_accuracy(a * logits_for(ids) - 7, targets, PAD) for a in (0.1, 1, 30)}
-    assert len(shares) == 1
 
 
 @pytest.mark.parametrize("shape", [(B, T + 1), (1, T), (B, T, 1), (B,)])
@@ -151,23 +104,7 @@ def test_links_are_the_weights_that_reach_the_threshold(seed, threshold):
     for t in range(T):
         for s in range(S):
             assert ((t, s) in found) == (weights[t, s].item() >= threshold)
-    assert all(type(place) is int for pair in found for place in pair)
-
-
-def test_a_weight_equal_to_the_threshold_is_a_link():
-    assert alignment_from_attention(torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]), 0.5) == {
-        (0, 0),
-        (0, 1),
-        (1, 2),
-    }
-    assert alignment_from_attention(torch.eye(3), 1.0) == {(0, 0), (1, 1), (2, 2)}
-
-
-def test_a_higher_threshold_takes_links_away(generator):
-    weights = normal(generator, T, S).softmax(dim=-1).requires_grad_()
-    found = [alignment_from_attention(weights, t) for t in (0.05, 0.1, 0.2, 0.4, 0.8)]
-    assert all(less <= more for more, less in zip(found, found[1:], strict=False))
-    assert found[0] > found[-1]
+    assert all(type(index) is int for pair in found for index in pair)
 
 
 @pytest.mark.parametrize("threshold", [0.0, -1.0, 1.01, float("nan")])
@@ -198,29 +135,6 @@ def test_it_is_one_minus_the_harmonic_mean_of_precision_and_recall(pairs):
         assert rate == pytest.approx(float(1 - 2 / (1 / precision + 1 / recall)), abs=1e-12)
     else:
         assert rate == 1.0
-
-
-@given(pairs=sentences)
-def test_it_is_symmetric_bounded_and_blind_to_the_order_of_sentences(pairs):
-    found, known = zip(*pairs, strict=True)
-    if not any(found) and not any(known):
-        return
-    rate = alignment_error_rate(found, known)
-    assert 0 <= rate <= 1
-    assert rate == pytest.approx(alignment_error_rate(known, found))
-    assert rate == pytest.approx(alignment_error_rate(found[::-1], known[::-1]))
-    assert (rate == 0) == (found == known)
-
-
-@given(pairs=sentences)
-def test_a_right_link_more_lowers_it_and_a_wrong_one_raises_it(pairs):
-    found, known = map(list, zip(*pairs, strict=True))
-    known[0] |= {(9, 9)}
-    found[0] -= {(9, 9)}
-    rate = alignment_error_rate(found, known)
-    assert alignment_error_rate([found[0] | {(9, 9)}, *found[1:]], known) < rate
-    if rate < 1:
-        assert alignment_error_rate([found[0] | {(8, 8)}, *found[1:]], known) > rate
 
 
 def test_long_sentences_weigh_more():

@@ -1,26 +1,34 @@
-"""What all widgets share: one figure, a labelled control, an answer to every change."""
+"""What all explorers share: one figure, labelled controls, an answer to every change."""
 
 import base64
 import html
 import io
+import pkgutil
 import re
+from importlib import import_module
 
 import ipywidgets as widgets
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 import torch
+from figure_asserts import assert_readable
 from PIL import Image
 
-from course_lib.viz.attention_explorer import AttentionExplorer
+from course_lib import viz
 from course_lib.viz.explorer import Explorer, make_figure, wipe
-from course_lib.viz.heads_explorer import HeadsExplorer
-from course_lib.viz.mask_explorer import MaskExplorer
-from course_lib.viz.position_explorer import PositionExplorer
-from course_lib.viz.schedule_explorer import ScheduleExplorer
 
-ALL = [AttentionExplorer, PositionExplorer, MaskExplorer, ScheduleExplorer, HeadsExplorer]
-every_widget = pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
-VIEW = "application/vnd.jupyter.widget-view+json"
+MODULES = [
+    import_module(f"{viz.__name__}.{module.name}") for module in pkgutil.iter_modules(viz.__path__)
+]
+ALL = [
+    kind
+    for module in MODULES
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Explorer) and kind.__module__ == module.__name__
+]
+ALL.remove(Explorer)
+every_explorer = pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
 
 
 class Doubler(Explorer):
@@ -41,31 +49,144 @@ class Doubler(Explorer):
         return f"twice {number}\n< {2 * number + 1}", f'A "line" to {2 * number} < 41.'
 
 
-def still_of(explorer):
-    """Return the mime bundle's picture, and its alternative text."""
+def ends(control) -> tuple:
+    """Return the first and the last value that a control can be set to."""
+    match control:
+        case widgets.Text():
+            return "six", "seven"
+        case widgets.FloatLogSlider():
+            return control.base**control.min, control.base**control.max
+        case widgets.Checkbox() | widgets.Dropdown() | widgets.SelectionSlider():
+            return options(control)[0], options(control)[-1]
+    return control.min, control.max
+
+
+def options(control) -> list:
+    """Return what a control offers, without the labels."""
+    return [value for _, value in getattr(control, "_options_full", [("", False), ("", True)])]
+
+
+def settings_of_choices(explorer, kinds=widgets.Dropdown | widgets.Checkbox):
+    """Go through what one drop-down or check box can be set to, the others as they start."""
+    yield
+    for control in (c for c in explorer.controls.values() if isinstance(c, kinds)):
+        start = control.value
+        for value in (*options(control), start):
+            control.value = value
+            yield
+
+
+def still_of(explorer) -> tuple[Image.Image, str]:
+    """Return the picture that stands where no kernel runs, and its alternative text."""
     shown = explorer._repr_mimebundle_()["text/html"]
-    data, alt = re.search(
-        r'<img src="data:image/png;base64,([^"]+)" alt="([^"]+)">', shown
-    ).groups()
+    tag = r'<img src="data:image/png;base64,([^"]+)" alt="([^"]+)">'
+    data, alt = re.search(tag, shown).groups()
     return Image.open(io.BytesIO(base64.b64decode(data))), html.unescape(alt)
 
 
-def test_a_change_brings_a_new_picture_sentence_and_words_for_those_who_do_not_see_it():
+# --- every explorer
+
+
+@every_explorer
+def test_every_control_redraws_the_picture_and_its_words(kind):
+    explorer, answered = kind(), set()
+    start = explorer.values()
+    for _ in settings_of_choices(explorer):
+        for name in set(start) - answered:
+            control = explorer.controls[name]
+            value, picture, alt = control.value, explorer.picture.value, explorer.alt
+            control.value = next(other for other in ends(control) if other != value)
+            if explorer.picture.value != picture and explorer.alt != alt:
+                answered.add(name)
+            control.value = value
+    assert answered == set(start)
+    names = [control.description for control in explorer.controls.values()]
+    assert all(names) and len(set(names)) == len(names)
+
+
+@every_explorer
+def test_nothing_is_left_behind_by_a_change_and_nothing_moves(kind):
+    figures, dice = plt.get_fignums(), torch.get_rng_state()
+    explorer = kind()
+    size = Image.open(io.BytesIO(explorer.picture.value)).size
+    room = explorer.picture.layout
+    assert (room.width, room.height) == tuple(f"{side}px" for side in size)
+    places = [ax.get_position().bounds for ax in explorer.fig.axes]
+    slider = next(c for c in explorer.controls.values() if hasattr(c, "readout"))
+    artists = []
+    for _ in range(3):
+        for value in ends(slider):
+            slider.value = value
+        artists.append([len(ax.get_children()) + len(ax.containers) for ax in explorer.fig.axes])
+    assert artists[0] == artists[2]
+    assert [ax.get_position().bounds for ax in explorer.fig.axes] == places
+    assert Image.open(io.BytesIO(explorer.picture.value)).size == size
+    assert plt.get_fignums() == figures and torch.equal(torch.get_rng_state(), dice)
+
+
+@every_explorer
+def test_at_the_ends_of_all_controls_everything_can_be_read(kind):
+    explorer = kind()
+    explorer._painted = bytes  # assert_readable paints
+    sliders = [c for c in explorer.controls.values() if hasattr(c, "readout")]
+    for _ in settings_of_choices(explorer, widgets.Dropdown):
+        for end in (0, -1):
+            for slider in sliders:
+                slider.value = ends(slider)[end]
+            assert 'role="status"' in explorer.words.value
+            assert "nan" not in explorer.alt
+            assert_readable(explorer.fig)
+            shown = np.asarray(explorer.fig.canvas.buffer_rgba())
+            for edge in (shown[0], shown[-1], shown[:, 0], shown[:, -1]):
+                assert (edge > 224).all(), "something is cut by the edge"
+
+
+@every_explorer
+def test_bad_input_is_answered_and_the_picture_stays(kind):
+    explorer = kind()
+    for control in (c for c in explorer.controls.values() if isinstance(c, widgets.Text)):
+        picture, start = explorer.picture.value, control.value
+        for bad in ("", "<b> 中"):
+            control.value = bad
+            assert 'role="alert"' in explorer.words.value and "<b>" not in explorer.words.value
+            assert explorer.picture.value == picture
+        control.value = start
+        assert 'role="status"' in explorer.words.value
+        assert not control.continuous_update, "an answer waits for the whole word"
+
+
+@every_explorer
+def test_the_settings_of_a_notebook_do_not_reach_the_picture(kind):
+    expected = kind().picture.value
+    with plt.rc_context({"figure.facecolor": "red", "lines.linewidth": 9.0, "font.size": 20.0}):
+        assert kind().picture.value == expected
+
+
+@every_explorer
+def test_a_still_picture_with_words_stands_where_no_kernel_runs(kind):
+    explorer = kind()
+    image, alt = still_of(explorer)
+    assert image.size == Image.open(io.BytesIO(explorer.picture.value)).size
+    assert alt == explorer.alt and len(alt.split()) > 15
+    bundle = explorer._repr_mimebundle_()
+    assert explorer.words.value in bundle["text/html"]
+    assert bundle["text/plain"] == f"<{kind.__name__}>"  # no number: strict nbval compares it
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+
+
+# --- what they inherit
+
+
+def test_a_change_brings_a_new_picture_sentence_and_alternative_text():
     doubler = Doubler()
-    before, fig, artists = doubler.picture.value, doubler.fig, len(doubler.ax.lines)
+    before, still = doubler.picture.value, still_of(doubler)[0].convert("RGB").tobytes()
     doubler.controls["number"].value = 5
     assert doubler.picture.value != before
     assert ">twice 5<br>&lt; 11</div>" in doubler.words.value
-    assert doubler.alt == 'A "line" to 10 < 41.'
-    assert doubler.fig is fig and len(doubler.ax.lines) == artists == 1
-
-
-def test_the_same_setting_is_the_same_picture():
-    doubler = Doubler()
-    before = doubler.picture.value
-    doubler.controls["number"].value = 20
+    image, alt = still_of(doubler)
+    assert alt == doubler.alt == 'A "line" to 10 < 41.' and image.convert("RGB").tobytes() != still
     doubler.controls["number"].value = 3
-    assert doubler.picture.value == before
+    assert doubler.picture.value == before, "the same setting is the same picture"
 
 
 def test_the_layout_of_the_first_picture_stays():
@@ -84,18 +205,15 @@ def test_nothing_drawn_is_left_on_a_wiped_panel():
     ax.scatter([0], [0])
     ax.text(0, 0, "word")
     wipe(ax)
-    assert len(ax.get_children()) == empty
+    assert len(ax.get_children()) == empty and not ax.containers
 
 
-def test_what_is_wrong_is_said_and_the_picture_stays():
+def test_what_is_wrong_is_said_in_plain_text_and_the_picture_stays():
     doubler = Doubler()
     before, alt = doubler.picture.value, doubler.alt
     doubler.controls["number"].value = 13
-    assert "<strong>13 is &lt;unlucky&gt;; choose another number</strong>" in doubler.words.value
-    assert 'role="alert"' in doubler.words.value
+    assert 'role="alert"' in doubler.words.value and "13 is &lt;unlucky&gt;" in doubler.words.value
     assert (doubler.picture.value, doubler.alt) == (before, alt)
-    doubler.controls["number"].value = 3
-    assert 'role="status"' in doubler.words.value
 
 
 def test_a_bug_in_a_drawing_is_not_swallowed(monkeypatch):
@@ -103,81 +221,3 @@ def test_a_bug_in_a_drawing_is_not_swallowed(monkeypatch):
     monkeypatch.setattr(doubler, "redraw", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         doubler.controls["number"].value = 4
-
-
-def first_slider(explorer):
-    """Return a slider, and two values that it can be set to."""
-    kinds = widgets.IntSlider | widgets.FloatSlider | widgets.SelectionSlider
-    slider = next(c for c in explorer.controls.values() if isinstance(c, kinds))
-    options = getattr(slider, "options", None)
-    return slider, (slider.min, slider.max) if options is None else (options[0], options[-1])
-
-
-@every_widget
-def test_is_made_without_arguments_and_leaves_no_footprints(kind):
-    figures, dice = plt.get_fignums(), torch.get_rng_state()
-    explorer = kind()
-    slider, ends = first_slider(explorer)
-    for slider.value in ends:
-        pass
-    assert plt.get_fignums() == figures
-    assert torch.equal(torch.get_rng_state(), dice)
-
-
-@every_widget
-def test_its_artists_do_not_pile_up(kind):
-    explorer = kind()
-    slider, ends = first_slider(explorer)
-    sizes = []
-    for _ in range(3):
-        for slider.value in ends:
-            pass
-        sizes.append([len(ax.get_children()) + len(ax.containers) for ax in explorer.fig.axes])
-    assert sizes[0] == sizes[2]
-
-
-@every_widget
-def test_every_control_has_a_name_of_its_own(kind):
-    names = [control.description for control in kind().controls.values()]
-    assert all(names) and len(set(names)) == len(names)
-
-
-@every_widget
-def test_nothing_moves_when_the_picture_changes(kind):
-    explorer = kind()
-    image = Image.open(io.BytesIO(explorer.picture.value))
-    room = explorer.picture.layout
-    assert (room.width, room.height) == (f"{image.width}px", f"{image.height}px")
-    slider, (low, _) = first_slider(explorer)
-    places = [ax.get_position().bounds for ax in explorer.fig.axes]
-    slider.value = low
-    assert [ax.get_position().bounds for ax in explorer.fig.axes] == places
-    assert Image.open(io.BytesIO(explorer.picture.value)).size == image.size
-
-
-@every_widget
-def test_the_settings_of_a_notebook_do_not_reach_the_picture(kind):
-    expected = kind().picture.value
-    with plt.rc_context({"figure.facecolor": "red", "lines.linewidth": 9.0, "font.size": 20.0}):
-        assert kind().picture.value == expected
-
-
-@every_widget
-def test_a_still_picture_stands_where_no_kernel_runs(kind):
-    explorer = kind()
-    image, alt = still_of(explorer)
-    assert image.size == Image.open(io.BytesIO(explorer.picture.value)).size
-    assert alt == explorer.alt and len(alt.split()) > 15
-    bundle = explorer._repr_mimebundle_()
-    assert explorer.words.value in bundle["text/html"]
-    assert bundle["text/plain"] == f"<{kind.__name__}>"  # no number: strict nbval compares it
-    assert VIEW in bundle
-
-
-def test_the_still_picture_shows_the_setting_of_the_moment():
-    doubler = Doubler()
-    before, _ = still_of(doubler)
-    doubler.controls["number"].value = 9
-    after, alt = still_of(doubler)
-    assert after.convert("RGB").tobytes() != before.convert("RGB").tobytes()
-    assert alt == 'A "line" to 18 < 41.'

@@ -1,4 +1,4 @@
-"""GPT-2's weights, under its names and its way round, make a model that says what GPT-2 says."""
+"""GPT-2's weights, under its names and transposed as there, make a model that says the same."""
 
 import io
 import math
@@ -68,15 +68,15 @@ def gpt2_by_hand(weights, ids, by_tanh=True, num_layers=N, num_heads=H):
         q, k, v = (part.view(*ids.shape, num_heads, -1) for part in parts)  # (B, T, H, d_k)
         scores = torch.einsum("bthd,bshd->bhts", q, k) / math.sqrt(d_model / num_heads)
         scores = scores + torch.full((length, length), -math.inf).triu(1)
-        blend = torch.einsum("bhts,bshd->bthd", scores.softmax(dim=-1), v).flatten(2)
-        x = x + linear(f"h.{n}.attn.c_proj", blend)
+        heads = torch.einsum("bhts,bshd->bthd", scores.softmax(dim=-1), v).flatten(2)
+        x = x + linear(f"h.{n}.attn.c_proj", heads)
         features = linear(f"h.{n}.mlp.c_fc", norm(f"h.{n}.ln_2", x))
         x = x + linear(f"h.{n}.mlp.c_proj", gelu_by_hand(features, by_tanh))
     return norm("ln_f", x) @ w["wte.weight"].T
 
 
-def turned(weights):
-    """Turn the matrices of linear layers into those of Conv1D, or back."""
+def transposed(weights):
+    """Transpose the matrices of linear layers into those of Conv1D, or back."""
     kinds = r".*\.(c_attn|c_proj|c_fc)\.weight"
     return {
         name: value.T.contiguous() if re.fullmatch(kinds, name) else value
@@ -93,7 +93,7 @@ def turned(weights):
 def test_a_converted_model_says_what_gpt_2_says(generator, conv1d, bias, length):
     weights = their_weights(conv1d, bias, prefix="")
     ids = torch.randint(VOCAB, (B, length), generator=generator)
-    by_hand = gpt2_by_hand(weights if conv1d else turned(weights), ids, by_tanh=conv1d)
+    by_hand = gpt2_by_hand(weights if conv1d else transposed(weights), ids, by_tanh=conv1d)
     assert_equal(from_gpt2(weights, H).double()(ids)[0], by_hand)
 
 
@@ -103,12 +103,6 @@ def test_the_heads_are_as_many_as_asked(generator, num_heads):
     model = from_gpt2(weights, num_heads)
     assert model.config.num_heads == num_heads
     assert_equal(model.double()(ids)[0], gpt2_by_hand(weights, ids, num_heads=num_heads))
-
-
-def test_the_two_kinds_of_gelu_make_a_difference_that_shows(generator):
-    weights, ids = their_weights(prefix=""), torch.randint(VOCAB, (B, T), generator=generator)
-    tanh, exact = (gpt2_by_hand(weights, ids, by_tanh) for by_tanh in (True, False))
-    assert 1e-6 < (tanh - exact).abs().max() < 0.1
 
 
 def test_gpt_2_learns_the_same(generator):
@@ -125,13 +119,13 @@ def test_gpt_2_learns_the_same(generator):
         assert_equal(ours[f"transformer.{name}"], value.grad)
 
 
-# --- there and back
+# --- round trips
 
 
 @BIASES
 @CONV1D
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_weights_survive_the_way_there_and_back(conv1d, bias, prefix):
+def test_weights_survive_the_round_trip(conv1d, bias, prefix):
     weights = their_weights(conv1d, bias, prefix)
     back = to_gpt2(from_gpt2(weights, H), conv1d=conv1d)
     expected = {f"transformer.{name.removeprefix(prefix)}": w for name, w in weights.items()}
@@ -142,7 +136,7 @@ def test_weights_survive_the_way_there_and_back(conv1d, bias, prefix):
 
 @BIASES
 @CONV1D
-def test_a_model_survives_the_way_there_and_back(conv1d, bias):
+def test_a_model_survives_the_round_trip(conv1d, bias):
     config = GPTConfig(
         vocab_size=VOCAB, max_len=MAX_LEN, num_layers=N, num_heads=H, d_model=D_MODEL, bias=bias
     )
@@ -157,28 +151,14 @@ def test_a_model_survives_the_way_there_and_back(conv1d, bias):
     torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
 
 
-@CONV1D
-@BIASES
-def test_names_and_shapes_are_theirs(conv1d, bias):
-    state = to_gpt2(from_gpt2(their_weights(conv1d, bias), H), conv1d=conv1d)
-    expected = {f"transformer.{name}": s for name, s in their_shapes(conv1d, bias).items()}
-    expected["lm_head.weight"] = (VOCAB, D_MODEL)
-    assert {name: tuple(value.shape) for name, value in state.items()} == expected
-
-
-def test_conv1d_is_the_usual_way_round():
-    model = from_gpt2(their_weights(), H)
-    torch.testing.assert_close(to_gpt2(model), to_gpt2(model, conv1d=True), rtol=0, atol=0)
-
-
 def test_the_other_way_round_is_each_matrix_transposed():
     model = from_gpt2(their_weights(), H)
-    expected = turned(to_gpt2(model, conv1d=True))
+    expected = transposed(to_gpt2(model))
     torch.testing.assert_close(to_gpt2(model, conv1d=False), expected, rtol=0, atol=0)
 
 
 @CONV1D
-def test_more_than_ten_layers_keep_their_places(conv1d):
+def test_more_than_ten_layers_keep_their_order(conv1d):
     weights = their_weights(conv1d, num_layers=12, d_model=2)
     names = list(weights)
     mixed = {name: weights[name] for name in names[::-3] + names[::-1]}  # in any order
@@ -217,13 +197,6 @@ def test_the_configuration_is_read_off_the_weights(bias):
     assert model.output.weight is model.embedding.weight
 
 
-@CONV1D
-def test_only_openais_weights_get_the_approximation(conv1d):
-    x = torch.linspace(-4, 4, 33, dtype=torch.float64)
-    for layer in from_gpt2(their_weights(conv1d), H).layers:
-        assert_equal(layer.feed_forward.activation(x), gelu_by_hand(x, by_tanh=conv1d))
-
-
 def test_nothing_is_shared_with_what_was_given_or_returned():
     weights = their_weights()
     model = from_gpt2(weights, H)
@@ -235,18 +208,6 @@ def test_nothing_is_shared_with_what_was_given_or_returned():
     torch.testing.assert_close(model.state_dict(), kept, rtol=0, atol=0)
     for name, value in to_gpt2(model).items():
         assert not value.equal(state[name])
-
-
-def test_what_is_given_is_left_alone():
-    weights = their_weights() | {"lm_head.weight": torch.zeros(1)}
-    before = {name: value.clone() for name, value in weights.items()}
-    from_gpt2(weights, H)
-    torch.testing.assert_close(weights, before, rtol=0, atol=0)
-
-
-def test_the_numbers_keep_their_type_on_the_way_out():
-    model = from_gpt2(their_weights(), H)
-    assert {value.dtype for value in to_gpt2(model.double()).values()} == {torch.float64}
 
 
 # --- errors
@@ -267,12 +228,9 @@ def test_every_weight_that_is_missing_is_named(conv1d, bias):
     "name",
     [
         "wte.bias",
-        "h.0.attn.c_attn.scale",
         "h.1.attn.biases",
-        "h.1.mlp.bias",
         "attn.bias",
         "lm_head.bias",
-        "ln_f.weight.weight",
         "transformer.wte.weight",
     ],
 )
@@ -322,7 +280,7 @@ def test_tables_of_another_width_are_named(conv1d):
         from_gpt2(weights, H)
 
 
-@pytest.mark.parametrize("num_heads", [0, 4, -1])
+@pytest.mark.parametrize("num_heads", [0, 4])
 def test_heads_that_do_not_divide_the_width_are_named(num_heads):
     with pytest.raises(ValueError, match=says(f"num_heads={num_heads}")):
         from_gpt2(their_weights(), num_heads)

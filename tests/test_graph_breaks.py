@@ -88,36 +88,19 @@ def test_a_model_is_one_graph_and_says_the_same(name):
         torch.testing.assert_close(answer, act(*inputs))
 
 
-def test_torch_itself_explains_no_break():
-    act, inputs = CASES["Transformer, training"]
-    said = torch._dynamo.explain(act)(*inputs)
-    assert (said.graph_count, said.graph_break_count, said.break_reasons) == (1, 0, [])
-
-
 @pytest.mark.parametrize("name", ["Transformer, training", "GPT, training"])
-def test_slopes_come_back_through_the_graph(name):
+def test_gradients_come_back_through_the_graph(name):
     act, inputs = CASES[name]
 
-    def slopes(run):
-        """Return the slope of every parameter."""
+    def gradients(run):
+        """Return the gradient of every parameter."""
         act.zero_grad()
         with seeded():
             answer = run(*inputs)
         (answer if torch.is_tensor(answer) else answer[0]).square().mean().backward()
         return [parameter.grad.clone() for parameter in act.parameters()]
 
-    for mine, expected in zip(
-        slopes(torch.compile(act, backend="eager")), slopes(act), strict=True
-    ):
-        torch.testing.assert_close(mine, expected)
-
-
-PLANTED = {
-    "print": lambda x: print(end=""),
-    "item": lambda x: x.sum().item(),
-    "if": lambda x: 1 if x.sum() > 0 else 0,
-    "break": lambda x: torch._dynamo.graph_break(),
-}
+    torch.testing.assert_close(gradients(torch.compile(act, backend="eager")), gradients(act))
 
 
 @contextmanager
@@ -138,13 +121,17 @@ def planted(model, act):
         del layer.feed_forward.forward
 
 
-WHERE = [("GPT, training", how) for how in PLANTED] + [("Transformer, training", "break")]
-
-
-@pytest.mark.parametrize("name, how", WHERE)
-def test_a_break_is_counted(name, how):
+@pytest.mark.parametrize(
+    ("name", "plant"),
+    [
+        ("GPT, training", lambda x: 1 if x.sum() > 0 else 0),
+        ("Transformer, training", lambda x: torch._dynamo.graph_break()),
+    ],
+    ids=["if", "break"],
+)
+def test_a_break_is_counted(name, plant):
     act, inputs = CASES[name]
-    with planted(act, PLANTED[how]):
+    with planted(act, plant):
         assert graphs(act, inputs)[0] > 1
 
 

@@ -1,4 +1,4 @@
-"""The cache: the same scores as reading everything again, at every step, for less work."""
+"""The KV cache: the logits of recomputing the prefix, at every step, for less work."""
 
 import math
 
@@ -7,7 +7,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import (
-    D_K,
     D_MODEL,
     D_V,
     MASK_KINDS,
@@ -29,13 +28,10 @@ from reference import (
     randomize,
     says,
     tiny_transformer,
-    torch_transformer,
 )
-from torch import nn
 
 from course_lib.decoder import DecoderLayer
 from course_lib.decoding import Rereader, beam_search, greedy_decode, sample_decode
-from course_lib.interop import load_from_torch
 from course_lib.kv_cache import DecoderCache, LayerCache, attend
 from course_lib.multi_head import MultiHeadAttention
 
@@ -57,7 +53,7 @@ def ids_with_padding(generator, vocab_size, *lengths):
 
 
 def uncached(model, src, tgt):
-    """Read everything at once."""
+    """Compute the whole prefix at once."""
     with torch.no_grad():
         return model(src, tgt)
 
@@ -72,8 +68,8 @@ def test_new_queries_get_the_answer_of_the_formula(kind):
     x, mask = normal(generator, B, T, D_MODEL), make_mask(kind)
     keys, values = normal(generator, B, H, S, 8), normal(generator, B, H, S, D_V)
     q = (x @ attention.w_q.weight.T + attention.w_q.bias).view(B, T, H, 8)
-    blend, _ = attention_by_loops(q.transpose(1, 2), keys, values, mask)  # (B, H, T, d_v)
-    joined = torch.cat([blend[:, head] for head in range(H)], dim=-1)  # (B, T, H * d_v)
+    answer, _ = attention_by_loops(q.transpose(1, 2), keys, values, mask)  # (B, H, T, d_v)
+    joined = torch.cat([answer[:, head] for head in range(H)], dim=-1)  # (B, T, H * d_v)
     expected = joined @ attention.w_o.weight.T + attention.w_o.bias
     assert_equal(attend(attention, x, keys, values, mask), expected)
     assert attention.training  # and nothing was dropped
@@ -83,19 +79,19 @@ def test_new_queries_get_the_answer_of_the_formula(kind):
 
 
 @norms
-def test_words_in_any_portions_get_what_the_whole_layer_says(norm_first):
+def test_tokens_in_any_portions_get_what_the_whole_layer_says(norm_first):
     generator = make_generator(1)
     layer = randomize(DecoderLayer(D_MODEL, H, 11, norm_first=norm_first)).eval()
     x, memory = normal(generator, B, 6, D_MODEL), normal(generator, B, S, D_MODEL)
     past, source = torch.ones(6, 6).tril().bool(), make_mask("padding")
     expected = decoder_layer_by_hand(layer, x, memory, past, source)
     for portions in ([1] * 6, [6], [2, 1, 3], [3, 3]):
-        cache, said, start = LayerCache(layer, memory), [], 0
+        cache, outputs, start = LayerCache(layer, memory), [], 0
         for new in portions:
             end = start + new
-            said.append(cache(x[:, start:end], past[start:end, :end], source))
+            outputs.append(cache(x[:, start:end], past[start:end, :end], source))
             start = end
-        assert_equal(torch.cat(said, dim=1), expected)
+        assert_equal(torch.cat(outputs, dim=1), expected)
         assert cache.length == 6
 
 
@@ -105,8 +101,8 @@ def test_what_is_kept_are_the_keys_and_values_of_the_layer():
     x, memory = normal(generator, B, T, D_MODEL), normal(generator, B, S, D_MODEL)
     cache = LayerCache(layer, memory)
     assert [tuple(kept.shape) for kept in cache.source] == [(B, H, S, 8), (B, H, S, D_V)]
-    for place in range(T):
-        cache(x[:, place : place + 1])
+    for position in range(T):
+        cache(x[:, position : position + 1])
     for kept, w in zip(cache.target, (layer.self_attn.w_k, layer.self_attn.w_v), strict=True):
         for head, rows in enumerate(w.weight.chunk(H)):
             bias = w.bias.chunk(H)[head]
@@ -125,19 +121,6 @@ def test_no_more_room_than_twice_what_is_needed_and_few_copies():
     assert len(set(rooms)) <= math.log2(64) + 1
 
 
-def test_two_sentences_of_one_layer_do_not_meet():
-    generator = make_generator(3)
-    layer = randomize(DecoderLayer(D_MODEL, H, 11)).eval()
-    x, memory = normal(generator, 2, B, T, D_MODEL), normal(generator, 2, B, S, D_MODEL)
-    past = torch.ones(T, T).tril().bool()
-    expected = [decoder_layer_by_hand(layer, x[n], memory[n], past) for n in (0, 1)]
-    caches = [LayerCache(layer, memory[n]) for n in (0, 1)]
-    for place in range(T):
-        for n in (0, 1):
-            said = caches[n](x[n][:, place : place + 1])
-            assert_equal(said, expected[n][:, place : place + 1])
-
-
 # --- the whole decoder: cached equals uncached
 
 
@@ -147,10 +130,11 @@ def test_two_sentences_of_one_layer_do_not_meet():
     sources=st.lists(st.integers(1, MAX_LEN), min_size=1, max_size=4),
     data=st.data(),
 )
-def test_every_step_gives_the_scores_of_reading_again(seed, norm_first, sources, data):
+def test_every_step_gives_the_logits_of_recomputing_the_prefix(seed, norm_first, sources, data):
     generator, model = make_generator(seed), model_of(norm_first)
     src = ids_with_padding(generator, SRC_VOCAB, *sources)
-    lengths = [data.draw(st.integers(1, MAX_LEN)) for _ in sources]
+    lengths = [data.draw(st.integers(0, MAX_LEN)) for _ in sources]  # 0: padding from the start
+    lengths[0] = MAX_LEN
     tgt = ids_with_padding(generator, TGT_VOCAB, *lengths)
     cache, start = DecoderCache(model, src), 0
     while start < tgt.size(1):
@@ -163,36 +147,6 @@ def test_every_step_gives_the_scores_of_reading_again(seed, norm_first, sources,
             cache.reorder(rows)
         start = cache.length
         assert start == end
-
-
-def test_a_row_of_padding_from_its_first_token_gets_the_same_scores():
-    model, generator = model_of(), make_generator(4)
-    src = ids_with_padding(generator, SRC_VOCAB, 3, 5)
-    tgt = torch.tensor([[PAD, PAD, PAD], [BOS, 7, 8]])
-    cache = DecoderCache(model, src)
-    for end in (1, 2, 3):
-        scores = cache(tgt[:, :end])
-        assert scores.isfinite().all()
-        assert_equal(scores[:, -1], uncached(model, src, tgt[:, :end])[:, -1])
-
-
-@norms
-def test_torchs_decoder_run_again_says_the_same(norm_first):
-    generator, ours = make_generator(5), tiny_transformer(norm_first=norm_first).eval()
-    theirs = torch_transformer(norm_first).eval()
-    load_from_torch(ours, theirs)
-    src = ids_with_padding(generator, SRC_VOCAB, 4, 6)
-    tgt = random_ids(generator, TGT_VOCAB, 2, 7)
-    cache, padding = DecoderCache(ours, src), src == PAD
-    scale, places = math.sqrt(D_MODEL), ours.positions.encoding.double()
-    with torch.no_grad():
-        x = ours.src_embedding(src) * scale + places[:6]
-        memory = theirs.encoder(x, src_key_padding_mask=padding)
-        for end in range(1, 8):
-            y = ours.tgt_embedding(tgt[:, :end]) * scale + places[:end]
-            blocked = torch.ones(end, end).triu(1).bool()  # torch: True = blocked
-            said = theirs.decoder(y, memory, blocked, memory_key_padding_mask=padding)
-            assert_equal(cache(tgt[:, :end])[:, -1], ours.output(said)[:, -1])
 
 
 def talkative(seed, norm_first=False):
@@ -208,7 +162,7 @@ def talkative(seed, norm_first=False):
 
 
 @norms
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_same_sentences_are_written_with_and_without(seed, norm_first):
     model, src = talkative(seed, norm_first)
     again, cached = (
@@ -224,10 +178,10 @@ def test_the_same_sentences_are_written_with_and_without(seed, norm_first):
 
 
 def test_the_sentences_of_the_test_above_differ():
-    models = [talkative(seed, norm_first) for seed in range(5) for norm_first in (False, True)]
+    models = [talkative(seed, norm_first) for seed in range(3) for norm_first in (False, True)]
     written = [greedy_decode(*one, **SPECIAL) for one in models]
     rows = {tuple(row) for ids in written for row in ids.tolist()}
-    assert len(rows) > 15 and {EOS in row for row in rows} == {True, False}
+    assert len(rows) > 9 and {EOS in row for row in rows} == {True, False}
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
@@ -271,14 +225,6 @@ def test_no_gradients_are_kept():
     assert not any(x.requires_grad for x in kept) and torch.is_grad_enabled()
 
 
-def test_inputs_and_model_are_left_alone():
-    model, generator = model_of(), make_generator(7)
-    src, tgt = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B, T)
-    before = [x.clone() for x in (src, tgt, *model.state_dict().values())]
-    DecoderCache(model, src)(tgt)
-    assert_equal([src, tgt, *model.state_dict().values()], before)
-
-
 # --- bad input
 
 
@@ -294,9 +240,6 @@ def test_a_model_in_training_mode_is_refused():
         (torch.full((2, 2), BOS), ("(2, 2)", "2 rows of 3")),
         (torch.full((1, 4), BOS), ("(1, 4)", "2 rows of 3")),
         (torch.full((2, MAX_LEN + 1), BOS), ("target", MAX_LEN + 1, f"max_len={MAX_LEN}")),
-        (torch.full((2, 4), TGT_VOCAB), ("target", TGT_VOCAB)),
-        (torch.full((2, 4), 1.0), ("target", "float32")),
-        (torch.full((4,), BOS), ("target", "(4,)")),
     ],
 )
 def test_a_target_that_does_not_go_on_is_explained(tgt, words):
@@ -309,15 +252,3 @@ def test_a_target_that_does_not_go_on_is_explained(tgt, words):
     assert_equal(
         cache(longer), uncached(cache.model, torch.tensor([[4, 5], [6, 7]]), longer)[:, 3:]
     )
-
-
-def test_a_source_that_the_model_refuses_is_refused():
-    with pytest.raises(ValueError, match="source"):
-        DecoderCache(model_of(), torch.tensor([[SRC_VOCAB]]))
-
-
-def test_one_token_one_row_one_head():
-    model = randomize(tiny_transformer(num_heads=1)).eval()
-    src, tgt = torch.tensor([[4]]), torch.tensor([[BOS]])
-    assert_equal(DecoderCache(model, src)(tgt), uncached(model, src, tgt))
-    assert isinstance(model, nn.Module) and D_K == D_MODEL // H

@@ -2,7 +2,6 @@
 
 import math
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,21 +10,19 @@ from dataclasses import replace
 
 import pytest
 import torch
-from gpt_fixtures import SETTINGS, TINY, write_library, write_play
+from gpt_fixtures import SETTINGS, TINY, write_play
 from reference import says
 from torch.nn import functional as F
 from torch.testing import assert_close
 
 from course_lib import cli, gpt
-from course_lib.data import read_library, read_shakespeare
+from course_lib.data import read_shakespeare
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.tasks import language_model_scores, language_model_training
 from course_lib.tasks.language_model import (
-    SIZES,
     TextGeneratorConfig,
     new_generator,
     new_model,
-    read_text,
 )
 from course_lib.tasks.language_model_scores import (
     caching_is_exact,
@@ -34,7 +31,7 @@ from course_lib.tasks.language_model_scores import (
     share_that_parses,
     side_by_side,
 )
-from course_lib.tasks.language_model_training import LAST, kept_generator, start, train_run
+from course_lib.tasks.language_model_training import LAST, start, train_run
 from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -83,8 +80,7 @@ def assert_same_run(run, other):
 # --- nothing is lost
 
 
-@pytest.mark.parametrize("bfloat16", [False, True])
-@pytest.mark.parametrize("stop_at", [1, 3, 7])
+@pytest.mark.parametrize(("stop_at", "bfloat16"), [(1, False), (3, True)])
 def test_a_stop_anywhere_changes_no_bit(stop_at, bfloat16, tmp_path, whole, data):
     config = replace(TINY, bfloat16=bfloat16)
     expected = train(config, tmp_path / "whole", data) if bfloat16 else whole[0]
@@ -99,39 +95,24 @@ def test_a_stop_anywhere_changes_no_bit(stop_at, bfloat16, tmp_path, whole, data
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_process_stopped_or_killed_in_the_middle_loses_nothing(
-    number, tmp_path, data, capsys, monkeypatch
-):
+def test_a_process_killed_in_the_middle_loses_nothing(tmp_path, data, monkeypatch):
     monkeypatch.setenv("COURSE_DATA", str(data))
-    out, steps = tmp_path / "stopped", 150
+    out, steps = tmp_path / "killed", 60
     words = ["train", "--task", "gpt", "--text", "shakespeare", "--threads", "1", "--out", str(out)]
     words += [*SETTINGS, "--set", f"steps={steps}"]
-    child = subprocess.Popen([sys.executable, "-m", "course_lib.cli", *words], stdout=-1, text=True)
+    child = subprocess.Popen([sys.executable, "-m", "course_lib.cli", *words])
     try:
         while not (out / LAST).exists():
             assert child.poll() is None
             time.sleep(0.002)
-        os.kill(child.pid, number)
-        said, _ = child.communicate(timeout=60)
     finally:
         child.kill()
-    step = load_checkpoint(out / LAST)["step"]
-    assert 0 < step < steps
-    if number == signal.SIGINT:
-        assert child.returncode == 130 and f"stopped at step {step}," in said
-        assert "go on with the same command and --resume" in said
-        assert not list(out.glob("*.part"))
+        child.wait()
+    assert 0 < load_checkpoint(out / LAST)["step"] < steps
     assert cli.main([*words, "--resume"]) == 0
-    capsys.readouterr()
     run, _ = start(replace(TINY, steps=steps), out, data=data)
     assert run.step == steps
     assert_same_run(run, train(replace(TINY, steps=steps), tmp_path / "whole", data))
-
-
-def test_another_seed_is_another_training(whole, tmp_path, data):
-    other = train(replace(TINY, seed=1), tmp_path, data)
-    assert other.history[0]["train_loss"] != whole[0].history[0]["train_loss"]
 
 
 def test_the_checkpoint_is_written_when_measured_and_every_few_steps(tmp_path, data, monkeypatch):
@@ -204,15 +185,14 @@ def test_matrices_start_as_loud_as_the_configuration_says():
             assert parameter.unique().tolist() == [float("norm.weight" in name)], name
 
 
-@pytest.mark.parametrize("bias", [False, True])
-def test_a_training_comes_to_what_plain_code_comes_to(bias, tmp_path, data):
-    config = replace(TINY, seed=3, clip_norm=1.1, weight_decay=5.0, beta1=0.8, bias=bias)
+def test_a_training_comes_to_what_plain_code_comes_to(tmp_path, data):
+    config = replace(TINY, seed=3, clip_norm=1.1, weight_decay=5.0, beta1=0.8, bias=True)
     config = replace(config, start_std=0.07)
     torch.manual_seed(999)
     run, text = start(config, tmp_path, data=data)
     assert train_run(run, text, tmp_path)
     torch.manual_seed(3)
-    sizes = dict(max_len=8, num_layers=1, num_heads=2, d_model=12, dropout=0.3, bias=bias)
+    sizes = dict(max_len=8, num_layers=1, num_heads=2, d_model=12, dropout=0.3, bias=True)
     model = GPT(GPTConfig(vocab_size=len(text.characters), **sizes))
     matrices = [p for p in model.parameters() if p.dim() == 2]
     rest = [p for p in model.parameters() if p.dim() == 1]
@@ -262,54 +242,20 @@ def test_a_training_that_comes_apart_says_so_and_keeps_nothing_of_it(tmp_path, d
     assert not (tmp_path / LAST).exists()
 
 
-def test_the_rate_rises_in_a_line_and_falls_along_the_cosine():
-    config = TextGeneratorConfig()
-    assert config.rate(1) == pytest.approx(1e-5) and config.rate(50) == pytest.approx(5e-4)
-    rates = [config.rate(step) for step in range(1, 2_001)]
-    assert max(rates) == rates[99] == 1e-3
-    assert config.rate(1_050) == pytest.approx((1e-3 + 1e-4) / 2)  # half-way down
-    assert rates[-1] == pytest.approx(1e-4)
-    assert all(a > b for a, b in zip(rates[99:], rates[100:], strict=False))
-    assert replace(config, steps=100).rate(100) == 1e-3  # nothing is left to fall
-
-
-def test_the_sizes_are_those_that_were_asked_for():
-    cpu, large = TextGeneratorConfig(), TextGeneratorConfig(**SIZES["gpu"])
-    assert SIZES["cpu"] == {}
-    assert (cpu.num_layers, cpu.num_heads, cpu.d_model, cpu.max_len) == (4, 4, 128, 64)
-    assert (cpu.batch_size, cpu.steps, cpu.dropout, cpu.bias) == (12, 2_000, 0.0, False)
-    assert (cpu.beta1, cpu.beta2, cpu.weight_decay, cpu.clip_norm) == (0.9, 0.99, 0.1, 1.0)
-    assert (large.num_layers, large.num_heads, large.d_model, large.max_len) == (6, 6, 384, 256)
-    assert (large.batch_size, large.steps, large.dropout) == (64, 5_000, 0.2)
-    assert large.bfloat16 and not cpu.bfloat16
+def test_a_training_may_end_with_its_warm_up():
+    assert replace(TextGeneratorConfig(), steps=100).rate(100) == 1e-3  # nothing is left to fall
 
 
 # --- what is refused
 
-BAD = "steps=0 steps=-1 batch_size=0 warmup_steps=0 val_every=0 val_windows=0 max_len=0 d_model=0 "
-BAD += "num_layers=0 num_heads=0 dropout=1.5 dropout=nan peak_rate=nan peak_rate=0 peak_rate=inf "
-BAD += "clip_norm=0 clip_norm=nan last_rate=1 last_rate=-1 last_rate=nan beta1=1 beta2=nan "
-BAD += "beta2=1.5 weight_decay=-1 weight_decay=nan weight_decay=2000 seed=-1 seed=4294967296"
+WRONG = [dict(text="bible"), dict(num_heads=3), dict(steps=2.0), dict(last_rate=1.0)]
+WRONG += [dict(weight_decay=2000.0), dict(beta1=1.0), dict(seed=2**32)]
 
 
-@pytest.mark.parametrize("wrong", BAD.split())
-def test_impossible_numbers_are_refused_by_name(wrong):
-    name, value = wrong.split("=")
-    kind = type(getattr(TextGeneratorConfig(), name))
-    value = float(value) if kind is float else int(value)
-    with pytest.raises(ValueError, match=says(name, value)):
-        TextGeneratorConfig(**{name: value})
-
-
-@pytest.mark.parametrize("wrong", [dict(text="bible"), dict(num_heads=3), dict(steps=2.0)])
+@pytest.mark.parametrize("wrong", WRONG)
 def test_what_fits_nothing_is_refused(wrong):
     with pytest.raises(ValueError, match=says(*wrong)):
         TextGeneratorConfig(**wrong)
-
-
-def test_another_configuration_is_refused_by_what_is_different(whole, data):
-    with pytest.raises(ValueError, match="with dropout=0.3, not 0.1: .*another folder"):
-        start(replace(TINY, dropout=0.1), whole[1], data=data)
 
 
 def test_another_text_is_refused(whole, tmp_path):
@@ -320,12 +266,12 @@ def test_another_text_is_refused(whole, tmp_path):
         start(TINY, whole[1], data=folder)
 
 
-@pytest.mark.parametrize("part", ["model", "optimizer", "config", "characters", "text", "losses"])
-def test_a_checkpoint_that_lacks_something_is_explained(part, whole, tmp_path, data):
+def test_a_checkpoint_that_lacks_something_is_explained(whole, tmp_path, data):
     content = load_checkpoint(whole[1] / LAST)
-    save_checkpoint(tmp_path / LAST, {k: v for k, v in content.items() if k != part})
-    with pytest.raises(ValueError, match=says(tmp_path / LAST, "no checkpoint of a GPT", part)):
-        start(TINY, tmp_path, data=data)
+    for part in ("model", "optimizer", "config", "characters", "text", "losses"):
+        save_checkpoint(tmp_path / LAST, {k: v for k, v in content.items() if k != part})
+        with pytest.raises(ValueError, match=says(tmp_path / LAST, "no checkpoint of a GPT", part)):
+            start(TINY, tmp_path, data=data)
 
 
 def test_a_text_too_short_for_a_window_is_refused_before_anything_is_made(tmp_path, data):
@@ -339,7 +285,7 @@ def test_a_text_too_short_for_a_window_is_refused_before_anything_is_made(tmp_pa
 # --- measuring
 
 
-@pytest.mark.parametrize(("length", "windows"), [(3, 3), (4, 2), (9, 1)])
+@pytest.mark.parametrize(("length", "windows"), [(3, 3), (4, 2)])
 def test_windows_share_no_prediction_and_leave_out_only_the_rest(length, windows):
     cut = side_by_side(torch.arange(10), length)
     assert cut.shape == (windows, length + 1)
@@ -401,8 +347,7 @@ def test_a_cache_that_is_wrong_is_found(wrong, data, monkeypatch):
     assert caching_is_exact(writer, text.val) is False
 
 
-@pytest.mark.parametrize("max_len", [1, 8, 40])
-def test_the_cache_is_tried_in_float64_and_beyond_the_window(max_len, data, monkeypatch):
+def test_the_cache_is_tried_in_float64_and_beyond_the_window(data, monkeypatch):
     tried, really = [], language_model_scores.sample
 
     def watch(model, ids, tokens, **how):
@@ -411,11 +356,11 @@ def test_the_cache_is_tried_in_float64_and_beyond_the_window(max_len, data, monk
 
     monkeypatch.setattr(language_model_scores, "sample", watch)
     text = read_shakespeare(data)
-    writer = new_generator(replace(TINY, max_len=max_len), text.characters)
+    writer = new_generator(replace(TINY, max_len=40), text.characters)
     assert caching_is_exact(writer, text.val)
     assert [cached for cached, *_ in tried] == [True, False]
     for _, end, begin, model in tried:
-        assert begin == max(1, max_len - 32) and end == max_len + 16
+        assert (begin, end) == (40 - 32, 40 + 16)
         assert {p.dtype for p in model.parameters()} == {torch.float64}
     assert {p.dtype for p in writer.model.parameters()} == {torch.float32}
 
@@ -431,14 +376,6 @@ def test_lines_are_whole_and_say_something():
 # --- the writer
 
 
-def test_a_kept_writer_is_the_one_that_was_trained(whole):
-    writer, content = kept_generator(whole[1])
-    expected = weights(whole[0])
-    assert all(torch.equal(v, expected[k]) for k, v in writer.model.state_dict().items())
-    assert writer.config == TINY and content["step"] == 11
-    assert writer.characters.characters == whole[0].writer.characters.characters
-
-
 def test_a_writer_goes_on_as_sample_does(whole):
     writer = whole[0].writer
     ids = writer.characters.encode("3 and").repeat(2, 1)
@@ -448,13 +385,3 @@ def test_a_writer_goes_on_as_sample_does(whole):
     assert writer.generate("3 and", 20, copies=2, seed=4, **how) == expected
     assert all(len(text) == 25 and text.startswith("3 and") for text in expected)
     assert writer.generate("3 and", 20, seed=5) != writer.generate("3 and", 20, seed=4)
-
-
-def test_texts_are_read_from_where_they_are(data, tmp_path, monkeypatch):
-    folder = write_library(tmp_path / "library")
-    monkeypatch.setattr(
-        "course_lib.tasks.language_model.read_library", lambda: read_library(folder)
-    )
-    text = read_text("library", data)
-    assert torch.equal(text.train, read_library(folder).train) and len(text.val) > 100
-    assert torch.equal(read_text("shakespeare", data).val, read_shakespeare(data).val)

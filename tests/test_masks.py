@@ -18,7 +18,6 @@ from reference import (
     says,
 )
 from torch import nn
-from torch.nn import functional as F
 
 from course_lib.interop import from_lengths, to_additive, to_attn_mask, to_blocked, to_lengths
 from course_lib.masks import causal_mask, padding_mask
@@ -30,13 +29,7 @@ from course_lib.masks import causal_mask, padding_mask
 def test_causal_mask_agrees_with_torch(length):
     theirs = nn.Transformer.generate_square_subsequent_mask(length)  # additive
     assert torch.equal(to_additive(causal_mask(length)), theirs)
-
-
-@pytest.mark.parametrize("length", [1, T, S])
-def test_causal_mask_agrees_with_the_fused_kernel(generator, length):
-    q, k, v = normal(generator, 3, B, H, length, 6)
-    ours = F.scaled_dot_product_attention(q, k, v, causal_mask(length))
-    assert_equal(ours, F.scaled_dot_product_attention(q, k, v, is_causal=True))
+    assert causal_mask(length).dtype == torch.bool
 
 
 @pytest.mark.parametrize("kind", ["causal", "padding", "both"])
@@ -74,24 +67,15 @@ def test_truth_table_of_the_conventions():
 # --- properties
 
 
-@given(length=st.integers(1, 9))
-def test_a_row_sees_itself_and_what_came_before(length):
-    mask = causal_mask(length)
-    assert mask.dtype == torch.bool
-    assert mask.tolist() == [[s <= t for s in range(length)] for t in range(length)]
-
-
-@given(ids=st.lists(st.lists(st.integers(0, 4), min_size=S, max_size=S), min_size=1, max_size=4))
-def test_padding_mask_shows_the_real_tokens_to_every_row_and_head(ids):
-    mask = padding_mask(torch.tensor(ids), PAD)
+@given(
+    ids=st.lists(st.lists(st.integers(0, 4), min_size=S, max_size=S), min_size=1, max_size=4),
+    pad_id=st.integers(0, 5),
+)
+def test_padding_mask_shows_the_real_tokens_to_every_row_and_head(ids, pad_id):
+    mask = padding_mask(torch.tensor(ids), pad_id)
     assert mask.dtype == torch.bool
     assert mask.shape == (len(ids), 1, 1, S)
-    assert mask.flatten(1).tolist() == [[token != PAD for token in row] for row in ids]
-
-
-@given(token=st.integers(0, 5), pad_id=st.integers(0, 5))
-def test_only_the_pad_id_is_hidden(token, pad_id):
-    assert padding_mask(torch.tensor([[token]]), pad_id).item() == (token != pad_id)
+    assert mask.flatten(1).tolist() == [[token != pad_id for token in row] for row in ids]
 
 
 def test_together_they_make_a_table_of_query_by_key():
@@ -102,12 +86,6 @@ def test_together_they_make_a_table_of_query_by_key():
         [[[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 0]]],  # the padded row may look
         [[[1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]],
     ]
-
-
-def test_ids_are_left_unchanged():
-    ids = torch.tensor([[5, PAD]])
-    padding_mask(ids, PAD)
-    assert ids.tolist() == [[5, PAD]]
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
@@ -124,11 +102,6 @@ def test_lengths_survive_the_round_trip(seed, batch, max_len):
     assert torch.equal(to_lengths(mask), lengths)
 
 
-def test_lengths_say_the_same_as_padding():
-    ids = torch.tensor([[7, 8, 9, 5, 6], [7, 8, 9, PAD, PAD]])
-    assert torch.equal(from_lengths(torch.tensor([5, 3]), S), padding_mask(ids, PAD))
-
-
 def test_torch_gets_one_blocked_table_per_head():
     mask = torch.rand(B, H, T, S, generator=make_generator()) < 0.5
     spread = to_attn_mask(mask, B, H, T, S)
@@ -136,18 +109,6 @@ def test_torch_gets_one_blocked_table_per_head():
     for sentence in range(B):
         for head in range(H):
             assert torch.equal(spread[sentence * H + head], ~mask[sentence, head])
-
-
-# --- limits
-
-
-def test_one_token_sees_itself():
-    assert causal_mask(1).tolist() == [[True]]
-
-
-def test_a_sentence_of_padding_shows_nothing():
-    assert padding_mask(torch.full((1, 3), PAD), PAD).tolist() == [[[[False] * 3]]]
-    assert to_lengths(torch.zeros(1, 1, 1, 3, dtype=torch.bool)).tolist() == [0]
 
 
 # --- errors

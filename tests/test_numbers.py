@@ -1,9 +1,6 @@
 """The translator: a stop changes nothing, training happens once, and nobody sees the answers."""
 
 import os
-import signal
-import subprocess
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -21,12 +18,10 @@ from course_lib.tasks.numbers import (
     load_or_train,
     load_translator,
     prepare,
-    snapshot,
     train_translator,
     translated_exactly,
 )
 from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
-from course_lib.training import ADAM
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -119,44 +114,6 @@ def test_training_that_has_cooled_down_cannot_go_on_to_another_end(folder):
     assert path.read_bytes() == before
 
 
-def test_a_training_that_goes_on_does_each_remaining_step_once(folder, asked):
-    path = folder / "parts.pt"
-    train_and_stop(TINY, path, after=3, save_every=3)
-    train_translator(TINY, path=path, resume=True)
-    assert asked == [1, 2, 3, 4, 5, 6, 7]
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import torch
-from course_lib.tasks.numbers import TranslatorConfig, train_translator
-
-really_save, saved = torch.save, []
-
-def save_half(content, path):
-    really_save(content, path)
-    saved.append(path)
-    if len(saved) == 3:  # at step 6
-        os.truncate(path, os.path.getsize(path) // 2)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-torch.save = save_half
-train_translator(TranslatorConfig(**eval(sys.argv[1])), path=Path(sys.argv[2]), save_every=2)
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_killed_training_loses_one_interval_and_goes_on_to_the_same_weights(folder, whole):
-    path = folder / "killed.pt"
-    command = [sys.executable, "-c", KILLED, repr(asdict(TINY)), str(path)]
-    killed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert load_translator(path)[1] == 4  # it was killed in the middle of writing step 6
-    train_translator(TINY, path=path, resume=True)
-    assert_same(load_checkpoint(path), whole)
-
-
 def test_checkpoints_are_written_every_now_and_then_and_at_the_end(folder):
     path = folder / "kept.pt"
     kept = []
@@ -169,9 +126,7 @@ def test_checkpoints_are_written_every_now_and_then_and_at_the_end(folder):
     assert kept == [(3, 3), (6, 6), (7, 7)]
 
 
-@pytest.mark.parametrize(
-    "changes", [{"d_ff": 24}, {"to": "fr"}, {"seed": 3}, {"rate_scale": 0.1}, {"dropout": 0.0}]
-)
+@pytest.mark.parametrize("changes", [{"to": "fr"}, {"dropout": 0.0}])
 def test_going_on_with_another_configuration_is_refused(folder, whole, changes):
     path = folder / "kept.pt"
     save_checkpoint(path, whole)
@@ -182,18 +137,6 @@ def test_going_on_with_another_configuration_is_refused(folder, whole, changes):
     ):
         train_translator(replace(TINY, **changes), path=path, resume=True)
     assert path.read_bytes() == before
-
-
-def test_going_on_to_a_step_that_is_past_is_refused(folder, whole):
-    path = folder / "kept.pt"
-    save_checkpoint(path, whole)
-    with pytest.raises(ValueError, match=says(path, "step 7", "steps=5")):
-        train_translator(replace(TINY, steps=5), path=path, resume=True)
-
-
-def test_going_on_from_nothing_is_refused(folder):
-    with pytest.raises(ValueError, match=says(folder / "missing.pt")):
-        train_translator(TINY, path=folder / "missing.pt", resume=True)
 
 
 # --- training happens once
@@ -223,11 +166,10 @@ def test_a_training_that_was_stopped_is_finished(folder, asked, whole):
     assert not translator.model.training
 
 
-@pytest.mark.parametrize("changes", [{"d_ff": 24}, {"steps": 9}, {"smoothing": 0.0}])
-def test_a_translator_of_another_configuration_is_trained_anew(folder, asked, changes):
+def test_a_translator_of_another_configuration_is_trained_anew(folder, asked):
     train_translator(TINY)
     asked.clear()
-    other = replace(TINY, **changes)
+    other = replace(TINY, smoothing=0.0)
     assert load_or_train(other).config == other
     assert asked == list(range(1, other.steps + 1))
     assert load_translator(checkpoint_path(TINY))[0].config == other
@@ -298,9 +240,9 @@ def test_training_follows_the_short_schedule_of_the_configuration(folder, monkey
 def test_the_model_is_built_from_the_configuration():
     config = TINY.of_model(vocab_size=33)
     assert (config.src_vocab_size, config.tgt_vocab_size, config.pad_id) == (33, 33, 0)
-    assert (config.d_model, config.num_heads, config.d_ff) == (12, 3, 20)
-    assert (config.num_encoder_layers, config.num_decoder_layers) == (1, 1)
-    assert (config.dropout, config.max_len, config.tie_embeddings) == (0.2, 100, "all")
+    assert config.num_encoder_layers == config.num_decoder_layers == TINY.num_layers
+    for name in ("d_model", "num_heads", "d_ff", "dropout", "max_len"):
+        assert getattr(config, name) == getattr(TINY, name)
 
 
 # --- the caller keeps what is the caller's
@@ -343,26 +285,12 @@ def test_training_and_loading_leave_random_numbers_and_threads_alone(folder, two
 # --- a translator on disk
 
 
-def test_a_loaded_translator_says_what_the_saved_one_said(folder, untrained):
-    path = folder / "kept.pt"
-    optimizer = torch.optim.Adam(untrained.model.parameters(), **ADAM)
-    save_checkpoint(path, snapshot(untrained, optimizer, step=3))
-    loaded, step = load_translator(path)
-    texts = [source for source, _ in draw_pairs("test", 4)]
-    assert step == 3 and loaded.config == TINY and not loaded.model.training
-    assert loaded.translate(texts) == untrained.translate(texts)
-
-
 @pytest.mark.parametrize(
     ("what", "changed"),
     [
         ("config", {"to": "de", "colour": "red"}),
-        ("config", asdict(TINY) | {"num_heads": 5}),
         ("config", asdict(TINY) | {"d_ff": 21}),
-        ("config", 7),
         ("tokenizer", "{}"),
-        ("model", {}),
-        ("model", None),
         ("step", None),
     ],
 )
@@ -376,14 +304,6 @@ def test_a_checkpoint_that_fits_no_translator_is_explained_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("what", ["config", "tokenizer", "model", "step"])
-def test_a_checkpoint_without_a_part_is_explained(folder, whole, what):
-    path = folder / "odd.pt"
-    save_checkpoint(path, {key: kept for key, kept in whole.items() if key != what})
-    with pytest.raises(ValueError, match=says(path, what)):
-        load_translator(path)
-
-
 # --- translating
 
 
@@ -393,22 +313,9 @@ def test_texts_translated_together_are_translated_as_alone(untrained):
     assert together == [untrained.translate([text])[0] for text in texts]
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_translating_leaves_the_models_mode_alone(untrained, training):
-    untrained.model.train(training)
-    untrained.translate(["one"])
-    assert untrained.model.training is training
-
-
-@pytest.mark.parametrize(
-    ("texts", "place"), [([""], 1), (["one", ""], 2), (["one", "  ", "two"], 2)]
-)
-def test_an_empty_text_is_refused_wherever_it_stands(untrained, texts, place):
-    with pytest.raises(ValueError, match=says(f"text {place} of {len(texts)}", "empty")):
-        untrained.translate(texts)
-
-
-def test_no_text_and_too_long_a_text_are_refused(untrained):
+def test_empty_texts_no_text_and_too_long_a_text_are_refused(untrained):
+    with pytest.raises(ValueError, match="text 2 of 3 is empty"):
+        untrained.translate(["one", "  ", "two"])
     with pytest.raises(ValueError, match="row"):
         untrained.translate([])
     with pytest.raises(ValueError, match=says("max_len=100")):
@@ -430,7 +337,7 @@ class Phrasebook:
         return [self.words[text] for text in texts]
 
 
-@pytest.mark.parametrize("batch", [1, 2, 3, 5, 250])
+@pytest.mark.parametrize("batch", [2, 250])
 def test_exact_match_counts_to_the_last_letter(batch):
     book = Phrasebook(one="eins", two="zwei", three="drei", four="vier", five="fünf")
     pairs = [

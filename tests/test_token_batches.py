@@ -51,15 +51,6 @@ def test_padding_counted_by_hand():
     assert padding_fraction(lengths, [[0, 1], [2]]) == pytest.approx(4 / 18)
 
 
-def test_padding_counted_in_the_tensors_themselves(batches):
-    places = tokens = 0
-    for step in range(1, batches.last_step(1) + 1):
-        src, tgt = batches(step)
-        places += src.numel() + tgt[:, 1:].numel()
-        tokens += int((src != 0).sum() + (tgt[:, 1:] != 0).sum())
-    assert 1 - tokens / places == pytest.approx(padding_fraction(batches.lengths, batches.plan(1)))
-
-
 def test_a_batch_follows_from_seed_and_step_alone(batches):
     steps = [1, 5, batches.last_step(1), batches.last_step(1) + 1, batches.last_step(2) + 3]
     asked = {step: batches(step) for step in reversed(steps)}
@@ -101,11 +92,6 @@ def test_steps_are_found_in_their_epochs(batches):
     assert batches.find(first + 1) == (2, 0)
 
 
-def test_one_pair_is_enough():
-    src, tgt = TokenBatches([([5], [1, 2])], 2)(3)
-    assert (src.tolist(), tgt.tolist()) == ([[5]], [[1, 2]])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -115,11 +101,8 @@ def test_one_pair_is_enough():
         (dict(rows=[([5] * 6, [1, 5, 2])], tokens=7), "8 tokens fits in no batch of tokens=7"),
     ],
 )
-def test_what_makes_no_batches_is_refused(arguments, message):
+def test_what_makes_no_batches_is_refused(arguments, message, batches):
     with pytest.raises(ValueError, match=message):
         TokenBatches(**arguments)
-
-
-def test_steps_count_from_one(batches):
     with pytest.raises(ValueError, match="step=0"):
         batches(0)

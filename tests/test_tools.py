@@ -1,6 +1,11 @@
-"""The workbench: what is kept of a chapter when it is saved."""
+"""The workbench: what is kept of a saved chapter, and which tests run, and how."""
+
+import subprocess
 
 import chapters
+import pytest
+import quick
+import run_tests
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 BAR = {chapters.WIDGET: {"model_id": "1"}, "text/plain": "  0%|          | 0/450"}
@@ -55,3 +60,112 @@ def test_sources_counts_and_tags_are_kept_and_nothing_of_who_ran_it():
 def test_other_outputs_stay_as_they_are():
     plain = shown({"text/plain": "1"})
     assert tidied(plain) == [plain]
+
+
+# --- how tests are run
+
+
+def test_all_parts_run_whatever_fails(monkeypatch, capsys):
+    counts = {"one": (3, 0, 1), "two": (1, 2, 0), "three": (5, 0, 0), "beside": (2, 1, 0)}
+    found = {name: (each, 0.4, f"told by {name}") for name, each in counts.items()}
+    monkeypatch.setattr(run_tests, "run", lambda name, *_, **__: found[name])
+    parts = {"one": [], "two": [], "three": []}, {"beside": []}
+    times, totals, broken = run_tests.run_all(*parts)
+    assert (list(times), totals) == ([*counts, "all"], (11, 3, 1))
+    assert broken == ["two", "beside"]
+    assert run_tests.main(*parts) == 1
+    printed = capsys.readouterr().out
+    assert "one 0, two 0, three 0, beside 0, all 0" in printed and "told by beside" in printed
+    assert "look above at: two, beside" in printed and "11 passed, 3 failed, 1 skipped" in printed
+
+
+def test_a_part_is_counted_by_its_report_or_by_its_exit_code(tmp_path):
+    good = run_tests.run("good", ["-c", "print(7)"], tmp_path, beside=True)
+    assert good[::2] == ((1, 0, 0), "7\n")
+    assert run_tests.run("bad", ["-c", "raise SystemExit(3)"], tmp_path)[0] == (0, 1, 0)
+    report = tmp_path / "part.xml"
+    report.write_text('<a><testsuite tests="9" skipped="2" failures="1" errors="0"/></a>')
+    assert run_tests.counted(report, code=1) == (6, 1, 2)
+    report.write_text('<a><testsuite tests="9" skipped="2" failures="0" errors="0"/></a>')
+    assert run_tests.counted(report, code=3) == (7, 1, 2), "a runner that broke"
+
+
+# --- which tests a change needs
+
+
+@pytest.fixture
+def planted(monkeypatch, tmp_path):
+    """Plant a small course, which the selection reads in place of this one."""
+    files = {
+        "course_lib/masks.py": '__all__ = ["padding_mask", "causal_mask", "MaskConfig"]',
+        "course_lib/exercises/trials/masks.py": 'Exercise("causal_mask", {"nothing": 1})',
+        "course_lib/trainer/new_thing.py": "",
+        "tests/test_masks.py": "import course_lib.masks",
+        "tests/test_masks_in_depth.py": "",
+        "tests/test_masking.py": "from course_lib.masks import padding_mask",
+        "tests/test_trainer.py": 'import json, timing\nopen("pyproject.toml")',
+        "tests/browser/test_masks.py": "",
+    }
+    for file, text in files.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text)
+    monkeypatch.setattr(quick, "ROOT", tmp_path)
+    monkeypatch.setattr(quick, "MODULES", {"notebooks/06_hiding.ipynb": "masks"})
+
+
+MASKS = ["tests/test_masks.py", "tests/test_masks_in_depth.py"]
+
+
+@pytest.mark.parametrize(
+    "file, rule, tests",
+    [
+        ("course_lib/masks.py", "tests of its name", MASKS),
+        ("notebooks/06_hiding.ipynb", "tests of its name", MASKS),
+        ("tests/browser/test_masks.py", "a test file", ["tests/browser/test_masks.py"]),
+        ("benchmarks/timing.py", "tests that name it", ["tests/test_trainer.py"]),
+        ("pyproject.toml", "tests that name it", ["tests/test_trainer.py"]),
+        ("course_lib/trainer/new_thing.py", "tests of its folder", ["tests/test_trainer.py"]),
+        ("README.md", "no rule, only what always runs", []),
+    ],
+)
+def test_a_changed_file_says_by_which_rule_its_tests_were_chosen(planted, file, rule, tests):
+    assert quick.tests_of(file) == (rule, tests)
+
+
+@pytest.mark.parametrize(
+    "file, exercises",
+    [
+        ("course_lib/masks.py", "causal_mask or padding_mask"),
+        ("notebooks/06_hiding.ipynb", "causal_mask or padding_mask"),
+        ("course_lib/exercises/trials/masks.py", "causal_mask"),
+    ],
+)
+def test_a_module_brings_its_tests_doctests_exercises_and_chapter(planted, file, exercises):
+    parts, beside = quick.select([file])
+    doctests = [file] if file.startswith("course_lib") else []
+    tests = parts["tests and doctests"]
+    assert tests[tests.index("not workbook") + 1 :] == [*doctests, quick.ALWAYS, *MASKS]
+    assert beside["exercises"][-3:] == [quick.CHECKS, "-k", exercises]
+    assert beside["chapters"][-1] == "notebooks/06_hiding.ipynb"
+
+
+def test_what_has_no_exercise_and_no_chapter_brings_none(planted):
+    parts, beside = quick.select(["README.md", "course_lib/deleted.py"])
+    assert parts["tests and doctests"][-1] == quick.ALWAYS and not beside
+
+
+def test_the_changed_files_are_the_uncommitted_ones_or_the_last_commits(monkeypatch, tmp_path):
+    def git(*arguments):
+        user = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *user, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    monkeypatch.setattr(quick, "ROOT", tmp_path)
+    git("init")
+    for name in ("old.py", "new.py"):
+        (tmp_path / name).touch()
+        git("add", name)
+        git("commit", "-m", name)
+    assert quick.changed() == ["new.py"]
+    (tmp_path / "old.py").write_text("1")
+    (tmp_path / "unknown.py").touch()
+    assert quick.changed() == ["old.py", "unknown.py"]

@@ -18,7 +18,6 @@ from reference import (
     assert_equal,
     make_generator,
     normal,
-    overheard,
     random_ids,
     says,
     seeded,
@@ -64,15 +63,13 @@ def smoothed_target(right, pad_id, smoothing):
 def loss_by_loops(logits, targets, pad_id, smoothing):
     """Measure -Σ q log p at one real token after another, and take the mean."""
     losses = []
-    for place in product(*map(range, targets.shape)):
-        right = targets[place].item()
+    for position in product(*map(range, targets.shape)):
+        right = targets[position].item()
         if right == pad_id:
             continue
-        q = smoothed_target(right, pad_id, smoothing)
-        total = sum(score.exp() for score in logits[place])
-        losses.append(
-            sum(-q[v] * (logits[place][v].exp() / total).log() for v in range(V) if q[v] > 0)
-        )
+        q, scores = smoothed_target(right, pad_id, smoothing), logits[position]
+        total = sum(score.exp() for score in scores)
+        losses.append(sum(-q[v] * (scores[v].exp() / total).log() for v in range(V) if q[v] > 0))
     return sum(losses) / len(losses)
 
 
@@ -113,40 +110,17 @@ def test_without_smoothing_padding_is_torchs_ignored_index(logits, targets):
 
 
 @pytest.mark.parametrize("pad_id", [None, PAD, V - 1])
-@pytest.mark.parametrize("smoothing", [0.0, SMOOTHING, 1.0])
-def test_the_loss_is_the_cross_entropy_with_the_distribution_q(logits, targets, pad_id, smoothing):
+@pytest.mark.parametrize("how", [dict(smoothing=0.0), dict(smoothing=SMOOTHING), {}], ids=str)
+def test_the_loss_is_the_cross_entropy_with_the_distribution_q(logits, targets, pad_id, how):
     ours = value_and_gradient(
-        lambda x: label_smoothed_cross_entropy(x, targets, pad_id=pad_id, smoothing=smoothing),
-        logits,
+        lambda x: label_smoothed_cross_entropy(x, targets, pad_id=pad_id, **how), logits
     )
+    smoothing = how.get("smoothing", 0.1)  # §5.4
     loops = value_and_gradient(lambda x: loss_by_loops(x, targets, pad_id, smoothing), logits)
     assert_equal(ours, loops)
 
 
-def test_smoothing_is_a_tenth_unless_given(logits, targets):
-    assert_equal(
-        label_smoothed_cross_entropy(logits, targets, pad_id=PAD),
-        loss_by_loops(logits, targets, PAD, 0.1),  # §5.4
-    )
-
-
 # --- the loss: properties
-
-
-def test_the_gradient_is_p_minus_q_for_each_real_token(logits, targets):
-    _, gradient = value_and_gradient(
-        lambda x: label_smoothed_cross_entropy(x, targets, pad_id=PAD, smoothing=SMOOTHING), logits
-    )
-    num_real = 6  # four tokens and two
-    probs = logits.detach().softmax(dim=-1)
-    for place in product(range(B), range(T)):
-        expected = torch.zeros(V, dtype=torch.float64)
-        if targets[place] != PAD:  # -Σ q (z - log Σ exp z) has the gradient p - q, as Σ q = 1
-            q = smoothed_target(targets[place].item(), PAD, SMOOTHING)
-            expected = (probs[place] - q) / num_real
-            # q is 0 at padding: nothing pulls its logit up, and all of its probability pushes down
-            assert_equal(gradient[place][PAD], probs[place][PAD] / num_real)
-        assert_equal(gradient[place], expected)
 
 
 def test_padding_counts_for_nothing_whatever_its_logits(logits, targets):
@@ -165,17 +139,6 @@ def test_padding_counts_for_nothing_whatever_its_logits(logits, targets):
         changed_loss, changed_gradient = run(changed)
         assert torch.equal(changed_loss, loss)
         assert torch.equal(changed_gradient, gradient)
-
-
-@given(more=st.integers(1, 5), seed=st.integers(0, 99))
-def test_more_padding_does_not_dilute_the_loss(more, seed):
-    generator = make_generator(seed)
-    logits, targets = normal(generator, B, T + more, V), random_ids(generator, V, B, T)
-    padded = torch.cat([targets, torch.full((B, more), PAD)], dim=1)
-    assert_equal(
-        label_smoothed_cross_entropy(logits, padded, pad_id=PAD),
-        label_smoothed_cross_entropy(logits[:, :T], targets, pad_id=PAD),
-    )
 
 
 def test_every_real_token_weighs_the_same_in_short_and_long_sentences(logits, targets):
@@ -210,46 +173,25 @@ def test_a_model_that_rules_padding_out_is_not_punished(logits, targets):
         assert_equal(loss, loss_by_loops(nearly, targets, PAD, SMOOTHING))
 
 
-# --- the loss: limits and errors
+# --- the loss: errors
 
 
-def test_one_token_of_a_uniform_model_costs_the_logarithm_of_the_vocabulary():
-    loss = label_smoothed_cross_entropy(torch.zeros(V), torch.tensor(2), smoothing=SMOOTHING)
-    assert loss.item() == pytest.approx(math.log(V))
-
-
-def test_the_loss_leaves_its_inputs_alone(logits, targets):
-    before = logits.detach().clone(), targets.clone()
-    label_smoothed_cross_entropy(logits, targets, pad_id=PAD)
-    assert torch.equal(logits, before[0]) and torch.equal(targets, before[1])
-
-
-def test_the_loss_explains_shapes_that_do_not_fit(logits):
-    with pytest.raises(ValueError, match=says((B, T, V), (B, T), (B, T + 1))):
-        label_smoothed_cross_entropy(logits, torch.zeros(B, T + 1, dtype=torch.long))
-
-
-@pytest.mark.parametrize("smoothing", [-0.1, 1.1])
-def test_the_loss_explains_an_impossible_smoothing(logits, targets, smoothing):
-    with pytest.raises(ValueError, match=says("[0, 1]", smoothing)):
-        label_smoothed_cross_entropy(logits, targets, smoothing=smoothing)
-
-
-@pytest.mark.parametrize("pad_id", [V, -1])
-def test_the_loss_explains_padding_that_is_no_entry(logits, targets, pad_id):
-    with pytest.raises(ValueError, match=says(f"pad_id={pad_id}", V)):
-        label_smoothed_cross_entropy(logits, targets, pad_id=pad_id)
+@pytest.mark.parametrize(
+    ("shape", "how", "words"),
+    [
+        ((B, T + 1), {}, [(B, T, V), (B, T), (B, T + 1)]),
+        ((B, T), dict(smoothing=-0.1), ["[0, 1]", -0.1]),
+        ((B, T), dict(smoothing=1.1), ["[0, 1]", 1.1]),
+        ((B, T), dict(pad_id=V), [f"pad_id={V}", V]),
+        ((B, T), dict(pad_id=-1), ["pad_id=-1", V]),
+    ],
+)
+def test_the_loss_explains_what_does_not_fit(logits, shape, how, words):
+    with pytest.raises(ValueError, match=says(*words)):
+        label_smoothed_cross_entropy(logits, torch.zeros(shape, dtype=torch.long), **how)
 
 
 # --- the schedule
-
-
-def test_the_base_model_peaks_at_step_4000():
-    # 1/√512 · 1/√4000 = 1/√2,048,000
-    peak = warmup_inverse_sqrt(4000, d_model=512, warmup_steps=4000)
-    assert peak == pytest.approx(1 / math.sqrt(2_048_000))
-    for step in (1, 3999, 4001, 100_000):
-        assert warmup_inverse_sqrt(step, d_model=512, warmup_steps=4000) < peak
 
 
 @pytest.mark.parametrize(
@@ -259,22 +201,11 @@ def test_the_base_model_peaks_at_step_4000():
         (2, 1 / 16),  # 1/4 · 2/8
         (3, 3 / 32),  # 1/4 · 3/8
         (4, 1 / 8),  # 1/4 · 1/2, where both branches meet
-        (9, 1 / 12),  # 1/4 · 1/3
         (16, 1 / 16),  # 1/4 · 1/4
     ],
 )
 def test_the_schedule_agrees_with_the_formula_by_hand(step, rate):
     assert warmup_inverse_sqrt(step, d_model=16, warmup_steps=4) == pytest.approx(rate, rel=1e-12)
-
-
-@given(warmup_steps=st.integers(1, 500), d_model=st.integers(1, 600), step=st.integers(1, 2000))
-def test_the_rate_rises_in_a_line_and_falls_as_one_over_the_root(warmup_steps, d_model, step):
-    rate = warmup_inverse_sqrt(step, d_model, warmup_steps)
-    if step <= warmup_steps:
-        first = warmup_inverse_sqrt(1, d_model, warmup_steps)
-        assert rate == pytest.approx(step * first)
-    else:
-        assert rate == pytest.approx(2 * warmup_inverse_sqrt(4 * step, d_model, warmup_steps))
 
 
 @pytest.mark.parametrize(
@@ -307,13 +238,6 @@ def test_a_cooldown_of_one_step_is_none(step, more, warmup_steps):
     assert ours == 0.5 * warmup_inverse_sqrt(step, 18, warmup_steps)
 
 
-@given(steps=st.integers(1, 60), cooldown_steps=st.integers(1, 80))
-def test_the_short_schedule_is_never_zero_before_its_end(steps, cooldown_steps):
-    for step in range(1, steps + 1):
-        rate = warmup_cooldown(step, 18, 5, steps=steps, scale=1, cooldown_steps=cooldown_steps)
-        assert 0 < rate <= warmup_inverse_sqrt(step, 18, 5)
-
-
 @pytest.mark.parametrize(
     ("step", "steps", "cooldown_steps"), [(8, 7, 3), (5, 7, 0), (5, 7, -2), (0, 7, 3)]
 )
@@ -337,7 +261,7 @@ def batch():
     return src, tgt
 
 
-def test_a_step_predicts_each_next_token_and_walks_down_the_gradient(transformer, batch):
+def test_a_step_predicts_each_next_token_and_follows_the_gradient(transformer, batch):
     src, tgt = batch
     before = deepcopy(transformer)
     expected = loss_by_loops(before(src, tgt[:, :-1]), tgt[:, 1:], PAD, SMOOTHING)
@@ -345,28 +269,13 @@ def test_a_step_predicts_each_next_token_and_walks_down_the_gradient(transformer
     lr = 0.5
     optimizer = torch.optim.SGD(transformer.parameters(), lr=lr)
     for parameter in transformer.parameters():
-        parameter.grad = torch.ones_like(parameter)  # left over by somebody else
+        parameter.grad = torch.ones_like(parameter)  # left over from an earlier step
 
-    heard = overheard(
-        transformer,
-        [""],
-        lambda: assert_equal(  # the loss is that of the weights before the step
-            training_step(transformer, optimizer, src, tgt, SMOOTHING), expected.detach()
-        ),
-    )
-    (heard_src, tgt_in), _, _ = heard[""]
-    assert torch.equal(heard_src, src)
-    assert tgt_in.tolist() == [[1, 4, 5, 6], [1, 7, 2, PAD]]  # all but the last column
+    loss = training_step(transformer, optimizer, src, tgt, SMOOTHING)
+    assert_equal(loss, expected.detach())  # of the weights before the step
+    assert not loss.requires_grad
     for new, old in zip(transformer.parameters(), before.parameters(), strict=True):
         assert_equal(new.detach(), old.detach() - lr * old.grad)
-
-
-def test_the_loss_of_a_step_is_detached_and_falls_by_the_next(transformer, batch):
-    optimizer = torch.optim.SGD(transformer.parameters(), lr=0.01)
-    first = training_step(transformer, optimizer, *batch, SMOOTHING)
-    second = training_step(transformer, optimizer, *batch, SMOOTHING)
-    assert not first.requires_grad and first.shape == ()
-    assert second < first
 
 
 # --- many steps
@@ -391,7 +300,7 @@ def make_training(**changes):
     return model, torch.optim.Adam(model.parameters(), **ADAM)
 
 
-def test_every_step_is_made_at_the_rate_that_the_schedule_gives_it():
+def test_every_step_has_its_rate_its_batch_and_its_report():
     model = tiny_transformer()
     embeddings = {id(p) for n, p in model.named_parameters() if "embedding" in n}
     groups = [
@@ -399,32 +308,21 @@ def test_every_step_is_made_at_the_rate_that_the_schedule_gives_it():
         for kept in (True, False)
     ]
     optimizer = torch.optim.Adam(groups, **ADAM)
-    rates = []
+    rates, asked, told = [], [], []
     optimizer.register_step_pre_hook(
         lambda optimizer, *_: rates.append([group["lr"] for group in optimizer.param_groups])
     )
     schedule = {1: 0.01, 2: 0.03, 3: 0.02, 4: 0.005, 5: 0.001}
-    train(model, optimizer, make_batch, steps=5, rate=schedule.__getitem__)
-    assert rates == [[rate, rate] for rate in schedule.values()]  # both groups
-
-
-def test_training_asks_for_each_step_once_and_reports_each_loss():
-    model, optimizer = make_training()
-    asked, told = [], []
-
-    def ask(step):
-        asked.append(step)
-        return make_batch(step)
-
     losses = train(
         model,
         optimizer,
-        ask,
-        steps=4,
-        rate=slowly,
+        lambda step: asked.append(step) or make_batch(step),
+        steps=5,
+        rate=schedule.__getitem__,
         after_step=lambda step, loss: told.append((step, loss.item(), asked[-1])),
     )
-    assert asked == [1, 2, 3, 4]
+    assert rates == [[rate, rate] for rate in schedule.values()]  # both groups
+    assert asked == [1, 2, 3, 4, 5]
     assert told == [(step, loss, step) for step, loss in enumerate(losses, start=1)]
     assert all(isinstance(loss, float) for loss in losses)
 
@@ -478,10 +376,3 @@ def test_a_tiny_model_learns_one_batch_by_heart(batch):
     src, tgt = batch
     right = model(src, tgt[:, :-1]).argmax(dim=-1) == tgt[:, 1:]
     assert right[tgt[:, 1:] != PAD].all()
-
-
-def test_nothing_is_left_to_do_after_the_last_step():
-    model, optimizer = make_training()
-    before = deepcopy(model.state_dict())
-    assert train(model, optimizer, make_batch, steps=4, first_step=5, rate=slowly) == []
-    assert all(torch.equal(model.state_dict()[name], kept) for name, kept in before.items())

@@ -1,10 +1,13 @@
-"""Start JupyterLab and a browser, and do in a notebook what a reader does with the keys."""
+"""Start JupyterLab and a browser, and do in a notebook what a reader does with the keyboard.
 
-import base64
+Nothing is read before its condition holds: Playwright's assertions wait for the page, and a message
+to the kernel is waited for until the kernel has finished with it.
+"""
+
 import json
 import os
+import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -13,231 +16,270 @@ from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
+import nbformat
+from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
-from playwright.sync_api import Locator, TimeoutError, sync_playwright
+from playwright.sync_api import Browser, Locator, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
-PICTURES = ROOT / ".build" / "screenshots"  # git-ignored; CI may keep them
-IDLE = (
-    "() => window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status"
-    " === 'idle'"
-)
+SCREENSHOTS = ROOT / ".build" / "screenshots"  # git-ignored; CI may keep them
+TIMEOUT = 120_000  # ms, for every wait: a busy machine is no bug
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-QUIET = (
+BROWSER_OPTIONS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-PATIENCE = 60_000  # ms: a busy machine is no bug
 NO_BROWSER = "no Chromium here; on Debian: apt-get install chromium"
-CHANGED = """([img, words, before]) => img.src !== before.src && img.complete
-    && img.naturalWidth > 0 && words.textContent !== before.words"""
-# or two of them meet in the home folder, in databases and workspaces, and one is refused
-OWN = ["JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"]
-SETTINGS = {
-    "notification.jupyterlab-settings": {
-        "fetchNews": "false",
-        "checkForUpdates": False,
-        "doNotDisturbMode": True,
-    },
-}
+# or two servers meet in the home folder, in databases and workspaces, and one is refused
+PRIVATE_FOLDERS = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+NOTIFICATIONS = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
+# tracks the messages that the kernel has not finished with: its "idle" names the one it ends
+OPEN = """async path => {
+    await jupyterapp.restored;
+    jupyterapp.shell.collapseLeft();
+    const {context, sessionContext} = await jupyterapp.commands.execute('docmanager:open', {path});
+    await context.ready;
+    await sessionContext.ready;
+    const unanswered = window.unanswered = new Set();
+    sessionContext.session.kernel.anyMessage.connect((_, {msg, direction}) => {
+        if (direction === 'send') unanswered.add(msg.header.msg_id);
+        if (msg.content.execution_state === 'idle') unanswered.delete(msg.parent_header.msg_id);
+    });
+}"""
+OPENED = """path => jupyterapp.shell.currentWidget.context?.path === path
+    && jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'
+    && jupyterapp.commands.isEnabled('notebook:run-cell')"""
+CLOSE = """() => {
+    const notebook = jupyterapp.shell.currentWidget;
+    notebook.sessionContext.shutdown();
+    notebook.dispose();
+}"""
+RUN_CELL = """([index, source]) => {
+    const notebook = jupyterapp.shell.currentWidget.content;
+    notebook.activeCellIndex = index;
+    notebook.deselectAll();
+    if (source !== null) notebook.activeCell.model.sharedModel.setSource(source);
+    return jupyterapp.commands.execute('notebook:run-cell');
+}"""
+SETTLED = "picture => unanswered.size === 0 && picture.complete && picture.naturalWidth > 0"
+CHANGED = "([picture, text, src, words]) => picture.src !== src && text.textContent !== words"
+READ_PICTURE = """async img => {
+    const reader = new FileReader();
+    reader.readAsDataURL(await (await fetch(img.src)).blob());
+    await new Promise(loaded => { reader.onload = loaded; });
+    return reader.result;
+}"""
 
 
 @contextmanager
-def chromium():
+def chromium() -> Iterator[Browser | None]:
     """Start the system's Chromium, and yield it; ``None`` where there is none."""
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         yield None
         return
-    with sync_playwright() as running:
-        window = running.chromium.launch(executable_path=program, args=QUIET)
-        yield window
-        window.close()
+    expect.set_options(timeout=TIMEOUT)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=BROWSER_OPTIONS)
+        yield browser
+        browser.close()
 
 
 @contextmanager
-def jupyter_lab(folder: Path, settings: Path):
+def jupyter_lab(folder: Path, settings: Path) -> Iterator[str]:
     """Start JupyterLab on a folder, and yield its address."""
-    home = settings / "@jupyterlab" / "apputils-extension"
-    home.mkdir(parents=True)
-    for name, content in SETTINGS.items():
-        (home / name).write_text(json.dumps(content), encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    file = settings / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(NOTIFICATIONS), encoding="utf-8")
     options = (
-        f"--no-browser --allow-root --ip=127.0.0.1 --port={port} --ServerApp.port_retries=0 "
-        "--IdentityProvider.token=test-token --ServerApp.root_dir=. --expose-app-in-browser "
+        "--no-browser --allow-root --ip=127.0.0.1 --port=0 --ServerApp.root_dir=. "
+        "--IdentityProvider.token=test-token --expose-app-in-browser "
         f"--LabApp.user_settings_dir={settings} --LabApp.extension_manager=readonly"
     ).split()
-    own = {name: str(settings / name) for name in OWN}
     server = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", *options],
         cwd=folder,
-        env=os.environ | own,
+        env=os.environ | dict.fromkeys(PRIVATE_FOLDERS, str(settings)),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_for(port, server)
-        yield f"http://127.0.0.1:{port}"
+        yield wait_for_address(server, settings / f"jpserver-{server.pid}.json")
     finally:
         server.terminate()
-        server.wait(timeout=30)
+        server.wait(timeout=TIMEOUT / 1000)
 
 
-def wait_for(port: int, server: subprocess.Popen, seconds: float = 60) -> None:
-    """Wait until somebody listens at a port."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+def wait_for_address(server: subprocess.Popen, info: Path) -> str:
+    """Wait until JupyterLab has written the port that it listens on; return its address."""
+    end = time.monotonic() + TIMEOUT / 1000
+    while not (info.exists() and info.stat().st_size):
         assert server.poll() is None, "JupyterLab ended before it answered"
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise AssertionError(f"JupyterLab did not answer within {seconds:.0f} s")
+        assert time.monotonic() < end, "JupyterLab did not start"
+        time.sleep(0.1)
+    return f"http://127.0.0.1:{json.loads(info.read_text(encoding='utf-8'))['port']}"
 
 
-class Page:
-    """Hold an open notebook, with what a test does there.
+def write_notebook(path: Path, *sources: str) -> None:
+    """Write a notebook of code cells."""
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    cells = [new_code_cell(source) for source in sources]
+    notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    nbformat.write(notebook, path)
+
+
+def code_cells(path: Path) -> dict[int, str]:
+    """Return the sources of a notebook's code cells by their index among all cells."""
+    cells = enumerate(nbformat.read(path, as_version=4).cells)
+    return {index: cell.source for index, cell in cells if cell.cell_type == "code"}
+
+
+class Lab:
+    """Hold JupyterLab in a browser, with what a test does in the notebook that is open there.
 
     Args:
         browser: What ``chromium`` yields.
+        address: What ``jupyter_lab`` yields.
+        path: The notebook that it is started with; it stays open.
 
     Attributes:
         page: The browser's page.
-        errors: What the console complained about.
+        errors: What went wrong, by the console and by exceptions that nothing caught.
         hosts: Every computer that was asked for something.
     """
 
-    def __init__(self, browser) -> None:
+    def __init__(self, browser: Browser, address: str, path: str) -> None:
         self.page = browser.new_page(viewport={"width": 1100, "height": 1000})
+        self.page.set_default_timeout(TIMEOUT)
         self.errors, self.hosts = [], set()
-        self.page.on("console", self._listen)
-        self.page.on("request", lambda asked: self.hosts.add(asked.url.split("/")[2].split(":")[0]))
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        for event in ("request", "websocket"):
+            self.page.on(event, self._on_request)
+        self.page.goto(f"{address}/lab/tree/{path}?token=test-token")
+        self.page.wait_for_function("window.jupyterapp !== undefined")
+        self.open(path)
 
-    def _listen(self, said) -> None:
-        """Keep what the console says in red."""
-        if said.type == "error":
-            self.errors.append(f"{said.text} {said.location}")
+    def _on_console(self, message) -> None:
+        """Keep what the console shows as an error."""
+        if message.type == "error":
+            self.errors.append(f"{message.text} {message.location}")
 
-    def open(self, address: str, notebook: str) -> None:
-        """Open a notebook and wait for its kernel."""
-        self.page.goto(f"{address}/lab/tree/{notebook}?token=test-token&reset")
-        self.page.wait_for_function(IDLE, timeout=2 * PATIENCE)
-        self.page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
+    def _on_request(self, request) -> None:
+        """Keep the host of a request: ``http://host:port/…``, and ``blob:`` before it or not."""
+        self.hosts.add(request.url.split("/")[2].split(":")[0])
 
-    def run(self, place: int, source: str | None = None) -> None:
-        """Run the cell at a place, after typing a source into it if one is given."""
-        self.page.evaluate(
-            """([place, source]) => {
-                const notebook = window.jupyterapp.shell.currentWidget.content;
-                notebook.activeCellIndex = place;
-                notebook.deselectAll();
-                if (source !== null) notebook.activeCell.model.sharedModel.setSource(source);
-                return window.jupyterapp.commands.execute('notebook:run-cell');
-            }""",
-            [place, source],
-        )
-        self.page.wait_for_function(IDLE, timeout=2 * PATIENCE)
+    def open(self, path: str) -> None:
+        """Open a notebook, and wait for its kernel."""
+        self.page.evaluate(OPEN, path)
+        self.page.wait_for_function(OPENED, arg=path)
 
-    def expect(self, place: int, words: str) -> None:
-        """Wait until a cell shows some words, scrolled into view."""
-        cell = self.page.locator(f'.jp-Cell[data-windowed-list-index="{place}"]')
-        shown = cell.locator(".jp-OutputArea-output").filter(has_text=words).first
-        shown.wait_for(timeout=PATIENCE)
-        shown.scroll_into_view_if_needed()
+    def close(self) -> None:
+        """Shut down the notebook's kernel, and close the notebook."""
+        self.page.evaluate(CLOSE)
 
-    def keep(self, name: str, part: Locator | None = None) -> Path:
-        """Take a picture of the window, or of a part of it."""
-        PICTURES.mkdir(parents=True, exist_ok=True)
-        (part or self.page).screenshot(path=PICTURES / f"{name}.png")
-        return PICTURES / f"{name}.png"
+    def run_cell(self, index: int, source: str | None = None) -> None:
+        """Run a cell to its end, after typing a source into it if one is given."""
+        assert self.page.evaluate(RUN_CELL, [index, source]), f"cell {index} failed"
+
+    def run_imports(self, cells: dict[int, str], before: int) -> None:
+        """Run the cells that import something, above a cell."""
+        for index, source in cells.items():
+            if index < before and "import " in source:
+                self.run_cell(index)
+
+    def run_all(self) -> None:
+        """Run all cells to the end of the last."""
+        run = "jupyterapp.commands.execute('notebook:run-all-cells')"
+        assert self.page.evaluate(run), "a cell failed"
+
+    def cell(self, index: int) -> Locator:
+        """Find a cell by its index."""
+        return self.page.locator(f'.jp-Cell[data-windowed-list-index="{index}"]')
+
+    def expect_output(self, index: int, text: str) -> None:
+        """Wait until a cell shows a text, scrolled into view."""
+        output = self.cell(index).locator(".jp-OutputArea-output").filter(has_text=text).first
+        expect(output).to_be_visible()
+        output.scroll_into_view_if_needed()
+
+    def screenshot(self, name: str, part: Locator | None = None) -> Path:
+        """Take a screenshot of the window, or of a part of it."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        (part or self.page).screenshot(path=SCREENSHOTS / f"{name}.png")
+        return SCREENSHOTS / f"{name}.png"
 
     @contextmanager
     def film(self) -> Iterator[list[Image.Image]]:
-        """Collect every frame that the browser paints, while the context lasts."""
-        frames, camera = [], self.page.context.new_cdp_session(self.page)
-
-        def keep(frame: dict) -> None:
-            """Keep a frame, and ask for the next."""
-            frames.append(Image.open(BytesIO(base64.b64decode(frame["data"]))))
-            camera.send("Page.screencastFrameAck", {"sessionId": frame["sessionId"]})
-
-        camera.on("Page.screencastFrame", keep)
-        camera.send("Page.startScreencast", {"format": "png"})
+        """Collect the frames that the browser paints, while the context lasts."""
+        frames = []
+        self.page.screencast.start(
+            on_frame=lambda frame: frames.append(Image.open(BytesIO(frame["data"]))),
+            size=self.page.viewport_size,
+        )
         yield frames
-        camera.send("Page.stopScreencast")
-        camera.detach()
+        self.page.screencast.stop()
 
-    def run_all(self) -> None:
-        """Run all cells, and wait for the last one."""
-        self.page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        self.page.wait_for_function(IDLE, timeout=2 * PATIENCE)
+    def wait_for_frame(self, frames: list[Image.Image], seen: int) -> None:
+        """Wait until a film has more frames than those seen."""
+        end = time.monotonic() + TIMEOUT / 1000
+        while len(frames) <= seen:
+            assert time.monotonic() < end, "the browser painted nothing"
+            self.page.evaluate("() => new Promise(requestAnimationFrame)")
 
-    def explorer(self, place: int | None = None) -> "Widget":
-        """Find the widget of a cell, or the only one of a chapter, scrolled into view."""
-        cell = ".jp-Cell" if place is None else f'.jp-Cell[data-windowed-list-index="{place}"]'
-        found = self.page.locator(f"{cell} .widget-vbox:has(img.widget-image)")
-        found.wait_for(timeout=PATIENCE)
-        found.scroll_into_view_if_needed()
-        return Widget(found)
+    def widget(self, index: int) -> "Widget":
+        """Wait for the widget of a cell that has run, and scroll it into view."""
+        box = self.cell(index).locator(".widget-vbox:has(> img.widget-image)")
+        box.scroll_into_view_if_needed()
+        placeholders = self.cell(index).locator('.widget-box > :not([class*="widget-"])')
+        expect(placeholders).to_have_count(0)  # each child replaces its own when it is drawn
+        widget = Widget(box)
+        widget.settle()
+        return widget
 
 
 class Widget:
     """Hold a widget on a page, with what a reader does to it without a mouse.
 
     Args:
-        box: Where it stands: its controls, its picture and its sentence.
+        box: Its element: around its controls, its picture and its text.
     """
 
     def __init__(self, box: Locator) -> None:
         self.box, self.page = box, box.page
-        self.picture = box.locator("img.widget-image").element_handle()
-        self.words = box.locator(".widget-html").last.element_handle()
+        self.picture = box.locator("img.widget-image")
+        self.text = box.locator(".widget-html").last
+        labels = box.locator(".widget-label, .widget-checkbox span")
+        self.labels = labels.filter(has_text=re.compile(r"\w"))  # empty beside a checkbox
 
     def control(self, label: str) -> Locator:
-        """Find what takes the keys of a control, by the words beside it."""
+        """Find what takes the keys of a control, by its label."""
         whole = self.box.locator(".widget-inline-hbox, .widget-checkbox")
         whole = whole.filter(has=self.page.get_by_text(label, exact=True))
         return whole.locator('.noUi-handle, select, input[type="text"], input[type="checkbox"]')
 
-    def labels(self) -> list[str]:
-        """List the words beside all controls."""
-        texts = self.box.locator(".widget-label, .widget-checkbox span").all_inner_texts()
-        return [text for text in texts if text.strip("\u200b")]  # empty beside a checkbox
+    def press(self, label: str, keys: str) -> None:
+        """Press keys in a control, separated by spaces; what is for a text box is typed."""
+        control = self.control(label)
+        if control.get_attribute("type") == "text":
+            control.press("Control+a")
+            control.press_sequentially(keys)
+            keys = "Enter"
+        for key in keys.split():
+            control.press(key)
 
-    def press(self, label: str, *keys: str) -> None:
-        """Reach a control and press keys; anything longer than a key's name is typed."""
-        self.control(label).focus()
-        for key in keys:
-            self.page.keyboard.press(key)
+    def change(self, label: str, keys: str) -> None:
+        """Press keys in a control, and wait until picture and text have followed."""
+        parts = [self.picture.element_handle(), self.text.element_handle()]
+        before = [self.picture.get_attribute("src"), self.text.text_content()]
+        self.press(label, keys)
+        self.page.wait_for_function(CHANGED, arg=parts + before)
+        self.settle()
 
-    def write(self, label: str, words: str) -> None:
-        """Put words into a text box."""
-        self.press(label, "Control+a")
-        self.page.keyboard.type(words)
-        self.page.keyboard.press("Enter")
+    def settle(self) -> None:
+        """Wait until the kernel has finished with every message, and the picture is loaded."""
+        self.page.wait_for_function(SETTLED, arg=self.picture.element_handle())
 
-    def state(self) -> dict[str, str]:
-        """Return the picture's address and the sentence."""
-        return {"src": self.picture.get_attribute("src"), "words": self.words.inner_text()}
-
-    def pixels(self) -> bytes:
-        """Return the picture's file."""
-        read = "async img => [...new Uint8Array(await (await fetch(img.src)).arrayBuffer())]"
-        return bytes(self.picture.evaluate(read))
-
-    def wait_for_change(self, before: dict[str, str], why: str) -> None:
-        """Wait until picture and sentence are no longer what they were.
-
-        Args:
-            before: What ``state`` returned.
-            why: What should have changed them.
-        """
-        parts = [self.picture, self.words, before]
-        try:
-            self.page.wait_for_function(CHANGED, arg=parts, timeout=PATIENCE)
-        except TimeoutError as error:
-            raise AssertionError(f"{why}: from {before} to {self.state()}") from error
+    def pixels(self) -> str:
+        """Return the picture's file, in base64."""
+        return self.picture.evaluate(READ_PICTURE)

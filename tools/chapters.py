@@ -77,7 +77,8 @@ def run(chapter: Path) -> float:
     notebook = nbformat.read(chapter, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
+            cell.outputs = []
+            cell.execution_count = None
     start = time.perf_counter()
     NotebookClient(
         notebook,

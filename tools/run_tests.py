@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+Parts = dict[str, list[str]]  # a name, and the arguments of python
 PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300"]
 CHAPTERS = [f"notebooks/{path.name}" for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
@@ -23,7 +24,7 @@ PARTS = {  # the translator comes first: tests and chapters load it
         *(*TWO, "--doctest-modules", "--ignore=tests/browser", "-m", "not workbook"),
         *("tests", "course_lib"),
     ],
-    "workbook": [*PYTEST, *TWO, "-m", "workbook", "tests/learn"],
+    "workbook": [*PYTEST, *TWO, "-m", "workbook", "tests/exercises"],
     "chapters": [
         *PYTEST,
         *NBVAL,
@@ -34,17 +35,19 @@ PARTS = {  # the translator comes first: tests and chapters load it
 BESIDE = {"browser": [*PYTEST, "tests/browser"]}  # it waits more than it computes
 
 
-def run(name: str, arguments: list[str], folder: Path) -> tuple[tuple[int, int, int], float, str]:
+def run(
+    name: str, arguments: list[str], folder: Path, beside: bool = False
+) -> tuple[tuple[int, int, int], float, str]:
     """Run one part.
 
     Returns:
-        How many passed, failed and were skipped; its seconds; what it printed, if it ran beside.
+        How many passed, failed and were skipped; its seconds; what it printed, if it runs beside.
     """
     start, report = time.perf_counter(), folder / f"{name}.xml"
     if arguments[:2] == PYTEST[:2]:
         arguments = [*arguments, f"--junitxml={report}"]
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    told = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT) if name in BESIDE else {}
+    told = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT) if beside else {}
     done = subprocess.run([sys.executable, *arguments], cwd=ROOT, env=one_thread, text=True, **told)
     return counted(report, done.returncode), time.perf_counter() - start, done.stdout or ""
 
@@ -60,20 +63,25 @@ def counted(report: Path, code: int) -> tuple[int, int, int]:
     return ran - skipped - failed, failed + unsaid, skipped
 
 
-def run_all() -> tuple[dict[str, float], tuple[int, int, int], list[str]]:
-    """Run all parts, whatever fails on the way.
+def run_all(
+    parts: Parts = PARTS, beside: Parts = BESIDE
+) -> tuple[dict[str, float], tuple[int, int, int], list[str]]:
+    """Run all parts, whatever fails on the way; those beside at the same time as the others.
 
     Returns:
         The seconds of each part, and of all; how many passed, failed and were skipped; what failed.
     """
     start, results = time.perf_counter(), {}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
-        beside = {name: pool.submit(run, name, BESIDE[name], Path(folder)) for name in BESIDE}
-        for name, arguments in PARTS.items():
+        running = {
+            name: pool.submit(run, name, arguments, Path(folder), beside=True)
+            for name, arguments in beside.items()
+        }
+        for name, arguments in parts.items():
             print(f"== {name}", flush=True)
             results[name] = run(name, arguments, Path(folder))
-        for name, running in beside.items():
-            results[name] = running.result()
+        for name, future in running.items():
+            results[name] = future.result()
             print(f"== {name}, beside the others", results[name][2], sep="\n", flush=True)
     times = {name: seconds for name, (_, seconds, _) in results.items()}
     times["all"] = time.perf_counter() - start
@@ -81,9 +89,9 @@ def run_all() -> tuple[dict[str, float], tuple[int, int, int], list[str]]:
     return times, totals, [name for name, (counts, _, _) in results.items() if counts[1]]
 
 
-def main() -> int:
+def main(parts: Parts = PARTS, beside: Parts = BESIDE) -> int:
     """Run all parts, and say what came of it; return the exit code."""
-    times, (passed, failed, skipped), broken = run_all()
+    times, (passed, failed, skipped), broken = run_all(parts, beside)
     print("\nseconds:", ", ".join(f"{name} {seconds:.0f}" for name, seconds in times.items()))
     if broken:
         print("look above at:", ", ".join(broken))

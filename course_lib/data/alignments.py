@@ -128,7 +128,8 @@ def piece_digits(pieces: Sequence[str], number: int, language: str) -> list[froz
     words = [piece if not _special(piece) else "" for piece in pieces]
     if "".join(words).replace(WORD_START, " ") != " " + spell(number, language):
         raise ValueError(f"{'|'.join(pieces)} does not spell {number:,} in {language!r}")
-    digits, start = [], 0
+    digits = []
+    start = 0
     for word in words:
         digits.append(frozenset().union(*letters[start : start + len(word)]))
         start += len(word)
@@ -161,5 +162,6 @@ def known_links(
         >>> sorted(known_links(["▁forty", "-", "five"], ["▁fünf", "und", "vierzig"], 45))
         [(0, 2), (2, 0)]
     """
-    says, asks = piece_digits(source, number, "en"), piece_digits(target, number, to)
+    says = piece_digits(source, number, "en")
+    asks = piece_digits(target, number, to)
     return {(t, s) for t, wanted in enumerate(asks) for s, said in enumerate(says) if wanted & said}

@@ -142,7 +142,8 @@ def _fetch(address: str, timeout: float) -> bytes:
         with urllib.request.urlopen(address, timeout=timeout) as answer:
             length = answer.headers.get("Content-Length", "")
             total = int(length) if length.isdigit() else None
-            pieces, size = [], 0
+            pieces = []
+            size = 0
             name = address.rpartition("/")[2]
             with tqdm(total=total, desc=name, unit="B", unit_scale=True, leave=False) as bar:
                 while size <= MOST_BYTES and (piece := answer.read(1 << 16)):

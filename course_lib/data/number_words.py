@@ -136,7 +136,8 @@ def read_number(text: str) -> int:
     total = below_thousand = 0
     for word in text.replace("-", " ").split():
         if word == "thousand":
-            total, below_thousand = 1000 * max(1, below_thousand), 0
+            total = 1000 * max(1, below_thousand)
+            below_thousand = 0
         elif word == "hundred":
             below_thousand = 100 * max(1, below_thousand)
         else:

@@ -121,7 +121,8 @@ def read_shakespeare(folder: Path | str | None = None) -> Text:
     if not path.is_file():
         raise ValueError(f"there is no {path}; leave out --text shakespeare to learn from Python")
     text = path.read_text(encoding="utf-8")
-    characters, cut = Characters(text), len(text) * 9 // 10
+    characters = Characters(text)
+    cut = len(text) * 9 // 10
     return Text(characters, characters.encode(text[:cut]), characters.encode(text[cut:]))
 
 

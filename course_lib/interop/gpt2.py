@@ -44,7 +44,8 @@ def from_gpt2(state: Mapping[str, Tensor], num_heads: int) -> GPT:
     given = {PREFIX.sub("", name): value for name, value in state.items()}
     given = {name: value for name, value in given.items() if not LEFT_OUT.fullmatch(name)}
     try:
-        (vocab_size, d_model), max_len = given["wte.weight"].shape, len(given["wpe.weight"])
+        (vocab_size, d_model) = given["wte.weight"].shape
+        max_len = len(given["wpe.weight"])
         conv1d = given["h.0.attn.c_attn.weight"].size(0) == d_model
     except KeyError as missing:
         raise ValueError(f"{missing} is missing: these are no weights of GPT-2") from None

@@ -225,7 +225,8 @@ def _norm(ours: LayerNorm | nn.LayerNorm, theirs: nn.LayerNorm, grad: bool) -> P
     """Pair gains and shifts."""
     _agree(ours, theirs, "eps")
     for name in ("weight", "bias"):
-        mine, other = getattr(ours, name), getattr(theirs, name)
+        mine = getattr(ours, name)
+        other = getattr(theirs, name)
         _same(f"a norm having a {name}", mine is not None, other is not None)
         if mine is not None:
             yield mine, _pick(other, grad)

@@ -35,8 +35,10 @@ from course_lib.trainer.machine import add_machine_options, describe_machine, pr
 from course_lib.trainer.options import add_training_options, whole_from_one
 from course_lib.trainer.signals import STOPPED, graceful_shutdown, stopped_at_once
 
-SAMPLE, COPIES = 300, 20  # characters written for a record, and texts to count the lines of
-COLDEST, HOTTEST = 1e-3, 1e3  # beyond, logits leave what a float can hold
+SAMPLE = 300
+COPIES = 20  # characters written for a record, and texts to count the lines of
+COLDEST = 1e-3
+HOTTEST = 1e3  # beyond, logits leave what a float can hold
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -85,7 +87,8 @@ def train_command(options: argparse.Namespace) -> int:
     asked = dict(text=options.text, seed=options.seed)
     asked |= {} if options.steps is None else dict(steps=options.steps)
     config = TextGeneratorConfig(**SIZES[options.size] | asked | dict(options.set))
-    options.text, options.seed = config.text, config.seed  # the folder's name holds them
+    options.text = config.text
+    options.seed = config.seed  # the folder's name holds them
     try:
         return _train(config, options)
     except KeyboardInterrupt:  # before the first step, for the second time, or at the end
@@ -119,7 +122,8 @@ def _train(config: TextGeneratorConfig, options: argparse.Namespace) -> int:
 
 def _report(run: TrainState, text: Text, record: Path | None) -> None:
     """Print what came out, and record it if asked to."""
-    loss, minutes = _print_loss(run.writer, text), _minutes(run)
+    loss = _print_loss(run.writer, text)
+    minutes = _minutes(run)
     print(f"parameters {_parameters(run.writer):,}")
     print(f"minutes {minutes['wall']:.1f} by the clock, {minutes['cpu']:.1f} of processor time")
     print(f"cached sampling equals uncached: {caching_is_exact(run.writer, text.val)}")
@@ -148,7 +152,8 @@ def _minutes(run: TrainState) -> dict[str, float]:
 
 def _entry(run: TrainState, text: Text, loss: float) -> dict[str, Any]:
     """Say all that somebody needs who wants to repeat it."""
-    writer, config = run.writer, run.writer.config
+    writer = run.writer
+    config = run.writer.config
     of_python = config.text == "library"
     written = writer.generate(
         PROMPTS[config.text], SAMPLE, copies=COPIES if of_python else 1, seed=config.seed

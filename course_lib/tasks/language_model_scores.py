@@ -9,7 +9,8 @@ from course_lib.gpt import parse_rate, sample
 from course_lib.tasks.language_model import TextGenerator
 
 PLACES = 4_096  # characters read at once while measuring
-NEAR, BEYOND = 32, 16  # characters written before the window is full, and afterwards
+NEAR = 32
+BEYOND = 16  # characters written before the window is full, and afterwards
 COPIES = 8  # texts written at once, that begin side by side: a small error shows in one of many
 
 
@@ -65,7 +66,8 @@ def caching_is_exact(writer: TextGenerator, ids: Tensor) -> bool:
         writer: Stays as it is.
         ids: A text to begin with, longer than a window. Shape ``(L,)``.
     """
-    exact, max_len = deepcopy(writer.model).double(), writer.config.max_len
+    exact = deepcopy(writer.model).double()
+    max_len = writer.config.max_len
     length = max(1, max_len - NEAR)
     begun = ids[: length + COPIES - 1].unfold(0, length, 1).to(writer.device)  # (B, T)
     written = [

@@ -95,7 +95,9 @@ def _restore(run: TrainState, kept: dict[str, Any], text: Text, out: Path) -> No
     with explaining(out / LAST, WHAT):
         same = kept["text"] == sum_of(text)
         run.optimizer.load_state_dict(kept["optimizer"])
-        run.step, run.seconds, run.history = kept["step"], kept["seconds"], kept["history"]
+        run.step = kept["step"]
+        run.seconds = kept["seconds"]
+        run.history = kept["history"]
         run.losses = kept["losses"].to(run.losses.device)
     if not same:
         raise ValueError(f"{out} was begun with another text: train anew, or in another folder")
@@ -117,10 +119,8 @@ def kept_generator(out: Path) -> tuple[TextGenerator, dict[str, Any]]:
     """
     content = load_checkpoint(out / LAST)
     with explaining(out / LAST, WHAT):
-        config, characters = (
-            TextGeneratorConfig(**content["config"]),
-            Characters(content["characters"]),
-        )
+        config = TextGeneratorConfig(**content["config"])
+        characters = Characters(content["characters"])
         model = GPT(config.of_model(len(characters)))
         model.load_state_dict(content["model"])
     return TextGenerator(model, characters, config), content
@@ -175,7 +175,9 @@ def optimizer_step(
 
 def make_step(run: TrainState, ids: Tensor) -> None:
     """Make the next training step on a text ``(L,)``."""
-    config, model, device = run.writer.config, run.writer.model, run.writer.device
+    config = run.writer.config
+    model = run.writer.model
+    device = run.writer.device
     step = run.step + 1
     read, predicted = (part.to(device) for part in draw_batch(config, ids, step))
     model.train()
@@ -192,7 +194,8 @@ def measure(run: TrainState, windows: Tensor) -> float:
     Raises:
         ValueError: If the loss is no number any more.
     """
-    config, loss = run.writer.config, loss_on(run.writer.model, windows)
+    config = run.writer.config
+    loss = loss_on(run.writer.model, windows)
     if not math.isfinite(loss):
         raise ValueError(
             f"the loss on val is {loss} at step {run.step}: peak_rate={config.peak_rate} is too "

@@ -154,7 +154,8 @@ class RealTranslator:
         Raises:
             ValueError: If a text is longer than the model reads.
         """
-        encode, encode_target = self.tokenizer.encode, self.tokenizer.encode_target
+        encode = self.tokenizer.encode
+        encode_target = self.tokenizer.encode_target
         rows = [(encode(source), encode_target(target)) for source, target in pairs]
         longest = max(max(len(source), len(target) - 1) for source, target in rows)
         if longest > self.config.max_len:
@@ -188,7 +189,8 @@ class RealTranslator:
         written: dict[int, str] = {}
         while order:
             size = max(1, tokens // (beam_size * len(ids[order[-1]])))  # longest first
-            chunk, order = order[-size:], order[:-size]
+            chunk = order[-size:]
+            order = order[:-size]
             src = pad_rows([ids[place] for place in chunk], self.tokenizer.pad_id)  # (B, S)
             for place, row in zip(chunk, self._search(src, beam_size, alpha), strict=True):
                 written[place] = self.tokenizer.decode(row[: most_tokens(len(ids[place]))])

@@ -89,7 +89,8 @@ def load_translator(content: dict[str, Any]) -> RealTranslator:
 
 def _unlearned(facts: dict[str, Any]) -> RealTranslator:
     """Build a translator, all but its weights."""
-    config, tokenizer = RealConfig(**facts["config"]), Tokenizer(facts["tokenizer"])
+    config = RealConfig(**facts["config"])
+    tokenizer = Tokenizer(facts["tokenizer"])
     return RealTranslator(Transformer(config.of_model(len(tokenizer))), tokenizer, config)
 
 
@@ -144,6 +145,8 @@ def restore(run: TrainState, out: Path, kept: dict[str, Any]) -> None:
             run.optimizer.load_state_dict(kept["optimizer"])
         else:
             load_sharded(find_sharded(out), run.translator.model, run.optimizer)
-        run.step, run.seconds, run.history = kept["step"], kept["seconds"], kept["history"]
+        run.step = kept["step"]
+        run.seconds = kept["seconds"]
+        run.history = kept["history"]
         if run.world.is_main:  # the sum over all processes is what it was
             run.losses += torch.as_tensor(kept["losses"]).to(run.losses)

@@ -67,7 +67,8 @@ def start(
     translator, kept = kept_translator(out) if is_kept(out) and not anew else (None, {})
     if kept:
         refuse_another(out, translator.config, config)
-    pairs, world = read_pairs(config, "train", data), world or World()
+    pairs = read_pairs(config, "train", data)
+    world = world or World()
     translator = translator or new_translator(config, pairs)
     model = translator.model.to(device)
     sharded = sharded and world.size > 1
@@ -83,7 +84,8 @@ def start(
 
 def make_step(run: TrainState, steps: int) -> None:
     """Make the next training step of so many."""
-    config, world = run.translator.config, run.world
+    config = run.translator.config
+    world = run.world
     step = run.step + 1
     torch.manual_seed(SEEDS * (config.seed + SEEDS * world.rank) + step)  # what dropout drops
     for group in run.optimizer.param_groups:
@@ -109,10 +111,12 @@ def val_loss(translator: RealTranslator, pairs: Pairs) -> float:
     batches = TokenBatches(translator.rows(pairs), 4_096, pad_id=translator.tokenizer.pad_id)
     was_training = translator.model.training
     translator.model.eval()
-    total, count = 0.0, 0
+    total = 0.0
+    count = 0
     for places in batches.plan(1):
         loss, real = loss_in_chunks(translator.model, *batches.batch(places))
-        total, count = total + loss.item(), count + real
+        total = total + loss.item()
+        count = count + real
     translator.model.train(was_training)
     return total / count
 
@@ -135,7 +139,8 @@ def whole_translator(run: TrainState) -> RealTranslator | None:
 
 def end_epoch(run: TrainState, val: Pairs, out: Path, steps: int) -> None:
     """Measure on val, add a line to the log, keep the weights for the average."""
-    translator, losses = whole_translator(run), run.world.total(run.losses)
+    translator = whole_translator(run)
+    losses = run.world.total(run.losses)
     run.losses.zero_()
     if translator:
         epoch, _ = run.batches.find(run.step)
@@ -177,7 +182,8 @@ def train_run(
         Whether the last epoch is done.
     """
     steps = run.batches.last_step(run.translator.config.epochs)
-    watch, enough = Stopwatch(run.seconds), False
+    watch = Stopwatch(run.seconds)
+    enough = False
     silent = None if run.world.is_main else True  # None: a bar on a screen, none in a file
     with tqdm(total=steps, initial=run.step, unit="step", disable=silent) as bar:
         while run.step < steps and not enough:

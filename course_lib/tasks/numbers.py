@@ -303,7 +303,8 @@ def _restore(translator: Translator, optimizer: torch.optim.Optimizer, path: Pat
             f"{path} was trained with {kept.config}, not with {translator.config}; "
             "ask for the same, or train anew"
         )
-    rates, made = (kept.config.rate, translator.config.rate), range(1, step + 1)
+    rates = (kept.config.rate, translator.config.rate)
+    made = range(1, step + 1)
     if step > translator.config.steps or any(rates[0](n) != rates[1](n) for n in made):
         raise ValueError(
             f"{path} is at step {step} of steps={kept.config.steps}: too late for "

@@ -78,7 +78,8 @@ def vectors_of_real_tokens(
     device = next(model.parameters()).device
     places = (tgt[:, 1:] != model.config.pad_id).flatten().nonzero().squeeze(1)  # (R,)
     src, tgt, places = (ids.to(device, non_blocking=True) for ids in (src, tgt, places))
-    tgt_in, tgt_out = tgt[:, :-1], tgt[:, 1:]  # (B, T) each, shifted by one
+    tgt_in = tgt[:, :-1]  # (B, T)
+    tgt_out = tgt[:, 1:]  # (B, T)
     with _without_output(model):
         vectors = (engine or model)(src, tgt_in)  # (B, T, d_model)
     return vectors.flatten(0, 1)[places], tgt_out.flatten()[places]
@@ -87,7 +88,8 @@ def vectors_of_real_tokens(
 @contextmanager
 def _without_output(model: nn.Module) -> Iterator[None]:
     """Let the model end before its output layer."""
-    output, model.output = model.output, nn.Identity()
+    output = model.output
+    model.output = nn.Identity()
     try:
         yield
     finally:

@@ -65,7 +65,8 @@ def init_distributed(device: str = "cpu") -> Iterator[World]:
         return
     _refuse_old_addresses()
     if device == "cuda":
-        place, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        place = int(os.environ["LOCAL_RANK"])
+        gpus = torch.cuda.device_count()
         if place >= gpus:
             raise ValueError(f"{gpus} GPUs for more processes: start as many, or --device cpu")
         torch.cuda.set_device(place)

@@ -99,7 +99,8 @@ def refuse_another(folder: Path, kept: Any, asked: Any) -> None:
     Raises:
         ValueError: If they differ; the message says in what.
     """
-    before, now = asdict(kept), asdict(asked)
+    before = asdict(kept)
+    now = asdict(asked)
     others = [f"{n}={before[n]!r}, not {now[n]!r}" for n in now if before[n] != now[n]]
     if others:
         raise ValueError(

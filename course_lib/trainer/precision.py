@@ -78,10 +78,12 @@ def dropout_by_bytes(
 
 def bfloat16_pays(rounds: int = 5) -> bool:
     """Measure, in a tenth of a second, whether this processor multiplies faster in bfloat16."""
-    left, right = torch.ones(1024, 256), torch.ones(256, 1024)
+    left = torch.ones(1024, 256)
+    right = torch.ones(256, 1024)
     seconds = {}
     for dtype in (torch.float32, torch.bfloat16):
-        a, b = left.to(dtype), right.to(dtype)
+        a = left.to(dtype)
+        b = right.to(dtype)
         times = []
         for _ in range(rounds + 1):  # the first one warms up
             start = time.perf_counter()

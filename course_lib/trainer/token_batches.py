@@ -50,9 +50,13 @@ class TokenBatches:
         longest = max(map(sum, self.lengths))
         if longest > tokens:
             raise ValueError(f"a pair of {longest} tokens fits in no batch of tokens={tokens}")
-        self.tokens, self.pad_id, self.seed, self.pool_size = tokens, pad_id, seed, pool_size
+        self.tokens = tokens
+        self.pad_id = pad_id
+        self.seed = seed
+        self.pool_size = pool_size
         self._ends = [0]  # the last step of every epoch planned so far, after a first 0
-        self._epoch, self._plan = 0, []
+        self._epoch = 0
+        self._plan = []
 
     def plan(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch, from 1, each a list of places in ``rows``."""

@@ -20,7 +20,8 @@ WORDS = ["three", "hundred", "forty", "five"]
 KEYS = [[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]]
 VALUES = [[3.0, 0.0], [0.0, 2.0], [-1.0, 1.0], [1.0, 3.0]]
 INK = "#222222"
-REACH, SATURATED = 3.4, 0.001  # the plane ends there; a gradient below this is called gone
+REACH = 3.4
+SATURATED = 0.001  # the plane ends there; a gradient below this is called gone
 LIMITS = [2.5 * 4**k for k in range(7)]  # of the axis of scores, in steps of 4
 TICKS = [-3, 0, 3]
 TITLES = {
@@ -93,7 +94,8 @@ def draw_meeting(query: Tensor, keys: Tensor, words: list[str], ax: Axes) -> Non
     how = dict(angles="xy", scale_units="xy", scale=1, minlength=0)
     head = dict(headwidth=2.2, headlength=2.2, headaxislength=2.2)
     ax.quiver(0, 0, *query.tolist(), color=COLOURS["query"], width=0.035, **head, **how)
-    start, (x, y) = [0] * len(keys), keys.T.tolist()
+    start = [0] * len(keys)
+    (x, y) = keys.T.tolist()
     rim = dict(edgecolor="white", linewidth=0.6)  # seen on the query without colours, too
     ax.quiver(start, start, x, y, color=COLOURS["key"], width=0.017, **rim, **how)
     write(words, keys, KEY_PLACES, ax)
@@ -112,7 +114,8 @@ def draw_blend(weights: Tensor, values: Tensor, words: list[str], ax: Axes) -> N
     turn = (values - values.mean(dim=0)).flip(-1).unbind(-1)
     rim = values[torch.atan2(*turn).argsort()]  # (S, 2), once around
     ax.add_artist(Polygon(rim.numpy(), facecolor=COLOURS["value"], alpha=0.15, linewidth=0))
-    output, shares = (weights @ values).tolist(), weights.tolist()
+    output = (weights @ values).tolist()
+    shares = weights.tolist()
     ways = [(value, output) for value in values.tolist()]
     widths = [8 * share for share in shares]
     ax.add_artist(LineCollection(ways, colors=COLOURS["value"], linewidths=widths, alpha=0.5))
@@ -173,7 +176,8 @@ def describe(weights: Tensor, output: list[float], words: list[str]) -> str:
         output: The blended value.
         words: S words.
     """
-    top, change = float(weights.max()), slope(weights)
+    top = float(weights.max())
+    change = slope(weights)
     best = [word for word, share in zip(words, weights.tolist(), strict=True) if share > top - 1e-9]
     named = "every key" if len(best) == len(words) else " and ".join(f"“{word}”" for word in best)
     entropy = float(torch.special.entr(weights).sum())
@@ -222,7 +226,8 @@ class AttentionExplorer(Explorer):
         draw_blend(self.weights, self.blended, WORDS, self.axes["blend"])
         draw_bars(self.scores, WORDS, "score", limit, self.axes["scores"])
         draw_bars(self.weights, WORDS, "weight", 1, self.axes["weights"])
-        low, high = self.scores.min(), self.scores.max()
+        low = self.scores.min()
+        high = self.scores.max()
         sentence = f"Scores from {low:.2f} to {high:.2f}. "
         sentence += describe(self.weights, self.output, WORDS)
         numbers = [

@@ -49,7 +49,8 @@ class Explorer(widgets.VBox):
     """
 
     def __init__(self, controls: Mapping[str, widgets.Widget], fig: Figure) -> None:
-        self.controls, self.fig = dict(controls), fig
+        self.controls = dict(controls)
+        self.fig = fig
         FigureCanvasAgg(fig)
         fig.set_dpi(PIXELS)
         width, height = fig.canvas.get_width_height()

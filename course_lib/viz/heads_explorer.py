@@ -112,7 +112,8 @@ def read_through(
     Returns:
         The translation, of at most ``LONGEST`` tokens, and the maps of that very pass.
     """
-    model, tokenizer = translator.model, translator.tokenizer
+    model = translator.model
+    tokenizer = translator.tokenizer
     src = translator.source_ids([text])  # (1, S)
     special = dict(bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id)
     limit = min(LONGEST, model.config.max_len)
@@ -135,7 +136,8 @@ def draw_head(ax: Axes, reading: Reading, place: str, layer: int, head: int) -> 
     keys = [key if len(key) <= ROOM else f"{key[: ROOM - 1]}…" for key in columns]
     heatmap(weights, rows, keys, mask=mask, numbers=small, ax=ax)
     ax.tick_params(axis="x", rotation=90)
-    english, german = "English piece", "piece read"
+    english = "English piece"
+    german = "piece read"
     ax.set_xlabel(f"key: {german if place == 'decoder' else english}")
     ax.set_ylabel(f"query: {english if place == 'encoder' else 'about to write'}")
     ax.set_title(f"Head {head} of layer {layer}, {NAMES[place]}")
@@ -169,7 +171,8 @@ def draw_overview(
 def _beyond(length: int, sides: tuple[float, float, float, float]) -> Polygon:
     """Make the stairs above the diagonal of a map (left, right, bottom, top): what comes later."""
     left, right, bottom, top = sides
-    across, down = (right - left) / length, (bottom - top) / length
+    across = (right - left) / length
+    down = (bottom - top) / length
     stairs = [(t + 1, t + step) for t in range(length) for step in (0, 1)]
     corners = [(left + x * across, top + y * down) for x, y in [*stairs[:-1], (length, 0)]]
     return Polygon(corners, fc=COLOURS["masked"], ec=HATCH, hatch="////", lw=0)
@@ -204,7 +207,8 @@ class HeadsExplorer(Explorer):
         config = self.translator.config
         self._readings: dict[tuple, Reading] = {}
         look = dict(style=LABEL, layout=WIDE)
-        depth, heads = config.num_layers - 1, config.num_heads
+        depth = config.num_layers - 1
+        heads = config.num_heads
         box = dict(indent=False, layout=widgets.Layout(width="115px"))
         number = dict(value="three hundred forty-five", continuous_update=False)
         controls = {
@@ -230,9 +234,12 @@ class HeadsExplorer(Explorer):
     def redraw(self) -> tuple[str, str]:
         """Draw the chosen head and all others; say what is written with and without those off."""
         v = self.values()
-        text, place, layer = number_words(v["text"]), v["place"], v["layer"]
+        text = number_words(v["text"])
+        place = v["place"]
+        layer = v["layer"]
         off = tuple(n for n, switch in enumerate(self.switches) if switch.value)
-        whole, cut = self.reading(text, place, layer, ()), self.reading(text, place, layer, off)
+        whole = self.reading(text, place, layer, ())
+        cut = self.reading(text, place, layer, off)
         draw_head(self.axes[0], cut, place, layer, v["head"])
         draw_overview(self.axes[1], cut, place, (layer, v["head"]), off)
         right = spell(read_number(text), self.translator.config.to)
@@ -258,7 +265,8 @@ def _judged(reading: Reading, right: str) -> str:
 
 def _make_axes() -> list[Axes]:
     """Make one figure with two axes whose places, in inches, leave room for the longest pieces."""
-    width, height = 6.4, 4.6
+    width = 6.4
+    height = 4.6
     fig = make_figure(width, height)
     fig.set_layout_engine("none")
     places = [(1.9, 1.45, 2.4, 2.75), (4.95, 1.45, 1.35, 2.75)]

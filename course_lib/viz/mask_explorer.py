@@ -25,14 +25,20 @@ from course_lib.viz.mask_table import (
 )
 from course_lib.viz.plots import STYLE
 
-PAD, BOS = "<pad>", "<bos>"
-MAX_WORDS, MAX_PADDING = 6, 3
-D_MODEL, NUM_HEADS = 16, 2
-ENCODER, DECODER = "encoder self-attention", "decoder self-attention"
+PAD = "<pad>"
+BOS = "<bos>"
+MAX_WORDS = 6
+MAX_PADDING = 3
+D_MODEL = 16
+NUM_HEADS = 2
+ENCODER = "encoder self-attention"
+DECODER = "decoder self-attention"
 CROSS = "cross-attention"
 # left, bottom, width, height, in shares of the figure
-TABLE, WEIGHTS = (0.155, 0.455, 0.365, 0.48), (0.55, 0.455, 0.365, 0.48)
-SCALE, ROW = (0.93, 0.455, 0.015, 0.48), (0.006, 0.01, 0.9874, 0.235)
+TABLE = (0.155, 0.455, 0.365, 0.48)
+WEIGHTS = (0.55, 0.455, 0.365, 0.48)
+SCALE = (0.93, 0.455, 0.015, 0.48)
+ROW = (0.006, 0.01, 0.9874, 0.235)
 
 
 def read_words(sentence: str, whose: str) -> list[str]:
@@ -114,7 +120,8 @@ def describe(queries: list[str], keys: list[str], mask: Tensor, weights: Tensor,
         weights: Shape ``(T, S)``.
         row: From 0.
     """
-    look, name = mask[row], f"“{queries[row]}” (row {row + 1} of {len(queries)})"
+    look = mask[row]
+    name = f"“{queries[row]}” (row {row + 1} of {len(queries)})"
     filler = torch.tensor([key == PAD for key in keys])  # (S,)
     words = f"{int(mask.sum())} of {mask.numel()} cells are open. "
     if not look.any():
@@ -158,7 +165,9 @@ class MaskExplorer(Explorer):
     """
 
     def __init__(self) -> None:
-        self.layer, self.fitting, self.typed = small_layer(), False, {}
+        self.layer = small_layer()
+        self.fitting = False
+        self.typed = {}
         fig = make_figure(6.4, 5.4)
         fig.set_layout_engine("none")  # the tables keep their places, whatever the words
         self.axes = make_axes(fig)
@@ -171,13 +180,15 @@ class MaskExplorer(Explorer):
         """Draw the mask, the weights and the chosen row."""
         shown = self.values()
         tokens = {whose: self._tokens(whose) for whose in ("source", "target")}
-        kind, decoder = shown["attention"], shown["attention"] == DECODER
+        kind = shown["attention"]
+        decoder = shown["attention"] == DECODER
         queries = tokens["source" if kind == ENCODER else "target"]
         keys = tokens["target" if decoder else "source"]
         self._offer(kind)
         row = self._fit("position", len(queries)) - 1
         self.mask = may_look(queries, keys, decoder and shown["causal"])
-        x, memory = embed(queries), embed(keys)  # (1, T, d_model), (1, S, d_model)
+        x = embed(queries)
+        memory = embed(keys)  # (1, T, d_model), (1, S, d_model)
         _, heads = self.layer(x, memory, memory, self.mask, need_weights=True)
         self.weights = heads[0].mean(dim=0)  # (T, S)
         self.printed = conventions(self.mask[row])
@@ -190,7 +201,9 @@ class MaskExplorer(Explorer):
 
     def _draw(self, queries: list[str], keys: list[str], row: int) -> None:
         """Draw the three panels."""
-        flat, blank, axes = torch.zeros(self.mask.shape), [""] * len(queries), self.axes
+        flat = torch.zeros(self.mask.shape)
+        blank = [""] * len(queries)
+        axes = self.axes
         draw_table(flat, self.mask, (queries, keys), row, axes["table"], limit=1)
         draw_table(self.weights, self.mask, (blank, keys), row, axes["weights"])
         open_cells = f"{int(self.mask.sum())} of {self.mask.numel()}"
@@ -216,7 +229,8 @@ class MaskExplorer(Explorer):
 
     def _fit(self, name: str, top: int, to_top: bool = False) -> int:
         """Let a slider end where the words end, and return its value."""
-        slider, self.fitting = self.controls[name], True
+        slider = self.controls[name]
+        self.fitting = True
         slider.max = max(top, 2)  # in the browser, a slider needs two places
         slider.value = top if to_top else min(slider.value, top)
         self.fitting = False
@@ -248,7 +262,8 @@ def make_controls() -> dict[str, widgets.Widget]:
     """Make the controls, in two columns, set to the padded sentence of the chapter."""
     how = dict(style={"description_width": "105px"}, layout=widgets.Layout(width="300px"))
     text = how | dict(continuous_update=False)
-    long, pad = dict(min=1, max=MAX_WORDS + 1), dict(min=0, max=MAX_PADDING)
+    long = dict(min=1, max=MAX_WORDS + 1)
+    pad = dict(min=0, max=MAX_PADDING)
     kinds = [ENCODER, DECODER, CROSS]
     return {
         "attention": widgets.Dropdown(description="attention", options=kinds, value=DECODER, **how),

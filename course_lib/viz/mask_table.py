@@ -20,14 +20,19 @@ LINE = "#8A8A8A"
 FRAME = dict(fill=False, edgecolor=COLOURS["query"], linewidth=2.5, clip_on=False, zorder=3)
 # in points
 LABEL_ROOM = 62  # beside and below a table
-ROW_WIDTH, ROW_HEIGHT, NAMES_WIDTH, MAX_COLUMN = 455, 91, 78, 60  # the printed row
-LINE_HEIGHT, LEADING = 18, 12  # from line to line, and inside a name of two lines
+ROW_WIDTH = 455
+ROW_HEIGHT = 91
+NAMES_WIDTH = 78
+MAX_COLUMN = 60  # the printed row
+LINE_HEIGHT = 18
+LEADING = 12  # from line to line, and inside a name of two lines
 
 
 @cache
 def shorten(word: str, room: float) -> str:
     """Cut a word that is wider than the room for it, in points, and end it with “…”."""
-    kept, short = len(word), word
+    kept = len(word)
+    short = word
     while text_to_path.get_text_width_height_descent(short, FONT, False)[0] > room and kept > 1:
         kept -= 1
         short = word[:kept] + "…"

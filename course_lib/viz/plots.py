@@ -203,7 +203,8 @@ def _size(rows: Sequence[str], columns: Sequence[str]) -> tuple[tuple[float, flo
 
     A cell is as wide as the longest word below it, while all fit the page.
     """
-    letter, margin = 0.095, 0.6  # inches, at 10 points
+    letter = 0.095
+    margin = 0.6  # inches, at 10 points
     left = margin + letter * max(map(len, rows))
     cell = max(0.55, 0.1 + letter * max(map(len, columns)))
     upright = left + cell * len(columns) > PAGE

@@ -18,9 +18,15 @@ from course_lib.tasks.numbers import one_thread
 from course_lib.viz.explorer import LABEL, WIDE, Explorer, make_figure, wipe
 from course_lib.viz.plots import COLOURS, STYLE
 
-ROWS, WIDTH, SEEN = 128, 64, 48  # the learned table, and the length of its training sentences
-WORDS, BATCH, STEPS, RATE = 16, 8, 200, 0.012  # its training
-MAP, LINE = (3.1 * 72, 2.6 * 72), 1.2  # size of the map and width of a frame, in points
+ROWS = 128
+WIDTH = 64
+SEEN = 48  # the learned table, and the length of its training sentences
+WORDS = 16
+BATCH = 8
+STEPS = 200
+RATE = 0.012  # its training
+MAP = (3.1 * 72, 2.6 * 72)
+LINE = 1.2  # size of the map and width of a frame, in points
 FAR = 5  # the distance at which the sentence compares all pairs of positions
 KINDS = {"sinusoidal": "waves", "learned (from a trained model)": "learned", "none": "none"}
 
@@ -137,7 +143,8 @@ def draw_table(ax: Axes, table: Tensor, position: int, pair: int) -> None:
 
 def draw_hand(ax: Axes, table: Tensor, position: int, pair: int) -> None:
     """Draw a pair of columns as a hand: cosine to the right, sine upwards; a dot per position."""
-    sine, cosine = table[:, 2 * pair].numpy(), table[:, 2 * pair + 1].numpy()
+    sine = table[:, 2 * pair].numpy()
+    cosine = table[:, 2 * pair + 1].numpy()
     wipe(ax)
     ax.add_patch(Circle((0, 0), 1, fill=False, ec="#CCCCCC"))
     ax.plot(cosine, sine, ".", color="#777777", ms=5)
@@ -149,9 +156,11 @@ def draw_hand(ax: Axes, table: Tensor, position: int, pair: int) -> None:
 
 def draw_products(ax: Axes, table: Tensor, position: int) -> None:
     """Draw the dot product of the chosen position with every other against their distance."""
-    products, last = table @ table.T, table.size(0) - 1
+    products = table @ table.T
+    last = table.size(0) - 1
     other = most_alike(table, position)
-    low, high = float(products.min()), float(products.max())
+    low = float(products.min())
+    high = float(products.max())
     room = 0.12 * max(high - low, 1.0)
     wipe(ax)
     distance = torch.arange(-position, last + 1 - position).numpy()
@@ -245,8 +254,10 @@ class PositionExplorer(Explorer):
 
     def redraw(self) -> tuple[str, str]:
         """Draw the three panels, and say what the hand reads and who is like the position."""
-        table, v = self.table(), self.values()
-        position, pair = v["position"], v["pair"]
+        table = self.table()
+        v = self.values()
+        position = v["position"]
+        pair = v["pair"]
         draw_table(self.axes[0], table, position, pair)
         draw_hand(self.axes[1], table, position, pair)
         draw_products(self.axes[2], table, position)
@@ -275,7 +286,8 @@ def _slider(name: str, value: int, low: int, high: int, step: int = 1) -> widget
 
 def _make_axes() -> list[Axes]:
     """Make one figure with three axes whose places, in inches, leave room for every label."""
-    width, height = 6.4, 5.6
+    width = 6.4
+    height = 5.6
     fig = make_figure(width, height)
     fig.set_layout_engine("none")
     places = [(0.62, 2.65, 3.1, 2.6), (4.35, 3.0, 1.9, 1.9), (0.72, 0.55, 4.0, 1.35)]

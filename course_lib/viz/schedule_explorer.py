@@ -18,7 +18,8 @@ WIDTHS = [32, 64, 128, 256, 512, 1024]
 SHOWN = [100, 200, 450, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000]
 PAPER = dict(d_model=512, warmup_steps=4000)  # table 3, row (base)
 TOKENS = ["pad", "1", "2", "3", "4", "5", "6"]  # the vocabulary of the chapter's example
-PAD, RIGHT = 0, 3
+PAD = 0
+RIGHT = 3
 POINTS = 300  # of a curve
 TOPS = [0.5, 2.0, 8.0, 20.0, 100.0]  # where the axis of the learning rate may end
 

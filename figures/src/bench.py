@@ -1,4 +1,4 @@
-"""What the bench measured: training, attention alone, and writing with the cache, against torch."""
+"""What the bench measured: training, attention alone, and decoding, against torch."""
 
 import json
 import math
@@ -25,11 +25,11 @@ ATTENTION = {  # words, colour and dash of each line
     "the fused kernel": ("fused kernel", QUERY, ""),
     "all heads at once, compiled": ("by hand, compiled", SOFT, "2 3"),
     "all heads at once": ("by hand", KEY, ""),
-    "the fused kernel, dropout": ("fused, dropping weights", QUERY, "6 4"),
+    "the fused kernel, dropout": ("fused, with dropout", QUERY, "6 4"),
 }
-WRITING = {
-    "all": ("torch scores all places", QUERY, ""),
-    "last": ("torch scores the last", KEY, "6 4"),
+DECODING = {
+    "all": ("all logits in torch", QUERY, ""),
+    "last": ("the last ones only", KEY, "6 4"),
 }
 TOP, BETWEEN = 92, 44  # of the first panel, and from one panel to the next
 LEFT, WIDE = 270, 268  # of the bars
@@ -42,7 +42,7 @@ ROUND = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 10
 FAST = "times as fast as torch"
 DESC = (
     "How many times as fast as torch.nn: bars for a training step of two sizes, one change after "
-    "another; lines for attention alone by length, in several ways; lines for writing with the "
+    "another; lines for attention alone by length, in several ways; lines for decoding with the KV "
     "cache by the number of new tokens. Short strokes show the range of all rounds."
 )
 
@@ -67,13 +67,13 @@ class Scale:
     """Hold where the numbers of a chart lie: its top, its x from left to right, its limits."""
 
     top: float
-    places: Sequence[int]
+    ticks: Sequence[int]
     floor: float
     roof: float
 
-    def x(self, place: float) -> float:
+    def x(self, tick: float) -> float:
         """Say where a number lies from left to right."""
-        return AXIS + 16 + (ACROSS - 32) * _share(place, self.places[0], self.places[-1])
+        return AXIS + 16 + (ACROSS - 32) * _share(tick, self.ticks[0], self.ticks[-1])
 
     def y(self, ratio: float) -> float:
         """Say where a ratio lies from top to bottom."""
@@ -100,10 +100,10 @@ def drawn(record: Sequence[Row]) -> str:
     rows = {entry["part"]: entry["rows"] for entry in record}
     bars, below = _bars(rows["training"], TOP)
     attention = _lines(rows["attention"], ATTENTION, "length")
-    writing = _lines(rows["decoding"], WRITING, "new_tokens")
+    decoding = _lines(rows["decoding"], DECODING, "new_tokens")
     first, second = below + BETWEEN, below + 2 * BETWEEN + TALL + 40
-    charts = _chart("Attention alone, there and back", "length", attention, first)
-    charts += _chart("Writing with the cache", "new tokens", writing, second)
+    charts = _chart("Attention alone, forward and backward", "length", attention, first)
+    charts += _chart("Decoding with the KV cache", "new tokens", decoding, second)
     bottom = second + TALL + 64
     machines = dict.fromkeys(entry["machine"] for entry in record if entry["part"] in PARTS)
     said = [text(20, bottom + 18 * n, words, colour=LINE) for n, words in enumerate(machines)]
@@ -117,8 +117,8 @@ def _title(rows: dict[str, Sequence[Row]]) -> str:
     best = max(ratios.values())
     cached = max(row["ratio"]["median"] for row in rows["decoding"])
     return (
-        f"The same sums: {min(alike):.2f} to {max(alike):.2f} times as fast as torch.nn.\n"
-        f"Fewer or shorter ones: up to {best:.1f} in training, {cached:.0f} in writing"
+        f"Like for like: {min(alike):.2f} to {max(alike):.2f} times as fast as torch.nn.\n"
+        f"With our changes: up to {best:.1f} in training, {cached:.0f} in decoding"
     )
 
 
@@ -171,7 +171,7 @@ def _chart(title: str, across: str, lines: Sequence[Line], top: float) -> list[s
         parts.append(path(ends, colour=colour, width=1.2, dash=dash))
         parts.append(text(AXIS - 8, scale.y(tick) + 5, f"{tick:g}", anchor="end"))
     below = top + TALL + 34
-    parts += [text(scale.x(x), below, f"{x:,}", anchor="middle") for x in scale.places]
+    parts += [text(scale.x(x), below, f"{x:,}", anchor="middle") for x in scale.ticks]
     parts.append(text(WORDS, below, across))
     ends = _words_apart([scale.y(line.last) + 5 for line in lines], below - WORD)
     for line, end in zip(lines, ends, strict=True):
@@ -208,7 +208,7 @@ def _share(value: float, low: float, high: float) -> float:
 
 
 def _words_apart(wanted: Sequence[float], lowest: float) -> list[float]:
-    """Move words until none lies on another, nor below the lowest place; the order stays."""
+    """Move words until none lies on another, nor below the lowest line; the order stays."""
     order, placed = sorted(range(len(wanted)), key=lambda place: wanted[place]), {}
     for number, place in enumerate(order):
         room = WORD * (len(order) - 1 - number)  # for those that come below

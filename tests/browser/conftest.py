@@ -1,27 +1,42 @@
-"""A real browser, and a page in it that listens for errors."""
+"""One browser and one JupyterLab for all tests; each opens a notebook of its own."""
+
+import shutil
 
 import pytest
-from browser_driver import NO_BROWSER, Page, chromium, jupyter_lab
+from browser_driver import NO_BROWSER, ROOT, Lab, chromium, jupyter_lab
 
 
 @pytest.fixture(scope="session")
 def browser():
     """Start the system's Chromium, or skip with the way to get it."""
-    with chromium() as window:
-        if window is None:
+    with chromium() as browser:
+        if browser is None:
             pytest.skip(NO_BROWSER)
-        yield window
+        yield browser
+
+
+@pytest.fixture(scope="session")
+def course(tmp_path_factory):
+    """Copy the chapters into a folder, which JupyterLab shows."""
+    folder = tmp_path_factory.mktemp("course")
+    for name in ("notebooks", "figures"):
+        shutil.copytree(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def jupyter(browser, course, tmp_path_factory):
+    """Open JupyterLab on the course's folder, as ``make lab`` does."""
+    with jupyter_lab(course, tmp_path_factory.mktemp("settings")) as address:
+        yield Lab(browser, address, "notebooks/00_start_here.ipynb")
 
 
 @pytest.fixture
-def lab(tmp_path_factory):
-    """Hand out what starts JupyterLab on a folder: a context manager that yields the address."""
-    return lambda folder: jupyter_lab(folder, tmp_path_factory.mktemp("settings"))
-
-
-@pytest.fixture
-def lab_page(browser):
-    """Open a new page that listens for errors and for other hosts."""
-    page = Page(browser)
-    yield page
-    page.page.close()
+def lab(jupyter):
+    """Return JupyterLab, and hold it in the end to have met no error and no other host."""
+    yield jupyter
+    errors, hosts = list(jupyter.errors), set(jupyter.hosts)
+    jupyter.close()
+    jupyter.errors.clear()
+    assert not errors
+    assert hosts == {"127.0.0.1"}

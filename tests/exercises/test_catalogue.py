@@ -11,45 +11,6 @@ from course_lib.exercises.predictions import Prediction, judge_prediction
 
 PREDICTIONS = [task for task in tasks() if isinstance(task, Prediction)]
 
-every_prediction = pytest.mark.parametrize("task", PREDICTIONS, ids=lambda task: task.name)
-every_test = pytest.mark.parametrize("task", TESTS, ids=lambda task: task.name)
-
-
-def test_every_chapter_asks_for_one_prediction_and_one_test():
-    asked = [(task.chapter, task.kind) for task in tasks()]
-    assert asked == sorted(asked)
-    assert sorted(asked) == sorted(
-        (n, kind) for n in range(20) for kind in {t.kind for t in tasks()}
-    )
-    assert len({task.name for task in tasks()}) == len(tasks())
-
-
-@every_prediction
-def test_the_truth_is_right_and_far_off_is_not(task):
-    truth = task.truth()
-    truth = truth.tolist() if isinstance(truth, torch.Tensor) else truth
-    assert judge_prediction(task, truth).passed
-    far = [2 * x + 1 for x in truth] if isinstance(truth, list) else 2 * truth + 1
-    report = judge_prediction(task, far)
-    assert not report.passed and report.attempted and task.asks in report.detail
-
-
-@every_prediction
-def test_known_guesses_are_wrong_and_explained(task):
-    for guess, words in task.guesses:
-        report = judge_prediction(task, guess)
-        assert not report.passed and report.hint == words
-
-
-@every_prediction
-def test_what_is_no_number_is_answered_in_words(task):
-    for answer in ("many", [1, "x"], {}, torch.nn.Linear(1, 1), [[1.0]]):
-        report = judge_prediction(task, answer)
-        assert not report.passed and "please" in report.hint
-    for answer in (..., None):
-        assert judge_prediction(task, answer).state == "not attempted"
-
-
 TRUTHS = {  # worked out by hand
     "where_two_ends": [1, 1],  # the mean of three words that get a third each
     "variance_divided_by_d_k": 1 / 64,  # 64 / 64²
@@ -75,10 +36,44 @@ TRUTHS = {  # worked out by hand
     "memory_of_a_share": 14,  # 7 · 4 · 4 / 8
 }
 
+every_prediction = pytest.mark.parametrize("task", PREDICTIONS, ids=lambda task: task.name)
+every_test = pytest.mark.parametrize("task", TESTS, ids=lambda task: task.name)
+
+
+def test_every_chapter_asks_for_one_prediction_and_one_test():
+    asked = [(task.chapter, task.kind) for task in tasks()]
+    assert asked == sorted(asked)
+    assert sorted(asked) == sorted(
+        (n, kind) for n in range(20) for kind in {t.kind for t in tasks()}
+    )
+    assert len({task.name for task in tasks()}) == len(tasks())
+
 
 @every_prediction
-def test_what_the_computer_works_out_is_what_we_work_out(task):
-    assert predict(task.name, TRUTHS[task.name]).passed
+def test_the_truth_is_right_and_what_is_far_off_or_a_known_guess_is_not(task):
+    truth = task.truth()
+    truth = truth.tolist() if isinstance(truth, torch.Tensor) else truth
+    assert judge_prediction(task, truth).passed and judge_prediction(task, TRUTHS[task.name]).passed
+    far = [2 * x + 1 for x in truth] if isinstance(truth, list) else 2 * truth + 1
+    report = judge_prediction(task, far)
+    assert not report.passed and report.attempted and task.asks in report.detail
+    for guess, words in task.guesses:
+        report = judge_prediction(task, guess)
+        assert not report.passed and report.hint == words
+
+
+@every_prediction
+def test_what_is_no_number_is_answered_in_words(task):
+    for answer in ("many", [1, "x"], {}, torch.nn.Linear(1, 1), [[1.0]]):
+        report = judge_prediction(task, answer)
+        assert not report.passed and "please" in report.hint
+    for answer in (..., None):
+        assert judge_prediction(task, answer).state == "not attempted"
+
+
+def not_written(candidate):
+    """Be a test that nobody has written yet."""
+    raise NotImplementedError
 
 
 @every_test
@@ -99,14 +94,7 @@ def test_a_content_test_and_a_strict_one_are_told_apart(task):
     assert "fails on a right answer" in alarm.hint
     broken = judge_test(task, lambda candidate: no_such_name)  # noqa: F821
     assert broken.mistake == "false_alarm" and "an error of its own" in broken.hint
-
-
-@every_test
-def test_a_test_that_is_not_written_is_not_attempted(task):
-    def stub(candidate):
-        raise NotImplementedError
-
-    for candidate in (stub, ..., None):
+    for candidate in (not_written, ..., None):
         assert judge_test(task, candidate).state == "not attempted"
 
 

@@ -29,10 +29,6 @@ def attend(query, key, value, mask=None, dropout_p=0.0, width=None, default=0.0)
     return F.dropout(weights, dropout_p or default) @ value, weights
 
 
-def test_the_attention_of_these_tests_is_right():
-    assert examine(ATTENTION, attend).passed
-
-
 def test_what_is_read_from_the_notebook_is_named():
     def reads_d_k(query, key, value, mask=None, dropout_p=0.0):
         return attend(query, key, value, mask, dropout_p, width=d_k)
@@ -52,11 +48,6 @@ def test_dropout_that_nobody_asked_for_is_named():
         return attend(query, key, value, mask, dropout_p, default=0.1)
 
     assert "Nothing is dropped unless asked for" in examine(ATTENTION, drops).hint
-
-
-def test_another_kind_of_numbers_is_noticed():
-    report = examine(ATTENTION, lambda *given: [x.float() for x in attend(*given)])
-    assert not report.passed and "float64" in report.detail
 
 
 class EncoderLayer(nn.Module):
@@ -158,16 +149,14 @@ def test_two_mistakes_are_both_spoken_of():
 
 def test_what_is_not_written_yet_hides_nothing_that_is_wrong():
     text = inspect.getsource(exercise("Transformer").given)
-    for old, new in (
-        (
-            "return capture_attention(attentions, lambda: self(src, tgt))",
-            "raise NotImplementedError",
-        ),
-        ("self.src_embedding(src) * math.sqrt(self.config.d_model)", "self.src_embedding(src)"),
-    ):
-        assert old in text
-        text = text.replace(old, new)
-    wrong = define(text, "transformer", "Transformer", "<half a Transformer>")
+    old, new = "self.src_embedding(src) * math.sqrt(self.config.d_model)", "self.src_embedding(src)"
+    assert old in text
+    wrong = define(text.replace(old, new), "transformer", "Transformer", "<half a Transformer>")
+
+    def attention_maps(self, src, tgt):
+        raise NotImplementedError
+
+    wrong.attention_maps = attention_maps
     assert examine("Transformer", wrong).mistake == "scale_missing_source"
 
 
@@ -181,13 +170,6 @@ def test_a_print_is_read_once_and_a_warning_not_at_all(capsys):
         warnings.simplefilter("error")
         assert examine(ATTENTION, chatty).passed
     assert capsys.readouterr().out == "here\n"
-
-
-def test_an_attempt_that_exits_is_answered():
-    def exits(*_, **__):
-        raise SystemExit
-
-    assert not examine("causal_mask", exits).passed
 
 
 def test_words_of_a_refusal_are_found_in_torchs_own_spelling():

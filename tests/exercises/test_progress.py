@@ -1,15 +1,17 @@
 """Progress is one local file; it never stands in the way of a check."""
 
+import html
 import json
 import os
-from html.parser import HTMLParser
+import re
 from pathlib import Path
 
 import pytest
 
 from course_lib import cli
 from course_lib.exercises.catalogue import tasks
-from course_lib.exercises.check import MODULES, exercise, exercises
+from course_lib.exercises.check import exercise, exercises
+from course_lib.exercises.notebook_builder import Chapter
 from course_lib.exercises.progress import Item, Progress, chapter_of, items, note, progress
 from course_lib.exercises.report import Report
 
@@ -54,9 +56,11 @@ def test_what_was_correct_stays_and_else_the_last_counts(library):
     note(Report("causal_mask", False, "off_by_one"))
     assert kept(library)["causal_mask"]["mistake"] == "off_by_one"
     note(RIGHT)
+    note(Report("a_task_of_tomorrow", True))  # of another edition
     for report in (WRONG, STUB, RIGHT):
         note(report)
-        assert kept(library) == {"causal_mask": {"state": "correct", "mistake": None}}
+        assert kept(library)["causal_mask"] == {"state": "correct", "mistake": None}
+    assert kept(library)["a_task_of_tomorrow"]["state"] == "correct"
 
 
 def test_a_stub_leaves_nothing(library):
@@ -77,9 +81,8 @@ def test_without_a_package_nothing_is_kept(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[1]", "3", '{"causal_mask": "correct"}', '{"causal_mask": {"state": "great"}}',
-     '{"causal_mask": {}}', "\udc80"],
-)  # fmt: skip
+    ["{", "[1]", '{"causal_mask": "correct"}', '{"causal_mask": {"state": "great"}}', "\udc80"],
+)
 def test_a_file_that_cannot_be_read_is_moved_aside(library, capsys, text):
     content = text.encode(errors="surrogateescape")
     for number in (1, 2):
@@ -88,12 +91,6 @@ def test_a_file_that_cannot_be_read_is_moved_aside(library, capsys, text):
         assert (library / f"progress.json.aside-{number}").read_bytes() == content
         (line,) = capsys.readouterr().err.splitlines()
         assert "progress.json" in line and f"progress.json.aside-{number}" in line
-
-
-def test_names_of_another_edition_are_kept(library):
-    note(Report("a_task_of_tomorrow", True))
-    note(WRONG)
-    assert kept(library)["a_task_of_tomorrow"]["state"] == "correct"
 
 
 def test_a_disk_that_is_full_stops_no_check(library, capsys, monkeypatch):
@@ -114,15 +111,16 @@ def test_everything_there_is_to_do_is_listed_once_by_chapter():
     names = [item.name for item in listed]
     assert len(set(names)) == len(names)
     assert set(names) == {*exercises(), *(task.name for task in tasks())}
-    assert [item.name for item in listed if item.kind == "build"] == exercises()
+    in_order = sorted(exercises(), key=lambda name: chapter_of(exercise(name).module))
+    assert [item.name for item in listed if item.kind == "build"] == in_order
     minutes = {item.name: item.minutes for item in listed}
     assert all(minutes[name] == exercise(name).minutes > 0 for name in exercises())
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_module_knows_its_chapter(module):
-    (path,) = ROOT.glob(f"notebooks/[0-9][0-9]_{module}.ipynb")
-    assert chapter_of(module) == int(path.name[:2])
+def test_a_module_knows_its_chapter():
+    for chapter in map(Chapter.read, ROOT.glob("notebooks/*.ipynb")):
+        if chapter.module:
+            assert chapter_of(chapter.module) == int(chapter.file[:2])
 
 
 SOME = {
@@ -145,38 +143,11 @@ def test_the_text_says_what_is_done_and_left():
     )
 
 
-class Cells(HTMLParser):
-    """Collect what stands in the cells of a table."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open, self.cells = [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.cells.append(data)
-
-
 def test_the_table_says_the_same():
-    table = Cells(Progress(SOME)._repr_html_())
-    assert not table.open
-    assert table.cells[0] == "1 of 3 done; about 1 h 13 min left"
-    rows = ["Chapter 00", "✗ not yet", "guess", "predict", "3 min", "Chapter 06 · masks"]
-    rows += ["✓ correct", "causal_mask", "build", "50 min"]
-    assert table.cells[5 : 5 + len(rows)] == rows
-
-
-def test_the_panel_is_the_same_everywhere_before_anything_is_done(library, tmp_path, monkeypatch):
-    text = repr(progress())
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    assert repr(progress()) == text and text.startswith(f"0 of {len(items())} done; about ")
+    table = html.unescape(re.sub(r"<[^>]+>", " ", Progress(SOME)._repr_html_()))
+    for line in repr(Progress(SOME)).splitlines():
+        for word in line.split():
+            assert word in table
 
 
 # --- course progress
@@ -196,14 +167,10 @@ def test_the_command_finds_the_workbook(library, tmp_path, capsys, monkeypatch):
         assert cli.main(["progress", *arguments]) == 0
         assert capsys.readouterr().out.startswith("1 of ")
         monkeypatch.chdir(tmp_path)
-
-
-def test_the_command_looks_into_workbook(library, tmp_path, capsys, monkeypatch):
-    note(RIGHT)
     (tmp_path / "workbook").mkdir()
     os.replace(library, tmp_path / "workbook" / "my_lib")
     assert cli.main(["progress"]) == 0
-    assert "✓ correct        causal_mask" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith("1 of ")
 
 
 def test_a_folder_without_a_package_is_explained(tmp_path, capsys, monkeypatch):

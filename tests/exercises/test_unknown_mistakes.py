@@ -1,7 +1,6 @@
 """Mistakes that stand in no bank: found all the same, with words for the first thing wrong."""
 
 import inspect
-from pathlib import Path
 
 import pytest
 
@@ -11,21 +10,13 @@ from course_lib.exercises.mistake_catalogue import define
 
 UNKNOWN = {  # exercise: what stands in the right source, what stands there instead, the stage
     "scaled_dot_product_attention": ("math.sqrt(d_k)", "d_k ** 0.4", "equality"),
-    "check_attention_inputs": ('"attention needs', '"" and "', "property"),
     "split_heads": ("x.transpose(-3, -2)", "x.transpose(-3, -2).flip(-2)", "equality"),
     "MultiHeadAttention": (
         "self.w_o(joined), weights",
         "self.w_o(joined.tanh()), weights",
         "equality",
     ),
-    "head_width": (
-        "width or d_model // num_heads",
-        "width or d_model // num_heads + 1",
-        "property",
-    ),
-    "check_widths": ("x.dim() < 2 or ", "", "property"),
     "sinusoidal_encoding": ("10000 **", "9000 **", "equality"),
-    "check_fits": ("x.size(-2) > max_len", "x.size(-2) > 9 * max_len", "property"),
     "PositionalEncoding": ("x + self.encoding", "x + 0.5 * self.encoding", "equality"),
     "LearnedPositionalEmbedding": ("x + self.weight", "x - self.weight", "equality"),
     "LayerNorm": ("centred.square()", "centred.abs()", None),
@@ -42,34 +33,13 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
     "DecoderLayer": ("return self.add_norm3(x,", "return 2 * self.add_norm3(x,", "equality"),
     "Decoder": ("x = layer(x,", "x = 1.1 * layer(x,", "equality"),
     "initialize": ("std=module.embedding_dim**-0.5", "std=module.embedding_dim**-0.25", None),
-    "check_sizes": ("0 <= config.dropout <= 1", "0 <= config.dropout <= 9", "property"),
-    "check_ids": ("or 0 in ids.shape", "", None),
-    "check_same_batch": (
-        "memory.shape[:2] != src.shape",
-        "memory.size(1) != src.size(1)",
-        "property",
-    ),
-    "capture_attention": ("torch.stack(weights)", "torch.stack(weights[::-1])", "equality"),
     "Transformer": ("math.sqrt(self.config.d_model)", "2.0", None),
     "label_smoothed_cross_entropy": ("smoothing * doubt)", "2 * smoothing * doubt)", None),
     "warmup_inverse_sqrt": ("step**-0.5", "step**-0.6", None),
-    "warmup_cooldown": ("scale * cooling", "scale * cooling**2", None),
     "training_step": ("optimizer.step()", "optimizer.step() or optimizer.step()", None),
     "train": ("losses.append(training_step", "losses.append(2 * training_step", None),
     "argmax_tokens": (".argmax(dim=-1)", ".argmin(dim=-1)", None),
-    "check_special_ids": (
-        "raise ValueError(",
-        "raise TypeError(",
-        None,
-    ),
-    "Rereader": (
-        "self.model.decode(tgt, self.memory, self.src)",
-        "self.model.decode(tgt, self.memory, self.src).neg()",
-        "equality",
-    ),
-    "generation_mode": ("yield limit", "yield limit + 1", "equality"),
     "sample_tokens": ("probs * (before < p)", "probs.sqrt() * (before < p)", "equality"),
-    "sample_decode": ("temperature=temperature", "temperature=2 * temperature", "property"),
     "length_penalty": ("(5 + lengths)", "(4 + lengths)", "equality"),
     "beam_step": ("[..., pad_id] = 0.0", "[..., pad_id] = -0.5", "equality"),
     "beam_search": ("(dim=-1).view(", "(dim=-1).mul(0.9).view(", "equality"),
@@ -92,7 +62,6 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
     "param_groups": ("p.dim() >= 2", "p.dim() == 2", "property"),
     "GPTCache": ("+ model.positions.weight[", "- model.positions.weight[", "equality"),
     "sample": ("ids[:, -limit:]", "ids[:, -limit:].flip(1)", "equality"),
-    "parse_rate": ("/ len(snippets)", "/ (len(snippets) + 1)", "equality"),
     "RMSNorm": (".rsqrt()", ".pow(-0.4)", "property"),
     "SwiGLU": ("F.silu(self.gate(x))", "F.silu(self.gate(x)).square()", "equality"),
     "apply_rope": ("even * sine + odd", "1.1 * even * sine + odd", "property"),
@@ -108,8 +77,6 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
 
 def test_the_table_covers_every_exercise():
     assert UNKNOWN.keys() == set(exercises())
-    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-    assert f"against {len(UNKNOWN)} mistakes" in readme
 
 
 @pytest.mark.parametrize("name", UNKNOWN)

@@ -3,7 +3,6 @@
 from course_lib.exercises.mistake_catalogue import known
 
 attention = known("attention", "scaled_dot_product_attention")
-guard = known("attention", "check_attention_inputs")
 
 SCALE = "/ math.sqrt(d_k)"
 MASKED = 'scores = scores.masked_fill(~mask, float("-inf"))'
@@ -191,29 +190,5 @@ MISTAKES = (
         "the keys are blended in place of the values",
         "snu-comparch/InfiniGen #5",
         (BLEND, "F.dropout(weights, dropout_p) @ key, weights"),
-    ),
-    guard(
-        "mask_dtype_accepted",
-        "a mask of floats or integers passes",
-        "timeseriesAI/tsai #171",
-        ("if mask.dtype != torch.bool:", "if False:"),
-    ),
-    guard(
-        "widths_not_compared",
-        "query and key of different widths pass",
-        "code that leaves the message to the matrix product",
-        ("if q[-1] != k[-1]:", "if False:"),
-    ),
-    guard(
-        "lengths_not_compared",
-        "more values than keys pass",
-        "code that leaves the message to the matrix product",
-        ("if k[-2] != v[-2]:", "if False:"),
-    ),
-    guard(
-        "mask_must_be_full",
-        "a mask that broadcasts is refused because its shape is not the full one",
-        "guards that compare shapes with ==",
-        ("have not in (1, want)", "have != want"),
     ),
 )

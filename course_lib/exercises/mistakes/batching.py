@@ -14,7 +14,7 @@ ORDER = "sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=Tr
 KEY = "sorted(lengths[i], reverse=True)"
 PAIR_KEY = "lambda pair: sorted(pair, reverse=True)"
 PLACES = "(len(batch) + 1) * sum(grown)"
-FIRST_OF_A_BATCH = "batch, grown = [], lengths[pair]"
+FIRST_OF_A_BATCH = "batch = []\n            grown = lengths[pair]"
 LONE = "sum(lengths[pair]) > tokens"
 WORDS = 'f"a pair of {sum(lengths[pair])} tokens, a batch of {tokens}"'
 REFUSAL = f"            raise ValueError({WORDS})\n"
@@ -231,8 +231,10 @@ MISTAKES = (
             """        grown = tuple(map(max, widest, lengths[pair]))
         if (len(batch) + 1) * sum(grown) > tokens:
             batches.append(batch)
-            batch, grown = [], lengths[pair]
-        batch, widest = [*batch, pair], grown
+            batch = []
+            grown = lengths[pair]
+        batch = [*batch, pair]
+        widest = grown
 """,
             """        for batch in [*batches, new := []]:
             rows = [lengths[i] for i in [*batch, pair]]
@@ -316,8 +318,8 @@ MISTAKES = (
         "`lengths` itself is sorted: its indices are others then, and the caller's list is changed",
         "student code: .sort() for sorted",
         (
-            "    batches, batch, widest",
-            f"    lengths.sort(key={PAIR_KEY})\n    batches, batch, widest",
+            "    batches = []\n",
+            f"    lengths.sort(key={PAIR_KEY})\n    batches = []\n",
         ),
         (ORDER, "range(len(lengths))"),
     ),

@@ -123,13 +123,15 @@ MISTAKES = (
         "divided_by_the_beams",
         "the flat place is divided by K: it counts V tokens for each beam",
         "student code: best // K",
-        ("best // V, best % V", "best // K % K, best % K"),
+        ("beams = best // V", "beams = best // K % K"),
+        ("tokens = best % V", "tokens = best % K"),
     ),
     extend(
         "beam_and_token_swapped",
         "// and % are swapped: // V is the beam, % V the token",
         "student code",
-        ("best // V, best % V", "best % V % K, best // V"),
+        ("beams = best // V", "beams = best % V % K"),
+        ("tokens = best % V", "tokens = best // V"),
     ),
     extend(
         "rows_of_the_first_sentence",

@@ -11,7 +11,6 @@ RETURN = f"return {LISTED}"
 RANK = "not 0 <= rank < world_size"
 FLOOR = "len(rows) // world_size"
 CEIL = "-(-len(rows) // world_size)"
-REFUSAL = 'f"{rank=} is none of the ranks 0 to {world_size - 1} of {world_size=}"'
 
 WEIGHT = "world_size * num_tokens / all_tokens"
 SHARE = "not 0 <= num_tokens <= all_tokens"

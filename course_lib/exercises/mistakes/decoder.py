@@ -5,10 +5,11 @@ from course_lib.exercises.mistake_catalogue import known
 layer = known("decoder", "DecoderLayer")
 stack = known("decoder", "Decoder")
 
-BACK = "x = self.add_norm1(x, lambda x: self.self_attn(x, x, x, self_mask)[0])"
-ACROSS = "x = self.add_norm2(x, lambda x: self.cross_attn(x, memory, memory, cross_mask)[0])"
+BACK = "x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, self_mask)[0])"
+ACROSS = "x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])"
 ALONE = "return self.add_norm3(x, self.feed_forward)  # (B, T, d_model)"
-ASK = "self.cross_attn(x, memory, memory, cross_mask)"
+ASK = "self.cross_attn(y, memory, memory, cross_mask)"
+ASK_OF_X = ASK.replace("(y", "(x")
 CROSS_ATTN = "self.cross_attn = MultiHeadAttention(d_model, num_heads, **heads)"
 NORM2, NORM3 = (f"self.add_norm{n} = AddNorm(d_model, dropout, norm_first)" for n in (2, 3))
 
@@ -17,25 +18,25 @@ LAYER_MISTAKES = (
         "memory_asks",
         "cross-attention is called as (memory, x, x): the source asks and the target answers",
         "described so in humza909/LLM_Survey #2 and datawhalechina/happy-llm #5",
-        (ASK, "self.cross_attn(memory, x, x, cross_mask)"),
+        (ASK, "self.cross_attn(memory, y, y, cross_mask)"),
     ),
     layer(
         "values_from_target",
         "cross-attention is called as (x, memory, x): keys from the memory, values from the target",
         "figure 1 read from left to right, V, K, Q; suspected in feinanshan/TDNet #17",
-        (ASK, "self.cross_attn(x, memory, x, cross_mask)"),
+        (ASK, "self.cross_attn(y, memory, y, cross_mask)"),
     ),
     layer(
         "keys_from_target",
         "cross-attention is called as (x, x, memory): values from the memory, keys from the target",
         "figure 1 read from left to right, V, K, Q; suspected in feinanshan/TDNet #17",
-        (ASK, "self.cross_attn(x, x, memory, cross_mask)"),
+        (ASK, "self.cross_attn(y, y, memory, cross_mask)"),
     ),
     layer(
         "cross_reads_target",
         "cross-attention reads the target, (x, x, x), and nobody reads the memory",
         "keitakurita/Practical_NLP_in_PyTorch #1",
-        (ASK, "self.cross_attn(x, x, x, cross_mask)"),
+        (ASK, "self.cross_attn(y, y, y, cross_mask)"),
     ),
     layer(
         "one_attention_object",
@@ -47,15 +48,15 @@ LAYER_MISTAKES = (
         "self_attn_used_twice",
         "self_attn is called in both places, and cross_attn is built but never used",
         "maxjcohen/transformer #23",
-        ("self.cross_attn(x", "self.self_attn(x"),
+        ("self.cross_attn(y", "self.self_attn(y"),
     ),
     layer(
         "attentions_exchanged",
         "cross_attn looks back at the target, and self_attn looks across at the memory",
         "student code, after renaming",
-        ("self.self_attn(x, x", "self.other(x, x"),
-        ("self.cross_attn(x", "self.self_attn(x"),
-        ("self.other(x", "self.cross_attn(x"),
+        ("self.self_attn(y, y", "self.other(y, y"),
+        ("self.cross_attn(y", "self.self_attn(y"),
+        ("self.other(y", "self.cross_attn(y"),
     ),
     layer(
         "norms_shared",
@@ -80,13 +81,13 @@ LAYER_MISTAKES = (
         "mask_only_in_training",
         "self_mask is used while training only: in eval mode every word sees the future",
         "facebookresearch/fairmotion #56 moves the mask under `if self.training`",
-        ("x, x, x, self_mask", "x, x, x, self_mask if self.training else None"),
+        ("y, y, y, self_mask", "y, y, y, self_mask if self.training else None"),
     ),
     layer(
         "self_mask_lost",
         "self_mask is not handed on: every word sees the future",
         "alex-matton/causal-transformer-decoder #1",
-        ("x, x, x, self_mask", "x, x, x"),
+        ("y, y, y, self_mask", "y, y, y"),
     ),
     layer(
         "cross_mask_lost",
@@ -99,7 +100,7 @@ LAYER_MISTAKES = (
         "the two masks are exchanged: cross_mask in self-attention, self_mask in cross-attention",
         "hkproj/pytorch-transformer #27 stumbles over two orders of arguments",
         ("memory, memory, cross_mask", "memory, memory, self_mask"),
-        ("x, x, x, self_mask", "x, x, x, cross_mask"),
+        ("y, y, y, self_mask", "y, y, y, cross_mask"),
     ),
     layer(
         "self_mask_across",
@@ -111,13 +112,13 @@ LAYER_MISTAKES = (
         "cross_mask_back",
         "self-attention gets cross_mask, made for the source: the future is open",
         "keitakurita/Practical_NLP_in_PyTorch #1 (src_mask in self-attention)",
-        ("x, x, x, self_mask", "x, x, x, cross_mask"),
+        ("y, y, y, self_mask", "y, y, y, cross_mask"),
     ),
     layer(
         "masks_inverted",
         "the masks are turned round on their way, as torch.nn wants them: True as blocked",
         "habits from nn.TransformerDecoderLayer, where True means blocked",
-        ("x, x, x, self_mask", "x, x, x, None if self_mask is None else ~self_mask"),
+        ("y, y, y, self_mask", "y, y, y, None if self_mask is None else ~self_mask"),
         ("memory, cross_mask", "memory, None if cross_mask is None else ~cross_mask"),
     ),
     layer(
@@ -143,7 +144,7 @@ LAYER_MISTAKES = (
         "feed-forward stands between the two attentions instead of after them",
         "lucidrains/feedback-transformer-pytorch #2",
         (ACROSS, "x = self.add_norm2(x, self.feed_forward)"),
-        (ALONE, f"return self.add_norm3(x, lambda x: {ASK}[0])"),
+        (ALONE, f"return self.add_norm3(x, lambda y: {ASK}[0])"),
     ),
     layer(
         "cross_before_self",
@@ -151,9 +152,9 @@ LAYER_MISTAKES = (
         "student code: the order of figure 1 read from the top",
         (
             BACK,
-            "x = self.add_norm1(x, lambda x: self.cross_attn(x, memory, memory, cross_mask)[0])",
+            "x = self.add_norm1(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])",
         ),
-        (ACROSS, "x = self.add_norm2(x, lambda x: self.self_attn(x, x, x, self_mask)[0])"),
+        (ACROSS, "x = self.add_norm2(x, lambda y: self.self_attn(y, y, y, self_mask)[0])"),
     ),
     layer(
         "query_from_input",
@@ -162,27 +163,28 @@ LAYER_MISTAKES = (
         (BACK, f"first = x\n        {BACK}"),
         (
             ACROSS,
-            ACROSS.replace("lambda x: self.cross_attn(x", "lambda _: self.cross_attn(first"),
+            ACROSS.replace("lambda y: self.cross_attn(y", "lambda _: self.cross_attn(first"),
         ),
     ),
     layer(
         "residual_from_input",
         "the residual path around cross-attention starts at the layer's input",
         "wrong residuals here: OpenNMT/OpenNMT-py #1689, georgepar/slp #26",
-        (BACK, f"first = x\n        {BACK}\n        answer = {ASK}[0]"),
+        (BACK, f"first = x\n        {BACK}\n        answer = {ASK_OF_X}[0]"),
         (ACROSS, "x = self.add_norm2(first, lambda _: answer)"),
     ),
     layer(
         "residual_missing",
         "x is not added to what cross-attention says: only the answer is normalized",
         "student code: attention and norm, without the sum",
-        (ACROSS, f"x = self.add_norm2.norm({ASK}[0])"),
+        (ACROSS, f"x = self.add_norm2.norm({ASK_OF_X}[0])"),
     ),
     layer(
         "norm_not_read",
         "the functions given to AddNorm ignore their argument: in pre-norm nothing is normalized",
         "student code: `lambda _: self.self_attn(x, x, x)`",
-        ("lambda x: self", "lambda _: self"),
+        ("lambda y: self.self_attn(y, y, y", "lambda _: self.self_attn(x, x, x"),
+        ("lambda y: self.cross_attn(y", "lambda _: self.cross_attn(x"),
         (
             "self.add_norm3(x, self.feed_forward)",
             "self.add_norm3(x, lambda _: self.feed_forward(x))",
@@ -253,11 +255,11 @@ LAYER_MISTAKES = (
     ),
 )
 
-LAYERS = "layers = [DecoderLayer(d_model, *args, **kwargs) for _ in range(num_layers)]"
+LAYER = "DecoderLayer(*sizes, d_k=d_k, d_v=d_v, **rates)"
+LAYERS = f"layers = [{LAYER} for _ in range(num_layers)]"
 LOOP = "x = layer(x, memory, self_mask, cross_mask)  # (B, T, d_model)"
-RUN = f"for layer in self.layers:\n            {LOOP}"
 LAST = "return x if self.norm is None else self.norm(x)"
-CHOICE = "nn.LayerNorm(d_model) if layers[0].add_norm1.norm_first else None"
+CHOICE = "nn.LayerNorm(d_model) if norm_first else None"
 
 STACK_MISTAKES = (
     stack(
@@ -270,7 +272,7 @@ STACK_MISTAKES = (
         "one_layer_repeated",
         "one layer stands N times in the list: all share one set of weights",
         "IDEA-Research/DAB-DETR #17; espnet/espnet #1278",
-        (LAYERS, "layers = [DecoderLayer(d_model, *args, **kwargs)] * num_layers"),
+        (LAYERS, f"layers = [{LAYER}] * num_layers"),
     ),
     stack(
         "one_layer_too_few",
@@ -361,7 +363,7 @@ STACK_MISTAKES = (
         "last_norm_exchanged",
         "the final norm stands in post-norm and is missing in pre-norm: the choice is turned round",
         "student code",
-        (CHOICE, "None if layers[0].add_norm1.norm_first else nn.LayerNorm(d_model)"),
+        (CHOICE, "None if norm_first else nn.LayerNorm(d_model)"),
     ),
     stack(
         "norm_after_every_layer",
@@ -371,19 +373,10 @@ STACK_MISTAKES = (
         (LAST, "return x"),
     ),
     stack(
-        "norm_first_by_name_only",
-        "norm_first is looked up among the arguments by name, and missed when it comes by place",
-        "student code: kwargs.get(…)",
-        ("layers[0].add_norm1.norm_first", 'kwargs.get("norm_first")'),
-    ),
-    stack(
         "options_lost",
-        "the arguments by name are not handed on to the layers",
-        "student code: *args without **kwargs",
-        (
-            "DecoderLayer(d_model, *args, **kwargs)",
-            "DecoderLayer(d_model, *args, **dict([*kwargs.items()][:2]))",
-        ),
+        "d_k, d_v and the two further dropouts do not reach the layers",
+        "student code",
+        (LAYER, "DecoderLayer(*sizes)"),
     ),
     stack(
         "memory_detached",

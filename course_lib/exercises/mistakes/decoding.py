@@ -2,13 +2,10 @@
 
 from course_lib.exercises.mistake_catalogue import known
 from course_lib.exercises.mistakes.beam_step import MISTAKES as BEAMS
-from course_lib.exercises.mistakes.generation_mode import MISTAKES as FRAME
-from course_lib.exercises.mistakes.greedy import MISTAKES as GREEDY
-from course_lib.exercises.mistakes.rereader import MISTAKES as REREADER
+from course_lib.exercises.mistakes.greedy_decode import MISTAKES as GREEDY
 from course_lib.exercises.mistakes.sampling import MISTAKES as SAMPLING
 
 choose = known("decoding", "argmax_tokens")
-guard = known("decoding", "check_special_ids")
 
 COPY = "logits[:, -1].clone()"
 NO_PAD = '    last[:, pad_id] = float("-inf")\n'
@@ -110,77 +107,6 @@ MISTAKES = (
         "student code: a slice is a view",
         (".clone()", ""),
     ),
-    guard(
-        "equal_ids_accepted",
-        "ids that are one and the same pass",
-        "pad_token = eos_token, as many tokenizers have it",
-        ("len(set(ids)) < 3 or ", ""),
-    ),
-    guard(
-        "range_not_checked",
-        "ids that are no tokens pass",
-        "student code",
-        (" or not all(token in range(vocab_size) for token in ids)", ""),
-    ),
-    guard(
-        "one_too_many",
-        "the id vocab_size passes: the last token is vocab_size - 1",
-        "student code: <= vocab_size",
-        ("in range(vocab_size) for", "in range(vocab_size + 1) for"),
-    ),
-    guard(
-        "negative_ids_accepted",
-        "ids below 0 pass",
-        "student code: only the upper end is checked",
-        ("token in range(vocab_size) for", "token < vocab_size for"),
-    ),
-    guard(
-        "zero_refused",
-        "the id 0 is refused, and it is a token like any other",
-        "truth of an id: huggingface/transformers #47286",
-        ("token in range(vocab_size) for", "token in range(1, vocab_size) for"),
-    ),
-    guard(
-        "only_bos_and_eos_compared",
-        "bos and eos are compared with each other, and not with pad",
-        "student code",
-        ("len(set(ids)) < 3", "bos_id == eos_id"),
-    ),
-    guard(
-        "nothing_refused",
-        "nothing is refused at all",
-        "student code: a message printed, no raise",
-        ("if len(set(ids)) < 3", "if False and len(set(ids)) < 3"),
-        (" or not all(token in range(vocab_size) for token in ids)", ""),
-    ),
-    guard(
-        "all_three_must_be_equal",
-        "only three equal ids are refused: bos_id == eos_id == pad_id asks for all of them at once",
-        "student code: a chained comparison",
-        ("len(set(ids)) < 3", "bos_id == eos_id == pad_id"),
-        (" or not all(token in range(vocab_size) for token in ids)", ""),
-    ),
-    guard(
-        "both_must_be_wrong",
-        "only ids that are equal *and* out of range are refused: `and` stands for `or`",
-        "student code",
-        ("< 3 or not", "< 3 and not"),
-    ),
-    guard(
-        "assert_in_place_of_raise",
-        "an assert refuses: it raises AssertionError, and python -O leaves it out",
-        "student code",
-        ("raise ValueError(", "assert False, ("),
-    ),
-    guard(
-        "verdict_returned",
-        "the verdict is returned as True or False: nothing is raised",
-        "student code",
-        ("    if len(set", "    return not (len(set"),
-        ("for token in ids):", "for token in ids))\n    if True:"),
-    ),
-    *REREADER,
-    *FRAME,
     *GREEDY,
     *SAMPLING,
     *BEAMS,

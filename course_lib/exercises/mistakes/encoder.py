@@ -5,9 +5,9 @@ from course_lib.exercises.mistakes import encoder_arguments, encoder_layer
 
 stack = known("encoder", "Encoder")
 
-LAYER = "EncoderLayer(d_model, *args, **kwargs)"
+LAYER = "EncoderLayer(*sizes, d_k=d_k, d_v=d_v, **rates)"
 LAYERS = f"[{LAYER} for _ in range(num_layers)]"
-NORM = "nn.LayerNorm(d_model) if layers[0].add_norm1.norm_first else None"
+NORM = "nn.LayerNorm(d_model) if norm_first else None"
 LOOP = "for layer in self.layers:\n            x = layer(x, mask)"
 END = "return x if self.norm is None else self.norm(x)"
 
@@ -82,22 +82,16 @@ MISTAKES = (
         (END, "return x"),
     ),
     stack(
-        "norm_first_by_name_only",
-        "norm_first is looked up in kwargs only: given by place, it is overlooked",
+        "options_not_passed",
+        "d_k, d_v and the two further dropouts do not reach the layers",
         "student code",
-        ("layers[0].add_norm1.norm_first", 'kwargs.get("norm_first")'),
+        (LAYER, "EncoderLayer(*sizes)"),
     ),
     stack(
-        "kwargs_not_handed_on",
-        "what is given by name does not reach the layers: **kwargs is missing",
+        "defaults_in_place_of_arguments",
+        "dropout, norm_first and activation do not reach the layers, which take their defaults",
         "student code",
-        (LAYER, "EncoderLayer(d_model, *args)"),
-    ),
-    stack(
-        "args_not_handed_on",
-        "what is given by place does not reach the layers: *args is missing",
-        "student code",
-        (LAYER, "EncoderLayer(d_model, **kwargs)"),
+        (LAYER, LAYER.replace("*sizes", "*sizes[:3]")),
     ),
     stack(
         "always_six_layers",

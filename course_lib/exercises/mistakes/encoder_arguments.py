@@ -4,7 +4,7 @@ from course_lib.exercises.mistake_catalogue import known
 
 layer = known("encoder", "EncoderLayer")
 
-HEADS = "d_model, num_heads, d_k=d_k, d_v=d_v, dropout=attention_dropout"
+HEADS = "dict(d_k=d_k, d_v=d_v, dropout=attention_dropout)"
 THINKER = "FeedForward(d_model, d_ff, activation_dropout, activation)"
 NORM = "AddNorm(d_model, dropout, norm_first)"
 NORM2 = f"self.add_norm2 = {NORM}"
@@ -32,7 +32,7 @@ MISTAKES = (
         "widths_not_handed_on",
         "attention does not get d_k and d_v",
         "student code",
-        (HEADS, "d_model, num_heads, dropout=attention_dropout"),
+        (HEADS, "dict(dropout=attention_dropout)"),
     ),
     layer(
         "dropout_not_handed_on",
@@ -63,7 +63,7 @@ MISTAKES = (
         "attention_dropout_not_handed_on",
         "attention does not get attention_dropout",
         "zhouhaoyi/Informer2020 #97 (a dropout that is made and never used)",
-        (HEADS, "d_model, num_heads, d_k=d_k, d_v=d_v"),
+        (HEADS, "dict(d_k=d_k, d_v=d_v)"),
     ),
     layer(
         "activation_dropout_not_handed_on",

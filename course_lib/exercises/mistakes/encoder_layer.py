@@ -5,9 +5,9 @@ from course_lib.exercises.mistake_catalogue import known
 layer = known("encoder", "EncoderLayer")
 
 NORM2 = "self.add_norm2 = AddNorm(d_model, dropout, norm_first)"
-ATTEND = "x = self.add_norm1(x, lambda x: self.self_attn(x, x, x, mask)[0])"
+ATTEND = "x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, mask)[0])"
 THINK = "return self.add_norm2(x, self.feed_forward)"
-LOOK = "self.self_attn(x, x, x, mask)[0]"
+LOOK = "self.self_attn(y, y, y, mask)[0]"
 
 WITHOUT_SUM = """def alone(part, x, sublayer):
             read = part.norm(x) if part.norm_first else x
@@ -20,7 +20,7 @@ MISTAKES = (
         "residual_missing",
         "no sub-layer's input is added to its answer: the residual paths are missing",
         "suspected in tensorflow/models #7533; student code",
-        (ATTEND, f"{WITHOUT_SUM}\n        x = alone(self.add_norm1, x, lambda x: {LOOK})"),
+        (ATTEND, f"{WITHOUT_SUM}\n        x = alone(self.add_norm1, x, lambda y: {LOOK})"),
         (THINK, "return alone(self.add_norm2, x, self.feed_forward)"),
     ),
     layer(
@@ -67,7 +67,7 @@ MISTAKES = (
         "the feed-forward part comes before attention",
         "allenai/allennlp #3334",
         (ATTEND, "x = self.add_norm1(x, self.feed_forward)"),
-        (THINK, f"return self.add_norm2(x, lambda x: {LOOK})"),
+        (THINK, f"return self.add_norm2(x, lambda y: {LOOK})"),
     ),
     layer(
         "feed_forward_skipped",
@@ -85,21 +85,21 @@ MISTAKES = (
         "mask_not_handed_on",
         "attention does not get the mask",
         "imperial-qore/TranAD #10; facebookresearch/fairseq #1339",
-        ("(x, x, x, mask)", "(x, x, x)"),
+        ("(y, y, y, mask)", "(y, y, y)"),
     ),
     layer(
         "mask_inverted",
         "the mask is turned round on its way, as nn.MultiheadAttention would want it",
         "ports from nn.MultiheadAttention, whose True means blocked (pytorch/pytorch #170415)",
-        ("(x, x, x, mask)", "(x, x, x, mask if mask is None else ~mask)"),
+        ("(y, y, y, mask)", "(y, y, y, mask if mask is None else ~mask)"),
     ),
     layer(
         "causal_inside",
         "words cannot see what follows: an encoder has no causal mask",
         "ports from GPT, whose layers only look back",
         (
-            "(x, x, x, mask)",
-            "(x, x, x, (True if mask is None else mask) & x.new_ones(2 * x.shape[1:2]).bool()"
+            "(y, y, y, mask)",
+            "(y, y, y, (True if mask is None else mask) & y.new_ones(2 * y.shape[1:2]).bool()"
             ".tril())",
         ),
     ),
@@ -121,7 +121,7 @@ MISTAKES = (
         "student code",
         (
             ATTEND,
-            ATTEND.replace("(x, x, x, mask)", "(*3 * [self.add_norm1.norm(x)], mask)"),
+            ATTEND.replace("(y, y, y, mask)", "(*3 * [self.add_norm1.norm(y)], mask)"),
         ),
         (THINK, "return self.add_norm2(x, lambda x: self.feed_forward(self.add_norm2.norm(x)))"),
     ),
@@ -135,6 +135,6 @@ MISTAKES = (
         "attention_over_the_batch",
         "attention compares sentences instead of words: the first two axes are swapped",
         "IBM/TabFormer #14; Exorust/TorchLeet #5 (batch_first left at False)",
-        (LOOK, "self.self_attn(*3 * [x.transpose(0, 1)], mask)[0].transpose(0, 1)"),
+        (LOOK, "self.self_attn(*3 * [y.transpose(0, 1)], mask)[0].transpose(0, 1)"),
     ),
 )

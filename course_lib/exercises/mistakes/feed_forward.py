@@ -8,7 +8,7 @@ FIRST = "self.linear1 = nn.Linear(d_model, d_ff)"
 DROPOUT = "self.dropout = nn.Dropout(dropout)"
 SECOND = "self.linear2 = nn.Linear(d_ff, d_model)"
 THIRD = "self.linear3 = nn.Linear(d_ff, d_model)"
-GUARD = "if x.size(-1) != self.linear1.in_features:"
+CHECK = "check_width(x, self.linear1.in_features)"
 FEATURES = "self.activation(self.linear1(x))"
 BACK = "self.linear2(self.dropout(features))"
 
@@ -120,7 +120,7 @@ MISTAKES = (
         "student code",
         (FIRST, "self.linear1 = nn.Linear(d_ff, d_model)"),
         (SECOND, "self.linear2 = nn.Linear(d_model, d_ff)"),
-        (GUARD, "if False:"),
+        (CHECK, "pass"),
     ),
     layer(
         "linear_over_sequence",

@@ -23,10 +23,10 @@ TABLE = (  # the dict that is returned
 SIDES = "queries + keys + values + mixing"
 SIX = f"({SIDES} + scores + blend)"
 SUM = f"2 * num_heads * {SIX}"
-FIRST = "queries, keys ="
-QUERIES = f"{FIRST} tgt_len * d_model * d_k, src_len * d_model * d_k"
-VALUES = "values, mixing = src_len * d_model * d_v, tgt_len * d_v * d_model"
-PAIRS = "scores, blend = tgt_len * src_len * d_k, tgt_len * src_len * d_v"
+FIRST = "queries ="
+QUERIES = f"{FIRST} tgt_len * d_model * d_k\n    keys = src_len * d_model * d_k"
+VALUES = "values = src_len * d_model * d_v\n    mixing = tgt_len * d_v * d_model"
+PAIRS = "scores = tgt_len * src_len * d_k\n    blend = tgt_len * src_len * d_v"
 
 
 def both(sign: str) -> tuple[str, str]:
@@ -188,14 +188,14 @@ MISTAKES = (
         "keys_by_target",
         "keys and values are counted at T positions: they come from the S that answer",
         "counts written for self-attention, 4 · T · d²",
-        (QUERIES, f"{FIRST} tgt_len * d_model * d_k, tgt_len * d_model * d_k"),
+        (QUERIES, "queries, keys = tgt_len * d_model * d_k, tgt_len * d_model * d_k"),
         (VALUES, "values, mixing = tgt_len * d_model * d_v, tgt_len * d_v * d_model"),
     ),
     attention(
         "queries_by_source",
         "all projections are counted at S positions: queries and mixing are due at the T that ask",
         "counts written for self-attention, 4 · S · d²",
-        (QUERIES, f"{FIRST} src_len * d_model * d_k, src_len * d_model * d_k"),
+        (QUERIES, "queries, keys = src_len * d_model * d_k, src_len * d_model * d_k"),
         (VALUES, "values, mixing = src_len * d_model * d_v, src_len * d_v * d_model"),
     ),
     attention(

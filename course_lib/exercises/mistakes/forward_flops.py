@@ -5,9 +5,7 @@ from course_lib.exercises.mistake_catalogue import known
 model = known("flops", "forward_flops")
 
 FEATURES = "2 * 2 * config.d_model * config.d_ff"
-ENCODER = "attention(src_len, src_len) + src_len * feed_forward"
 CROSS = "attention(tgt_len, src_len)"
-DECODER = f"attention(tgt_len, tgt_len) + {CROSS} + tgt_len * feed_forward"
 OUTPUT = "2 * tgt_len * config.d_model * config.tgt_vocab_size"
 TOTAL = "config.num_encoder_layers * encoder + config.num_decoder_layers * decoder + output"
 TABLES = "2 * config.d_model * (src_len * config.src_vocab_size + tgt_len * config.tgt_vocab_size)"
@@ -77,7 +75,7 @@ MISTAKES = (
         "lengths_swapped",
         "the two lengths have changed places: the encoder reads the source",
         "student code: (tgt_len, src_len), the order of attention's arguments",
-        ("width, heads =", "src_len, tgt_len = tgt_len, src_len\n    width, heads ="),
+        ("width = dict(", "src_len, tgt_len = tgt_len, src_len\n    width = dict("),
     ),
     model(
         "one_matrix_of_two",

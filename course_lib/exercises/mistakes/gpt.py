@@ -6,6 +6,5 @@ from course_lib.exercises.mistakes.gpt_layer import MISTAKES as LAYER
 from course_lib.exercises.mistakes.gpt_model import MISTAKES as MODEL
 from course_lib.exercises.mistakes.gpt_sampling import MISTAKES as CONTINUING
 from course_lib.exercises.mistakes.param_groups import MISTAKES as DECAY
-from course_lib.exercises.mistakes.parse_rate import MISTAKES as PROGRAMS
 
-MISTAKES = (*ATTENTION, *LAYER, *MODEL, *DECAY, *CACHE, *CONTINUING, *PROGRAMS)
+MISTAKES = (*ATTENTION, *LAYER, *MODEL, *DECAY, *CACHE, *CONTINUING)

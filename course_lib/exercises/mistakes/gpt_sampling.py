@@ -8,7 +8,6 @@ WINDOW = "ids[:, -limit:]"
 WHO = "cache if cached and ids.size(1) <= limit else lambda window: model(window)[0]"
 LOGITS = f"logits = F.pad(read({WINDOW}), (0, 1), value=-math.inf)"
 TOKEN = "sample_tokens(logits, ended, V, **how)"
-HOW = "dict(temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)"
 LOOP = "for _ in range(max_new_tokens):"
 
 MISTAKES = (

@@ -15,8 +15,7 @@ CAT = (
     "attend(attention, x, *(torch.cat([kept[:, :, :start], kept[:, :, start:end]], DIM) if start "
     "else kept for kept in self.target), mask)"
 )
-ACROSS = "attend(layer.cross_attn, x, *self.source, cross_mask)"
-SOURCE = "[split_heads(w(memory), cross.num_heads) for w in (cross.w_k, cross.w_v)]"
+ACROSS = "attend(layer.cross_attn, y, *self.source, cross_mask)"
 KEEP_SOURCE = "self.source = [kept[rows] for kept in self.source]"
 KEEP_TARGET = "self.target = [kept[rows] for kept in self.target]"
 
@@ -176,7 +175,7 @@ MISTAKES = (
         "student code: one cache for both attentions",
         (
             ACROSS,
-            "attend(layer.cross_attn, x, *(kept[:, :, : self.length] for kept in self.target))",
+            "attend(layer.cross_attn, y, *(kept[:, :, : self.length] for kept in self.target))",
         ),
     ),
     layer(
@@ -189,14 +188,14 @@ MISTAKES = (
         "masks_exchanged",
         "the two masks have changed places",
         "student code",
-        ("self.attend_cached(x, self_mask)", "self.attend_cached(x, cross_mask)"),
+        ("self.attend_cached(y, self_mask)", "self.attend_cached(y, cross_mask)"),
         ("*self.source, cross_mask)", "*self.source, self_mask)"),
     ),
     layer(
         "self_mask_ignored",
         "the mask of self-attention is not handed on",
         "student code",
-        ("self.attend_cached(x, self_mask)", "self.attend_cached(x)"),
+        ("self.attend_cached(y, self_mask)", "self.attend_cached(y)"),
     ),
     layer(
         "cross_mask_ignored",
@@ -216,15 +215,15 @@ MISTAKES = (
         "source_not_read",
         "cross-attention is left out",
         "student code: a decoder-only cache, used for an encoder-decoder",
-        (f"        x = layer.add_norm2(x, lambda x: {ACROSS})\n", ""),
+        (f"        x = layer.add_norm2(x, lambda y: {ACROSS})\n", ""),
     ),
     layer(
         "kept_before_the_norm",
         "in pre-norm the queries are made after the norm, but the keys and values before it",
         "student code: keys and values computed outside of the sub-layer",
         (
-            "layer.add_norm1(x, lambda x: self.attend_cached(x, self_mask))",
-            "layer.add_norm1(x, lambda y, x=x: self.attend_cached(x, self_mask))",
+            "layer.add_norm1(x, lambda y: self.attend_cached(y, self_mask))",
+            "layer.add_norm1(x, lambda y, z=x: self.attend_cached(z, self_mask))",
         ),
     ),
     layer(
@@ -232,13 +231,12 @@ MISTAKES = (
         "what is kept hangs on the layer itself: a second sentence reads it, too",
         "Lightning-AI/litgpt #1647 has to clear such a cache",
         (
-            "        self.layer, self.length = layer, 0\n",
-            "        self.layer, self.length = layer, 0\n        self.own = vars(layer)\n",
+            "        self.layer = layer\n",
+            "        self.layer = layer\n        self.own = vars(layer)\n",
         ),
         (
-            "        attention, start, end",
-            '        self.target = self.own.setdefault("kept", self.target)\n'
-            "        attention, start, end",
+            "        attention =",
+            '        self.target = self.own.setdefault("kept", self.target)\n        attention =',
         ),
         (
             "        self.length = end\n",

@@ -8,9 +8,7 @@ GAIN, SHIFT = "nn.Parameter(torch.ones(d_model))", "nn.Parameter(torch.zeros(d_m
 START = f"""        self.weight = {GAIN}
         self.bias = {SHIFT}
 """
-GUARD = """        if x.size(-1) != self.weight.numel():
-            raise ValueError(f"expected width {self.weight.numel()}, got {tuple(x.shape)}")
-"""
+CHECK = "        check_width(x, self.weight.numel())\n"
 ROOT = "(variance + self.eps).sqrt()"
 
 MISTAKES = (
@@ -19,7 +17,7 @@ MISTAKES = (
         "the gain is a single number, shared by all features",
         "student code",
         (GAIN, "nn.Parameter(torch.ones(1))"),
-        (GUARD, ""),
+        (CHECK, ""),
     ),
     norm(
         "scalar_gain_and_shift",
@@ -27,7 +25,7 @@ MISTAKES = (
         "AChiranth/SmallFormer, IoTDataAtelier/mtsa and many others on GitHub",
         (GAIN, "nn.Parameter(torch.ones(1))"),
         (SHIFT, "nn.Parameter(torch.zeros(1))"),
-        (GUARD, ""),
+        (CHECK, ""),
     ),
     norm(
         "gain_unused",
@@ -46,7 +44,7 @@ MISTAKES = (
         "gain and shift are missing: the norm cannot choose its scale",
         "student code",
         (START, ""),
-        (GUARD, ""),
+        (CHECK, ""),
         ("self.weight * centred", "centred"),
         (" + self.bias", ""),
     ),

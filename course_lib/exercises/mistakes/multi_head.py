@@ -1,22 +1,23 @@
 """What goes wrong in chapter 02."""
 
 from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.mistakes import head_widths
+from course_lib.exercises.mistakes import split_heads
 
 heads = known("multi_head", "MultiHeadAttention")
 
 Q = "split_heads(self.w_q(query), self.num_heads)"
 K = "split_heads(self.w_k(key), self.num_heads)"
 V = "split_heads(self.w_v(value), self.num_heads)"
-W_Q = "self.w_q = nn.Linear(d_model, keys_width, bias=bias)"
-W_K = "self.w_k = nn.Linear(kdim, keys_width, bias=bias)"
-W_O = "self.w_o = nn.Linear(values_width, d_model, bias=bias)"
+W_Q = "self.w_q = nn.Linear(d_model, num_heads * d_k, bias=bias)"
+W_K = "self.w_k = nn.Linear(d_model, num_heads * d_k, bias=bias)"
+W_V = "self.w_v = nn.Linear(d_model, num_heads * d_v, bias=bias)"
+W_O = "self.w_o = nn.Linear(num_heads * d_v, d_model, bias=bias)"
 JOIN = "heads.transpose(-3, -2).flatten(-2)"
 OUT = "self.w_o(joined), weights"
 DROP = "self.dropout if self.training else 0.0"
 
 MISTAKES = (
-    *head_widths.MISTAKES,
+    *split_heads.MISTAKES,
     heads(
         "scale_d_model",
         "the scores are divided by √d_model instead of √d_k, the width of one head",
@@ -105,9 +106,9 @@ MISTAKES = (
         "one_projection_for_all_heads",
         "all heads share one small projection, so they all see the same",
         "student code that loops over heads with one small layer",
-        ("keys_width = num_heads * head_width", "keys_width = head_width"),
-        ("values_width = num_heads * head_width", "values_width = head_width"),
-        (W_O, "self.w_o = nn.Linear(num_heads * values_width, d_model, bias=bias)"),
+        (W_Q, "self.w_q = nn.Linear(d_model, d_k, bias=bias)"),
+        (W_K, "self.w_k = nn.Linear(d_model, d_k, bias=bias)"),
+        (W_V, "self.w_v = nn.Linear(d_model, d_v, bias=bias)"),
         (Q, "self.w_q(query).unsqueeze(1).expand(-1, self.num_heads, -1, -1)"),
         (K, "self.w_k(key).unsqueeze(1).expand(-1, self.num_heads, -1, -1)"),
         (V, "self.w_v(value).unsqueeze(1).expand(-1, self.num_heads, -1, -1)"),
@@ -117,17 +118,16 @@ MISTAKES = (
         "w_q, w_k and w_v are one and the same layer",
         "stevezheng23/reading_comprehension_tf #284",
         (W_K, "self.w_k = self.w_q"),
-        ("self.w_v = nn.Linear(vdim, values_width, bias=bias)", "self.w_v = self.w_q"),
+        (W_V, "self.w_v = self.w_q"),
     ),
     heads(
         "layers_in_a_list",
         "the layers stand in a plain Python list: nn.Module does not see them, and nothing "
         "there is ever trained or saved",
         "pytorch/pytorch #666, #715, #72580; shenwzh3/RGAT-ABSA #9",
-        (W_Q, "self.w = [nn.Linear(d_model, keys_width, bias=bias)]"),
-        (W_K, "self.w.append(nn.Linear(kdim, keys_width, bias=bias))"),
-        ("self.w_v = nn.Linear(vdim", "self.w.append(nn.Linear(vdim"),
-        ("values_width, bias=bias)\n", "values_width, bias=bias))\n"),
+        (W_Q, "self.w = [nn.Linear(d_model, num_heads * d_k, bias=bias)]"),
+        (W_K, "self.w.append(nn.Linear(d_model, num_heads * d_k, bias=bias))"),
+        (W_V, "self.w.append(nn.Linear(d_model, num_heads * d_v, bias=bias))"),
         (Q, "split_heads(self.w[0](query), self.num_heads)"),
         (K, "split_heads(self.w[1](key), self.num_heads)"),
         (V, "split_heads(self.w[2](value), self.num_heads)"),

@@ -1,38 +1,38 @@
 """What goes wrong in chapter 03."""
 
 from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.mistakes import position_limits, sinusoids
+from course_lib.exercises.mistakes import sinusoidal_encoding
 from course_lib.exercises.mistakes.positional_layers import in_either
 
 encoding = known("positions", "PositionalEncoding")
 learned = known("positions", "LearnedPositionalEmbedding")
 
-BUFFER = 'self.register_buffer("encoding", table, persistent=False)'
-PARAMETER = "nn.Parameter(torch.empty(max_len, d_model))"
-START = "nn.init.normal_(self.weight, std=0.02)"
+TABLE = "sinusoidal_encoding(max_len, d_model)"
+BUFFER = f'self.register_buffer("encoding", {TABLE}, persistent=False)'
+START = "torch.empty(max_len, d_model).normal_(std=0.02)"
+PARAMETER = f"nn.Parameter({START})"
 
 
 MISTAKES = (
-    *sinusoids.MISTAKES,
-    *position_limits.MISTAKES,
+    *sinusoidal_encoding.MISTAKES,
     *in_either(encoding, "self.encoding"),
     encoding(
         "not_a_buffer",
         "the table is a plain attribute: .to() and .double() leave it behind",
         "facebookresearch/fairseq pull request #5213, lyuwenyu/RT-DETR #677",
-        (BUFFER, "self.encoding = table"),
+        (BUFFER, f"self.encoding = {TABLE}"),
     ),
     encoding(
         "table_is_learned",
         "the table is an nn.Parameter, so that training changes the waves",
         "henry9zhr/QANet-pytorch #3, weihaosky/mogents #11, MONAI pull request #7564",
-        (BUFFER, "self.encoding = nn.Parameter(table)"),
+        (BUFFER, f"self.encoding = nn.Parameter({TABLE})"),
     ),
     encoding(
         "table_is_frozen",
         "the table is an nn.Parameter without gradients: not learned, but saved and counted",
         "code that came before buffers; mindspore-lab/mindone pull request #439",
-        (BUFFER, "self.encoding = nn.Parameter(table, requires_grad=False)"),
+        (BUFFER, f"self.encoding = nn.Parameter({TABLE}, requires_grad=False)"),
     ),
     encoding(
         "table_is_saved",
@@ -44,13 +44,13 @@ MISTAKES = (
         "sizes_swapped",
         "max_len and d_model are swapped: the table's length comes first, unlike the layer's",
         "student code",
-        ("sinusoidal_encoding(max_len, d_model)", "sinusoidal_encoding(d_model, max_len)"),
+        (TABLE, "sinusoidal_encoding(d_model, max_len)"),
     ),
     encoding(
         "sizes_swapped_unguarded",
         "max_len and d_model are swapped: the table's length comes first, unlike the layer's",
         "student code",
-        ("sinusoidal_encoding(max_len, d_model)", "sinusoidal_encoding(d_model, max_len)"),
+        (TABLE, "sinusoidal_encoding(d_model, max_len)"),
         ("check_fits(x, *self.encoding.shape)", ""),
     ),
     *in_either(learned, "self.weight"),
@@ -58,7 +58,7 @@ MISTAKES = (
         "not_a_parameter",
         "the rows are a plain tensor: the optimizer does not see them, and they are not saved",
         "guillefix/transflower-lightning #6 (a layer called learned that is not)",
-        (PARAMETER, "torch.empty(max_len, d_model)"),
+        (PARAMETER, START),
     ),
     learned(
         "rows_are_a_buffer",
@@ -66,14 +66,14 @@ MISTAKES = (
         "student code",
         (
             f"self.weight = {PARAMETER}",
-            'self.register_buffer("weight", torch.empty(max_len, d_model))',
+            f'self.register_buffer("weight", {START})',
         ),
     ),
     learned(
         "rows_are_frozen",
         "requires_grad=False: the rows are counted and saved, but never learned",
         "MSA-LMC/S2D #21, hancyran/LiDAR-Diffusion #25",
-        (PARAMETER, "nn.Parameter(torch.empty(max_len, d_model), requires_grad=False)"),
+        (PARAMETER, f"nn.Parameter({START}, requires_grad=False)"),
     ),
     learned(
         "rows_are_detached",
@@ -85,7 +85,7 @@ MISTAKES = (
         "one_row_for_all",
         "there is one row for all places, so that order stays invisible",
         "student code",
-        (PARAMETER, "nn.Parameter(torch.empty(1, d_model))"),
+        (START, START.replace("max_len", "1")),
         ("check_fits(x, *self.weight.shape)", ""),
         ("self.weight[: x.size(-2)]", "self.weight"),
     ),
@@ -93,30 +93,30 @@ MISTAKES = (
         "sizes_swapped",
         "the rows have the shape (d_model, max_len) instead of (max_len, d_model)",
         "student code",
-        (PARAMETER, "nn.Parameter(torch.empty(d_model, max_len))"),
+        (START, START.replace("max_len, d_model", "d_model, max_len")),
     ),
     learned(
         "never_filled",
         "torch.empty is never filled: the rows start as whatever the memory held, nan too",
         "junjiehe96/FastInst #57",
-        (START, "pass"),
+        (START, "torch.empty(max_len, d_model)"),
     ),
     learned(
         "rows_start_at_0",
         "the rows start at 0: a fresh layer cannot tell one place from another",
         "karpathy/minGPT pull request #62",
-        (START, "nn.init.zeros_(self.weight)"),
+        (START, "torch.zeros(max_len, d_model)"),
     ),
     learned(
         "rows_start_alike",
         "the rows start all alike: a fresh layer cannot tell one place from another",
         "student code",
-        (START, "nn.init.constant_(self.weight, 0.02)"),
+        (START, "torch.full((max_len, d_model), 0.02)"),
     ),
     learned(
         "rows_start_large",
         "the rows start as large as the words (torch.randn, and nn.Embedding, have spread 1)",
         "lucidrains/vit-pytorch #134, Advocate99/DiffGesture #13",
-        (START, "nn.init.normal_(self.weight)"),
+        (START, "torch.randn(max_len, d_model)"),
     ),
 )

@@ -4,7 +4,7 @@ from course_lib.exercises.mistake_catalogue import known
 
 norm = known("modern_decoder", "RMSNorm")
 
-START = "self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps"
+START = "self.weight = nn.Parameter(torch.ones(d_model))"
 SQUARES = "x.square().mean(dim=-1, keepdim=True)"
 ROOT = f"({SQUARES} + self.eps).rsqrt()"
 ALL = f"return self.weight * x * {ROOT}"

@@ -3,7 +3,6 @@
 from course_lib.exercises.mistake_catalogue import known
 
 sample = known("decoding", "sample_tokens")
-decode = known("decoding", "sample_decode")
 
 SHARES = "(best[:, :k] / temperature).softmax(dim=-1)"
 DRAW = "torch.multinomial(probs * (before < p), 1, generator=generator)"
@@ -151,50 +150,5 @@ MISTAKES = (
         "the scores of padding are overwritten in the caller's logits: logits[:, -1] is no copy",
         "student code: a slice is a view",
         (".clone()", ""),
-    ),
-    decode(
-        "greedy_after_all",
-        "choose is not handed on, and greedy_decode takes the likeliest token",
-        "student code",
-        (", choose=partial(sample_tokens, **how)", ""),
-    ),
-    decode(
-        "temperature_not_passed",
-        "temperature does not reach sample_tokens",
-        "student code",
-        ("temperature=temperature, ", ""),
-    ),
-    decode(
-        "top_k_not_passed",
-        "top_k does not reach sample_tokens",
-        "student code",
-        ("top_k=top_k, ", ""),
-    ),
-    decode(
-        "top_p_not_passed",
-        "top_p does not reach sample_tokens",
-        "student code",
-        ("top_p=top_p, ", ""),
-    ),
-    decode(
-        "generator_not_passed",
-        "generator does not reach sample_tokens: the sentences cannot be repeated",
-        "student code",
-        (", generator=generator)", ")"),
-    ),
-    decode(
-        "options_lost",
-        "of the other options only bos_id and eos_id reach greedy_decode",
-        "student code",
-        ("**options)", 'bos_id=options["bos_id"], eos_id=options["eos_id"])'),
-    ),
-    decode(
-        "sampled_once",
-        "one sentence is written and handed to every row",
-        "code for one sentence, used for a batch",
-        (
-            "return greedy_decode(model, src,",
-            "return torch.ones_like(src[:, :1]) * greedy_decode(model, src[:1],",
-        ),
     ),
 )

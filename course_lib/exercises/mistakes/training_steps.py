@@ -4,7 +4,7 @@ from course_lib.exercises.mistake_catalogue import known
 
 step = known("training", "training_step")
 
-SHIFT = "tgt_in, tgt_out = tgt[:, :-1], tgt[:, 1:]  # (B, T) each, shifted by one"
+SHIFT = "tgt_in = tgt[:, :-1]  # (B, T)\n    tgt_out = tgt[:, 1:]  # (B, T)"
 ZERO = "    optimizer.zero_grad()\n"
 BACK = "    loss.backward()\n"
 MOVE = "    optimizer.step()\n"

@@ -1,7 +1,7 @@
 """What goes wrong in chapter 09, in the model; the small exercises stand apart."""
 
 from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.mistakes.transformer_input_checks import MISTAKES as SMALL
+from course_lib.exercises.mistakes import initialize
 
 model = known("transformer", "Transformer")
 
@@ -220,10 +220,8 @@ PATHS = (
         "maps_of_last_layer",
         "attention_maps records the last layer of each stack only",
         "student code after blog posts that draw one layer",
-        (
-            "encoder, decoder = self.encoder.layers, self.decoder.layers",
-            "encoder, decoder = self.encoder.layers[-1:], self.decoder.layers[-1:]",
-        ),
+        ("for layer in self.encoder.layers]", "for layer in self.encoder.layers[-1:]]"),
+        ("for layer in self.decoder.layers]", "for layer in self.decoder.layers[-1:]]"),
     ),
 )
 
@@ -244,7 +242,7 @@ PARTS = (
         "source_not_tied",
         "tie_embeddings='all' leaves the source an embedding of its own",
         "student code: one of three choices forgotten",
-        ('c.tie_embeddings == "all"', "False"),
+        ('if c.tie_embeddings != "all":', "if True:"),
     ),
     model(
         "tied_always",
@@ -327,4 +325,4 @@ PARTS = (
     ),
 )
 
-MISTAKES = (*SMALL, *WORDS, *MASKS, *PATHS, *PARTS)
+MISTAKES = (*initialize.MISTAKES, *WORDS, *MASKS, *PATHS, *PARTS)

@@ -43,32 +43,6 @@ def by_bias(query: Tensor, key: Tensor, value: Tensor, mask=None, dropout_p: flo
     return torch.dropout(weights, dropout_p, dropout_p > 0).matmul(value), weights
 
 
-def guard_by_asserting_first(query, key, value, mask=None):
-    """Collect everything that does not fit, then say it at once."""
-    shapes = [tuple(x.shape) for x in (query, key, value)]
-    wrong = []
-    if min(x.dim() for x in (query, key, value)) < 2:
-        raise ValueError(f"need at least two axes: {shapes}")
-    if query.shape[-1] != key.shape[-1]:
-        wrong.append("query and key differ in width")
-    if key.shape[-2] != value.shape[-2]:
-        wrong.append("as many keys as values, please")
-    try:
-        leading = torch.broadcast_shapes(*(shape[:-2] for shape in shapes))
-        full = (*leading, query.shape[-2], key.shape[-2])
-        if mask is not None and torch.broadcast_shapes(mask.shape, full) != full:
-            wrong.append(f"mask {tuple(mask.shape)} is larger than {full}")
-    except RuntimeError:
-        wrong.append(
-            "batch sizes" + (f", or the mask {tuple(mask.shape)}" if mask is not None else "")
-        )
-    if mask is not None and mask.dtype is not torch.bool:
-        wrong.append(f"mask is {mask.dtype}")
-    if wrong:
-        raise ValueError(f"{'; '.join(wrong)}: {shapes}")
-
-
 ANSWERS = {
     "scaled_dot_product_attention": (by_einsum, by_loops, by_bias),
-    "check_attention_inputs": (guard_by_asserting_first,),
 }

@@ -1,12 +1,9 @@
 """Chapter 11 in other words."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-
 import torch
 from torch import Tensor, nn
 
-from course_lib.decoding import Rereader, argmax_tokens, check_special_ids
+from course_lib.decoding import Rereader, argmax_tokens
 from course_lib.exercises.solutions.beam_step import ANSWERS as BEAMS
 from course_lib.exercises.solutions.sampling import ANSWERS as SAMPLING
 
@@ -34,97 +31,6 @@ def choose_by_loop(logits, ended, pad_id):
         ranked = sorted(range(len(row)), key=lambda v: -row[v])
         chosen.append(pad_id if over else next(v for v in ranked if v != pad_id))
     return torch.tensor(chosen)
-
-
-def guard_one_by_one(bos_id, eos_id, pad_id, vocab_size):
-    """Ask every question by itself."""
-    for name, token in (("bos_id", bos_id), ("eos_id", eos_id), ("pad_id", pad_id)):
-        if token < 0 or token >= vocab_size:
-            raise ValueError(f"{name}={token} is not in 0 … {vocab_size - 1}")
-    if bos_id == eos_id or bos_id == pad_id or eos_id == pad_id:
-        raise ValueError(f"{bos_id}, {eos_id}, {pad_id}: each needs an id of its own")
-
-
-def guard_by_sets(bos_id: int, eos_id: int, pad_id: int, vocab_size: int) -> None:
-    """Count what is left of the three among the ids of the vocabulary."""
-    if len({bos_id, eos_id, pad_id} & set(range(vocab_size))) != 3:
-        raise ValueError(f"three different ids, please: {bos_id}, {eos_id}, {pad_id}")
-
-
-class ScorerOfOneTensor:
-    """Remember every row's source and where it stands; index them when they are asked for."""
-
-    def __init__(self, model, src):
-        self.model, self.source, self.encoded = model, src, model.encode(src)
-        self.order = torch.arange(len(src), device=src.device)
-
-    def __call__(self, tgt):
-        return self.model.decode(tgt, self.encoded[self.order], self.source[self.order])
-
-    def reorder(self, rows):
-        """Order the order."""
-        self.order = self.order.index_select(0, rows)
-
-
-class ScorerOfRows:
-    """Keep a list of sentences, each with its memory, and ask for one after another."""
-
-    def __init__(self, model: nn.Module, src: Tensor) -> None:
-        self.decode = model.decode
-        self.rows = list(zip(src.split(1), model.encode(src).split(1), strict=True))
-
-    def __call__(self, tgt: Tensor) -> Tensor:
-        """Score the last place only."""
-        rows = zip(tgt.split(1), self.rows, strict=True)
-        return torch.cat([self.decode(one, memory, src)[:, -1:] for one, (src, memory) in rows])
-
-    def reorder(self, rows: Tensor) -> None:
-        """Pick from the list."""
-        self.rows = [self.rows[i] for i in rows.tolist()]
-
-
-class Frame:
-    """Be a context by hand."""
-
-    def __init__(self, model, limit):
-        self.model, self.limit = model, limit
-
-    def __enter__(self):
-        self.before = self.model.training, torch.is_grad_enabled()
-        self.model.train(False)
-        torch.set_grad_enabled(False)
-        return self.limit
-
-    def __exit__(self, *_):
-        self.model.train(self.before[0])
-        torch.set_grad_enabled(self.before[1])
-
-
-def frame_by_hand(model, bos_id, eos_id, max_new_tokens=None):
-    """Hand out a context of one's own."""
-    limit, config = max_new_tokens, model.config
-    if limit is None:
-        limit = config.max_len
-    if not 1 <= limit <= config.max_len:
-        raise ValueError(f"{limit} tokens are asked for, 1 to {config.max_len} can be written")
-    check_special_ids(bos_id, eos_id, config.pad_id, config.tgt_vocab_size)
-    return Frame(model, limit)
-
-
-@contextmanager
-def frame_of_a_stack(
-    model: nn.Module, bos_id: int, eos_id: int, max_new_tokens: int | None = None
-) -> Iterator[int]:
-    """Say beforehand what is to be done at the end."""
-    largest = model.config.max_len
-    check_special_ids(bos_id, eos_id, model.config.pad_id, model.config.tgt_vocab_size)
-    if max_new_tokens is not None and (max_new_tokens < 1 or max_new_tokens > largest):
-        raise ValueError(f"{max_new_tokens} is below 1 or above {largest}")
-    with ExitStack() as stack:
-        stack.callback(model.train, model.training)
-        stack.enter_context(torch.inference_mode())
-        model.eval()
-        yield largest if max_new_tokens is None else max_new_tokens
 
 
 def decode_in_a_for_loop(
@@ -215,9 +121,6 @@ def decode_those_alive(
 
 ANSWERS = {
     "argmax_tokens": (choose_by_where, choose_by_sorting, choose_by_loop),
-    "check_special_ids": (guard_one_by_one, guard_by_sets),
-    "Rereader": (ScorerOfOneTensor, ScorerOfRows),
-    "generation_mode": (frame_by_hand, frame_of_a_stack),
     "greedy_decode": (
         decode_in_a_for_loop,
         decode_into_a_table,

@@ -1,6 +1,5 @@
 """Right answers of chapter 18 that write: the cache, sampling, and a look at the programs."""
 
-import ast
 import math
 
 import torch
@@ -140,37 +139,7 @@ def sample_into_room(model, ids, max_new_tokens, temperature=1.0, top_k=None, to
     return text
 
 
-def rate_by_counting(snippets):
-    """Count what is parsed without a word."""
-    good = 0
-    for snippet in snippets:
-        try:
-            good += len(ast.parse(snippet.strip()).body) > 0
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-    if len(snippets) == 0:
-        raise ValueError("nothing to judge")
-    return good / len(snippets)
-
-
-def rate_by_compile(snippets) -> float:
-    """Ask the compiler for a tree, and no more."""
-    verdicts = [_tree(snippet.strip()) for snippet in snippets]
-    if not verdicts:
-        raise ValueError("no snippets")
-    return sum(tree is not None and tree.body != [] for tree in verdicts) / len(verdicts)
-
-
-def _tree(source):
-    """Return a tree, or nothing."""
-    try:
-        return compile(source, "<a text>", "exec", flags=ast.PyCF_ONLY_AST)
-    except Exception:
-        return None
-
-
 ANSWERS = {
     "GPTCache": (CacheByCat, CacheTokenByToken),
     "sample": (sample_by_hand, sample_into_room),
-    "parse_rate": (rate_by_counting, rate_by_compile),
 }

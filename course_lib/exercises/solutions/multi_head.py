@@ -30,15 +30,14 @@ def split_by_slices(x: Tensor, num_heads: int) -> Tensor:
 class _Projections(nn.Module):
     """Hold the four layers that all styles share."""
 
-    def __init__(self, d_model, num_heads, *, d_k=None, d_v=None, kdim=None, vdim=None,
-                 dropout=0.0, bias=True):  # fmt: skip
+    def __init__(self, d_model, num_heads, *, d_k=None, d_v=None, dropout=0.0, bias=True):
         super().__init__()
         self.h, self.p = num_heads, dropout
         d_k, d_v = d_k or d_model // num_heads, d_v or d_model // num_heads
         self.w_o = nn.Linear(num_heads * d_v, d_model, bias)
         self.w_q = nn.Linear(d_model, num_heads * d_k, bias)
-        self.w_k = nn.Linear(kdim or d_model, num_heads * d_k, bias)
-        self.w_v = nn.Linear(vdim or d_model, num_heads * d_v, bias)
+        self.w_k = nn.Linear(d_model, num_heads * d_k, bias)
+        self.w_v = nn.Linear(d_model, num_heads * d_v, bias)
 
 
 class ByEinsum(_Projections):
@@ -99,35 +98,7 @@ class ByFusedKernel(_Projections):
         return out, F.scaled_dot_product_attention(q, k, rows, attn_mask=mask)
 
 
-def width_by_divmod(d_model, num_heads, width=None):
-    """Divide with remainder."""
-    if width is not None:
-        if width < 1 or d_model < 1 or num_heads < 1:
-            raise ValueError(f"too small: {d_model}, {num_heads}, {width}")
-        return width
-    if d_model < 1 or num_heads < 1:
-        raise ValueError(f"too small: {d_model}, {num_heads}")
-    each, left = divmod(d_model, num_heads)
-    if left:
-        raise ValueError(f"{d_model} / {num_heads} leaves {left}")
-    return each
-
-
-def guard_one_by_one(attention, query, key, value):
-    """Compare the three, one after another."""
-    for name, x, layer in (
-        ("query", query, attention.w_q),
-        ("key", key, attention.w_k),
-        ("value", value, attention.w_v),
-    ):
-        right = layer.weight.shape[1]
-        if x.ndim < 2 or x.shape[-1] != right:
-            raise ValueError(f"{name} {tuple(x.shape)} should end in {right}")
-
-
 ANSWERS = {
     "split_heads": (split_by_reshape, split_by_chunks, split_by_slices),
     "MultiHeadAttention": (ByEinsum, ByLoop, ByFusedKernel),
-    "head_width": (width_by_divmod,),
-    "check_widths": (guard_one_by_one,),
 }

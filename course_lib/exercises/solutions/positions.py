@@ -52,23 +52,6 @@ def encoding_by_loops(max_len: int, d_model: int) -> Tensor:
     )
 
 
-def fits_in_one_go(x, max_len, d_model):
-    """Compare both axes at once."""
-    *_, length, width = (0, 0, *x.shape) if x.dim() > 1 else (0, 0)
-    if not (length <= max_len and width == d_model):
-        raise ValueError(f"at most {max_len} vectors of {d_model} numbers, got {list(x.shape)}")
-
-
-def fits_step_by_step(sequence: Tensor, rows: int, columns: int) -> None:
-    """Look at one thing after another."""
-    if sequence.ndim == 1:
-        raise ValueError("one vector is no sequence")
-    if columns != sequence.shape[-1]:
-        raise ValueError("width " + str(sequence.shape[-1]) + ", not " + str(columns))
-    if sequence.shape[-2] > rows:
-        raise ValueError(f"{sequence.shape[-2]} vectors, {rows} rows")
-
-
 class EncodingWithBatchAxis(nn.Module):
     """Keep a table with an axis for the batch, and switch dropout by hand."""
 
@@ -160,7 +143,6 @@ ANSWERS = {
         encoding_by_rotation,
         encoding_by_loops,
     ),
-    "check_fits": (fits_in_one_go, fits_step_by_step),
     "PositionalEncoding": (EncodingWithBatchAxis, EncodingByLookup, EncodingWordByWord),
     "LearnedPositionalEmbedding": (LearnedByEmbedding, LearnedBySlice, LearnedByOneHot),
 }

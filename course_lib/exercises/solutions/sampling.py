@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-from course_lib.decoding import generation_mode, greedy_decode, sample_tokens
-
 
 def sample_by_noise(
     logits: Tensor,
@@ -53,37 +51,6 @@ def sample_by_inversion(
     return drawn
 
 
-def sample_by_closure(
-    model, src, *, temperature=1.0, top_k=None, top_p=None, generator=None, **options
-):
-    """Write the function that chooses inside."""
-
-    def choose(logits, ended, pad_id):
-        """Draw."""
-        how = (temperature, top_k, top_p)
-        names = dict(zip(("temperature", "top_k", "top_p"), how, strict=True))
-        return sample_tokens(logits, ended, pad_id, generator=generator, **names)
-
-    return greedy_decode(model, src, choose=choose, **options)
-
-
-def sample_in_a_loop(model, src, *, bos_id, eos_id, max_new_tokens=None, scorer=None, **how):
-    """Write the loop again."""
-    pad_id = model.config.pad_id
-    with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:
-        score = scorer(model, src) if scorer else None
-        memory = model.encode(src)
-        tgt = src.new_full((len(src), 1), bos_id)
-        for _ in range(limit):
-            logits = score(tgt) if score else model.decode(tgt, memory, src)
-            ended = (tgt == eos_id).any(dim=1)
-            tgt = torch.cat([tgt, sample_tokens(logits, ended, pad_id, **how)[:, None]], dim=1)
-            if (tgt == eos_id).any(dim=1).all():
-                break
-    return tgt[:, 1:]
-
-
 ANSWERS = {
     "sample_tokens": (sample_by_noise, sample_by_inversion),
-    "sample_decode": (sample_by_closure, sample_in_a_loop),
 }

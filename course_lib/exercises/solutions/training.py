@@ -76,21 +76,6 @@ def rate_by_tensors(step: int, d_model: int, warmup_steps: int) -> float:
     return curves.min().div(math.sqrt(d_model)).item()
 
 
-def short_by_cases(step, d_model, warmup_steps, *, steps, scale, cooldown_steps):
-    """Count the steps that have cooled down already."""
-    rate = scale * rate_by_cases(step, d_model, warmup_steps)
-    first = steps - cooldown_steps + 1  # the first step of the cooldown: still the whole rate
-    if step > first:
-        rate *= 1 - (step - first) / cooldown_steps
-    return rate
-
-
-def short_by_clamp(step, d_model, warmup_steps, *, steps, scale, cooldown_steps):
-    """Interpolate, in one line."""
-    left = max(0.0, min(1.0, 1 - (step + cooldown_steps - steps - 1) / cooldown_steps))
-    return left * scale * min(step**-0.5, step / warmup_steps**1.5) / d_model**0.5
-
-
 def step_that_clears_behind_itself(model, optimizer, src, tgt, smoothing):
     """Clear the gradients after the step, in time for the next one."""
     memory = model.encode(src)
@@ -172,7 +157,6 @@ ANSWERS = {
         loss_by_divergence,
     ),
     "warmup_inverse_sqrt": (rate_by_cases, rate_by_tensors),
-    "warmup_cooldown": (short_by_cases, short_by_clamp),
     "training_step": (step_that_clears_behind_itself, step_by_autograd),
     "train": (train_without_a_bar, train_through_a_generator),
 }

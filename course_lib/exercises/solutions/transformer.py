@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from course_lib.decoder import Decoder
 from course_lib.encoder import Encoder
-from course_lib.exercises.solutions.transformer_input_checks import ANSWERS as SMALL
+from course_lib.exercises.solutions.initialize import ANSWERS as START
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.positions import PositionalEncoding, sinusoidal_encoding
 from course_lib.transformer import capture_attention, initialize
@@ -220,4 +220,4 @@ class ModelLayerByLayer(nn.Module):
         )
 
 
-ANSWERS = SMALL | {"Transformer": (ModelInSmallSteps, ModelOfProducts, ModelLayerByLayer)}
+ANSWERS = START | {"Transformer": (ModelInSmallSteps, ModelOfProducts, ModelLayerByLayer)}

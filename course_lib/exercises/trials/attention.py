@@ -20,7 +20,6 @@ from course_lib.exercises.trial import (
     normal,
     value_trial,
 )
-from course_lib.exercises.trials import attention_inputs
 
 NAMES = ("output", "weights")
 
@@ -182,5 +181,4 @@ EXERCISES = (
             "are building here. It has its place in chapter 02; write the formula out first."
         },
     ),
-    *attention_inputs.EXERCISES,
 )

@@ -55,7 +55,7 @@ STACK_CASES = (
     stack_case("two layers and both masks", {}, inputs(**masks())),
     stack_case("a target as long as the source", {}, inputs(S, **masks(S))),
     stack_parameters("two layers in post-norm"),
-    stack_parameters("two layers in pre-norm", norm_first=True),
+    stack_parameters("two layers in pre-norm", norm_first=True, d_k=5, d_v=7),
     stack_case("norm_first=True", dict(norm_first=True, activation="gelu"), inputs(**masks())),
     stack_case(
         "norm_first given by place", dict(dropout=0.0, norm_first=True), inputs(**masks()), places=6
@@ -77,9 +77,8 @@ EXERCISES = (
             "layer, and what stays the same for all?",
             "Make the layers one by one and keep them in `nn.ModuleList`; x passes from layer to "
             "layer, the memory and the masks go to each as they came.",
-            "`norm_first` may come by place or by name, so ask a finished layer: "
-            "`layers[0].add_norm1.norm_first`. `self.norm` is `nn.LayerNorm(d_model)` if it is "
-            "true, else `None`.",
+            "Every argument goes on to the layers. `self.norm` is `nn.LayerNorm(d_model)` with "
+            "`norm_first`, else `None`.",
         ),
         TORCHS,
     ),

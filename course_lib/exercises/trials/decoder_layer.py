@@ -216,7 +216,7 @@ EXERCISES = (
             "things, and the sum needs the first. Look at your EncoderLayer: two of the three "
             "lines are there.",
             "The new line is "
-            "`x = self.add_norm2(x, lambda x: self.cross_attn(x, memory, memory, cross_mask)[0])`. "
+            "`x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])`. "
             "The two dropouts at the end of the signature go into the attentions and into "
             "`FeedForward`.",
         ),

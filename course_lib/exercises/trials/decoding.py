@@ -8,11 +8,9 @@ from torch import Tensor
 
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trial import T, Trial, normal, observe, refuses, value_trial
+from course_lib.exercises.trial import T, Trial, normal, observe, value_trial
 from course_lib.exercises.trials.beam_step import EXERCISES as BEAMS
-from course_lib.exercises.trials.generation_mode import EXERCISES as FRAME
-from course_lib.exercises.trials.greedy import EXERCISES as GREEDY
-from course_lib.exercises.trials.rereader import EXERCISES as REREADER
+from course_lib.exercises.trials.greedy_decode import EXERCISES as GREEDY
 from course_lib.exercises.trials.sampling import EXERCISES as SAMPLING
 
 
@@ -62,30 +60,6 @@ def next_of_rows(candidate: Callable) -> dict[str, Any]:
     }
 
 
-def special_accepted(candidate: Callable) -> dict[str, Any]:
-    """Call the guard with ids that can be told apart; it returns nothing."""
-    fits = [(1, 2, 0, 3), (0, 1, 2, 9), (8, 0, 5, 9)]
-    return {"returned": [candidate(*ids) for ids in fits]}
-
-
-REFUSED = {
-    "all three are one": (1, 1, 1, 9),
-    "bos is eos, and beyond the last": (9, 9, 0, 9),
-    "bos is eos": (1, 1, 0, 9),
-    "bos is pad": (0, 2, 0, 9),
-    "eos is pad": (1, 0, 0, 9),
-    "bos below 0": (-1, 2, 0, 9),
-    "bos beyond the last": (9, 2, 0, 9),
-    "eos beyond the last": (1, 9, 0, 9),
-    "pad beyond the last": (1, 2, 9, 9),
-}
-
-
-def special_refused(candidate: Callable) -> dict[str, Any]:
-    """Call the guard with ids that cannot be told apart, or that are none."""
-    return {name: refuses(candidate, *ids) for name, ids in REFUSED.items()}
-
-
 EXERCISES = (
     Exercise(
         "argmax_tokens",
@@ -112,31 +86,6 @@ EXERCISES = (
             "`argmax` over the last axis, and put `pad_id` where `ended` is true.",
         ),
     ),
-    Exercise(
-        "check_special_ids",
-        "decoding",
-        5,
-        (
-            value_trial(
-                "ids that can be told apart",
-                special_accepted,
-                {"returned": [None] * 3},
-                says="What fits must pass in silence.",
-            ),
-            value_trial(
-                "ids that cannot be told apart",
-                special_refused,
-                dict.fromkeys(REFUSED, "a ValueError"),
-                says="Three different ids in 0 … vocab_size - 1, or a ValueError.",
-            ),
-        ),
-        (
-            "A set holds every id once: how many must be in it?",
-            "`token in range(vocab_size)` is false below 0 and from vocab_size on.",
-        ),
-    ),
-    *REREADER,
-    *FRAME,
     *GREEDY,
     *SAMPLING,
     *BEAMS,

@@ -62,7 +62,7 @@ EXERCISES = (
             ),
             parameters_trial(
                 Encoder,
-                STACK | {"norm_first": True},
+                STACK | dict(norm_first=True, d_k=5, d_v=7),
                 "A pre-norm stack has layers with parameters of their own, and a last LayerNorm "
                 "called norm.",
             ),
@@ -92,12 +92,11 @@ EXERCISES = (
         ),
         (
             "Make `num_layers` layers, one call of `EncoderLayer` for each, and keep them where "
-            "torch finds their parameters. `*args, **kwargs` go on to the layers as they came.",
+            "torch finds their parameters. Every argument goes on to the layers.",
             "`nn.ModuleList` takes a list of modules. In `forward` every layer reads what the "
             "layer before it wrote, and gets the mask.",
-            "Whether the stack is pre-norm, a finished layer knows: "
-            "`layers[0].add_norm1.norm_first`. If so, `self.norm` is an `nn.LayerNorm(d_model)` "
-            "that `forward` applies at the end; otherwise it is `None`.",
+            "With `norm_first`, `self.norm` is an `nn.LayerNorm(d_model)` that `forward` applies "
+            "at the end; otherwise it is `None`.",
         ),
         TORCHS,
     ),

@@ -205,7 +205,7 @@ EXERCISES = (
             "It wants a function of one tensor that returns one tensor; a lambda makes one of "
             "attention, which takes three and a mask, and returns a pair.",
             "Inside the lambda use its own argument three times, and close over the mask: "
-            "`lambda x: self.self_attn(x, x, x, mask)[0]`. What add_norm1 returns is what "
+            "`lambda y: self.self_attn(y, y, y, mask)[0]`. What add_norm1 returns is what "
             "add_norm2 gets, together with `self.feed_forward`.",
         ),
         layer_formulas.TORCHS,

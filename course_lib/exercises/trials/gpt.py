@@ -6,6 +6,5 @@ from course_lib.exercises.trials.gpt_layer import EXERCISES as LAYER
 from course_lib.exercises.trials.gpt_model import EXERCISES as MODEL
 from course_lib.exercises.trials.gpt_sampling import EXERCISES as CONTINUING
 from course_lib.exercises.trials.param_groups import EXERCISES as DECAY
-from course_lib.exercises.trials.parse_rate import EXERCISES as PROGRAMS
 
-EXERCISES = (*ATTENTION, *LAYER, *MODEL, *DECAY, *CACHE, *CONTINUING, *PROGRAMS)
+EXERCISES = (*ATTENTION, *LAYER, *MODEL, *DECAY, *CACHE, *CONTINUING)

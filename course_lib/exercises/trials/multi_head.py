@@ -23,12 +23,11 @@ from course_lib.exercises.trial import (
     parameters_trial,
     value_trial,
 )
-from course_lib.exercises.trials import head_widths
 from course_lib.multi_head import MultiHeadAttention
 
-D_MODEL, KDIM, VDIM = H * D_K, 8, 9
+D_MODEL = H * D_K
 PLAIN = dict(d_model=D_MODEL, num_heads=H)
-WIDE = PLAIN | dict(d_k=5, d_v=D_V, kdim=KDIM, vdim=VDIM, bias=False)
+WIDE = PLAIN | dict(d_k=5, d_v=D_V, bias=False)
 EVEN = dict(d_model=16, num_heads=4)  # 4 heads of width 4: four tokens in four sentences
 TOLD = dict(need_weights=True)
 NAMES = ("output", "weights")
@@ -172,11 +171,11 @@ EXERCISES = (
         40,
         (
             parameters_trial(MultiHeadAttention, PLAIN, FOUR),
-            parameters_trial(MultiHeadAttention, WIDE, FOUR + " d_k, d_v, kdim, vdim, bias count."),
+            parameters_trial(MultiHeadAttention, WIDE, FOUR + " d_k, d_v and bias count."),
             tried("sizes that all differ", PLAIN, inputs(B)),
             tried("sizes that are all equal", EVEN, inputs(4, (4, 4), (16,) * 3), **TOLD),
             tried("need_weights=True", PLAIN, inputs(B), **TOLD),
-            tried("widths of its own", WIDE, inputs(B, widths=(D_MODEL, KDIM, VDIM)), **TOLD),
+            tried("head widths of its own", WIDE, inputs(B), **TOLD),
             tried("one head", dict(d_model=6, num_heads=1), inputs(B, widths=(6,) * 3), **TOLD),
             value_trial(
                 "a causal mask",
@@ -223,5 +222,4 @@ EXERCISES = (
         ),
         {F.multi_head_attention_forward: ITSELF, torch._native_multi_head_attention: ITSELF},
     ),
-    *head_widths.EXERCISES,
 )

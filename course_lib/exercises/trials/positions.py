@@ -21,8 +21,8 @@ from course_lib.exercises.trial import (
     parameters_trial,
     value_trial,
 )
-from course_lib.exercises.trials import sinusoids
-from course_lib.exercises.trials.sinusoids import MAX_LEN, table_by_loops
+from course_lib.exercises.trials import sinusoidal_encoding
+from course_lib.exercises.trials.sinusoidal_encoding import MAX_LEN, table_by_loops
 from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
 
 SMALL = 0.2  # rows are to start far below 1, the size of a word's numbers
@@ -195,7 +195,7 @@ def layer_exercise(
 
 
 EXERCISES = (
-    *sinusoids.EXERCISES,
+    *sinusoidal_encoding.EXERCISES,
     layer_exercise(
         PositionalEncoding,
         (

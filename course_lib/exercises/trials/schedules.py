@@ -1,7 +1,7 @@
 """What is asked of the two schedules: the rates that the formula gives, step by step."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -12,7 +12,6 @@ from course_lib.exercises.outcomes import describe
 from course_lib.exercises.trial import Trial, value_trial
 
 D_MODEL, WARMUP = 16, 5
-SHORT = dict(steps=14, scale=3.0, cooldown_steps=4)
 
 
 def number(value: Any) -> float:
@@ -32,12 +31,6 @@ def paper(step: int, d_model: int = D_MODEL, warmup_steps: int = WARMUP) -> floa
     return peak * (step / warmup_steps if step < warmup_steps else math.sqrt(warmup_steps / step))
 
 
-def short(step: int, steps: int, scale: float, cooldown_steps: int) -> float:
-    """Return the rate of the short training: so many steps from the end, so many parts of it."""
-    left = steps - step + 1
-    return scale * paper(step) * (left / cooldown_steps if left < cooldown_steps else 1)
-
-
 def told(rate_of: Callable[[int], Any], steps: Any) -> dict[str, Any]:
     """Ask for the rate of some steps."""
     return {f"rate of step {step}": number(rate_of(step)) for step in steps}
@@ -55,18 +48,6 @@ def paper_case(label: str, steps: Any, d_model: int, warmup_steps: int) -> Trial
     )
 
 
-def short_case(label: str, options: Mapping[str, Any]) -> Trial:
-    """Compare all rates of a short training."""
-    steps = range(1, options["steps"] + 1)
-    return value_trial(
-        label,
-        lambda candidate: told(lambda step: candidate(step, D_MODEL, WARMUP, **options), steps),
-        told(lambda step: short(step, **options), steps),
-        stage="equality",
-        says="Scale times the paper's rate; in the cooldown, times what is left of it.",
-    )
-
-
 def peak(candidate: Callable) -> dict[str, Any]:
     """Look where the rate is highest."""
     rates = {step: number(candidate(step, D_MODEL, WARMUP)) for step in range(1, 20)}
@@ -81,12 +62,6 @@ def shape_of_rates(candidate: Callable) -> dict[str, Any]:
         f"step {one} has so many times the rate of step {other}": a / b if b else math.inf
         for (one, other), (a, b) in zip(pairs, rates, strict=True)
     }
-
-
-def last_steps(candidate: Callable) -> dict[str, Any]:
-    """Look which part of the paper's rate is left at the end."""
-    rates = {s: number(candidate(s, D_MODEL, WARMUP, **SHORT)) for s in range(10, 15)}
-    return {f"left in step {s} of 14": lr / (3 * paper(s)) for s, lr in rates.items()}
 
 
 EXERCISES = (
@@ -117,33 +92,6 @@ EXERCISES = (
         (
             "Two curves, and the rate is the smaller of them: a line through 0, and 1/√step.",
             "`d_model**-0.5 * min(…, …)`; the line is `step * warmup_steps**-1.5`.",
-        ),
-    ),
-    Exercise(
-        "warmup_cooldown",
-        "training",
-        10,
-        (
-            short_case("a cooldown of 4 steps", SHORT),
-            short_case("a cooldown of one step, that is none", SHORT | {"cooldown_steps": 1}),
-            short_case("a cooldown from the first step on", SHORT | {"cooldown_steps": 14}),
-            short_case("a cooldown longer than the training", SHORT | {"cooldown_steps": 20}),
-            value_trial(
-                "the last 4 of 14 steps cooling down",
-                last_steps,
-                {
-                    f"left in step {step} of 14": left
-                    for step, left in zip(range(10, 15), (1.0, 1.0, 0.75, 0.5, 0.25), strict=True)
-                },
-                says="The first of the last 4 steps has the whole rate, then 3/4, 2/4, and 1/4 in "
-                "the last one: it would be 0 one step later.",
-            ),
-        ),
-        (
-            "Multiply three things: scale, what is left of the rate in this step, and the paper's "
-            "rate of chapter 10.",
-            "From this step to the end, this one included, there are `steps + 1 - step`; divided "
-            "by `cooldown_steps` that is what is left, and never more than 1.",
         ),
     ),
 )

@@ -17,7 +17,6 @@ from course_lib.exercises.trial import (
     normal,
     parameters_trial,
 )
-from course_lib.exercises.trials.attention_capture import EXERCISES as HOOKS
 from course_lib.exercises.trials.decoder_layer import by_place
 from course_lib.exercises.trials.initialize import EXERCISES as START
 from course_lib.exercises.trials.layer_formulas import TORCHS, add_norms
@@ -33,8 +32,7 @@ from course_lib.exercises.trials.transformer_formulas import (
     remember,
     score,
 )
-from course_lib.exercises.trials.transformer_input_checks import EXERCISES as GUARDS
-from course_lib.exercises.trials.transformer_promises import PROMISES
+from course_lib.exercises.trials.transformer_properties import PROMISES
 from course_lib.transformer import Transformer, TransformerConfig
 
 TIED = (
@@ -154,8 +152,6 @@ CASES = (
 
 EXERCISES = (
     *START,
-    *GUARDS,
-    *HOOKS,
     Exercise(
         "Transformer",
         "transformer",

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import D_K, B, H, T, Trial, function_trial, refuses, value_trial
+from course_lib.exercises.trial import D_K, H, T, Trial, function_trial, value_trial
 
 MAX_LEN = 9
 
@@ -55,46 +54,6 @@ def prolonged(candidate: Callable) -> dict[str, bool]:
 def kind(candidate: Callable) -> dict[str, str]:
     """Return the type of the numbers."""
     return {"the type of the numbers": str(candidate(H, D_K).dtype)}
-
-
-def verdict(candidate: Callable, length: int, max_len: int, *leading: int) -> Any:
-    """Say whether a guard refuses; ``None`` is what it returns if not."""
-    try:
-        returned = candidate(torch.zeros(*leading, length, D_K), max_len, D_K)
-    except ValueError:
-        return "a ValueError"
-    return returned if returned is None else "something is returned"
-
-
-def guard_accepts(candidate: Callable) -> dict[str, Any]:
-    """Call the guard with sequences that fit; it returns nothing."""
-    return {
-        "a short sequence": verdict(candidate, T, MAX_LEN, B),
-        "a sequence as long as the table": verdict(candidate, MAX_LEN, MAX_LEN, B),
-        "more sentences than the table has rows": verdict(candidate, T, MAX_LEN, 40),
-        "a sequence without a batch": verdict(candidate, T, D_K - 1),
-        "one word": verdict(candidate, 1, 1, 1),
-    }
-
-
-def guard_verdicts(candidate: Callable) -> dict[str, Any]:
-    """Call the guard with sequences that do not fit; the messages must hold the numbers."""
-    long, wide = torch.zeros(B, 23, D_K), torch.zeros(B, T, 8)
-    return {
-        "too many vectors": refuses(candidate, long, 17, D_K, words=[23, 17]),
-        "one vector too many": verdict(candidate, MAX_LEN + 1, MAX_LEN, B),
-        "too many vectors, without a batch": verdict(candidate, MAX_LEN + 1, MAX_LEN),
-        "vectors of another width": refuses(candidate, wide, MAX_LEN, D_K, words=[8, D_K]),
-        "another width, and as many as the table": refuses(candidate, wide, T, D_K),
-    }
-
-
-def lonely(candidate: Callable) -> dict[str, str]:
-    """Call the guard with a vector that stands in no sequence."""
-    try:
-        return {"a single vector": refuses(candidate, torch.zeros(D_K), MAX_LEN, D_K)}
-    except IndexError:
-        return {"a single vector": "an IndexError"}
 
 
 EXERCISES = (
@@ -148,53 +107,6 @@ EXERCISES = (
             "10000 ** (2i / d_model).",
             "`torch.stack([angle.sin(), angle.cos()], dim=-1)` puts each cosine beside its sine; "
             "`flatten(1)` lays the pairs out in a row. Cut off a last column that is too many.",
-        ),
-    ),
-    Exercise(
-        "check_fits",
-        "positions",
-        5,
-        (
-            value_trial(
-                "sequences that fit",
-                guard_accepts,
-                dict.fromkeys(
-                    (
-                        "a short sequence",
-                        "a sequence as long as the table",
-                        "more sentences than the table has rows",
-                        "a sequence without a batch",
-                        "one word",
-                    )
-                ),
-                says="What fits must pass in silence, a sequence as long as the table too.",
-            ),
-            value_trial(
-                "sequences that do not fit",
-                guard_verdicts,
-                dict.fromkeys(
-                    (
-                        "too many vectors",
-                        "one vector too many",
-                        "too many vectors, without a batch",
-                        "vectors of another width",
-                        "another width, and as many as the table",
-                    ),
-                    "a ValueError",
-                ),
-                says="What does not fit needs a ValueError whose words hold both numbers.",
-            ),
-            value_trial(
-                "a vector that stands in no sequence",
-                lonely,
-                {"a single vector": "a ValueError"},
-                says="A sequence has at least two axes, (L, d_model): count them with `x.dim()`.",
-            ),
-        ),
-        (
-            "From the right, the axes are width and length: `x.size(-1)` and `x.size(-2)`, "
-            "however many stand before them.",
-            "`raise ValueError(f'…')` with both numbers in it: what came, and what fits.",
         ),
     ),
 )

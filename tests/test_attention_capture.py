@@ -1,0 +1,92 @@
+"""The weights that are captured are those of the pass itself, and nothing is left behind."""
+
+import pytest
+import torch
+from reference import (
+    MAX_LEN,
+    PAD,
+    SRC_VOCAB,
+    TGT_VOCAB,
+    B,
+    H,
+    S,
+    T,
+    assert_equal,
+    hooks_left,
+    multi_head_by_loops,
+    overheard,
+    random_ids,
+    says,
+    seeded,
+    tiny_transformer,
+)
+
+BOTH_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
+NAMES = {  # of three encoder layers and two decoder layers
+    "encoder": [f"encoder.layers.{n}.self_attn" for n in range(3)],
+    "decoder": [f"decoder.layers.{n}.self_attn" for n in range(2)],
+    "cross": [f"decoder.layers.{n}.cross_attn" for n in range(2)],
+}
+EVERY_NAME = sum(NAMES.values(), [])
+
+
+def build(**changes):
+    """Build a model with several layers on both sides."""
+    return tiny_transformer(num_encoder_layers=3, num_decoder_layers=2, **changes)
+
+
+def padded_ids(generator):
+    """Draw a source and a target; on each side one sentence is shorter than the other."""
+    src, tgt = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B, T)
+    src[1, -2:] = tgt[0, -1:] = PAD
+    return src, tgt
+
+
+@BOTH_ORDERS
+@pytest.mark.parametrize("training", [True, False])
+def test_attention_maps_are_distributions_over_what_may_be_seen(generator, training, norm_first):
+    model = build(norm_first=norm_first).train(training)
+    src, tgt = padded_ids(generator)
+    maps = model.attention_maps(src, tgt)
+    source, target = (src != PAD)[:, None, None, :], (tgt != PAD)[:, None, None, :]
+    may_look = {
+        "encoder": source.expand(3, B, H, S, S),
+        "decoder": (target & torch.ones(T, T, dtype=torch.bool).tril()).expand(2, B, H, T, T),
+        "cross": source.expand(2, B, H, T, S),
+    }
+    assert maps.keys() == may_look.keys()
+    for name, weights in maps.items():
+        assert torch.equal(weights > 0, may_look[name])
+        assert_equal(weights.sum(dim=-1), torch.ones(weights.shape[:-1], dtype=torch.float64))
+    assert model.training is training
+
+
+@BOTH_ORDERS
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_attention_maps_are_those_of_the_pass_itself_layer_by_layer(generator, dropout, norm_first):
+    model, ids = build(dropout=dropout, norm_first=norm_first), padded_ids(generator)
+    with seeded():
+        heard = overheard(model, EVERY_NAME, lambda: model(*ids))
+    with seeded():
+        maps = model.attention_maps(*ids)
+    for name, layers in NAMES.items():
+        for weights, layer in zip(maps[name], layers, strict=True):
+            args, kwargs, _ = heard[layer]
+            expected = multi_head_by_loops(model.get_submodule(layer), *args, **kwargs)[1]
+            assert_equal(weights, expected)
+
+
+def test_attention_maps_leave_nothing_behind(generator):
+    model, ids = build(), padded_ids(generator)
+    model.attention_maps(*ids)
+    assert hooks_left(model) == 0
+    heard = overheard(model, EVERY_NAME, lambda: model(*ids))
+    assert all(output[1] is None for *_, output in heard.values())  # the fused path again
+
+
+def test_attention_maps_leave_no_hooks_even_after_an_error(generator):
+    model, (src, _) = build(), padded_ids(generator)
+    too_long = random_ids(generator, TGT_VOCAB, B, MAX_LEN + 1)  # found after the encoder has run
+    with pytest.raises(ValueError, match=says("target", MAX_LEN + 1)):
+        model.attention_maps(src, too_long)
+    assert hooks_left(model) == 0

@@ -1,0 +1,285 @@
+"""Argument checks name the values that do not fit, directly and through the public call."""
+
+import math
+
+import pytest
+import torch
+from reference import (
+    D_K,
+    D_MODEL,
+    MAX_LEN,
+    PAD,
+    SRC_VOCAB,
+    TGT_VOCAB,
+    B,
+    H,
+    S,
+    T,
+    normal,
+    random_ids,
+    says,
+    tiny_config,
+    tiny_transformer,
+)
+
+from course_lib.attention import scaled_dot_product_attention
+from course_lib.decoder import DecoderLayer
+from course_lib.decoder_only import DecoderOnly
+from course_lib.decoding import beam_search, greedy_decode
+from course_lib.encoder import EncoderLayer
+from course_lib.feed_forward import FeedForward
+from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig
+from course_lib.input_checks import (
+    check_attention_inputs,
+    check_ids,
+    check_same_batch,
+    check_special_ids,
+    head_width,
+)
+from course_lib.multi_head import MultiHeadAttention
+from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
+
+
+def ones(*shape, dtype=torch.bool):
+    """Make a mask, or what should be one."""
+    return torch.ones(shape, dtype=dtype)
+
+
+# --- attention
+
+HEADS = (B, H, T, S)
+MISFITS = [  # shapes of query, key and value; a mask; words of the message
+    (((T, 6), (S, 7), (S, 7)), None, ["d_k", "(4, 6)", "(5, 7)"]),
+    (((T, 6), (S, 6), (3, 7)), None, ["5 keys", "3 values"]),
+    (((6,), (S, 6), (S, 7)), None, ["query (6,)"]),
+    (((2, T, 6), (3, S, 6), (3, S, 7)), None, ["(2, 4, 6)", "(3, 5, 6)"]),
+    (((2, T, 6), (2, S, 6), (3, S, 7)), None, ["(2, 5, 6)", "(3, 5, 7)"]),
+    (None, ones(T, S, dtype=torch.float32), ["boolean", torch.float32]),
+    (None, ones(T, S, dtype=torch.uint8), ["boolean", torch.uint8]),
+    (None, ones(S, T), ["mask", (S, T), HEADS]),
+    (None, ones(T), ["mask", (T,), HEADS]),
+    (None, ones(H, B, T, S), ["mask", (H, B, T, S), HEADS]),
+    (None, ones(1, B, H, T, S), ["mask", (1, B, H, T, S), HEADS]),
+    (None, ones(2, T, S), ["mask", (2, T, S), HEADS]),
+]
+
+
+@pytest.mark.parametrize("check", [check_attention_inputs, scaled_dot_product_attention])
+@pytest.mark.parametrize(("shapes", "mask", "words"), MISFITS)
+def test_attention_names_sizes_and_masks_that_do_not_fit(check, shapes, mask, words):
+    shapes = shapes or ((B, H, T, 6), (B, H, S, 6), (B, H, S, 7))
+    with pytest.raises(ValueError, match=says(*words)):
+        check(*(torch.zeros(shape) for shape in shapes), mask)
+
+
+X, WIDE, MEMORY = (B, T, D_MODEL), (B, T, D_MODEL - 1), (B, S, D_MODEL)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize(
+    ("shapes", "mask", "words"),
+    [
+        ((WIDE, MEMORY, MEMORY), None, ["query", WIDE, D_MODEL]),
+        ((X, (B, S, 17), MEMORY), None, ["key", (B, S, 17), D_MODEL]),
+        ((X, MEMORY, (B, S, 17)), None, ["value", (B, S, 17), D_MODEL]),
+        (((D_MODEL,), MEMORY, MEMORY), None, ["query", (D_MODEL,)]),
+        ((X, MEMORY, (B, 3, D_MODEL)), None, ["5 keys", "3 values"]),
+        (((3, T, D_MODEL), MEMORY, MEMORY), None, [(3, H, T, D_K), (B, H, S, D_K)]),
+        ((X, MEMORY, MEMORY), ones(T, S, dtype=torch.float32), ["boolean", torch.float32]),
+        ((X, MEMORY, MEMORY), ones(B, T, S), [(B, T, S), HEADS]),
+    ],
+)
+def test_a_layer_names_inputs_that_do_not_fit_on_both_paths(shapes, mask, words, need_weights):
+    layer = MultiHeadAttention(D_MODEL, H)
+    with pytest.raises(ValueError, match=says(*words)):
+        layer(*(torch.zeros(shape) for shape in shapes), mask, need_weights=need_weights)
+
+
+def test_a_decoder_layer_checks_the_mask_of_each_attention():
+    layer, x, memory = DecoderLayer(D_MODEL, H, 11), torch.zeros(X), torch.zeros(MEMORY)
+    with pytest.raises(ValueError, match=says("mask", (S, S), (B, H, T, T))):
+        layer(x, memory, ones(S, S))
+    with pytest.raises(ValueError, match=says("mask", (T, T), (B, H, T, S))):
+        layer(x, memory, None, ones(T, T))
+
+
+# --- sizes
+
+
+@pytest.mark.parametrize(
+    "build",
+    [head_width, MultiHeadAttention, CausalSelfAttention, lambda d, h: EncoderLayer(d, h, 8)],
+)
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ((10, 3), ["d_model=10", "num_heads=3", "remainder is 1"]),
+        ((0, 3), ["d_model=0"]),
+        ((12, 0), ["num_heads=0"]),
+        ((12, -3), ["num_heads=-3"]),
+    ],
+)
+def test_a_width_that_does_not_split_is_named(build, sizes, words):
+    with pytest.raises(ValueError, match=says(*words)):
+        build(*sizes)
+
+
+@pytest.mark.parametrize("widths", [dict(d_k=4), dict(d_v=4)], ids=str)
+def test_only_a_free_d_k_and_d_v_let_any_d_model_be_split(widths):
+    with pytest.raises(ValueError, match=says("d_model=10", "num_heads=3")):
+        MultiHeadAttention(10, 3, **widths)
+    MultiHeadAttention(10, 3, d_k=4, d_v=4)
+    with pytest.raises(ValueError, match=says(0)):
+        MultiHeadAttention(12, 3, **dict.fromkeys(widths, 0))
+
+
+BOTH_POSITIONS = pytest.mark.parametrize("kind", [PositionalEncoding, LearnedPositionalEmbedding])
+
+
+@BOTH_POSITIONS
+def test_vectors_that_do_not_fit_the_table_of_positions_are_named(kind):
+    module = kind(6, MAX_LEN)
+    with pytest.raises(ValueError, match=says(MAX_LEN + 1, f"max_len={MAX_LEN}")):
+        module(torch.zeros(B, MAX_LEN + 1, 6))
+    for shape in ((B, T, 5), (6,)):
+        with pytest.raises(ValueError, match=says("d_model=6", shape)):
+            module(torch.zeros(shape))
+
+
+def test_an_unknown_activation_is_named_with_the_known_ones():
+    for build in (
+        lambda name: FeedForward(6, 11, activation=name),
+        lambda name: tiny_config(activation=name),
+    ):
+        with pytest.raises(ValueError, match=says("swish", "gelu", "relu")):
+            build("swish")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"d_model": 10}, ["d_model=10", "num_heads=3"]),
+        ({"d_model": 18.0}, ["d_model", 18.0]),
+        ({"num_heads": 0}, ["num_heads", 0]),
+        ({"num_heads": True}, ["num_heads", True]),
+        ({"d_k": 0}, [0]),
+        ({"d_v": -1}, [-1]),
+        ({"tie_embeddings": "both"}, ["both", "all", "decoder", "none"]),
+        ({"tie_embeddings": "all"}, ["all", SRC_VOCAB, TGT_VOCAB]),
+        ({"pad_id": TGT_VOCAB}, ["pad_id=10", SRC_VOCAB]),
+        ({"pad_id": -1}, ["pad_id=-1"]),
+        ({"src_vocab_size": 0}, ["src_vocab_size", 0]),
+        ({"tgt_vocab_size": -1}, ["tgt_vocab_size", -1]),
+        ({"num_encoder_layers": 0}, ["num_encoder_layers", 0]),
+        ({"num_decoder_layers": -1}, ["num_decoder_layers", -1]),
+        ({"max_len": 0}, ["max_len", 0]),
+        ({"d_ff": 0}, ["d_ff", 0]),
+        ({"dropout": 1.5}, ["dropout", 1.5]),
+        ({"dropout": math.nan}, ["dropout", "nan"]),
+    ],
+)
+def test_hyperparameters_that_make_no_transformer_are_named(changes, words):
+    with pytest.raises(ValueError, match=says(*words)):
+        tiny_config(**changes)
+
+
+GPT_SIZES = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, d_model=D_MODEL)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        *(({name: 0}, [name, 0, "whole number"]) for name in GPT_SIZES),
+        *(({"max_len": value}, ["max_len", repr(value)]) for value in (-3, 6.0, "6", True, None)),
+        (dict(d_model=10), ("d_model=10", f"num_heads={H}")),
+        (dict(dropout=1.5), ("dropout", 1.5)),
+    ],
+)
+def test_hyperparameters_that_make_no_gpt_are_named(changes, words):
+    with pytest.raises(ValueError, match=says(*words)):
+        GPTConfig(**(GPT_SIZES | changes))
+
+
+# --- ids
+
+ODD_IDS = {
+    "floats": (torch.ones(B, 4), [torch.float32]),
+    "booleans": (ones(B, 4), [torch.bool]),
+    "a list": ([[1, 2]], [list]),
+    "no tokens": (torch.ones(B, 0, dtype=torch.long), [(B, 0)]),
+    "no sentences": (torch.ones(0, 4, dtype=torch.long), [(0, 4)]),
+    "no batch": (torch.ones(4, dtype=torch.long), [(4,)]),
+    "too deep": (torch.ones(B, 4, 1, dtype=torch.long), [(B, 4, 1)]),
+    "too long": (torch.ones(B, MAX_LEN + 1, dtype=torch.long), [MAX_LEN + 1, f"max_len={MAX_LEN}"]),
+    "below 0": (torch.tensor([[4, -1]]), [-1, TGT_VOCAB - 1]),
+    "too large": (torch.tensor([[4, TGT_VOCAB]]), [TGT_VOCAB, TGT_VOCAB - 1]),
+}
+SRC = torch.full((B, S), 4)
+
+
+def translate(ids):
+    """Read ids as the target."""
+    return tiny_transformer().eval()(SRC[: max(1, len(ids))], ids)
+
+
+READERS = {  # what reads target ids, and how its error calls them
+    "check_ids": (lambda ids: check_ids(ids, TGT_VOCAB, MAX_LEN, "these"), "these"),
+    "encode": (lambda ids: tiny_transformer(src_vocab_size=TGT_VOCAB).encode(ids), "source"),
+    "Transformer": (translate, "target"),
+    "DecoderOnly": (DecoderOnly(tiny_config()), "input"),
+    "GPT": (GPT(GPTConfig(**GPT_SIZES)), "input"),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("odd", ODD_IDS)
+def test_ids_that_no_embedding_can_look_up_are_named(reader, odd):
+    (read, name), (ids, words) = READERS[reader], ODD_IDS[odd]
+    with pytest.raises(ValueError, match=says(name, *words)):
+        read(ids)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_the_largest_id_32_bits_and_max_len_tokens_are_fine(reader):
+    read, _ = READERS[reader]
+    read(torch.full((B, MAX_LEN), TGT_VOCAB - 1, dtype=torch.int32))
+
+
+def test_each_side_has_a_vocabulary_of_its_own(transformer):
+    with pytest.raises(ValueError, match=says("source", SRC_VOCAB, SRC_VOCAB - 1)):
+        transformer(torch.full((B, S), SRC_VOCAB), SRC)
+    with pytest.raises(ValueError, match=says("target", SRC_VOCAB - 1, TGT_VOCAB - 1)):
+        transformer(SRC, torch.full((B, T), SRC_VOCAB - 1))  # a good source id
+    assert transformer(torch.full((B, S), SRC_VOCAB - 1), SRC).isfinite().all()
+
+
+def test_ids_on_another_device_are_not_read():
+    with torch.device("meta"):  # where there are no values to read, and reading raises
+        check_ids(torch.zeros(B, T, dtype=torch.long), TGT_VOCAB, MAX_LEN, "these")
+
+
+def test_a_target_a_memory_and_a_source_belong_together(transformer, generator):
+    src, tgt = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B, T)
+    memory = transformer.encode(src)
+    check_same_batch(tgt, memory, src)
+    for other in (src[:, 1:], src[:1], src[[0, 1, 1]]):
+        with pytest.raises(ValueError, match=says((B, T), (B, S, D_MODEL), tuple(other.shape))):
+            transformer.decode(tgt, memory, other)
+    for other in (tgt[[0, 1, 1]], tgt[:1]):  # one row would broadcast in silence
+        with pytest.raises(ValueError, match=says(tuple(other.shape), (B, S))):
+            transformer(src, other)
+    with pytest.raises(ValueError, match=says((B, S, D_MODEL - 1))):
+        transformer.decode(tgt, normal(generator, B, S, D_MODEL - 1), src)
+
+
+@pytest.mark.parametrize("decode", [greedy_decode, beam_search])
+@pytest.mark.parametrize(
+    ("bos_id", "eos_id"), [(1, 1), (PAD, 2), (1, PAD), (1, TGT_VOCAB), (-1, 2)]
+)
+def test_special_ids_that_cannot_be_told_apart_are_named(decode, bos_id, eos_id):
+    model, words = tiny_transformer(), says(f"{bos_id=}", f"{eos_id=}", f"pad_id={PAD}")
+    with pytest.raises(ValueError, match=words):
+        check_special_ids(bos_id, eos_id, PAD, TGT_VOCAB)
+    with pytest.raises(ValueError, match=words):
+        decode(model, SRC, bos_id=bos_id, eos_id=eos_id)
+    assert model.training

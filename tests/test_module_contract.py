@@ -1,0 +1,266 @@
+"""What holds for every module: eval mode is deterministic, all learn, rows are independent."""
+
+import io
+from copy import deepcopy
+
+import pytest
+import torch
+from reference import (
+    D_FF,
+    D_MODEL,
+    MAX_LEN,
+    PAD,
+    TGT_VOCAB,
+    B,
+    H,
+    S,
+    T,
+    assert_equal,
+    make_generator,
+    make_mask,
+    normal,
+    random_ids,
+    randomize,
+    seeded,
+    tiny_config,
+    trace,
+)
+from torch import nn
+
+from course_lib.add_norm import AddNorm, LayerNorm
+from course_lib.decoder import Decoder, DecoderLayer
+from course_lib.decoder_only import DecoderOnly
+from course_lib.encoder import Encoder, EncoderLayer
+from course_lib.feed_forward import FeedForward
+from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, GPTLayer
+from course_lib.modern_decoder import GroupedQueryAttention, RMSNorm, RotaryAttention, SwiGLU
+from course_lib.multi_head import MultiHeadAttention
+from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
+from course_lib.transformer import Transformer
+
+SIZES = D_MODEL, H, D_FF
+TARGET, SOURCE = (B, T, D_MODEL), (B, S, D_MODEL)
+
+
+class AddNormOfLinear(AddNorm):
+    """An AddNorm around a sub-layer with parameters of its own."""
+
+    def __init__(self, d_model, dropout=0.0, norm_first=False):
+        super().__init__(d_model, dropout, norm_first)
+        self.sublayer = nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        return super().forward(x, self.sublayer)
+
+
+def gpt(dropout, bias=True):
+    """Build a GPT."""
+    sizes = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, d_model=D_MODEL)
+    return GPT(GPTConfig(**sizes, dropout=dropout, bias=bias))
+
+
+def transformer(dropout, **changes):
+    """Build a Transformer with one vocabulary on both sides."""
+    return Transformer(tiny_config(src_vocab_size=TGT_VOCAB, dropout=dropout, **changes))
+
+
+CAUSAL, PADDING = make_mask("causal", T, T), make_mask("padding")
+HEADS = make_mask("per head")
+
+# name: (build with a dropout probability, shapes of the vectors or ids it reads, other arguments)
+MODULES = {
+    "LayerNorm": (lambda p: LayerNorm(D_MODEL), [TARGET], {}),
+    "RMSNorm": (lambda p: RMSNorm(D_MODEL), [TARGET], {}),
+    "SwiGLU": (lambda p: SwiGLU(D_MODEL, D_FF), [TARGET], {}),
+    "PositionalEncoding": (lambda p: PositionalEncoding(D_MODEL, MAX_LEN, p), [TARGET], {}),
+    "LearnedPositionalEmbedding": (
+        lambda p: LearnedPositionalEmbedding(D_MODEL, MAX_LEN, p), [TARGET], {}
+    ),
+    "FeedForward": (lambda p: FeedForward(D_MODEL, D_FF, p), [TARGET], {}),
+    "FeedForward, GELU": (lambda p: FeedForward(D_MODEL, D_FF, p, "gelu"), [TARGET], {}),
+    "MultiHeadAttention": (
+        lambda p: MultiHeadAttention(D_MODEL, H, dropout=p), [TARGET, SOURCE, SOURCE],
+        dict(mask=HEADS),
+    ),
+    "MultiHeadAttention, with weights": (
+        lambda p: MultiHeadAttention(D_MODEL, H, dropout=p), [TARGET, SOURCE, SOURCE],
+        dict(mask=HEADS, need_weights=True),
+    ),
+    "CausalSelfAttention": (lambda p: CausalSelfAttention(D_MODEL, H, p), [TARGET], {}),
+    "RotaryAttention": (lambda p: RotaryAttention(D_MODEL, H, p), [TARGET], {}),
+    "GroupedQueryAttention": (lambda p: GroupedQueryAttention(D_MODEL, H, 1, p), [TARGET], {}),
+    "GPTLayer": (lambda p: GPTLayer(D_MODEL, H, p), [TARGET], {}),
+    "GPT": (gpt, [(B, T)], {}),
+    "GPT without bias": (lambda p: gpt(p, bias=False), [(B, T)], {}),
+    "DecoderOnly, learned positions": (
+        lambda p: DecoderOnly(tiny_config(dropout=p), True), [(B, T)], {}
+    ),
+    "Transformer, all tied": (lambda p: transformer(p, tie_embeddings="all"), [(B, S), (B, T)], {}),
+    "Transformer, decoder tied": (
+        lambda p: transformer(p, tie_embeddings="decoder"), [(B, S), (B, T)], {}
+    ),
+}  # fmt: skip
+for order, first in (("post-norm", False), ("pre-norm", True)):
+    how = dict(norm_first=first)
+    masks = dict(self_mask=CAUSAL, cross_mask=PADDING)
+    MODULES |= {
+        f"AddNorm, {order}": (lambda p, how=how: AddNormOfLinear(D_MODEL, p, **how), [TARGET], {}),
+        f"EncoderLayer, {order}": (
+            lambda p, how=how: EncoderLayer(*SIZES, p, **how), [TARGET], dict(mask=CAUSAL)
+        ),
+        f"Encoder, {order}": (
+            lambda p, how=how: Encoder(2, *SIZES, p, **how), [TARGET], dict(mask=CAUSAL)
+        ),
+        f"DecoderLayer, {order}": (
+            lambda p, how=how: DecoderLayer(*SIZES, p, **how), [TARGET, SOURCE], masks
+        ),
+        f"Decoder, {order}": (
+            lambda p, how=how: Decoder(2, *SIZES, p, **how), [TARGET, SOURCE], masks
+        ),
+        f"Transformer, {order}": (
+            lambda p, how=how: transformer(p, **how), [(B, S), (B, T)], {}
+        ),
+        f"DecoderOnly, {order}": (
+            lambda p, how=how: DecoderOnly(tiny_config(dropout=p, **how)), [(B, T)], {}
+        ),
+    }  # fmt: skip
+
+EVERY_MODULE = pytest.mark.parametrize("name", MODULES)
+CAUSAL_NAMES = [name for name in MODULES if name.startswith(("Enc", "Dec", "GPT", "Trans"))]
+CAUSAL_NAMES += ["CausalSelfAttention", "RotaryAttention", "GroupedQueryAttention"]
+
+
+def build(name, dropout=0.0, seed=0):
+    """Build a module in float64, in training mode, filled with random numbers."""
+    return randomize(MODULES[name][0](dropout), seed)
+
+
+def draw(name):
+    """Draw the vectors or the ids that a module reads; a source is padded."""
+    generator, (_, shapes, _) = make_generator(5), MODULES[name]
+    if len(shapes[0]) == 3:
+        return [normal(generator, *shape) for shape in shapes]
+    ids = [random_ids(generator, TGT_VOCAB, *shape) for shape in shapes]
+    if len(ids) == 2:
+        ids[0][1, -2:] = PAD
+    return ids
+
+
+def run(name, module, inputs, row=slice(None)):
+    """Return the outputs of a module, or what it makes of some rows alone."""
+    rest = {
+        key: x[row] if isinstance(x, torch.Tensor) and x.dim() == 4 else x
+        for key, x in MODULES[name][2].items()
+    }
+    output = module(*(x[row] for x in inputs), **rest)
+    outputs = output if isinstance(output, tuple) else (output,)
+    return [x for x in outputs if x is not None]
+
+
+@EVERY_MODULE
+def test_dropout_acts_in_training_mode_alone(name):
+    dropping, keeping, inputs = build(name, dropout=0.5), build(name), draw(name)
+    expected = run(name, keeping, inputs)
+    with seeded():
+        dropped = run(name, dropping, inputs)[0]
+    if any(isinstance(m, nn.Dropout) for m in dropping.modules()) or hasattr(dropping, "dropout"):
+        assert (dropped - expected[0]).abs().max() > 1e-3
+    else:
+        assert_equal(dropped, expected[0])
+    for _ in range(2):
+        assert_equal(run(name, dropping.eval(), inputs), expected)
+    assert_equal(run(name, keeping.eval(), inputs), expected)
+
+
+@EVERY_MODULE
+def test_inputs_masks_and_weights_are_left_unchanged(name):
+    module, inputs = build(name, dropout=0.5), draw(name)
+    tensors = [x for x in MODULES[name][2].values() if isinstance(x, torch.Tensor)]
+    tensors += [*inputs, *module.state_dict().values()]
+    kept = [x.clone() for x in tensors]
+    run(name, module, inputs)
+    assert_equal(tensors, kept)
+
+
+@EVERY_MODULE
+def test_every_parameter_learns_but_the_biases_of_the_keys(name):
+    module, inputs = build(name), draw(name)
+    leaves = inputs if inputs[0].is_floating_point() else []
+    result = trace(lambda *x: run(name, module, x or inputs)[0], leaves, module)
+    gradients = result["parameters"]
+    assert gradients.keys() == dict(module.named_parameters()).keys()
+    for parameter, gradient in gradients.items():
+        largest = gradient.abs().max().item()
+        if parameter.endswith("w_k.bias"):
+            assert largest < 1e-10, f"{parameter}: softmax does not see a shift of all scores"
+        else:
+            assert largest > 1e-6, f"{parameter} learns nothing"
+    assert all((gradient != 0).any() for gradient in result["inputs"])
+
+
+@EVERY_MODULE
+def test_numbers_keep_their_type_and_float32_says_the_same(name):
+    module, inputs = build(name), draw(name)
+    exact = run(name, module, inputs)
+    short = [x.float() if x.is_floating_point() else x for x in inputs]
+    # float32 knows seven digits, of which a few layers with weights this large lose two
+    torch.testing.assert_close(
+        run(name, module.float(), short), [x.float() for x in exact], rtol=1e-4, atol=1e-3
+    )
+
+
+@EVERY_MODULE
+def test_saved_weights_loaded_into_another_model_say_the_same(name):
+    module, other, inputs = build(name), build(name, seed=1), draw(name)
+    expected, copied, file = run(name, module, inputs), deepcopy(other), io.BytesIO()
+    torch.save(module.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    assert_equal(run(name, other, inputs), expected)
+    if list(module.parameters()):
+        assert (run(name, copied, inputs)[0] - expected[0]).abs().max() > 1e-3
+
+
+@EVERY_MODULE
+def test_a_row_is_read_alike_alone_and_in_a_batch(name):
+    module, inputs = build(name), draw(name)
+    outputs = run(name, module, inputs)
+    for row in range(B):
+        alone = run(name, module, inputs, slice(row, row + 1))
+        assert_equal(alone, [output[row : row + 1] for output in outputs])
+
+
+def replaced(name, inputs, position):
+    """Return the inputs with another target token at one position."""
+    which = -1 if name.startswith("Transformer") else 0
+    changed = [x.clone() for x in inputs]
+    target = changed[which]
+    if target.is_floating_point():
+        target[:, position] += normal(make_generator(9), D_MODEL)
+    else:
+        other = (target[:, position] + 1) % TGT_VOCAB
+        target[:, position] = other + (other == PAD).long()
+    return changed
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", CAUSAL_NAMES)
+def test_a_token_changes_every_row_from_its_own_on_and_none_before(name, training):
+    module, inputs = build(name, dropout=0.3 if training else 0.0).train(training), draw(name)
+    with seeded():
+        before = run(name, module, inputs)[0]
+    for position in range(T):
+        with seeded():  # the same numbers are dropped
+            after = run(name, module, replaced(name, inputs, position))[0]
+        change = (after - before).abs().amax(dim=-1)  # (B, T)
+        assert (change[:, :position] < 1e-10).all()
+        assert (change[:, position] > 1e-6).all()
+        if not training:  # dropout may cut a path
+            assert (change[:, position:] > 1e-6).all()
+
+
+def test_no_module_of_the_chapters_is_forgotten():
+    kinds = {type(m) for name in MODULES for m in build(name).modules()}
+    ours = {kind for kind in nn.Module.__subclasses__() if kind.__module__.startswith("course_lib")}
+    models = {kind for kind in ours if kind.__module__.count(".") == 1}
+    assert models and models <= kinds

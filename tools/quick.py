@@ -1,0 +1,98 @@
+"""Run what a change touches, chosen by names and never by imports; `make test` runs everything.
+
+A module is held by its tests, doctests, exercises and chapter; any other file by the tests of its
+name, or else by the tests that name it, or else by the tests of its folder.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import run_tests
+from chapters import ROOT, chapters, module_name
+
+from course_lib.exercises import exercises
+
+MODULES = {str(path.relative_to(ROOT)): module_name(path) for path in chapters()}  # by chapter
+ALWAYS = "tests/test_architecture.py"  # also compares the package with what the chapters export
+CHECKS = "tests/exercises/test_checks.py"
+
+
+def changed() -> list[str]:
+    """Name the files that differ from the last commit, or the last commit's files if none does."""
+
+    def git(*arguments: str) -> list[str]:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, check=True)
+        return done.stdout.decode().splitlines()
+
+    uncommitted = git("diff", "--name-only", "HEAD")
+    uncommitted += git("ls-files", "--others", "--exclude-standard")
+    return uncommitted or git("show", "--name-only", "--format=", "HEAD")
+
+
+def module_of(file: str) -> str:
+    """Return the module that a chapter exports; of any other file, its name without its ending."""
+    return MODULES.get(file) or Path(file).stem.lower()
+
+
+def tests_of(file: str) -> tuple[str, list[str]]:
+    """Choose the test files that hold a file.
+
+    Returns:
+        The first rule that found any; what it found.
+    """
+    tests = {path.relative_to(ROOT): path.read_text() for path in ROOT.glob("tests/**/test_*.py")}
+    if Path(file) in tests:
+        return "a test file", [file]
+    stem, name = re.escape(Path(file).stem), re.escape(Path(file).name)
+    naming = re.compile(rf"(import|from) [\w., ]*\b{stem}\b|[\"'/]{name}[\"']")
+    folders = {f"test_{folder}" for folder in Path(file).parts[:-1]}
+    rules = {
+        "tests of its name": lambda path: path.stem.startswith(f"test_{module_of(file)}"),
+        "tests that name it": lambda path: naming.search(tests[path]),
+        "tests of its folder": lambda path: path.stem in folders,
+    }
+    for rule, holds in rules.items():
+        found = [str(path) for path in tests if path.parent.name != "browser" and holds(path)]
+        if found:
+            return rule, sorted(found)
+    return "no rule, only what always runs", []
+
+
+def source(file: str) -> str:
+    """Read a Python file of the package, which for a chapter is the module that it exports."""
+    path = ROOT / (f"course_lib/{module_of(file)}.py" if file in MODULES else file)
+    ours = file in MODULES or file.startswith("course_lib/")
+    return path.read_text() if ours and path.suffix == ".py" and path.exists() else ""
+
+
+def select(files: list[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Choose what to run, and say by which rule.
+
+    Returns:
+        The parts, and the parts to run beside them, as ``run_all`` takes them.
+    """
+    targets, notebooks, tasks = {ALWAYS}, set(), set()
+    for file in files:
+        rule, tests = tests_of(file)
+        print(f"{file}: {rule}")
+        targets |= set(tests)
+        if text := source(file):
+            targets |= {file} - set(MODULES)
+            tasks |= set(re.findall(r'"(\w+)"', text)) & set(exercises())
+            notebooks |= {path for path, module in MODULES.items() if module == module_of(file)}
+        notebooks |= {file} & set(MODULES)
+    doctests = ["--doctest-modules", "-m", "not workbook", *sorted(targets)]
+    parts = {name: run_tests.PARTS[name] for name in ("style", "format")}
+    parts["tests and doctests"] = [*run_tests.PYTEST, *doctests]
+    beside = {}
+    if tasks and CHECKS not in targets:
+        beside["exercises"] = [*run_tests.PYTEST, CHECKS, "-k", " or ".join(sorted(tasks))]
+    if notebooks:
+        beside["chapters"] = [*run_tests.PYTEST, *run_tests.NBVAL, *sorted(notebooks)]
+    return parts, beside
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests.main(*select(changed())))
