@@ -5,7 +5,7 @@ READY := .venv/.ready
 READY_TEST := .venv/.ready-test
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test quick export run figures screenshots workbook bench unmoved
+.PHONY: help lab test quick export run figures screenshots workbook results bench unmoved
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -36,18 +36,21 @@ screenshots: $(READY_TEST)  ## take the README's screenshots anew (wants Chromiu
 workbook: $(READY)  ## write the learner's edition into workbook/ (again: make workbook OPTIONS=--force)
 	$(BIN)/course workbook workbook $(OPTIONS)
 
+results: $(READY)  ## rewrite the numbers in README.md and docs/ from the records
+	$(BIN)/python tools/results.py
+
 bench: $(READY_TEST)  ## measure on this machine, draw figures/bench.svg (some parts: make bench PARTS="training gpt")
 	$(BIN)/python benchmarks/bench.py $(PARTS)
 
 define install
 @echo "installing $(1) into .venv; the first time takes minutes"
-@$(BIN)/python -m pip install --quiet $(1) >.venv/pip.log 2>&1 || { echo "pip could not install it, \
-.venv/pip.log says why$(if $(wildcard $@),; to go on with what is installed: touch .venv/.ready*)"; exit 1; }
+@$(BIN)/python -m pip install --quiet $(1) >.venv/pip.log 2>&1 || { echo "pip could not install it (is there \
+a network? .venv/pip.log says more)$(if $(wildcard $@),; to go on with what is installed: touch .venv/.ready*)"; exit 1; }
 endef
 
 unmoved:
 	@! grep -qs '^command' .venv/pyvenv.cfg || grep -qF ' $(realpath .venv)' .venv/pyvenv.cfg || \
-	  { echo "This folder was moved, and .venv still calls the old one: rm -r .venv, then make again"; exit 1; }
+	  { echo "This folder was moved or copied, and .venv still calls the old one: rm -r .venv, then make again"; exit 1; }
 
 $(READY): requirements.txt constraints.txt pyproject.toml | unmoved
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; \

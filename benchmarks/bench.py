@@ -27,7 +27,7 @@ from course_lib.trainer.machine import describe_machine
 
 
 def bench_tests() -> list[Row]:
-    """TrainState everything that CI runs, and return the seconds of each part.
+    """Run everything that CI runs, and return the seconds of each part.
 
     Raises:
         RuntimeError: If something failed.
@@ -55,7 +55,7 @@ LONG = {"tests": "all that `make test` runs: about a quarter of an hour"}
 
 
 def measure(names: Sequence[str], path: Path = RECORD) -> None:
-    """TrainState some parts in their order; keep and draw each as soon as it is done.
+    """Run some parts in their order; keep and draw each as soon as it is done.
 
     Args:
         names: Keys of ``PARTS``.

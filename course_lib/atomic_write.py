@@ -21,6 +21,7 @@ def written_beside(path: Path, text: str) -> Iterator[Path]:
 
 def write_whole(path: Path, text: str) -> None:
     """Replace a file in one move: a process killed at any moment leaves the old or the new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with written_beside(path, text) as beside:
         os.replace(beside, path)
 

@@ -26,7 +26,9 @@ from course_lib.tasks.numbers import (
     translated_exactly,
 )
 from course_lib.trainer.distributed import refuse_several_processes
+from course_lib.trainer.machine import describe_machine
 from course_lib.trainer.options import whole_from_one
+from course_lib.trainer.results import add_entry
 from course_lib.trainer.signals import STOPPED
 
 TASKS = ("numbers", "multi30k", "gpt")
@@ -96,6 +98,7 @@ def _add_numbers(commands: argparse._SubParsersAction) -> None:
         "--count", type=whole_from_one, default=1000, help="how many test numbers"
     )
     evaluates.add_argument("--seeds", type=int, nargs="+", default=[0], help="one training each")
+    evaluates.add_argument("--record", type=Path, metavar="FILE", help="add the results to it")
 
     for command in (trains, translates, evaluates):
         command.add_argument("--to", choices=LANGUAGES, default="de", help="the language")
@@ -153,6 +156,20 @@ def evaluate_command(options: argparse.Namespace) -> int:
         translator = load_or_train(TranslatorConfig(to=options.to, seed=seed))
         shares.append(translated_exactly(translator, pairs))
         print(f"{options.to}, seed {seed}: exact match {shares[-1]:.3f} on {len(pairs)} numbers")
+        if options.record:
+            add_entry(
+                options.record,
+                {
+                    "to": options.to,
+                    "seed": seed,
+                    "steps": translator.config.steps,
+                    "count": len(pairs),
+                    "exact_match": shares[-1],
+                    "parameters": sum(p.numel() for p in translator.model.parameters()),
+                    "machine": describe_machine("cpu"),
+                },
+                lambda entry: [entry["to"], entry["seed"]],
+            )
     mean = sum(shares) / len(shares)
     print(f"{options.to}: mean {mean:.4f}, range {min(shares):.3f} to {max(shares):.3f}")
     return 0

@@ -8,7 +8,6 @@ from pathlib import Path
 import bench
 import bench_record
 import pytest
-import run_tests
 import test_figures
 
 TOOLS = Path(bench.__file__).parent
@@ -163,32 +162,6 @@ def test_the_seconds_of_failing_tests_are_not_kept(monkeypatch):
     monkeypatch.setattr(bench, "run_all", lambda: ({"style": 1.0}, (1, 2, 0), ["style"]))
     with pytest.raises(RuntimeError, match="style"):
         bench.bench_tests()
-
-
-def test_all_parts_of_the_tests_run_whatever_fails(monkeypatch, capsys):
-    counts = {"one": (3, 0, 1), "two": (1, 2, 0), "three": (5, 0, 0), "beside": (2, 1, 0)}
-    monkeypatch.setattr(run_tests, "PARTS", {name: [] for name in counts if name != "beside"})
-    monkeypatch.setattr(run_tests, "BESIDE", {"beside": []})
-    found = {name: (each, 0.4, f"told by {name}") for name, each in counts.items()}
-    monkeypatch.setattr(run_tests, "run", lambda name, arguments, folder: found[name])
-    times, totals, broken = run_tests.run_all()
-    assert (list(times), totals) == ([*counts, "all"], (11, 3, 1))
-    assert broken == ["two", "beside"]
-    assert run_tests.main() == 1
-    printed = capsys.readouterr().out
-    assert "one 0, two 0, three 0, beside 0, all 0" in printed and "told by beside" in printed
-    assert "look above at: two, beside" in printed and "11 passed, 3 failed, 1 skipped" in printed
-
-
-def test_a_part_is_counted_by_its_report_or_by_its_exit_code(monkeypatch, tmp_path):
-    monkeypatch.setattr(run_tests, "BESIDE", {"good": []})
-    assert run_tests.run("good", ["-c", "print(7)"], tmp_path)[::2] == ((1, 0, 0), "7\n")
-    assert run_tests.run("bad", ["-c", "raise SystemExit(3)"], tmp_path)[0] == (0, 1, 0)
-    report = tmp_path / "part.xml"
-    report.write_text('<a><testsuite tests="9" skipped="2" failures="1" errors="0"/></a>')
-    assert run_tests.counted(report, code=1) == (6, 1, 2)
-    report.write_text('<a><testsuite tests="9" skipped="2" failures="0" errors="0"/></a>')
-    assert run_tests.counted(report, code=3) == (7, 1, 2), "a runner that broke"
 
 
 # --- the picture

@@ -331,6 +331,8 @@ def test_what_one_process_wrote_is_not_gone_on_with_sharded(run, tmp_path):
 def test_who_was_started_anew_goes_on_without_being_told(tmp_path, monkeypatch, capsys):
     words = [*SMOKE, "--out", str(tmp_path / "run"), "--minutes", "0"]
     assert main(words) == 0
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    assert main(words) == 2  # a first start is no restart
     for step in (2, 3):
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(step - 1))
         assert main([*words, *["--force"][: step - 2]]) == 0  # nor does it begin for ever

@@ -110,9 +110,10 @@ def planted(monkeypatch, tmp_path):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(text)
     monkeypatch.setattr(quick, "ROOT", tmp_path)
-    monkeypatch.setattr(quick, "MODULES", {"notebooks/06_hiding.ipynb": "masks"})
+    monkeypatch.setattr(quick, "MODULES", {"notebooks/06_hiding.ipynb": "masks", START: None})
 
 
+START = "notebooks/00_start.ipynb"
 MASKS = ["tests/test_masks.py", "tests/test_masks_in_depth.py"]
 
 
@@ -147,6 +148,11 @@ def test_a_module_brings_its_tests_doctests_exercises_and_chapter(planted, file,
     assert tests[tests.index("not workbook") + 1 :] == [*doctests, quick.ALWAYS, *MASKS]
     assert beside["exercises"][-3:] == [quick.CHECKS, "-k", exercises]
     assert beside["chapters"][-1] == "notebooks/06_hiding.ipynb"
+
+
+def test_a_chapter_that_exports_nothing_brings_itself(planted):
+    beside = quick.select([START])[1]
+    assert list(beside) == ["chapters"] and beside["chapters"][-1] == START
 
 
 def test_what_has_no_exercise_and_no_chapter_brings_none(planted):

@@ -15,6 +15,7 @@ from gpt_fixtures import SETTINGS, write_play
 from reference import says
 
 from course_lib import cli
+from course_lib.atomic_write import write_whole
 from course_lib.tasks import (
     language_model_commands,
     language_model_training,
@@ -23,7 +24,6 @@ from course_lib.tasks import (
 )
 from course_lib.tasks.language_model import TextGeneratorConfig
 from course_lib.tasks.multi30k import RealConfig
-from course_lib.trainer import results
 from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
 from course_lib.trainer.machine import Stopwatch, prepare_machine
 from course_lib.trainer.options import (
@@ -40,7 +40,6 @@ from course_lib.trainer.results import (
     note_minutes,
     read_entries,
     write_log,
-    write_whole,
 )
 from course_lib.trainer.signals import graceful_shutdown
 
@@ -221,7 +220,7 @@ def test_a_failure_while_writing_leaves_the_old_text_and_nothing_beside(tmp_path
     def refuse(*paths):
         raise PermissionError("no")
 
-    monkeypatch.setattr(results.os, "replace", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(PermissionError):
         write_whole(path, "new")
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["r.json"]

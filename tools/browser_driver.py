@@ -24,6 +24,7 @@ from playwright.sync_api import Browser, Locator, expect, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 SCREENSHOTS = ROOT / ".build" / "screenshots"  # git-ignored; CI may keep them
 TIMEOUT = 120_000  # ms, for every wait: a busy machine is no bug
+POLLING = 50  # ms; by default it paints as often as it can, beside the kernel
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 BROWSER_OPTIONS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -34,14 +35,17 @@ NO_BROWSER = "no Chromium here; on Debian: apt-get install chromium"
 PRIVATE_FOLDERS = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
 NOTIFICATIONS = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
 # tracks the messages that the kernel has not finished with: its "idle" names the one it ends
-OPEN = """async path => {
+OPEN = """async ([path, shared]) => {
     await jupyterapp.restored;
     jupyterapp.shell.collapseLeft();
-    const {context, sessionContext} = await jupyterapp.commands.execute('docmanager:open', {path});
-    await context.ready;
-    await sessionContext.ready;
+    const kernel = shared ? window.sharedKernel : undefined;
+    const notebook = await jupyterapp.commands.execute('docmanager:open', {path, kernel});
+    await notebook.context.ready;
+    await notebook.sessionContext.ready;
+    const connection = notebook.sessionContext.session.kernel;
+    window.sharedKernel ??= {id: connection.id};
     const unanswered = window.unanswered = new Set();
-    sessionContext.session.kernel.anyMessage.connect((_, {msg, direction}) => {
+    connection.anyMessage.connect((_, {msg, direction}) => {
         if (direction === 'send') unanswered.add(msg.header.msg_id);
         if (msg.content.execution_state === 'idle') unanswered.delete(msg.parent_header.msg_id);
     });
@@ -49,11 +53,6 @@ OPEN = """async path => {
 OPENED = """path => jupyterapp.shell.currentWidget.context?.path === path
     && jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'
     && jupyterapp.commands.isEnabled('notebook:run-cell')"""
-CLOSE = """() => {
-    const notebook = jupyterapp.shell.currentWidget;
-    notebook.sessionContext.shutdown();
-    notebook.dispose();
-}"""
 RUN_CELL = """([index, source]) => {
     const notebook = jupyterapp.shell.currentWidget.content;
     notebook.activeCellIndex = index;
@@ -169,14 +168,17 @@ class Lab:
         """Keep the host of a request: ``http://host:port/…``, and ``blob:`` before it or not."""
         self.hosts.add(request.url.split("/")[2].split(":")[0])
 
-    def open(self, path: str) -> None:
-        """Open a notebook, and wait for its kernel."""
-        self.page.evaluate(OPEN, path)
-        self.page.wait_for_function(OPENED, arg=path)
+    def open(self, path: str, shared: bool = True) -> None:
+        """Open a notebook, and wait for its kernel: the first notebook's if shared, or a new one.
+
+        Starting a kernel and importing torch there takes longer than all else that a test does.
+        """
+        self.page.evaluate(OPEN, [path, shared])
+        self.page.wait_for_function(OPENED, arg=path, polling=POLLING)
 
     def close(self) -> None:
-        """Shut down the notebook's kernel, and close the notebook."""
-        self.page.evaluate(CLOSE)
+        """Close the notebook; kernels end with the server."""
+        self.page.evaluate("jupyterapp.shell.currentWidget.dispose()")
 
     def run_cell(self, index: int, source: str | None = None) -> None:
         """Run a cell to its end, after typing a source into it if one is given."""
@@ -273,12 +275,12 @@ class Widget:
         parts = [self.picture.element_handle(), self.text.element_handle()]
         before = [self.picture.get_attribute("src"), self.text.text_content()]
         self.press(label, keys)
-        self.page.wait_for_function(CHANGED, arg=parts + before)
+        self.page.wait_for_function(CHANGED, arg=parts + before, polling=POLLING)
         self.settle()
 
     def settle(self) -> None:
         """Wait until the kernel has finished with every message, and the picture is loaded."""
-        self.page.wait_for_function(SETTLED, arg=self.picture.element_handle())
+        self.page.wait_for_function(SETTLED, arg=self.picture.element_handle(), polling=POLLING)
 
     def pixels(self) -> str:
         """Return the picture's file, in base64."""

@@ -87,7 +87,7 @@ def select(files: list[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]
     parts = {name: run_tests.PARTS[name] for name in ("style", "format")}
     parts["tests and doctests"] = [*run_tests.PYTEST, *doctests]
     beside = {}
-    if tasks and CHECKS not in targets:
+    if tasks:
         beside["exercises"] = [*run_tests.PYTEST, CHECKS, "-k", " or ".join(sorted(tasks))]
     if notebooks:
         beside["chapters"] = [*run_tests.PYTEST, *run_tests.NBVAL, *sorted(notebooks)]

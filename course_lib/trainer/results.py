@@ -1,10 +1,11 @@
 """What trainings came to, in files that a person can read: never half of one."""
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from course_lib.atomic_write import write_whole
 
 Entry = dict[str, Any]
 
@@ -39,14 +40,3 @@ def write_log(path: Path, config: Any, history: Sequence[Entry]) -> None:
     """Write a history anew, a line for each time that was measured: nothing stands in it twice."""
     lines = [" ".join(f"{name}={value:.6g}" for name, value in line.items()) for line in history]
     write_whole(path, "\n".join([f"# {config}", *lines]) + "\n")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text beside the old one, then put it in its place in one move."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)

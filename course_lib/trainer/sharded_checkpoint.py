@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.optim import Optimizer
 
+from course_lib.atomic_write import write_whole
 from course_lib.trainer.distributed import World
-from course_lib.trainer.results import write_whole
 
 NAME = "last-" + 7 * "[0-9]"  # of their folders, a step; all others are somebody else's
 FACTS = "facts.json"  # written last: a folder without it is half a checkpoint, and plays no part

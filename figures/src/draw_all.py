@@ -9,7 +9,6 @@ from types import ModuleType
 
 SOURCES = Path(__file__).resolve().parent
 FIGURES = SOURCES.parent
-RECORD = FIGURES / "bench.json"  # what the bench measured, and its drawing reads
 PATTERN = "[0-9][0-9]_*.py"
 
 
@@ -48,7 +47,7 @@ def expected(folder: Path) -> dict[Path, str]:
 def differing(folder: Path = FIGURES) -> list[str]:
     """Names of the drawings in a folder that are missing, out of date, or drawn by no source."""
     wanted = expected(folder)
-    strays = [path for path in folder.glob("*.*") if path not in wanted and path != RECORD]
+    strays = [path for path in folder.glob("*.*") if path not in wanted]
     stale = [
         path
         for path, content in wanted.items()

@@ -127,7 +127,7 @@ def text(
         fill=colour,
         font_weight="bold" if bold else None,
         text_anchor=None if anchor == "start" else anchor,
-        transform=f"apply_rope({_plain(turn)} {_plain(x)} {_plain(y)})" if turn else None,
+        transform=f"rotate({_plain(turn)} {_plain(x)} {_plain(y)})" if turn else None,
     )
 
 

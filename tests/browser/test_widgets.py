@@ -113,8 +113,9 @@ def test_every_control_moves_picture_and_numbers(tour: Tour, course, lab: Lab):
     path = f"notebooks/{tour.chapter}.ipynb"
     cells = code_cells(course / path)
     index = next(n for n, source in cells.items() if source.endswith("Explorer()"))
-    lab.open(path)
-    if tour.chapter == RUN_ALL:
+    run_all = tour.chapter == RUN_ALL
+    lab.open(path, shared=not run_all)
+    if run_all:
         lab.run_all()
     else:
         lab.run_imports(cells, index)

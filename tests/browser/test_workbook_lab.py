@@ -14,7 +14,7 @@ def test_a_learner_is_told_which_mistake_was_made_and_then_that_it_is_correct(co
     path = "workbook/06_masks.ipynb"
     cells = code_cells(course / path)
     exercise = next(n for n, source in cells.items() if "causal_mask = attempt(" in source)
-    lab.open(path)
+    lab.open(path, shared=False)
     lab.run_imports(cells, exercise)
     lab.run_cell(exercise)
     lab.expect_output(exercise, "Not attempted yet: causal_mask")

@@ -50,6 +50,11 @@ def test_dropout_that_nobody_asked_for_is_named():
     assert "Nothing is dropped unless asked for" in examine(ATTENTION, drops).hint
 
 
+def test_another_kind_of_numbers_is_noticed():
+    report = examine(ATTENTION, lambda *given: [x.float() for x in attend(*given)])
+    assert not report.passed and "float64" in report.detail
+
+
 class EncoderLayer(nn.Module):
     """Be a right encoder layer but for the options and for ``forward``."""
 
