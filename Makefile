@@ -19,13 +19,13 @@ test: $(READY_TEST)  ## set up once, then run everything that CI runs
 	$(BIN)/python tools/run_tests.py
 
 quick: $(READY_TEST)  ## run what the changed files need, by the names of modules and chapters
-	$(BIN)/python tools/quick.py
+	$(BIN)/python tools/quick_tests.py
 
 export: $(READY_TEST)  ## write course_lib from the chapters' export cells
-	$(BIN)/python tools/chapters.py export
+	$(BIN)/python tools/notebook_runner.py export
 
 run: $(READY_TEST)  ## execute and save all chapters (or: make run CHAPTERS=notebooks/01_attention.ipynb)
-	OMP_NUM_THREADS=1 $(BIN)/python tools/chapters.py run $(CHAPTERS)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/notebook_runner.py run $(CHAPTERS)
 
 figures: $(READY)  ## draw figures/*.svg anew
 	$(BIN)/python figures/src/draw_all.py
@@ -37,9 +37,9 @@ workbook: $(READY)  ## write the learner's edition into workbook/ (again: make w
 	$(BIN)/course workbook workbook $(OPTIONS)
 
 results: $(READY)  ## rewrite the numbers in README.md and docs/ from the records
-	$(BIN)/python tools/results.py
+	$(BIN)/python tools/update_results.py
 
-bench: $(READY_TEST)  ## measure on this machine, draw figures/bench.svg (some parts: make bench PARTS="training gpt")
+bench: $(READY_TEST)  ## measure on this machine, draw figures/benchmark_charts.svg (some parts: make bench PARTS="training gpt")
 	$(BIN)/python benchmarks/bench.py $(PARTS)
 
 define install

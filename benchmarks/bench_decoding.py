@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 import torch
-from timing import Row, spread
+from timing import Row, median_and_range
 from torch import Tensor, nn
 
 from course_lib.decoding import greedy_decode
@@ -92,10 +92,10 @@ def compare(
 def row_of(length: int, name: str, seconds: list[tuple[float, float]]) -> Row:
     """Make a row out of the seconds of both, in every pair."""
     rates = [
-        spread([SENTENCES * length / spent for spent in side])
+        median_and_range([SENTENCES * length / spent for spent in side])
         for side in zip(*seconds, strict=True)
     ]
-    ratio = spread([other / one for one, other in seconds])
+    ratio = median_and_range([other / one for one, other in seconds])
     row = {"table": "decoding", "name": name, "new_tokens": length, "rounds": len(seconds)}
     row |= {"ours": rates[0], "torch": rates[1], "ratio": ratio}  # tokens in a second
     return row | {"goal": GOALS.get(length, 0)}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import torch
-from timing import Row, in_turns, spread
+from timing import Row, in_turns, median_and_range
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
@@ -113,8 +113,10 @@ def stepper(model: nn.Module, ids: Tensor, targets: Tensor) -> Callable[[], floa
 
 def row_of(table: str, size: Sequence[int], found: list[tuple[float, float]], unit: float) -> Row:
     """Make a row out of the seconds of ours and of theirs, in every pair; of each so many."""
-    ours, theirs = (spread([unit * spent for spent in side]) for side in zip(*found, strict=True))
-    ratio = spread([theirs / ours for ours, theirs in found])
+    ours, theirs = (
+        median_and_range([unit * spent for spent in side]) for side in zip(*found, strict=True)
+    )
+    ratio = median_and_range([theirs / ours for ours, theirs in found])
     times = {"milliseconds": ours, "others_milliseconds": theirs, "ratio": ratio}
     return {"table": table, "name": str(tuple(size)), **times, "rounds": len(found)}
 

@@ -7,14 +7,14 @@ from functools import partial
 from itertools import count
 
 from bench_training import PAD, VOCAB, TorchModel, our_model, stepper
-from timing import Row, in_turns, spread
+from timing import Row, in_turns, median_and_range
 from torch import Tensor
 
 from course_lib.data import pad_rows
 from course_lib.tasks.numbers import one_thread
+from course_lib.trainer.batch_sampler import Row as Pair
+from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.precision import bfloat16_pays
-from course_lib.trainer.token_batches import Row as Pair
-from course_lib.trainer.token_batches import TokenBatches
 
 GOAL = 3.0
 ROUNDS = 7
@@ -91,8 +91,8 @@ def bench_mixed(size: str = "small") -> list[Row]:
 
 def said(size: str, speeds: dict[str, list[float]]) -> Row:
     """Print the real tokens in a second of both, and their ratio; make a row of them."""
-    ratio = spread([a / b for b, a in zip(speeds["torch"], speeds["ours"], strict=True)])
-    found = {name: spread(speed) for name, speed in speeds.items()}
+    ratio = median_and_range([a / b for b, a in zip(speeds["torch"], speeds["ours"], strict=True)])
+    found = {name: median_and_range(speed) for name, speed in speeds.items()}
     one, other = (f"{found[name]['median']:,.0f}" for name in ("torch", "ours"))
     range_of = f"{ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})"
     print(f"\nreal tokens in a second: torch {one}, ours {other}; {range_of}, goal {GOAL}")

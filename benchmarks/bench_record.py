@@ -49,11 +49,11 @@ def _line(value: Any) -> str:
 
 
 def picture() -> ModuleType:
-    """Load what draws the record: ``figures/src/bench.py``."""
+    """Load what draws the record: ``figures/src/benchmark_charts.py``."""
     spec = importlib.util.spec_from_file_location("draw_all", DRAWING)
     drawings = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(drawings)
-    return drawings.load(DRAWING.with_name("bench.py"))
+    return drawings.load(DRAWING.with_name("benchmark_charts.py"))
 
 
 def draw(path: Path = RECORD) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 from bench_training import LENGTH, SIZES, VOCAB, full_batch, our_model, stepper
-from timing import Row, in_turns, spread
+from timing import Row, in_turns, median_and_range
 from torch import nn
 from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile, record_function
@@ -75,7 +75,9 @@ def rates(
         {
             "table": table,
             "name": name,
-            "rate": spread([times[name] * amounts[name] / spent / 1e9 for spent in seconds]),
+            "rate": median_and_range(
+                [times[name] * amounts[name] / spent / 1e9 for spent in seconds]
+            ),
             "rounds": ROUNDS,
         }
         for name, seconds in zip(acts, found, strict=True)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from browser_driver import NO_BROWSER, Lab, chromium, jupyter_lab, write_notebook
 from ipywidgets import Checkbox, Text, Widget
-from timing import Row, spread
+from timing import Row, median_and_range
 
 from course_lib.viz.attention_explorer import AttentionExplorer
-from course_lib.viz.explorer import Explorer
+from course_lib.viz.explorer_base import Explorer
 from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.mask_explorer import MaskExplorer
 from course_lib.viz.position_explorer import PositionExplorer
@@ -93,7 +93,7 @@ def key_presses(lab: Lab, index: int, label: str) -> list[float]:
 
 def noted(table: str, name: str, times: list[float]) -> Row:
     """Print a row of a table, and return it."""
-    found = spread(times)
+    found = median_and_range(times)
     low, middle, high = (found[word] for word in ("min", "median", "max"))
     print(f"{name:36} {middle:7.0f} {low:7.0f} {high:7.0f} {len(times):6}")
     return {"table": table, "name": name.strip(), "milliseconds": found, "rounds": len(times)}

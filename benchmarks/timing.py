@@ -48,7 +48,7 @@ def in_turns(
     return found
 
 
-def spread(values: Sequence[float]) -> dict[str, float]:
+def median_and_range(values: Sequence[float]) -> dict[str, float]:
     """Say median and range, to five digits."""
     found = {"median": median(values), "min": min(values), "max": max(values)}
     return {name: float(f"{value:.5g}") for name, value in found.items()}
@@ -67,7 +67,11 @@ def compared(
         more: What else the row says.
     """
     ratios = [other / one for one, other in zip(spent, first, strict=True)]
-    times = {"seconds": spread(spent), "ratio": spread(ratios), "rounds": len(spent)}
+    times = {
+        "seconds": median_and_range(spent),
+        "ratio": median_and_range(ratios),
+        "rounds": len(spent),
+    }
     return {"table": table, "name": name, **times, **more}
 
 

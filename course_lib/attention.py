@@ -43,6 +43,7 @@ def scaled_dot_product_attention(
             ``check_attention_inputs`` says so.
 
     Example:
+        >>> import torch
         >>> _, weights = scaled_dot_product_attention(
         ...     torch.zeros(1, 4), torch.zeros(2, 4), torch.eye(2)
         ... )

@@ -95,7 +95,9 @@ def test_nothing_is_imported_by_star_or_from_the_workbench(path):
 @file
 def test_modules_are_small(path):
     source = path.read_text(encoding="utf-8")
-    a_table = path.parent.name == "mistakes"  # of data: what is written, and what it means
+    a_table = (
+        path.parent.name == "mistakes" or path.stem == "predictions"
+    )  # of data: what is written, and what it means
     assert code_lines(source) <= (400 if a_table else 200)
     for node in definitions(ast.parse(source)):
         length = code_lines(source, node.lineno, node.end_lineno)
@@ -112,7 +114,7 @@ def test_everything_public_says_what_it_does(path):
 
 
 def test_package_equals_what_the_chapters_export():
-    command = [sys.executable, str(ROOT / "tools" / "chapters.py"), "check"]
+    command = [sys.executable, str(ROOT / "tools" / "notebook_runner.py"), "check"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
 

@@ -125,7 +125,7 @@ def test_products_are_in_bfloat16_and_attention_in_float32(monkeypatch):
     seen = []
     real = torch.nn.functional.scaled_dot_product_attention
 
-    class Watch(torch.overrides.TorchFunctionMode):
+    class Recorder(torch.overrides.TorchFunctionMode):
         """See what attention is called with, inside of our own mode."""
 
         def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -134,7 +134,7 @@ def test_products_are_in_bfloat16_and_attention_in_float32(monkeypatch):
             return func(*args, **(kwargs or {}))
 
     model, (src, tgt) = make_model(), make_batch()
-    with Watch(), mixed_precision():
+    with Recorder(), mixed_precision():
         assert model(src, tgt).dtype == torch.bfloat16
     assert seen == [{torch.float32}] * 4  # 2 layers of one, 2 attentions of one
 

@@ -185,7 +185,7 @@ RECORDS = {
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_picture_can_be_read(name, drawing, tmp_path):
-    file = tmp_path / "bench.svg"
+    file = tmp_path / "benchmark_charts.svg"
     file.write_text(drawing.drawn(RECORDS[name]), encoding="utf-8")
     for check in READABLE:
         check(file)
@@ -231,11 +231,11 @@ def test_the_title_says_the_extremes_and_the_foot_the_machines_of_what_is_drawn(
 
 
 def test_the_picture_lies_in_figures_and_waits_for_its_parts(path, drawing):
-    entries, picture = record(), path.parents[1] / "figures" / "bench.svg"
+    entries, picture = record(), path.parents[1] / "figures" / "benchmark_charts.svg"
     path.parent.mkdir(parents=True)
     path.write_text(bench_record.written(entries[:2]), encoding="utf-8")
     assert bench_record.draw(path) == "no picture yet: the record has no part training, decoding"
     assert not picture.exists()
     path.write_text(bench_record.written(entries), encoding="utf-8")
-    assert bench_record.draw(path) == "drawn anew: bench.svg"
+    assert bench_record.draw(path) == "drawn anew: benchmark_charts.svg"
     assert picture.read_text(encoding="utf-8") == drawing.drawn(entries)

@@ -11,7 +11,7 @@ import bench_roofline
 import bench_training
 import pytest
 import torch
-from timing import cells, compared, in_turns, kept_bytes, spread
+from timing import cells, compared, in_turns, kept_bytes, median_and_range
 from torch import nn
 from torch.testing import assert_close
 
@@ -156,7 +156,11 @@ def test_a_row_holds_medians_and_the_range_of_the_ratio():
         "length": 7,
     }
     assert cells(row).split() == ["2.0000", "2.50", "1.00", "3.00"]
-    assert spread([1 / 3, 200 / 3, 2e6 / 3]) == {"median": 66.667, "min": 0.33333, "max": 666670}
+    assert median_and_range([1 / 3, 200 / 3, 2e6 / 3]) == {
+        "median": 66.667,
+        "min": 0.33333,
+        "max": 666670,
+    }
 
 
 def test_rates_count_every_repetition_and_the_tokens_of_both_sides(monkeypatch):

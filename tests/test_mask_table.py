@@ -9,7 +9,7 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.textpath import text_to_path
 
 from course_lib.viz import mask_table as module
-from course_lib.viz.explorer import make_figure
+from course_lib.viz.explorer_base import make_figure
 from course_lib.viz.mask_table import FONT, draw_row, draw_scale, draw_table, outline, shorten
 from course_lib.viz.plots import COLOURS
 

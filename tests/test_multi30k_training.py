@@ -16,10 +16,10 @@ from course_lib.tasks.multi30k import SIZES, RealConfig, RealTranslator, read_pa
 from course_lib.tasks.multi30k_checkpoint import LAST, load_translator
 from course_lib.tasks.multi30k_training import make_step, start, train_run, val_loss
 from course_lib.trainer.averaging import kept_weights
+from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.checkpoint import load_checkpoint
 from course_lib.trainer.machine import Stopwatch
 from course_lib.trainer.precision import mixed_precision
-from course_lib.trainer.token_batches import TokenBatches
 from course_lib.training import ADAM, label_smoothed_cross_entropy
 from course_lib.transformer import Transformer
 

@@ -3,29 +3,29 @@
 import re
 
 import pytest
-import results
+import update_results
 
 from course_lib.tasks.numbers import TranslatorConfig
 
 
 def test_every_page_says_what_the_records_say(capsys):
-    assert results.main(["--check"]) == 0, capsys.readouterr().out
+    assert update_results.main(["--check"]) == 0, capsys.readouterr().out
 
 
 def test_every_result_is_shown_somewhere():
-    pages = "".join(page.read_text(encoding="utf-8") for page in results.PAGES)
-    assert set(re.findall(r"<!-- results: (\w+) -->", pages)) == results.REGIONS.keys()
+    pages = "".join(page.read_text(encoding="utf-8") for page in update_results.PAGES)
+    assert set(re.findall(r"<!-- results: (\w+) -->", pages)) == update_results.REGIONS.keys()
 
 
 def test_a_wrong_number_is_found_and_put_right(tmp_path, capsys):
     page = tmp_path / "page.md"
-    right = results.rewritten("2.20\n<!-- results: training -->\n<!-- end -->\nafter\n")
+    right = update_results.rewritten("2.20\n<!-- results: training -->\n<!-- end -->\nafter\n")
     page.write_text(right.replace("| 2.20 (", "| 2.30 ("), encoding="utf-8")
-    assert results.main(["--check"], [page]) == 1
+    assert update_results.main(["--check"], [page]) == 1
     assert "page.md differs" in capsys.readouterr().out and "2.30" in page.read_text()
-    assert results.main([], [page]) == 0
+    assert update_results.main([], [page]) == 0
     assert page.read_text(encoding="utf-8") == right and right.startswith("2.20\n")
-    assert results.main(["--check"], [page]) == 0
+    assert update_results.main(["--check"], [page]) == 0
 
 
 @pytest.mark.parametrize(
@@ -34,22 +34,22 @@ def test_a_wrong_number_is_found_and_put_right(tmp_path, capsys):
 )
 def test_a_region_without_end_beginning_or_record_is_refused(page):
     with pytest.raises(ValueError):
-        results.rewritten(page)
+        update_results.rewritten(page)
 
 
 def test_a_ratio_stands_in_its_row_and_column(monkeypatch):
     ratio = {"median": 1.234, "min": 1.0, "max": 2.0}
     row = {"name": "bfloat16", "table": "training step, base", "ratio": ratio}
-    monkeypatch.setattr(results, "bench", lambda part: {"part": part, "rows": [row]})
-    written = results.bench_table(
-        "training", {"x": "other", "bfloat16": "ours"}, "table", results.SIZES
+    monkeypatch.setattr(update_results, "bench", lambda part: {"part": part, "rows": [row]})
+    written = update_results.bench_table(
+        "training", {"x": "other", "bfloat16": "ours"}, "table", update_results.SIZES
     )
     assert written.splitlines()[0] == "|  | small | base |"
     assert written.splitlines()[2:] == ["| other | – | – |", "| ours | – | 1.23 (1.00 to 2.00) |"]
 
 
 def test_a_mean_stands_only_where_every_seed_was_trained():
-    written = results.by_seed({"all": {0: 1.0, 1: 2.0, 2: 6.0}, "one": {1: 2.0}})
+    written = update_results.by_seed({"all": {0: 1.0, 1: 2.0, 2: 6.0}, "one": {1: 2.0}})
     assert written.splitlines()[2:] == [
         "| all | 1.000 | 2.000 | 6.000 | 3.0000 |",
         "| one | – | 2.000 | – | – |",
@@ -57,7 +57,7 @@ def test_a_mean_stands_only_where_every_seed_was_trained():
 
 
 def test_number_words_were_measured_as_the_page_says():
-    entries = results.read_entries(results.NUMBERS)
+    entries = update_results.read_entries(update_results.NUMBERS)
     wanted = [(to, seed) for to in ("de", "fr", "zh") for seed in (0, 1, 2)]
     assert [(entry["to"], entry["seed"]) for entry in entries] == wanted
     steps = TranslatorConfig().steps

@@ -26,6 +26,7 @@ from course_lib.tasks.multi30k_checkpoint import (
 from course_lib.tasks.multi30k_training import any_rank, end_epoch, make_step, start
 from course_lib.trainer import distributed, sharded_checkpoint
 from course_lib.trainer.averaging import kept_weights
+from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import backward_in_chunks
 from course_lib.trainer.distributed import (
     World,
@@ -40,7 +41,6 @@ from course_lib.trainer.sharded_checkpoint import (
     save_sharded,
 )
 from course_lib.trainer.signals import graceful_shutdown
-from course_lib.trainer.token_batches import TokenBatches
 from course_lib.training import ADAM
 
 EXACT = dict(rtol=0, atol=1e-12)  # float64

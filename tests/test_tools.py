@@ -2,20 +2,20 @@
 
 import subprocess
 
-import chapters
+import notebook_runner
 import pytest
-import quick
+import quick_tests
 import run_tests
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-BAR = {chapters.WIDGET: {"model_id": "1"}, "text/plain": "  0%|          | 0/450"}
-EXPLORER = {chapters.WIDGET: {"model_id": "2"}, "text/plain": "<X>", "text/html": "<img>"}
+BAR = {notebook_runner.WIDGET: {"model_id": "1"}, "text/plain": "  0%|          | 0/450"}
+EXPLORER = {notebook_runner.WIDGET: {"model_id": "2"}, "text/plain": "<X>", "text/html": "<img>"}
 
 
 def tidied(*outputs):
     """Return what is left of the outputs of a cell."""
     notebook = new_notebook(cells=[new_code_cell("1", outputs=list(outputs))])
-    chapters.tidy(notebook)
+    notebook_runner.tidy(notebook)
     return notebook.cells[0].outputs
 
 
@@ -50,7 +50,7 @@ def test_sources_counts_and_tags_are_kept_and_nothing_of_who_ran_it():
     text = new_markdown_cell("words", metadata={"collapsed": True})
     mine = {"kernelspec": {"display_name": "Mine", "name": "mine"}, "language_info": {"name": "r"}}
     notebook = new_notebook(cells=[code, text], metadata=mine)
-    chapters.tidy(notebook)
+    notebook_runner.tidy(notebook)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     assert notebook.metadata == {"kernelspec": kernel}
     assert (code.metadata, text.metadata) == (tags, {})
@@ -109,8 +109,8 @@ def planted(monkeypatch, tmp_path):
     for file, text in files.items():
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(text)
-    monkeypatch.setattr(quick, "ROOT", tmp_path)
-    monkeypatch.setattr(quick, "MODULES", {"notebooks/06_hiding.ipynb": "masks", START: None})
+    monkeypatch.setattr(quick_tests, "ROOT", tmp_path)
+    monkeypatch.setattr(quick_tests, "MODULES", {"notebooks/06_hiding.ipynb": "masks", START: None})
 
 
 START = "notebooks/00_start.ipynb"
@@ -130,7 +130,7 @@ MASKS = ["tests/test_masks.py", "tests/test_masks_in_depth.py"]
     ],
 )
 def test_a_changed_file_says_by_which_rule_its_tests_were_chosen(planted, file, rule, tests):
-    assert quick.tests_of(file) == (rule, tests)
+    assert quick_tests.tests_of(file) == (rule, tests)
 
 
 @pytest.mark.parametrize(
@@ -142,22 +142,22 @@ def test_a_changed_file_says_by_which_rule_its_tests_were_chosen(planted, file, 
     ],
 )
 def test_a_module_brings_its_tests_doctests_exercises_and_chapter(planted, file, exercises):
-    parts, beside = quick.select([file])
+    parts, beside = quick_tests.select([file])
     doctests = [file] if file.startswith("course_lib") else []
     tests = parts["tests and doctests"]
-    assert tests[tests.index("not workbook") + 1 :] == [*doctests, quick.ALWAYS, *MASKS]
-    assert beside["exercises"][-3:] == [quick.CHECKS, "-k", exercises]
+    assert tests[tests.index("not workbook") + 1 :] == [*doctests, quick_tests.ALWAYS, *MASKS]
+    assert beside["exercises"][-3:] == [quick_tests.CHECKS, "-k", exercises]
     assert beside["chapters"][-1] == "notebooks/06_hiding.ipynb"
 
 
 def test_a_chapter_that_exports_nothing_brings_itself(planted):
-    beside = quick.select([START])[1]
+    beside = quick_tests.select([START])[1]
     assert list(beside) == ["chapters"] and beside["chapters"][-1] == START
 
 
 def test_what_has_no_exercise_and_no_chapter_brings_none(planted):
-    parts, beside = quick.select(["README.md", "course_lib/deleted.py"])
-    assert parts["tests and doctests"][-1] == quick.ALWAYS and not beside
+    parts, beside = quick_tests.select(["README.md", "course_lib/deleted.py"])
+    assert parts["tests and doctests"][-1] == quick_tests.ALWAYS and not beside
 
 
 def test_the_changed_files_are_the_uncommitted_ones_or_the_last_commits(monkeypatch, tmp_path):
@@ -165,13 +165,13 @@ def test_the_changed_files_are_the_uncommitted_ones_or_the_last_commits(monkeypa
         user = ["-c", "user.name=a", "-c", "user.email=a@b"]
         subprocess.run(["git", *user, *arguments], cwd=tmp_path, check=True, capture_output=True)
 
-    monkeypatch.setattr(quick, "ROOT", tmp_path)
+    monkeypatch.setattr(quick_tests, "ROOT", tmp_path)
     git("init")
     for name in ("old.py", "new.py"):
         (tmp_path / name).touch()
         git("add", name)
         git("commit", "-m", name)
-    assert quick.changed() == ["new.py"]
+    assert quick_tests.changed() == ["new.py"]
     (tmp_path / "old.py").write_text("1")
     (tmp_path / "unknown.py").touch()
-    assert quick.changed() == ["old.py", "unknown.py"]
+    assert quick_tests.changed() == ["old.py", "unknown.py"]

@@ -26,10 +26,6 @@ SCREENSHOTS = ROOT / ".build" / "screenshots"  # git-ignored; CI may keep them
 TIMEOUT = 120_000  # ms, for every wait: a busy machine is no bug
 POLLING = 50  # ms; by default it paints as often as it can, beside the kernel
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-BROWSER_OPTIONS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
 NO_BROWSER = "no Chromium here; on Debian: apt-get install chromium"
 # or two servers meet in the home folder, in databases and workspaces, and one is refused
 PRIVATE_FOLDERS = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
@@ -62,12 +58,7 @@ RUN_CELL = """([index, source]) => {
 }"""
 SETTLED = "picture => unanswered.size === 0 && picture.complete && picture.naturalWidth > 0"
 CHANGED = "([picture, text, src, words]) => picture.src !== src && text.textContent !== words"
-READ_PICTURE = """async img => {
-    const reader = new FileReader();
-    reader.readAsDataURL(await (await fetch(img.src)).blob());
-    await new Promise(loaded => { reader.onload = loaded; });
-    return reader.result;
-}"""
+READ_PICTURE = "async img => `${new Uint8Array(await (await fetch(img.src)).arrayBuffer())}`"
 
 
 @contextmanager
@@ -79,7 +70,7 @@ def chromium() -> Iterator[Browser | None]:
         return
     expect.set_options(timeout=TIMEOUT)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=BROWSER_OPTIONS)
+        browser = playwright.chromium.launch(executable_path=program, args=["--disable-gpu"])
         yield browser
         browser.close()
 
@@ -283,5 +274,5 @@ class Widget:
         self.page.wait_for_function(SETTLED, arg=self.picture.element_handle(), polling=POLLING)
 
     def pixels(self) -> str:
-        """Return the picture's file, in base64."""
+        """Return the bytes of the picture's file, as a text."""
         return self.picture.evaluate(READ_PICTURE)

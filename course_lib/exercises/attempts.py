@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.exercises.check import exercise
-from course_lib.exercises.module_verification import asked
+from course_lib.exercises.export_verification import asked
 from course_lib.exercises.notebook_api import check
 from course_lib.exercises.report import Report
 

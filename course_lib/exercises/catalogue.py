@@ -1,14 +1,13 @@
 """What is asked beside building: predictions, and tests to write."""
 
 from course_lib.exercises.check import look_up
-from course_lib.exercises.later_predictions import FORECASTS
 from course_lib.exercises.mutation_score import TESTS, TestTask
 from course_lib.exercises.predictions import PREDICTIONS, Prediction
 
 
 def tasks() -> list[Prediction | TestTask]:
     """Return all of them, in the order of the chapters."""
-    return sorted((*PREDICTIONS, *FORECASTS, *TESTS), key=lambda task: task.chapter)
+    return sorted((*PREDICTIONS, *TESTS), key=lambda task: task.chapter)
 
 
 def find(name: str, kind: type) -> Prediction | TestTask:

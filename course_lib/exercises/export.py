@@ -16,8 +16,8 @@ from course_lib.exercises import edit_detection
 from course_lib.exercises import notebook_history as run
 from course_lib.exercises.attempts import attempted_since
 from course_lib.exercises.check import exercise, exercises
-from course_lib.exercises.definition_sources import Sources
-from course_lib.exercises.module_verification import BrokenImports, Proof, settle
+from course_lib.exercises.export_verification import BrokenImports, Proof, settle
+from course_lib.exercises.learner_cells import Sources
 from course_lib.exercises.module_writer import Manuscript
 from course_lib.exercises.notebook_builder import LIBRARY
 

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from course_lib.exercises.notebook_builder import imported
-from course_lib.exercises.scratch_lines import Sorted, sort_out
 from course_lib.exercises.source_analysis import (
     DIRECTIVE,
     TOP,
@@ -22,6 +21,7 @@ from course_lib.exercises.source_analysis import (
     without_repeated_imports,
 )
 from course_lib.exercises.stubs import STUB, exported
+from course_lib.exercises.unused_statements import Sorted, sort_out
 
 NOTEBOOK_ONLY = {"get_ipython", "display"}  # built in where a notebook runs, and nowhere else
 MARK = "# %% yours: "  # stands above every cell of the learner in the file

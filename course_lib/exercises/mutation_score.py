@@ -146,13 +146,13 @@ TESTS = (
         "DecoderCache",
         ("offset_forgotten", "layers_keep_their_rows", "keep_forgets_the_mask"),
     ),
-    TestTask("test_of_the_links", 13, "alignment_error_rate", ("recall_only", "mean_of_sentences")),
+    TestTask("test_of_the_links", 14, "alignment_error_rate", ("recall_only", "mean_of_sentences")),
     TestTask(
-        "test_of_the_batches", 14, "batch_by_tokens", ("padding_not_counted", "last_batch_lost")
+        "test_of_the_batches", 16, "batch_by_tokens", ("padding_not_counted", "last_batch_lost")
     ),
     TestTask(
         "test_of_the_decoder",
-        15,
+        17,
         "DecoderOnly",
         (
             "future_seen",
@@ -164,7 +164,7 @@ TESTS = (
     ),
     TestTask(
         "test_of_sampling",
-        16,
+        18,
         "sample",
         (
             "window_not_cropped",
@@ -176,7 +176,7 @@ TESTS = (
     ),
     TestTask(
         "test_of_the_rotation",
-        17,
+        19,
         "a rotation",
         (
             "nothing_turned",
@@ -190,7 +190,7 @@ TESTS = (
     ),
     TestTask(
         "test_of_the_counts",
-        18,
+        21,
         "attention_flops",
         (
             "keys_by_target",
@@ -206,7 +206,7 @@ TESTS = (
     ),
     TestTask(
         "test_of_the_shares",
-        19,
+        22,
         "a deal",
         (
             "everything_for_everybody",

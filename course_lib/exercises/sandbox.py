@@ -17,7 +17,7 @@ from typing import Any
 
 import course_lib
 from course_lib.exercises.check import examine, exercise
-from course_lib.exercises.module_verification import asked
+from course_lib.exercises.export_verification import asked
 from course_lib.exercises.module_writer import bound
 from course_lib.exercises.notebook_builder import LIBRARY
 from course_lib.exercises.report import UNTOUCHED

@@ -233,17 +233,12 @@ def _norm(ours: LayerNorm | nn.LayerNorm, theirs: nn.LayerNorm, grad: bool) -> P
 
 
 def _attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention, grad: bool) -> Pairs:
-    """Pair our four projections with torch's one block, or its three separate ones."""
+    """Pair our four projections with torch's one block and its output layer."""
     _agree(ours, theirs, "num_heads")
-    if theirs.bias_k is not None or theirs.add_zero_attn:
-        raise ValueError("add_bias_kv and add_zero_attn have no counterpart here")
+    _require_one_block(theirs)
     _same("having a bias", ours.w_q.bias is not None, theirs.in_proj_bias is not None)
     projections = (ours.w_q, ours.w_k, ours.w_v)
-    if theirs.in_proj_weight is not None:
-        weights = _pick(theirs.in_proj_weight, grad).chunk(3)
-    else:
-        separate = (theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight)
-        weights = [_pick(weight, grad) for weight in separate]
+    weights = _pick(theirs.in_proj_weight, grad).chunk(3)
     yield from zip((p.weight for p in projections), weights, strict=True)
     if theirs.in_proj_bias is not None:
         biases = _pick(theirs.in_proj_bias, grad).chunk(3)
@@ -251,11 +246,16 @@ def _attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention, grad: bo
     yield from _linear(ours.w_o, theirs.out_proj, grad)
 
 
+def _require_one_block(theirs: nn.MultiheadAttention) -> None:
+    """Refuse what torch's attention can have, and ours cannot."""
+    if theirs.in_proj_weight is None or theirs.bias_k is not None or theirs.add_zero_attn:
+        raise ValueError("kdim, vdim, add_bias_kv and add_zero_attn have no counterpart here")
+
+
 def _fused_attention(ours: CausalSelfAttention, theirs: nn.MultiheadAttention, grad: bool) -> Pairs:
     """Pair two attentions that keep queries, keys and values in one block, in the same order."""
     _agree(ours, theirs, "num_heads")
-    if theirs.in_proj_weight is None or theirs.bias_k is not None or theirs.add_zero_attn:
-        raise ValueError("kdim, vdim, add_bias_kv and add_zero_attn have no counterpart here")
+    _require_one_block(theirs)
     _same("having a bias", ours.w_qkv.bias is not None, theirs.in_proj_bias is not None)
     yield ours.w_qkv.weight, _pick(theirs.in_proj_weight, grad)
     if theirs.in_proj_bias is not None:

@@ -13,8 +13,8 @@ from course_lib.data.multi30k_files import load_multi30k
 from course_lib.decoding import beam_search
 from course_lib.kv_cache import DecoderCache
 from course_lib.tasks.numbers import model_config
+from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.options import check_above_zero, check_between, check_from_one
-from course_lib.trainer.token_batches import TokenBatches
 from course_lib.training import warmup_inverse_sqrt
 from course_lib.transformer import Transformer, TransformerConfig
 

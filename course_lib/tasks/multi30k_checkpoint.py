@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from course_lib.data import Tokenizer
 from course_lib.tasks.multi30k import RealConfig, RealTranslator
+from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.checkpoint import explaining, load_checkpoint, save_checkpoint
 from course_lib.trainer.distributed import World, job
 from course_lib.trainer.machine import describe_machine
@@ -20,7 +21,6 @@ from course_lib.trainer.sharded_checkpoint import (
     remove_sharded,
     save_sharded,
 )
-from course_lib.trainer.token_batches import TokenBatches
 from course_lib.transformer import Transformer
 
 LAST = "last.pt"  # the checkpoint that one process goes on from

@@ -24,13 +24,13 @@ from course_lib.tasks.multi30k_checkpoint import (
     save_run,
 )
 from course_lib.trainer.averaging import keep_weights
+from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import backward_in_chunks, loss_in_chunks
 from course_lib.trainer.distributed import World, parallelize
 from course_lib.trainer.machine import Stopwatch
 from course_lib.trainer.options import refuse_another
 from course_lib.trainer.precision import mixed_precision
 from course_lib.trainer.sharded_checkpoint import whole_weights
-from course_lib.trainer.token_batches import TokenBatches
 from course_lib.training import ADAM
 
 SAVE_EVERY = 200  # steps

@@ -13,7 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import Polygon
 from torch import Tensor
 
-from course_lib.viz.explorer import LABEL, WIDE, Explorer, make_figure, wipe
+from course_lib.viz.explorer_base import LABEL, WIDE, Explorer, make_figure, wipe
 from course_lib.viz.plots import COLOURS, STYLE, bars
 
 WORDS = ["three", "hundred", "forty", "five"]

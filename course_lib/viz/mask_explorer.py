@@ -14,7 +14,7 @@ from course_lib.interop import to_additive, to_blocked
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import PositionalEncoding
-from course_lib.viz.explorer import Explorer, make_figure
+from course_lib.viz.explorer_base import Explorer, make_figure
 from course_lib.viz.mask_table import (
     FONT,
     ROW_HEIGHT,

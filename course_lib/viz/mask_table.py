@@ -11,7 +11,7 @@ from matplotlib.path import Path
 from matplotlib.textpath import TextPath, text_to_path
 from torch import Tensor
 
-from course_lib.viz.explorer import wipe
+from course_lib.viz.explorer_base import wipe
 from course_lib.viz.plots import COLOURS, heatmap
 
 FONT = FontProperties(family="DejaVu Sans", size=10)

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from torch import Tensor
 
 from course_lib.training import warmup_inverse_sqrt
-from course_lib.viz.explorer import LABEL, WIDE, Explorer, make_figure, wipe
+from course_lib.viz.explorer_base import LABEL, WIDE, Explorer, make_figure, wipe
 from course_lib.viz.plots import COLOURS, STYLE, bars
 
 WARM_UPS = [10, 20, 50, 100, 200, 400, 800, 1600, 4000, 8000]

@@ -1,10 +1,10 @@
 """Chapter 00: the map of the model."""
 
 from architecture import FRAME, LEFT, LOGITS, RIGHT, TOKENS_Y, architecture
-from cells import token
 from colours import KEY, QUERY, VALUE, shade
 from drawing import Box, arrow, centred, group, page, path, rect, text
-from parts import badge, block, look, mask_grid
+from model_parts import badge, block, look, mask_grid
+from token_cells import token
 
 TITLE = "An encoder reads, a decoder writes, and at every step\nattention decides what to look at"
 DESC = (

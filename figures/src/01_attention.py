@@ -2,9 +2,9 @@
 
 from math import exp, sqrt
 
-from cells import number, vector
 from colours import INK, KEY, QUERY, VALUE, mix, shade
 from drawing import Box, arrow, group, page, polygon, rect, text
+from token_cells import number, vector
 
 TITLE = "Attention blends the values, most from where the key\nanswers the query"
 SOURCE = ("three", "hundred", "forty", "five")

@@ -2,10 +2,10 @@
 
 from math import exp
 
-from cells import heat, vector
 from colours import KEY, QUERY, VALUE, shade
 from drawing import Box, arrow, group, page, path, text
-from parts import attention, badge, block, sheets
+from model_parts import attention, badge, block, sheets
+from token_cells import heat, vector
 
 TITLE = "Several narrow heads look, each in its own way;\nside by side, their answers fill d_model"
 DESC = (

@@ -2,10 +2,10 @@
 
 from math import cos, sin
 
-from cells import cell
 from colours import INK, LINE, LIT_FILL, RDBU_R, on_map
 from drawing import Box, arrow, centred, circle, group, page, path, rect, text
-from parts import plus, wave
+from model_parts import plus, wave
+from token_cells import cell
 
 TITLE = "Slow and fast waves, read like the hands of a clock,\ntell every position apart"
 DESC = (

@@ -4,7 +4,7 @@ from math import sqrt
 
 from colours import INK, LINE, PAPER, SOFT
 from drawing import Box, arrow, centred, group, page, path, rect, text
-from parts import badge, look, plus
+from model_parts import badge, look, plus
 
 TITLE = "Add keeps the old vector beside the change;\nnorm brings every vector back to one scale"
 OLD = [2.0, 0.6, 3.4, 1.2, 2.6, 0.2]
@@ -19,7 +19,7 @@ def total() -> list[float]:
     return [a + b for a, b in zip(OLD, CHANGE, strict=True)]
 
 
-def spread(values: list[float]) -> tuple[float, float]:
+def mean_and_deviation(values: list[float]) -> tuple[float, float]:
     """Mean and standard deviation over the features of one position."""
     mean = sum(values) / len(values)
     return mean, sqrt(sum((value - mean) ** 2 for value in values) / len(values))
@@ -27,14 +27,14 @@ def spread(values: list[float]) -> tuple[float, float]:
 
 def normed() -> list[float]:
     """The sum, shifted to mean 0 and scaled to standard deviation 1."""
-    mean, deviation = spread(total())
+    mean, deviation = mean_and_deviation(total())
     return [(value - mean) / deviation for value in total()]
 
 
 def bars(y: float, values: list[float], name: str) -> str:
     """Draw the numbers of a vector as bars around zero, and say what their spread is."""
     w = BARS_W / len(values)
-    mean, deviation = (f"{number + 0.0:.1f}" for number in spread(values))
+    mean, deviation = (f"{number + 0.0:.1f}" for number in mean_and_deviation(values))
     boxes = (
         Box(BARS_X + i * w + 3, y - max(value, 0) * UNIT, w - 6, abs(value) * UNIT)
         for i, value in enumerate(values)
@@ -78,7 +78,7 @@ def guide(y: float, x: float) -> str:
 
 def draw() -> str:
     """Draw the numbers of one vector before, around and after Add & Norm."""
-    mean, deviation = spread(total())
+    mean, deviation = mean_and_deviation(total())
     return page(
         TITLE,
         "A vector goes through a sub-layer and, on a thick line, around it. Bars show the old "

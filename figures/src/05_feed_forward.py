@@ -1,9 +1,9 @@
 """Chapter 05: the feed-forward network, the same at every position."""
 
-from cells import cell, number, token, vector
 from colours import RDBU_R, on_map
 from drawing import Box, arrow, group, page, polygon, text
-from parts import feed_forward, hexagon, look
+from model_parts import feed_forward, hexagon, look
+from token_cells import cell, number, token, vector
 
 TITLE = "At every position alone, the same network goes up to d_ff\nand comes back down to d_model"
 DESC = (

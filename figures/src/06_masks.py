@@ -1,8 +1,8 @@
 """Chapter 06: the two masks and what they allow together."""
 
-from cells import blocked, cell
 from colours import INK, KEY, QUERY, shade
 from drawing import Box, centred, circle, group, page, text
+from token_cells import blocked, cell
 
 TITLE = "A mask says who may look: padding hides empty keys,\ncausality hides the future"
 DESC = (

@@ -1,9 +1,9 @@
 """Chapter 07: the encoder layer from its parts, and the stack of such layers."""
 
-from cells import column, token
 from colours import SOFT
 from drawing import Box, arrow, centred, group, page, path, text
-from layers import CENTRE, ENCODER_H, LAYER_W, encoder_layer, small_layer
+from model_layers import CENTRE, ENCODER_H, LAYER_W, encoder_layer, small_layer
+from token_cells import column, token
 
 TITLE = (
     "An encoder layer lets positions look at each other, then\n"

@@ -1,8 +1,7 @@
 """Chapter 08: the decoder layer from its parts, and where it looks."""
 
-from cells import column
 from drawing import Box, arrow, centred, group, lines, page, text
-from layers import (
+from model_layers import (
     CENTRE,
     DECODER_H,
     FEED,
@@ -13,6 +12,7 @@ from layers import (
     decoder_layer,
     small_layer,
 )
+from token_cells import column
 
 TITLE = (
     "A decoder layer looks back at what is written, then across\n"

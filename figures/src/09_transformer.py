@@ -1,9 +1,9 @@
 """Chapter 09: the whole model, every part of it built."""
 
 from architecture import ENCODER_Y, FRAME, LEFT, LOGITS, RIGHT, TOKENS_Y, architecture
-from cells import token
 from drawing import Box, arrow, group, lines, move, page, text
-from parts import EVERYTHING
+from model_parts import EVERYTHING
+from token_cells import token
 
 TITLE = (
     "Ids go in, logits come out, and every part between them\n"

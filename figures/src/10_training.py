@@ -1,10 +1,10 @@
 """Chapter 10: training, where every position predicts its next token at once."""
 
-from cells import token
 from colours import INK, PAPER, SOFT
 from drawing import Box, arrow, centred, group, page, path, rect, text
-from layers import small_layer
-from parts import badge
+from model_layers import small_layer
+from model_parts import badge
+from token_cells import token
 
 TITLE = (
     "In training every position predicts its next token at once,\n"

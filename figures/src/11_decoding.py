@@ -1,8 +1,8 @@
 """Chapter 11: decoding, where each chosen token is read to choose the next."""
 
-from cells import token
 from colours import PAPER
 from drawing import Box, arrow, centred, group, page, rect, text
+from token_cells import token
 
 TITLE = "In decoding each chosen token is read again\nto choose the next one, until <eos>"
 DESC = (

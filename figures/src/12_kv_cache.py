@@ -1,8 +1,8 @@
 """Chapter 12: the cache, which keeps the keys and values of what was read."""
 
-from cells import cell, token
 from colours import KEY, VALUE, shade, tint
 from drawing import Box, centred, group, page, text
+from token_cells import cell, token
 
 TITLE = (
     "What a decoder has read stays as it is: with a cache\neach step computes only the newest token"

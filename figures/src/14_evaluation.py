@@ -1,7 +1,7 @@
 """Chapter 14: evaluation, where a teacher forgives each mistake and free running does not."""
 
-from cells import token
 from drawing import Box, arrow, group, page, path, text
+from token_cells import token
 
 TITLE = "With a teacher each mistake is forgiven;\nalone, the model must go on from it"
 DESC = (

@@ -1,8 +1,8 @@
 """Chapter 16: real sentences, which differ in length, and batches with little padding."""
 
-from cells import blocked, cell
 from colours import INK, LIT_FILL
 from drawing import Box, group, page, rect, text
+from token_cells import blocked, cell
 
 TITLE = (
     "The same sentences, two ways to fill batches: sorted\n"

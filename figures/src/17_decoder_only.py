@@ -1,10 +1,10 @@
 """Chapter 17: what is struck out of the Transformer, and what is left of it."""
 
-from cells import blocked, cell
 from colours import INK, LINE, LIT_FILL, PAPER, SOFT, mix, shade, tint
 from drawing import Box, arrow, centred, circle, group, lines, page, path, polygon, rect, text
-from layers import hexagon
-from parts import ROLES, badge, mask_grid, plus, wave
+from model_layers import hexagon
+from model_parts import ROLES, badge, mask_grid, plus, wave
+from token_cells import blocked, cell
 
 TITLE = (
     "Without a source, half of the Transformer goes;\nfour more changes, and what is left is a GPT"

@@ -1,8 +1,8 @@
 """Chapter 18: how a GPT writes, one drawn character after another."""
 
-from cells import blocked, token
 from colours import INK, LINE, LIT_FILL, PAPER
 from drawing import Box, arrow, centred, group, page, path, rect, text
+from token_cells import blocked, token
 
 TITLE = (
     "A GPT writes one character at a time: it reads a window,\n"

@@ -2,11 +2,11 @@
 
 from math import cos, pi, sin
 
-from cells import cell
 from colours import INK, KEY, LIT_FILL, PAPER, QUERY, VALUE, shade, tint
 from drawing import Box, arrow, centred, circle, group, lines, page, path, polygon, rect, text
-from layers import hexagon
-from parts import badge, plus
+from model_layers import hexagon
+from model_parts import badge, plus
+from token_cells import cell
 
 TITLE = (
     "A later model is still a GPT, with four parts exchanged:\n"

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from cells import cell
 from colours import BOX_FILL, INK, KEY, LINE, LIT_FILL, PAPER, QUERY, VALUE, mix, shade, tint
 from drawing import Box, arrow, centred, group, lines, page, rect, strokes, text
+from token_cells import cell
 
 TITLE = (
     "One attention, five ways to compute it: the sums are\nthe same, the trips to memory are not"

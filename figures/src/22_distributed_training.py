@@ -2,10 +2,10 @@
 
 from fractions import Fraction
 
-from cells import blocked, cell
 from colours import INK, KEY, LINE, LIT_FILL, PAPER, SOFT, VALUE, mix, shade
 from drawing import Box, arrow, centred, group, lines, page, polygon, rect, strokes, text
-from parts import plus
+from model_parts import plus
+from token_cells import blocked, cell
 
 TITLE = (
     "Two processors share one training: each takes half of\n"

@@ -1,7 +1,7 @@
 """The map of the whole model, with the chapter that builds each part."""
 
 from drawing import Box, arrow, centred, group, rect, text
-from layers import (
+from model_layers import (
     CENTRE,
     DECODER_H,
     ENCODER_H,
@@ -10,7 +10,7 @@ from layers import (
     decoder_layer,
     encoder_layer,
 )
-from parts import around, badge, beside, block, plus, wave
+from model_parts import around, badge, beside, block, plus, wave
 
 FRAME = Box(12, 136, 600, 612)
 ENCODER_X, DECODER_X = 24, 348

@@ -14,7 +14,11 @@ PATTERN = "[0-9][0-9]_*.py"
 
 def sources() -> list[Path]:
     """The files that hold a drawing: one for each chapter, the bench, and the kill matrix."""
-    return [*sorted(SOURCES.glob(PATTERN)), SOURCES / "bench.py", SOURCES / "kill_matrix.py"]
+    return [
+        *sorted(SOURCES.glob(PATTERN)),
+        SOURCES / "benchmark_charts.py",
+        SOURCES / "kill_matrix.py",
+    ]
 
 
 def load(source: Path) -> ModuleType:

@@ -35,8 +35,8 @@ def jupyter(browser, course, tmp_path_factory):
 def lab(jupyter):
     """Return JupyterLab, and hold it in the end to have met no error and no other host."""
     yield jupyter
-    errors, hosts = list(jupyter.errors), set(jupyter.hosts)
     jupyter.close()
-    jupyter.errors.clear()
+    errors, hosts = jupyter.errors, jupyter.hosts
+    jupyter.errors, jupyter.hosts = [], set()
     assert not errors
     assert hosts == {"127.0.0.1"}

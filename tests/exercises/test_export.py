@@ -13,9 +13,9 @@ from workbook_solver import reference_answers
 
 from course_lib.exercises.attempts import LAST, StandIn, attempt
 from course_lib.exercises.check import exercise, exercises
-from course_lib.exercises.definition_sources import NOT_RUN, STILL_STUB
 from course_lib.exercises.export import Export, export
-from course_lib.exercises.module_verification import settle
+from course_lib.exercises.export_verification import settle
+from course_lib.exercises.learner_cells import NOT_RUN, STILL_STUB
 from course_lib.exercises.notebook_builder import Chapter
 from course_lib.exercises.workbook import fresh_module
 

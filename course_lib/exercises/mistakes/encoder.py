@@ -1,7 +1,7 @@
 """What goes wrong in chapter 07."""
 
 from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.mistakes import encoder_arguments, encoder_layer
+from course_lib.exercises.mistakes import encoder_layer, encoder_layer_arguments
 
 stack = known("encoder", "Encoder")
 
@@ -13,7 +13,7 @@ END = "return x if self.norm is None else self.norm(x)"
 
 MISTAKES = (
     *encoder_layer.MISTAKES,
-    *encoder_arguments.MISTAKES,
+    *encoder_layer_arguments.MISTAKES,
     stack(
         "plain_list",
         "the layers stand in a plain Python list: torch does not see them, and they never learn",

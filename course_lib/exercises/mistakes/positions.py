@@ -2,7 +2,7 @@
 
 from course_lib.exercises.mistake_catalogue import known
 from course_lib.exercises.mistakes import sinusoidal_encoding
-from course_lib.exercises.mistakes.positional_layers import in_either
+from course_lib.exercises.mistakes.positional_encoding_layers import in_either
 
 encoding = known("positions", "PositionalEncoding")
 learned = known("positions", "LearnedPositionalEmbedding")

@@ -21,7 +21,7 @@ from course_lib.exercises.trials.encoder_layer import (
 )
 from course_lib.exercises.trials.feed_forward import keeps_quiet
 from course_lib.exercises.trials.layer_formulas import TORCHS
-from course_lib.exercises.trials.torch_layers import torch_encoder
+from course_lib.exercises.trials.torch_encoder_reference import torch_encoder
 
 STACK = dict(num_layers=3) | SIZES
 PLACES = (2, 6, H, 10, 0.0, True)  # num_layers, d_model, num_heads, d_ff, dropout, norm_first

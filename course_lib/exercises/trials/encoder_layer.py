@@ -23,7 +23,7 @@ from course_lib.exercises.trial import (
 )
 from course_lib.exercises.trials import layer_formulas
 from course_lib.exercises.trials.feed_forward import keeps_quiet, numbers
-from course_lib.exercises.trials.torch_layers import torch_encoder_layer
+from course_lib.exercises.trials.torch_encoder_reference import torch_encoder_layer
 
 SIZES = dict(d_model=6, num_heads=H, d_ff=10)
 PADDING = torch.tensor([[True, True, True, False, False], [True] * S])[:, None, None, :]

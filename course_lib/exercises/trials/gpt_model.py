@@ -74,7 +74,7 @@ def promises(candidate: Callable) -> dict[str, bool]:
     return found
 
 
-def spread(matrices: list[Tensor], unit: float) -> float:
+def deviation(matrices: list[Tensor], unit: float) -> float:
     """Measure the deviation of some matrices in a unit, to one digit."""
     return round(float(torch.cat([m.detach().flatten() for m in matrices]).std()) / unit, 1)
 
@@ -92,12 +92,14 @@ def start(candidate: Callable) -> dict[str, Any]:
 
     norms = [m.weight for m in model.modules() if isinstance(m, nn.LayerNorm)]
     return {
-        "in units of 0.02, the deviation of embedding": spread([table], 0.02),
-        "in units of 0.02, the deviation of positions": spread([model.positions.weight], 0.02),
-        "in units of 0.02, the deviation of w_qkv": spread(of("w_qkv.weight"), 0.02),
-        "in units of 0.02, the deviation of linear1": spread(of("linear1.weight"), 0.02),
-        "in units of 0.02 / √8, the deviation of w_o": spread(of("w_o.weight"), into_sum),
-        "in units of 0.02 / √8, the deviation of linear2": spread(of("linear2.weight"), into_sum),
+        "in units of 0.02, the deviation of embedding": deviation([table], 0.02),
+        "in units of 0.02, the deviation of positions": deviation([model.positions.weight], 0.02),
+        "in units of 0.02, the deviation of w_qkv": deviation(of("w_qkv.weight"), 0.02),
+        "in units of 0.02, the deviation of linear1": deviation(of("linear1.weight"), 0.02),
+        "in units of 0.02 / √8, the deviation of w_o": deviation(of("w_o.weight"), into_sum),
+        "in units of 0.02 / √8, the deviation of linear2": deviation(
+            of("linear2.weight"), into_sum
+        ),
         "numbers are normal: some lie far out": bool(table.abs().max() > 2.5 * table.std()),
         "all biases are 0": all(not p.any() for p in of("bias")),
         "all gains of norms are 1": all(bool((gain == 1).all()) for gain in norms),

@@ -2,7 +2,7 @@
 
 from colours import PAPER
 from drawing import Box, arrow, group, move, path, polygon, rect, text
-from parts import (
+from model_parts import (
     PORT,
     ROLES,
     add_norm,

@@ -1,4 +1,4 @@
-"""Rewrite the numbers in README.md and docs/ from their records: python tools/results.py [--check].
+"""Rewrite the numbers in README.md and docs/ from their records; with --check only compare.
 
 A region of a page begins with ``<!-- results: NAME -->`` and ends with ``<!-- end -->``.
 """
@@ -83,7 +83,7 @@ def paragraph(text: str) -> str:
     return textwrap.fill(text, 118, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
-def spread(ratio: Mapping[str, float], digits: int = 2) -> str:
+def with_range(ratio: Mapping[str, float], digits: int = 2) -> str:
     """Write a median and its range."""
     median, low, high = (f"{ratio[name]:.{digits}f}" for name in ("median", "min", "max"))
     return f"{median} ({low} to {high})"
@@ -113,7 +113,7 @@ def bench_table(
     names: Mapping[str, str],
     key: str,
     columns: Mapping,
-    cell: Callable[[Entry], str] = lambda row: spread(row["ratio"]),
+    cell: Callable[[Entry], str] = lambda row: with_range(row["ratio"]),
 ) -> str:
     """Write a table of the bench.
 
@@ -154,8 +154,8 @@ def training_notes() -> str:
         f"Saved activations (small and base): {saved[0]} of torch's like for like, {saved[1]} with "
         f"the paper's dropout. A step reaches {min(peak):.0f} to {max(peak):.0f} % of the fastest "
         "matrix multiplication measured on this core. On sentences of mixed length, the small "
-        f"model learns from {spread(mixed['ratio'], 1)} times as many real tokens in a second as "
-        "`torch.nn.Transformer` in the usual loop of random padded batches."
+        f"model learns from {with_range(mixed['ratio'], 1)} times as many real tokens in a second "
+        "as `torch.nn.Transformer` in the usual loop of random padded batches."
     )
 
 
@@ -262,7 +262,7 @@ def summary() -> str:
     )
 
 
-def mistakes() -> str:
+def known_mistakes_region() -> str:
     """Count what the checks of the exercises know."""
     known = [mistake for name in exercises() for mistake in known_mistakes(name)]
     seen = sum(re.search(r"#\d+", mistake.seen) is not None for mistake in known)
@@ -274,7 +274,7 @@ def mistakes() -> str:
 
 REGIONS: dict[str, Callable[[], str]] = {
     "summary": summary,
-    "mistakes": mistakes,
+    "mistakes": known_mistakes_region,
     "numbers": numbers,
     "language_models": language_models,
     "ablation": ablation,
@@ -287,7 +287,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     ),
     "decoding": lambda: bench_table(
         "decoding", DECODING, "new_tokens", {n: f"{n} new tokens" for n in (32, 64, 128, 256)},
-        lambda row: spread(row["ratio"], 1),
+        lambda row: with_range(row["ratio"], 1),
     ),
     "gpt": lambda: bench_table("gpt", GPTS, "table", GPT_RATIOS),
     "waiting": waiting,

@@ -2,9 +2,9 @@
 
 from math import pi, sin
 
-from cells import blocked, cell
 from colours import BOX_FILL, INK, KEY, LINE, LIT_FILL, PAPER, QUERY, VALUE, shade
 from drawing import Box, arrow, centred, circle, group, path, polygon, rect, text
+from token_cells import blocked, cell
 
 EVERYTHING = "all"
 PORT = 54  # px between neighbouring arrows into attention

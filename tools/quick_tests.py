@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import run_tests
-from chapters import ROOT, chapters, module_name
+from notebook_runner import ROOT, chapters, module_name
 
 from course_lib.exercises import exercises
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from course_lib.batching import padding_fraction
-from course_lib.trainer.token_batches import TokenBatches
+from course_lib.trainer.batch_sampler import TokenBatches
 
 
 def make_rows(count, seed=0):
