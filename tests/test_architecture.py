@@ -98,10 +98,10 @@ def test_modules_are_small(path):
     a_table = (
         path.parent.name == "mistakes" or path.stem == "predictions"
     )  # of data: what is written, and what it means
-    assert code_lines(source) <= (400 if a_table else 200)
+    assert code_lines(source) <= (400 if a_table else 300)
     for node in definitions(ast.parse(source)):
         length = code_lines(source, node.lineno, node.end_lineno)
-        limit = 60 if isinstance(node, ast.ClassDef) else 25
+        limit = 80 if isinstance(node, ast.ClassDef) else 30
         assert length <= limit, f"{node.name} has {length} lines"
 
 
