@@ -63,6 +63,6 @@ def draw(path: Path = RECORD) -> str:
     missing = drawing.missing(entries)
     if missing:
         return f"no picture yet: the record has no part {', '.join(missing)}"
-    target = path.parents[1] / "figures" / f"{path.stem}.svg"
+    target = path.parents[1] / "figures" / "benchmark_charts.svg"
     write_whole(target, drawing.drawn(entries))
     return f"drawn anew: {target.name}"

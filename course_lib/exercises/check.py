@@ -71,7 +71,7 @@ class Exercise:
 
 
 def exercises() -> list[str]:
-    """Return the names of all exercises, in the order of the chapters."""
+    """Return the names of all exercises, module after module in the order of imports."""
     return list(_catalogue())
 
 

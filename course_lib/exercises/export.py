@@ -13,7 +13,7 @@ from typing import Any
 
 from course_lib.atomic_write import copy_aside, set_aside, write_whole
 from course_lib.exercises import edit_detection
-from course_lib.exercises import notebook_history as run
+from course_lib.exercises import executed_cells as run
 from course_lib.exercises.attempts import attempted_since
 from course_lib.exercises.check import exercise, exercises
 from course_lib.exercises.export_verification import BrokenImports, Proof, settle

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from course_lib.exercises import notebook_history as run
+from course_lib.exercises import executed_cells as run
 from course_lib.exercises.attempts import last_report
 from course_lib.exercises.check import exercise
 from course_lib.exercises.module_writer import earlier, is_stub

@@ -10,7 +10,7 @@ from course_lib.exercises.mistake_catalogue import define
 
 UNKNOWN = {  # exercise: what stands in the right source, what stands there instead, the stage
     "scaled_dot_product_attention": ("math.sqrt(d_k)", "d_k ** 0.4", "equality"),
-    "split_heads": ("x.transpose(-3, -2)", "x.transpose(-3, -2).flip(-2)", "equality"),
+    "split_heads": (".transpose(-3, -2)", ".transpose(-3, -2).flip(-2)", "equality"),
     "MultiHeadAttention": (
         "self.w_o(joined), weights",
         "self.w_o(joined.tanh()), weights",

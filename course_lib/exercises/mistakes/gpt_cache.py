@@ -94,7 +94,9 @@ MISTAKES = (
         "keys_and_values_exchanged",
         "the keys are kept where the values belong, and the values where the keys belong",
         "student code",
-        (PUT, PUT.replace("k, v", "v, k")),
+        ("start:end] = k", "start:end] = swapped"),
+        ("start:end] = v", "start:end] = k"),
+        ("= swapped", "= v"),
     ),
     cache(
         "one_room_for_all_layers",
