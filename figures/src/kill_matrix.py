@@ -6,8 +6,9 @@ from colours import INK, LINE, PAPER, mix
 from drawing import Box, page, rect, text
 
 from course_lib.exercises import exercises, known_mistakes
-from course_lib.exercises.check import MODULES, caught_at
+from course_lib.exercises.check import caught_at
 from course_lib.exercises.outcomes import STAGES
+from course_lib.exercises.progress import chapter_of
 
 LEFT, TOP, ACROSS, ROW, MARK = 132, 66, 488, 26, 20
 PANEL = ROW * len(STAGES) + 48  # with the brackets of its chapters below
@@ -20,7 +21,9 @@ Column = tuple[int, list[str]]  # a mistake: its chapter, and the stages at whic
 def columns() -> list[Column]:
     """Return every known mistake, in the order of the chapters."""
     known = [mistake for name in exercises() for mistake in known_mistakes(name)]
-    return [(MODULES.index(mistake.module) + 1, caught_at(mistake)) for mistake in known]
+    chapters = {mistake.module: chapter_of(mistake.module) for mistake in known}
+    found = [(chapters[mistake.module], caught_at(mistake)) for mistake in known]
+    return sorted(found, key=lambda column: column[0])
 
 
 def draw() -> str:

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 README_SCREENSHOTS = ROOT / "figures" / "screenshots"
 IN_README = {"06_masks": "mask_explorer", "11_decoding": "heads_explorer"}
 MAX_DIFFERENCE = 6.0  # mean of two screenshots, of 255: fonts differ between computers
-RUN_ALL = "01_attention"  # as a reader does; of the others only what the widget needs
+RUN_ALL = "03_positions"  # as a reader does; of the others only what the widget needs
 CHOOSE = "Space ArrowDown Enter"  # in a list; alone, ArrowDown moves from cell to cell
 
 
@@ -113,9 +113,8 @@ def test_every_control_moves_picture_and_numbers(tour: Tour, course, lab: Lab):
     path = f"notebooks/{tour.chapter}.ipynb"
     cells = code_cells(course / path)
     index = next(n for n, source in cells.items() if source.endswith("Explorer()"))
-    run_all = tour.chapter == RUN_ALL
-    lab.open(path, shared=not run_all)
-    if run_all:
+    lab.open(path)
+    if tour.chapter == RUN_ALL:
         lab.run_all()
     else:
         lab.run_imports(cells, index)
