@@ -36,7 +36,7 @@ OPEN = """async ([path, shared]) => {
     jupyterapp.shell.collapseLeft();
     const kernel = shared ? window.sharedKernel : undefined;
     const notebook = await jupyterapp.commands.execute('docmanager:open', {path, kernel});
-    await notebook.context.ready;
+    await notebook.revealed;
     await notebook.sessionContext.ready;
     const connection = notebook.sessionContext.session.kernel;
     window.sharedKernel ??= {id: connection.id};
@@ -46,8 +46,8 @@ OPEN = """async ([path, shared]) => {
         if (msg.content.execution_state === 'idle') unanswered.delete(msg.parent_header.msg_id);
     });
 }"""
-OPENED = """path => jupyterapp.shell.currentWidget.context?.path === path
-    && jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'
+IN_FRONT = "path => window.jupyterapp?.shell?.currentWidget?.context?.path === path"
+READY = """() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'
     && jupyterapp.commands.isEnabled('notebook:run-cell')"""
 RUN_CELL = """([index, source]) => {
     const notebook = jupyterapp.shell.currentWidget.content;
@@ -147,7 +147,7 @@ class Lab:
         for event in ("request", "websocket"):
             self.page.on(event, self._on_request)
         self.page.goto(f"{address}/lab/tree/{path}?token=test-token")
-        self.page.wait_for_function("window.jupyterapp !== undefined")
+        self.page.wait_for_function(IN_FRONT, arg=path)  # or it comes before the next one later
         self.open(path)
 
     def _on_console(self, message) -> None:
@@ -165,7 +165,8 @@ class Lab:
         Starting a kernel and importing torch there takes longer than all else that a test does.
         """
         self.page.evaluate(OPEN, [path, shared])
-        self.page.wait_for_function(OPENED, arg=path, polling=POLLING)
+        self.page.wait_for_function(IN_FRONT, arg=path, polling=POLLING)
+        self.page.wait_for_function(READY, polling=POLLING)
 
     def close(self) -> None:
         """Close the notebook; kernels end with the server."""
@@ -187,8 +188,9 @@ class Lab:
         assert self.page.evaluate(run), "a cell failed"
 
     def cell(self, index: int) -> Locator:
-        """Find a cell by its index."""
-        return self.page.locator(f'.jp-Cell[data-windowed-list-index="{index}"]')
+        """Find a cell of the notebook in front by its index."""
+        notebook = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+        return notebook.locator(f'.jp-Cell[data-windowed-list-index="{index}"]')
 
     def expect_output(self, index: int, text: str) -> None:
         """Wait until a cell shows a text, scrolled into view."""
@@ -240,8 +242,8 @@ class Widget:
 
     def __init__(self, box: Locator) -> None:
         self.box, self.page = box, box.page
-        self.picture = box.locator("img.widget-image")
-        self.text = box.locator(".widget-html").last
+        self.picture = box.locator("img.widget-image").element_handle()
+        self.text = box.locator(".widget-html").last.element_handle()
         labels = box.locator(".widget-label, .widget-checkbox span")
         self.labels = labels.filter(has_text=re.compile(r"\w"))  # empty beside a checkbox
 
@@ -263,15 +265,15 @@ class Widget:
 
     def change(self, label: str, keys: str) -> None:
         """Press keys in a control, and wait until picture and text have followed."""
-        parts = [self.picture.element_handle(), self.text.element_handle()]
-        before = [self.picture.get_attribute("src"), self.text.text_content()]
+        before = self.picture.get_attribute("src"), self.text.text_content()
         self.press(label, keys)
-        self.page.wait_for_function(CHANGED, arg=parts + before, polling=POLLING)
+        parts = [self.picture, self.text, *before]
+        self.page.wait_for_function(CHANGED, arg=parts, polling=POLLING)
         self.settle()
 
     def settle(self) -> None:
         """Wait until the kernel has finished with every message, and the picture is loaded."""
-        self.page.wait_for_function(SETTLED, arg=self.picture.element_handle(), polling=POLLING)
+        self.page.wait_for_function(SETTLED, arg=self.picture, polling=POLLING)
 
     def pixels(self) -> str:
         """Return the bytes of the picture's file, as a text."""

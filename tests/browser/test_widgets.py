@@ -149,7 +149,7 @@ def test_a_picture_never_flickers(course, lab: Lab):
     lab.run_cell(0)
     widget = lab.widget(0)
     widget.control("query, across").focus()  # the page may scroll now, not later
-    widget.picture.element_handle().wait_for_element_state("stable")
+    widget.picture.wait_for_element_state("stable")
     box = widget.picture.bounding_box()
     with lab.film() as frames:
         for _ in range(6):
