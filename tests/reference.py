@@ -5,7 +5,9 @@ import re
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import cache
 from itertools import product
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +16,7 @@ from torch.nn import functional as F
 from course_lib.add_norm import AddNorm
 from course_lib.decoder import DecoderLayer
 from course_lib.encoder import EncoderLayer
+from course_lib.exercises.outcomes import STAGES
 from course_lib.interop import grad_pairs
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.transformer import Transformer, TransformerConfig
@@ -21,6 +24,7 @@ from course_lib.transformer import Transformer, TransformerConfig
 B, H, T, S, D_K, D_V = 2, 3, 4, 5, 6, 7  # no two are equal, so no two axes can be swapped
 D_MODEL, D_FF = H * D_K, 11
 SRC_VOCAB, TGT_VOCAB, MAX_LEN, PAD = 13, 10, 9, 3  # PAD is not 0: nothing may assume it is
+KILL_MATRIX = Path(__file__).resolve().parents[1] / "figures" / "kill_matrix.md"
 EXACT = dict(rtol=0.0, atol=1e-10)  # float64
 
 MASK_KINDS = ["none", "causal", "padding", "both", "per head", "blocked row"]
@@ -47,7 +51,7 @@ def random_ids(generator: torch.Generator, vocab_size: int, *shape: int) -> Tens
 def seeded(seed: int = 0):
     """Make dropout and initialisation repeatable in here, and leave no trace outside."""
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         yield
 
 
@@ -294,6 +298,22 @@ def overheard(module: nn.Module, names: Iterable[str], run: Callable[[], object]
 def says(*parts: object) -> str:
     """Match a message that holds all these words and numbers, in any order and wording."""
     return "(?s)" + "".join(f"(?=.*{re.escape(str(part))})" for part in parts)
+
+
+@cache
+def recorded_stages() -> dict[tuple[str, str], list[str]]:
+    """Read figures/kill_matrix.md: at which stages each mistake of an exercise is seen."""
+    stages, exercise = {}, ""
+    for line in KILL_MATRIX.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            exercise = line.strip("# `")
+        elif line.startswith("| `"):
+            _, name, signs = line.split("|", 2)
+            cells = signs.split("|")[-len(STAGES) - 1 : -1]
+            stages[exercise, name.strip(" `")] = [
+                stage for stage, sign in zip(STAGES, cells, strict=True) if sign.strip()
+            ]
+    return stages
 
 
 def hooks_left(module: nn.Module) -> int:

@@ -89,7 +89,7 @@ def judge_test(task: TestTask, test: Any) -> Report:
 def outcome(test: Callable, candidate: Callable) -> Exception | None:
     """Run a test on a candidate, repeatably; return what it raised."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         try:
             test(candidate)
         except Exception as error:  # whatever it raises, the test has spoken

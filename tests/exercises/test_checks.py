@@ -6,20 +6,25 @@ import linecache
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 import torch
+from reference import recorded_stages
 from torch import nn
 from torch.nn import functional as F
 
 from course_lib.exercises import Report, check, exercises, known_mistakes
+from course_lib.exercises.call_tracer import watched
 from course_lib.exercises.check import caught_at, examine, exercise
 from course_lib.exercises.mistake_catalogue import Mistake, define
 from course_lib.exercises.notebook_builder import Chapter
-from course_lib.exercises.outcomes import STAGES
+from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.stubs import stub
+from course_lib.exercises.trial import Trial, try_out
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSWERS = [
@@ -31,7 +36,6 @@ ANSWERS = [
 ]
 MISTAKES = [mistake for name in exercises() for mistake in known_mistakes(name)]
 every_exercise = pytest.mark.parametrize("name", exercises())
-every_mistake = pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: f"{m.exercise}-{m.name}")
 
 
 def test_what_a_chapter_checks_is_an_exercise_of_its_module():
@@ -63,13 +67,36 @@ def test_there_are_three_styles_of_every_right_answer(name):
     assert styles >= 3
 
 
-@every_mistake
-def test_every_known_mistake_is_found_and_called_by_its_name(mistake):
+@cache
+def outcomes_of(implementation) -> dict[Trial, Outcome]:
+    """Try a known mistake once on all that its exercise asks, and watch it as `examine` does."""
+    task = exercise(next(m.exercise for m in MISTAKES if m.implementation is implementation))
+    first, *others = task.trials
+    with watched(task.shortcuts, task.given, implementation) as verdict:
+        seen = {first: try_out(first, implementation)}
+    assert not verdict(), "what calls the thing itself is never called by its name"
+    return seen | {trial: try_out(trial, implementation) for trial in others}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: f"{m.exercise}-{m.name}")
+def test_every_known_mistake_is_found_and_called_by_its_name(mistake, monkeypatch):
+    checks = inspect.getmodule(examine)
+    monkeypatch.setattr(checks, "try_out", lambda trial, tried: outcomes_of(tried)[trial])
     report = examine(mistake.exercise, mistake.implementation)
     assert not report.passed and report.attempted
     assert report.mistake == mistake.name and mistake.sentence in report.hint
-    assert report.stage in STAGES and report.stage == caught_at(mistake)[0]
     assert len(mistake.sentence.split()) >= 3 and mistake.seen, "what is it, and who made it?"
+    stages = caught_at(mistake)
+    assert report.stage == stages[0]
+    assert stages == recorded_stages()[mistake.exercise, mistake.name], "make figures draws it anew"
+
+
+@every_exercise
+def test_a_mistake_that_is_tried_again_is_called_by_the_same_name(name):
+    mistake = known_mistakes(name)[-1]
+    again = replace(mistake).implementation
+    assert again is not mistake.implementation
+    assert examine(name, again).mistake == mistake.name
 
 
 @every_exercise
