@@ -1,6 +1,7 @@
 """Measure source code as the norms do: without docstrings, directives and blank lines."""
 
 import ast
+from functools import cache
 
 
 def definitions(tree: ast.AST) -> list[ast.FunctionDef | ast.ClassDef]:
@@ -10,11 +11,18 @@ def definitions(tree: ast.AST) -> list[ast.FunctionDef | ast.ClassDef]:
 
 def code_lines(source: str, first: int = 1, last: int | None = None) -> int:
     """Count the lines of code between two line numbers."""
+    last = last or source.count("\n") + 1
+    return sum(first <= number <= last for number in _numbers(source))
+
+
+@cache
+def _numbers(source: str) -> list[int]:
+    """Number the lines that hold code."""
     tree = ast.parse(source)
     said = set()
     for node in (tree, *definitions(tree)):
         if ast.get_docstring(node) is not None:
             said |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    lines = enumerate(source.splitlines()[:last], start=1)
-    counted = (n for n, line in lines if line.strip() and not line.startswith(("#|", "# %%")))
-    return sum(n >= first and n not in said for n in counted)
+    lines = enumerate(source.splitlines(), start=1)
+    code = (n for n, line in lines if line.strip() and not line.startswith(("#|", "# %%")))
+    return [n for n in code if n not in said]

@@ -7,7 +7,6 @@ from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
 from code_metrics import code_lines, definitions
 
 from course_lib.exercises.check import MODULES
@@ -30,8 +29,8 @@ ORDER = (  # who stands in one line imports nothing of the others there
 MIRRORS = {"trials", "mistakes", "solutions"}  # of exercises: named as the modules they serve
 NOTEBOOK_ONLY = {"matplotlib", "ipywidgets", "IPython", "jupyterlab"}
 FILES = sorted(PACKAGE.rglob("*.py"))
-
-file = pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
+SOURCES = {path: path.read_text(encoding="utf-8") for path in FILES}
+TREES = {path: ast.parse(source) for path, source in SOURCES.items()}
 
 
 def room(path: Path) -> str:
@@ -50,7 +49,7 @@ MODULE_NAMES = {dotted(path) for path in FILES}
 def imports(path: Path) -> set[str]:
     """List the modules that a file imports, with relative imports spelled out."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(TREES[path]):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -60,12 +59,12 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-@file
-def test_imports_point_down(path):
-    (place,) = (n for n, names in enumerate(ORDER) if room(path) in names)
-    below = {name for names in ORDER[:place] for name in names}
-    ours = {name.split(".")[1] for name in imports(path) if name.startswith("course_lib.")}
-    assert ours - {room(path)} <= below
+def test_imports_point_down():
+    for path in FILES:
+        (place,) = (n for n, names in enumerate(ORDER) if room(path) in names)
+        below = {name for names in ORDER[:place] for name in names}
+        ours = {name.split(".")[1] for name in imports(path) if name.startswith("course_lib.")}
+        assert ours - {room(path)} <= below, path
 
 
 def test_no_module_is_imported_by_what_it_imports():
@@ -79,38 +78,34 @@ def test_a_module_has_a_name_of_its_own():
     assert max(names.values()) == 1, names.most_common(1)
 
 
-@file
-def test_a_model_is_usable_without_a_notebook(path):
-    if room(path) not in ("viz", "exercises"):  # exercises asks IPython where there is one
-        assert not {name.split(".")[0] for name in imports(path)} & NOTEBOOK_ONLY
+def test_a_model_is_usable_without_a_notebook():
+    for path in FILES:
+        if room(path) not in ("viz", "exercises"):  # exercises asks IPython where there is one
+            assert not {name.split(".")[0] for name in imports(path)} & NOTEBOOK_ONLY, path
 
 
-@file
-def test_nothing_is_imported_by_star_or_from_the_workbench(path):
-    source = path.read_text(encoding="utf-8")
-    assert "import *" not in source
-    assert not {name.split(".")[0] for name in imports(path)} & {"notebooks", "tests", "tools"}
+def test_nothing_is_imported_by_star_or_from_the_workbench():
+    for path in FILES:
+        assert "import *" not in SOURCES[path], path
+        roots = {name.split(".")[0] for name in imports(path)}
+        assert not roots & {"notebooks", "tests", "tools"}, path
 
 
-@file
-def test_modules_are_small(path):
-    source = path.read_text(encoding="utf-8")
-    a_table = (
-        path.parent.name == "mistakes" or path.stem == "predictions"
-    )  # of data: what is written, and what it means
-    assert code_lines(source) <= (400 if a_table else 300)
-    for node in definitions(ast.parse(source)):
-        length = code_lines(source, node.lineno, node.end_lineno)
-        limit = 80 if isinstance(node, ast.ClassDef) else 30
-        assert length <= limit, f"{node.name} has {length} lines"
+def test_modules_are_small():
+    for path, source in SOURCES.items():
+        a_table = path.parent.name == "mistakes" or path.stem == "predictions"  # of data
+        assert code_lines(source) <= (400 if a_table else 300), path
+        for node in definitions(TREES[path]):
+            length = code_lines(source, node.lineno, node.end_lineno)
+            limit = 80 if isinstance(node, ast.ClassDef) else 30
+            assert length <= limit, f"{path}: {node.name} has {length} lines"
 
 
-@file
-def test_everything_public_says_what_it_does(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert ast.get_docstring(tree), "the module itself"
-    for node in definitions(tree):
-        assert ast.get_docstring(node) or node.name.startswith("__"), node.name
+def test_everything_public_says_what_it_does():
+    for path, tree in TREES.items():
+        assert ast.get_docstring(tree), path
+        for node in definitions(tree):
+            assert ast.get_docstring(node) or node.name.startswith("__"), (path, node.name)
 
 
 def test_package_equals_what_the_chapters_export():

@@ -5,6 +5,7 @@ import inspect
 import re
 import xml.etree.ElementTree as ElementTree
 from collections import defaultdict
+from functools import cache
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -65,13 +66,20 @@ def placed(element: ElementTree.Element, shift: tuple[float, float] = (0, 0)):
         yield from placed(child, shift)
 
 
+@cache
+def ink(words: str, size: str, weight: str) -> tuple[float, ...]:
+    """Left, top, right and bottom of a text at the origin, in the font that is asked for."""
+    font = FontProperties(family="DejaVu Sans", weight=weight)
+    box = TextPath((0, 0), words, size=float(size), prop=font).get_extents()
+    return box.x0, -box.y1, box.x1, -box.y0
+
+
 def extent(element: ElementTree.Element, shift: tuple[float, float]) -> tuple[float, ...]:
-    """Left, top, right and bottom of a text, measured in the font that is asked for."""
-    font = FontProperties(family="DejaVu Sans", weight=element.get("font-weight", "normal"))
-    ink = TextPath((0, 0), element.text, size=float(element.get("font-size")), prop=font)
-    box = ink.get_extents()
-    start = {"middle": -box.x1 / 2, "end": -box.x1}.get(element.get("text-anchor"), 0)
-    left, right, top, bottom = start + box.x0, start + box.x1, -box.y1, -box.y0
+    """Left, top, right and bottom of a text where it stands."""
+    weight = element.get("font-weight", "normal")
+    left, top, right, bottom = ink(element.text, element.get("font-size"), weight)
+    start = {"middle": -right / 2, "end": -right}.get(element.get("text-anchor"), 0)
+    left, right = left + start, right + start
     if element.get("transform", "").startswith("rotate(-90"):
         left, right, top, bottom = top, bottom, -right, -left
     x, y = float(element.get("x")) + shift[0], float(element.get("y")) + shift[1]
@@ -137,18 +145,13 @@ def test_no_text_is_smaller_than_ten_points(path):
 
 
 @every_file
-def test_no_text_runs_out_of_the_drawing(path):
+def test_every_text_is_inside_and_none_lies_on_another(path):
     root = ElementTree.parse(path).getroot()
     width, height = float(root.get("width")), float(root.get("height"))
-    for text, shift in placed(root):
-        left, top, right, bottom = extent(text, shift)
-        assert left >= MARGIN and right <= width - MARGIN, text.text
-        assert top >= MARGIN and bottom <= height - MARGIN, text.text
-
-
-@every_file
-def test_no_text_lies_on_another(path):
-    texts = [(extent(*text), text[0].text) for text in placed(ElementTree.parse(path).getroot())]
+    texts = [(extent(*text), text[0].text) for text in placed(root)]
+    for (left, top, right, bottom), words in texts:
+        assert left >= MARGIN and right <= width - MARGIN, words
+        assert top >= MARGIN and bottom <= height - MARGIN, words
     for (one, words), (other, more) in combinations(texts, 2):
         apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
         assert apart, f"{words!r} lies on {more!r}"

@@ -21,7 +21,8 @@ PARTS = {  # the translator comes first: tests and chapters load it
     "translator": ["-c", "from course_lib.tasks.numbers import load_or_train; load_or_train()"],
     "tests and doctests": [
         *PYTEST,
-        *(*TWO, "--doctest-modules", "--ignore=tests/browser", "-m", "not workbook"),
+        *(*TWO, "-p", "no:nbval", "--doctest-modules", "--ignore=tests/browser"),
+        *("-m", "not workbook"),
         *("tests", "course_lib"),
     ],
     "workbook": [*PYTEST, *TWO, "-m", "workbook", "tests/exercises"],
@@ -32,7 +33,7 @@ PARTS = {  # the translator comes first: tests and chapters load it
         *reversed(CHAPTERS),  # the long ones first, or one of them runs alone in the end
     ],
 }
-BESIDE = {"browser": [*PYTEST, "tests/browser"]}  # it waits more than it computes
+BESIDE = {"browser": [*PYTEST, "-p", "no:nbval", "tests/browser"]}  # it waits more than it computes
 
 
 def run(
