@@ -13,12 +13,13 @@ ROOT = Path(__file__).resolve().parent.parent
 Parts = dict[str, list[str]]  # a name, and the arguments of python
 PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300"]
+TRAINING = "notebooks/10_training.ipynb"
 CHAPTERS = [f"notebooks/{path.name}" for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
 TWO = ["-n", "2", "--dist", "worksteal"]  # who has nothing left to do takes from the other
-PARTS = {  # the translator comes first: tests and chapters load it
+PARTS = {  # chapter 10 comes first: it trains the translator that tests and chapters load
     "style": ["-m", "ruff", "check", "."],
     "format": ["-m", "ruff", "format", "--check", "."],
-    "translator": ["-c", "from course_lib.tasks.numbers import load_or_train; load_or_train()"],
+    "chapter 10": [*PYTEST, *NBVAL, TRAINING],
     "tests and doctests": [
         *PYTEST,
         *(*TWO, "-p", "no:nbval", "--doctest-modules", "--ignore=tests/browser"),
@@ -30,7 +31,8 @@ PARTS = {  # the translator comes first: tests and chapters load it
         *PYTEST,
         *NBVAL,
         *("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
-        *reversed(CHAPTERS),  # the long ones first, or one of them runs alone in the end
+        # the long ones first, or one of them runs alone in the end
+        *(chapter for chapter in reversed(CHAPTERS) if chapter != TRAINING),
     ],
 }
 BESIDE = {"browser": [*PYTEST, "-p", "no:nbval", "tests/browser"]}  # it waits more than it computes
