@@ -1,4 +1,4 @@
-"""Keep text in files: whole or not at all, and aside rather than lost."""
+"""Keep files whole or not at all, and aside rather than lost."""
 
 import itertools
 import os
@@ -6,24 +6,38 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 @contextmanager
-def written_beside(path: Path, text: str) -> Iterator[Path]:
-    """Write a text to a file beside another, which is gone again afterwards."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
+def beside(path: Path) -> Iterator[Path]:
+    """Name a file beside another, which is gone again afterwards; missing folders are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        beside.write_text(text, encoding="utf-8", newline="")
-        yield beside
+        yield part
     finally:
-        beside.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Write beside a file, and put what was written in its place in one move.
+
+    A process killed at any moment, or a computer that loses its power, leaves the old or the new.
+    """
+    with beside(path) as part:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one move: a process killed at any moment leaves the old or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with written_beside(path, text) as beside:
-        os.replace(beside, path)
+    """Replace a text file in one move, as ``replacing`` does."""
+    with replacing(path) as file:
+        file.write(text.encode())
 
 
 def set_aside(path: Path) -> Path:

@@ -5,6 +5,7 @@ that goes on with a text (``course train --task gpt --help``).
 """
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ from course_lib.trainer.distributed import refuse_several_processes
 from course_lib.trainer.machine import describe_machine
 from course_lib.trainer.options import whole_from_one
 from course_lib.trainer.results import add_entry
-from course_lib.trainer.signals import STOPPED
+from course_lib.trainer.signals import STOPPED, graceful_shutdown, stopped_at_once
 
 TASKS = ("numbers", "multi30k", "gpt")
 
@@ -46,9 +47,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parser(_task(arguments)).parse_args(arguments)
     try:
-        return options.run(options)
+        code = options.run(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever read it has enough
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+        return 0
     except (ValueError, OSError) as error:
         print(f"course {options.command}: {error}", file=sys.stderr)
+        return 2
+    except (MemoryError, RuntimeError) as error:
+        if not (isinstance(error, MemoryError) or "memory" in str(error)):
+            raise
+        sentence = "it does not fit into the memory; take a smaller model or smaller batches"
+        print(f"course {options.command}: {sentence}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"\ncourse {options.command}: stopped", file=sys.stderr)
@@ -117,15 +129,19 @@ def train_command(options: argparse.Namespace) -> int:
         raise ValueError(f"{path} is there; --resume goes on from it, --force starts anew")
     saved = []
     try:
-        train_translator(
-            config,
-            path=path,
-            resume=options.resume,
-            save_every=options.save_every,
-            after_save=saved.append,
-        )
+        with graceful_shutdown() as stop:
+            train_translator(
+                config,
+                path=path,
+                resume=options.resume,
+                save_every=options.save_every,
+                after_save=saved.append,
+                stop=stop,
+            )
     except KeyboardInterrupt:
-        kept = f"kept up to step {saved[-1]}" if saved else "nothing new kept yet"
+        if not saved:
+            return stopped_at_once(path)
+        kept = f"kept up to step {saved[-1]}"
         print(f"\nstopped; {kept}; go on with the same command and --resume", file=sys.stderr)
         return STOPPED
     print(f"trained to step {config.steps}: {path}")
@@ -144,6 +160,8 @@ def translate_command(options: argparse.Namespace) -> int:
             f"course train --to {options.to} --seed {options.seed}{where}"
         )
     translator, _ = load_translator(path)
+    if translator.config.to != options.to:
+        raise ValueError(f"{path} translates to --to {translator.config.to}, not {options.to}")
     print(translator.translate([text])[0])
     return 0
 

@@ -11,7 +11,8 @@ from torch.nn import functional as F
 from course_lib.data import read_library
 from course_lib.tasks import language_model
 from course_lib.tasks.language_model_record import ABLATIONS, read_ablations
-from course_lib.tasks.language_model_training import start, train_run
+from course_lib.tasks.language_model_training import LanguageModel
+from course_lib.trainer.loop import start, train
 
 pytestmark = pytest.mark.usefixtures("no_network")
 SMALL = replace(
@@ -34,8 +35,7 @@ def text(monkeypatch, tmp_path):
     """Make the models small and the library short; return it."""
     folder = write_library(tmp_path / "library")
     monkeypatch.setattr(ablation, "USUAL", SMALL)
-    for room in (ablation, language_model):
-        monkeypatch.setattr(room, "read_library", lambda: read_library(folder))
+    monkeypatch.setattr(language_model, "read_library", lambda: read_library(folder))
     return read_library(folder)
 
 
@@ -62,9 +62,9 @@ def test_six_models_are_trained_from_each_seed_and_none_twice(text, tmp_path, mo
         ablation.add_ablation(file, entry)
     trained, really = [], ablation.train_one
 
-    def watch(name, config, text):
+    def watch(name, config):
         trained.append((name, config.seed))
-        return really(name, config, text)
+        return really(name, config)
 
     monkeypatch.setattr(ablation, "train_one", watch)
     assert delete("--steps", 3, "--seeds", 0, 1, "--file", file) == 0
@@ -77,10 +77,10 @@ def test_what_is_trained_is_kept_at_once_and_a_stop_says_how_to_go_on(
 ):
     file, really = tmp_path / "ablation.json", ablation.train_one
 
-    def stop(name, config, text):
+    def stop(name, config):
         if name == "norm first":
             raise KeyboardInterrupt
-        return really(name, config, text)
+        return really(name, config)
 
     monkeypatch.setattr(ablation, "train_one", stop)
     assert delete("--steps", 2, "--seeds", 0, "--file", file) == 130
@@ -143,11 +143,11 @@ def test_the_loss_is_that_of_the_second_halves(name, text, monkeypatch):
 
 def test_the_last_model_is_trained_as_the_command_trains_it(text, tmp_path):
     config = replace(SMALL, steps=9, seed=2)
-    run, same = start(config, tmp_path)
-    assert train_run(run, same, tmp_path)
-    entry = ablation.train_one("one product", config, text)
-    assert entry["val_loss"] == ablation.val_loss(run.writer.model, text.val)
-    assert entry["parameters"] == sum(p.numel() for p in run.writer.model.parameters())
+    run = start(LanguageModel, config, tmp_path)
+    assert train(run, tmp_path)
+    entry = ablation.train_one("one product", config)
+    assert entry["val_loss"] == ablation.val_loss(run.pipeline.model, text.val)
+    assert entry["parameters"] == sum(p.numel() for p in run.pipeline.model.parameters())
 
 
 def test_louder_positions_are_as_loud_as_words_and_differ_in_nothing_else():

@@ -78,14 +78,13 @@ def test_a_new_checkpoint_takes_the_place_of_the_old_and_leaves_nothing_beside(k
 # --- or not at all
 
 
-def test_a_failure_in_the_middle_of_writing_leaves_the_old_one(kept, content, monkeypatch):
+@pytest.mark.parametrize("error", [OSError, RuntimeError])  # both are torch's words for it
+def test_a_failure_in_the_middle_of_writing_leaves_the_old_one(error, kept, content, monkeypatch):
     before = kept.read_bytes()
-    really_save = torch.save
 
-    def save_half(what, path):
-        really_save(what, path)
-        Path(path).write_bytes(Path(path).read_bytes()[:700])
-        raise OSError("the disk is full")
+    def save_half(what, file):
+        file.write(before[:700])
+        raise error("the disk is full")
 
     monkeypatch.setattr(torch, "save", save_half)
     with pytest.raises(OSError, match="the disk is full"):
@@ -129,6 +128,21 @@ def test_a_checkpoint_cut_off_anywhere_is_explained(kept):
     for length in [0, 1, 3, *range(7, len(whole), 97), len(whole) - 1]:
         kept.write_bytes(whole[:length])
         assert_refused(kept)
+
+
+def test_a_flipped_bit_in_the_weights_is_noticed(kept, content):
+    whole = kept.read_bytes()
+    place = whole.index(content["model"]["weight"].numpy().tobytes())
+    kept.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    torch.load(kept, weights_only=True)  # torch does not
+    with pytest.raises(ValueError, match=says(kept, "was changed")):
+        load_checkpoint(kept)
+
+
+def test_a_checkpoint_of_the_first_edition_is_told_from_a_foreign_one(tmp_path):
+    torch.save({"format": "course_lib checkpoint 1"}, tmp_path / "old.pt")
+    with pytest.raises(ValueError, match=says("first edition", "train again")):
+        load_checkpoint(tmp_path / "old.pt")
 
 
 @pytest.mark.parametrize(

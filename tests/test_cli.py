@@ -1,6 +1,7 @@
 """The command line: one sentence for every mistake, and Ctrl-C loses nothing that was kept."""
 
 import os
+import signal
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -188,7 +189,7 @@ def test_ctrl_c_says_what_is_kept_and_resume_ends_as_if_nothing_had_been(tiny, c
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BatchMaker, "__call__", draw)
         code, out, err = course("train", "--save-every", "2")
-        assert code == 130 and out == "" and "nothing new kept" in err and not tiny.exists()
+        assert code == 130 and out == "" and "nothing is kept yet" in err and not tiny.exists()
         stop_at.pop(0)
         code, out, err = course("train", "--save-every", "2")
     last = err.splitlines()[-1]
@@ -198,7 +199,50 @@ def test_ctrl_c_says_what_is_kept_and_resume_ends_as_if_nothing_had_been(tiny, c
     assert_same_training(tiny, whole)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
+def test_a_plain_kill_ends_the_step_and_keeps_it(tiny, course, monkeypatch):
+    really_draw = BatchMaker.__call__
+
+    def draw(self, step):
+        if step == 3:
+            signal.raise_signal(signal.SIGTERM)
+        return really_draw(self, step)
+
+    monkeypatch.setattr(BatchMaker, "__call__", draw)
+    code, _, err = course("train")
+    assert code == 130 and "kept up to step 3" in err.splitlines()[-1]
+    assert load_checkpoint(tiny)["step"] == 3
+
+
+@pytest.mark.parametrize("error", [MemoryError, RuntimeError])
+def test_a_model_beyond_the_memory_is_explained(error, tiny, course, monkeypatch):
+    def refuse(*words, **how):
+        raise error("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(cli, "train_translator", refuse)
+    code, out, err = course("train")
+    assert (code, out) == (2, "") and "does not fit into the memory" in err
+    monkeypatch.setattr(cli, "train_translator", lambda *words, **how: 1 / 0)
+    with pytest.raises(ZeroDivisionError):  # what is our own fault is not hidden
+        course("train")
+
+
 # --- course translate
+
+
+def test_a_translator_of_another_language_is_not_passed_off_as_this_one(trained, course):
+    path = checkpoint_path(TranslatorConfig())
+    code, out, err = course("translate", "one", "--to", "fr", "--checkpoint", path)
+    assert (code, out) == (2, "") and "translates to --to de, not fr" in err
+
+
+def test_a_reader_that_has_enough_is_no_error(trained, course, monkeypatch):
+    def refuse(*words):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(cli, "check_number_words", refuse)
+    monkeypatch.setattr(sys, "stdout", sys.stdout)  # it is replaced: nothing is flushed at the end
+    assert cli.main(["translate", "one"]) == 0
 
 
 @pytest.mark.parametrize(

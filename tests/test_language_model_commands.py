@@ -10,7 +10,8 @@ from gpt_fixtures import SETTINGS, TINY, write_library, write_play
 from course_lib import cli
 from course_lib.data import read_library, read_shakespeare
 from course_lib.tasks import language_model_commands as language
-from course_lib.tasks.language_model import SIZES, TextGeneratorConfig
+from course_lib.tasks import train_command
+from course_lib.tasks.language_model import SIZES, TextGenerator, TextGeneratorConfig
 from course_lib.tasks.language_model_record import (
     add_ablation,
     add_to_record,
@@ -18,8 +19,10 @@ from course_lib.tasks.language_model_record import (
     read_record,
 )
 from course_lib.tasks.language_model_scores import loss_on, share_that_parses, side_by_side
-from course_lib.tasks.language_model_training import LAST, kept_generator
+from course_lib.tasks.language_model_training import LanguageModel
 from course_lib.trainer.checkpoint import save_checkpoint
+from course_lib.trainer.distributed import World
+from course_lib.trainer.run_folder import LAST, read_kept
 
 pytestmark = pytest.mark.usefixtures("no_network")
 PLAY = ["--task", "gpt", "--text", "shakespeare", "--threads", "1", "--device", "cpu"]
@@ -67,8 +70,10 @@ def assert_one_sentence(result, command, *parts):
 def test_a_training_says_what_came_out(course, folder, tmp_path):
     code, out, _ = course("train", *SETTINGS)
     first, loss, parameters, minutes, cached = out.splitlines()
-    assert code == 0 and first == f"trained to step 11: {folder}"
-    writer, content = kept_generator(folder)
+    assert code == 0 and re.fullmatch(
+        rf"trained to step 11, 0.\d minutes in all: {re.escape(str(folder))}", first
+    )
+    writer, content = read_kept(TextGenerator, folder)
     windows = side_by_side(read_shakespeare(tmp_path / "data").val, 8)
     measured = loss_on(writer.model, windows)
     assert loss == (
@@ -90,11 +95,11 @@ def test_a_cache_that_is_wrong_is_printed(course, monkeypatch):
 def test_the_options_reach_the_training(tmp_path, monkeypatch):
     asked = {}
 
-    def begin(config, out, **where):
-        asked.update(where, config=config, out=out)
+    def begin(task, config, out, **where):
+        asked.update(where, task=task, config=config, out=out)
         raise ValueError("enough")
 
-    monkeypatch.setattr(language, "start", begin)
+    monkeypatch.setattr(train_command, "start", begin)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: asked.update(threads=number))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     words = "train --task gpt --size gpu --text shakespeare --seed 5 --device cuda --threads 3"
@@ -103,7 +108,7 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
     config = dict(text="shakespeare", seed=5, steps=70, dropout=0.5)
     assert asked.pop("config") == TextGeneratorConfig(**SIZES["gpu"] | config)
     expected = dict(out=tmp_path / "own", data=tmp_path, device="cuda", threads=3, anew=True)
-    assert asked == expected
+    assert asked == expected | dict(task=LanguageModel, world=World(), sharded=False)
 
 
 # --- what cannot be done
@@ -145,7 +150,7 @@ def test_a_sample_begins_with_the_prompt_and_is_as_long_as_asked_for(trained):
 
 
 def test_a_sample_is_drawn_as_asked_for(trained, folder):
-    writer, _ = kept_generator(folder)
+    writer, _ = read_kept(TextGenerator, folder)
     how = dict(temperature=1.5, top_k=7, top_p=0.9)
     options = "--temperature 1.5 --top-k 7 --top-p 0.9 --tokens 60 --draw 3 --prompt 1".split()
     assert trained("sample", *options)[1] == writer.generate("1", 60, seed=3, **how)[0] + "\n"
@@ -209,7 +214,7 @@ def test_a_result_is_recorded_once_with_all_that_repeats_it(trained, folder, tmp
     for _ in range(2):
         assert trained("train", *SETTINGS, "--resume", "--record", str(file))[0] == 0
     (entry,) = read_record(file)
-    writer, content = kept_generator(folder)
+    writer, content = read_kept(TextGenerator, folder)
     text = read_shakespeare(tmp_path / "data")
     assert TextGeneratorConfig(**entry["settings"]) == TINY
     assert entry["val_loss"] == loss_on(writer.model, side_by_side(text.val, 8))
@@ -232,7 +237,7 @@ def test_of_python_the_lines_are_parsed(course, tmp_path, monkeypatch):
     words = ["train", *SETTINGS, "--set", "steps=150", *own, "--record", str(file)]
     assert course(*words, which=["--task", "gpt", "--threads", "1"])[0] == 0
     (entry,) = read_record(file)
-    writer, _ = kept_generator(tmp_path / "own")
+    writer, _ = read_kept(TextGenerator, tmp_path / "own")
     written = writer.generate("def ", 300, copies=20)
     assert entry["sample"] == written[0] and entry["sample"].startswith("def ")
     assert entry["parse_rate"] == share_that_parses(written)

@@ -1,24 +1,20 @@
-"""A GPT's training stops, is killed, goes on bit for bit, and comes to what plain code comes to."""
+"""A GPT's training comes to what plain code comes to; its loss, its cache, its lines."""
 
 import math
-import os
-import subprocess
-import sys
-import time
 from copy import deepcopy
 from dataclasses import replace
 
 import pytest
 import torch
-from gpt_fixtures import SETTINGS, TINY, write_play
+from gpt_fixtures import TINY, write_play
 from reference import says
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from course_lib import cli, gpt
+from course_lib import gpt
 from course_lib.data import read_shakespeare
 from course_lib.gpt import GPT, GPTConfig
-from course_lib.tasks import language_model_scores, language_model_training
+from course_lib.tasks import language_model_scores
 from course_lib.tasks.language_model import (
     TextGeneratorConfig,
     new_generator,
@@ -31,8 +27,9 @@ from course_lib.tasks.language_model_scores import (
     share_that_parses,
     side_by_side,
 )
-from course_lib.tasks.language_model_training import LAST, start, train_run
-from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.tasks.language_model_training import LanguageModel
+from course_lib.trainer import loop
+from course_lib.trainer.loop import start
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -43,20 +40,10 @@ def data(tmp_path_factory):
     return write_play(tmp_path_factory.mktemp("data"))
 
 
-def weights(run):
-    """Copy the weights of a run."""
-    return {name: value.clone() for name, value in run.writer.model.state_dict().items()}
-
-
-def without_clock(history):
-    """Leave out what no two trainings have in common."""
-    return [{k: v for k, v in line.items() if "minutes" not in k} for line in history]
-
-
 def train(config, out, data):
     """Train without a stop."""
-    run, text = start(config, out, data=data)
-    assert train_run(run, text, out)
+    run = start(LanguageModel, config, out, data=data)
+    assert loop.train(run, out)
     return run
 
 
@@ -65,76 +52,6 @@ def whole(tmp_path_factory, data):
     """Train without a stop; return the run and its folder."""
     out = tmp_path_factory.mktemp("whole")
     return train(TINY, out, data), out
-
-
-def assert_same_run(run, other):
-    """Agree in weights, moments and history to the last bit."""
-    expected = weights(other)
-    assert all(torch.equal(value, expected[name]) for name, value in weights(run).items())
-    states = [r.optimizer.state_dict()["state"] for r in (run, other)]
-    for place, mine in states[0].items():
-        assert all(torch.equal(mine[name], states[1][place][name]) for name in mine)
-    assert without_clock(run.history) == without_clock(other.history)
-
-
-# --- nothing is lost
-
-
-@pytest.mark.parametrize(("stop_at", "bfloat16"), [(1, False), (3, True)])
-def test_a_stop_anywhere_changes_no_bit(stop_at, bfloat16, tmp_path, whole, data):
-    config = replace(TINY, bfloat16=bfloat16)
-    expected = train(config, tmp_path / "whole", data) if bfloat16 else whole[0]
-    for _ in range(100):
-        run, text = start(config, tmp_path / "parts", data=data)
-        last = run.step + stop_at
-        torch.manual_seed(999)  # what happened elsewhere plays no part
-        run.writer.model.eval()
-        if train_run(run, text, tmp_path / "parts", stop=lambda r=run, n=last: r.step >= n):
-            break
-    assert_same_run(run, expected)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-def test_a_process_killed_in_the_middle_loses_nothing(tmp_path, data, monkeypatch):
-    monkeypatch.setenv("COURSE_DATA", str(data))
-    out, steps = tmp_path / "killed", 60
-    words = ["train", "--task", "gpt", "--text", "shakespeare", "--threads", "1", "--out", str(out)]
-    words += [*SETTINGS, "--set", f"steps={steps}"]
-    child = subprocess.Popen([sys.executable, "-m", "course_lib.cli", *words])
-    try:
-        while not (out / LAST).exists():
-            assert child.poll() is None
-            time.sleep(0.002)
-    finally:
-        child.kill()
-        child.wait()
-    assert 0 < load_checkpoint(out / LAST)["step"] < steps
-    assert cli.main([*words, "--resume"]) == 0
-    run, _ = start(replace(TINY, steps=steps), out, data=data)
-    assert run.step == steps
-    assert_same_run(run, train(replace(TINY, steps=steps), tmp_path / "whole", data))
-
-
-def test_the_checkpoint_is_written_when_measured_and_every_few_steps(tmp_path, data, monkeypatch):
-    saved = []
-    monkeypatch.setattr(language_model_training, "SAVE_EVERY", 3)
-    monkeypatch.setattr(
-        language_model_training, "save_run", lambda run, text, out: saved.append(run.step)
-    )
-    run, text = start(TINY, tmp_path, data=data)
-    train_run(run, text, tmp_path)
-    assert saved == [3, 4, 6, 8, 9, 11]  # measured at 4, 8 and at the end
-
-
-def test_time_counts_over_all_starts(tmp_path, data):
-    run, text = start(TINY, tmp_path, data=data)
-    assert not train_run(run, text, tmp_path, stop=lambda: True)
-    spent = dict(run.seconds)
-    assert run.step == 1 and spent["wall"] > 0 and spent["cpu"] > 0
-    run, text = start(TINY, tmp_path, data=data)
-    assert (run.step, run.seconds) == (1, spent)
-    train_run(run, text, tmp_path, stop=lambda: True)
-    assert run.step == 2 and all(run.seconds[name] > spent[name] for name in spent)
 
 
 # --- what is learned
@@ -189,8 +106,8 @@ def test_a_training_comes_to_what_plain_code_comes_to(tmp_path, data):
     config = replace(TINY, seed=3, clip_norm=1.1, weight_decay=5.0, beta1=0.8, bias=True)
     config = replace(config, start_std=0.07)
     torch.manual_seed(999)
-    run, text = start(config, tmp_path, data=data)
-    assert train_run(run, text, tmp_path)
+    run = train(config, tmp_path, data)
+    text = run.task.text
     torch.manual_seed(3)
     sizes = dict(max_len=8, num_layers=1, num_heads=2, d_model=12, dropout=0.3, bias=True)
     model = GPT(GPTConfig(vocab_size=len(text.characters), **sizes))
@@ -214,32 +131,13 @@ def test_a_training_comes_to_what_plain_code_comes_to(tmp_path, data):
             assert line["val_loss"] == pytest.approx(plain_loss(model, text.val, 7), rel=1e-4)
             losses = []
     assert min(norms) < 1.1 < max(norms)  # some were clipped, and some were not
-    mine = dict(run.writer.model.named_parameters())
+    mine = dict(run.pipeline.model.named_parameters())
     for name, parameter in model.named_parameters():
         pair = [parameter.detach().clone(), mine[name].detach().clone()]
         if name.endswith("w_qkv.bias"):  # no loss feels a key's bias: what Adam makes of its
             for value in pair:  # rounding is as large as any other step
                 value[12:24] = 0
         assert_close(*pair, rtol=1e-3, atol=1e-4)
-
-
-def test_products_are_in_bfloat16_if_asked_for_while_training_only(tmp_path, data):
-    losses, vals = [], []
-    for bfloat16 in (False, True):
-        run, text = start(replace(TINY, dropout=0.0, bfloat16=bfloat16), tmp_path, data=data)
-        vals.append(loss_on(run.writer.model, side_by_side(text.val, 8)))
-        language_model_training.make_step(run, text.train)
-        losses.append(run.losses[0].item())
-    assert 0 < abs(losses[1] - losses[0]) < 0.02 * losses[0]
-    assert vals[0] == vals[1]
-
-
-def test_a_training_that_comes_apart_says_so_and_keeps_nothing_of_it(tmp_path, data):
-    config = replace(TINY, peak_rate=1e18, last_rate=1e18, weight_decay=0.0, clip_norm=1e18)
-    run, text = start(config, tmp_path, data=data)
-    with pytest.raises(ValueError, match=r"loss on val is (nan|inf) at step 4: peak_rate=1e\+18"):
-        train_run(run, text, tmp_path)
-    assert not (tmp_path / LAST).exists()
 
 
 def test_a_training_may_end_with_its_warm_up():
@@ -258,27 +156,11 @@ def test_what_fits_nothing_is_refused(wrong):
         TextGeneratorConfig(**wrong)
 
 
-def test_another_text_is_refused(whole, tmp_path):
-    folder = write_play(tmp_path)
-    path = folder / "tinyshakespeare" / "input.txt"
-    path.write_text(path.read_text().replace("went", "gone"))  # the same characters otherwise
-    with pytest.raises(ValueError, match="begun with another text"):
-        start(TINY, whole[1], data=folder)
-
-
-def test_a_checkpoint_that_lacks_something_is_explained(whole, tmp_path, data):
-    content = load_checkpoint(whole[1] / LAST)
-    for part in ("model", "optimizer", "config", "characters", "text", "losses"):
-        save_checkpoint(tmp_path / LAST, {k: v for k, v in content.items() if k != part})
-        with pytest.raises(ValueError, match=says(tmp_path / LAST, "no checkpoint of a GPT", part)):
-            start(TINY, tmp_path, data=data)
-
-
 def test_a_text_too_short_for_a_window_is_refused_before_anything_is_made(tmp_path, data):
     val = len(read_shakespeare(data).val)
-    start(replace(TINY, max_len=val - 1), tmp_path, data=data)
+    start(LanguageModel, replace(TINY, max_len=val - 1), tmp_path, data=data)
     with pytest.raises(ValueError, match=f"{val} characters hold no window of {val} \\+ 1"):
-        start(replace(TINY, max_len=val), tmp_path, data=data)
+        start(LanguageModel, replace(TINY, max_len=val), tmp_path, data=data)
     assert not list(tmp_path.iterdir())
 
 
@@ -296,15 +178,15 @@ def test_windows_share_no_prediction_and_leave_out_only_the_rest(length, windows
 def test_the_loss_does_not_depend_on_the_chunks(whole, data, monkeypatch):
     run, text = whole[0], read_shakespeare(data)
     windows = side_by_side(text.val, 8)
-    expected = plain_loss(run.writer.model, text.val, len(windows))
+    expected = plain_loss(run.pipeline.model, text.val, len(windows))
     for places in (1, 40, 8_192):  # with 40, the last chunk is smaller than the others
         monkeypatch.setattr(language_model_scores, "PLACES", places)
-        assert loss_on(run.writer.model, windows) == pytest.approx(expected, rel=1e-5)
+        assert loss_on(run.pipeline.model, windows) == pytest.approx(expected, rel=1e-5)
     assert len(windows) % 4  # so it is
 
 
 def test_measuring_leaves_the_mode_as_it_was_and_drops_nothing(whole, data):
-    model, windows = deepcopy(whole[0].writer.model), side_by_side(read_shakespeare(data).val, 8)
+    model, windows = deepcopy(whole[0].pipeline.model), side_by_side(read_shakespeare(data).val, 8)
     losses = {}
     for mode in (True, False):
         losses[mode] = {loss_on(model.train(mode), windows) for _ in range(3)}
@@ -377,7 +259,7 @@ def test_lines_are_whole_and_say_something():
 
 
 def test_a_writer_goes_on_as_sample_does(whole):
-    writer = whole[0].writer
+    writer = whole[0].pipeline
     ids = writer.characters.encode("3 and").repeat(2, 1)
     how = dict(temperature=0.7, top_k=5, top_p=0.9)
     written = gpt.sample(writer.model, ids, 20, **how, generator=torch.Generator().manual_seed(4))

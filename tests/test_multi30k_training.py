@@ -1,8 +1,7 @@
-"""A training stops, goes on bit for bit, keeps its log in order, and learns to translate."""
+"""A training on sentences comes to what the plain way comes to, and learns to translate."""
 
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from math import exp
 
 import pytest
@@ -11,15 +10,14 @@ from torch.nn import functional as F
 
 from course_lib.data import draw_pairs
 from course_lib.tasks import multi30k as real_translator
-from course_lib.tasks import multi30k_training
 from course_lib.tasks.multi30k import SIZES, RealConfig, RealTranslator, read_pairs, score
-from course_lib.tasks.multi30k_checkpoint import LAST, load_translator
-from course_lib.tasks.multi30k_training import make_step, start, train_run, val_loss
+from course_lib.tasks.multi30k_training import Multi30k, val_loss
 from course_lib.trainer.averaging import kept_weights
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.checkpoint import load_checkpoint
-from course_lib.trainer.machine import Stopwatch
+from course_lib.trainer.loop import start, train
 from course_lib.trainer.precision import mixed_precision
+from course_lib.trainer.run_folder import read_kept
 from course_lib.training import ADAM, label_smoothed_cross_entropy
 from course_lib.transformer import Transformer
 
@@ -29,39 +27,16 @@ TINY = RealConfig(**{**SIZES["smoke"], "num_pairs": 40, "tokens": 300, "epochs":
 
 
 def weights(run):
-    return {name: value.clone() for name, value in run.translator.model.state_dict().items()}
+    return {name: value.clone() for name, value in run.pipeline.model.state_dict().items()}
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """Train without a stop; return the weights, the history and the folder."""
     out = tmp_path_factory.mktemp("whole")
-    run, val = start(TINY, out)
-    assert train_run(run, val, out)
+    run = start(Multi30k, TINY, out)
+    assert train(run, out)
     return weights(run), run.history, out
-
-
-def without_clock(history):
-    return [{k: v for k, v in line.items() if "minutes" not in k} for line in history]
-
-
-@pytest.mark.parametrize(("stop_at", "bfloat16"), [(1, False), (3, True)])
-def test_a_stop_anywhere_changes_no_bit(stop_at, bfloat16, tmp_path, whole):
-    config = replace(TINY, bfloat16=bfloat16)
-    if bfloat16:
-        run, val = start(config, tmp_path / "whole")
-        train_run(run, val, tmp_path / "whole")
-        expected, history = weights(run), run.history
-    else:
-        expected, history, _ = whole
-    for _ in range(100):
-        run, val = start(config, tmp_path / "parts")
-        last = run.step + stop_at
-        torch.manual_seed(999)  # what happened elsewhere plays no part
-        if train_run(run, val, tmp_path / "parts", stop=lambda r=run, n=last: r.step >= n):
-            break
-    assert all(torch.equal(value, expected[name]) for name, value in weights(run).items())
-    assert without_clock(run.history) == without_clock(history)
 
 
 def mean_loss(model, rows):
@@ -77,12 +52,12 @@ def test_a_training_comes_to_what_the_plain_way_comes_to(tmp_path):
     config = replace(TINY, seed=3, epochs=3, tokens=130, pool_size=10, warmup_steps=3)
     config = replace(config, smoothing=0.2)
     torch.manual_seed(999)
-    run, val = start(config, tmp_path)
-    assert train_run(run, val, tmp_path)
+    run = start(Multi30k, config, tmp_path)
+    assert train(run, tmp_path)
     torch.manual_seed(3)
-    model = Transformer(config.of_model(len(run.translator.tokenizer)))
+    model = Transformer(config.of_model(len(run.pipeline.tokenizer)))
     optimizer = torch.optim.Adam(model.parameters(), **ADAM)
-    rows = run.translator.rows(read_pairs(config, "train"))
+    rows = run.pipeline.rows(read_pairs(config, "train"))
     batches = TokenBatches(rows, 130, seed=3, pool_size=10)
     plans = [batches.plan(epoch) for epoch in (1, 2, 3)]
     steps, step = sum(map(len, plans)), 0
@@ -105,32 +80,14 @@ def test_a_training_comes_to_what_the_plain_way_comes_to(tmp_path):
         assert line["step"] == step and line["rate"] == config.rate(step, steps)
         # float32, and sums in another order: 1e-4
         assert line["train_loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-4)
-        plain = mean_loss(model, run.translator.rows(val))
+        plain = mean_loss(model, run.pipeline.rows(run.task.val))
         assert line["val_loss"] == pytest.approx(plain, rel=1e-4)
 
 
 def test_the_loss_on_val_is_per_token_whatever_the_batches(whole):
-    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    kept = read_kept(RealTranslator, whole[2])[0]
     pairs = read_pairs(replace(TINY, num_pairs=300), "train")  # more than one batch of them
     assert val_loss(kept, pairs) == pytest.approx(mean_loss(kept.model, kept.rows(pairs)), rel=1e-4)
-
-
-def test_products_are_in_bfloat16_if_asked_for(tmp_path):
-    losses = []
-    for bfloat16 in (False, True):
-        run, _ = start(replace(TINY, bfloat16=bfloat16), tmp_path)
-        make_step(run, 8)
-        losses.append(run.losses[0].item())
-    assert 0 < abs(losses[1] - losses[0]) < 0.02 * losses[0]
-
-
-def test_the_checkpoint_is_written_every_few_steps_and_after_each_epoch(tmp_path, monkeypatch):
-    saved = []
-    monkeypatch.setattr(multi30k_training, "SAVE_EVERY", 3)
-    monkeypatch.setattr(multi30k_training, "save_run", lambda run, out: saved.append(run.step))
-    run, val = start(TINY, tmp_path)
-    train_run(run, val, tmp_path)
-    assert saved == [3, 4, 6, 8]  # four steps an epoch
 
 
 def test_every_epoch_is_kept_for_the_average(whole):
@@ -140,21 +97,8 @@ def test_every_epoch_is_kept_for_the_average(whole):
     assert all(torch.equal(value, whole[0][name]) for name, value in last.items())
 
 
-@pytest.mark.parametrize(("clock", "per_start"), [("wall", 6), ("cpu", 3)])
-def test_minutes_are_those_of_the_clock_that_is_named(clock, per_start, tmp_path, monkeypatch):
-    passing = ({"wall": 20.0 * n, "cpu": 80.0 * n} for n in count())  # in every step
-    monkeypatch.setattr(Stopwatch, "_now", staticmethod(lambda: next(passing)))
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    for starts in (1, 2):
-        run, val = start(replace(TINY, epochs=20), tmp_path)
-        assert not train_run(run, val, tmp_path, minutes=2 * starts, clock=clock)
-        assert run.step == starts * per_start
-    minutes = [run.history[0][f"{name}_minutes"] for name in ("wall", "cpu")]
-    assert minutes == pytest.approx([4 * 20 / 60, 4 * 80 / 60])  # as they were after the epoch
-
-
 def test_a_kept_translator_translates_as_before(whole):
-    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    kept = read_kept(RealTranslator, whole[2])[0]
     val = read_pairs(TINY, "val")
     assert val_loss(kept, val) == pytest.approx(whole[1][-1]["val_loss"])
     sources, references = zip(*val, strict=True)
@@ -168,13 +112,12 @@ def test_the_test_set_is_not_read_by_a_training(tmp_path, monkeypatch):
         "course_lib.tasks.multi30k_training.read_pairs",
         lambda config, split, folder=None: asked.append(split) or read_pairs(config, split, folder),
     )
-    run, val = start(TINY, tmp_path)
-    train_run(run, val, tmp_path, minutes=0.0)
+    train(start(Multi30k, TINY, tmp_path), tmp_path, minutes=0.0)
     assert set(asked) == {"train", "val"}
 
 
 def test_the_vocabulary_saw_the_training_text_only(whole):
-    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    kept = read_kept(RealTranslator, whole[2])[0]
     from course_lib.data import Tokenizer
 
     texts = [text for pair in read_pairs(TINY, "train") for text in pair]
@@ -192,7 +135,7 @@ def test_the_rate_rises_peaks_and_ends_near_zero():
 
 
 def test_translations_come_in_order_whatever_the_chunks(whole):
-    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    kept = read_kept(RealTranslator, whole[2])[0]
     texts = [source for source, _ in read_pairs(TINY, "val")][:12]
     written = partial(kept.translate, beam_size=1)
     alone = [written([text])[0] for text in texts]
@@ -201,7 +144,7 @@ def test_translations_come_in_order_whatever_the_chunks(whole):
 
 
 def test_no_more_places_than_asked_for_are_computed_at_once(whole, monkeypatch):
-    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    kept = read_kept(RealTranslator, whole[2])[0]
     places, search = [], RealTranslator._search
 
     def watch(self, src, beam_size, alpha):
@@ -215,7 +158,7 @@ def test_no_more_places_than_asked_for_are_computed_at_once(whole, monkeypatch):
 
 
 def test_the_search_is_told_beams_and_alpha(whole, monkeypatch):
-    kept = load_translator(load_checkpoint(whole[2] / LAST))
+    kept = read_kept(RealTranslator, whole[2])[0]
     told, search = [], real_translator.beam_search
 
     def watch(*arguments, **how):
@@ -229,7 +172,7 @@ def test_the_search_is_told_beams_and_alpha(whole, monkeypatch):
 
 
 def test_texts_of_no_token_or_too_many_are_refused(whole):
-    kept, long = load_translator(load_checkpoint(whole[2] / LAST)), "drei " * 200
+    kept, long = read_kept(RealTranslator, whole[2])[0], "drei " * 200
     for text in ("", long):
         with pytest.raises(ValueError, match="from 1 to 128 tokens"):
             kept.translate(["drei", text])

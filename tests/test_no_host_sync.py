@@ -15,6 +15,7 @@ from course_lib import gpt, transformer
 from course_lib.tasks import language_model_training as language
 from course_lib.tasks import multi30k_training as real
 from course_lib.tasks.multi30k import SIZES, RealConfig
+from course_lib.trainer.loop import make_step, start
 from course_lib.training import ADAM, training_step
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -57,17 +58,18 @@ def plain_step(device, bfloat16, folder):
 
 def real_step(device, bfloat16, folder):
     """Prepare chapter 16's step."""
-    run, _ = real.start(replace(TRANSLATOR, bfloat16=bfloat16), folder / "out")
+    run = start(real.Multi30k, replace(TRANSLATOR, bfloat16=bfloat16), folder / "out")
     run.losses = run.losses.to(device)
-    return run.translator.model.to(device), run, lambda: real.make_step(run, 10)
+    return run.pipeline.model.to(device), run, lambda: make_step(run)
 
 
 def language_step(device, bfloat16, folder):
     """Prepare chapter 18's step."""
     config = replace(WRITER, bfloat16=bfloat16)
-    run, text = language.start(config, folder / "out", data=write_play(folder / "data"))
+    data = write_play(folder / "data")
+    run = start(language.LanguageModel, config, folder / "out", data=data)
     run.losses = run.losses.to(device)
-    return run.writer.model.to(device), run, lambda: language.make_step(run, text.train)
+    return run.pipeline.model.to(device), run, lambda: make_step(run)
 
 
 STEPS = {"plain": plain_step, "real": real_step, "language": language_step}

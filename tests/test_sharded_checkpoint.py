@@ -1,11 +1,9 @@
 """A world, its sharded checkpoints and its parts of a batch: what one process can show."""
 
-import json
 import shutil
 import signal
 from contextlib import nullcontext
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,25 +11,15 @@ from reference import SRC_VOCAB, make_generator, random_ids, tiny_transformer
 from torch.distributed import checkpoint
 
 from course_lib.cli import main
-from course_lib.tasks import multi30k_commands as real
-from course_lib.tasks import multi30k_training
-from course_lib.tasks.multi30k import SIZES, RealConfig
-from course_lib.tasks.multi30k_checkpoint import (
-    LAST,
-    facts_of,
-    kept_translator,
-    restore,
-    save_run,
-)
-from course_lib.tasks.multi30k_training import any_rank, end_epoch, make_step, start
+from course_lib.tasks import train_command
 from course_lib.trainer import distributed, sharded_checkpoint
-from course_lib.trainer.averaging import kept_weights
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import backward_in_chunks
 from course_lib.trainer.distributed import (
     World,
     init_distributed,
 )
+from course_lib.trainer.run_folder import LAST
 from course_lib.trainer.sharded_checkpoint import (
     FACTS,
     find_sharded,
@@ -44,8 +32,6 @@ from course_lib.trainer.signals import graceful_shutdown
 from course_lib.training import ADAM
 
 EXACT = dict(rtol=0, atol=1e-12)  # float64
-TINY = RealConfig(**{**SIZES["smoke"], "num_pairs": 40, "tokens": 300, "epochs": 2, "d_model": 16,
-                     "d_ff": 24, "num_layers": 1, "vocab_size": 90})  # fmt: skip
 SETTINGS = "epochs=2 num_pairs=40 tokens=300 d_model=16 d_ff=24 num_layers=1 vocab_size=90"
 SMOKE = ["train", "--task", "multi30k", "--size", "smoke", "--threads", "1"]
 SMOKE += [word for setting in SETTINGS.split() for word in ("--set", setting)]
@@ -87,23 +73,10 @@ def test_what_any_of_them_wants_all_do():
     assert not Pretended(1, 2).any_rank(False)
 
 
-def test_several_ask_each_other_every_tenth_step():
-    run, asked = SimpleNamespace(losses=torch.zeros(2)), []
-    for world, wish in ((World(), True), (Pretended(0, 2), True), (Pretended(1, 2, 1.0), False)):
-        run.world, found = world, []
-        for run.step in (9, 10, 11, 20):
-            found.append(any_rank(run, wish))
-        asked.append(found)
-    assert asked == [[True] * 4, [False, True, False, True], [False, True, False, True]]
-
-
-@pytest.mark.parametrize("words", [["--steps", "1"], ["--task", "gpt", "--steps", "1"]])
-def test_several_processes_train_no_number_translator_and_no_gpt(
-    words, tmp_path, monkeypatch, capsys
-):
+def test_several_processes_train_no_number_translator(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path))
-    assert main(["train", *words]) == 2
+    assert main(["train", "--steps", "1"]) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.count("\n") == 1
     assert said.err.startswith("course train: 2 processes were started, but ")
@@ -248,7 +221,7 @@ def test_the_newest_is_found_and_all_but_one_can_be_removed(tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == [LAST]
 
 
-@pytest.mark.parametrize("text", ['{"format": "cour', "[]", '{"format": "course_lib pieces 0"}'])
+@pytest.mark.parametrize("text", ['{"format": "cour', "[]", '{"format": "course_lib pieces 1"}'])
 def test_facts_that_are_cut_off_or_foreign_are_explained_in_a_sentence(text, tmp_path):
     (tmp_path / FACTS).write_text(text)
     with pytest.raises(ValueError) as caught:
@@ -257,75 +230,7 @@ def test_facts_that_are_cut_off_or_foreign_are_explained_in_a_sentence(text, tmp
     assert "is cut off" in str(caught.value) or "is missing" in str(caught.value)
 
 
-# --- a training kept in shards
-
-
-@pytest.fixture
-def run(tmp_path):
-    """Return a training in float64 after one step."""
-    run, _ = start(TINY, tmp_path)
-    run.translator.model.double()
-    run.losses = run.losses.double()
-    make_step(run, 8)
-    return run
-
-
-def save_as(run, world, out):
-    """Keep a training as a process of a world does, which is alone in fact."""
-    mine, run.world = run.world, world
-    save_run(run, out)
-    run.world = mine
-
-
-def weights_of(model):
-    """Copy all weights into one tensor."""
-    return torch.cat([p.detach().double().flatten() for p in model.parameters()])
-
-
-@pytest.mark.parametrize("later", ["shards", "file"])
-def test_of_a_file_and_shards_the_later_step_is_kept(later, run, tmp_path):
-    worlds = [World(), Pretended(0, 2)] if later == "shards" else [Pretended(0, 2), World()]
-    save_as(run, worlds[0], tmp_path / "one")
-    make_step(run, 8)
-    save_as(run, worlds[1], tmp_path / "two")
-    shutil.copytree(tmp_path / "one", tmp_path / "two", dirs_exist_ok=True)
-    assert (tmp_path / "two" / LAST).exists() and find_sharded(tmp_path / "two")
-    translator, kept = kept_translator(tmp_path / "two")
-    assert kept["step"] == run.step == 2 and ("model" in kept) == (later == "file")
-    found, expected = weights_of(translator.model), weights_of(run.translator.model)
-    assert torch.equal(found.float(), expected.float())  # a new translator is in float32
-    assert kept_translator(tmp_path / "one")[1]["step"] == 1
-
-
-def test_one_way_of_keeping_takes_the_place_of_the_other(run, tmp_path):
-    save_as(run, World(), tmp_path)
-    make_step(run, 8)
-    save_as(run, Pretended(1, 2), tmp_path)
-    assert (tmp_path / LAST).exists() and find_sharded(tmp_path) is None  # it does not lead
-    (tmp_path / "log.txt").unlink()
-    save_as(run, Pretended(1, 2), tmp_path)
-    assert not (tmp_path / "log.txt").exists()
-    save_as(run, Pretended(0, 2), tmp_path)
-    assert not (tmp_path / LAST).exists() and find_sharded(tmp_path)
-    assert (tmp_path / "log.txt").exists()
-    make_step(run, 8)
-    save_as(run, World(), tmp_path)
-    assert (tmp_path / LAST).exists() and find_sharded(tmp_path) is None
-
-
-def test_facts_are_of_all_processes_and_of_nothing_but_numbers_and_texts(run):
-    run.world = Pretended(1, 3, others=2.0)
-    facts = facts_of(run)
-    assert facts["losses"] == (run.losses + 2).tolist()
-    assert facts["machine"].endswith(", 3 processes")
-    assert json.loads(json.dumps(facts)) == facts
-
-
-def test_what_one_process_wrote_is_not_gone_on_with_sharded(run, tmp_path):
-    save_as(run, World(), tmp_path)
-    run.sharded = True
-    with pytest.raises(ValueError, match=f"{tmp_path / LAST} was written by one .*unsharded$"):
-        restore(run, tmp_path, kept_translator(tmp_path)[1])
+# --- a training that is started anew
 
 
 def test_who_was_started_anew_goes_on_without_being_told(tmp_path, monkeypatch, capsys):
@@ -366,44 +271,21 @@ def test_all_parts_are_the_batch_and_weigh_as_their_tokens(world_size, batches):
             assert len(s) == len(t) >= 1 and int((t[:, 1:] != 0).sum()) > 0  # a loss can be had
 
 
-def test_every_process_drops_something_else_in_every_step(run):
-    seeds = []
-    for world in (World(), Pretended(0, 2), Pretended(1, 2), Pretended(1, 3), Pretended(2, 3)):
-        for run.step in (4, 5):
-            run.world = world
-            make_step(run, 8)
-            seeds.append(torch.initial_seed())
-    assert seeds[:2] == seeds[2:4] and seeds[4:6] == seeds[6:8]  # it follows from rank and step
-    assert len(set(seeds)) == 6
-
-
-def test_only_one_measures_and_keeps_weights(run, tmp_path, monkeypatch):
-    run.step = run.batches.last_step(1)
-    run.losses = torch.tensor([3.0, 1.0])
-    monkeypatch.setattr(multi30k_training, "val_loss", lambda translator, pairs: 1.5)
-    for rank in (1, 0):
-        run.world, run.losses = Pretended(rank, 2, others=1.0), torch.tensor([3.0, 1.0])
-        end_epoch(run, [("drei", "three")], tmp_path, 8)
-        assert run.losses.tolist() == [0, 0]
-        assert len(run.history) == len(kept_weights(tmp_path)) == 1 - rank
-    assert run.history[0]["train_loss"] == 2.0  # (3 + 1) / (1 + 1)
-
-
 @pytest.mark.parametrize("rank, size", [(0, 2), (1, 2)])
 def test_several_are_told_twice_to_stop_and_one_of_them_says_so(rank, size, monkeypatch, tmp_path):
-    said, run = [], object()
+    said, run, world = [], object(), Pretended(rank, size)
 
-    def train(*words, stop, **how):
+    def learn(*words, stop, **how):
         """Be asked to stop twice, as by a terminal and by torchrun, and then stop."""
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGTERM)
         assert stop()
         return False
 
-    monkeypatch.setattr(real, "init_distributed", lambda device: nullcontext(Pretended(rank, size)))
-    monkeypatch.setattr(real, "_begin", lambda options, world: (run, []))
-    monkeypatch.setattr(real, "train_run", train)
-    monkeypatch.setattr(real, "_tell", lambda *words: said.append(words))
+    monkeypatch.setattr(train_command, "init_distributed", lambda device: nullcontext(world))
+    monkeypatch.setattr(train_command, "_begin", lambda *words: (run, False))
+    monkeypatch.setattr(train_command, "train", learn)
+    monkeypatch.setattr(train_command, "_tell", lambda *words: said.append(words))
     assert main([*SMOKE, "--out", str(tmp_path)]) == 0
     assert said == ([(run, False, tmp_path)] if (rank, size) == (0, 2) else [])
 
@@ -418,30 +300,13 @@ def test_the_patient_obey_the_first_signal_and_no_second_one():
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-@pytest.mark.parametrize("harm", ["cut", "gone", "other size"])
-def test_damaged_shards_are_explained_in_a_sentence(harm, run, tmp_path, capsys):
-    save_as(run, Pretended(0, 2), tmp_path)
-    folder = find_sharded(tmp_path)
-    shard = next(folder.glob("*.distcp"))
-    if harm == "cut":
-        shard.write_bytes(shard.read_bytes()[:99])
-    elif harm == "gone":
-        shard.unlink()
-    else:
-        text = (folder / FACTS).read_text()
-        (folder / FACTS).write_text(text.replace('"d_model": 16', '"d_model": 20'))
-    assert main([*SMOKE, "--out", str(tmp_path), "--resume"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and str(folder) in said
-
-
-def test_folders_of_other_names_are_somebody_elses(run, tmp_path):
+def test_folders_of_other_names_are_somebody_elses(learner, tmp_path):
     for name in ("last-week", "last-0000009-copy"):
         (tmp_path / name).mkdir()
         (tmp_path / name / FACTS).write_text("{}")
     assert find_sharded(tmp_path) is None
-    save_as(run, Pretended(0, 2), tmp_path)
-    save_as(run, World(), tmp_path)
+    save_sharded(tmp_path, 1, {}, *learner, World())
+    remove_sharded(tmp_path)
     assert sum(path.is_dir() for path in tmp_path.iterdir()) == 2
 
 

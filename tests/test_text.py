@@ -190,3 +190,10 @@ def test_a_missing_file_is_named_with_the_way_out(shakespeare):
         with pytest.raises(ValueError, match=says(path, "--text shakespeare")):
             read_shakespeare(shakespeare)
         path.mkdir(exist_ok=True)  # a folder of that name is no file
+
+
+def test_what_is_no_text_is_explained(shakespeare):
+    path = shakespeare / "tinyshakespeare" / "input.txt"
+    path.write_bytes(b"first\xff")
+    with pytest.raises(ValueError, match=says(path, "no text in UTF-8", "byte 5")):
+        read_shakespeare(shakespeare)

@@ -16,18 +16,14 @@ from reference import says
 
 from course_lib import cli
 from course_lib.atomic_write import write_whole
-from course_lib.tasks import (
-    language_model_commands,
-    language_model_training,
-    multi30k_commands,
-    multi30k_training,
-)
+from course_lib.tasks import train_command
 from course_lib.tasks.language_model import TextGeneratorConfig
 from course_lib.tasks.multi30k import RealConfig
+from course_lib.tasks.train_command import add_training_options
+from course_lib.trainer import loop
 from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
 from course_lib.trainer.machine import Stopwatch, prepare_machine
 from course_lib.trainer.options import (
-    add_training_options,
     check_above_zero,
     check_between,
     check_from_one,
@@ -166,8 +162,9 @@ def test_what_a_computer_has_not_got_is_refused(monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", taken.append)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     prepare_machine(argparse.Namespace(threads=3, device="cpu"))
-    with pytest.raises(ValueError, match="--threads 0: at least one"):
-        prepare_machine(argparse.Namespace(threads=0, device="cpu"))
+    for wrong in (0, 10**9):
+        with pytest.raises(ValueError, match=f"--threads {wrong} is not from 1"):
+            prepare_machine(argparse.Namespace(threads=wrong, device="cpu"))
     with pytest.raises(ValueError, match="there is no CUDA device here"):
         prepare_machine(argparse.Namespace(threads=2, device="cuda"))
     assert taken == [3]
@@ -246,8 +243,6 @@ def test_a_log_is_written_anew_with_the_configuration_on_top(tmp_path):
 REAL = "epochs=3 num_pairs=40 tokens=300 d_model=16 d_ff=24 num_layers=1 vocab_size=90".split()
 TASKS = {
     "multi30k": SimpleNamespace(
-        commands=multi30k_commands,
-        training=multi30k_training,
         words=["--size", "smoke"],
         settings=[word for setting in REAL for word in ("--set", setting)],
         impossible="tokens=5",
@@ -255,11 +250,8 @@ TASKS = {
         use=["translate", "ein"],
         kind="is no checkpoint of a translator of sentences",
         other=asdict(TextGeneratorConfig()),
-        done="trained for 3 epochs",
     ),
     "gpt": SimpleNamespace(
-        commands=language_model_commands,
-        training=language_model_training,
         words=["--text", "shakespeare", "--device", "cpu"],
         settings=SETTINGS,
         impossible="max_len=5000",
@@ -267,7 +259,6 @@ TASKS = {
         use=["sample"],
         kind="is no checkpoint of a GPT that goes on with a text",
         other=asdict(RealConfig()),
-        done="trained to step 11",
     ),
 }
 
@@ -317,41 +308,41 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
     assert_one_sentence(task.train(), "--resume goes on from it, --force starts anew")
     assert contents(task.folder) == before
     code, out, _ = task.train("--resume")
-    assert code == 0 and out.startswith(task.done) and str(task.folder) in out
+    assert code == 0 and out.startswith("trained to step") and str(task.folder) in out
     before = contents(task.folder)
     assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), "ask for the same")
     assert task.train("--set", task.impossible, "--force")[0] == 2
     assert contents(task.folder) == before  # the new one cannot begin
-    monkeypatch.setattr(task.commands, "train_run", interrupt)
+    monkeypatch.setattr(train_command, "train", interrupt)
     code, _, err = task.train("--force")
     assert code == 130 and "nothing is kept yet" in err and not contents(task.folder)
 
 
 def test_a_signal_ends_the_step_and_keeps_it(task, monkeypatch):
-    make_step = task.training.make_step
+    make_step = loop.make_step
 
-    def interrupted(run, *rest):
-        make_step(run, *rest)
+    def interrupted(run):
+        make_step(run)
         if run.step == 3:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(task.training, "make_step", interrupted)
+    monkeypatch.setattr(loop, "make_step", interrupted)
     code, out, _ = task.train()
     assert code == 130 and "stopped at step 3," in out
     assert "go on with the same command and --resume" in out
     assert load_checkpoint(task.folder / "last.pt")["step"] == 3
     assert not list(task.folder.glob("*.part"))
-    assert task.train("--resume")[1].startswith(task.done)
+    assert task.train("--resume")[1].startswith("trained to step")
 
 
-@pytest.mark.parametrize("place", ["start", "train_run"])
+@pytest.mark.parametrize("place", ["start", "train"])
 def test_a_stop_that_does_not_wait_says_what_is_kept(place, task, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(task.commands, place, interrupt)
+        patch.setattr(train_command, place, interrupt)
         code, out, err = task.train()
         assert (code, out) == (130, "") and "nothing is kept yet" in err
     task.train()
-    monkeypatch.setattr(task.commands, place, interrupt)
+    monkeypatch.setattr(train_command, place, interrupt)
     code, out, err = task.train("--resume")
     assert (code, out) == (130, "") and "--resume goes on from it" in err
 

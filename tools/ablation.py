@@ -11,24 +11,25 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from tqdm.auto import tqdm
 
-from course_lib.data import Text, read_library
 from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT
 from course_lib.tasks.language_model import TextGeneratorConfig, new_model
 from course_lib.tasks.language_model_record import ABLATIONS, add_ablation, read_ablations
 from course_lib.tasks.language_model_scores import side_by_side
-from course_lib.tasks.language_model_training import draw_batch, make_optimizer, optimizer_step
+from course_lib.tasks.language_model_training import LanguageModel
 from course_lib.tasks.numbers import FOLDER
-from course_lib.trainer.machine import Stopwatch, describe_machine
+from course_lib.trainer.loop import train
+from course_lib.trainer.machine import describe_machine
 from course_lib.trainer.options import whole_from_one
 from course_lib.trainer.signals import STOPPED
+from course_lib.trainer.task import TrainState
 from course_lib.transformer import Transformer, TransformerConfig
 
 USUAL = TextGeneratorConfig(bias=True)  # windows, optimizer and schedule; all six have biases
@@ -114,25 +115,46 @@ def val_loss(model: nn.Module, ids: Tensor) -> float:
     return total / len(windows)
 
 
-def train_one(name: str, config: TextGeneratorConfig, text: Text) -> dict[str, Any]:
+class Ablated(LanguageModel):
+    """Train one of ``MODELS`` as chapter 18 trains its GPT.
+
+    Args:
+        name: Which.
+        config: All numbers but the model's.
+    """
+
+    def __init__(self, name: str, config: TextGeneratorConfig) -> None:
+        super().__init__(config, None)
+        torch.manual_seed(config.seed)
+        model = MODELS[name](len(self.text.characters))
+        self.pipeline = replace(self.pipeline, model=model)
+
+    def backward(self, engine: nn.Module, batch: tuple[Tensor, Tensor], weight: float) -> Tensor:
+        """Compute the mean loss of all predictions, and its gradients."""
+        loss = loss_of(engine, *batch)
+        (loss * weight).backward()
+        return loss.detach()
+
+    def is_measured(self, step: int) -> bool:
+        """Measure at the end only, and elsewhere: on second halves."""
+        return False
+
+
+def train_one(name: str, config: TextGeneratorConfig) -> dict[str, Any]:
     """Train one model from one seed; return its entry."""
-    torch.manual_seed(config.seed)
-    model = MODELS[name](len(text.characters))
-    optimizer = make_optimizer(model, config)
-    seconds = {"wall": 0.0, "cpu": 0.0}
-    watch = Stopwatch(seconds)
-    for step in tqdm(range(1, config.steps + 1), desc=f"{name}, seed {config.seed}", unit="step"):
-        loss = loss_of(model.train(), *draw_batch(config, text.train, step))
-        optimizer_step(model, optimizer, loss, config, step)
-    watch.look()
+    task = Ablated(name, config)
+    model = task.pipeline.model
+    state = TrainState(task, model, task.optimizer())
+    with TemporaryDirectory() as folder:
+        train(state, Path(folder))
     return {
         "cut": list(MODELS).index(name),
         "name": name,
         "seed": config.seed,
         "steps": config.steps,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "val_loss": val_loss(model, text.val),
-        "minutes": {clock: spent / 60 for clock, spent in seconds.items()},
+        "val_loss": val_loss(model, task.text.val),
+        "minutes": {clock: spent / 60 for clock, spent in state.seconds.items()},
         "machine": describe_machine("cpu"),
         "python": platform.python_version(),
     }
@@ -140,12 +162,11 @@ def train_one(name: str, config: TextGeneratorConfig, text: Text) -> dict[str, A
 
 def train_all(seeds: list[int], steps: int, file: Path) -> None:
     """Train what the file lacks, and add each as soon as it is trained."""
-    text = read_library()
     for seed in seeds:
         for name in MODELS:
             done = {(e["name"], e["seed"], e["steps"]) for e in read_ablations(file)}
             if (name, seed, steps) not in done:
-                add_ablation(file, train_one(name, replace(USUAL, seed=seed, steps=steps), text))
+                add_ablation(file, train_one(name, replace(USUAL, seed=seed, steps=steps)))
     for entry in read_ablations(file):
         if entry["steps"] == steps:
             losses = f"val loss {entry['val_loss']:.4f}, {entry['parameters']:,} parameters"

@@ -120,7 +120,10 @@ def read_shakespeare(folder: Path | str | None = None) -> Text:
     path = Path(folder) / SHAKESPEARE
     if not path.is_file():
         raise ValueError(f"there is no {path}; leave out --text shakespeare to learn from Python")
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no text in UTF-8: byte {error.start} is none") from None
     characters = Characters(text)
     cut = len(text) * 9 // 10
     return Text(characters, characters.encode(text[:cut]), characters.encode(text[cut:]))

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from course_lib.atomic_write import written_beside
+from course_lib.atomic_write import beside
 from course_lib.exercises.check import examine
 from course_lib.exercises.module_writer import NOTEBOOK_ONLY, Manuscript, missing, owners
 from course_lib.exercises.report import Report
@@ -53,7 +53,8 @@ class Proof:
         """
         text = self.manuscript.text(chosen)
         module = ModuleType(f"{self.path.parent.name}_{self.path.stem}_tried")
-        with written_beside(self.path, text) as file, _known_as(module):
+        with beside(self.path) as file, _known_as(module):
+            file.write_text(text, encoding="utf-8", newline="")
             try:
                 code = compile(text, str(file), "exec", dont_inherit=True)
                 lost = dict(self._elsewhere(chosen, text))

@@ -1,8 +1,9 @@
 """A GPT that goes on with a text, character by character: its numbers, its text, its model."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -130,6 +131,18 @@ class TextGenerator:
     model: GPT
     characters: Characters
     config: TextGeneratorConfig
+    what = "a GPT that goes on with a text"
+
+    def facts(self) -> dict[str, Any]:
+        """Return all but the weights."""
+        return {"config": asdict(self.config), "characters": self.characters.characters}
+
+    @classmethod
+    def unlearned(cls, facts: dict[str, Any]) -> "TextGenerator":
+        """Build a writer from its facts, all but the weights."""
+        config = TextGeneratorConfig(**facts["config"])
+        characters = Characters(facts["characters"])
+        return cls(GPT(config.of_model(len(characters))), characters, config)
 
     @property
     def device(self) -> torch.device:

@@ -1,8 +1,8 @@
 """``course … --task gpt``: train a GPT on a text, let it write, and measure it."""
 
 import argparse
-import os
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +22,12 @@ from course_lib.tasks.language_model_scores import (
     share_that_parses,
     side_by_side,
 )
-from course_lib.tasks.language_model_training import (
-    LAST,
-    TrainState,
-    kept_generator,
-    start,
-    train_run,
-)
-from course_lib.tasks.numbers import FOLDER
-from course_lib.trainer.distributed import refuse_several_processes
+from course_lib.tasks.language_model_training import LanguageModel
+from course_lib.tasks.train_command import add_training_options, folder_of, run_training
 from course_lib.trainer.machine import add_machine_options, describe_machine, prepare_machine
-from course_lib.trainer.options import add_training_options, whole_from_one
-from course_lib.trainer.signals import STOPPED, graceful_shutdown, stopped_at_once
+from course_lib.trainer.options import whole_from_one
+from course_lib.trainer.run_folder import is_kept, read_kept
+from course_lib.trainer.task import TrainState
 
 SAMPLE = 300
 COPIES = 20  # characters written for a record, and texts to count the lines of
@@ -51,6 +45,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
     evaluates = commands.add_parser("evaluate", help="measure the loss on all of val")
     evaluates.set_defaults(run=evaluate_command)
+    add_machine_options(evaluates)
 
     for command in (trains, evaluates):
         command.add_argument("--data", type=Path, metavar="DIR", help="texts, or COURSE_DATA")
@@ -70,6 +65,7 @@ def add_sample(commands: argparse._SubParsersAction) -> None:
     samples.add_argument("--top-p", type=float, metavar="SHARE", help="the likeliest up to it")
     samples.add_argument("--draw", type=int, default=0, help="another number, another text")
     _add_which(samples)
+    add_machine_options(samples)
 
 
 def _add_which(command: argparse.ArgumentParser) -> None:
@@ -78,57 +74,34 @@ def _add_which(command: argparse.ArgumentParser) -> None:
     command.add_argument("--text", choices=PROMPTS, default="library")
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--out", type=Path, metavar="DIR", help="a folder of your own")
-    add_machine_options(command)
 
 
 def train_command(options: argparse.Namespace) -> int:
     """Train, resumably, with a progress bar, checkpoints and a log; then say what came out."""
-    refuse_several_processes("a GPT")
-    asked = dict(text=options.text, seed=options.seed)
-    asked |= {} if options.steps is None else dict(steps=options.steps)
-    config = TextGeneratorConfig(**SIZES[options.size] | asked | dict(options.set))
+    config = _config(options)
     options.text = config.text
     options.seed = config.seed  # the folder's name holds them
-    try:
-        return _train(config, options)
-    except KeyboardInterrupt:  # before the first step, for the second time, or at the end
-        return stopped_at_once(_folder(options) / LAST)
+    report = partial(_report, record=options.record)
+    return run_training(options, LanguageModel, lambda *_: config, _folder(options), report)
 
 
-def _train(config: TextGeneratorConfig, options: argparse.Namespace) -> int:
-    """Train to the end, or to the end of the step at which somebody asks to stop."""
-    prepare_machine(options)
-    out = _folder(options)
-    if (out / LAST).exists() and not (options.resume or options.force):
-        raise ValueError(f"{out / LAST} is there; --resume goes on from it, --force starts anew")
-    if options.resume:
-        kept_generator(out)  # refuses where there is none
-    anew = not options.resume
-    run, text = start(config, out, data=options.data, device=options.device, anew=anew)
-    out.mkdir(parents=True, exist_ok=True)
-    if anew:  # only now: whatever can be wrong with the options was found before
-        for old in (out / LAST, out / "log.txt"):
-            old.unlink(missing_ok=True)
-    with graceful_shutdown() as stop:
-        done = train_run(run, text, out, stop=stop)
-    if not done:
-        spent = f"{run.seconds['wall'] / 60:.1f} minutes in all"
-        print(f"stopped at step {run.step}, {spent}; go on with the same command and --resume")
-        return STOPPED
-    print(f"trained to step {run.step}: {out}")
-    _report(run, text, options.record)
-    return 0
+def _config(options: argparse.Namespace) -> TextGeneratorConfig:
+    """Put together what is asked for."""
+    asked = dict(text=options.text, seed=options.seed)
+    asked |= {} if options.steps is None else dict(steps=options.steps)
+    return TextGeneratorConfig(**SIZES[options.size] | asked | dict(options.set))
 
 
-def _report(run: TrainState, text: Text, record: Path | None) -> None:
+def _report(state: TrainState, writer: TextGenerator, record: Path | None) -> None:
     """Print what came out, and record it if asked to."""
-    loss = _print_loss(run.writer, text)
-    minutes = _minutes(run)
-    print(f"parameters {_parameters(run.writer):,}")
+    text = state.task.text
+    loss = _print_loss(writer, text)
+    minutes = _minutes(state)
+    print(f"parameters {_parameters(writer):,}")
     print(f"minutes {minutes['wall']:.1f} by the clock, {minutes['cpu']:.1f} of processor time")
-    print(f"cached sampling equals uncached: {caching_is_exact(run.writer, text.val)}")
+    print(f"cached sampling equals uncached: {caching_is_exact(writer, text.val)}")
     if record:
-        add_to_record(record, _entry(run, text, loss))
+        add_to_record(record, _entry(state, writer, loss))
 
 
 def _print_loss(writer: TextGenerator, text: Text) -> float:
@@ -145,15 +118,14 @@ def _parameters(writer: TextGenerator) -> int:
     return sum(parameter.numel() for parameter in writer.model.parameters())
 
 
-def _minutes(run: TrainState) -> dict[str, float]:
+def _minutes(state: TrainState) -> dict[str, float]:
     """Return the time spent by each clock, in minutes."""
-    return {name: seconds / 60 for name, seconds in run.seconds.items()}
+    return {name: seconds / 60 for name, seconds in state.seconds.items()}
 
 
-def _entry(run: TrainState, text: Text, loss: float) -> dict[str, Any]:
+def _entry(state: TrainState, writer: TextGenerator, loss: float) -> dict[str, Any]:
     """Say all that somebody needs who wants to repeat it."""
-    writer = run.writer
-    config = run.writer.config
+    config, text = writer.config, state.task.text
     of_python = config.text == "library"
     written = writer.generate(
         PROMPTS[config.text], SAMPLE, copies=COPIES if of_python else 1, seed=config.seed
@@ -163,9 +135,9 @@ def _entry(run: TrainState, text: Text, loss: float) -> dict[str, Any]:
         "val_loss": loss,
         "parameters": _parameters(writer),
         "characters": {"train": len(text.train), "val": len(text.val)},
-        "minutes": _minutes(run),
+        "minutes": _minutes(state),
         "machine": describe_machine(writer.device.type),
-        "history": run.history,
+        "history": state.history,
         "sample": written[0],
         **({"parse_rate": share_that_parses(written)} if of_python else {}),
     }
@@ -198,18 +170,17 @@ def _kept(options: argparse.Namespace) -> TextGenerator:
     """Load the writer that is meant, or say how to train it."""
     prepare_machine(options)
     out = _folder(options)
-    if not (out / LAST).exists():
+    if not is_kept(out):
         where = f" --out {out}" if options.out else ""
         raise ValueError(
             f"there is no writer in {out}; run: course train --task gpt --size {options.size} "
             f"--text {options.text} --seed {options.seed}{where}"
         )
-    writer, _ = kept_generator(out)
+    writer, _ = read_kept(TextGenerator, out)
     writer.model.to(options.device)
     return writer
 
 
 def _folder(options: argparse.Namespace) -> Path:
-    """Say where a run is kept: in a folder of one's own, or beside the other checkpoints."""
-    base = Path(os.environ.get("COURSE_CHECKPOINTS") or FOLDER)
-    return options.out or base / f"gpt-{options.size}-{options.text}-seed{options.seed}"
+    """Say where a training is kept."""
+    return folder_of(options, f"gpt-{options.size}-{options.text}-seed{options.seed}")

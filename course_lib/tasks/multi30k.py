@@ -1,8 +1,9 @@
 """A translator of real sentences: its numbers, its vocabulary, its model, its score (§5, §6)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from sacrebleu.metrics import BLEU, CHRF
@@ -142,6 +143,18 @@ class RealTranslator:
     model: Transformer
     tokenizer: Tokenizer
     config: RealConfig
+    what = "a translator of sentences"
+
+    def facts(self) -> dict[str, Any]:
+        """Return all but the weights."""
+        return {"config": asdict(self.config), "tokenizer": self.tokenizer.to_json()}
+
+    @classmethod
+    def unlearned(cls, facts: dict[str, Any]) -> "RealTranslator":
+        """Build a translator from its facts, all but the weights."""
+        config = RealConfig(**facts["config"])
+        tokenizer = Tokenizer(facts["tokenizer"])
+        return cls(Transformer(config.of_model(len(tokenizer))), tokenizer, config)
 
     @property
     def device(self) -> torch.device:

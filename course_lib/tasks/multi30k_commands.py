@@ -11,27 +11,23 @@ from typing import Any
 from course_lib.data.multi30k_files import DIRECTIONS, LINES, download_multi30k
 from course_lib.tasks.multi30k import (
     SIZES,
-    Pairs,
     RealConfig,
     RealTranslator,
     read_pairs,
     score,
 )
-from course_lib.tasks.multi30k_checkpoint import LAST, WHAT, TrainState, is_kept, kept_translator
 from course_lib.tasks.multi30k_record import SETTINGS, add_to_record, written_captions
-from course_lib.tasks.multi30k_training import start, train_run, val_loss
-from course_lib.tasks.numbers import FOLDER
-from course_lib.trainer.averaging import average_of_last, kept_weights
+from course_lib.tasks.multi30k_training import Multi30k, val_loss
+from course_lib.tasks.train_command import add_training_options, folder_of, run_training
+from course_lib.trainer.averaging import average_of_last
 from course_lib.trainer.checkpoint import explaining
-from course_lib.trainer.distributed import World, init_distributed, is_restarted, job
+from course_lib.trainer.distributed import World
 from course_lib.trainer.machine import add_machine_options, prepare_machine
-from course_lib.trainer.options import add_training_options
+from course_lib.trainer.options import check_between
 from course_lib.trainer.precision import bfloat16_pays
-from course_lib.trainer.sharded_checkpoint import find_sharded, remove_sharded
-from course_lib.trainer.signals import STOPPED, graceful_shutdown, stopped_at_once
+from course_lib.trainer.run_folder import is_kept, read_kept
 
-CLOCK = "cpu: processor time divided by threads, fair on a shared machine"
-SHARD = "under torchrun: no process holds all weights (FSDP2); else each has a copy (DDP)"
+MOST_ALPHA = 10  # of the length penalty; beyond it, nothing but the length counts
 SLICE = dict(task="multi30k", num_pairs=300, vocab_size=1_000)  # the smoke size, where data are
 
 
@@ -39,9 +35,6 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     """Describe train, translate and evaluate for real sentences."""
     trains = commands.add_parser("train", help="train on Multi30k (an hour of two cores)")
     trains.set_defaults(run=train_command)
-    trains.add_argument("--minutes", type=float, help="stop, to be resumed, after so many in all")
-    trains.add_argument("--clock", choices=("wall", "cpu"), default="wall", help=CLOCK)
-    trains.add_argument("--shard", action="store_true", help=SHARD)
     add_training_options(trains, RealConfig)
 
     translates = commands.add_parser("translate", help="translate a sentence")
@@ -56,6 +49,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     for command in (trains, translates, evaluates):
         _add_which(command)
         if command is not trains:
+            add_machine_options(command)
             command.add_argument("--average", type=int, default=1, help="of so many last epochs")
             command.add_argument("--beam", type=int, default=4, help="1 is greedy")
             command.add_argument("--alpha", type=float, default=0.6, help="of the length penalty")
@@ -69,7 +63,6 @@ def _add_which(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--out", type=Path, metavar="DIR", help="a folder of your own")
     command.add_argument("--data", type=Path, metavar="DIR", help="Multi30k, or COURSE_DATA")
-    add_machine_options(command)
 
 
 def add_download(commands: argparse._SubParsersAction) -> None:
@@ -89,56 +82,7 @@ def download_command(options: argparse.Namespace) -> int:
 
 def train_command(options: argparse.Namespace) -> int:
     """Train, resumably, with a progress bar, checkpoints and a log."""
-    try:
-        return _train(options)
-    except KeyboardInterrupt:  # before the first step, or for the second time
-        folder = _folder(options)
-        return stopped_at_once(find_sharded(folder) or folder / LAST)
-
-
-def _train(options: argparse.Namespace) -> int:
-    """Train to the end, or to the end of the step at which somebody asks to stop."""
-    prepare_machine(options)
-    with init_distributed(options.device) as world:
-        run, val = _begin(options, world)
-        limit = dict(minutes=options.minutes, clock=options.clock)
-        with graceful_shutdown(patient=world.size > 1) as stop:
-            done = train_run(run, val, _folder(options), stop=stop, **limit)
-        if world.is_main:
-            _tell(run, done, _folder(options))
-    return STOPPED if stop() and not done and world.size == 1 else 0
-
-
-def _begin(options: argparse.Namespace, world: World) -> tuple[TrainState, Pairs]:
-    """Start or go on; what is replaced is removed as soon as nothing can be wrong any more."""
-    out = _folder(options)
-    asked = options.resume or (is_restarted() and is_kept(out))
-    kept, content = kept_translator(out) if asked else (None, {})
-    resume = options.resume or content.get("job") == job()
-    if is_kept(out) and not (resume or options.force):
-        raise ValueError(f"{out} keeps a training; --resume goes on from it, --force starts anew")
-    config = _config(options, world, kept.config if resume else None)
-    how = dict(data=options.data, device=options.device, world=world, sharded=options.shard)
-    run, val = start(config, out, anew=not resume, **how)
-    world.wait()  # all have read
-    if world.is_main:
-        out.mkdir(parents=True, exist_ok=True)
-    if world.is_main and not resume:
-        for old in [*kept_weights(out), out / LAST, out / "log.txt"]:
-            old.unlink(missing_ok=True)
-        remove_sharded(out)
-    world.wait()
-    return run, val
-
-
-def _tell(run: TrainState, done: bool, out: Path) -> None:
-    """Say how it ended."""
-    spent = f"{run.seconds['wall'] / 60:.1f} minutes in all"
-    if done:
-        epochs = run.translator.config.epochs
-        print(f"trained for {epochs} epochs, {run.step} steps, {spent}: {out}")
-    else:
-        print(f"stopped at step {run.step}, {spent}; go on with the same command and --resume")
+    return run_training(options, Multi30k, _config, _folder(options), lambda *_: None)
 
 
 def translate_command(options: argparse.Namespace) -> int:
@@ -196,6 +140,7 @@ def _entry(
 def _averaged(options: argparse.Namespace) -> tuple[RealTranslator, dict[str, Any]]:
     """Load a translator with the mean of its last epochs, and its checkpoint."""
     prepare_machine(options)
+    check_between(options, 0, MOST_ALPHA, "alpha")
     out = _folder(options)
     if not is_kept(out):
         where = f" --out {out}" if options.out else f" --size {options.size}"
@@ -203,9 +148,9 @@ def _averaged(options: argparse.Namespace) -> tuple[RealTranslator, dict[str, An
             f"there is no translator in {out}; run: course train --task multi30k "
             f"--direction {options.direction} --seed {options.seed}{where}"
         )
-    translator, content = kept_translator(out)
+    translator, content = read_kept(RealTranslator, out)
     average = average_of_last(out, options.average)
-    with explaining(out, WHAT):
+    with explaining(out, translator.what):
         translator.model.load_state_dict(average)
     translator.model.to(options.device).eval()
     return translator, content
@@ -231,10 +176,8 @@ def _config(options: argparse.Namespace, world: World, kept: RealConfig | None) 
 
 
 def _folder(options: argparse.Namespace) -> Path:
-    """Say where a run is kept: in a folder of one's own, or beside the other checkpoints."""
-    base = Path(os.environ.get("COURSE_CHECKPOINTS") or FOLDER)
-    name = f"multi30k-{options.size}-{options.direction}-seed{options.seed}"
-    return options.out or base / name
+    """Say where a training is kept."""
+    return folder_of(options, f"multi30k-{options.size}-{options.direction}-seed{options.seed}")
 
 
 def _fast_in_bfloat16(device: str) -> bool:

@@ -185,6 +185,7 @@ def train_translator(
     resume: bool = False,
     save_every: int = 100,
     after_save: Callable[[int], None] = lambda step: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Translator:
     """Train a translator, and keep it on disk as it grows.
 
@@ -194,9 +195,11 @@ def train_translator(
         resume: Whether to go on from what is kept there, to the very same losses.
         save_every: Steps between two checkpoints, from 1; a stop loses at most so many.
         after_save: Called with the step of every checkpoint.
+        stop: Asked after every step whether it is to be the last.
 
     Raises:
         ValueError: If what is kept there is of another configuration, or unreadable.
+        KeyboardInterrupt: If ``stop`` said so; the step is kept.
     """
     path = path or checkpoint_path(config)
     with _own_randomness(), one_thread():
@@ -211,7 +214,7 @@ def train_translator(
             first_step=done + 1,
             rate=config.rate,
             smoothing=config.smoothing,
-            after_step=_keeper(translator, optimizer, path, save_every, after_save),
+            after_step=_keeper(translator, optimizer, path, save_every, after_save, stop),
         )
     return translator
 
@@ -282,14 +285,18 @@ def _keeper(
     path: Path,
     save_every: int,
     after_save: Callable[[int], None],
+    stop: Callable[[], bool],
 ) -> Callable[[int, Tensor], None]:
-    """Make what training calls after every step: save every now and then, and at the end."""
+    """Make what training calls after every step: save now and then, at a stop, and at the end."""
 
     def keep(step: int, loss: Tensor) -> None:
         """Save, if this is a step to save at."""
-        if step % save_every == 0 or step == translator.config.steps:
+        enough = stop()
+        if enough or step % save_every == 0 or step == translator.config.steps:
             save_checkpoint(path, snapshot(translator, optimizer, step))
             after_save(step)
+        if enough:
+            raise KeyboardInterrupt
 
     return keep
 

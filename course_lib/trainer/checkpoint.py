@@ -1,7 +1,7 @@
 """Keep a training on disk, whole or not at all, so that it can go on after a stop (§5.2)."""
 
-import os
 import warnings
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +9,11 @@ from typing import Any
 
 import torch
 
-FORMAT = "course_lib checkpoint 1"
+from course_lib.atomic_write import replacing
+
+FORMAT = "course_lib checkpoint 2"
+OLD_FORMAT = "course_lib checkpoint 1"
+QUOTED = 200  # characters of somebody else's words in an error
 
 
 def save_checkpoint(path: Path | str, content: dict[str, Any]) -> None:
@@ -20,15 +24,15 @@ def save_checkpoint(path: Path | str, content: dict[str, Any]) -> None:
     Args:
         path: Where; missing folders are made.
         content: Tensors, numbers, texts, and lists and dicts of them.
+
+    Raises:
+        OSError: If it cannot be written; the old one stays.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        torch.save({"format": FORMAT, **content}, beside)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with replacing(Path(path)) as file:
+        try:
+            torch.save({"format": FORMAT, **content}, file)
+        except RuntimeError as error:  # so torch calls a disk that is full
+            raise OSError(f"{path} could not be written: {first_line(error)}") from None
 
 
 def load_checkpoint(path: Path | str) -> dict[str, Any]:
@@ -41,27 +45,39 @@ def load_checkpoint(path: Path | str) -> dict[str, Any]:
         Its content.
 
     Raises:
-        ValueError: If there is no such file, it is cut off, or it is something else.
+        ValueError: If there is no such file, it is cut off or changed, or it is something else.
     """
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"there is no checkpoint {path}; train one first")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what torch says about a foreign file, we say below
-            content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # foreign bytes make torch's reader fail in a dozen ways
-        reason = str(error).partition("\n")[0]
+        with zipfile.ZipFile(path) as parts:
+            harmed = parts.testzip()  # torch reads past a wrong check sum
+        if harmed is None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what torch says about a foreign file, we say
+                content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # foreign bytes make readers fail in a dozen ways
         raise ValueError(
             f"{path} is cut off or no checkpoint of this course; move it away and train again "
-            f"({type(error).__name__}: {reason})"
+            f"({type(error).__name__})"
         ) from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if harmed is not None:
+        raise ValueError(f"{path} was changed since it was written; move it away and train again")
+    found = content.get("format") if isinstance(content, dict) else None
+    if found == OLD_FORMAT:
+        raise ValueError(f"{path} is of the course's first edition; move it away and train again")
+    if found != FORMAT:
         raise ValueError(
             f"{path} is no checkpoint of this course ({FORMAT!r} is missing); "
             "move it away and train again"
         )
     return content
+
+
+def first_line(error: BaseException) -> str:
+    """Quote the beginning of an error: one line, and not all of a long one."""
+    return str(error).partition("\n")[0][:QUOTED]
 
 
 @contextmanager
@@ -78,8 +94,7 @@ def explaining(path: Path | str, what: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
         raise ValueError(
             f"{path} is no checkpoint of {what}; take another folder, or move it away and train "
-            f"again ({type(error).__name__}: {reason})"
+            f"again ({type(error).__name__}: {first_line(error)})"
         ) from None

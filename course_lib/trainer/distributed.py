@@ -110,7 +110,7 @@ def refuse_several_processes(what: str) -> None:
     """Refuse to do with several processes what one can do only.
 
     Args:
-        what: It is, such as ``"a GPT"``.
+        what: It is, such as ``"the number translator"``.
 
     Raises:
         ValueError: If there are several.
@@ -118,7 +118,7 @@ def refuse_several_processes(what: str) -> None:
     if _started() > 1:
         raise ValueError(
             f"{_started()} processes were started, but {what} is trained by one: "
-            "leave torchrun out, or take --task multi30k"
+            "leave torchrun out, or take --task multi30k or gpt"
         )
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+MOST_THREADS = 1_024  # more than any of our models can use
+
 
 def add_machine_options(command: argparse.ArgumentParser) -> None:
     """Describe what computes."""
@@ -25,8 +27,8 @@ def prepare_machine(options: argparse.Namespace) -> None:
     Raises:
         ValueError: If there is no thread to take, or no such device.
     """
-    if options.threads < 1:
-        raise ValueError(f"--threads {options.threads}: at least one is needed")
+    if not 1 <= options.threads <= MOST_THREADS:
+        raise ValueError(f"--threads {options.threads} is not from 1 to {MOST_THREADS}")
     if options.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("there is no CUDA device here; take --device cpu")
     torch.set_num_threads(options.threads)

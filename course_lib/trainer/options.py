@@ -8,20 +8,6 @@ from pathlib import Path
 from typing import Any
 
 
-def add_training_options(trains: argparse.ArgumentParser, kind: type) -> None:
-    """Describe how a training is changed, gone on with or begun anew.
-
-    Args:
-        trains: The command.
-        kind: The configuration, a dataclass whose fields all have defaults.
-    """
-    setting = setting_of(kind)
-    trains.add_argument("--set", type=setting, action="append", default=[], metavar="NAME=VALUE")
-    kept = trains.add_mutually_exclusive_group()
-    kept.add_argument("--resume", action="store_true", help="go on from what is kept")
-    kept.add_argument("--force", action="store_true", help="replace what is kept")
-
-
 def setting_of(kind: type) -> Callable[[str], tuple[str, Any]]:
     """Make what reads NAME=VALUE into a value of the type that this field has by default."""
     types = {field.name: type(field.default) for field in fields(kind)}

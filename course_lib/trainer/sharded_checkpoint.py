@@ -1,11 +1,13 @@
-"""A checkpoint in pieces: each process writes its own, any number of processes goes on.
+"""A sharded checkpoint: each process writes its part, any number of processes goes on.
 
 Torch's part of it takes half a second to import: only who saves or loads waits for it.
 """
 
 import json
+import pickle
 import shutil
 import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +18,22 @@ from torch import distributed as dist
 from torch.optim import Optimizer
 
 from course_lib.atomic_write import write_whole
+from course_lib.trainer.checkpoint import first_line
 from course_lib.trainer.distributed import World
 
 NAME = "last-" + 7 * "[0-9]"  # of their folders, a step; all others are somebody else's
 FACTS = "facts.json"  # written last: a folder without it is half a checkpoint, and plays no part
-FORMAT = "course_lib pieces 1"
+FORMAT = "course_lib sharded checkpoint 2"
+TRUSTED = {  # what torch's table of contents is made of, where all that is kept is tensors
+    "torch.distributed.checkpoint.metadata": {
+        *("ChunkStorageMetadata", "Metadata", "MetadataIndex", "StorageMeta"),
+        *("TensorProperties", "TensorStorageMetadata", "_MEM_FORMAT_ENCODING"),
+    },
+    "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
+    "torch.serialization": {"_get_layout"},
+    "torch": {"Size", "float32", "float64", "int64", "strided"},
+    "pathlib": {"PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath"},
+}
 
 
 def save_sharded(
@@ -55,13 +68,14 @@ def save_sharded(
             no_dist=not dist.is_initialized(),
         )
     if world.is_main:
-        write_whole(folder / FACTS, json.dumps({"format": FORMAT, **facts}, ensure_ascii=False))
+        kept = {"format": FORMAT, **facts, "checksums": _checksums(folder)}
+        write_whole(folder / FACTS, json.dumps(kept, ensure_ascii=False))
         remove_sharded(out, but=folder)
     world.wait()
 
 
 def remove_sharded(out: Path, but: Path | None = None) -> None:
-    """Remove all checkpoints in pieces but one, whole ones and halves."""
+    """Remove all sharded checkpoints but one, whole ones and halves."""
     for old in out.glob(f"{NAME}/"):
         if old != but:
             (old / FACTS).unlink(missing_ok=True)  # first of all: half a checkpoint is none
@@ -69,7 +83,7 @@ def remove_sharded(out: Path, but: Path | None = None) -> None:
 
 
 def find_sharded(out: Path) -> Path | None:
-    """Return the folder of the newest whole checkpoint in pieces, or ``None``."""
+    """Return the folder of the newest whole sharded checkpoint, or ``None``."""
     return max((facts.parent for facts in out.glob(f"{NAME}/{FACTS}")), default=None)
 
 
@@ -77,7 +91,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     """Read all of a checkpoint that is no tensor.
 
     Raises:
-        ValueError: If it is no checkpoint of this course.
+        ValueError: If it is no checkpoint of this course, or was changed since it was written.
     """
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
@@ -85,13 +99,15 @@ def read_facts(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder / FACTS} is cut off: train again ({error})") from None
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise ValueError(f"{folder} is no checkpoint of this course ({FORMAT!r} is missing)")
+    if facts.pop("checksums", None) != _checksums(folder):
+        raise ValueError(f"{folder} was changed since it was written: move it away, train again")
     return facts
 
 
 def load_sharded(folder: Path, model: nn.Module, optimizer: Optimizer | None = None) -> None:
     """Put a checkpoint into a model and its optimizer, whoever and how many wrote it.
 
-    Read only what you wrote: torch keeps the table of contents as a pickle, which can run code.
+    Torch keeps the table of contents as a pickle: of it, nothing is read but tensors' places.
 
     Args:
         folder: What ``find_sharded`` returned.
@@ -105,12 +121,12 @@ def load_sharded(folder: Path, model: nn.Module, optimizer: Optimizer | None = N
     with _quietly():
         if optimizer is None:
             weights = state_dict.get_model_state_dict(model)
-            checkpoint.load({"model": weights}, checkpoint_id=folder, no_dist=alone)
+            checkpoint.load({"model": weights}, storage_reader=_reader(folder), no_dist=alone)
             model.load_state_dict(weights)
             return
         weights, moments = state_dict.get_state_dict(model, optimizer)
         kept = {"model": weights, "optimizer": moments["state"]}
-        checkpoint.load(kept, checkpoint_id=folder, no_dist=alone)
+        checkpoint.load(kept, storage_reader=_reader(folder), no_dist=alone)
         new = dict(model_state_dict=weights, optim_state_dict=moments)
         state_dict.set_state_dict(model, optimizer, **new)
 
@@ -121,6 +137,43 @@ def whole_weights(model: nn.Module) -> dict[str, Tensor]:
 
     whole = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)
     return state_dict.get_model_state_dict(model, options=whole)
+
+
+def _checksums(folder: Path) -> dict[str, int]:
+    """Add up the bytes of every file that torch has written."""
+    files = sorted([*folder.glob("*.distcp"), folder / ".metadata"])
+    return {file.name: zlib.crc32(file.read_bytes()) for file in files if file.exists()}
+
+
+class _TrustedUnpickler(pickle.Unpickler):
+    """Read a table of contents, and nothing that could run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Look up what ``TRUSTED`` names.
+
+        Raises:
+            UnpicklingError: If it is anything else.
+        """
+        if name in TRUSTED.get(module, ()):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name} has no place in a checkpoint")
+
+
+def _reader(folder: Path) -> Any:
+    """Make what reads a folder as torch does, but for the pickle."""
+    from torch.distributed.checkpoint import FileSystemReader
+
+    class Reader(FileSystemReader):
+        """Read the table of contents with ``_TrustedUnpickler``."""
+
+        def read_metadata(self, *words: Any, **options: Any) -> Any:
+            """Return it, marked as torch marks it."""
+            with (folder / ".metadata").open("rb") as file:
+                metadata = _TrustedUnpickler(file).load()
+            metadata.storage_meta.load_id = self.load_id
+            return metadata
+
+    return Reader(folder)
 
 
 @contextmanager
@@ -138,4 +191,4 @@ def _quietly() -> Iterator[None]:
             yield
     except CheckpointException as error:
         reason, _ = next(iter(error.failures.values()))
-        raise ValueError(f"its pieces: {str(reason).partition(chr(10))[0]}") from None
+        raise ValueError(f"its shards: {first_line(reason)}") from None

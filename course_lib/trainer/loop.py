@@ -1,0 +1,181 @@
+"""One loop for everything that learns: a step, a measurement, a checkpoint (§5)."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from tqdm.auto import tqdm
+
+from course_lib.trainer.averaging import keep_weights
+from course_lib.trainer.distributed import World, parallelize
+from course_lib.trainer.machine import Stopwatch
+from course_lib.trainer.options import refuse_another
+from course_lib.trainer.run_folder import (
+    finite_losses,
+    is_kept,
+    read_kept,
+    refuse_non_finite,
+    restore,
+    save,
+)
+from course_lib.trainer.sharded_checkpoint import whole_weights
+from course_lib.trainer.task import Pipeline, Task, TrainState
+
+SAVE_EVERY = 200  # steps
+ASK_EVERY = 10  # steps: so often several processes agree on whether to stop
+SEEDS = 1_000_003  # between two seeds: more than a training has steps
+
+
+def start(
+    kind: type[Task],
+    config: Any,
+    out: Path,
+    *,
+    data: Path | str | None = None,
+    device: str = "cpu",
+    anew: bool = False,
+    world: World | None = None,
+    sharded: bool = False,
+) -> TrainState:
+    """Begin a training, or go on with the one kept in a folder.
+
+    Args:
+        kind: What is trained.
+        config: With which numbers.
+        out: The folder of its checkpoints.
+        data: The folder of the corpus; what COURSE_DATA names unless given.
+        device: ``"cpu"`` or ``"cuda"``.
+        anew: Whether what is kept there plays no part.
+        world: The processes that train it, all of which must call; this one alone unless given.
+        sharded: Whether weights, gradients and moments are shared out among them, too.
+
+    Raises:
+        ValueError: If the folder keeps a training with other numbers or data or of something
+            else, or data are missing.
+    """
+    kept = not anew and is_kept(out)
+    pipeline, content = read_kept(kind.kind, out) if kept else (None, {})
+    if kept:
+        refuse_another(out, pipeline.config, config)
+    task = kind(config, data, pipeline)
+    world = world or World()
+    model = task.pipeline.model.to(device)
+    sharded = sharded and world.size > 1
+    engine = parallelize(model, world, sharded=sharded)
+    state = TrainState(task, engine, task.optimizer(), world, sharded)
+    state.losses = state.losses.to(device)
+    if kept:
+        restore(state, out, content)
+    return state
+
+
+def make_step(state: TrainState) -> None:
+    """Make the next training step: no number leaves the device."""
+    task, world, step = state.task, state.world, state.step + 1
+    seed_step(state, rank=0)
+    batch, weight = task.share(step, world.rank, world.size)
+    if not world.is_main:
+        seed_step(state, world.rank)  # dropout drops something else in every process
+    for group in state.optimizer.param_groups:
+        group["lr"] = task.rate(step)
+    state.engine.train()
+    loss = task.backward(state.engine, batch, weight)
+    if task.clip_norm < math.inf:
+        nn.utils.clip_grad_norm_(task.pipeline.model.parameters(), task.clip_norm)
+    state.optimizer.step()
+    state.optimizer.zero_grad()
+    state.step = step
+    state.losses += torch.stack([weight * loss, torch.ones_like(loss)]) / world.size
+
+
+def seed_step(state: TrainState, rank: int) -> None:
+    """Settle what is random in the next step; telling the devices that are not used takes long."""
+    seed = SEEDS * (state.pipeline.config.seed + SEEDS * rank) + state.step + 1
+    torch.default_generator.manual_seed(seed)
+    if state.losses.is_cuda:
+        torch.cuda.manual_seed(seed)
+
+
+def measure(state: TrainState, out: Path) -> None:
+    """Measure on val, add a line to the history, keep the weights for the average.
+
+    Raises:
+        ValueError: If a loss is no number any more.
+    """
+    pipeline = whole_pipeline(state)
+    losses = finite_losses(state, out)
+    state.losses.zero_()
+    if pipeline:
+        rate = state.task.rate(state.step)
+        line = {"step": state.step, "rate": rate, "train_loss": (losses[0] / losses[1]).item()}
+        line |= state.task.measure(pipeline, state.step)
+        refuse_non_finite("loss on val", line["val_loss"], state, out)
+        state.history.append(line)
+        if state.task.keep_last:
+            weights = pipeline.model.state_dict()
+            keep_weights(out, len(state.history), weights, state.task.keep_last)
+    state.world.wait()
+
+
+def whole_pipeline(state: TrainState) -> Pipeline | None:
+    """Return the pipeline with all its weights, if this process leads; all must ask."""
+    if not state.sharded:
+        return state.pipeline if state.world.is_main else None
+    weights = whole_weights(state.pipeline.model)
+    if not state.world.is_main:
+        return None
+    whole = state.task.kind.unlearned(state.pipeline.facts())
+    whole.model.load_state_dict(weights)
+    whole.model.to(state.losses.device)
+    return whole
+
+
+def train(
+    state: TrainState,
+    out: Path,
+    *,
+    minutes: float | None = None,
+    clock: str = "wall",
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Train to the last step, or until time is up or somebody asks to stop; keep it on disk.
+
+    Args:
+        state: What ``start`` returned.
+        out: The folder of checkpoints and log.
+        minutes: Time to spend over all starts; no limit unless given.
+        clock: ``"wall"``, or ``"cpu"``: processor time, divided by the number of threads.
+        stop: Asked after every step; of several processes, after every tenth.
+
+    Returns:
+        Whether the last step is done.
+
+    Raises:
+        ValueError: If a loss is no number any more; what was kept last stays.
+    """
+    watch = Stopwatch(state.seconds)
+    silent = None if state.world.is_main else True  # None: a bar on a screen, none in a file
+    bar = tqdm(total=state.task.steps, initial=state.step, unit="step", disable=silent)
+    enough = False
+    with bar:
+        while state.step < state.task.steps and not enough:
+            make_step(state)
+            measured = state.task.is_measured(state.step)
+            if measured:
+                measure(state, out)
+            bar.update()
+            watch.look()
+            late = minutes is not None and watch.spent(clock) >= 60 * minutes
+            enough = any_rank(state, stop() or late)
+            if measured or enough or state.step % SAVE_EVERY == 0:
+                save(state, out)
+    return state.step >= state.task.steps
+
+
+def any_rank(state: TrainState, wish: bool) -> bool:
+    """Tell whether any process wants to stop; several ask each other every few steps only."""
+    asked = state.world.size == 1 or state.step % ASK_EVERY == 0
+    return asked and state.world.any_rank(wish, state.losses.device.type)

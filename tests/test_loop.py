@@ -1,0 +1,408 @@
+"""The loop, for each task: it stops and goes on bit for bit, measures, keeps and refuses."""
+
+import io
+import json
+import math
+import os
+import pickle
+import random
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from gpt_fixtures import SETTINGS, write_play
+from gpt_fixtures import TINY as WRITER
+from reference import says
+
+from course_lib import cli
+from course_lib.tasks.language_model_training import LanguageModel
+from course_lib.tasks.multi30k import SIZES, RealConfig
+from course_lib.tasks.multi30k_training import Multi30k
+from course_lib.trainer import loop
+from course_lib.trainer.averaging import kept_weights
+from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.trainer.distributed import World
+from course_lib.trainer.loop import any_rank, make_step, measure, start, train
+from course_lib.trainer.machine import Stopwatch
+from course_lib.trainer.run_folder import (
+    LAST,
+    LOCK,
+    LOG,
+    facts_of,
+    locked,
+    read_kept,
+    restore,
+    save,
+)
+from course_lib.trainer.sharded_checkpoint import FACTS, find_sharded, load_sharded, read_facts
+
+pytestmark = pytest.mark.usefixtures("no_network")
+TRANSLATOR = RealConfig(**{**SIZES["smoke"], "num_pairs": 40, "tokens": 300, "epochs": 2,
+                           "d_model": 16, "d_ff": 24, "num_layers": 1, "dropout": 0.3,
+                           "vocab_size": 90, "norm_first": False, "cooldown": 0.2})  # fmt: skip
+TASKS = {  # what is trained, with which numbers, when it is measured, and a rate beyond all reason
+    "multi30k": (Multi30k, TRANSLATOR, [4, 8], dict(peak_rate=1e30)),
+    "gpt": (LanguageModel, WRITER, [4, 8, 11], dict(peak_rate=1e18, last_rate=1e18,
+                                                   weight_decay=0.0, clip_norm=1e18)),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pretended(World):
+    """Stand in for one of several processes.
+
+    Args:
+        others: What every number of the others adds up to.
+    """
+
+    others: float = 0.0
+
+    def wait(self):
+        """Wait for nobody: the others are not there."""
+
+    def total(self, numbers):
+        """Add what the others would have said."""
+        return numbers + self.others
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Return a folder with a small play in it."""
+    return write_play(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def task(request, data):
+    """Return a task: what begins it, its numbers, when it is measured, and impossible numbers."""
+    kind, config, measured, wild = TASKS[request.param]
+
+    def begin(out, **changes):
+        return start(kind, replace(config, **changes), out, data=data)
+
+    return SimpleNamespace(
+        name=request.param, kind=kind, config=config, measured=measured, wild=wild, begin=begin
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(task, tmp_path_factory):
+    """Train without a stop; return the run and its folder."""
+    out = tmp_path_factory.mktemp("whole")
+    run = task.begin(out)
+    assert train(run, out)
+    return run, out
+
+
+@pytest.fixture
+def run(task, tmp_path):
+    """Return a training after one step."""
+    run = task.begin(tmp_path)
+    make_step(run)
+    return run
+
+
+def without_clock(history):
+    """Leave out what no two trainings have in common."""
+    return [{k: v for k, v in line.items() if "minutes" not in k} for line in history]
+
+
+def assert_same_run(run, other):
+    """Agree in weights, moments and history to the last bit."""
+    mine, theirs = (r.pipeline.model.state_dict() for r in (run, other))
+    assert all(torch.equal(value, theirs[name]) for name, value in mine.items())
+    states = [r.optimizer.state_dict()["state"] for r in (run, other)]
+    for place, moments in states[0].items():
+        assert all(torch.equal(moments[name], states[1][place][name]) for name in moments)
+    assert without_clock(run.history) == without_clock(other.history)
+
+
+def save_as(run, world, out):
+    """Keep a training as a process of a world does, which is alone in fact."""
+    mine, run.world = run.world, world
+    save(run, out)
+    run.world = mine
+
+
+# --- nothing is lost
+
+
+@pytest.mark.parametrize(("stop_at", "bfloat16"), [(1, False), (3, True)])
+def test_a_stop_anywhere_changes_no_bit(stop_at, bfloat16, task, whole, tmp_path):
+    expected = whole[0]
+    if bfloat16:
+        expected = task.begin(tmp_path / "whole", bfloat16=True)
+        train(expected, tmp_path / "whole")
+    for _ in range(100):
+        run = task.begin(tmp_path / "parts", bfloat16=bfloat16)
+        last = run.step + stop_at
+        torch.manual_seed(999)  # what happened elsewhere plays no part
+        run.pipeline.model.eval()
+        if train(run, tmp_path / "parts", stop=lambda r=run, n=last: r.step >= n):
+            break
+    assert_same_run(run, expected)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+def test_a_process_killed_anywhere_loses_nothing(tmp_path, data, monkeypatch):
+    monkeypatch.setenv("COURSE_DATA", str(data))
+    out, steps, chance = tmp_path / "killed", 400, random.Random(0)
+    words = ["train", "--task", "gpt", "--text", "shakespeare", "--threads", "1", "--out", str(out)]
+    words += [*SETTINGS, "--set", f"steps={steps}"]
+    for kill in range(3):
+        child = subprocess.Popen(
+            [sys.executable, "-m", "course_lib.cli", *words, *["--resume"][:kill]]
+        )
+        before = load_checkpoint(out / LAST)["step"] if kill else 0
+        while not (out / LAST).exists() or load_checkpoint(out / LAST)["step"] == before:
+            assert child.poll() is None
+            time.sleep(0.002)
+        time.sleep(0.1 * chance.random())
+        child.kill()
+        child.wait()
+    assert 0 < load_checkpoint(out / LAST)["step"] < steps
+    assert cli.main([*words, "--resume"]) == 0
+    config = replace(WRITER, steps=steps)
+    run = start(LanguageModel, config, out, data=data)
+    again = start(LanguageModel, config, tmp_path / "whole", data=data)
+    train(again, tmp_path / "whole")
+    assert run.step == steps
+    assert_same_run(run, again)
+
+
+def test_the_checkpoint_is_written_when_measured_and_every_few_steps(task, tmp_path, monkeypatch):
+    saved = []
+    monkeypatch.setattr(loop, "SAVE_EVERY", 3)
+    monkeypatch.setattr(loop, "save", lambda run, out: saved.append(run.step))
+    run = task.begin(tmp_path)
+    train(run, tmp_path)
+    assert saved == sorted({*task.measured, *range(3, run.task.steps + 1, 3)})
+    assert [line["step"] for line in run.history] == task.measured
+
+
+@pytest.mark.parametrize(("clock", "per_start"), [("wall", 6), ("cpu", 3)])
+def test_minutes_are_those_of_the_clock_that_is_named(
+    clock, per_start, task, tmp_path, monkeypatch
+):
+    passing = ({"wall": 20.0 * n, "cpu": 80.0 * n} for n in count())  # in every step
+    monkeypatch.setattr(Stopwatch, "_now", staticmethod(lambda: next(passing)))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    longer = dict(epochs=20) if task.name == "multi30k" else dict(steps=40)
+    for starts in (1, 2):
+        run = task.begin(tmp_path, **longer)
+        assert not train(run, tmp_path, minutes=2 * starts, clock=clock)
+        assert run.step == starts * per_start
+    minutes = [run.history[0][f"{name}_minutes"] for name in ("wall", "cpu")]
+    assert minutes == pytest.approx([4 * 20 / 60, 4 * 80 / 60])  # as they were when measured
+
+
+def test_products_are_in_bfloat16_if_asked_for(task, tmp_path):
+    losses = []
+    for bfloat16 in (False, True):
+        run = task.begin(tmp_path, bfloat16=bfloat16, dropout=0.0)
+        make_step(run)
+        losses.append(run.losses[0].item())
+    assert 0 < abs(losses[1] - losses[0]) < 0.02 * losses[0]
+
+
+# --- nothing untrue
+
+
+def test_a_training_that_comes_apart_stops_and_keeps_what_was_good(task, tmp_path):
+    parts = ("loss", "at step", "lower rate", "nothing is kept yet")
+    with pytest.raises(ValueError, match=says(*parts)):
+        train(task.begin(tmp_path, **task.wild), tmp_path)
+    assert not (tmp_path / LAST).exists()
+    run = task.begin(tmp_path)
+    train(run, tmp_path, stop=lambda: run.step == 2)
+    before = (tmp_path / LAST).read_bytes()
+    next(run.pipeline.model.parameters()).data.fill_(math.nan)
+    with pytest.raises(ValueError, match=says("nan at step 4", tmp_path / LAST)):
+        train(run, tmp_path)
+    assert (tmp_path / LAST).read_bytes() == before
+
+
+def test_one_training_at_a_time_writes_in_a_folder(tmp_path):
+    with locked(tmp_path):
+        (tmp_path / LOCK).write_text(str(os.getppid()))  # somebody else who lives
+        with pytest.raises(ValueError, match=says(os.getppid(), tmp_path)), locked(tmp_path):
+            pass
+        child = subprocess.Popen([sys.executable, "-c", ""])
+        child.wait()
+        for left in (str(child.pid), ""):  # by one who has died, perhaps while writing it
+            (tmp_path / LOCK).write_text(left)
+            with locked(tmp_path):
+                assert (tmp_path / LOCK).read_text() == str(os.getpid())
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_a_checkpoint_that_lacks_something_is_explained(task, whole, tmp_path):
+    content = load_checkpoint(whole[1] / LAST)
+    for part in ("model", "optimizer", "config", "data", "losses"):
+        save_checkpoint(tmp_path / LAST, {k: v for k, v in content.items() if k != part})
+        with pytest.raises(ValueError, match=says(tmp_path / LAST, task.kind.kind.what, part)):
+            task.begin(tmp_path)
+
+
+def test_moments_that_fit_no_parameter_are_explained(task, whole, tmp_path):
+    content = load_checkpoint(whole[1] / LAST)
+    moments = content["optimizer"]["state"][0]
+    moments["exp_avg"] = moments["exp_avg"][..., :-1].clone()
+    save_checkpoint(tmp_path / LAST, content)
+    with pytest.raises(ValueError, match=says(tmp_path / LAST, "exp_avg", "shape")):
+        task.begin(tmp_path)
+
+
+def test_other_data_are_refused(task, whole, tmp_path):
+    content = load_checkpoint(whole[1] / LAST)
+    save_checkpoint(tmp_path / LAST, content | {"data": content["data"] + 1})
+    with pytest.raises(ValueError, match="begun with another text"):
+        task.begin(tmp_path)
+
+
+# --- one of several processes
+
+
+def test_several_ask_each_other_every_tenth_step():
+    run, asked = SimpleNamespace(losses=torch.zeros(2)), []
+    for world, wish in ((World(), True), (Pretended(0, 2), True), (Pretended(1, 2, 1.0), False)):
+        run.world, found = world, []
+        for run.step in (9, 10, 11, 20):
+            found.append(any_rank(run, wish))
+        asked.append(found)
+    assert asked == [[True] * 4, [False, True, False, True], [False, True, False, True]]
+
+
+@pytest.mark.parametrize("size", [1, 2, 30])
+def test_all_parts_of_a_batch_weigh_as_much_as_the_batch(size, task, run):
+    parts = []
+    for rank in range(size):
+        torch.manual_seed(5)  # as make_step does in every process
+        parts.append(run.task.share(3, rank, size))
+    assert sum(weight for _, weight in parts) == pytest.approx(size)
+    assert all(len(part[0]) >= 1 for part, _ in parts)  # a loss can be had
+    torch.manual_seed(5)
+    (rows, targets), _ = run.task.share(3, 0, 1)
+    dealt = [row for (_, right), weight in parts if weight for row in right]
+    assert len(dealt) == len(targets)
+    assert sum(int(row.sum()) for row in dealt) == int(targets.sum())
+
+
+def test_every_process_drops_something_else_in_every_step(run):
+    seeds = []
+    for world in (World(), Pretended(0, 2), Pretended(1, 2), Pretended(1, 3), Pretended(2, 3)):
+        for run.step in (4, 5):
+            run.world = world
+            make_step(run)
+            seeds.append(torch.initial_seed())
+    assert seeds[:2] == seeds[2:4] and seeds[4:6] == seeds[6:8]  # it follows from rank and step
+    assert len(set(seeds)) == 6
+
+
+def test_only_one_measures_and_keeps_weights(task, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(run.task, "measure", lambda pipeline, step: {"val_loss": 1.5})
+    for rank in (1, 0):
+        run.world, run.losses = Pretended(rank, 2, others=1.0), torch.tensor([3.0, 1.0])
+        measure(run, tmp_path)
+        assert run.losses.tolist() == [0, 0]
+        assert len(run.history) == 1 - rank
+        assert len(kept_weights(tmp_path)) == (1 - rank if task.kind.keep_last else 0)
+    assert run.history[0]["train_loss"] == 2.0  # (3 + 1) / (1 + 1)
+
+
+def test_facts_are_of_all_processes_and_of_nothing_but_numbers_and_texts(run, tmp_path):
+    run.world = Pretended(1, 3, others=2.0)
+    facts = facts_of(run, tmp_path)
+    assert facts["losses"] == (run.losses + 2).tolist()
+    assert facts["machine"].endswith(", 3 processes")
+    assert json.loads(json.dumps(facts)) == facts
+
+
+@pytest.mark.parametrize("later", ["shards", "file"])
+def test_of_a_file_and_shards_the_later_step_is_kept(later, task, run, tmp_path):
+    worlds = [World(), Pretended(0, 2)] if later == "shards" else [Pretended(0, 2), World()]
+    save_as(run, worlds[0], tmp_path / "one")
+    make_step(run)
+    save_as(run, worlds[1], tmp_path / "two")
+    for path in (tmp_path / "one").rglob("*"):  # both are there
+        other = tmp_path / "two" / path.relative_to(tmp_path / "one")
+        if path.is_file() and path.name != LOG:
+            other.parent.mkdir(exist_ok=True)
+            other.write_bytes(path.read_bytes())
+    assert (tmp_path / "two" / LAST).exists() and find_sharded(tmp_path / "two")
+    pipeline, kept = read_kept(task.kind.kind, tmp_path / "two")
+    assert kept["step"] == run.step == 2 and ("model" in kept) == (later == "file")
+    for name, value in run.pipeline.model.state_dict().items():
+        assert torch.equal(pipeline.model.state_dict()[name], value)
+    assert read_kept(task.kind.kind, tmp_path / "one")[1]["step"] == 1
+
+
+def test_one_way_of_keeping_takes_the_place_of_the_other(run, tmp_path):
+    save_as(run, World(), tmp_path)
+    make_step(run)
+    save_as(run, Pretended(1, 2), tmp_path)
+    assert (tmp_path / LAST).exists() and find_sharded(tmp_path) is None  # it does not lead
+    (tmp_path / LOG).unlink()
+    save_as(run, Pretended(1, 2), tmp_path)
+    assert not (tmp_path / LOG).exists()
+    save_as(run, Pretended(0, 2), tmp_path)
+    assert not (tmp_path / LAST).exists() and find_sharded(tmp_path)
+    assert (tmp_path / LOG).exists()
+    make_step(run)
+    save_as(run, World(), tmp_path)
+    assert (tmp_path / LAST).exists() and find_sharded(tmp_path) is None
+
+
+def test_what_one_process_wrote_is_not_gone_on_with_sharded(task, run, tmp_path):
+    save_as(run, World(), tmp_path)
+    run.sharded = True
+    with pytest.raises(ValueError, match=f"{tmp_path / LAST} was written by one .*unsharded$"):
+        restore(run, tmp_path, read_kept(task.kind.kind, tmp_path)[1])
+
+
+# --- shards that somebody has changed
+
+
+@pytest.mark.parametrize("harm", ["cut", "gone", "flipped"])
+def test_changed_shards_are_explained_in_a_sentence(harm, task, run, tmp_path):
+    save_as(run, Pretended(0, 2), tmp_path)
+    folder = find_sharded(tmp_path)
+    shard = next(folder.glob("*.distcp"))
+    content = bytearray(shard.read_bytes())
+    if harm == "gone":
+        shard.unlink()
+    else:
+        content[len(content) // 2] ^= 1
+        shard.write_bytes(content if harm == "flipped" else content[:99])
+    with pytest.raises(ValueError, match=says(folder, "was changed")) as caught:
+        task.begin(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+class Code:
+    """Make a file when somebody reads this back: what a hostile checkpoint does."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_code_in_a_table_of_contents_never_runs(run, tmp_path):
+    save_as(run, Pretended(0, 2), tmp_path)
+    folder, touched = find_sharded(tmp_path), tmp_path / "touched"
+    hostile = pickle.dumps(Code(touched))
+    (folder / ".metadata").write_bytes(hostile)
+    with pytest.raises(ValueError, match=r"touch|getattr|has no place"):
+        load_sharded(folder, run.pipeline.model)
+    assert not touched.exists()
+    with pytest.raises(ValueError, match="was changed"):
+        read_facts(folder)
+    pickle.load(io.BytesIO(hostile))  # the file is as hostile as it should be
+    assert touched.exists() and (folder / FACTS).exists()
