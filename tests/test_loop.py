@@ -227,6 +227,14 @@ def test_a_training_that_comes_apart_stops_and_keeps_what_was_good(task, tmp_pat
     assert (tmp_path / LAST).read_bytes() == before
 
 
+def test_a_loss_on_val_that_is_no_number_is_not_kept(task, tmp_path, monkeypatch):
+    run = task.begin(tmp_path)
+    monkeypatch.setattr(run.task, "measure", lambda pipeline, step: {"val_loss": math.inf})
+    with pytest.raises(ValueError, match="loss on val is inf at step 4"):
+        train(run, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_one_training_at_a_time_writes_in_a_folder(tmp_path):
     with locked(tmp_path):
         (tmp_path / LOCK).write_text(str(os.getppid()))  # somebody else who lives
@@ -236,9 +244,10 @@ def test_one_training_at_a_time_writes_in_a_folder(tmp_path):
         child.wait()
         for left in (str(child.pid), ""):  # by one who has died, perhaps while writing it
             (tmp_path / LOCK).write_text(left)
+            (tmp_path / "last.pt.7.part").touch()
             with locked(tmp_path):
                 assert (tmp_path / LOCK).read_text() == str(os.getpid())
-    assert not (tmp_path / LOCK).exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_checkpoint_that_lacks_something_is_explained(task, whole, tmp_path):
