@@ -374,6 +374,16 @@ def test_what_one_process_wrote_is_not_gone_on_with_sharded(task, run, tmp_path)
         restore(run, tmp_path, read_kept(task.kind.kind, tmp_path)[1])
 
 
+def test_of_several_that_go_on_one_takes_the_losses_back(task, run, tmp_path):
+    save(run, tmp_path)
+    for rank in (0, 1):
+        again = task.begin(tmp_path / "new")
+        again.world = Pretended(rank, 2)
+        restore(again, tmp_path, read_kept(task.kind.kind, tmp_path)[1])
+        assert again.losses.tolist() == (torch.zeros(2) if rank else run.losses).tolist()
+        assert again.step == 1
+
+
 # --- shards that somebody has changed
 
 
