@@ -33,6 +33,7 @@ from course_lib.trainer.results import add_entry
 from course_lib.trainer.signals import STOPPED, graceful_shutdown, stopped_at_once
 
 TASKS = ("numbers", "multi30k", "gpt")
+NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"course {options.command}: {error}", file=sys.stderr)
         return 2
     except (MemoryError, RuntimeError) as error:
-        if not (isinstance(error, MemoryError) or "memory" in str(error)):
+        said = str(error)
+        if isinstance(error, RuntimeError) and not any(words in said for words in NO_MEMORY):
             raise
         sentence = "it does not fit into the memory; take a smaller model or smaller batches"
         print(f"course {options.command}: {sentence}", file=sys.stderr)

@@ -222,8 +222,14 @@ def test_a_model_beyond_the_memory_is_explained(error, tiny, course, monkeypatch
     monkeypatch.setattr(cli, "train_translator", refuse)
     code, out, err = course("train")
     assert (code, out) == (2, "") and "does not fit into the memory" in err
-    monkeypatch.setattr(cli, "train_translator", lambda *words, **how: 1 / 0)
-    with pytest.raises(ZeroDivisionError):  # what is our own fault is not hidden
+
+
+def test_a_fault_of_our_own_is_not_hidden(tiny, course, monkeypatch):
+    def fail(*words, **how):
+        raise RuntimeError("unsupported memory format")
+
+    monkeypatch.setattr(cli, "train_translator", fail)
+    with pytest.raises(RuntimeError, match="memory format"):
         course("train")
 
 

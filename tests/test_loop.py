@@ -9,7 +9,7 @@ import random
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ import pytest
 import torch
 from gpt_fixtures import SETTINGS, write_play
 from gpt_fixtures import TINY as WRITER
-from reference import says
+from reference import Pretended, says
 
 from course_lib import cli
 from course_lib.tasks.language_model_training import LanguageModel
@@ -51,24 +51,6 @@ TASKS = {  # what is trained, with which numbers, when it is measured, and a rat
     "gpt": (LanguageModel, WRITER, [4, 8, 11], dict(peak_rate=1e18, last_rate=1e18,
                                                    weight_decay=0.0, clip_norm=1e18)),
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Pretended(World):
-    """Stand in for one of several processes.
-
-    Args:
-        others: What every number of the others adds up to.
-    """
-
-    others: float = 0.0
-
-    def wait(self):
-        """Wait for nobody: the others are not there."""
-
-    def total(self, numbers):
-        """Add what the others would have said."""
-        return numbers + self.others
 
 
 @pytest.fixture(scope="module")
@@ -399,6 +381,17 @@ def test_changed_shards_are_explained_in_a_sentence(harm, task, run, tmp_path):
         content[len(content) // 2] ^= 1
         shard.write_bytes(content if harm == "flipped" else content[:99])
     with pytest.raises(ValueError, match=says(folder, "was changed")) as caught:
+        task.begin(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_shards_of_another_size_are_explained_in_a_sentence(task, run, tmp_path):
+    save_as(run, Pretended(0, 2), tmp_path)
+    facts = find_sharded(tmp_path) / FACTS
+    width = f'"d_model": {task.config.d_model}'
+    assert width in facts.read_text()
+    facts.write_text(facts.read_text().replace(width, '"d_model": 20'))
+    with pytest.raises(ValueError, match=says(facts.parent, task.kind.kind.what)) as caught:
         task.begin(tmp_path)
     assert "\n" not in str(caught.value)
 

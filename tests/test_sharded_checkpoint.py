@@ -3,11 +3,10 @@
 import shutil
 import signal
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 import pytest
 import torch
-from reference import SRC_VOCAB, make_generator, random_ids, tiny_transformer
+from reference import SRC_VOCAB, Pretended, make_generator, random_ids, tiny_transformer
 from torch.distributed import checkpoint
 
 from course_lib.cli import main
@@ -35,24 +34,6 @@ EXACT = dict(rtol=0, atol=1e-12)  # float64
 SETTINGS = "epochs=2 num_pairs=40 tokens=300 d_model=16 d_ff=24 num_layers=1 vocab_size=90"
 SMOKE = ["train", "--task", "multi30k", "--size", "smoke", "--threads", "1"]
 SMOKE += [word for setting in SETTINGS.split() for word in ("--set", setting)]
-
-
-@dataclass(frozen=True)
-class Pretended(World):
-    """Stand in for one of several processes.
-
-    Args:
-        others: What every number of the others adds up to.
-    """
-
-    others: float = 0.0
-
-    def wait(self):
-        """Wait for nobody: the others are not there."""
-
-    def total(self, numbers):
-        """Add what the others would have said."""
-        return numbers + self.others
 
 
 # --- who is there

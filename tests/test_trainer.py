@@ -37,6 +37,7 @@ from course_lib.trainer.results import (
     read_entries,
     write_log,
 )
+from course_lib.trainer.run_folder import LOCK
 from course_lib.trainer.signals import graceful_shutdown
 
 
@@ -316,6 +317,13 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
     monkeypatch.setattr(train_command, "train", interrupt)
     code, _, err = task.train("--force")
     assert code == 130 and "nothing is kept yet" in err and not contents(task.folder)
+
+
+def test_a_folder_in_which_another_process_trains_is_left_alone(task):
+    task.folder.mkdir(parents=True)
+    (task.folder / LOCK).write_text(str(os.getppid()))
+    assert_one_sentence(task.train(), f"process {os.getppid()} trains in {task.folder}")
+    assert contents(task.folder).keys() == {LOCK}
 
 
 def test_a_signal_ends_the_step_and_keeps_it(task, monkeypatch):

@@ -111,7 +111,7 @@ def _tell(state: TrainState, done: bool, out: Path) -> None:
     spent = f"{state.seconds['wall'] / 60:.1f} minutes in all"
     if done:
         print(f"trained to step {state.step}, {spent}: {out}")
-    elif is_kept(out):
+    else:
         print(f"stopped at step {state.step}, {spent}; go on with the same command and --resume")
 
 

@@ -86,7 +86,7 @@ def facts_of(state: TrainState, out: Path) -> dict[str, Any]:
     world = f", {state.world.size} processes" if state.world.size > 1 else ""
     return {
         **state.pipeline.facts(),
-        "data": state.task.checksum(),
+        "data": state.task.checksum,
         "step": state.step,
         "job": job(),
         "seconds": dict(state.seconds),
@@ -107,7 +107,7 @@ def restore(state: TrainState, out: Path, kept: dict[str, Any]) -> None:
     if state.sharded and alone:
         raise ValueError(f"{out / LAST} was written by one process: go on with it unsharded")
     with explaining(out / LAST if alone else find_sharded(out), state.pipeline.what):
-        same = kept["data"] == state.task.checksum()
+        same = kept["data"] == state.task.checksum
         if alone:
             state.optimizer.load_state_dict(kept["optimizer"])
             _refuse_other_shapes(state.optimizer)

@@ -47,6 +47,7 @@ class Task(ABC):
         clip_norm: The largest norm that all gradients together may have.
         pipeline: What learns.
         steps: The last step.
+        checksum: A number that other training data would change.
     """
 
     kind: ClassVar[type[Pipeline]]
@@ -54,6 +55,7 @@ class Task(ABC):
     clip_norm: float = math.inf
     pipeline: Pipeline
     steps: int
+    checksum: int
 
     @abstractmethod
     def __init__(self, config: Any, data: Path | str | None, pipeline: Pipeline | None) -> None:
@@ -82,10 +84,6 @@ class Task(ABC):
     @abstractmethod
     def measure(self, pipeline: Pipeline, step: int) -> dict[str, float]:
         """Measure on val; ``"val_loss"`` is part of it."""
-
-    @abstractmethod
-    def checksum(self) -> int:
-        """Return a number that other training data would change."""
 
 
 @dataclass
