@@ -36,7 +36,7 @@ KINDS = [  # chapters that differ in what a learner's work does to the rest of t
     "08_decoder.ipynb",  # classes, assembled from the learner's own parts and stand-ins
     "11_decoding.ipynb",  # loads the translator that chapter 10 trained
 ]
-LONG = ("07", "09", "14", "16", "18", "19", "21", "22")  # solved without their experiments
+LONG = ("07", "09", "14", "18", "19", "21", "22")  # solved without their experiments
 LAST = "export_mine()"  # a chapter's last cell
 FIRST = {name: next(m for m in known_mistakes(name) if not m.tells) for name in exercises()}
 LAST_WORDS = (
