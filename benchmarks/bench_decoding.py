@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from course_lib.decoding import greedy_decode
 from course_lib.interop import copy_to_torch
 from course_lib.kv_cache import DecoderCache
-from course_lib.tasks.numbers import one_thread
+from course_lib.trainer.machine import one_thread
 from course_lib.transformer import Transformer, TransformerConfig
 
 SENTENCES = 16

@@ -11,9 +11,9 @@ from timing import Row, in_turns, median_and_range
 from torch import Tensor
 
 from course_lib.data import pad_rows
-from course_lib.tasks.numbers import one_thread
 from course_lib.trainer.batch_sampler import Row as Pair
 from course_lib.trainer.batch_sampler import TokenBatches
+from course_lib.trainer.machine import one_thread
 from course_lib.trainer.precision import bfloat16_pays
 
 GOAL = 3.0

@@ -11,28 +11,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from course_lib.data import LANGUAGES, check_number_words, draw_pairs
+from course_lib.data.multi30k_files import download_multi30k
 from course_lib.exercises.grade import LIMIT, grade
 from course_lib.exercises.notebook_builder import LIBRARY
 from course_lib.exercises.progress import progress
 from course_lib.exercises.workbook import make_workbook
-from course_lib.tasks import language_model_commands as language
-from course_lib.tasks import multi30k_commands as real
-from course_lib.tasks.numbers import (
-    TranslatorConfig,
-    checkpoint_path,
-    load_or_train,
-    load_translator,
-    train_translator,
-    translated_exactly,
-)
-from course_lib.trainer.distributed import refuse_several_processes
-from course_lib.trainer.machine import describe_machine
+from course_lib.tasks.commands import TASKS, add_commands
 from course_lib.trainer.options import whole_from_one
-from course_lib.trainer.results import add_entry
-from course_lib.trainer.signals import STOPPED, graceful_shutdown, stopped_at_once
+from course_lib.trainer.signals import STOPPED
 
-TASKS = ("numbers", "multi30k", "gpt")
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
 
 
@@ -69,129 +56,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return STOPPED
 
 
-def _task(arguments: Sequence[str]) -> str | None:
-    """Find what the commands are about; each task has options of its own."""
+def _task(arguments: Sequence[str]) -> str:
+    """Find what the commands are about; only a GPT samples."""
+    usual = "gpt" if arguments[:1] == ["sample"] else "numbers"
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    finder.add_argument("--task", "--tas", "--ta")  # as argparse abbreviates it
+    finder.add_argument("--task", "--tas", "--ta", default=usual)  # as argparse abbreviates it
     return finder.parse_known_args(arguments)[0].task
 
 
-def parser(task: str | None = None) -> argparse.ArgumentParser:
+def parser(task: str = "numbers") -> argparse.ArgumentParser:
     """Describe the commands and their options.
 
     Args:
-        task: ``"multi30k"``, ``"gpt"``, or number words.
+        task: What they are about; each task has options of its own.
     """
     top = argparse.ArgumentParser(prog="course", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
-    wings = {"multi30k": real.add_commands, "gpt": language.add_commands}
-    wings.get(task, _add_numbers)(commands)
-    language.add_sample(commands)
-    real.add_download(commands)
+    add_commands(commands, TASKS.get(task, TASKS["numbers"]))
+    downloads = commands.add_parser("download", help="get a corpus once, checked by sha256")
+    downloads.set_defaults(run=download_command)
+    downloads.add_argument("corpus", choices=("multi30k",))
+    downloads.add_argument("folder", type=Path, metavar="DIR")
     _add_learners_commands(commands)
     return top
 
 
-def _add_numbers(commands: argparse._SubParsersAction) -> None:
-    """Describe train, translate and evaluate for number words."""
-    default = TranslatorConfig()
-    trains = commands.add_parser("train", help="train the number translator (half a minute)")
-    trains.set_defaults(run=train_command)
-    trains.add_argument("--steps", type=whole_from_one, default=default.steps, help="the last step")
-    trains.add_argument("--save-every", type=whole_from_one, default=100, metavar="STEPS")
-    trains.add_argument("--resume", action="store_true", help="go on from the checkpoint")
-    trains.add_argument("--force", action="store_true", help="replace a checkpoint that is there")
-
-    translates = commands.add_parser("translate", help="translate a number in English words")
-    translates.set_defaults(run=translate_command)
-    translates.add_argument("text", nargs="+", help='such as "three hundred forty-five"')
-
-    evaluates = commands.add_parser("evaluate", help="translate numbers never seen, and count")
-    evaluates.set_defaults(run=evaluate_command)
-    evaluates.add_argument(
-        "--count", type=whole_from_one, default=1000, help="how many test numbers"
-    )
-    evaluates.add_argument("--seeds", type=int, nargs="+", default=[0], help="one training each")
-    evaluates.add_argument("--record", type=Path, metavar="FILE", help="add the results to it")
-
-    for command in (trains, translates, evaluates):
-        command.add_argument("--to", choices=LANGUAGES, default="de", help="the language")
-        command.add_argument("--task", choices=TASKS, help="number words, captions, or a text")
-    for command in (trains, translates):
-        command.add_argument("--seed", type=int, default=0)
-        command.add_argument("--checkpoint", type=Path, help="a file of your own")
-
-
-def train_command(options: argparse.Namespace) -> int:
-    """Train, with a progress bar and checkpoints."""
-    refuse_several_processes("the number translator")
-    config = TranslatorConfig(to=options.to, seed=options.seed, steps=options.steps)
-    path = options.checkpoint or checkpoint_path(config)
-    if path.exists() and not (options.resume or options.force):
-        raise ValueError(f"{path} is there; --resume goes on from it, --force starts anew")
-    saved = []
-    try:
-        with graceful_shutdown() as stop:
-            train_translator(
-                config,
-                path=path,
-                resume=options.resume,
-                save_every=options.save_every,
-                after_save=saved.append,
-                stop=stop,
-            )
-    except KeyboardInterrupt:
-        if not saved:
-            return stopped_at_once(path)
-        kept = f"kept up to step {saved[-1]}"
-        print(f"\nstopped; {kept}; go on with the same command and --resume", file=sys.stderr)
-        return STOPPED
-    print(f"trained to step {config.steps}: {path}")
-    return 0
-
-
-def translate_command(options: argparse.Namespace) -> int:
-    """Translate one text."""
-    text = " ".join(" ".join(options.text).split()).lower()
-    check_number_words(text)
-    path = options.checkpoint or checkpoint_path(TranslatorConfig(to=options.to, seed=options.seed))
-    if not path.exists():
-        where = f" --checkpoint {path}" if options.checkpoint else ""
-        raise ValueError(
-            f"there is no translator at {path}; run: "
-            f"course train --to {options.to} --seed {options.seed}{where}"
-        )
-    translator, _ = load_translator(path)
-    if translator.config.to != options.to:
-        raise ValueError(f"{path} translates to --to {translator.config.to}, not {options.to}")
-    print(translator.translate([text])[0])
-    return 0
-
-
-def evaluate_command(options: argparse.Namespace) -> int:
-    """Measure exact match on test numbers, for every seed."""
-    pairs = draw_pairs("test", options.count, to=options.to)
-    shares = []
-    for seed in options.seeds:
-        translator = load_or_train(TranslatorConfig(to=options.to, seed=seed))
-        shares.append(translated_exactly(translator, pairs))
-        print(f"{options.to}, seed {seed}: exact match {shares[-1]:.3f} on {len(pairs)} numbers")
-        if options.record:
-            add_entry(
-                options.record,
-                {
-                    "to": options.to,
-                    "seed": seed,
-                    "steps": translator.config.steps,
-                    "count": len(pairs),
-                    "exact_match": shares[-1],
-                    "parameters": sum(p.numel() for p in translator.model.parameters()),
-                    "machine": describe_machine("cpu"),
-                },
-                lambda entry: [entry["to"], entry["seed"]],
-            )
-    mean = sum(shares) / len(shares)
-    print(f"{options.to}: mean {mean:.4f}, range {min(shares):.3f} to {max(shares):.3f}")
+def download_command(options: argparse.Namespace) -> int:
+    """Get what is missing, and say how to use it."""
+    folder = download_multi30k(options.folder)
+    print(f"Multi30k is in {folder}; now: course train --task multi30k --data {options.folder}")
     return 0
 
 

@@ -8,11 +8,14 @@ __all__ = [
     "label_smoothed_cross_entropy",
     "warmup_inverse_sqrt",
     "warmup_cooldown",
+    "warmup_cosine",
+    "warmup_stable_decay",
     "training_step",
     "train",
 ]
 
 # %% ../notebooks/10_training.ipynb #60ea363d
+import math
 from collections.abc import Callable
 
 import torch
@@ -128,6 +131,70 @@ def warmup_cooldown(
         raise ValueError(f"step={step} of steps={steps}, cooldown_steps={cooldown_steps} from 1")
     cooling = min(1.0, (steps + 1 - step) / cooldown_steps)
     return scale * cooling * warmup_inverse_sqrt(step, d_model, warmup_steps)
+
+
+# %% ../notebooks/10_training.ipynb #db378a48
+def warmup_cosine(
+    step: int, warmup_steps: int, *, steps: int, peak: float, last: float = 0.0
+) -> float:
+    """Raise the learning rate in a line, then let it fall along half a wave of the cosine.
+
+    Paper: not mentioned.
+
+    Args:
+        step: Optimizer step, from 1.
+        warmup_steps: The step at which the rate peaks, from 1.
+        steps: The last step.
+        peak: The highest rate.
+        last: The rate of the last step.
+
+    Returns:
+        The learning rate of this step.
+
+    Raises:
+        ValueError: If a count is below 1, or the step is beyond the last.
+
+    Example:
+        >>> [warmup_cosine(step, 2, steps=4, peak=8.0) for step in (1, 2, 3, 4)]
+        [4.0, 8.0, 4.0, 0.0]
+    """
+    if not 1 <= step <= steps or warmup_steps < 1:
+        raise ValueError(f"step={step} of steps={steps}, warmup_steps={warmup_steps} from 1")
+    if step <= warmup_steps:
+        return peak * step / warmup_steps
+    done = (step - warmup_steps) / (steps - warmup_steps)  # in (0, 1]
+    left = (1 + math.cos(math.pi * done)) / 2
+    return last + left * (peak - last)
+
+
+# %% ../notebooks/10_training.ipynb #45634080
+def warmup_stable_decay(
+    step: int, warmup_steps: int, *, steps: int, peak: float, decay_steps: int
+) -> float:
+    """Raise the learning rate in a line, keep it, and let it fall in a line at the end.
+
+    Paper: not mentioned.
+
+    Args:
+        step: Optimizer step, from 1.
+        warmup_steps: The step at which the rate peaks, from 1.
+        steps: The last step.
+        peak: The highest rate.
+        decay_steps: Over how many of the last steps the rate falls; 1 for none.
+
+    Returns:
+        The learning rate of this step.
+
+    Raises:
+        ValueError: If a count is below 1, or the step is beyond the last.
+
+    Example:
+        >>> [warmup_stable_decay(n, 2, steps=5, peak=8.0, decay_steps=2) for n in (1, 2, 4, 5)]
+        [4.0, 8.0, 8.0, 4.0]
+    """
+    if not 1 <= step <= steps or min(warmup_steps, decay_steps) < 1:
+        raise ValueError(f"step={step} of {steps=}, {warmup_steps=}, {decay_steps=} from 1")
+    return peak * min(1.0, step / warmup_steps, (steps + 1 - step) / decay_steps)
 
 
 # %% ../notebooks/10_training.ipynb #ed46fdcd

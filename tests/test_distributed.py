@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 from course_lib.tasks.language_model import TextGenerator
 from course_lib.tasks.multi30k import RealTranslator
+from course_lib.tasks.translator import Translator
 from course_lib.trainer.run_folder import LAST, read_kept
 from course_lib.trainer.sharded_checkpoint import find_sharded
 
@@ -20,7 +21,11 @@ FRESH = {
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # or a restart may look for the dead
     "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "5",  # seconds
 }
+# A small rate: Adam divides what is left of gradients that are 0 by mathematics by its 1e-9.
+TINY = "num_pairs=60 vocab_size=70 d_model=12 num_heads=3 num_layers=1 d_ff=20 batch_size=5 "
+TINY += "rate_scale=0.02 steps=12 warmup_steps=3 cooldown_steps=1 val_every=4"
 TASKS = {  # the class of its pipelines, and the words that describe it
+    "numbers": (Translator, "", TINY),
     "multi30k": (RealTranslator, "--size smoke", "epochs=3 num_pairs=40 tokens=300 vocab_size=90 "
                  "bfloat16=False d_model=16 d_ff=24 num_layers=1 dropout=0.0"),
     "gpt": (TextGenerator, "--text shakespeare", "steps=12 val_every=4 val_windows=7 batch_size=3 "

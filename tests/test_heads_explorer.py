@@ -11,7 +11,8 @@ from figure_asserts import assert_readable
 from torch.testing import assert_close
 
 from course_lib.data import spell
-from course_lib.tasks.numbers import TranslatorConfig, prepare
+from course_lib.tasks.numbers import Numbers
+from course_lib.tasks.translator import TranslatorConfig
 from course_lib.viz import heads_explorer as module
 from course_lib.viz.heads_explorer import (
     LONGEST,
@@ -34,7 +35,7 @@ OFF = [c for k in range(1, HEADS + 1) for c in combinations(range(HEADS), k)]
 @pytest.fixture(scope="module")
 def translator():
     """Return a translator that has learned nothing: what it writes is luck, but always the same."""
-    translator, _ = prepare(CONFIG)
+    translator = Numbers(CONFIG).pipeline
     translator.model.eval()
     return translator
 

@@ -1,4 +1,4 @@
-"""A GPT's training comes to what plain code comes to; its loss, its cache, its lines."""
+"""A GPT's training comes to what plain code comes to; its loss, its lines."""
 
 import math
 from copy import deepcopy
@@ -17,11 +17,9 @@ from course_lib.gpt import GPT, GPTConfig
 from course_lib.tasks import language_model_scores
 from course_lib.tasks.language_model import (
     TextGeneratorConfig,
-    new_generator,
     new_model,
 )
 from course_lib.tasks.language_model_scores import (
-    caching_is_exact,
     loss_on,
     program_lines,
     share_that_parses,
@@ -194,57 +192,6 @@ def test_measuring_leaves_the_mode_as_it_was_and_drops_nothing(whole, data):
     assert not model.training
     loss_on(model.train(), windows)
     assert model.training
-
-
-class Forgetful(gpt.GPTCache):
-    """Keep no keys of what was read before."""
-
-    def attend_cached(self, attention, kept, x):
-        kept[0, :, :, : self.length] = 0
-        return super().attend_cached(attention, kept, x)
-
-
-class Contrary(gpt.GPTCache):
-    """Like best what should be liked least."""
-
-    def __call__(self, ids):
-        return -super().__call__(ids)
-
-
-def loud(writer):
-    """Return a writer whose positions matter: a trained one's do."""
-    model = deepcopy(writer.model)
-    for parameter in model.parameters():
-        if parameter.dim() == 2:
-            parameter.data.mul_(8)
-    return replace(writer, model=model)
-
-
-@pytest.mark.parametrize("wrong", [Forgetful, Contrary])
-def test_a_cache_that_is_wrong_is_found(wrong, data, monkeypatch):
-    text = read_shakespeare(data)
-    writer = loud(new_generator(replace(TINY, max_len=40), text.characters))
-    assert caching_is_exact(writer, text.val) is True
-    monkeypatch.setattr(gpt, "GPTCache", wrong)
-    assert caching_is_exact(writer, text.val) is False
-
-
-def test_the_cache_is_tried_in_float64_and_beyond_the_window(data, monkeypatch):
-    tried, really = [], language_model_scores.sample
-
-    def watch(model, ids, tokens, **how):
-        tried.append((how["cached"], ids.size(1) + tokens, ids.size(1), model))
-        return really(model, ids, tokens, **how)
-
-    monkeypatch.setattr(language_model_scores, "sample", watch)
-    text = read_shakespeare(data)
-    writer = new_generator(replace(TINY, max_len=40), text.characters)
-    assert caching_is_exact(writer, text.val)
-    assert [cached for cached, *_ in tried] == [True, False]
-    for _, end, begin, model in tried:
-        assert (begin, end) == (40 - 32, 40 + 16)
-        assert {p.dtype for p in model.parameters()} == {torch.float64}
-    assert {p.dtype for p in writer.model.parameters()} == {torch.float32}
 
 
 def test_lines_are_whole_and_say_something():

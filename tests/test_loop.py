@@ -21,14 +21,17 @@ from gpt_fixtures import TINY as WRITER
 from reference import Pretended, says
 
 from course_lib import cli
+from course_lib.data import draw_pairs
 from course_lib.tasks.language_model_training import LanguageModel
 from course_lib.tasks.multi30k import SIZES, RealConfig, read_pairs
 from course_lib.tasks.multi30k_training import Multi30k
+from course_lib.tasks.numbers import Numbers
+from course_lib.tasks.translator import TranslatorConfig
 from course_lib.trainer import loop
 from course_lib.trainer.averaging import kept_weights
 from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
 from course_lib.trainer.distributed import World
-from course_lib.trainer.loop import any_rank, make_step, measure, start, train
+from course_lib.trainer.loop import accumulate_gradients, any_rank, make_step, measure, start, train
 from course_lib.trainer.machine import Stopwatch
 from course_lib.trainer.run_folder import (
     LAST,
@@ -46,7 +49,11 @@ pytestmark = pytest.mark.usefixtures("no_network")
 TRANSLATOR = RealConfig(**{**SIZES["smoke"], "num_pairs": 40, "tokens": 300, "epochs": 2,
                            "d_model": 16, "d_ff": 24, "num_layers": 1, "dropout": 0.3,
                            "vocab_size": 90, "norm_first": False, "cooldown": 0.2})  # fmt: skip
+NUMBERS = TranslatorConfig(num_pairs=120, vocab_size=70, d_model=12, num_heads=3, num_layers=1,
+                           d_ff=20, batch_size=5, steps=8, warmup_steps=3, cooldown_steps=1,
+                           dropout=0.2, max_len=100, val_every=4)  # fmt: skip
 TASKS = {  # what is trained, with which numbers, when it is measured, and a rate beyond all reason
+    "numbers": (Numbers, NUMBERS, [4, 8], dict(rate_scale=1e30)),
     "multi30k": (Multi30k, TRANSLATOR, [4, 8], dict(peak_rate=1e30)),
     "gpt": (LanguageModel, WRITER, [4, 8, 11], dict(peak_rate=1e18, last_rate=1e18,
                                                    weight_decay=0.0, clip_norm=1e18)),
@@ -253,7 +260,11 @@ def test_other_data_are_refused(task, whole, tmp_path, monkeypatch):
     def read_others(config, split, folder=None):
         return read_pairs(config, split, folder)[::-1]
 
+    def draw_others(split, count, **how):
+        return draw_pairs(split, count, **how)[::-1]
+
     monkeypatch.setattr("course_lib.tasks.multi30k_training.read_pairs", read_others)
+    monkeypatch.setattr("course_lib.tasks.numbers.draw_pairs", draw_others)
     folder = write_play(tmp_path)
     path = folder / "tinyshakespeare" / "input.txt"
     path.write_text(path.read_text().replace("went", "gone"))  # the same characters otherwise
@@ -287,6 +298,33 @@ def test_all_parts_of_a_batch_weigh_as_much_as_the_batch(size, task, run):
     dealt = [row for (_, right), weight in parts if weight for row in right]
     assert len(dealt) == len(targets)
     assert sum(int(row.sum()) for row in dealt) == int(targets.sum())
+
+
+def test_accumulated_micro_batches_come_to_the_step_of_the_whole_batch(task, tmp_path):
+    ends = []
+    for parts in (1, 3, 30):  # 30: most of them have no row
+        run = task.begin(tmp_path / str(parts), dropout=0.0)
+        run.pipeline.model.double()
+        run.optimizer = torch.optim.SGD(run.pipeline.model.parameters(), lr=1.0)
+        run.accumulate = parts
+        for _ in range(2):
+            make_step(run)
+        ends.append((run.losses, run.pipeline.model.state_dict()))
+    (losses, whole), *others = ends
+    for found, weights in others:
+        torch.testing.assert_close(found, losses, rtol=1e-6, atol=0)
+        torch.testing.assert_close(weights, whole, rtol=0, atol=1e-10)
+
+
+def test_micro_batches_of_several_processes_are_those_of_one_and_drop_differently(run):
+    share, asked, seeds = run.task.share, [], []
+    run.task.share = lambda step, *which: asked.append(which) or share(step, *which)
+    for rank in (0, 1):
+        run.world, run.accumulate = Pretended(rank, 2), 3
+        for part in range(3):
+            accumulate_gradients(run, part)
+            seeds.append(torch.initial_seed())
+    assert asked == [(part, 6) for part in range(6)] and len(set(seeds)) == 6
 
 
 def test_every_process_drops_something_else_in_every_step(run):

@@ -1,27 +1,22 @@
-"""The translator: a stop changes nothing, training happens once, and nobody sees the answers."""
+"""The chapters' translator: training happens once, as it is taught, and nobody sees the answers."""
 
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from reference import assert_same, says
+from torch.testing import assert_close
 
 import course_lib
+from course_lib import training
 from course_lib.data import BatchMaker, Tokenizer, draw_pairs
 from course_lib.tasks import numbers as module
-from course_lib.tasks.numbers import (
-    Translator,
-    TranslatorConfig,
-    checkpoint_path,
-    load_or_train,
-    load_translator,
-    prepare,
-    train_translator,
-    translated_exactly,
-)
-from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.tasks.numbers import Numbers, folder_of, load_or_train
+from course_lib.tasks.translator import Translator, TranslatorConfig, translated_exactly
+from course_lib.trainer.loop import start, train
+from course_lib.trainer.run_folder import LAST
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -33,7 +28,6 @@ TINY = TranslatorConfig(
     warmup_steps=3,
     cooldown_steps=2,
     rate_scale=0.5,
-    dropout=0.2,
     max_len=100,
 )
 ROOT = Path(course_lib.__file__).parents[1]
@@ -47,148 +41,80 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """Return what an uninterrupted training of the tiny translator leaves on disk."""
-    path = tmp_path_factory.mktemp("whole") / "whole.pt"
-    train_translator(TINY, path=path)
-    return load_checkpoint(path)
-
-
-@pytest.fixture(scope="module")
-def untrained():
-    """Return a new translator, which writes nonsense."""
-    with torch.random.fork_rng():
-        return prepare(TINY)[0]
-
-
 @pytest.fixture
 def asked(monkeypatch):
     """Note the steps whose batches a training asks for."""
     steps, really_draw = [], BatchMaker.__call__
 
     def draw(self, step):
-        steps.append(step)
+        if self.batch_size == TINY.batch_size:  # not the batch to measure on
+            steps.append(step)
         return really_draw(self, step)
 
     monkeypatch.setattr(BatchMaker, "__call__", draw)
     return steps
 
 
-def train_and_stop(config, path, *, after, save_every):
-    """Train, and stop as by Ctrl-C when the checkpoint of a step has been written."""
-
-    def stop(step):
-        if step == after:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train_translator(config, path=path, save_every=save_every, after_save=stop)
-
-
-# --- a stop changes nothing
+def as_taught():
+    """Train by chapter 10's own loop; return the weights."""
+    with torch.random.fork_rng():
+        task = Numbers(TINY)
+        model = task.pipeline.model
+        optimizer = torch.optim.Adam(model.parameters(), fused=True, **training.ADAM)
+        how = dict(steps=TINY.steps, rate=TINY.rate, smoothing=TINY.smoothing)
+        training.train(model, optimizer, task.batches, **how)
+    return model.state_dict()
 
 
-def test_training_that_goes_on_after_a_stop_ends_the_same_to_the_last_bit(folder, whole):
-    path = folder / "parts.pt"
-    train_and_stop(TINY, path, after=4, save_every=2)
-    assert load_checkpoint(path)["step"] == 4
-    torch.rand(17)  # somebody else draws in between
-    train_translator(TINY, path=path, resume=True)
-    assert_same(load_checkpoint(path), whole)  # weights, optimizer, random state, step, config
+# --- training happens once, as it is taught
 
 
-def test_training_may_go_on_to_another_end_before_it_cools_down(folder, whole):
-    path = folder / "longer.pt"
-    train_and_stop(replace(TINY, steps=9), path, after=4, save_every=2)
-    train_translator(TINY, path=path, resume=True)
-    assert_same(load_checkpoint(path), whole)
-
-
-def test_training_that_has_cooled_down_cannot_go_on_to_another_end(folder):
-    path = folder / "longer.pt"
-    train_translator(replace(TINY, steps=4), path=path)
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match=says(path, "steps=4", "steps=7")):
-        train_translator(TINY, path=path, resume=True)  # it would not end as 7 steps in one do
-    assert path.read_bytes() == before
-
-
-def test_checkpoints_are_written_every_now_and_then_and_at_the_end(folder):
-    path = folder / "kept.pt"
-    kept = []
-    train_translator(
-        TINY,
-        path=path,
-        save_every=3,
-        after_save=lambda step: kept.append((step, load_checkpoint(path)["step"])),
-    )
-    assert kept == [(3, 3), (6, 6), (7, 7)]
-
-
-@pytest.mark.parametrize("changes", [{"to": "fr"}, {"dropout": 0.0}])
-def test_going_on_with_another_configuration_is_refused(folder, whole, changes):
-    path = folder / "kept.pt"
-    save_checkpoint(path, whole)
-    before = path.read_bytes()
-    ((name, value),) = changes.items()
-    with pytest.raises(
-        ValueError, match=says(path, f"{name}={value!r}", f"{name}={getattr(TINY, name)!r}")
-    ):
-        train_translator(replace(TINY, **changes), path=path, resume=True)
-    assert path.read_bytes() == before
-
-
-# --- training happens once
-
-
-def test_the_translator_is_trained_once_and_then_loaded(folder, asked, whole, monkeypatch):
+def test_the_translator_is_trained_once_as_chapter_10_trains_and_then_loaded(folder, asked):
+    expected = as_taught()
+    asked.clear()
     first = load_or_train(TINY)
     assert asked == [1, 2, 3, 4, 5, 6, 7]
-    path = checkpoint_path(TINY)
-    written = path.stat().st_mtime_ns
-    monkeypatch.delattr(module, "train_translator")  # no more training, not even of no steps
+    written = (folder_of(TINY) / LAST).stat().st_mtime_ns
     second = load_or_train(TINY)
-    assert len(asked) == 7 and path.stat().st_mtime_ns == written
+    assert len(asked) == 7 and (folder_of(TINY) / LAST).stat().st_mtime_ns == written
     for translator in (first, second):
-        assert_same(translator.model.state_dict(), whole["model"])
-        assert translator.tokenizer.to_json() == whole["tokenizer"]
-        assert translator.config == TINY
+        assert_same(translator.model.state_dict(), expected)
+        assert translator.config == TINY and translator.tokenizer.decode([5])
         assert not any(part.training for part in translator.model.modules())
 
 
-def test_a_training_that_was_stopped_is_finished(folder, asked, whole):
-    train_and_stop(TINY, checkpoint_path(TINY), after=4, save_every=2)
+def test_a_training_that_was_stopped_is_finished(folder, asked):
+    state = start(Numbers, TINY, folder_of(TINY))
+    train(state, folder_of(TINY), stop=lambda: state.step == 4)
     asked.clear()
     translator = load_or_train(TINY)
-    assert asked == [5, 6, 7]
-    assert_same(translator.model.state_dict(), whole["model"])
-    assert not translator.model.training
+    assert asked == [5, 6, 7] and not translator.model.training
+    assert_same(translator.model.state_dict(), as_taught())
 
 
-def test_a_translator_of_another_configuration_is_trained_anew(folder, asked):
-    train_translator(TINY)
-    asked.clear()
-    other = replace(TINY, smoothing=0.0)
-    assert load_or_train(other).config == other
-    assert asked == list(range(1, other.steps + 1))
-    assert load_translator(checkpoint_path(TINY))[0].config == other
+def test_a_translator_of_another_configuration_is_not_overwritten(folder):
+    load_or_train(TINY)
+    before = (folder_of(TINY) / LAST).read_bytes()
+    with pytest.raises(ValueError, match=says(folder_of(TINY), "smoothing=0.1, not 0.0")):
+        load_or_train(replace(TINY, smoothing=0.0))
+    assert (folder_of(TINY) / LAST).read_bytes() == before
 
 
 def test_an_unreadable_translator_is_kept_and_named(folder, asked):
-    path = checkpoint_path(TINY)
+    path = folder_of(TINY) / LAST
+    path.parent.mkdir()
     path.write_text("half of something")
     with pytest.raises(ValueError, match=says(path, "move it away")):
         load_or_train(TINY)
     assert path.read_text() == "half of something" and asked == []
 
 
-def test_each_language_and_seed_has_a_checkpoint_of_its_own(folder, monkeypatch):
+def test_each_language_and_seed_has_a_folder_of_its_own(folder, monkeypatch):
     configs = [TranslatorConfig(to=to, seed=seed) for to in ("de", "fr") for seed in (0, 1)]
-    paths = {checkpoint_path(config) for config in configs}
+    paths = {folder_of(config) for config in configs}
     assert len(paths) == 4 and {path.parent for path in paths} == {folder}
     monkeypatch.delenv("COURSE_CHECKPOINTS")
-    assert checkpoint_path(TINY).parent == ROOT / "checkpoints"
+    assert folder_of(TINY).parent == ROOT / "checkpoints"
 
 
 # --- what a translator starts from
@@ -203,166 +129,64 @@ def test_the_tokenizer_sees_training_texts_only(monkeypatch):
 
     monkeypatch.setattr(module, "draw_pairs", draw)
     with torch.random.fork_rng():
-        translator, batches = prepare(TINY)
-    assert splits == ["train"]
+        task = Numbers(TINY)
+    assert splits == ["train", "valid"]
     pairs = draw_pairs("train", 120)
     texts = {text for pair in pairs for text in pair}  # each once, however often it is drawn
     assert len(texts) < 2 * len(pairs)
-    assert translator.tokenizer.to_json() == Tokenizer.learn(texts, 70).to_json()
-    rows = [[translator.tokenizer.decode(ids) for ids in pair] for pair in batches.rows]
+    tokenizer = task.pipeline.tokenizer
+    assert tokenizer.to_json() == Tokenizer.learn(texts, 70).to_json()
+    rows = [[tokenizer.decode(ids) for ids in pair] for pair in task.batches.rows]
     assert [tuple(row) for row in rows] == pairs
 
 
 def test_the_seed_decides_the_first_weights_the_numbers_and_the_batches():
     with torch.random.fork_rng():
-        (one, batches), (same, same_batches) = prepare(TINY), prepare(TINY)
-        other, other_batches = prepare(replace(TINY, seed=1))
-    assert_same(one.model.state_dict(), same.model.state_dict())
-    assert_same(batches(3), same_batches(3))
-    assert not torch.equal(one.model.tgt_embedding.weight, other.model.tgt_embedding.weight)
-    assert batches.rows != other_batches.rows and other_batches.seed == 1
+        one, same, other = (Numbers(replace(TINY, seed=seed)) for seed in (0, 0, 1))
+    weights = [task.pipeline.model.state_dict() for task in (one, same, other)]
+    assert_same(weights[0], weights[1])
+    assert_same(one.batches(3), same.batches(3))
+    name = "tgt_embedding.weight"
+    assert not torch.equal(weights[0][name], weights[2][name])
+    assert one.batches.rows != other.batches.rows and other.batches.seed == 1
 
 
-def test_training_follows_the_short_schedule_of_the_configuration(folder, monkeypatch):
-    really_train, rates = module.train, []
-
-    def listen(model, optimizer, *args, **kwargs):
-        optimizer.register_step_pre_hook(lambda *_: rates.append(optimizer.param_groups[0]["lr"]))
-        return really_train(model, optimizer, *args, **kwargs)
-
-    monkeypatch.setattr(module, "train", listen)
-    train_translator(TINY)
-    # half of 1/√12 · min(1/√step, step/√27), and of that at the last step (7 + 1 - 7) / 2
-    paper = [0.5 / 12**0.5 * min(n**-0.5, n * 3**-1.5) for n in range(1, 8)]
-    assert rates == pytest.approx([*paper[:-1], paper[-1] / 2])
-
-
-def test_the_model_is_built_from_the_configuration():
-    config = TINY.of_model(vocab_size=33)
-    assert (config.src_vocab_size, config.tgt_vocab_size, config.pad_id) == (33, 33, 0)
-    assert config.num_encoder_layers == config.num_decoder_layers == TINY.num_layers
-    for name in ("d_model", "num_heads", "d_ff", "dropout", "max_len"):
-        assert getattr(config, name) == getattr(TINY, name)
+def test_numbers_never_seen_are_measured_on_without_smoothing(folder):
+    state = start(Numbers, TINY, folder_of(TINY))
+    task, model = state.task, state.pipeline.model.eval()
+    src, tgt = task.val
+    decode = task.pipeline.tokenizer.decode
+    found = {(decode(s), decode(t)) for s, t in zip(src, tgt, strict=True)}
+    assert len(found) > 50 and found <= set(draw_pairs("valid", module.VAL))
+    logits = model(src, tgt[:, :-1])
+    plain = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), tgt[:, 1:].flatten(), ignore_index=task.pipeline.tokenizer.pad_id
+    )
+    assert_close(task.measure(state.pipeline, 1)["val_loss"], plain.item(), rtol=1e-6, atol=0)
 
 
 # --- the caller keeps what is the caller's
 
 
-@pytest.fixture
-def two_threads():
-    """Let the caller compute with two threads."""
-    threads = torch.get_num_threads()
+def test_training_and_loading_leave_random_numbers_and_threads_alone(folder, monkeypatch):
+    threads, steps = torch.get_num_threads(), []
     torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(threads)
+    really_step = module.train
 
+    def listen(state, out):
+        steps.append(torch.get_num_threads())
+        return really_step(state, out)
 
-def test_training_and_loading_leave_random_numbers_and_threads_alone(folder, two_threads):
-    path, threads = checkpoint_path(TINY), []
-
-    def stop(step):
-        threads.append(torch.get_num_threads())
-        raise KeyboardInterrupt
-
-    def train_until_stopped():
-        with pytest.raises(KeyboardInterrupt):
-            train_translator(TINY, save_every=2, after_save=stop)
-
-    for use in (
-        train_until_stopped,
-        lambda: train_translator(TINY, resume=True),
-        lambda: load_translator(path),
-        lambda: load_or_train(TINY),  # loads
-        lambda: load_or_train(replace(TINY, steps=2)),  # trains
-    ):
-        state = torch.get_rng_state()
-        use()
-        assert torch.equal(torch.get_rng_state(), state)
-        assert torch.get_num_threads() == 2
-    assert threads == [1]
-
-
-# --- a translator on disk
-
-
-@pytest.mark.parametrize(
-    ("what", "changed"),
-    [
-        ("config", {"to": "de", "colour": "red"}),
-        ("config", asdict(TINY) | {"d_ff": 21}),
-        ("tokenizer", "{}"),
-        ("step", None),
-    ],
-)
-def test_a_checkpoint_that_fits_no_translator_is_explained_in_one_line(
-    folder, whole, what, changed
-):
-    path = folder / "odd.pt"
-    save_checkpoint(path, whole | {what: changed})
-    with pytest.raises(ValueError, match=says(path, "move it away")) as caught:
-        load_translator(path)
-    assert "\n" not in str(caught.value)
-
-
-# --- translating
-
-
-def test_texts_translated_together_are_translated_as_alone(untrained):
-    texts = ["one", "seven hundred seventy-seven thousand one hundred eleven", "six hundred"]
-    together = untrained.translate(texts)
-    assert together == [untrained.translate([text])[0] for text in texts]
-
-
-def test_empty_texts_no_text_and_too_long_a_text_are_refused(untrained):
-    with pytest.raises(ValueError, match="text 2 of 3 is empty"):
-        untrained.translate(["one", "  ", "two"])
-    with pytest.raises(ValueError, match="row"):
-        untrained.translate([])
-    with pytest.raises(ValueError, match=says("max_len=100")):
-        untrained.translate(["one " * 101])
-
-
-# --- exact match
-
-
-class Phrasebook:
-    """Translate by looking up, and note what it was asked."""
-
-    def __init__(self, **words):
-        self.words = words
-        self.asked = []
-
-    def translate(self, texts):
-        self.asked.append(list(texts))
-        return [self.words[text] for text in texts]
-
-
-@pytest.mark.parametrize("batch", [2, 250])
-def test_exact_match_counts_to_the_last_letter(batch):
-    book = Phrasebook(one="eins", two="zwei", three="drei", four="vier", five="fünf")
-    pairs = [
-        ("one", "eins"),
-        ("two", "zwe"),  # a letter missing
-        ("three", "dreii"),
-        ("four", "Vier"),
-        ("five", "fünf"),
-    ]
-    assert translated_exactly(book, pairs, batch=batch) == 2 / 5
-    assert [text for texts in book.asked for text in texts] == [source for source, _ in pairs]
-    assert max(map(len, book.asked)) <= batch
-
-
-def test_exact_match_is_measured_without_seeing_the_answers(untrained):
-    sources = [source for source, _ in draw_pairs("test", 6)]
-    own = untrained.translate(sources)  # nonsense, and no answer was there to see
-    assert translated_exactly(untrained, list(zip(sources, own, strict=True)), batch=4) == 1.0
-    right = [target for _, target in draw_pairs("test", 6)]
-    assert translated_exactly(untrained, list(zip(sources, right, strict=True))) == 0.0
-
-
-def test_exact_match_of_nothing_is_refused(untrained):
-    with pytest.raises(ValueError, match="no pairs"):
-        translated_exactly(untrained, [])
+    monkeypatch.setattr(module, "train", listen)
+    try:
+        for _ in ("trains", "loads"):
+            random_state = torch.get_rng_state()
+            load_or_train(TINY)
+            assert torch.equal(torch.get_rng_state(), random_state)
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    assert steps == [1]
 
 
 def test_the_trained_translator_translates_numbers_it_has_never_seen(monkeypatch):

@@ -6,22 +6,16 @@ import math
 import os
 import signal
 import time
-from dataclasses import asdict, dataclass, fields, replace
-from types import SimpleNamespace
+from dataclasses import dataclass, fields, replace
 
 import pytest
 import torch
-from gpt_fixtures import SETTINGS, write_play
 from reference import says
 
-from course_lib import cli
 from course_lib.atomic_write import write_whole
-from course_lib.tasks import train_command
 from course_lib.tasks.language_model import TextGeneratorConfig
 from course_lib.tasks.multi30k import RealConfig
-from course_lib.tasks.train_command import add_training_options
-from course_lib.trainer import loop
-from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.tasks.translator import TranslatorConfig
 from course_lib.trainer.machine import Stopwatch, prepare_machine
 from course_lib.trainer.options import (
     check_above_zero,
@@ -37,7 +31,6 @@ from course_lib.trainer.results import (
     read_entries,
     write_log,
 )
-from course_lib.trainer.run_folder import LOCK
 from course_lib.trainer.signals import graceful_shutdown
 
 
@@ -81,18 +74,6 @@ def test_a_wrong_setting_is_explained(text, part):
         setting_of(Numbers)(text)
 
 
-def test_a_training_is_gone_on_with_or_begun_anew_but_not_both(capsys):
-    parser = argparse.ArgumentParser()
-    add_training_options(parser, Numbers)
-    options = parser.parse_args(["--set", "steps=2", "--set", "rate=3", "--resume"])
-    assert (options.set, options.resume, options.force) == (
-        [("steps", 2), ("rate", 3.0)], True, False)  # fmt: skip
-    assert parser.parse_args([]).set == [] and parser.parse_args(["--force"]).force
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--resume", "--force"])
-    assert "not allowed with" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("wrong", ["0", "many", "²"])
 def test_a_whole_number_begins_at_one(wrong):
     assert whole_from_one("1") == 1 and whole_from_one("020") == 20
@@ -122,11 +103,12 @@ def test_a_fraction_is_from_nothing_to_all(value):
         check_between(Numbers(rate=value), 0, 1, "rate")
 
 
-@pytest.mark.parametrize("config", [RealConfig(), TextGeneratorConfig()])
+@pytest.mark.parametrize("config", [TranslatorConfig(), RealConfig(), TextGeneratorConfig()])
 def test_every_number_of_a_configuration_is_checked_and_named(config):
     for field in fields(config):
-        if field.type in (bool, str) or (field.name, type(config)) == ("seed", RealConfig):
-            continue  # any seed is one of Python's random numbers
+        any_seed = not isinstance(config, TextGeneratorConfig)  # it is one of Python's numbers
+        if field.type in (bool, str) or (field.name == "seed" and any_seed):
+            continue
         for value in (-1.0, math.nan) if field.type is float else (-1,):
             with pytest.raises(ValueError, match=says(field.name, value)):
                 replace(config, **{field.name: value})
@@ -237,128 +219,3 @@ def test_a_log_is_written_anew_with_the_configuration_on_top(tmp_path):
         write_log(tmp_path / "log.txt", Numbers(), history)
     lines = (tmp_path / "log.txt").read_text(encoding="utf-8").splitlines()
     assert lines == [f"# {Numbers()}", "step=250 loss=2", "step=500"]
-
-
-# --- the command, whatever it trains
-
-REAL = "epochs=3 num_pairs=40 tokens=300 d_model=16 d_ff=24 num_layers=1 vocab_size=90".split()
-TASKS = {
-    "multi30k": SimpleNamespace(
-        words=["--size", "smoke"],
-        settings=[word for setting in REAL for word in ("--set", setting)],
-        impossible="tokens=5",
-        folder="multi30k-smoke-de-en-seed0",
-        use=["translate", "ein"],
-        kind="is no checkpoint of a translator of sentences",
-        other=asdict(TextGeneratorConfig()),
-    ),
-    "gpt": SimpleNamespace(
-        words=["--text", "shakespeare", "--device", "cpu"],
-        settings=SETTINGS,
-        impossible="max_len=5000",
-        folder="gpt-cpu-shakespeare-seed0",
-        use=["sample"],
-        kind="is no checkpoint of a GPT that goes on with a text",
-        other=asdict(RealConfig()),
-    ),
-}
-
-
-@pytest.fixture(params=TASKS)
-def task(request, capsys, monkeypatch, tmp_path):
-    """Return a task, with what runs its commands: exit code, and what was said on out and err."""
-    found = SimpleNamespace(**vars(TASKS[request.param]))
-    monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path / "kept"))
-    if request.param == "gpt":
-        monkeypatch.setenv("COURSE_DATA", str(write_play(tmp_path / "data")))
-    else:  # number words take the place of real sentences
-        monkeypatch.delenv("COURSE_DATA", raising=False)
-    found.folder = tmp_path / "kept" / found.folder
-
-    def run(*words):
-        code = cli.main([*words, "--task", request.param, "--threads", "1", *found.words])
-        return code, *capsys.readouterr()
-
-    found.run = run
-    found.train = lambda *words: run("train", *found.settings, *words)
-    return found
-
-
-def contents(folder):
-    """Read every file of a folder."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def interrupt(*arguments, **options):
-    """Stop as by Ctrl-C."""
-    raise KeyboardInterrupt
-
-
-def assert_one_sentence(result, *parts):
-    """Find exit code 2, nothing on out, and one line on err that holds all the parts."""
-    code, out, err = result
-    assert (code, out, err.count("\n")) == (2, "", 1), err
-    assert all(str(part) in err for part in parts)
-
-
-def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatch):
-    assert_one_sentence(task.train("--resume"), task.folder, "train one")
-    assert task.train()[0] == 0
-    before = contents(task.folder)
-    assert {"last.pt", "log.txt"} <= before.keys()
-    assert_one_sentence(task.train(), "--resume goes on from it, --force starts anew")
-    assert contents(task.folder) == before
-    code, out, _ = task.train("--resume")
-    assert code == 0 and out.startswith("trained to step") and str(task.folder) in out
-    before = contents(task.folder)
-    assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), "ask for the same")
-    assert task.train("--set", task.impossible, "--force")[0] == 2
-    assert contents(task.folder) == before  # the new one cannot begin
-    monkeypatch.setattr(train_command, "train", interrupt)
-    code, _, err = task.train("--force")
-    assert code == 130 and "nothing is kept yet" in err and not contents(task.folder)
-
-
-def test_a_folder_in_which_another_process_trains_is_left_alone(task):
-    task.folder.mkdir(parents=True)
-    (task.folder / LOCK).write_text(str(os.getppid()))
-    assert_one_sentence(task.train(), f"process {os.getppid()} trains in {task.folder}")
-    assert contents(task.folder).keys() == {LOCK}
-
-
-def test_a_signal_ends_the_step_and_keeps_it(task, monkeypatch):
-    make_step = loop.make_step
-
-    def interrupted(run):
-        make_step(run)
-        if run.step == 3:
-            signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(loop, "make_step", interrupted)
-    code, out, _ = task.train()
-    assert code == 130 and "stopped at step 3," in out
-    assert "go on with the same command and --resume" in out
-    assert load_checkpoint(task.folder / "last.pt")["step"] == 3
-    assert not list(task.folder.glob("*.part"))
-    assert task.train("--resume")[1].startswith("trained to step")
-
-
-@pytest.mark.parametrize("place", ["start", "train"])
-def test_a_stop_that_does_not_wait_says_what_is_kept(place, task, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(train_command, place, interrupt)
-        code, out, err = task.train()
-        assert (code, out) == (130, "") and "nothing is kept yet" in err
-    task.train()
-    monkeypatch.setattr(train_command, place, interrupt)
-    code, out, err = task.train("--resume")
-    assert (code, out) == (130, "") and "--resume goes on from it" in err
-
-
-def test_a_checkpoint_of_another_kind_is_explained(task):
-    for content in ({"model": {}}, {"config": 3}, {"config": task.other}):
-        save_checkpoint(task.folder / "last.pt", content)
-        before = contents(task.folder)
-        for words in (["train", *task.settings, "--resume"], task.use, ["evaluate"]):
-            assert_one_sentence(task.run(*words), task.folder / "last.pt", task.kind)
-        assert contents(task.folder) == before

@@ -31,7 +31,9 @@ from course_lib.training import (
     train,
     training_step,
     warmup_cooldown,
+    warmup_cosine,
     warmup_inverse_sqrt,
+    warmup_stable_decay,
 )
 
 V = TGT_VOCAB
@@ -244,6 +246,34 @@ def test_a_cooldown_of_one_step_is_none(step, more, warmup_steps):
 def test_the_short_schedule_explains_impossible_steps(step, steps, cooldown_steps):
     with pytest.raises(ValueError, match=says(f"step={step}", "from 1")):
         warmup_cooldown(step, 16, 4, steps=steps, scale=1, cooldown_steps=cooldown_steps)
+
+
+def test_the_cosine_is_torchs_own_after_the_warm_up():
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.8)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=7, eta_min=0.1)
+    ours = [warmup_cosine(step, 3, steps=10, peak=0.8, last=0.1) for step in range(1, 11)]
+    theirs = []
+    for _ in range(8):
+        theirs.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    assert ours[:2] == pytest.approx([0.8 / 3, 1.6 / 3])
+    assert ours[2:] == pytest.approx(theirs, rel=1e-12)  # from the peak to the last rate
+
+
+def test_the_stable_schedule_keeps_its_peak_until_its_decay():
+    rates = [
+        warmup_stable_decay(step, 4, steps=12, peak=2.0, decay_steps=5) for step in range(1, 13)
+    ]
+    assert rates == pytest.approx([0.5, 1, 1.5, 2, 2, 2, 2, 2, 1.6, 1.2, 0.8, 0.4])
+
+
+@pytest.mark.parametrize(("step", "warmup_steps"), [(0, 3), (11, 3), (5, 0)])
+def test_the_later_schedules_explain_impossible_steps(step, warmup_steps):
+    with pytest.raises(ValueError, match=says(f"step={step}", "from 1")):
+        warmup_cosine(step, warmup_steps, steps=10, peak=1.0)
+    with pytest.raises(ValueError, match=says(f"step={step}", "from 1")):
+        warmup_stable_decay(step, warmup_steps, steps=10, peak=1.0, decay_steps=2)
 
 
 def test_adam_has_the_papers_numbers():

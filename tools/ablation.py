@@ -5,7 +5,6 @@ What each comes to is kept in the record that the chapter reads.
 
 import argparse
 import math
-import os
 import platform
 import sys
 from collections.abc import Callable
@@ -18,16 +17,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import course_lib.tasks
 from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT
 from course_lib.tasks.language_model import TextGeneratorConfig, new_model
 from course_lib.tasks.language_model_record import ABLATIONS, add_ablation, read_ablations
 from course_lib.tasks.language_model_scores import side_by_side
 from course_lib.tasks.language_model_training import LanguageModel
-from course_lib.tasks.numbers import FOLDER
 from course_lib.trainer.loop import train
 from course_lib.trainer.machine import describe_machine
 from course_lib.trainer.options import whole_from_one
+from course_lib.trainer.run_folder import checkpoints_beside
 from course_lib.trainer.signals import STOPPED
 from course_lib.trainer.task import TrainState
 from course_lib.transformer import Transformer, TransformerConfig
@@ -184,8 +184,9 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     file = options.file or ABLATIONS
     if not options.file and options.steps != USUAL.steps:  # a quick try is none of the record's
-        base = Path(os.environ.get("COURSE_CHECKPOINTS") or FOLDER)
-        file = base / f"deletion-{options.steps}-steps.json"
+        file = (
+            checkpoints_beside(course_lib.tasks.__file__) / f"deletion-{options.steps}-steps.json"
+        )
     print(f"the record is {file}", flush=True)
     try:
         train_all(options.seeds, options.steps, file)

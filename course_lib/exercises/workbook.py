@@ -13,7 +13,7 @@ from course_lib.exercises.safe_folder import fill
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(__file__).resolve().parents[1]
-TRANSLATOR = "tasks/numbers.py"  # it trains and uses the chapters' model
+TASKS = ("tasks.translator", "tasks.numbers")  # they train and use the chapters' model
 README = """# Your workbook
 
 Open `00_start_here.ipynb` in JupyterLab, and take the chapters in order. (In a terminal, in this
@@ -116,9 +116,11 @@ def _library(worked: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
     yield "__init__.py", '"""Your own Transformer, chapter by chapter."""\n'
     for module, names in exporting.items():
         yield f"{module}.py", fresh_module(module, names)
-    text = (PACKAGE / TRANSLATOR).read_text(encoding="utf-8")
     yield "tasks/__init__.py", '"""What your model is trained for."""\n'
-    yield TRANSLATOR, stubs.from_package(text, exporting, LIBRARY)
+    for module in TASKS:
+        file = f"{module.replace('.', '/')}.py"
+        text = (PACKAGE / file).read_text(encoding="utf-8")
+        yield file, stubs.from_package(text, {*exporting, *TASKS}, LIBRARY)
 
 
 def _figures(notebook: Mapping[str, Any]) -> list[str]:

@@ -1,15 +1,15 @@
 """A GPT that goes on with a text, character by character: its numbers, its text, its model."""
 
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from course_lib.data import Characters, Text, read_library, read_shakespeare
 from course_lib.gpt import GPT, GPTConfig, param_groups, sample
 from course_lib.trainer.options import check_above_zero, check_between, check_from_one
+from course_lib.training import warmup_cosine
 
 PROMPTS = {"library": "def ", "shakespeare": "\n"}  # how each text may begin
 COUNTS = ("batch_size", "steps", "warmup_steps", "val_every", "val_windows")
@@ -98,19 +98,21 @@ class TextGeneratorConfig:
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, from 1."""
-        if step <= self.warmup_steps:
-            return self.peak_rate * step / self.warmup_steps
-        done = (step - self.warmup_steps) / (self.steps - self.warmup_steps)  # in (0, 1]
-        left = (1 + math.cos(math.pi * done)) / 2
-        return self.last_rate + left * (self.peak_rate - self.last_rate)
+        return warmup_cosine(
+            step,
+            self.warmup_steps,
+            steps=self.steps,
+            peak=self.peak_rate,
+            last=self.last_rate,
+        )
 
 
 SIZES = {
+    "cpu": {},
     "smoke": dict(
         max_len=32, num_layers=2, num_heads=2, d_model=32, batch_size=8, steps=60,
         warmup_steps=10, peak_rate=5e-3, val_every=20, val_windows=50, start_std=0.1,
     ),
-    "cpu": {},
     "gpu": dict(
         max_len=256, num_layers=6, num_heads=6, d_model=384, batch_size=64, steps=5_000,
         dropout=0.2, bfloat16=True, start_std=0.028,
@@ -131,7 +133,8 @@ class TextGenerator:
     model: GPT
     characters: Characters
     config: TextGeneratorConfig
-    what = "a GPT that goes on with a text"
+    what: ClassVar[str] = "a GPT that goes on with a text"
+    config_class: ClassVar[type] = TextGeneratorConfig
 
     def facts(self) -> dict[str, Any]:
         """Return all but the weights."""

@@ -1,17 +1,11 @@
-"""What a writer is worth: its loss on all of val, its cache, its lines."""
-
-from copy import deepcopy
+"""What a writer is worth: its loss on all of val, and its lines."""
 
 import torch
 from torch import Tensor, nn
 
-from course_lib.gpt import parse_rate, sample
-from course_lib.tasks.language_model import TextGenerator
+from course_lib.gpt import parse_rate
 
 PLACES = 4_096  # characters read at once while measuring
-NEAR = 32
-BEYOND = 16  # characters written before the window is full, and afterwards
-COPIES = 8  # texts written at once, that begin side by side: a small error shows in one of many
 
 
 def side_by_side(ids: Tensor, length: int) -> Tensor:
@@ -57,27 +51,6 @@ def loss_on(model: nn.Module, windows: Tensor) -> float:
         total += len(part) * model(part[:, :-1], part[:, 1:])[1].item()
     model.train(was_training)
     return total / len(windows)
-
-
-def caching_is_exact(writer: TextGenerator, ids: Tensor) -> bool:
-    """Say whether the cache changes no token that is written: in float64, and beyond the window.
-
-    Args:
-        writer: Stays as it is.
-        ids: A text to begin with, longer than a window. Shape ``(L,)``.
-    """
-    exact = deepcopy(writer.model).double()
-    max_len = writer.config.max_len
-    length = max(1, max_len - NEAR)
-    begun = ids[: length + COPIES - 1].unfold(0, length, 1).to(writer.device)  # (B, T)
-    written = [
-        sample(
-            exact, begun, max_len - length + BEYOND, cached=cached,
-            generator=torch.Generator(writer.device).manual_seed(0),
-        )
-        for cached in (True, False)
-    ]  # fmt: skip
-    return written[0].equal(written[1])
 
 
 def program_lines(text: str) -> list[str]:

@@ -1,9 +1,8 @@
 """A translator of real sentences: its numbers, its vocabulary, its model, its score (§5, §6)."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from sacrebleu.metrics import BLEU, CHRF
@@ -13,7 +12,7 @@ from course_lib.data import Tokenizer, draw_pairs, pad_rows
 from course_lib.data.multi30k_files import load_multi30k
 from course_lib.decoding import beam_search
 from course_lib.kv_cache import DecoderCache
-from course_lib.tasks.numbers import model_config
+from course_lib.tasks.translator import Translator, model_config
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.options import check_above_zero, check_between, check_from_one
 from course_lib.training import warmup_inverse_sqrt
@@ -105,13 +104,17 @@ class RealConfig:
 
 
 SIZES = {
+    "laptop": {},
     "smoke": dict(
         task="numbers", vocab_size=150, tokens=1_000, epochs=30, warmup_steps=40, peak_rate=4e-3,
         d_model=64, num_heads=4, num_layers=2, d_ff=256, dropout=0.0, norm_first=True,
         cooldown=0.0, bfloat16=False,
     ),
+    "slice": dict(
+        num_pairs=300, vocab_size=1_000, tokens=1_000, epochs=30, warmup_steps=40, peak_rate=4e-3,
+        d_model=64, num_heads=4, num_layers=2, d_ff=256, dropout=0.0, cooldown=0.0, bfloat16=False,
+    ),
     "short": dict(epochs=10, warmup_steps=300, dropout=0.1),
-    "laptop": {},
     "gpu": dict(tokens=16_384, epochs=80, d_ff=1_024),
 }  # fmt: skip
 
@@ -130,36 +133,11 @@ def read_pairs(config: RealConfig, split: str, folder: Path | str | None = None)
     return pairs if config.direction == "en-de" else [pair[::-1] for pair in pairs]
 
 
-@dataclass(frozen=True)
-class RealTranslator:
-    """Put a model and its tokenizer together: text in, text out.
+class RealTranslator(Translator):
+    """Translate sentences; see ``Translator``."""
 
-    Args:
-        model: The ``Transformer``.
-        tokenizer: What it reads and writes with.
-        config: What both were made from.
-    """
-
-    model: Transformer
-    tokenizer: Tokenizer
-    config: RealConfig
     what = "a translator of sentences"
-
-    def facts(self) -> dict[str, Any]:
-        """Return all but the weights."""
-        return {"config": asdict(self.config), "tokenizer": self.tokenizer.to_json()}
-
-    @classmethod
-    def unlearned(cls, facts: dict[str, Any]) -> "RealTranslator":
-        """Build a translator from its facts, all but the weights."""
-        config = RealConfig(**facts["config"])
-        tokenizer = Tokenizer(facts["tokenizer"])
-        return cls(Transformer(config.of_model(len(tokenizer))), tokenizer, config)
-
-    @property
-    def device(self) -> torch.device:
-        """Say where the model is."""
-        return self.model.output.weight.device
+    config_class = RealConfig
 
     def rows(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
         """Turn pairs into source ids, and target ids from bos to eos.

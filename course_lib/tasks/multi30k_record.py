@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from course_lib.trainer.results import add_entry, read_entries
+from course_lib.trainer.results import read_entries
 
 RECORD = Path(__file__).with_name("multi30k_record.json")
 CORPUS = Path(__file__).with_name(
@@ -33,11 +33,6 @@ def read_record(path: Path = RECORD) -> list[dict[str, Any]]:
 def read_corpus_facts() -> dict[str, Any]:
     """Return what ``tools/corpus_stats.py`` has measured of Multi30k: numbers, no sentence."""
     return json.loads(CORPUS.read_text(encoding="utf-8"))
-
-
-def add_to_record(path: Path, entry: dict[str, Any]) -> None:
-    """Write an entry, in place of an older one of the same run."""
-    add_entry(path, entry, lambda e: [e[name] for name in RUN])
 
 
 def written_captions(direction: str, write: Callable[[list[str]], list[str]]) -> list[list[str]]:

@@ -1,12 +1,19 @@
-"""Training a translator of real sentences: its batches, its loss, its score (§5)."""
+"""A translator of real sentences: its batches, its loss, its score, its record (§5, §6)."""
 
+import sys
+import time
 import zlib
+from argparse import Namespace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from course_lib.data.multi30k_files import DIRECTIONS, LINES
 from course_lib.tasks.multi30k import (
+    SIZES,
     Pairs,
     RealConfig,
     RealTranslator,
@@ -15,14 +22,22 @@ from course_lib.tasks.multi30k import (
     score,
     token_batches,
 )
+from course_lib.tasks.multi30k_record import RUN, SETTINGS, written_captions
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import backward_in_chunks, loss_in_chunks
-from course_lib.trainer.precision import mixed_precision
-from course_lib.trainer.task import Task
+from course_lib.trainer.options import check_between
+from course_lib.trainer.precision import bfloat16_pays, mixed_precision
+from course_lib.trainer.task import Application
 from course_lib.training import ADAM
 
+MOST_ALPHA = 10  # of the length penalty; beyond it, nothing but the length counts
+SEARCH = {
+    "--beam": dict(type=int, default=4, help="1 is greedy"),
+    "--alpha": dict(type=float, default=0.6, help="of the length penalty"),
+}
 
-class Multi30k(Task):
+
+class Multi30k(Application):
     """Train a translator of sentences, measured after every epoch; see ``Task``.
 
     Args:
@@ -33,6 +48,13 @@ class Multi30k(Task):
 
     kind = RealTranslator
     keep_last = 10
+    name = "multi30k"
+    takes = "an hour of two cores"
+    sizes = SIZES
+    settings = {"direction": dict(choices=DIRECTIONS)}
+    named = ("direction",)
+    writing = {"text": dict(nargs="+", help='such as "Ein Mann fährt Fahrrad."'), **SEARCH}
+    evaluating = {"--split": dict(choices=[*LINES][1:], default="val"), **SEARCH}
 
     def __init__(
         self, config: RealConfig, data: Path | str | None, pipeline: RealTranslator | None = None
@@ -81,6 +103,75 @@ class Multi30k(Task):
             "val_loss": val_loss(pipeline, self.val),
             **{name: value for name, value in found.items() if isinstance(value, float)},
         }
+
+    @classmethod
+    def settled_here(cls, chosen: dict[str, Any], kept: Any, options: Namespace) -> dict[str, bool]:
+        """Take bfloat16 as it was begun, or where it is faster: a GPU that trains today has it."""
+        if "bfloat16" in chosen:
+            return {}
+        fast = kept.bfloat16 if kept else options.device == "cuda" or bfloat16_pays()
+        return {"bfloat16": fast}
+
+    @staticmethod
+    def write(pipeline: RealTranslator, options: Namespace) -> str:
+        """Translate one text."""
+        text = " ".join(" ".join(options.text).split())
+        return pipeline.translate([text], **_search(options))[0]
+
+    @staticmethod
+    def evaluate(pipeline: RealTranslator, options: Namespace) -> dict[str, Any]:
+        """Translate a split freely, and measure BLEU and chrF."""
+        how = _search(options)
+        if options.split != "val":
+            print("the test set is for the last report: choose on --split val", file=sys.stderr)
+        pairs = read_pairs(pipeline.config, options.split, options.data)
+        sources, references = map(list, zip(*pairs, strict=True))
+        begin = time.monotonic()
+        written = pipeline.translate(sources, **how)
+        seconds = time.monotonic() - begin
+        found = score(written, references)
+        for name in ("bleu", "bleu_lower", "chrf"):
+            print(f"{name} {found[name]:.2f}  {found[f'{name}_signature']}")
+        print(f"{len(written)} sentences of {options.split} in {seconds:.0f} s")
+        return found
+
+    @staticmethod
+    def entry(
+        pipeline: RealTranslator, content: dict[str, Any], found: dict[str, Any], options: Namespace
+    ) -> dict[str, Any]:
+        """Return what was found, and all that somebody needs to repeat it."""
+        config = content["config"]
+        average = options.average or 1
+        once = options.split == "val" and average == 1  # how it learned stands once in a record
+        pairs = read_pairs(pipeline.config, options.split, options.data)
+        write = partial(pipeline.translate, **_search(options))
+        return {
+            **{name: config[name] for name in SETTINGS},
+            "split": options.split,
+            "average": average,
+            "beam_size": options.beam,
+            "alpha": options.alpha,
+            **found,
+            "loss": val_loss(pipeline, pairs),
+            "parameters": sum(p.numel() for p in pipeline.model.parameters()),
+            "steps": content["step"],
+            "minutes": {name: seconds / 60 for name, seconds in content["seconds"].items()},
+            "machine": content["machine"],
+            "config": config,
+            "captions": written_captions(config["direction"], write),
+            "history": content["history"] if once else [],
+        }
+
+    @staticmethod
+    def record_key(entry: dict[str, Any]) -> list[Any]:
+        """Return settings, split and search."""
+        return [entry[name] for name in RUN]
+
+
+def _search(options: Namespace) -> dict[str, Any]:
+    """Return how a translation is searched for."""
+    check_between(options, 0, MOST_ALPHA, "alpha")
+    return dict(beam_size=options.beam, alpha=options.alpha)
 
 
 def val_loss(translator: RealTranslator, pairs: Pairs) -> float:

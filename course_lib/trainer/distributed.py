@@ -106,22 +106,6 @@ def _started() -> int:
     return int(os.environ.get("WORLD_SIZE") or 1)
 
 
-def refuse_several_processes(what: str) -> None:
-    """Refuse to do with several processes what one can do only.
-
-    Args:
-        what: It is, such as ``"the number translator"``.
-
-    Raises:
-        ValueError: If there are several.
-    """
-    if _started() > 1:
-        raise ValueError(
-            f"{_started()} processes were started, but {what} is trained by one: "
-            "leave torchrun out, or take --task multi30k or gpt"
-        )
-
-
 def parallelize(model: nn.Module, world: World, *, sharded: bool = False) -> nn.Module:
     """Give every process its part of the work; return what is to be called in training.
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def start(
     anew: bool = False,
     world: World | None = None,
     sharded: bool = False,
+    accumulate: int = 1,
 ) -> TrainState:
     """Begin a training, or go on with the one kept in a folder.
 
@@ -51,6 +53,7 @@ def start(
         anew: Whether what is kept there plays no part.
         world: The processes that train it, all of which must call; this one alone unless given.
         sharded: Whether weights, gradients and moments are shared out among them, too.
+        accumulate: Micro-batches of a step: each process reads its rows in so many parts.
 
     Raises:
         ValueError: If the folder keeps a training with other numbers or data or of something
@@ -65,7 +68,7 @@ def start(
     model = task.pipeline.model.to(device)
     sharded = sharded and world.size > 1
     engine = parallelize(model, world, sharded=sharded)
-    state = TrainState(task, engine, task.optimizer(), world, sharded)
+    state = TrainState(task, engine, task.optimizer(), world, sharded, accumulate)
     state.losses = state.losses.to(device)
     if kept:
         restore(state, out, content)
@@ -74,26 +77,43 @@ def start(
 
 def make_step(state: TrainState) -> None:
     """Make the next training step: no number leaves the device."""
-    task, world, step = state.task, state.world, state.step + 1
-    seed_step(state, rank=0)
-    batch, weight = task.share(step, world.rank, world.size)
-    if not world.is_main:
-        seed_step(state, world.rank)  # dropout drops something else in every process
+    task, step = state.task, state.step + 1
     for group in state.optimizer.param_groups:
         group["lr"] = task.rate(step)
     state.engine.train()
-    loss = task.backward(state.engine, batch, weight)
+    for part in range(state.accumulate):
+        accumulate_gradients(state, part)
     if task.clip_norm < math.inf:
         nn.utils.clip_grad_norm_(task.pipeline.model.parameters(), task.clip_norm)
     state.optimizer.step()
     state.optimizer.zero_grad()
     state.step = step
-    state.losses += torch.stack([weight * loss, torch.ones_like(loss)]) / world.size
 
 
-def seed_step(state: TrainState, rank: int) -> None:
+def accumulate_gradients(state: TrainState, part: int) -> None:
+    """Add the gradients of one of this process's micro-batches of the next step.
+
+    To its task a micro-batch is the share of one more process: its loss has the weight of its
+    tokens, so unequal parts come to the gradients of the whole batch.
+    """
+    parts = state.accumulate * state.world.size
+    number = state.world.rank * state.accumulate + part
+    seed_step(state, 0)  # the whole batch is drawn alike for all parts
+    batch, weight = state.task.share(state.step + 1, number, parts)
+    if number > 0:
+        seed_step(state, number)  # dropout drops something else in every part
+    weight = weight / state.accumulate
+    last = part == state.accumulate - 1
+    sync = nullcontext() if last else getattr(state.engine, "no_sync", nullcontext)()
+    with sync:  # processes add up what they have once a step
+        loss = state.task.backward(state.engine, batch, weight)
+    counted = torch.full_like(loss, 1 / state.accumulate)
+    state.losses += torch.stack([weight * loss, counted]) / state.world.size
+
+
+def seed_step(state: TrainState, part: int) -> None:
     """Settle what is random in the next step; telling the devices that are not used takes long."""
-    seed = SEEDS * (state.pipeline.config.seed + SEEDS * rank) + state.step + 1
+    seed = SEEDS * (state.pipeline.config.seed + SEEDS * part) + state.step + 1
     torch.default_generator.manual_seed(seed)
     if state.losses.is_cuda:
         torch.cuda.manual_seed(seed)

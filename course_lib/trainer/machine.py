@@ -4,6 +4,8 @@ import argparse
 import os
 import platform
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -11,9 +13,10 @@ import torch
 MOST_THREADS = 1_024  # more than any of our models can use
 
 
-def add_machine_options(command: argparse.ArgumentParser) -> None:
-    """Describe what computes."""
-    command.add_argument("--threads", type=int, default=torch.get_num_threads())
+def add_machine_options(command: argparse.ArgumentParser, threads: int | None = None) -> None:
+    """Describe what computes: with as many threads as are given, else with all."""
+    threads = threads or torch.get_num_threads()
+    command.add_argument("--threads", type=int, default=threads)
     fastest = "cuda" if torch.cuda.is_available() else "cpu"
     command.add_argument("--device", choices=("cpu", "cuda"), default=fastest)
 
@@ -47,6 +50,17 @@ def describe_machine(device: str) -> str:
         name = torch.cuda.get_device_name()
     threads = f"{torch.get_num_threads()} of {os.cpu_count()} threads"
     return f"{name}, {threads}, torch {torch.__version__}"
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread: in a model this small, several only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class Stopwatch:

@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 import torch
+from platformdirs import user_data_path
 from torch import Tensor
 
 from course_lib.trainer.averaging import kept_weights
@@ -28,6 +29,23 @@ from course_lib.trainer.task import Pipeline, TrainState
 LAST = "last.pt"  # the checkpoint that one process goes on from
 LOG = "log.txt"
 LOCK = "training.lock"  # holds the number of the process that trains in the folder
+
+
+def checkpoints_beside(module: str) -> Path:
+    """Say where trainings are kept: where COURSE_CHECKPOINTS says, else beside the package.
+
+    An installed package keeps them in the user's data folder, never among installed files.
+
+    Args:
+        module: The file of a module in a folder of the package.
+    """
+    named = os.environ.get("COURSE_CHECKPOINTS")
+    if named:
+        return Path(named)
+    root = Path(module).resolve().parents[2]
+    if root.name in ("site-packages", "dist-packages"):
+        root = user_data_path("course_lib", appauthor=False)
+    return root / "checkpoints"
 
 
 def is_kept(out: Path) -> bool:

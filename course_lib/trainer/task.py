@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from argparse import Namespace
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -16,12 +17,14 @@ class Pipeline(Protocol):
     """A model, and what turns text into its ids and back: all that a checkpoint has to hold.
 
     Attributes:
-        what: Of what it is, for people, such as ``"a translator of sentences"``.
+        what: What it is, for people, such as ``"a translator of sentences"``.
+        config_class: A dataclass of hyperparameters, all with defaults, ``seed`` among them.
         model: It learns.
-        config: A dataclass of all numbers that define it and its training; it has a ``seed``.
+        config: The hyperparameters of model and training.
     """
 
     what: ClassVar[str]
+    config_class: ClassVar[type]
     model: nn.Module
     config: Any
 
@@ -86,6 +89,66 @@ class Task(ABC):
         """Measure on val; ``"val_loss"`` is part of it."""
 
 
+class Application(Task):
+    """A task that the command line offers, with what is done with a pipeline that was trained.
+
+    Attributes:
+        name: By which the command line knows it.
+        takes: How long the training takes, for people.
+        sizes: Hyperparameters that differ from the defaults, by the name of a size; the usual
+            size first.
+        settings: Hyperparameters that have an option of their own, described for ``argparse``.
+        named: Those of them that the name of the folder holds.
+        threads: How many compute unless asked for; ``None`` for all.
+        verb: The command that uses what was trained.
+        writing: Its options.
+        evaluating: The options of ``course evaluate``.
+    """
+
+    name: ClassVar[str]
+    takes: ClassVar[str]
+    sizes: ClassVar[dict[str, dict[str, Any]]]
+    settings: ClassVar[dict[str, dict[str, Any]]]
+    named: ClassVar[tuple[str, ...]]
+    threads: ClassVar[int | None] = None
+    verb: ClassVar[str] = "translate"
+    writing: ClassVar[dict[str, dict[str, Any]]]
+    evaluating: ClassVar[dict[str, dict[str, Any]]] = {}
+
+    @classmethod
+    def folder_name(cls, config: Any, size: str) -> str:
+        """Name the folder of a training; another seed, another folder."""
+        which = "-".join(getattr(config, name) for name in cls.named)
+        return f"{cls.name}-{size}-{which}-seed{config.seed}"
+
+    @classmethod
+    def settled_here(cls, chosen: dict[str, Any], kept: Any, options: Namespace) -> dict[str, bool]:
+        """Settle what nobody chose: as it was kept, or by measuring this machine."""
+        return {}
+
+    @staticmethod
+    @abstractmethod
+    def write(pipeline: Any, options: Namespace) -> str:
+        """Translate a text, or go on with one."""
+
+    @staticmethod
+    @abstractmethod
+    def evaluate(pipeline: Any, options: Namespace) -> dict[str, Any]:
+        """Measure what was trained; print it, and return it."""
+
+    @staticmethod
+    @abstractmethod
+    def entry(
+        pipeline: Any, content: dict[str, Any], found: dict[str, Any], options: Namespace
+    ) -> dict[str, Any]:
+        """Return for a record what was found, and all that somebody needs to repeat it."""
+
+    @staticmethod
+    @abstractmethod
+    def record_key(entry: dict[str, Any]) -> list[Any]:
+        """Return what tells two entries of a record apart."""
+
+
 @dataclass
 class TrainState:
     """Hold all that changes while something is trained.
@@ -96,6 +159,7 @@ class TrainState:
         optimizer: With its moments.
         world: The processes that train it.
         sharded: Whether no process holds all of the weights.
+        accumulate: Micro-batches of a step in each process.
         step: The last step made.
         seconds: Time spent so far, over all starts: ``"wall"`` and ``"cpu"`` (of all threads).
         history: One dict for each measurement; rank 0 keeps it.
@@ -108,6 +172,7 @@ class TrainState:
     optimizer: torch.optim.Optimizer
     world: World = field(default_factory=World)
     sharded: bool = False
+    accumulate: int = 1
     step: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: {"wall": 0.0, "cpu": 0.0})
     history: list[dict[str, float]] = field(default_factory=list)

@@ -31,7 +31,7 @@ from course_lib.exercises.workbook import make_workbook, workbook_files
 ROOT = Path(__file__).resolve().parents[2]
 WORKED = [Chapter.read(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
 EXPORTING = [chapter for chapter in WORKED if chapter.exported]
-MODULES = [chapter.module for chapter in EXPORTING] + ["tasks.numbers"]
+MODULES = [chapter.module for chapter in EXPORTING] + ["tasks.numbers", "tasks.translator"]
 ANSWERS = {n: a for chapter in EXPORTING for n, a in reference_answers(chapter).items()}
 HINTS = {name: ("a push", "a shove") for name in exercises()}
 
@@ -455,6 +455,7 @@ def test_a_workbook_holds_what_it_needs_and_no_more(small, tmp_path):
         "my_lib/masks.py",
         "my_lib/tasks/__init__.py",
         "my_lib/tasks/numbers.py",
+        "my_lib/tasks/translator.py",
         MANIFEST,
     }
     read = nbformat.read(folder / "01_small.ipynb", as_version=4)
@@ -776,10 +777,11 @@ LOOK = """
 import importlib, sys
 from pathlib import Path
 from my_lib.tasks import numbers
-assert numbers.FOLDER == Path.cwd() / "checkpoints", numbers.FOLDER
+from my_lib.tasks.translator import TranslatorConfig
+assert numbers.folder_of(TranslatorConfig()).parent == Path.cwd() / "checkpoints"
 for module in sys.argv[1:]:
     mine, course = (importlib.import_module(f"{p}.{module}") for p in ("my_lib", "course_lib"))
-    if module != "tasks.numbers":
+    if not module.startswith("tasks."):
         assert sorted(mine.__all__) == sorted(course.__all__), module
         assert all(getattr(mine, n) is getattr(course, n) for n in mine.__all__), module
 print(sorted(name for name in sys.modules if name.startswith("my_lib.")))
@@ -792,10 +794,9 @@ def test_a_fresh_library_hands_on_the_courses_and_its_translator_uses_it(made):
     assert done.returncode == 0, done.stderr
     loaded = sorted(f"my_lib.{module}" for module in [*MODULES, "tasks"])
     assert done.stdout.strip() == str(loaded)
-    text = (made / "my_lib" / "tasks" / "numbers.py").read_text("utf-8")
-    assert {
-        f"my_lib.{name}" for name in ("transformer", "training", "decoding", "evaluation")
-    } == set(re.findall(r"from (my_lib\.\w+)", text))
+    text = "".join(path.read_text("utf-8") for path in (made / "my_lib" / "tasks").glob("*.py"))
+    used = ("transformer", "training", "decoding", "evaluation", "data_parallel", "tasks")
+    assert {f"my_lib.{name}" for name in used} == set(re.findall(r"from (my_lib\.\w+)", text))
     assert not re.search(rf"course_lib\.({'|'.join(MODULES)})\b", text)
 
 

@@ -26,8 +26,9 @@ from course_lib.exercises.check import exercise
 from course_lib.exercises.notebook_builder import LIBRARY, is_marked, source_of
 from course_lib.exercises.sandbox import Mark, examine_apart
 from course_lib.exercises.stubs import defined, from_package
-from course_lib.exercises.workbook import fresh_module, make_workbook
-from course_lib.tasks.numbers import TranslatorConfig, checkpoint_path, load_or_train
+from course_lib.exercises.workbook import TASKS, fresh_module, make_workbook
+from course_lib.tasks.numbers import folder_of, load_or_train
+from course_lib.tasks.translator import TranslatorConfig
 
 pytestmark = pytest.mark.workbook
 KINDS = [  # chapters that differ in what a learner's work does to the rest of them
@@ -71,9 +72,8 @@ def workbook(tmp_path_factory):
     folder = tmp_path_factory.mktemp("workbook")
     make_workbook(folder)
     load_or_train()
-    kept = checkpoint_path(TranslatorConfig())
-    (folder / "checkpoints").mkdir()
-    shutil.copy(kept, folder / "checkpoints" / kept.name)
+    kept = folder_of(TranslatorConfig())
+    shutil.copytree(kept, folder / "checkpoints" / kept.name)
     return folder
 
 
@@ -82,7 +82,7 @@ def solved(workbook, tmp_path_factory):
     """Copy the workbook, and let every module be the learner's, as if its chapter were solved."""
     folder = tmp_path_factory.mktemp("solved") / "workbook"
     shutil.copytree(workbook, folder)
-    for module in MODULES - {"tasks.numbers"}:
+    for module in MODULES - set(TASKS):
         text = (ROOT / "course_lib" / f"{module}.py").read_text(encoding="utf-8")
         text = text.replace("from .", "from course_lib.")
         (folder / LIBRARY / f"{module}.py").write_text(from_package(text, MODULES, LIBRARY))

@@ -13,10 +13,11 @@ from nbclient import NotebookClient
 from course_lib.exercises import stubs
 from course_lib.exercises.catalogue import tasks as other_tasks
 from course_lib.exercises.notebook_builder import LIBRARY, Chapter, is_marked, source_of
+from course_lib.exercises.workbook import TASKS
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKED = {path.name: Chapter.read(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
-MODULES = frozenset({chapter.module for chapter in WORKED.values()} - {None} | {"tasks.numbers"})
+MODULES = frozenset({chapter.module for chapter in WORKED.values()} - {None} | set(TASKS))
 ATTEMPT = re.compile(r'^(\w+) = attempt\("\1", \1\)$', re.M)
 
 

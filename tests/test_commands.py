@@ -1,0 +1,531 @@
+"""``course train`` and what uses it: nothing is lost, and mistakes get one clear sentence."""
+
+import hashlib
+import os
+import signal
+from dataclasses import asdict
+from types import SimpleNamespace
+
+import pytest
+import torch
+from gpt_fixtures import SETTINGS, TINY, write_library, write_play
+
+from course_lib import cli
+from course_lib.data import Tokenizer, draw_pairs, multi30k_files, read_library, read_shakespeare
+from course_lib.tasks import commands, multi30k_training
+from course_lib.tasks.language_model import TextGenerator, TextGeneratorConfig
+from course_lib.tasks.language_model_scores import loss_on, share_that_parses, side_by_side
+from course_lib.tasks.multi30k import SIZES, TEST, RealConfig, RealTranslator, read_pairs, score
+from course_lib.tasks.multi30k_record import CAPTIONS
+from course_lib.tasks.multi30k_training import Multi30k, val_loss
+from course_lib.tasks.translator import Translator, translated_exactly
+from course_lib.trainer import loop
+from course_lib.trainer.averaging import average_of_last, kept_weights
+from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.trainer.distributed import World
+from course_lib.trainer.results import read_entries
+from course_lib.trainer.run_folder import LAST, LOCK, read_kept
+from course_lib.transformer import Transformer
+
+pytestmark = pytest.mark.usefixtures("no_network")
+
+
+def settings(words):
+    """Turn words NAME=VALUE into options."""
+    return [word for setting in words.split() for word in ("--set", setting)]
+
+
+TINY_NUMBERS = "num_pairs=120 vocab_size=70 d_model=12 num_heads=3 num_layers=1 d_ff=20 steps=7"
+TINY_NUMBERS += " batch_size=5 warmup_steps=3 cooldown_steps=1 max_len=100 val_every=4"
+TINY_REAL = "epochs=3 num_pairs=40 tokens=300 d_model=16 d_ff=24 num_layers=1 vocab_size=90"
+TASKS = {
+    "numbers": SimpleNamespace(
+        words=[],
+        settings=settings(TINY_NUMBERS),
+        impossible="num_heads=5",
+        name="numbers-course-de-seed0",
+        use=["translate", "one"],
+        pipeline=Translator,
+        other=asdict(TextGeneratorConfig()),
+    ),
+    "multi30k": SimpleNamespace(
+        words=["--size", "smoke"],
+        settings=settings(TINY_REAL),
+        impossible="tokens=5",
+        name="multi30k-smoke-de-en-seed0",
+        use=["translate", "ein"],
+        pipeline=RealTranslator,
+        other=asdict(TextGeneratorConfig()),
+    ),
+    "gpt": SimpleNamespace(
+        words=["--text", "shakespeare", "--device", "cpu"],
+        settings=SETTINGS,
+        impossible="max_len=5000",
+        name="gpt-cpu-shakespeare-seed0",
+        use=["sample"],
+        pipeline=TextGenerator,
+        other=asdict(RealConfig()),
+    ),
+}
+
+
+@pytest.fixture
+def course(capsys, monkeypatch, tmp_path):
+    """Run a command; return its exit code, and what was said on out and err."""
+    monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path / "kept"))
+    monkeypatch.setenv("COURSE_DATA", str(write_play(tmp_path / "data")))
+
+    def run(task, *words):
+        if task == "multi30k":  # number words take the place of real sentences
+            monkeypatch.delenv("COURSE_DATA", raising=False)
+        code = cli.main([*map(str, words), "--task", task, "--threads", "1", *TASKS[task].words])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(params=TASKS)
+def task(request, course, tmp_path):
+    """Return a task, with what runs its commands."""
+    found = SimpleNamespace(**vars(TASKS[request.param]))
+    found.folder = tmp_path / "kept" / found.name
+    found.run = lambda *words: course(request.param, *words)
+    found.train = lambda *words: found.run("train", *found.settings, *words)
+    return found
+
+
+@pytest.fixture
+def trained(course):
+    """Return a function that trains a tiny pipeline of a task, and what runs its commands."""
+
+    def train(name):
+        assert course(name, "train", *TASKS[name].settings)[0] == 0
+        return lambda *words: course(name, *words)
+
+    return train
+
+
+def contents(folder):
+    """Read every file of a folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def interrupt(*arguments, **options):
+    """Stop as by Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def assert_one_sentence(result, *parts):
+    """Find exit code 2, nothing on out, and one line on err that holds all the parts."""
+    code, out, err = result
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert all(str(part) in err for part in parts)
+
+
+# --- course train, whatever it trains
+
+
+def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatch):
+    assert_one_sentence(task.train("--resume"), task.folder, "train one")
+    assert task.train()[0] == 0
+    before = contents(task.folder)
+    assert {"last.pt", "log.txt"} <= before.keys()
+    assert_one_sentence(task.train(), "--resume goes on from it, --force starts anew")
+    assert contents(task.folder) == before
+    code, out, _ = task.train("--resume")
+    assert code == 0 and out.startswith("trained to step") and str(task.folder) in out
+    before = contents(task.folder)
+    assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), "ask for the same")
+    assert task.train("--set", task.impossible, "--force")[0] == 2
+    assert contents(task.folder) == before  # the new one cannot begin
+    monkeypatch.setattr(commands, "train", interrupt)
+    code, _, err = task.train("--force")
+    assert code == 130 and "nothing is kept yet" in err and not contents(task.folder)
+
+
+def test_a_folder_in_which_another_process_trains_is_left_alone(task):
+    task.folder.mkdir(parents=True)
+    (task.folder / LOCK).write_text(str(os.getppid()))
+    assert_one_sentence(task.train(), f"process {os.getppid()} trains in {task.folder}")
+    assert contents(task.folder).keys() == {LOCK}
+
+
+def test_a_folder_that_cannot_be_written_is_explained(task, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    code, out, err = task.train("--out", tmp_path / "file" / "kept")
+    last = err.splitlines()[-1]
+    assert code == 2 and out == "" and last.startswith("course train: ") and "file" in last
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_step_and_keeps_it(number, task, monkeypatch):
+    make_step = loop.make_step
+
+    def interrupted(run):
+        make_step(run)
+        if run.step == 3:
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(loop, "make_step", interrupted)
+    code, out, _ = task.train()
+    assert code == 130 and "stopped at step 3," in out
+    assert "go on with the same command and --resume" in out
+    assert load_checkpoint(task.folder / "last.pt")["step"] == 3
+    assert not list(task.folder.glob("*.part"))
+    assert task.train("--resume")[1].startswith("trained to step")
+
+
+@pytest.mark.parametrize("place", ["start", "train"])
+def test_a_stop_that_does_not_wait_says_what_is_kept(place, task, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(commands, place, interrupt)
+        code, out, err = task.train()
+        assert (code, out) == (130, "") and "nothing is kept yet" in err
+    task.train()
+    monkeypatch.setattr(commands, place, interrupt)
+    code, out, err = task.train("--resume")
+    assert (code, out) == (130, "") and "--resume goes on from it" in err
+
+
+def test_a_checkpoint_of_another_kind_is_explained(task):
+    for content in ({"model": {}}, {"config": 3}, {"config": task.other}):
+        save_checkpoint(task.folder / "last.pt", content)
+        before = contents(task.folder)
+        for words in (["train", *task.settings, "--resume"], task.use, ["evaluate"]):
+            told = f"is no checkpoint of {task.pipeline.what}"
+            assert_one_sentence(task.run(*words), task.folder / "last.pt", told)
+        assert contents(task.folder) == before
+
+
+def test_the_options_reach_the_training(tmp_path, monkeypatch):
+    asked = {}
+
+    def begin(task, config, out, **where):
+        asked.update(where, task=task, config=config, out=out)
+        return SimpleNamespace(step=1, seconds={"wall": 0.0})
+
+    monkeypatch.setattr(commands, "start", begin)
+    monkeypatch.setattr(commands, "train", lambda run, out, **how: asked.update(how))
+    monkeypatch.setattr(multi30k_training, "bfloat16_pays", lambda: False)
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: asked.update(threads=number))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    words = "train --task multi30k --size gpu --direction en-de --seed 5 --device cuda --threads 3"
+    words += f" --minutes 7 --clock cpu --shard --set epochs=9 --out {tmp_path / 'own'}"
+    words += f" --data {tmp_path} --accumulate 4"
+    assert cli.main(words.split()) == 0
+    config = dict(direction="en-de", seed=5, epochs=9, bfloat16=True)  # a GPU has it
+    assert asked.pop("config") == RealConfig(**SIZES["gpu"] | config)
+    assert not asked.pop("stop")()
+    expected = dict(out=tmp_path / "own", data=tmp_path, device="cuda", threads=3, minutes=7.0)
+    expected |= dict(task=Multi30k, clock="cpu", world=World(), sharded=True, accumulate=4)
+    assert expected | dict(anew=True) == asked
+
+
+def test_number_words_take_one_thread_and_another_language_another_folder(course, tmp_path):
+    others = settings(TINY_NUMBERS.replace("steps=7 ", ""))
+    words = [*others, "--to", "fr", "--steps", "3", "--seed", "2"]
+    assert course("numbers", "train", *words)[0] == 0
+    translator, content = read_kept(Translator, tmp_path / "kept" / "numbers-course-fr-seed2")
+    config = translator.config
+    assert (config.to, config.seed, config.steps, content["step"]) == ("fr", 2, 3, 3)
+    assert cli.parser("numbers").parse_args(["train"]).threads == 1
+
+
+def test_weights_left_of_another_training_are_not_averaged(trained, tmp_path):
+    folder = tmp_path / "kept" / TASKS["multi30k"].name
+    run = trained("multi30k")
+    (folder / LAST).unlink()
+    assert run("train", *TASKS["multi30k"].settings, "--set", "epochs=2")[0] == 0
+    assert len(kept_weights(folder)) == 2
+
+
+def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeypatch):
+    size = {k: v for k, v in SIZES["smoke"].items() if k != "bfloat16"}
+    monkeypatch.setattr(Multi30k, "sizes", SIZES | {"smoke": size})
+    words = ["train", *TASKS["multi30k"].settings]
+    monkeypatch.setattr(multi30k_training, "bfloat16_pays", lambda: True)
+    assert course("multi30k", *words, "--minutes", "0")[0] == 0
+    monkeypatch.setattr(multi30k_training, "bfloat16_pays", lambda: False)
+    assert course("multi30k", *words, "--resume")[0] == 0  # the same configuration as before
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("numbers", ["train", "--minutes"]),
+        ("multi30k", ["translate", "ein", "--alpha"]),
+        ("multi30k", ["evaluate", "--alpha"]),
+        ("gpt", ["sample", "--temperature"]),
+    ],
+)
+def test_a_number_that_is_none_is_explained(name, words, course, trained):
+    if words[0] != "train":
+        trained(name)
+    assert_one_sentence(course(name, *words, "nan"), "nan")
+
+
+# --- what was trained is found
+
+
+def test_what_is_missing_is_explained_with_the_command_that_makes_it(task, tmp_path):
+    for words in (task.use, ["evaluate"]):
+        assert_one_sentence(task.run(*words, "--seed", "3"), "seed3;", "course train --task")
+        own = tmp_path / "own"
+        assert_one_sentence(task.run(*words, "--out", own), f"in {own};", f"--out {own}\n")
+    (name,) = [n for n, known in TASKS.items() if known.name == task.name]
+    _, _, err = task.run(*task.use, "--seed", "3")
+    expected = {
+        "numbers": "course train --task numbers --size course --seed 3\n",
+        "multi30k": "course train --task multi30k --size smoke --seed 3\n",
+        "gpt": "course train --task gpt --size cpu --seed 3 --text shakespeare\n",
+    }
+    assert err.endswith(expected[name])
+
+
+def test_a_translator_of_another_language_is_not_passed_off_as_this_one(trained, tmp_path):
+    run = trained("numbers")
+    own = ["--out", tmp_path / "kept" / TASKS["numbers"].name]
+    assert_one_sentence(run("translate", "one", "--to", "fr", *own), "trained with --to de, not fr")
+
+
+def test_weights_of_an_epoch_that_are_of_something_else_are_explained(trained, tmp_path):
+    run = trained("multi30k")
+    folder = tmp_path / "kept" / TASKS["multi30k"].name
+    save_checkpoint(folder / "epoch-0003.pt", {"model": {"weight": torch.ones(2)}})
+    assert_one_sentence(run("translate", "ein", "--average", "1"), folder, "is no checkpoint")
+
+
+# --- course translate
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("three hundred and five", "'and'"),
+        ("forty five", "'forty-five'"),
+        (" \n ", "nothing"),
+        ("thousand " * 99, "number"),
+    ],
+)
+def test_what_is_no_number_is_refused_in_one_sentence(text, part, trained):
+    assert_one_sentence(trained("numbers")("translate", text), part)
+
+
+def test_a_number_is_translated_however_it_is_typed(trained, tmp_path):
+    run = trained("numbers")
+    translator, _ = read_kept(Translator, tmp_path / "kept" / TASKS["numbers"].name)
+    translator.model.eval()
+    expected = translator.translate(["three hundred forty-five"])[0] + "\n"
+    for words in (["three hundred forty-five"], ["  THREE   hundred\t", "forty-FIVE "]):
+        assert run("translate", *words) == (0, expected, "")
+
+
+def test_what_translates_is_the_average_asked_for_with_the_options_given(
+    trained, tmp_path, monkeypatch
+):
+    run = trained("multi30k")
+    folder = tmp_path / "kept" / TASKS["multi30k"].name
+    content = load_checkpoint(folder / LAST)
+    pairs = read_pairs(RealConfig(**content["config"]), TEST)
+    sources, references = map(list, zip(*pairs, strict=True))
+    written = [reference[:-3] for reference in references]  # each one a little too short
+    asked, devices = [], []
+
+    def translate(self, texts, **how):
+        asked.append((texts, how, self.model.training, self.model.state_dict()))
+        return written
+
+    monkeypatch.setattr(RealTranslator, "translate", translate)
+    monkeypatch.setattr(
+        Transformer, "to", lambda self, device: devices.append(device) or self, raising=False
+    )
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    how = ["--beam", "3", "--alpha", "0.2", "--average", "2", "--device", "cuda"]
+    assert run("translate", "ein", " zwei", *how)[1] == f"{written[0]}\n"
+    said = run("evaluate", "--split", TEST, *how)[1].splitlines()
+    scores = score(written, references)
+    for line, name in zip(said[:3], ("bleu", "bleu_lower", "chrf"), strict=True):
+        assert line.startswith(f"{name} {scores[name]:.2f} ")
+    assert said[3].startswith(f"60 sentences of {TEST}") and devices == ["cuda"] * 2
+    assert [texts for texts, *_ in asked] == [["ein zwei"], sources]
+    expected = average_of_last(folder, 2)
+    for _, how, training, weights in asked:
+        assert how == dict(beam_size=3, alpha=0.2) and not training
+        assert all(torch.equal(value, expected[name]) for name, value in weights.items())
+
+
+# --- course sample
+
+
+def test_a_sample_begins_with_the_prompt_and_is_as_long_as_asked_for(trained):
+    run = trained("gpt")
+    code, out, error = run("sample", "--prompt", "7 and", "--tokens", "40")
+    assert (code, error, len(out)) == (0, "", 5 + 40 + 1) and out.startswith("7 and")
+    assert run("sample")[1].startswith("\n") and len(run("sample")[1]) == 302
+
+
+def test_a_sample_is_drawn_as_asked_for(trained, tmp_path):
+    run = trained("gpt")
+    writer, _ = read_kept(TextGenerator, tmp_path / "kept" / TASKS["gpt"].name)
+    how = dict(temperature=1.5, top_k=7, top_p=0.9)
+    options = "--temperature 1.5 --top-k 7 --top-p 0.9 --tokens 60 --draw 3 --prompt 1".split()
+    assert run("sample", *options)[1] == writer.generate("1", 60, seed=3, **how)[0] + "\n"
+    usual = writer.generate("1", 60, temperature=0.8)[0] + "\n"
+    assert run("sample", "--tokens", "60", "--prompt", "1")[1] == usual
+    cold = [run("sample", "--top-k", "1", "--draw", str(draw))[1] for draw in (1, -2, 10**30)]
+    assert len(set(cold)) == 1  # the likeliest of all is no matter of chance
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--prompt", "7 Ω"], "'Ω' is none of the 22 characters"),
+        (["--prompt", ""], "prompt ids must have a shape"),
+        (["--top-p", "1.5"], "top_p"),
+    ],
+)
+def test_what_cannot_be_sampled_is_explained(options, part, trained):
+    assert_one_sentence(trained("gpt")("sample", *options), part)
+
+
+# --- course evaluate
+
+
+def recorded(run, file, *words):
+    """Evaluate twice, and return what was printed, and the only entry of the record."""
+    for _ in range(2):
+        code, out, error = run("evaluate", "--record", file, *words)
+        assert code == 0, error
+    (entry,) = read_entries(file)
+    return out, error, entry
+
+
+def test_exact_matches_of_number_words_are_counted_and_recorded_once(trained, tmp_path):
+    run = trained("numbers")
+    out, _, entry = recorded(run, tmp_path / "record.json", "--count", "6")
+    translator, content = read_kept(Translator, tmp_path / "kept" / TASKS["numbers"].name)
+    translator.model.eval()
+    exact = translated_exactly(translator, draw_pairs("test", 6))
+    line = f"de, seed 0: exact match {exact:.3f} on 6 numbers of the test split\n"
+    assert out == line and (entry["exact_match"], entry["count"]) == (exact, 6)
+    assert (entry["to"], entry["seed"], entry["steps"]) == ("de", 0, content["step"])
+    assert entry["parameters"] == sum(p.numel() for p in translator.model.parameters())
+
+
+def test_scores_of_a_translator_are_printed_and_recorded_once(trained, tmp_path):
+    run, file = trained("multi30k"), tmp_path / "record.json"
+    how = ["--beam", "1", "--alpha", "0.2", "--average", "2"]
+    out, error, entry = recorded(run, file, *how, "--split", TEST)
+    lines = out.splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["bleu", "bleu_lower", "chrf"]
+    assert "case:mixed" in lines[0] and "case:lc" in lines[1] and "version:" in lines[2]
+    assert "choose on --split val" in error
+    asked = dict(direction="de-en", seed=0, split=TEST, epochs=3, average=2, beam_size=1, alpha=0.2)
+    assert asked.items() <= entry.items()
+    folder = tmp_path / "kept" / TASKS["multi30k"].name
+    translator, content = read_kept(RealTranslator, folder)
+    translator.model.load_state_dict(average_of_last(folder, 2))
+    assert entry["loss"] == pytest.approx(val_loss(translator, read_pairs(translator.config, TEST)))
+    assert entry["minutes"] == {name: value / 60 for name, value in content["seconds"].items()}
+    assert entry["config"] == content["config"] and entry["steps"] == content["step"]
+    assert [source for source, _ in entry["captions"]] == [german for german, _ in CAPTIONS]
+    translator.model.eval()
+    written = translator.translate(["Ein Mann fährt Fahrrad."], beam_size=1, alpha=0.2)
+    assert entry["captions"][0][1] == written[0]
+    _, _, error = run("evaluate", "--beam", "1", "--record", file)
+    assert read_entries(file)[-1]["history"] == content["history"] and "test set" not in error
+
+
+def test_the_loss_of_a_writer_is_printed_and_recorded_once(trained, tmp_path):
+    run, file = trained("gpt"), tmp_path / "new" / "record.json"
+    out, _, entry = recorded(run, file)
+    writer, content = read_kept(TextGenerator, tmp_path / "kept" / TASKS["gpt"].name)
+    text = read_shakespeare(tmp_path / "data")
+    windows = side_by_side(text.val, 8)
+    loss = loss_on(writer.model, windows)
+    every = f"all {len(windows)} windows of 8, side by side"
+    assert out == f"val loss {loss:.4f} nats per character, on {every}\n"
+    assert TextGeneratorConfig(**entry["settings"]) == TINY and entry["val_loss"] == loss
+    assert entry["history"] == content["history"] and len(entry["history"]) == 3
+    assert entry["minutes"] == {name: value / 60 for name, value in content["seconds"].items()}
+    assert entry["parameters"] == sum(p.numel() for p in writer.model.parameters())
+    assert entry["characters"] == {"train": len(text.train), "val": len(text.val)}
+    assert entry["sample"] == writer.generate("\n", 300)[0] and len(entry["sample"]) == 301
+    assert "torch" in entry["machine"] and "parse_rate" not in entry
+    run("train", *SETTINGS, "--set", "dropout=0.1", "--out", tmp_path / "own")
+    run("evaluate", "--out", tmp_path / "own", "--record", file)
+    assert [e["settings"]["dropout"] for e in read_entries(file)] == [0.1, 0.3]
+
+
+def test_of_python_the_lines_are_parsed(course, tmp_path, monkeypatch):
+    folder = write_library(tmp_path / "library")
+    monkeypatch.setattr(
+        "course_lib.tasks.language_model.read_library", lambda: read_library(folder)
+    )
+    own = ["--out", str(tmp_path / "own"), "--task", "gpt", "--threads", "1"]
+    changed = [*SETTINGS, "--set", "steps=150", "--set", "text=library"]
+    assert cli.main(["train", *changed, *own]) == 0
+    assert cli.main(["evaluate", *own, "--record", str(tmp_path / "record.json")]) == 0
+    (entry,) = read_entries(tmp_path / "record.json")
+    writer, _ = read_kept(TextGenerator, tmp_path / "own")
+    written = writer.generate("def ", 300, copies=20)
+    assert entry["sample"] == written[0] and entry["sample"].startswith("def ")
+    assert entry["parse_rate"] == share_that_parses(written)
+
+
+def test_a_writer_is_not_measured_on_another_alphabet(trained, tmp_path):
+    run = trained("gpt")
+    path = tmp_path / "data" / "tinyshakespeare" / "input.txt"
+    path.write_text(path.read_text() + "!")
+    assert_one_sentence(run("evaluate"), "other characters")
+
+
+def test_a_stop_of_another_command_is_no_traceback(trained, monkeypatch):
+    run = trained("gpt")
+    monkeypatch.setattr("course_lib.tasks.language_model_training.read_text", interrupt)
+    assert run("evaluate") == (130, "", "\ncourse evaluate: stopped\n")
+
+
+# --- real sentences
+
+
+@pytest.fixture
+def data(course, tmp_path, monkeypatch):
+    """Put a corpus of thirty lines a split in the place of the real one; return its folder."""
+    folder = tmp_path / "multi30k"
+    folder.mkdir()
+    sums = {}
+    for name in multi30k_files.SUMS:
+        split, language = name.split(".")
+        word = {"de": "Ein Hund", "en": "A dog"}[language]
+        lines = [f"{word} {'sehr ' * (n % 5)}{split} {n}.\n" for n in range(30)]
+        (folder / name).write_bytes("".join(lines).encode())
+        sums[name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    monkeypatch.setattr(multi30k_files, "SUMS", sums)
+    monkeypatch.setattr(multi30k_files, "LINES", {split: 30 for split in multi30k_files.LINES})
+    return folder
+
+
+def test_a_slice_of_the_real_corpus_is_for_a_quick_try(data, tmp_path, capsys):
+    which = ["--task", "multi30k", "--size", "slice", "--threads", "1"]
+    named = [*which, "--data", str(data)]
+    small = settings("epochs=1 d_model=16 num_pairs=20")
+    assert cli.main(["train", *small, *named]) == 0
+    content = load_checkpoint(tmp_path / "kept" / "multi30k-slice-de-en-seed0" / LAST)
+    assert (content["config"]["task"], content["config"]["num_pairs"]) == ("multi30k", 20)
+    pairs = read_pairs(RealConfig(**content["config"]), "train", data)
+    texts = [text for pair in pairs for text in pair]
+    tokenizer = Tokenizer.learn(texts, 1_000, split_punctuation=True)
+    assert content["tokenizer"] == tokenizer.to_json()
+    assert cli.main(["translate", "Ein Hund 7.", *which]) == 0
+    for split, size in (("val", 20), (TEST, 30)):
+        capsys.readouterr()
+        cli.main(["evaluate", "--beam", "1", "--split", split, *named])
+        assert f"{size} sentences of {split} " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("split", "size"), [("train", 20), ("val", 20), (TEST, 30)])
+def test_the_first_pairs_are_learned_from_and_the_whole_test_set_measured(split, size, data):
+    pairs = read_pairs(RealConfig(direction="en-de", num_pairs=20), split, data)
+    assert len(pairs) == size and pairs[0] == (f"A dog {split} 0.", f"Ein Hund {split} 0.")
+    assert len(read_pairs(RealConfig(), split, data)) == 30
