@@ -134,8 +134,8 @@ class LanguageModel(Application):
         """Return what was found, and all that somebody needs to repeat it."""
         return entry_of(pipeline, content, found)
 
-    @staticmethod
-    def record_key(entry: dict[str, Any]) -> list[Any]:
+    @classmethod
+    def record_key(cls, entry: dict[str, Any]) -> list[Any]:
         """Return all settings."""
         return list(entry["settings"].values())
 

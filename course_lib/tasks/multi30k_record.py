@@ -1,6 +1,7 @@
 """What real trainings came to: a file that is committed, so that it can be read without them."""
 
 import json
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,3 +40,36 @@ def written_captions(direction: str, write: Callable[[list[str]], list[str]]) ->
     """Have our own captions translated; return them, each with what was written."""
     ours = [pair[direction == "en-de"] for pair in CAPTIONS]
     return [list(both) for both in zip(ours, write(ours), strict=True)]
+
+
+def entry_of(
+    content: dict[str, Any],
+    found: dict[str, Any],
+    options: Namespace,
+    write: Callable[[list[str]], list[str]],
+) -> dict[str, Any]:
+    """Return what was found of a translator, and all that somebody needs to repeat it.
+
+    Args:
+        content: Its checkpoint.
+        found: What was measured.
+        options: Those of ``course evaluate``.
+        write: It translates.
+    """
+    config = content["config"]
+    average = options.average or 1
+    once = options.split == "val" and average == 1  # how it learned stands once in a record
+    return {
+        **{name: config[name] for name in SETTINGS},
+        "split": options.split,
+        "average": average,
+        "beam_size": options.beam,
+        "alpha": options.alpha,
+        **found,
+        "steps": content["step"],
+        "minutes": {name: seconds / 60 for name, seconds in content["seconds"].items()},
+        "machine": content["machine"],
+        "config": config,
+        "captions": written_captions(config["direction"], write),
+        "history": content["history"] if once else [],
+    }

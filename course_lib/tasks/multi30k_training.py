@@ -22,7 +22,7 @@ from course_lib.tasks.multi30k import (
     score,
     token_batches,
 )
-from course_lib.tasks.multi30k_record import RUN, SETTINGS, written_captions
+from course_lib.tasks.multi30k_record import RUN, entry_of
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import backward_in_chunks, loss_in_chunks
 from course_lib.trainer.options import check_between
@@ -53,6 +53,7 @@ class Multi30k(Application):
     sizes = SIZES
     settings = {"direction": dict(choices=DIRECTIONS)}
     named = ("direction",)
+    recorded_by = RUN
     writing = {"text": dict(nargs="+", help='such as "Ein Mann fährt Fahrrad."'), **SEARCH}
     evaluating = {"--split": dict(choices=[*LINES][1:], default="val"), **SEARCH}
 
@@ -121,51 +122,18 @@ class Multi30k(Application):
     @staticmethod
     def evaluate(pipeline: RealTranslator, options: Namespace) -> dict[str, Any]:
         """Translate a split freely, and measure BLEU and chrF."""
-        how = _search(options)
-        if options.split != "val":
-            print("the test set is for the last report: choose on --split val", file=sys.stderr)
-        pairs = read_pairs(pipeline.config, options.split, options.data)
-        sources, references = map(list, zip(*pairs, strict=True))
-        begin = time.monotonic()
-        written = pipeline.translate(sources, **how)
-        seconds = time.monotonic() - begin
-        found = score(written, references)
-        for name in ("bleu", "bleu_lower", "chrf"):
-            print(f"{name} {found[name]:.2f}  {found[f'{name}_signature']}")
-        print(f"{len(written)} sentences of {options.split} in {seconds:.0f} s")
-        return found
+        return measured(pipeline, options)
 
     @staticmethod
     def entry(
         pipeline: RealTranslator, content: dict[str, Any], found: dict[str, Any], options: Namespace
     ) -> dict[str, Any]:
         """Return what was found, and all that somebody needs to repeat it."""
-        config = content["config"]
-        average = options.average or 1
-        once = options.split == "val" and average == 1  # how it learned stands once in a record
         pairs = read_pairs(pipeline.config, options.split, options.data)
+        parameters = sum(p.numel() for p in pipeline.model.parameters())
+        found = found | dict(loss=val_loss(pipeline, pairs), parameters=parameters)
         write = partial(pipeline.translate, **_search(options))
-        return {
-            **{name: config[name] for name in SETTINGS},
-            "split": options.split,
-            "average": average,
-            "beam_size": options.beam,
-            "alpha": options.alpha,
-            **found,
-            "loss": val_loss(pipeline, pairs),
-            "parameters": sum(p.numel() for p in pipeline.model.parameters()),
-            "steps": content["step"],
-            "minutes": {name: seconds / 60 for name, seconds in content["seconds"].items()},
-            "machine": content["machine"],
-            "config": config,
-            "captions": written_captions(config["direction"], write),
-            "history": content["history"] if once else [],
-        }
-
-    @staticmethod
-    def record_key(entry: dict[str, Any]) -> list[Any]:
-        """Return settings, split and search."""
-        return [entry[name] for name in RUN]
+        return entry_of(content, found, options, write)
 
 
 def _search(options: Namespace) -> dict[str, Any]:
@@ -187,3 +155,20 @@ def val_loss(translator: RealTranslator, pairs: Pairs) -> float:
         count = count + real
     translator.model.train(was_training)
     return total / count
+
+
+def measured(translator: RealTranslator, options: Namespace) -> dict[str, Any]:
+    """Translate a split freely; print BLEU and chrF, and return them."""
+    how = _search(options)
+    if options.split != "val":
+        print("the test set is for the last report: choose on --split val", file=sys.stderr)
+    pairs = read_pairs(translator.config, options.split, options.data)
+    sources, references = map(list, zip(*pairs, strict=True))
+    begin = time.monotonic()
+    written = translator.translate(sources, **how)
+    seconds = time.monotonic() - begin
+    found = score(written, references)
+    for name in ("bleu", "bleu_lower", "chrf"):
+        print(f"{name} {found[name]:.2f}  {found[f'{name}_signature']}")
+    print(f"{len(written)} sentences of {options.split} in {seconds:.0f} s")
+    return found

@@ -2,6 +2,7 @@
 
 import zlib
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from course_lib.data import LANGUAGES, BatchMaker, Tokenizer, check_number_words, draw_pairs
 from course_lib.data_parallel import split_batch, token_loss_scale
-from course_lib.tasks.translator import Translator, TranslatorConfig, translated_exactly
+from course_lib.tasks.translator import SIZES, Translator, TranslatorConfig, translated_exactly
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.machine import describe_machine, one_thread
 from course_lib.trainer.options import whole_from_one
@@ -37,12 +38,10 @@ class Numbers(Application):
     kind = Translator
     name = "numbers"
     takes = "half a minute of one CPU core"
-    sizes = {
-        "course": {},
-        "smoke": dict(num_pairs=300, vocab_size=80, d_model=16, d_ff=32, num_layers=1, steps=60),
-    }
+    sizes = SIZES
     settings = {"to": dict(choices=LANGUAGES), "steps": dict(type=whole_from_one)}
     named = ("to",)
+    recorded_by = ("to", "seed")
     threads = 1
     writing = {"text": dict(nargs="+", help='such as "three hundred forty-five"')}
     evaluating = {"--count": dict(type=whole_from_one, default=1000, help="of test numbers")}
@@ -51,16 +50,10 @@ class Numbers(Application):
         self, config: TranslatorConfig, data: Any = None, pipeline: Translator | None = None
     ) -> None:
         pairs = draw_pairs("train", config.num_pairs, to=config.to, seed=config.seed)
-        if pipeline is None:
-            texts = dict.fromkeys(text for pair in pairs for text in pair)  # each once, in order
-            tokenizer = Tokenizer.learn(texts, config.vocab_size)
-            torch.manual_seed(config.seed)
-            model = Transformer(config.of_model(len(tokenizer)))
-            pipeline = Translator(model, tokenizer, config)
-        self.pipeline = pipeline
-        self.batches = BatchMaker(pairs, pipeline.tokenizer, config.batch_size, config.seed)
-        valid = draw_pairs("valid", VAL, to=config.to)
-        self.val = BatchMaker(valid, pipeline.tokenizer, VAL)(1)
+        self.pipeline = pipeline or new_translator(config, pairs)
+        tokenizer = self.pipeline.tokenizer
+        self.batches = BatchMaker(pairs, tokenizer, config.batch_size, config.seed)
+        self.val = BatchMaker(draw_pairs("valid", VAL, to=config.to), tokenizer, VAL)(1)
         self.steps = config.steps
         self.checksum = zlib.crc32(str(self.batches.rows).encode())
 
@@ -123,7 +116,7 @@ class Numbers(Application):
         exact = translated_exactly(pipeline, draw_pairs("test", options.count, to=config.to))
         which = f"{config.to}, seed {config.seed}"
         print(f"{which}: exact match {exact:.3f} on {options.count} numbers of the test split")
-        return {"exact_match": exact}
+        return {"count": options.count, "exact_match": exact}
 
     @staticmethod
     def entry(
@@ -134,16 +127,18 @@ class Numbers(Application):
             "to": pipeline.config.to,
             "seed": pipeline.config.seed,
             "steps": content["step"],
-            "count": options.count,
             **found,
             "parameters": sum(p.numel() for p in pipeline.model.parameters()),
             "machine": describe_machine("cpu"),
         }
 
-    @staticmethod
-    def record_key(entry: dict[str, Any]) -> list[Any]:
-        """Return language and seed."""
-        return [entry["to"], entry["seed"]]
+
+def new_translator(config: TranslatorConfig, pairs: Sequence[tuple[str, str]]) -> Translator:
+    """Make what a training starts from: a tokenizer that saw its texts only, and a new model."""
+    texts = dict.fromkeys(text for pair in pairs for text in pair)  # each once, in order
+    tokenizer = Tokenizer.learn(texts, config.vocab_size)
+    torch.manual_seed(config.seed)
+    return Translator(Transformer(config.of_model(len(tokenizer))), tokenizer, config)
 
 
 def folder_of(config: TranslatorConfig) -> Path:

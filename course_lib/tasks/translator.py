@@ -91,6 +91,12 @@ class TranslatorConfig:
         )
 
 
+SIZES = {
+    "course": {},
+    "smoke": dict(num_pairs=300, vocab_size=80, d_model=16, d_ff=32, num_layers=1, steps=60),
+}
+
+
 def model_config(numbers: Any, vocab_size: int) -> TransformerConfig:
     """Build the configuration of a model that reads and writes with one vocabulary.
 

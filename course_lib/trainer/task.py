@@ -99,6 +99,7 @@ class Application(Task):
             size first.
         settings: Hyperparameters that have an option of their own, described for ``argparse``.
         named: Those of them that the name of the folder holds.
+        recorded_by: What tells two entries of a record apart.
         threads: How many compute unless asked for; ``None`` for all.
         verb: The command that uses what was trained.
         writing: Its options.
@@ -110,6 +111,7 @@ class Application(Task):
     sizes: ClassVar[dict[str, dict[str, Any]]]
     settings: ClassVar[dict[str, dict[str, Any]]]
     named: ClassVar[tuple[str, ...]]
+    recorded_by: ClassVar[tuple[str, ...]]
     threads: ClassVar[int | None] = None
     verb: ClassVar[str] = "translate"
     writing: ClassVar[dict[str, dict[str, Any]]]
@@ -143,10 +145,10 @@ class Application(Task):
     ) -> dict[str, Any]:
         """Return for a record what was found, and all that somebody needs to repeat it."""
 
-    @staticmethod
-    @abstractmethod
-    def record_key(entry: dict[str, Any]) -> list[Any]:
+    @classmethod
+    def record_key(cls, entry: dict[str, Any]) -> list[Any]:
         """Return what tells two entries of a record apart."""
+        return [entry[name] for name in cls.recorded_by]
 
 
 @dataclass
