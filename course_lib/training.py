@@ -66,7 +66,7 @@ def label_smoothed_cross_entropy(
     if pad_id is None:
         return -((1 - smoothing) * right + smoothing * doubt).mean()
     others = log_probs.size(-1) - 1
-    pad = torch.tensor([pad_id], device=logits.device)
+    pad = torch.full((1,), pad_id, device=logits.device)
     doubt = log_probs.index_fill(-1, pad, 0.0).sum(dim=-1) / others  # (...), off pad
     real = targets != pad_id  # (...)
     losses = -((1 - smoothing) * right + smoothing * doubt)  # (...)

@@ -96,7 +96,7 @@ class LanguageModel(Application):
     def backward(self, engine: nn.Module, batch: tuple[Tensor, Tensor], weight: float) -> Tensor:
         """Compute the mean loss of all predictions, and its gradients."""
         device = self.pipeline.device
-        read, predicted = (part.to(device) for part in batch)
+        read, predicted = (part.to(device, non_blocking=True) for part in batch)
         products = mixed_precision(True, device.type)
         with products if self.pipeline.config.bfloat16 else nullcontext():
             loss = engine(read, predicted)[1]

@@ -85,7 +85,7 @@ class Numbers(Application):
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor], smoothing: float) -> Tensor:
         """Compute the loss of every next token of the targets ``(B, T + 1)``."""
-        src, tgt = (ids.to(self.pipeline.device) for ids in batch)
+        src, tgt = (ids.to(self.pipeline.device, non_blocking=True) for ids in batch)
         tgt_in = tgt[:, :-1]  # (B, T)
         tgt_out = tgt[:, 1:]  # (B, T)
         pad_id = self.pipeline.tokenizer.pad_id

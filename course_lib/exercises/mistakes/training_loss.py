@@ -219,7 +219,7 @@ MISTAKES = (
         "pad_id_always_zero",
         "padding is looked for at id 0, whatever pad_id says",
         "INK-USC/MHGRN #8, hallerite/ludic #11",
-        ("torch.tensor([pad_id]", "torch.tensor([0]"),
+        ("torch.full((1,), pad_id", "torch.full((1,), 0"),
         ("targets != pad_id", "targets != 0"),
     ),
     loss(

@@ -1,0 +1,161 @@
+"""On a GPU: the model is torch's own, compiled too, and all tasks train as they do on the CPU.
+
+Skipped where there is none; ``COURSE_TEST_DEVICE=cpu`` runs what a CPU can, to try the tests.
+"""
+
+import os
+import subprocess
+import sys
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from reference import make_generator, random_ids
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from course_lib.gpt import GPT, GPTConfig
+from course_lib.interop import load_from_torch
+from course_lib.tasks.commands import TASKS
+from course_lib.trainer.loop import make_step, start
+from course_lib.transformer import Transformer, TransformerConfig
+
+DEVICE = os.environ.get("COURSE_TEST_DEVICE", "cuda")
+ON_GPU = DEVICE == "cuda"
+pytestmark = pytest.mark.skipif(
+    ON_GPU and not torch.cuda.is_available(), reason="there is no CUDA device here"
+)
+PRECISIONS = {torch.float32: 1e-4, torch.bfloat16: 0.1}  # how far apart logits may be
+LAYERS = dict(num_encoder_layers=2, num_decoder_layers=2)
+
+
+@pytest.fixture(autouse=True)
+def exact_products():
+    """Let no product of float32 be rounded to TF32."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def model_and_batch():
+    """Return a model of ordinary widths on the device, and ids with padding on both sides."""
+    sizes = dict(d_model=128, num_heads=4, d_ff=256, dropout=0.0, max_len=64, **LAYERS)
+    torch.manual_seed(0)
+    config = TransformerConfig(src_vocab_size=96, tgt_vocab_size=96, **sizes)
+    src, tgt = (random_ids(make_generator(seed), 96, 4, 24).clamp_min(1) for seed in (1, 2))
+    src[1, 18:] = tgt[2, 9:] = 0
+    return Transformer(config).to(DEVICE), src.to(DEVICE), tgt.to(DEVICE)
+
+
+def loss_and_gradients(model, src, tgt, dtype=torch.float32):
+    """Return the logits of real targets, and the gradients of their loss."""
+    with torch.autocast(DEVICE, torch.bfloat16, enabled=dtype == torch.bfloat16):
+        logits = model(src, tgt[:, :-1])
+        loss = F.cross_entropy(logits.flatten(0, 1), tgt[:, 1:].flatten(), ignore_index=0)
+    loss.backward()
+    real = tgt[:, :-1] != 0
+    return logits[real].float(), {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_logits_and_gradients_are_those_of_the_cpu(dtype):
+    model, src, tgt = model_and_batch()
+    here = loss_and_gradients(model, src, tgt, dtype)
+    there = loss_and_gradients(deepcopy(model).cpu(), src.cpu(), tgt.cpu())
+    assert_close(here[0].cpu(), there[0], rtol=0, atol=PRECISIONS[dtype])
+    for name, gradient in here[1].items():
+        if name.endswith("w_k.bias"):  # its gradient is 0 by mathematics
+            continue
+        far = (gradient.cpu() - there[1][name]).norm() / (there[1][name].norm() + 1e-4)
+        assert far < 10 * PRECISIONS[dtype], name
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_the_stack_is_torchs_own(dtype):
+    theirs = torch.nn.Transformer(
+        64, 4, 2, 2, 128, dropout=0.0, batch_first=True, device=DEVICE, dtype=torch.float32
+    )
+    theirs.encoder.norm = theirs.decoder.norm = None  # the paper has none
+    config = TransformerConfig(src_vocab_size=9, tgt_vocab_size=9, d_model=64, num_heads=4,
+                               d_ff=128, dropout=0.0, **LAYERS)  # fmt: skip
+    ours = Transformer(config).to(DEVICE)
+    load_from_torch(ours.encoder, theirs.encoder)
+    load_from_torch(ours.decoder, theirs.decoder)
+    x, y = (torch.randn(3, length, 64, device=DEVICE) for length in (11, 7))
+    future = torch.ones(7, 7, dtype=torch.bool, device=DEVICE).tril()
+    with torch.autocast(DEVICE, torch.bfloat16, enabled=dtype == torch.bfloat16):
+        mine = ours.decoder(y, ours.encoder(x), future)
+        reference = theirs(x, y, tgt_mask=~future)  # torch: True is blocked
+    assert_close(mine.float(), reference.float(), rtol=0, atol=PRECISIONS[dtype])
+
+
+def test_compiling_changes_nothing_but_the_time():
+    model, src, tgt = model_and_batch()
+    expected = loss_and_gradients(model, src, tgt)
+    model.zero_grad()
+    compiled = loss_and_gradients(torch.compile(model, fullgraph=True), src, tgt)
+    assert_close(compiled[0], expected[0], rtol=0, atol=1e-4)
+    names = {name.removeprefix("_orig_mod."): value for name, value in compiled[1].items()}
+    assert_close(names, expected[1], rtol=1e-3, atol=1e-4)
+
+
+def test_a_gpt_is_that_of_the_cpu():
+    torch.manual_seed(0)
+    config = GPTConfig(
+        vocab_size=20, max_len=16, num_layers=2, num_heads=2, d_model=32, dropout=0.0
+    )
+    model = GPT(config)
+    ids = random_ids(make_generator(), 20, 3, 16)
+    expected = model(ids, ids)
+    found = deepcopy(model).to(DEVICE)(ids.to(DEVICE), ids.to(DEVICE))
+    assert_close([x.cpu() for x in found], list(expected), rtol=0, atol=1e-4)
+
+
+def begin(name, folder, device, **changes):
+    """Begin the smoke training of a task."""
+    task = TASKS[name]
+    sizes = {"gpt": dict(val_windows=5), "multi30k": dict(num_pairs=40), "numbers": {}}[name]
+    config = task.kind.config_class(**task.sizes["smoke"] | sizes | dict(dropout=0.0))
+    return start(task, replace(config, **changes), folder, device=device)
+
+
+@pytest.mark.parametrize("bfloat16", [False, True])
+@pytest.mark.parametrize("name", TASKS)
+def test_a_step_of_each_task_is_that_of_the_cpu_and_waits_for_nothing(name, bfloat16, tmp_path):
+    expected = begin(name, tmp_path / "cpu", "cpu")
+    run = begin(name, tmp_path / "device", DEVICE, bfloat16=bfloat16)
+    for state in (expected, run):
+        make_step(state)  # the first one prepares kernels
+    if ON_GPU:
+        torch.cuda.set_sync_debug_mode("error")  # the host never waits for a number
+    try:
+        make_step(run)
+    finally:
+        if ON_GPU:
+            torch.cuda.set_sync_debug_mode("default")
+    make_step(expected)
+    far = 0.05 if bfloat16 else 1e-3
+    assert_close(run.losses.cpu(), expected.losses, rtol=far, atol=0)
+
+
+@pytest.mark.skipif(ON_GPU and torch.cuda.device_count() < 2, reason="there are no two GPUs")
+@pytest.mark.parametrize("shard", [[], ["--shard"]])
+def test_two_devices_train_as_one_does(shard, tmp_path):
+    losses = []
+    for number in (1, 2):
+        out = tmp_path / str(number)
+        words = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={number}"]
+        words += ["-m", "course_lib.cli", "train", "--size", "smoke", "--device", DEVICE]
+        words += ["--set", "steps=20", "--set", "val_every=20", "--out", str(out), *shard]
+        subprocess.run([sys.executable, *words], check=True, timeout=300)
+        losses.append(_last_loss(out / "log.txt"))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def _last_loss(log: Path) -> float:
+    """Read the last loss on val from a log."""
+    line = log.read_text(encoding="utf-8").splitlines()[-1]
+    return float(dict(word.split("=") for word in line.split())["val_loss"])
