@@ -21,7 +21,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from course_lib.feed_forward import FeedForward
-from course_lib.gpt import GPT, CausalSelfAttention, GPTCache, GPTConfig
+from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig
+from course_lib.kv_cache import KVCache
 from course_lib.modern_decoder import (
     GroupedQueryAttention,
     RMSNorm,
@@ -282,6 +283,6 @@ def test_with_all_parts_a_gpt_learns_and_stays_causal(generator):
 @pytest.mark.parametrize("change", [with_norm, with_gate, with_groups])
 def test_the_kv_cache_reads_a_changed_gpt_as_it_is(generator, change):
     model, ids = changed_gpt(change).eval(), torch.randint(VOCAB, (B, T), generator=generator)
-    cache = GPTCache(model)
-    by_token = [cache(ids[:, : end + 1]) for end in range(T)]
+    cache = KVCache(len(model.layers), T)
+    by_token = [model(ids[:, [position]], cache=cache)[0] for position in range(T)]
     assert_equal(torch.cat(by_token, dim=1), model(ids)[0])
