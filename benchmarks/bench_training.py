@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -116,12 +115,12 @@ def stepper(
     def step(src: Tensor, tgt: Tensor) -> float:
         """Go forward, back and down."""
         optimizer.zero_grad()
-        with mixed_precision(bfloat16) if chunks else nullcontext():
-            if chunks:
-                loss = backward_in_chunks(model, src, tgt, smoothing=SMOOTHING)
-            else:
-                loss = loss_of(model, src, tgt)
-                loss.backward()
+        if chunks:
+            precision = partial(mixed_precision, bfloat16)
+            loss = backward_in_chunks(model, src, tgt, smoothing=SMOOTHING, precision=precision)
+        else:
+            loss = loss_of(model, src, tgt)
+            loss.backward()
         optimizer.step()
         return loss.item()
 

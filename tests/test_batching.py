@@ -111,8 +111,13 @@ def test_bfloat16_comes_close_with_gradients_in_float32():
     exact = backward_in_chunks(model, src, tgt)
     expected = [p.grad.clone() for p in model.parameters()]
     model.zero_grad()
-    with mixed_precision():
-        loss = backward_in_chunks(model, src, tgt)
+    behind = []
+    model.decoder.layers[0].self_attn.w_o.register_full_backward_hook(
+        lambda *_: behind.append(torch.is_autocast_enabled("cpu"))
+    )
+    model.output.weight.register_hook(lambda _: behind.append(torch.is_autocast_enabled("cpu")))
+    loss = backward_in_chunks(model, src, tgt, precision=mixed_precision)
+    assert len(behind) >= 2 and not any(behind)  # the backward pass is not under autocast
     assert loss.dtype == torch.float32
     assert 0 < abs(loss - exact) < 0.02 * exact  # 8 bits: not the same, and not far
     for p in model.parameters():

@@ -83,13 +83,13 @@ class Multi30k(Application):
     def backward(self, engine: nn.Module, batch: tuple[Tensor, Tensor], weight: float) -> Tensor:
         """Compute the label-smoothed loss and its gradients, a few rows of logits at a time."""
         config = self.pipeline.config
-        with mixed_precision(config.bfloat16, self.pipeline.device.type):
-            return backward_in_chunks(
-                *(self.pipeline.model, *batch),
-                smoothing=config.smoothing,
-                weight=weight,
-                engine=engine,
-            )
+        return backward_in_chunks(
+            *(self.pipeline.model, *batch),
+            smoothing=config.smoothing,
+            weight=weight,
+            engine=engine,
+            precision=partial(mixed_precision, config.bfloat16, self.pipeline.device.type),
+        )
 
     def is_measured(self, step: int) -> bool:
         """Tell whether an epoch ends with a step."""

@@ -1,7 +1,7 @@
 """The loss of a training step, a few rows at a time, so that no large logits exist (§5.4)."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ def backward_in_chunks(
     rows: int = ROWS,
     weight: float = 1.0,
     engine: nn.Module | None = None,
+    precision: Callable[[], AbstractContextManager] = nullcontext,
 ) -> Tensor:
     """Compute the loss of every next token, and its gradients, a few rows of logits at a time.
 
@@ -33,16 +34,20 @@ def backward_in_chunks(
         rows: Rows of logits that exist at once, from 1.
         weight: What the gradients are multiplied by.
         engine: What calls the model, and shares it out among processes; the model unless given.
+        precision: What the forward pass and the loss are computed under, such as autocast; the
+            backward pass is not, as it follows the types of what was saved.
 
     Returns:
         The loss in nats per real token, not weighted: a scalar, detached.
     """
-    vectors, right = vectors_of_real_tokens(model, src, tgt, engine)  # (R, d_model), (R,)
+    with precision():
+        vectors, right = vectors_of_real_tokens(model, src, tgt, engine)  # (R, d_model), (R,)
     matrix = model.output.weight  # (V, d_model)
     ends = [x.detach().requires_grad_() for x in (vectors, matrix)]  # of a small graph of its own
     total = 0.0
     for part, ids in zip(ends[0].split(rows), right.split(rows), strict=True):
-        loss = _summed_loss(F.linear(part, ends[1]), ids, smoothing)
+        with precision():
+            loss = _summed_loss(F.linear(part, ends[1]), ids, smoothing)
         (loss * (weight / len(right))).backward()
         total += loss.detach()
     torch.autograd.backward([vectors, matrix], [end.grad for end in ends])  # each weight once
