@@ -18,7 +18,7 @@ def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
 
     Args:
         ids: Token ids. Shape ``(B, S)``.
-        pad_id: The id that fills short sentences up.
+        pad_id: The id of padding.
 
     Returns:
         Shape ``(B, 1, 1, S)``, boolean, ``True`` where there is a real token: the same for

@@ -44,7 +44,7 @@ def initialize(model: nn.Module) -> None:
 # %% ../notebooks/09_transformer.ipynb #a3bb0839
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """Hold every number that defines a model; the defaults are the paper's base model.
+    """Hold a model's hyperparameters; the defaults are the paper's base model.
 
     Paper: §3 and table 3, row (base).
 
@@ -56,13 +56,13 @@ class TransformerConfig:
         num_encoder_layers: Depth of the encoder, from 1.
         num_decoder_layers: Depth of the decoder, from 1.
         d_ff: Features inside each feed-forward sub-layer.
-        dropout: Share dropped in the paper's places (§5.4), in [0, 1].
+        dropout: Dropout probability, where the paper has dropout (§5.4), in [0, 1].
         max_len: Longest sequence, in tokens, on either side.
         norm_first: ``False`` as the paper (post-norm), ``True`` for pre-norm.
         activation: ``"relu"`` as the paper, or ``"gelu"``.
         tie_embeddings: ``"all"`` (source, target and output share one matrix, §3.4; the
             vocabularies must be one), ``"decoder"`` (target and output), or ``"none"``.
-        pad_id: The id that fills short sentences up, on both sides.
+        pad_id: The id of padding, on both sides.
         d_k: Width of one head's queries and keys; ``d_model // num_heads`` unless given.
         d_v: Width of one head's values; ``d_model // num_heads`` unless given.
 

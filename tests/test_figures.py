@@ -222,7 +222,7 @@ def test_the_masks_drawing_hides_padded_keys_and_the_future():
     drawing = source_of("masks")
     places = range(drawing.LENGTH)
     both = torch.tensor([[drawing.both(i, j) for j in places] for i in places])
-    real = torch.tensor([word != "<pad>" for word in drawing.TARGET])
+    real = torch.tensor([word != "[pad]" for word in drawing.TARGET])
     assert torch.equal(both, torch.ones(both.shape).tril().bool() & real)
 
 

@@ -25,8 +25,8 @@ from course_lib.viz.mask_table import (
 )
 from course_lib.viz.plots import STYLE
 
-PAD = "<pad>"
-BOS = "<bos>"
+PAD = "[pad]"
+BOS = "[bos]"
 MAX_WORDS = 6
 MAX_PADDING = 3
 D_MODEL = 16
@@ -45,7 +45,7 @@ def read_words(sentence: str, whose: str) -> list[str]:
     """Cut a sentence into the words of a table.
 
     Args:
-        sentence: Words with spaces between them; ``<pad>`` is filler.
+        sentence: Words with spaces between them; ``[pad]`` is padding.
         whose: What the message calls the sentence.
 
     Raises:

@@ -10,7 +10,7 @@ DESC = (
     "hatches the last column, causal hatches everything above the diagonal, and both together "
     "hatch what either hatches."
 )
-TARGET = ("<bos>", "drei", "hundert", "fünf", "<pad>")
+TARGET = ("[bos]", "drei", "hundert", "fünf", "[pad]")
 CELL, LEFT, TOP, PITCH = 29, 86, 156, 187
 LENGTH = len(TARGET)
 SIDE = CELL * LENGTH
@@ -18,7 +18,7 @@ SIDE = CELL * LENGTH
 
 def padding(query: int, key: int) -> bool:
     """Whether the key is a real token."""
-    return TARGET[key] != "<pad>"
+    return TARGET[key] != "[pad]"
 
 
 def causal(query: int, key: int) -> bool:
