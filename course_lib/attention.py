@@ -30,11 +30,11 @@ def scaled_dot_product_attention(
         mask: Boolean, broadcastable to ``(..., T, S)``. ``True`` means *may
             look*, as in ``torch.nn.functional.scaled_dot_product_attention``
             (and the opposite of ``torch.nn.MultiheadAttention``).
-        dropout_p: Share of the weights that is set to zero before they blend the values,
-            in [0, 1]. It acts whenever it is above 0: pass 0 when predicting.
+        dropout_p: Probability with which each weight is set to zero before the sum, in [0, 1].
+            It acts whenever it is above 0: pass 0 when predicting.
 
     Returns:
-        The blended values ``(..., T, d_v)`` and the attention weights
+        The weighted sums of the values ``(..., T, d_v)`` and the attention weights
         ``(..., T, S)`` as they were before dropout. Every row of the weights is a
         probability distribution, except that a row with every key blocked is zero.
 

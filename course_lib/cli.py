@@ -105,7 +105,7 @@ def workbook_command(options: argparse.Namespace) -> int:
 def progress_command(options: argparse.Namespace) -> int:
     """Print what is done and what is left."""
     here = Path(".") if Path(LIBRARY).is_dir() else Path("workbook")
-    print(repr(progress(options.folder or here)))
+    print(progress(options.folder or here).details())
     return 0
 
 

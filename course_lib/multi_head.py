@@ -18,11 +18,11 @@ from .input_checks import check_attention_inputs, check_dropout, check_widths, h
 
 # %% ../notebooks/02_multi_head.ipynb #53c8e3c8
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Cut every vector into num_heads pieces and give each head its own row of them.
+    """Split every vector into num_heads equal parts, and put the heads in front of the tokens.
 
     Args:
         x: Projected vectors of all heads side by side. Shape ``(..., L, H * width)``.
-        num_heads: Into how many pieces.
+        num_heads: Into how many heads; it divides the last axis.
 
     Returns:
         Shape ``(..., H, L, width)``; head i holds columns i·width … (i+1)·width.
@@ -41,7 +41,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
 def fused_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout_p: float = 0.0
 ) -> tuple[Tensor, None]:
-    """Attend as ``scaled_dot_product_attention`` does, faster, and without weights to return.
+    """Attend as ``scaled_dot_product_attention`` does, by PyTorch's fused kernel, without weights.
 
     Args:
         query: Shape ``(..., T, d_k)``.

@@ -51,7 +51,7 @@ class PositionalEncoding(nn.Module):
     Args:
         d_model: Width of the vectors.
         max_len: Longest sequence it can place.
-        dropout: Share of the sums dropped while training, in [0, 1].
+        dropout: Probability with which a number of the sum is dropped while training, in [0, 1].
 
     Attributes:
         encoding: The table ``(max_len, d_model)``, a buffer that is not saved
@@ -91,7 +91,7 @@ class LearnedPositionalEmbedding(nn.Module):
     Args:
         d_model: Width of the vectors.
         max_len: Longest sequence it can place; beyond it nothing was learned.
-        dropout: Share of the sums dropped while training, in [0, 1].
+        dropout: Probability with which a number of the sum is dropped while training, in [0, 1].
 
     Attributes:
         weight: The learned rows ``(max_len, d_model)``, an ``nn.Parameter``; at first normal

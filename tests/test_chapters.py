@@ -6,15 +6,27 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from chapter_parts import (
+    SECOND_EDITION,
+    first_exercise,
+    main_way,
+    printed_bodies,
+    prose,
+    sections,
+    words,
+)
 from code_metrics import code_lines
+
+from course_lib.exercises.progress import items
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 HASTY_WORDS = r"\b(simply|just|obviously|of course|clearly|trivial|trivially)\b"
-NOT_PROSE = r"```.*?```|\$\$.*?\$\$|!\[[^\]]*\]\([^)]*\)|<[^>]+>"
 MAGICS = r"^\s*([!%]|sys\.path)|\b(wget|urllib|requests)\b"
 
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+SECOND = [path for path in CHAPTERS if int(path.name[:2]) in SECOND_EDITION]
+second_edition = pytest.mark.parametrize("path", SECOND, ids=lambda path: path.stem)
 
 
 def read(path: Path) -> nbformat.NotebookNode:
@@ -27,12 +39,6 @@ def read(path: Path) -> nbformat.NotebookNode:
 def cells(path: Path, kind: str) -> list[nbformat.NotebookNode]:
     """Return the cells of one kind."""
     return [cell for cell in read(path).cells if cell.cell_type == kind]
-
-
-def prose(cell: nbformat.NotebookNode) -> str:
-    """Drop what is no running text: code, formulas, tables, pictures, tags."""
-    text = re.sub(NOT_PROSE, "", cell.source, flags=re.S)
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("|"))
 
 
 def test_every_chapter_has_a_number_and_a_noun_for_a_name():
@@ -58,11 +64,67 @@ def test_opens_with_a_title_a_question_a_picture_and_a_box(path):
 @chapter
 def test_is_as_short_as_promised(path):
     markdown, code = cells(path, "markdown"), cells(path, "code")
-    assert len(markdown) + len(code) <= 70
-    assert sum(len(prose(cell).split()) for cell in markdown) <= 2500
+    second = path in SECOND  # its deep dives are long, its main way is short
+    assert len(markdown) + len(code) <= (85 if second else 70)
+    assert second or words(markdown) <= 2500
     assert path.stat().st_size <= 500_000
     long = [cell.source for cell in markdown if len(prose(cell).split()) > 120]
     assert not long, f"more than 120 words:\n{long}"
+
+
+@second_edition
+def test_the_main_way_is_short(path):
+    way = main_way(read(path).cells)
+    on_it = [cell for _, inside in way for cell in inside]
+    assert len(on_it) <= 50
+    assert words(on_it) <= 1800
+    assert len(way) - 1 <= 8, [heading for heading, _ in way]
+    guesses = sum(cell.source.count("**Guess") for cell in on_it)
+    assert guesses <= 5
+
+
+@second_edition
+def test_the_first_exercise_comes_early_and_nothing_above_a_stub_prints_its_body(path):
+    all_cells = read(path).cells
+    assert first_exercise(all_cells) <= len(all_cells) / 3
+    assert not list(printed_bodies(all_cells))
+
+
+@second_edition
+def test_after_the_recap_there_are_deep_dives_only(path):
+    headings = [heading for heading, _ in sections(read(path).cells)]
+    behind = headings[headings.index("Recap") + 1 :]
+    assert all(heading.startswith("Deep dive: ") for heading in behind)
+
+
+def minutes(path: Path) -> tuple[int, int]:
+    """Return the minutes to read a chapter, and with its exercises."""
+    reading = int(re.search(r"About (\d+) minutes", "\n".join(box(path)))[1])
+    return reading, reading + sum(i.minutes for i in items() if i.chapter == int(path.name[:2]))
+
+
+def box(path: Path) -> list[str]:
+    """Return the text of the opening."""
+    return [cell.source for cell in read(path).cells[:3]]
+
+
+@second_edition
+def test_the_box_tells_the_time_with_the_exercises(path):
+    reading, whole = minutes(path)
+    told = f"About {reading} minutes to read, {whole} with the exercises."
+    assert told in "\n".join(box(path)).replace("\n", " "), told
+
+
+def test_chapter_00_and_the_readme_tell_the_same_times():
+    start = "\n".join(cell.source for cell in cells(CHAPTERS[0], "markdown"))
+    rows = re.findall(r"^\| (\d\d) \|.*\| (\d+) \| (\d+) \|$", start, re.M)
+    times = {path.name[:2]: minutes(path) for path in CHAPTERS}
+    assert {number: (int(a), int(b)) for number, a, b in rows} == times
+    hours = [round(sum(column) / 60) for column in zip(*times.values(), strict=True)]
+    told = "about {} hours to read and run; with all exercises, about {}".format(*hours)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in (start, readme):
+        assert told in re.sub(r"\s+", " ", page), told
 
 
 @chapter
@@ -85,7 +147,10 @@ def test_words_stand_between_the_code(path):
 def test_has_one_title_and_few_headings(path):
     lines = [line for cell in cells(path, "markdown") for line in cell.source.splitlines()]
     assert sum(line.startswith("# ") for line in lines) == 1
-    assert 3 <= sum(line.startswith("## ") for line in lines) <= 9
+    deep = sum(line.startswith("## Deep dive: ") for line in lines)
+    assert (
+        3 <= sum(line.startswith("## ") for line in lines) - deep <= (10 if path in SECOND else 9)
+    )
     assert any(line.startswith("## Exercises") for line in lines)
     assert any(line.startswith("## Recap") for line in lines)
 

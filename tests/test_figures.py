@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 from collections import defaultdict
@@ -18,6 +19,7 @@ from reference import recorded_stages
 from course_lib.batching import batch_by_tokens, padding_fraction
 from course_lib.data_parallel import split_batch
 from course_lib.exercises.check import caught_at
+from course_lib.tasks.numbers import load_or_train
 from course_lib.viz import plots
 
 FIGURES = Path(__file__).resolve().parents[1] / "figures"
@@ -157,13 +159,22 @@ def test_every_text_is_inside_and_none_lies_on_another(path):
         assert apart, f"{words!r} lies on {more!r}"
 
 
-def test_every_chapter_lights_its_own_parts_of_the_map():
-    map_of_model = source_of("start_here")
-    chapters = [source.stem[:2] for source in SOURCES[1:] if source.stem[0].isdigit()]
-    assert LIT_FILL not in map_of_model.draw()
-    for chapter in chapters:
-        assert LIT_FILL in map_of_model.draw(chapter), chapter
-    assert len({map_of_model.draw(chapter) for chapter in chapters}) == len(chapters)
+def test_every_chapter_lights_its_own_parts_of_the_maps():
+    chapters = {source.stem[:2] for source in SOURCES if source.stem[0].isdigit()} - {"00"}
+    parts = {chapter for chapter in chapters if chapter <= "09"}
+    for name, lit in {"start_here": parts, "course": chapters}.items():
+        drawing = source_of(name)
+        assert LIT_FILL not in drawing.draw()
+        drawn = [drawing.draw(chapter) for chapter in sorted(lit)]
+        assert all(LIT_FILL in each for each in drawn)
+        assert len(set(drawn)) == len(lit)
+
+
+def test_the_promise_is_what_the_trained_translator_writes():
+    kept = json.loads(source_of("promise").RECORD.read_text(encoding="utf-8"))
+    assert all(sum(row) == pytest.approx(1, abs=0.03) for row in kept["weights"])
+    written = load_or_train().translate([" ".join(kept["source"]).replace("- ", "-")])[0]
+    assert written == "".join(kept["target"])
 
 
 def test_the_drawing_of_batches_cuts_and_counts_as_the_package_does():

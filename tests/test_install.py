@@ -5,8 +5,11 @@ import tomllib
 from importlib.metadata import distributions
 from pathlib import Path
 
+import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+
+from course_lib.exercises import check_installation, installation
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -30,3 +33,11 @@ def test_every_pin_runs_on_the_oldest_python_promised():
     oldest = PROMISED.removeprefix(">=")
     needs = {name: found.metadata["Requires-Python"] or "" for name, found in INSTALLED.items()}
     assert not {name: need for name, need in needs.items() if oldest not in SpecifierSet(need)}
+
+
+def test_the_check_of_the_installation_names_everything_that_does_not_fit(monkeypatch):
+    assert "everything is installed" in check_installation()
+    monkeypatch.setitem(installation.LIBRARIES, "torch", "1.0")
+    monkeypatch.setitem(installation.LIBRARIES, "no-such-library", "3")
+    with pytest.raises(ValueError, match=r"torch 1\.0 .*no-such-library 3 \(not installed\).*make"):
+        check_installation()

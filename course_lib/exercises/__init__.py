@@ -3,6 +3,7 @@
 from course_lib.exercises.attempts import attempt
 from course_lib.exercises.check import exercises, known_mistakes
 from course_lib.exercises.export import export_mine
+from course_lib.exercises.installation import check_installation
 from course_lib.exercises.notebook_api import check, predict, score_test
 from course_lib.exercises.progress import progress
 from course_lib.exercises.report import Report
@@ -11,6 +12,7 @@ __all__ = [
     "Report",
     "attempt",
     "check",
+    "check_installation",
     "exercises",
     "export_mine",
     "known_mistakes",

@@ -99,10 +99,23 @@ def count(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
+def scores_of_two() -> Tensor:
+    """Score the word "two" with "forty" and with itself."""
+    words = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
+    return words @ words[1]
+
+
 def where_two_ends() -> Tensor:
     """Let three words attend to each other, and return the second."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
     return scaled_dot_product_attention(words, words, words)[0][1]
+
+
+def weights_of_the_picture() -> Tensor:
+    """Score the four keys of the picture that opens chapter 01, and weigh them."""
+    query = torch.tensor([[2.0, 1.0]])
+    keys = torch.tensor([[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]])
+    return scaled_dot_product_attention(query, keys, keys)[1][0]
 
 
 @cache  # it takes a second
@@ -251,13 +264,36 @@ def memory_of_a_share() -> float:
     return 7e9 * each / 8 / 1e9
 
 
+PICTURE = torch.tensor([1.0, -1.5, 2.0, 5.0])  # the dot products in chapter 01's picture
+
 PREDICTIONS = (
+    Prediction(
+        "scores_of_two",
+        0,
+        "the scores of “two”",
+        scores_of_two,
+        guesses=(([4.0, 2.0], "Those are the scores of *forty*; *two* is the second row of X."),),
+    ),
     Prediction(
         "where_two_ends",
         0,
         "where “two” ends",
         where_two_ends,
         guesses=(([1.5, 0.5], "That was its place among two words; now *three* pulls, too."),),
+    ),
+    Prediction(
+        "weights_of_the_picture",
+        1,
+        "the weights of the four keys",
+        weights_of_the_picture,
+        guesses=(
+            (PICTURE.softmax(0).tolist(), "That is without the division by √2."),
+            ((PICTURE / 2).softmax(0).tolist(), "That divides by the width; divide by its root."),
+            ((PICTURE / 2**0.5).tolist(), "Those are the scores; softmax makes weights of them."),
+            (PICTURE.tolist(), "Those are dot products; divide them, then take the softmax."),
+            ([1.0, 1.0, 1.0, 1.0], "Each is 1: the softmax runs along an axis of size 1."),
+        ),
+        minutes=5,
     ),
     Prediction(
         "variance_divided_by_d_k",

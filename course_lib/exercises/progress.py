@@ -20,7 +20,6 @@ from course_lib.exercises.report import CORRECT, UNTOUCHED, WRONG, Report
 
 FILE = "progress.json"
 STATES = (UNTOUCHED, WRONG, CORRECT)
-COLUMNS = ("state", "name", "to do", "time")
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Item:
 
 @dataclass(frozen=True, repr=False)
 class Progress:
-    """Show what is done and what is left; in a notebook it shows itself as a table.
+    """Show what is done and left, by chapter; in a notebook it shows itself as a table.
 
     Args:
         states: The state of each item, in the order of the chapters.
@@ -61,7 +60,12 @@ class Progress:
         )
 
     def __repr__(self) -> str:
-        """Show the table as plain text."""
+        """Show the totals by chapter as plain text."""
+        rows = (f"{_sign(s)} {chapter:{self._wide}}  {rest}" for chapter, s, rest in self._totals())
+        return "\n".join([self.title, "", *rows])
+
+    def details(self) -> str:
+        """List every exercise as plain text."""
         lines = [self.title]
         wide = max(len(item.name) for item in self.states)
         for chapter, pairs in self._by_chapter():
@@ -72,18 +76,28 @@ class Progress:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Show the table in JupyterLab."""
+        """Show the totals by chapter in JupyterLab."""
         rows = []
-        for chapter, pairs in self._by_chapter():
-            rows.append(f'<tr><th colspan="4" style="text-align: left">{chapter}</th></tr>')
-            for item, state in pairs:
-                cells = (f"{_sign(state)} {state}", f"<code>{html.escape(item.name)}</code>")
-                cells += (item.kind, f"{item.minutes} min")
-                tds = "".join(f'<td style="text-align: left">{cell}</td>' for cell in cells)
-                rows.append(f"<tr>{tds}</tr>")
+        for chapter, state, rest in self._totals():
+            cells = (_sign(state), html.escape(chapter), rest)
+            tds = "".join(f'<td style="text-align: left">{cell}</td>' for cell in cells)
+            rows.append(f"<tr>{tds}</tr>")
         caption = f'<caption style="text-align: left"><strong>{self.title}</strong></caption>'
-        head = "".join(f'<th style="text-align: left">{word}</th>' for word in COLUMNS)
-        return f"<table>{caption}<tr>{head}</tr>{''.join(rows)}</table>"
+        return f"<table>{caption}{''.join(rows)}</table>"
+
+    @property
+    def _wide(self) -> int:
+        """Return the length of the longest heading."""
+        return max(len(chapter) for chapter, _ in self._by_chapter())
+
+    def _totals(self) -> Iterator[tuple[str, str, str]]:
+        """Yield each chapter's heading, its state, and what is done and left."""
+        for chapter, pairs in self._by_chapter():
+            done = sum(state == CORRECT for _, state in pairs)
+            left = sum(item.minutes for item, state in pairs if state != CORRECT)
+            touched = any(state != UNTOUCHED for _, state in pairs)
+            state = CORRECT if done == len(pairs) else WRONG if touched else UNTOUCHED
+            yield chapter, state, f"{done} of {len(pairs)} done, {left} min left"
 
     def _by_chapter(self) -> Iterator[tuple[str, list[tuple[Item, str]]]]:
         """Yield every chapter's heading with its items."""

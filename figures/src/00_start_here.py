@@ -1,95 +1,31 @@
-"""Chapter 00: the map of the model."""
+"""Chapter 00: the map of the architecture."""
 
 from architecture import FRAME, LEFT, LOGITS, RIGHT, TOKENS_Y, architecture
 from colours import KEY, QUERY, VALUE, shade
-from drawing import Box, arrow, centred, group, page, path, rect, text
-from model_parts import badge, block, look, mask_grid
+from drawing import Box, arrow, group, move, page, text
+from model_parts import badge, mask_grid
 from token_cells import token
 
 TITLE = "An encoder reads, a decoder writes, and at every step\nattention decides what to look at"
 DESC = (
     "The Transformer from bottom to top: on the left, source tokens pass embedding, "
     "positional encoding and N encoder layers and become memory; on the right, the target so "
-    "far passes N decoder layers, which also look at memory, and becomes output logits for "
-    "training and decoding, which may keep a cache. Below, a model without a source: decoder "
-    "only, which becomes a GPT and then modern models. In the last row, for all: efficiency "
-    "and distributed training. Every part carries the number of the chapter that builds it."
+    "far passes N decoder layers, which also look at memory, and becomes logits, one for every "
+    "token that may come next. Every part carries the number of the chapter that builds it."
 )
-TRAINING, DECODING, CACHE = Box(12, 70, 190, 46), Box(214, 70, 196, 46), Box(422, 70, 190, 46)
+UP = 46  # px that the frame moves towards the title
 SOURCE, TARGET = Box(LEFT - 95, TOKENS_Y, 190, 30), Box(RIGHT - 95, TOKENS_Y, 190, 30)
-EVALUATION = Box(254, TOKENS_Y, 106, 30)
-REAL = Box(SOURCE.x, SOURCE.bottom + 30, 190, 30)
-WITHOUT_SOURCE_Y = REAL.bottom + 16
-DECODER_ONLY, GPT = Box(12, WITHOUT_SOURCE_Y, 190, 46), Box(214, WITHOUT_SOURCE_Y, 196, 46)
-LATER = Box(422, WITHOUT_SOURCE_Y, 190, 46)
-EFFICIENCY, SCALING = Box(12, LATER.bottom + 12, 294, 46), Box(318, LATER.bottom + 12, 294, 46)
-OUTSIDE = 627  # where the loop of decoding runs down
 
 
-def use(box: Box, name: str, what: str, chapter: str, lit: str | None) -> str:
-    """Draw one of the things around the model."""
+def ends() -> str:
+    """Draw what goes in below, and what comes out above."""
     return group(
-        rect(box, radius=7, **look(chapter, lit)),
-        text(box.x + 10, box.y + 19, name, bold=True),
-        text(box.x + 10, box.y + 37, what),
-        badge(box.right - 17, box.y + 17, chapter, lit),
-    )
-
-
-def uses(lit: str | None) -> str:
-    """Draw training and decoding, and the loop that feeds a chosen token back."""
-    fork = FRAME.y - 10
-    return group(
-        path([(RIGHT, LOGITS.y), (RIGHT, fork), (DECODING.cx, fork)]),
-        arrow([(DECODING.cx, fork), (TRAINING.cx, fork), (TRAINING.cx, TRAINING.bottom)]),
-        arrow([(DECODING.cx, fork), (DECODING.cx, DECODING.bottom)]),
-        use(TRAINING, "Training", "learn the next token", "10", lit),
-        use(DECODING, "Decoding", "choose the next token", "11", lit),
-        use(CACHE, "KV cache", "read what is new", "12", lit),
-        arrow([(DECODING.right, DECODING.cy), (CACHE.x, CACHE.cy)], dash="5 4"),
-        arrow(
-            [(CACHE.right, CACHE.cy), (OUTSIDE, CACHE.cy), (OUTSIDE, TARGET.cy)]
-            + [(TARGET.right, TARGET.cy)],
-            dash="5 4",
-        ),
-    )
-
-
-def evaluation(lit: str | None) -> str:
-    """Draw what is done with a target that is written: compare it with the right one."""
-    box = EVALUATION
-    return group(
-        block(box, "Evaluation", "14", lit),
-        badge(box.cx, box.bottom + 17, "14", lit),
-        arrow([(TARGET.x, box.cy), (box.right, box.cy)]),
-    )
-
-
-def real_sentences(lit: str | None) -> str:
-    """Draw what may stand in place of number words."""
-    return group(
-        rect(REAL, radius=7, **look("16", lit)),
-        centred(REAL.cx, REAL.cy, "Ein Mann fährt Fahrrad."),
-        badge(REAL.right + 16, REAL.cy, "16", lit),
-    )
-
-
-def without_source(lit: str | None) -> str:
-    """Draw what becomes of the model when there is only one text, to read and to write."""
-    return group(
-        use(DECODER_ONLY, "Decoder only", "reads no source", "17", lit),
-        use(GPT, "GPT", "writes text", "18", lit),
-        use(LATER, "Modern models", "exchange parts", "19", lit),
-        arrow([(DECODER_ONLY.right, GPT.cy), (GPT.x, GPT.cy)]),
-        arrow([(GPT.right, GPT.cy), (LATER.x, GPT.cy)]),
-    )
-
-
-def all_models(lit: str | None) -> str:
-    """Draw what is said of every model: how it is computed, and by how many."""
-    return group(
-        use(EFFICIENCY, "Efficiency", "the same sums in less time", "21", lit),
-        use(SCALING, "Distributed training", "one model, many processes", "22", lit),
+        arrow([(RIGHT, LOGITS.y), (RIGHT, FRAME.y - 18)]),
+        text(RIGHT - 14, FRAME.y - 10, "logits: which token is next?", anchor="end"),
+        token(SOURCE, "three hundred forty-five"),
+        token(TARGET, "dreihundertfünf"),
+        text(SOURCE.cx, SOURCE.bottom + 19, "source", anchor="middle"),
+        text(TARGET.cx, TARGET.bottom + 19, "target so far", anchor="middle"),
     )
 
 
@@ -122,16 +58,6 @@ def draw(lit: str | None = None) -> str:
     return page(
         TITLE,
         DESC,
-        SCALING.bottom + 16,
-        architecture(lit),
-        uses(lit),
-        legend(30, 196),
-        token(SOURCE, "three hundred forty-five"),
-        token(TARGET, "dreihundertfünf"),
-        evaluation(lit),
-        real_sentences(lit),
-        without_source(lit),
-        all_models(lit),
-        text(SOURCE.cx, SOURCE.bottom + 19, "source, or real sentences", anchor="middle"),
-        text(TARGET.cx, TARGET.bottom + 19, "target so far", anchor="middle"),
+        SOURCE.bottom + 36 - UP,
+        move(0, -UP, architecture(lit), legend(30, 196), ends()),
     )

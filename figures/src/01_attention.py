@@ -1,4 +1,4 @@
-"""Chapter 01: attention as a blend of values, with every number computed."""
+"""Chapter 01: attention as a weighted average of values, with every number computed."""
 
 from math import exp, sqrt
 
@@ -6,7 +6,7 @@ from colours import INK, KEY, QUERY, VALUE, mix, shade
 from drawing import Box, arrow, group, page, polygon, rect, text
 from token_cells import number, vector
 
-TITLE = "Attention blends the values, most from where the key\nanswers the query"
+TITLE = "Attention averages the values, weighted by how well\neach key answers the query"
 SOURCE = ("three", "hundred", "forty", "five")
 ASKED = [2.0, 1.0]
 KEYS = [[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]]
@@ -81,7 +81,7 @@ def query() -> str:
 
 
 def draw() -> str:
-    """Draw one query that meets four keys, and the blend of their values."""
+    """Draw one query that meets four keys, and the weighted average of their values."""
     weights = softmax(scores())
     out = Box(OUT_X, FIRST + 1.5 * STEP - 16, 2 * CELL, 32)
     terms = " + ".join(f"{w:.2f} × {number(v[0])}" for w, v in zip(weights, VALUES, strict=True))

@@ -13,7 +13,7 @@ DESC = (
     "its own map of weights: bright on the diagonal, bright one place earlier, bright in the "
     "last column. Their answers stand side by side as 6 numbers again and are mixed."
 )
-HEADS = ("Head 1", "Head 2", "Head 3")
+HEADS = ("Head 0", "Head 1", "Head 2")
 D_K, TOKENS, CELL = 2, 4, 18
 D_MODEL = D_K * len(HEADS)
 MIDDLE, PITCH = 320, 184

@@ -134,6 +134,15 @@ def test_the_text_says_what_is_done_and_left():
     assert repr(Progress(SOME)) == (  # 3 + 70 minutes are left
         "1 of 3 done; about 1 h 13 min left\n"
         "\n"
+        "✗ Chapter 00          0 of 1 done, 3 min left\n"
+        "✗ Chapter 06 · masks  1 of 2 done, 70 min left"
+    )
+
+
+def test_the_command_lists_every_exercise():
+    assert Progress(SOME).details() == (
+        "1 of 3 done; about 1 h 13 min left\n"
+        "\n"
         "Chapter 00\n"
         "  ✗ not yet        guess         predict          3 min\n"
         "\n"

@@ -1,0 +1,114 @@
+"""Cut a chapter into its parts: opening, main way, sections, fast track, exercises."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+
+from course_lib.exercises import exercises
+from course_lib.exercises.notebook_builder import is_marked
+from course_lib.exercises.stubs import defined
+
+SECOND_EDITION = (0, 1, 2, 3)  # the chapters that hold the norms of the second edition
+FAST = " (fast track)"
+NOT_PROSE = r"```.*?```|\$\$.*?\$\$|!\[[^\]]*\]\([^)]*\)|<[^>]+>"
+Cells = list[nbformat.NotebookNode]
+
+
+def prose(cell: nbformat.NotebookNode) -> str:
+    """Drop what is no running text: code, formulas, tables, pictures, tags."""
+    text = re.sub(NOT_PROSE, "", cell.source, flags=re.S)
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("|"))
+
+
+def words(cells: Cells) -> int:
+    """Count the words of prose."""
+    texts = (prose(cell) for cell in cells if cell.cell_type == "markdown")
+    return sum(len(text.split()) for text in texts)
+
+
+def sections(cells: Cells) -> list[tuple[str, Cells]]:
+    """Cut a chapter at its ``##`` headings; the opening has no heading."""
+    found = [("", [])]
+    for cell in cells:
+        heading = re.search(r"^## (.+)", cell.source, re.M)
+        if cell.cell_type == "markdown" and heading:
+            found.append((heading[1], []))
+        found[-1][1].append(cell)
+    return found
+
+
+def main_way(cells: Cells) -> list[tuple[str, Cells]]:
+    """Return the sections before the recap without exercises and their solutions."""
+    kept = []
+    for heading, inside in sections(cells):
+        if heading.startswith("Recap"):
+            return kept
+        if not heading.startswith("Exercises"):
+            kept.append((heading, [cell for cell in inside if not is_exercise(cell)]))
+    raise ValueError("a chapter without a recap has no main way")
+
+
+def is_exercise(cell: nbformat.NotebookNode) -> bool:
+    """Tell an answer to a question, or its solution; a definition belongs to the main way."""
+    told = cell.source.startswith(("<details><summary>Solution", "**Exercise "))
+    return told or (cell.cell_type == "code" and is_marked(cell.source, "exercise"))
+
+
+def fast_track(cells: Cells) -> Cells:
+    """Return the code cells of the opening and of the sections on the fast track, in order."""
+    chosen = [
+        inside for heading, inside in sections(cells) if not heading or heading.endswith(FAST)
+    ]
+    return [cell for inside in chosen for cell in inside if cell.cell_type == "code"]
+
+
+def first_exercise(cells: Cells) -> int:
+    """Return the place of the first cell that a learner writes."""
+    places = (place for place, cell in enumerate(cells) if is_exercise(cell) or stubs_in(cell))
+    return next(places, len(cells))
+
+
+def stubs_in(cell: nbformat.NotebookNode) -> list[str]:
+    """Name the definitions of a cell that the learner's edition empties."""
+    if cell.cell_type != "code" or not is_marked(cell.source, "export"):
+        return []
+    return [name for name in defined(cell.source) if name in exercises()]
+
+
+def printed_bodies(cells: Cells) -> Iterator[str]:
+    """Name the stubs of which one cell above them, no stub, shows three quarters of the steps."""
+    for place, cell in enumerate(cells):
+        for name in stubs_in(cell):
+            steps = steps_of(body(defined(cell.source)[name]))
+            above = (
+                ast.parse(c.source)
+                for c in cells[:place]
+                if c.cell_type == "code" and not stubs_in(c)
+            )
+            if any(len(steps & steps_of(tree)) >= 0.75 * len(steps) for tree in above):
+                yield name
+
+
+def body(definition: ast.FunctionDef | ast.ClassDef) -> ast.Module:
+    """Return the statements of a function, or of what a class computes when it is called."""
+    functions = [node for node in ast.walk(definition) if isinstance(node, ast.FunctionDef)]
+    chosen = [f for f in functions if f.name != "__init__"] or functions
+    return ast.Module([statement for f in chosen for statement in f.body], [])
+
+
+def steps_of(tree: ast.AST) -> set[str]:
+    """Name the operators and methods in a piece of code, whatever its variables are called."""
+    same = {"T": "transpose", "mT": "transpose", "view": "unflatten", "reshape": "flatten"}
+    steps = {type(node.op).__name__ for node in ast.walk(tree) if isinstance(node, ast.BinOp)}
+    called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    named = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    steps |= {same.get(n.attr, n.attr) for n in named if n in called or n.attr in same}
+    return steps - {"__init__", "size"}
+
+
+def read(path: Path) -> Cells:
+    """Read the cells of a chapter."""
+    return nbformat.read(path, as_version=4).cells

@@ -1,0 +1,36 @@
+"""The fast track: the opening of a chapter and the sections marked for it run alone, in order."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from chapter_parts import FAST, SECOND_EDITION, fast_track, main_way, read, sections
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parent.parent
+CHAPTERS = [
+    path for path in sorted(ROOT.glob("notebooks/*.ipynb")) if int(path.name[:2]) in SECOND_EDITION
+]
+chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+
+
+@chapter
+def test_the_fast_track_runs_without_the_rest(path):
+    track = fast_track(read(path))
+    made = [nbformat.v4.new_code_cell(cell.source, metadata=cell.metadata) for cell in track]
+    resources = {"metadata": {"path": str(path.parent)}}
+    client = NotebookClient(
+        nbformat.v4.new_notebook(cells=made),
+        timeout=120,
+        kernel_name="python3",
+        resources=resources,
+        shutdown_kernel="immediate",
+    )
+    client.execute()  # a name from a section that is left out raises here
+
+
+@chapter
+def test_the_fast_track_is_a_part_of_the_main_way(path):
+    marked = {heading for heading, _ in sections(read(path)) if heading.endswith(FAST)}
+    main = {heading for heading, _ in main_way(read(path))}
+    assert marked and marked <= main
