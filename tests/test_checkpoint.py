@@ -52,7 +52,8 @@ def assert_refused(path):
     """Find the path and a way out in the one line of the error."""
     with pytest.raises(ValueError, match=says(path, "train")) as caught:
         load_checkpoint(path)
-    assert "\n" not in str(caught.value)
+    said = str(caught.value)
+    assert "\n" not in said and "weights_only" not in said and "pickle" not in said
 
 
 # --- whole
@@ -99,6 +100,25 @@ def save_for_ever(path):
     while True:
         step += 1
         save_checkpoint(path, {"step": step, "weights": torch.full((1_000_000,), float(step))})
+
+
+def test_bytes_are_on_the_disk_before_they_take_the_old_ones_place(kept, content, monkeypatch):
+    happened = []
+    for name in ("fsync", "replace"):
+        really = getattr(os, name)
+        note = lambda *words, n=name, do=really: (happened.append(n), do(*words))  # noqa: E731
+        monkeypatch.setattr(os, name, note)
+    save_checkpoint(kept, content)
+    assert happened == ["fsync", "replace"]
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_read_only_is_explained_and_left_alone(kept, content):
+    kept.parent.chmod(0o500)
+    with pytest.raises(OSError, match=says(kept)):
+        save_checkpoint(kept, content)
+    kept.parent.chmod(0o700)
+    assert_same(load_checkpoint(kept)["model"], content["model"])
 
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
@@ -221,6 +241,12 @@ def test_content_that_does_not_fit_is_explained_in_one_line(use, parts):
         with explaining("some.pt", "a GPT"):
             use()
     assert "\n" not in str(caught.value)
+
+
+def test_a_long_reason_is_quoted_in_part():
+    with pytest.raises(ValueError, match="x" * 150) as caught, explaining("some.pt", "a GPT"):
+        raise ValueError("x" * 10_000)
+    assert "x" * 201 not in str(caught.value)
 
 
 def test_content_that_fits_passes_and_other_errors_stay_what_they_are():
