@@ -66,12 +66,12 @@ class AddNorm(nn.Module):
     """Add what a sub-layer says to what was there, and keep the sum at one scale.
 
     Paper: §3.1, LayerNorm(x + Sublayer(x)); dropout before the sum: §5.4.
-    Differs: the norm is ``torch.nn.LayerNorm``, proven equal to ours;
+    Differs: the norm is ``torch.nn.LayerNorm``, tested equal to ours;
     ``norm_first=True`` normalizes what the sub-layer reads instead (pre-norm, as GPT-2).
 
     Args:
         d_model: Width of the vectors.
-        dropout: Share of the sub-layer's output dropped while training, in [0, 1].
+        dropout: Probability with which the sub-layer's numbers are dropped while training.
         norm_first: ``False`` as the paper (post-norm), ``True`` for pre-norm.
 
     Attributes:

@@ -30,6 +30,13 @@ def test_the_fast_track_runs_without_the_rest(path):
 
 
 @chapter
+def test_chapter_00_lists_the_fast_track(path):
+    marked = [h.removesuffix(FAST) for h, _ in sections(read(path)) if h.endswith(FAST)]
+    start = "\n".join(cell.source for cell in read(CHAPTERS[0]))
+    assert f"| {path.name[:2]} | {' · '.join(marked)} |" in start
+
+
+@chapter
 def test_the_fast_track_is_a_part_of_the_main_way(path):
     marked = {heading for heading, _ in sections(read(path)) if heading.endswith(FAST)}
     main = {heading for heading, _ in main_way(read(path))}
