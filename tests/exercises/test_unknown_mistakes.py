@@ -38,7 +38,7 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
     "warmup_inverse_sqrt": ("step**-0.5", "step**-0.6", None),
     "training_step": ("optimizer.step()", "optimizer.step() or optimizer.step()", None),
     "train": ("losses.append(training_step", "losses.append(2 * training_step", None),
-    "sample_tokens": ("probs.cumsum(dim=-1)", "probs.sqrt().cumsum(dim=-1)", "equality"),
+    "sample_tokens": ("probs.cumsum(dim=-1)", "probs.sqrt().cumsum(dim=-1)", None),
     "length_penalty": ("(5 + lengths)", "(4 + lengths)", "equality"),
     "greedy_decode": ("return tgt[:, 1:T]", "return tgt[:, 1:T].flip(1)", None),
     "exact_match": ("a == b", "a <= b", "equality"),
