@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.exercises.cache_variants import RIGHT as CACHES
+from course_lib.exercises.cache_variants import WRONG as NO_CACHES
 from course_lib.exercises.check import exercise, known_mistakes
 from course_lib.exercises.error_messages import explain
 from course_lib.exercises.report import Report
@@ -25,7 +27,7 @@ class TestTask:
         name: Short name.
         chapter: Its number.
         exercise: What the test is given to judge: right answers of it, and known mistakes; or
-            what is no exercise: ``softmax``, and ``a rotation`` or ``a deal``, of which many are
+            what is no exercise: ``softmax``, and ``a cache``, ``a rotation`` or ``a deal``
             right.
         must: Short names of the mistakes that it has to find.
         minutes: How long a first-time learner needs.
@@ -116,6 +118,7 @@ _WRONG_SHARES: dict[str, tuple[str, Callable]] = {
 }
 _OTHERS = {
     "softmax": ((lambda x: x.softmax(dim=-1), _by_exponentials), _WRONG_SHARES),
+    "a cache": (CACHES, NO_CACHES),
     "a rotation": (ROTATIONS, NO_ROTATIONS),
     "a deal": (DEALS, NO_DEALS),
 }
@@ -139,6 +142,10 @@ TESTS = (
     ),
     TestTask(
         "test_of_the_end", 11, "greedy_decode", ("prompt_returned", "rows_go_on_after_their_end")
+    ),
+    TestTask("test_of_the_cache", 12, "a cache", ("values_stay", "nothing_reordered")),
+    TestTask(
+        "test_of_the_penalty", 13, "length_penalty", ("exponent_negative", "alpha_multiplied")
     ),
     TestTask("test_of_the_links", 14, "alignment_error_rate", ("recall_only", "mean_of_sentences")),
     TestTask(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from course_lib.add_norm import LayerNorm
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.batching import padding_fraction
+from course_lib.beam_search import beam_step
 from course_lib.decoder import DecoderLayer
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import EncoderLayer
@@ -212,6 +213,12 @@ def numbers_kept() -> int:
         layer(torch.zeros(1, 20, 512), torch.zeros(1, 30, 512), cache=cache)
     kept = (cache.self_attn.keys, cache.self_attn.values, *cache.cross_attn.keys_values)
     return 6 * sum(x.numel() for x in kept)
+
+
+def continuations_of_a_step() -> int:
+    """Count the continuations that a step looks at for four hypotheses of 11 tokens."""
+    found, _, _ = beam_step(torch.arange(44.0).view(1, 4, 11), torch.zeros(1, 4), pad_id=0)
+    return found.numel()
 
 
 def rate_of_linking_everything() -> float:
@@ -419,6 +426,16 @@ PREDICTIONS = (
             (122_880, "That is the target alone; the source's keys and values are kept, too."),
             (184_320, "That is the source alone; the target's keys and values are kept, too."),
             (51_200, "That is one layer; each of the six keeps its own."),
+        ),
+    ),
+    Prediction(
+        "continuations_of_a_step",
+        13,
+        "continuations",
+        continuations_of_a_step,
+        guesses=(
+            (4, "All four could end; then nothing would be left to go on."),
+            (44, "That is every continuation; the best of them are enough."),
         ),
     ),
     Prediction(

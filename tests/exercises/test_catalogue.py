@@ -29,6 +29,7 @@ TRUTHS = {  # worked out by hand
     "loss_of_400_pieces": 5.991465,
     "tokens_read_for_ten": 55,  # 1 + 2 + … + 10
     "numbers_kept": 2 * 6 * 512 * (30 + 20),
+    "continuations_of_a_step": 2 * 4,
     "rate_of_linking_everything": 1 - 2 * 4 / (16 + 4),
     "share_of_padding_of_two": (8 + 8) / (2 * 12 + 2 * 12),
     "first_loss": 4.174387,  # ln 65
