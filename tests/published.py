@@ -20,9 +20,15 @@ GPT2 = dict(
     vocab_size=VOCAB, n_positions=MAX_LEN, n_layer=LAYERS, n_head=3, n_embd=18,
     initializer_range=1.0, bos_token_id=EOS, eos_token_id=EOS,
 )  # fmt: skip
+LLAMA = dict(
+    vocab_size=VOCAB, max_position_embeddings=MAX_LEN, num_hidden_layers=LAYERS,
+    num_attention_heads=6, num_key_value_heads=2, hidden_size=24, intermediate_size=7,
+    initializer_range=1.0, rms_norm_eps=1e-5, bos_token_id=None, eos_token_id=None,
+)  # fmt: skip
 KINDS = {
     "marian": (transformers.MarianConfig, transformers.MarianMTModel, MARIAN),
     "gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel, GPT2),
+    "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM, LLAMA),
 }
 
 

@@ -57,7 +57,7 @@ def from_pretrained(folder: Path | str) -> tuple[GPT, Tokenizer | None]:
     Raises:
         ValueError: If a field of the configuration is not covered, or a weight does not fit.
     """
-    config = read_config(folder, "gpt2", SUPPORTED)
+    config = read_config(folder, ["gpt2"], SUPPORTED)
     widened = config.get("n_inner") or 4 * config["n_embd"]
     if widened != 4 * config["n_embd"]:
         raise ValueError(f"config.json says n_inner={widened}; supported is 4 * n_embd")

@@ -126,14 +126,21 @@ def from_pretrained(
     Raises:
         ValueError: If a field of the configuration is not covered, or a weight does not fit.
     """
-    config = _to_config(read_config(folder, "marian", SUPPORTED))
+    model = build(_to_config(read_config(folder, ["marian"], SUPPORTED)), model_class)
+    load_state_dict(model, read_weights(folder))
+    has_tokenizer = (Path(folder) / "source.spm").is_file()
+    return model.eval(), MarianTokenizer(folder) if has_tokenizer else None
+
+
+def build(
+    config: MarianConfig, model_class: Callable[[TransformerConfig], nn.Module] = Transformer
+) -> nn.Module:
+    """Build a model, and give it what Marian has beside: a bias, and positions in halves."""
     model = model_class(config)
     model.output.bias = nn.Parameter(torch.zeros(config.tgt_vocab_size))
     waves = model.positions.encoding
     model.positions.encoding = torch.cat([waves[:, 0::2], waves[:, 1::2]], dim=1)
-    load_state_dict(model, read_weights(folder))
-    has_tokenizer = (Path(folder) / "source.spm").is_file()
-    return model.eval(), MarianTokenizer(folder) if has_tokenizer else None
+    return model
 
 
 def _to_config(config: Mapping[str, Any]) -> MarianConfig:
@@ -168,7 +175,7 @@ def _to_config(config: Mapping[str, Any]) -> MarianConfig:
 
 
 def load_state_dict(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Give a model, as ``from_pretrained`` builds it, the weights of Marian.
+    """Give a model, as ``build`` builds it, the weights of Marian.
 
     Args:
         model: Changed in place.

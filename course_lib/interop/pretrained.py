@@ -19,12 +19,14 @@ Convert = Callable[[str, Tensor], Tensor]  # the published name, and the weight
 Supported = Mapping[str, tuple[Any, Collection]]  # field: (what it means if absent, what we cover)
 
 
-def read_config(folder: Path | str, model_type: str, supported: Supported) -> dict[str, Any]:
+def read_config(
+    folder: Path | str, model_types: Collection[str], supported: Supported
+) -> dict[str, Any]:
     """Read ``config.json``, and refuse what a loader does not cover.
 
     Args:
         folder: The model's folder.
-        model_type: The field ``model_type`` that is expected, such as ``"gpt2"``.
+        model_types: Of the field ``model_type``, such as ``["gpt2"]``.
         supported: Of each field that matters what a configuration without it means, and the
             values that are covered.
 
@@ -36,7 +38,7 @@ def read_config(folder: Path | str, model_type: str, supported: Supported) -> di
     if not path.is_file():
         raise ValueError(f"{folder} holds no config.json; name the folder of a published model")
     config = json.loads(path.read_text(encoding="utf-8"))
-    every = {"model_type": ("unknown", [model_type]), "quantization_config": (None, [None])}
+    every = {"model_type": ("unknown", model_types), "quantization_config": (None, [None])}
     for field, (default, covered) in (every | dict(supported)).items():
         value = config.get(field, default)
         if value not in covered:
