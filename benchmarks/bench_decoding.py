@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from course_lib.decoding import greedy_decode
 from course_lib.interop import copy_to_torch
-from course_lib.kv_cache import DecoderCache
 from course_lib.tasks.numbers import one_thread
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -80,7 +79,7 @@ def compare(
     ours: Transformer, theirs: nn.Transformer, src: Tensor, length: int, scored: slice
 ) -> tuple[float, float]:
     """Write the same sentences by both; return the seconds of each."""
-    cached = dict(bos_id=BOS, eos_id=EOS, scorer=DecoderCache, max_new_tokens=length)
+    cached = dict(bos_id=BOS, eos_id=EOS, max_new_tokens=length)
     one, ids = timed(lambda: greedy_decode(ours, src, **cached))
     other, same = timed(lambda: write_again(ours, theirs, src, length, scored))
     agree = (ids == same).float().mean().item() if ids.shape == same.shape else 0.0

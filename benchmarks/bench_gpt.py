@@ -177,10 +177,10 @@ def bench_sampling(sizes: dict = SIZES) -> list[Row]:
         tokens = model.config.max_len - PROMPT
         ids = torch.randint(VOCAB, (TEXTS, PROMPT), generator=torch.Generator().manual_seed(0))
 
-        def write(cached: bool, model: GPT = model, ids: Tensor = ids, n: int = tokens) -> Tensor:
+        def write(use_cache: bool, model: GPT = model, ids: Tensor = ids, n=tokens) -> Tensor:
             """Write from the same random numbers."""
             draw = torch.Generator().manual_seed(1)
-            return sample(model, ids, n, generator=draw, cached=cached)
+            return sample(model, ids, n, generator=draw, use_cache=use_cache)
 
         if (write(True) == write(False)).float().mean() < 0.9:  # rounding may decide a close race
             raise RuntimeError("the cache writes another text")

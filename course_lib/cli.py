@@ -16,6 +16,7 @@ from course_lib.exercises.grade import LIMIT, grade
 from course_lib.exercises.notebook_builder import LIBRARY
 from course_lib.exercises.progress import progress
 from course_lib.exercises.workbook import make_workbook
+from course_lib.interop.download import MODELS, continue_with, download, translate_with
 from course_lib.tasks import language_model_commands as language
 from course_lib.tasks import multi30k_commands as real
 from course_lib.tasks.numbers import (
@@ -48,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parser(_task(arguments)).parse_args(arguments)
     try:
-        code = options.run(options)
+        run = published_command if getattr(options, "weights", None) else options.run
+        code = run(options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # whoever read it has enough
@@ -87,9 +89,40 @@ def parser(task: str | None = None) -> argparse.ArgumentParser:
     wings = {"multi30k": real.add_commands, "gpt": language.add_commands}
     wings.get(task, _add_numbers)(commands)
     language.add_sample(commands)
-    real.add_download(commands)
+    _add_published(commands)
     _add_learners_commands(commands)
     return top
+
+
+def _add_published(commands: argparse._SubParsersAction) -> None:
+    """Describe what gets and uses published models, and the only command that needs a network."""
+    for name in {"translate", "sample"} & commands.choices.keys():
+        commands.choices[name].add_argument(
+            "--weights", type=Path, metavar="FOLDER", help="of a published model (chapter 20)"
+        )
+    downloads = commands.add_parser("download", help="get a corpus or a model once, checked")
+    downloads.set_defaults(run=download_command)
+    downloads.add_argument("name", choices=("multi30k", *MODELS))
+    downloads.add_argument("folder", type=Path, metavar="DIR")
+
+
+def download_command(options: argparse.Namespace) -> int:
+    """Get what is missing, and say where it is."""
+    if options.name not in MODELS:
+        return real.download_command(options)
+    folder = download(options.name, options.folder)
+    print(f"{options.name} is in {folder}; licence: {MODELS[options.name].licence}")
+    return 0
+
+
+def published_command(options: argparse.Namespace) -> int:
+    """Translate, or go on with a text, with published weights."""
+    if options.command == "translate":
+        print(translate_with(options.weights, [" ".join(options.text)])[0])
+        return 0
+    how = dict(temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
+    print(continue_with(options.weights, options.prompt or "", options.tokens, options.draw, **how))
+    return 0
 
 
 def _add_numbers(commands: argparse._SubParsersAction) -> None:

@@ -6,6 +6,8 @@
 __all__ = ["DecoderLayer", "Decoder"]
 
 # %% ../notebooks/08_decoder.ipynb #a391a3ac
+from typing import Any
+
 from torch import Tensor, nn
 
 from .add_norm import AddNorm
@@ -72,6 +74,8 @@ class DecoderLayer(nn.Module):
         memory: Tensor,
         self_mask: Tensor | None = None,
         cross_mask: Tensor | None = None,
+        *,
+        cache: Any = None,
     ) -> Tensor:
         """Attend to the target, attend to the source, transform; add and normalize after each.
 
@@ -81,6 +85,9 @@ class DecoderLayer(nn.Module):
                 Shape ``(B, S, d_model)``.
             self_mask: Boolean, broadcastable to ``(B, H, T, T)``: causal, and the target's padding.
             cross_mask: Boolean, broadcastable to ``(B, H, T, S)``: the source's padding.
+            cache: ``None``, or what ``self_attn`` and ``cross_attn`` keep between calls (chapter
+                12). With it x holds the new tokens only, of ``(B·K, T, d_model)``: K rows in turn
+                may share one source of the memory.
 
         Returns:
             Shape ``(B, T, d_model)``.
@@ -89,9 +96,15 @@ class DecoderLayer(nn.Module):
             ValueError: If the sizes do not fit each other, or a mask is not boolean; the
                 sub-layers say so.
         """
-        x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, self_mask)[0])
-        x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])
-        return self.add_norm3(x, self.feed_forward)  # (B, T, d_model)
+        own = source = {}
+        shape = x.shape
+        if cache is not None:
+            own, source = {"cache": cache.self_attn}, {"cache": cache.cross_attn}
+        x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, self_mask, **own)[0])
+        if cache is not None:  # the K rows that share a source are K·T queries of one row
+            x = x.reshape(len(memory), -1, x.size(-1))  # (B, K·T, d_model)
+        x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask, **source)[0])
+        return self.add_norm3(x, self.feed_forward).view(shape)  # (B, T, d_model)
 
 
 # %% ../notebooks/08_decoder.ipynb #f55eefb4
@@ -152,6 +165,8 @@ class Decoder(nn.Module):
         memory: Tensor,
         self_mask: Tensor | None = None,
         cross_mask: Tensor | None = None,
+        *,
+        cache: Any = None,
     ) -> Tensor:
         """Pass the target through all layers; every layer reads the same memory.
 
@@ -160,10 +175,12 @@ class Decoder(nn.Module):
             memory: What the encoder made of the source. Shape ``(B, S, d_model)``.
             self_mask: For every layer. Boolean, broadcastable to ``(B, H, T, T)``.
             cross_mask: For every layer. Boolean, broadcastable to ``(B, H, T, S)``.
+            cache: ``None``, or a ``KVCache``: then x holds the new tokens only.
 
         Returns:
             Shape ``(B, T, d_model)``.
         """
-        for layer in self.layers:
-            x = layer(x, memory, self_mask, cross_mask)  # (B, T, d_model)
+        caches = [{}] * len(self.layers) if cache is None else [{"cache": x} for x in cache.layers]
+        for layer, kept in zip(self.layers, caches, strict=True):
+            x = layer(x, memory, self_mask, cross_mask, **kept)  # (B, T, d_model)
         return x if self.norm is None else self.norm(x)

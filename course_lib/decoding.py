@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = [
-    "argmax_tokens",
-    "Rereader",
+    "next_logits",
     "generation_mode",
+    "argmax_tokens",
     "greedy_decode",
     "sample_tokens",
     "sample_decode",
@@ -25,52 +25,31 @@ import torch
 from torch import Tensor, nn
 
 from .input_checks import check_special_ids
+from .kv_cache import KVCache
 
 
 # %% ../notebooks/11_decoding.ipynb #22350742
-def argmax_tokens(logits: Tensor, ended: Tensor, pad_id: int) -> Tensor:
-    """Choose the likeliest token after the last position; padding where a row has ended.
-
-    Args:
-        logits: Scores of all positions; only the last is read, and none is changed. Shape
-            ``(B, T, V)``.
-        ended: Which rows are finished. Shape ``(B,)``, boolean.
-        pad_id: What a finished row gets; never chosen for a row that goes on.
-
-    Returns:
-        A token for each row. Shape ``(B,)``.
-    """
-    last = logits[:, -1].clone()  # (B, V)
-    last[:, pad_id] = float("-inf")
-    return last.argmax(dim=-1).masked_fill(ended, pad_id)  # (B,)
-
-
-# %% ../notebooks/11_decoding.ipynb #c8c0f1ab
-class Rereader:
-    """Score the next token of every row by reading again all that is written.
+def next_logits(
+    model: nn.Module, tgt: Tensor, memory: Tensor, src: Tensor, cache: KVCache | None = None
+) -> Tensor:
+    """Score the next token of every row.
 
     Args:
         model: A ``Transformer``.
-        src: Source ids, encoded here and never again. Shape ``(B, S)``.
+        tgt: All that is written, ``bos_id`` first. Shape ``(B, T)``.
+        memory: ``model.encode(src)``. Shape ``(B, S, d_model)``.
+        src: Source ids. Shape ``(B, S)``.
+        cache: ``None``: the whole prefix is recomputed. Or a ``KVCache``, which has read the tokens
+            before: only the new ones are computed.
+
+    Returns:
+        Logits ``(B, V)``.
     """
-
-    def __init__(self, model: nn.Module, src: Tensor) -> None:
-        self.model = model
-        self.src = src
-        self.memory = model.encode(src)  # (B, S, d_model)
-
-    def __call__(self, tgt: Tensor) -> Tensor:
-        """Turn target ids ``(B, T)`` into logits ``(B, T, V)``; the last place counts."""
-        return self.model.decode(tgt, self.memory, self.src)  # (B, T, V)
-
-    def reorder(self, rows: Tensor) -> None:
-        """Go on with some rows, in another order, some of them twice, or not at all.
-
-        Args:
-            rows: From now on row i is what was row ``rows[i]``. Shape ``(L,)``, whole numbers.
-        """
-        self.src = self.src[rows]  # (L, S)
-        self.memory = self.memory[rows]  # (L, S, d_model)
+    if cache is None:
+        logits = model.decode(tgt, memory, src)  # (B, T, V)
+    else:
+        logits = model.decode(tgt[:, cache.length :], memory, src, cache=cache)  # (B, new, V)
+    return logits[:, -1]  # (B, V)
 
 
 # %% ../notebooks/11_decoding.ipynb #1a84a72f
@@ -107,6 +86,19 @@ def generation_mode(
         model.train(was_training)
 
 
+# %% ../notebooks/11_decoding.ipynb #c8c0f1ab
+def argmax_tokens(logits: Tensor) -> Tensor:
+    """Choose the likeliest token of every row.
+
+    Args:
+        logits: Shape ``(B, V)``.
+
+    Returns:
+        Shape ``(B,)``.
+    """
+    return logits.argmax(dim=-1)
+
+
 # %% ../notebooks/11_decoding.ipynb #8c0fb812
 def greedy_decode(
     model: nn.Module,
@@ -115,7 +107,7 @@ def greedy_decode(
     bos_id: int,
     eos_id: int,
     max_new_tokens: int | None = None,
-    scorer: Callable = Rereader,
+    use_cache: bool = True,
     choose: Callable = argmax_tokens,
 ) -> Tensor:
     """Write the likeliest next token, read it back, and go on until every sentence has ended.
@@ -128,9 +120,8 @@ def greedy_decode(
         bos_id: What every target begins with.
         eos_id: What ends a target.
         max_new_tokens: Most tokens to write; the model's ``max_len`` unless given.
-        scorer: Called once with model and source, as ``Rereader`` is; what it returns is called
-            in every round with all that is written, ``bos_id`` first.
-        choose: Called as ``argmax_tokens`` is, with logits, ended rows and the model's ``pad_id``.
+        use_cache: Whether keys and values are kept (chapter 12); the ids are the same, sooner.
+        choose: Called with logits ``(B, V)``, returns the next tokens ``(B,)``.
 
     Returns:
         The ids written, without ``bos_id``: ``(B, T)``, T as long as the longest. After its
@@ -140,38 +131,43 @@ def greedy_decode(
         ValueError: If ``generation_mode`` refuses the special ids or ``max_new_tokens``.
     """
     with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:
-        score = scorer(model, src)
-        tgt = torch.full((src.size(0), 1), bos_id, device=src.device)  # (B, 1)
-        ended = torch.zeros(src.size(0), dtype=torch.bool, device=src.device)  # (B,)
-        while tgt.size(1) <= limit and not ended.all():
-            tokens = choose(score(tgt), ended, model.config.pad_id)  # (B,)
-            tgt = torch.cat([tgt, tokens.unsqueeze(1)], dim=1)  # (B, T + 1)
-            ended = ended | (tokens == eos_id)
-    return tgt[:, 1:]  # (B, T)
+        memory = model.encode(src)  # (B, S, d_model)
+        cache = KVCache(model.config.num_decoder_layers, limit) if use_cache else None
+        tgt = torch.full((len(src), limit + 1), model.config.pad_id, device=src.device)
+        tgt[:, 0] = bos_id
+        rows = torch.arange(len(src), device=src.device)  # those that have not ended
+        T = 1
+        while T <= limit and len(rows):
+            logits = next_logits(model, tgt[rows, :T], memory, src, cache)
+            logits[:, model.config.pad_id] = float("-inf")  # never written
+            tokens = choose(logits)
+            tgt[rows, T] = tokens
+            T += 1
+            going = (tokens != eos_id).nonzero().squeeze(1)
+            if len(going) < len(rows):  # rows that have ended leave the batch
+                rows, memory, src = rows[going], memory[going], src[going]
+                if cache is not None:
+                    cache.reorder(going, going)
+    return tgt[:, 1:T]  # (B, T - 1)
 
 
 # %% ../notebooks/11_decoding.ipynb #dd5232bf
 def sample_tokens(
     logits: Tensor,
-    ended: Tensor,
-    pad_id: int,
     *,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Draw the token after the last position at random; padding where a row has ended.
+    """Draw a token of every row at random.
 
     Args:
-        logits: Scores of all positions; only the last is read, and none is changed. Shape
-            ``(B, T, V)``.
-        ended: Which rows are finished. Shape ``(B,)``, boolean.
-        pad_id: What a finished row gets; never drawn for a row that goes on.
+        logits: Shape ``(B, V)``; -inf for what is never drawn.
         temperature: What the logits are divided by, above 0.
         top_k: Draw from so many likeliest tokens only, from 1.
-        top_p: Of what is then left, draw from as few of the likeliest as reach this share
-            together, in (0, 1]; the one that reaches it is among them.
+        top_p: Of what is then left, draw from as few of the likeliest as reach this probability
+            together (the nucleus), in (0, 1]; the one that reaches it is among them.
         generator: Where the random numbers come from.
 
     Returns:
@@ -180,17 +176,19 @@ def sample_tokens(
     Raises:
         ValueError: If ``temperature``, ``top_k`` or ``top_p`` is outside its range.
     """
-    k = logits.size(-1) if top_k is None else top_k
+    k = logits.size(-1) if top_k is None else min(top_k, logits.size(-1))
     p = 1.0 if top_p is None else top_p
     if temperature <= 0 or k < 1 or not 0 < p <= 1:
         raise ValueError(f"{temperature=} and {top_k=} must be above 0, {top_p=} in (0, 1]")
-    last = logits[:, -1].clone()  # (B, V)
-    last[:, pad_id] = float("-inf")
-    best, order = last.sort(dim=-1, descending=True)  # (B, V)
-    probs = (best[:, :k] / temperature).softmax(dim=-1)  # (B, k)
-    before = probs.cumsum(dim=-1) - probs  # (B, k), what the likelier ones have
-    place = torch.multinomial(probs * (before < p), 1, generator=generator)  # (B, 1)
-    return order.gather(1, place).squeeze(1).masked_fill(ended, pad_id)  # (B,)
+    filtered = top_k is not None or p < 1
+    best, order = logits.topk(k) if filtered else (logits, None)  # (B, k), best first
+    probs = (best / temperature).softmax(dim=-1)  # (B, k)
+    edges = probs.cumsum(dim=-1)  # (B, k)
+    if p < 1:
+        edges = (probs * (edges - probs < p)).cumsum(dim=-1)  # what the likelier ones have
+    uniform = torch.rand(len(probs), 1, generator=generator, device=probs.device, dtype=probs.dtype)
+    drawn = torch.searchsorted(edges, (1 - uniform) * edges[:, -1:])  # (B, 1): in (0, total]
+    return (drawn if order is None else order.gather(1, drawn)).squeeze(1)  # (B,)
 
 
 # %% ../notebooks/11_decoding.ipynb #c029dbc3
@@ -288,7 +286,7 @@ def beam_search(
     beam_size: int = 4,
     alpha: float = 0.6,
     max_new_tokens: int | None = None,
-    scorer: Callable = Rereader,
+    use_cache: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """Write the best sentences that can be found while keeping ``beam_size`` beginnings of each.
 
@@ -303,7 +301,7 @@ def beam_search(
         beam_size: K, how many beginnings are kept, from 1; 1 is greedy decoding.
         alpha: Strength of the ``length_penalty``.
         max_new_tokens: Most tokens to write; the model's ``max_len`` unless given.
-        scorer: Called once with model and source, as ``Rereader`` is.
+        use_cache: Whether keys and values are kept (chapter 12).
 
     Returns:
         The ids written, without ``bos_id``, padding after ``eos_id``: ``(B, K, T)``, best first;
@@ -319,13 +317,17 @@ def beam_search(
     K = beam_size
     pad_id = model.config.pad_id
     with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:
-        score = scorer(model, src)
-        score.reorder(torch.arange(B, device=src.device).repeat_interleave(K))  # (B·K,)
+        memory = model.encode(src)  # (B, S, d_model)
+        cache = KVCache(model.config.num_decoder_layers, limit) if use_cache else None
+        if cache is None:  # a cache lets the K beams of a sentence share its source
+            memory, src = (x.repeat_interleave(K, dim=0) for x in (memory, src))  # (B·K, …)
         tgt = torch.full((B, K, 1), bos_id, device=src.device)  # (B, K, 1)
         totals = torch.tensor([0.0] + [-torch.inf] * (K - 1), device=src.device).expand(B, K)
         while tgt.size(2) <= limit and not ((tgt == eos_id).any(dim=2) | totals.isneginf()).all():
-            log_probs = score(tgt.flatten(0, 1))[:, -1].log_softmax(dim=-1).view(B, K, -1)
+            logits = next_logits(model, tgt.flatten(0, 1), memory, src, cache)  # (B·K, V)
+            log_probs = logits.log_softmax(dim=-1).view(B, K, -1)
             rows, tgt, totals = beam_step(log_probs, tgt, totals, eos_id, pad_id, alpha=alpha)
-            score.reorder(rows)
+            if cache is not None:
+                cache.reorder(rows)
     lengths = (tgt[..., 1:] != pad_id).sum(dim=-1).to(totals)  # (B, K)
     return tgt[..., 1:], totals / length_penalty(lengths, alpha)

@@ -9,7 +9,6 @@ __all__ = [
     "GPTLayer",
     "GPT",
     "param_groups",
-    "GPTCache",
     "sample",
     "parse_rate",
 ]
@@ -21,6 +20,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ from .add_norm import AddNorm
 from .decoding import sample_tokens
 from .feed_forward import FeedForward
 from .input_checks import check_ids, head_width
+from .kv_cache import KVCache
 from .masks import causal_mask
 from .positions import LearnedPositionalEmbedding
 
@@ -112,18 +113,25 @@ class CausalSelfAttention(nn.Module):
         """Turn what the heads say ``(B, H, T, d_k)`` into one answer ``(B, T, d_model)``."""
         return self.w_o(heads.transpose(1, 2).flatten(2))  # (B, T, d_model)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *, cache: Any = None) -> Tensor:
         """Attend to what has been read so far.
 
         Args:
             x: Shape ``(B, T, d_model)``.
+            cache: ``None``, or what keeps keys and values between calls: then x holds the new
+                tokens only.
 
         Returns:
             Shape ``(B, T, d_model)``.
         """
         q, k, v = self.project(x)  # (B, H, T, d_k) each
+        past = None
+        if cache is not None:
+            k, v = cache.append(k, v)  # (B, H, n, d_k) each: the new ones last
+            if x.size(1) > 1:  # one new token may look at all
+                past = causal_mask(k.size(2), x.device)[-x.size(1) :]  # (T, n)
         dropped = self.dropout if self.training else 0.0
-        heads = F.scaled_dot_product_attention(q, k, v, dropout_p=dropped, is_causal=True)
+        heads = F.scaled_dot_product_attention(q, k, v, past, dropped, is_causal=cache is None)
         return self.merge(heads)  # (B, T, d_model)
 
 
@@ -152,9 +160,12 @@ class GPTLayer(nn.Module):
         self.add_norm1 = AddNorm(d_model, dropout, norm_first=True)
         self.add_norm2 = AddNorm(d_model, dropout, norm_first=True)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Pass vectors ``(B, T, d_model)`` through both sub-layers."""
-        return self.add_norm2(self.add_norm1(x, self.self_attn), self.feed_forward)
+    def forward(self, x: Tensor, *, cache: Any = None) -> Tensor:
+        """Pass vectors ``(B, T, d_model)`` through both sub-layers; with a cache, the new ones."""
+        attend = self.self_attn
+        if cache is not None:
+            attend = partial(attend, cache=cache.self_attn)
+        return self.add_norm2(self.add_norm1(x, attend), self.feed_forward)
 
 
 # %% ../notebooks/18_gpt.ipynb #33b03648
@@ -198,12 +209,15 @@ class GPT(nn.Module):
             if not c.bias and getattr(module, "bias", None) is not None:
                 module.bias = None
 
-    def forward(self, ids: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, ids: Tensor, targets: Tensor | None = None, *, cache: Any = None
+    ) -> tuple[Tensor, Tensor | None]:
         """Score what follows each token; with targets, measure the loss.
 
         Args:
             ids: Shape ``(B, T)``, T up to ``max_len``.
             targets: The ids that do follow. Shape ``(B, T)``.
+            cache: ``None``, or a ``KVCache``: then ``ids`` holds the tokens that are new.
 
         Returns:
             Logits ``(B, T, V)``, and the mean loss in nats per token, a scalar; without targets
@@ -216,9 +230,11 @@ class GPT(nn.Module):
         check_ids(ids, c.vocab_size, c.max_len, "input")
         if targets is not None and targets.shape != ids.shape:
             raise ValueError(f"targets {tuple(targets.shape)} do not fit ids {tuple(ids.shape)}")
-        x = self.positions(self.embedding(ids))  # (B, T, d_model)
-        for layer in self.layers:
-            x = layer(x)  # (B, T, d_model)
+        start = {} if cache is None else {"start": cache.length}
+        caches = [{}] * len(self.layers) if cache is None else [{"cache": x} for x in cache.layers]
+        x = self.positions(self.embedding(ids), **start)  # (B, T, d_model)
+        for layer, kept in zip(self.layers, caches, strict=True):
+            x = layer(x, **kept)  # (B, T, d_model)
         logits = self.output(self.norm(x))  # (B, T, V)
         if targets is None:
             return logits, None
@@ -248,74 +264,6 @@ def param_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     ]
 
 
-# %% ../notebooks/18_gpt.ipynb #da91dcf5
-class GPTCache:
-    """Score the next token as ``GPT`` does, but compute only what is new.
-
-    Papers: not mentioned; the causal mask (§3.2.3) makes it possible.
-
-    Args:
-        model: A ``GPT`` in eval mode.
-
-    Attributes:
-        model: As given.
-        length: Tokens read so far.
-        kept: For each layer keys and values, ``(2, B, H, max_len, d_k)``; the first ``length``
-            places are filled.
-
-    Raises:
-        ValueError: If the model is in training mode.
-    """
-
-    def __init__(self, model: GPT) -> None:
-        if model.training:
-            raise ValueError("a cache is for predicting; call model.eval() first")
-        self.model = model
-        self.length = 0
-        self.kept = []
-
-    @torch.no_grad()
-    def __call__(self, ids: Tensor) -> Tensor:
-        """Read the tokens that are new, and score what follows each of them.
-
-        Args:
-            ids: All so far; they begin with what was read before. Shape ``(B, T)``.
-
-        Returns:
-            The logits of the new tokens, ``(B, T - length, V)``, the length as it was before.
-
-        Raises:
-            ValueError: If ``check_ids`` refuses the ids, the number of rows is another, or no
-                token is new.
-        """
-        model = self.model
-        c = self.model.config
-        start = self.length
-        check_ids(ids, c.vocab_size, c.max_len, "input")
-        B, T = ids.shape
-        if T <= start or any(kept.size(1) != B for kept in self.kept):
-            raise ValueError(f"ids {(B, T)} do not go on from {start} tokens of the same rows")
-        x = model.embedding(ids[:, start:]) + model.positions.weight[start:T]
-        shape = (2, B, c.num_heads, c.max_len, c.d_model // c.num_heads)
-        self.kept = self.kept or [x.new_empty(shape) for _ in model.layers]
-        for layer, kept in zip(model.layers, self.kept, strict=True):
-            x = layer.add_norm1(x, partial(self.attend_cached, layer.self_attn, kept))
-            x = layer.add_norm2(x, layer.feed_forward)  # (B, T - start, d_model)
-        self.length = T
-        return model.output(model.norm(x))
-
-    def attend_cached(self, attention: CausalSelfAttention, kept: Tensor, x: Tensor) -> Tensor:
-        """Keep keys and values of new vectors, and let these ask all that are kept."""
-        start = self.length
-        end = self.length + x.size(1)
-        q, k, v = attention.project(x)  # (B, H, T, d_k) each
-        kept[0, :, :, start:end] = k
-        kept[1, :, :, start:end] = v
-        past = causal_mask(end, x.device)[start:]  # (new, end)
-        keys, values = kept[:, :, :, :end]  # (B, H, end, d_k) each
-        return attention.merge(F.scaled_dot_product_attention(q, keys, values, past))
-
-
 # %% ../notebooks/18_gpt.ipynb #daec8d8a
 @torch.no_grad()
 def sample(
@@ -327,7 +275,7 @@ def sample(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
     *,
-    cached: bool = True,
+    use_cache: bool = True,
 ) -> Tensor:
     """Let a model go on with a text, token by token, each drawn at random.
 
@@ -340,7 +288,7 @@ def sample(
         top_k: So many likeliest tokens only.
         top_p: As few of the likeliest as reach this share.
         generator: Where the random numbers come from.
-        cached: Whether a ``GPTCache`` reads; the tokens are the same.
+        use_cache: Whether keys and values are kept; the tokens are the same, with fewer computed.
 
     Returns:
         The text and what was written. Shape ``(B, T + max_new_tokens)``.
@@ -353,14 +301,16 @@ def sample(
     was_training = model.training
     check_ids(ids, V, ids.size(-1), "prompt")
     how = dict(temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
-    ended = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)  # (B,): no text ends
-    cache = GPTCache(model.eval())
+    cache = KVCache(model.config.num_layers, limit) if use_cache else None
+    model.eval()
     try:
         for _ in range(max_new_tokens):
-            read = cache if cached and ids.size(1) <= limit else lambda window: model(window)[0]
-            logits = F.pad(read(ids[:, -limit:]), (0, 1), value=-math.inf)  # (B, T, V + 1)
-            token = sample_tokens(logits, ended, V, **how)  # (B,); V is padding's: never drawn
-            ids = torch.cat([ids, token.unsqueeze(1)], dim=1)  # (B, T + 1)
+            if cache is not None and ids.size(1) <= limit:
+                logits, _ = model(ids[:, cache.length :], cache=cache)
+            else:  # no cache: in a window that moves on every token has another position
+                logits, _ = model(ids[:, -limit:])
+            tokens = sample_tokens(logits[:, -1], **how)  # (B,)
+            ids = torch.cat([ids, tokens.unsqueeze(1)], dim=1)  # (B, T + 1)
     finally:
         model.train(was_training)
     return ids

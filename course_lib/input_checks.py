@@ -165,13 +165,14 @@ def check_dropout(dropout: float) -> None:
         raise ValueError(f"dropout must be in [0, 1], got {dropout}")
 
 
-def check_fits(x: Tensor, max_len: int, d_model: int) -> None:
+def check_fits(x: Tensor, max_len: int, d_model: int, start: int = 0) -> None:
     """Refuse a sequence that is longer or wider than a table of positions.
 
     Args:
         x: Shape ``(..., L, d_model)``.
         max_len: Rows of the table.
         d_model: Columns of the table.
+        start: The row of the first vector, from 0.
 
     Raises:
         ValueError: If ``x`` has fewer than two axes, its vectors are of another width, or they are
@@ -179,9 +180,9 @@ def check_fits(x: Tensor, max_len: int, d_model: int) -> None:
     """
     if x.dim() < 2 or x.size(-1) != d_model:
         raise ValueError(f"expected vectors of width d_model={d_model}, got {tuple(x.shape)}")
-    if x.size(-2) > max_len:
+    if start + x.size(-2) > max_len:
         raise ValueError(
-            f"a sequence of {x.size(-2)} tokens does not fit max_len={max_len}; "
+            f"a sequence of {start + x.size(-2)} tokens does not fit max_len={max_len}; "
             "cut it, or build the model with a larger max_len"
         )
 
@@ -252,19 +253,21 @@ def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str) -> None:
             )
 
 
-def check_same_batch(tgt: Tensor, memory: Tensor, src: Tensor) -> None:
+def check_same_batch(tgt: Tensor, memory: Tensor, src: Tensor, *, shared: bool = False) -> None:
     """Refuse a target, a memory and a source that do not belong together.
 
     Args:
         tgt: Shape ``(B, T)``.
         memory: Shape ``(B, S, d_model)``.
         src: Shape ``(B, S)``.
+        shared: Whether several rows of the target may share a source: ``(B·K, T)``.
 
     Raises:
         ValueError: If the three differ in B, or memory and source in S. The message holds the
             three shapes.
     """
-    if memory.shape[:2] != src.shape or tgt.size(0) != src.size(0):
+    fits = tgt.size(0) % src.size(0) == 0 if shared else tgt.size(0) == src.size(0)
+    if memory.shape[:2] != src.shape or not fits:
         raise ValueError(
             f"target {tuple(tgt.shape)}, memory {tuple(memory.shape)} and source "
             f"{tuple(src.shape)} differ in batch size or source length"

@@ -6,6 +6,8 @@
 __all__ = ["split_heads", "fused_attention", "MultiHeadAttention"]
 
 # %% ../notebooks/02_multi_head.ipynb #89effe1f
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -110,6 +112,12 @@ class MultiHeadAttention(nn.Module):
         self.w_v = nn.Linear(d_model, num_heads * d_v, bias=bias)
         self.w_o = nn.Linear(num_heads * d_v, d_model, bias=bias)
 
+    def project(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Project key and value, and split them: ``(B, H, S, d_k)`` and ``(B, H, S, d_v)``."""
+        k = split_heads(self.w_k(key), self.num_heads)  # (B, H, S, d_k)
+        v = split_heads(self.w_v(value), self.num_heads)  # (B, H, S, d_v)
+        return k, v
+
     def forward(
         self,
         query: Tensor,
@@ -118,6 +126,7 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         *,
         need_weights: bool = False,
+        cache: Any = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Project, attend in every head, join the heads, and mix them.
 
@@ -128,6 +137,7 @@ class MultiHeadAttention(nn.Module):
             mask: Boolean, broadcastable to ``(B, H, T, S)``; ``True`` means *may look*.
             need_weights: Whether to return the weights; without them PyTorch's fused kernel
                 computes the same output.
+            cache: ``None``, or what keeps keys and values between calls; chapter 12 builds it.
 
         Returns:
             The output ``(B, T, d_model)``, and the weights ``(B, H, T, S)`` of every head
@@ -138,8 +148,10 @@ class MultiHeadAttention(nn.Module):
         """
         check_widths(self, query, key, value)
         q = split_heads(self.w_q(query), self.num_heads)  # (B, H, T, d_k)
-        k = split_heads(self.w_k(key), self.num_heads)  # (B, H, S, d_k)
-        v = split_heads(self.w_v(value), self.num_heads)  # (B, H, S, d_v)
+        if cache is None:
+            k, v = self.project(key, value)
+        else:
+            k, v = cache.project(self.project, key, value)
         dropout_p = self.dropout if self.training else 0.0
         attend = scaled_dot_product_attention if need_weights else fused_attention
         heads, weights = attend(q, k, v, mask, dropout_p)  # (B, H, T, d_v)

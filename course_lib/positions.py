@@ -64,11 +64,12 @@ class PositionalEncoding(nn.Module):
         self.register_buffer("encoding", sinusoidal_encoding(max_len, d_model), persistent=False)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Add the code of position 0 to the first vector, of 1 to the second, ….
 
         Args:
             x: Shape ``(B, L, d_model)``.
+            start: The position of the first vector, when others were read before.
 
         Returns:
             Shape ``(B, L, d_model)``.
@@ -76,8 +77,9 @@ class PositionalEncoding(nn.Module):
         Raises:
             ValueError: If the sequence is longer than ``max_len`` or of another width.
         """
-        check_fits(x, *self.encoding.shape)
-        return self.dropout(x + self.encoding[: x.size(-2)])  # (B, L, d_model)
+        check_fits(x, *self.encoding.shape, start)
+        end = start + x.size(-2)
+        return self.dropout(x + self.encoding[start:end])  # (B, L, d_model)
 
 
 # %% ../notebooks/03_positions.ipynb #dd6fba76
@@ -106,11 +108,12 @@ class LearnedPositionalEmbedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(max_len, d_model).normal_(std=0.02))
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Add the vector of position 0 to the first vector, of 1 to the second, ….
 
         Args:
             x: Shape ``(B, L, d_model)``.
+            start: The position of the first vector, when others were read before.
 
         Returns:
             Shape ``(B, L, d_model)``.
@@ -118,5 +121,6 @@ class LearnedPositionalEmbedding(nn.Module):
         Raises:
             ValueError: If the sequence is longer than ``max_len`` or of another width.
         """
-        check_fits(x, *self.weight.shape)
-        return self.dropout(x + self.weight[: x.size(-2)])  # (B, L, d_model)
+        check_fits(x, *self.weight.shape, start)
+        end = start + x.size(-2)
+        return self.dropout(x + self.weight[start:end])  # (B, L, d_model)

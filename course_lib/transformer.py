@@ -8,6 +8,7 @@ __all__ = ["initialize", "TransformerConfig", "Transformer"]
 # %% ../notebooks/09_transformer.ipynb #ec4e3ca2
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -137,7 +138,7 @@ class Transformer(nn.Module):
         vectors = self.src_embedding(src) * math.sqrt(self.config.d_model)  # (B, S, d_model)
         return self.encoder(self.positions(vectors), padding_mask(src, self.config.pad_id))
 
-    def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
+    def decode(self, tgt: Tensor, memory: Tensor, src: Tensor, *, cache: Any = None) -> Tensor:
         """Turn target ids ``(B, T)`` and the memory into logits ``(B, T, V)``.
 
         What comes later is hidden, and padding on both sides.
@@ -146,17 +147,24 @@ class Transformer(nn.Module):
             tgt: What is written so far. Shape ``(B, T)``.
             memory: ``encode(src)``. Shape ``(B, S, d_model)``.
             src: The source ids again; only their padding is read. Shape ``(B, S)``.
+            cache: ``None``, or a ``KVCache`` (chapter 12): then ``tgt`` holds the tokens that are
+                new, and K rows in turn may share one source: ``(B·K, T)`` beside ``(B, S)``.
 
         Raises:
             ValueError: If ``check_ids`` refuses the ids, or ``check_same_batch`` the three.
         """
         check_ids(tgt, self.config.tgt_vocab_size, self.config.max_len, "target")
-        check_same_batch(tgt, memory, src)
+        check_same_batch(tgt, memory, src, shared=cache is not None)
         vectors = self.tgt_embedding(tgt) * math.sqrt(self.config.d_model)  # (B, T, d_model)
-        past = causal_mask(tgt.size(1), tgt.device)  # (T, T)
-        self_mask = past & padding_mask(tgt, self.config.pad_id)  # (B, 1, T, T)
+        real = padding_mask(tgt, self.config.pad_id)  # (B, 1, 1, T)
         cross_mask = padding_mask(src, self.config.pad_id)  # (B, 1, 1, S)
-        vectors = self.decoder(self.positions(vectors), memory, self_mask, cross_mask)
+        if cache is None:
+            self_mask = causal_mask(tgt.size(1), tgt.device) & real  # (B, 1, T, T)
+            vectors = self.decoder(self.positions(vectors), memory, self_mask, cross_mask)
+        else:
+            placed = self.positions(vectors, cache.length)  # (B, T, d_model)
+            self_mask = cache.self_mask(real)  # (B, 1, T, n), n with the new tokens counted in
+            vectors = self.decoder(placed, memory, self_mask, cross_mask, cache=cache)
         return self.output(vectors)  # (B, T, V)
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:

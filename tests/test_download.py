@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from reference import says
 
+from course_lib import cli
 from course_lib.interop import download as module
 from course_lib.interop.download import SUMS, Published, download
 
@@ -145,3 +146,10 @@ def test_every_model_of_the_list_has_what_its_loader_reads():
         assert {"tokenizer.json", "vocab.json"} & model.files.keys()
         assert {"model.safetensors", "pytorch_model.bin"} & model.files.keys()
         assert all(len(digest) == 64 for digest in model.files.values() if digest)
+
+
+def test_the_command_says_where_the_model_is(hub, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "MODELS", module.MODELS)
+    monkeypatch.setattr(cli, "download", lambda *words: download(*words, hub=hub[1]))
+    assert cli.main(["download", "small", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"small is in {tmp_path / 'small'}; licence: free\n"

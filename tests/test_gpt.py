@@ -7,7 +7,6 @@ from copy import deepcopy
 
 import pytest
 import torch
-from hypothesis import given
 from hypothesis import strategies as st
 from reference import (
     D_MODEL,
@@ -32,7 +31,6 @@ from torch.nn import functional as F
 from course_lib.gpt import (
     GPT,
     CausalSelfAttention,
-    GPTCache,
     GPTConfig,
     GPTLayer,
     param_groups,
@@ -45,7 +43,7 @@ N, VOCAB = 2, 11
 SEEDS = st.integers(0, 2**31)
 BIASES = pytest.mark.parametrize("bias", [True, False])
 MODES = pytest.mark.parametrize("training", [True, False])
-CACHED = pytest.mark.parametrize("cached", [True, False])
+CACHED = pytest.mark.parametrize("use_cache", [True, False])
 
 
 def tiny_config(**changes):
@@ -272,30 +270,7 @@ def test_what_is_frozen_is_left_out_and_what_is_shared_counts_once():
     assert len(found) == len(learns) and set(found) == learns
 
 
-# --- the KV cache
-
-
-@given(
-    seed=SEEDS,
-    rows=st.integers(1, 4),
-    length=st.integers(1, MAX_LEN),
-    bias=st.booleans(),
-    num_heads=st.sampled_from([1, 2, 3]),
-    data=st.data(),
-)
-def test_every_step_gives_the_logits_of_recomputing_the_prefix(
-    seed, rows, length, bias, num_heads, data
-):
-    model = tiny(bias=bias, num_heads=num_heads, dropout=0.5).eval()
-    ids = draw_ids(make_generator(seed), rows, length)
-    cache, start = GPTCache(model), 0
-    while start < length:
-        end = data.draw(st.integers(start + 1, length))
-        logits = cache(ids[:, :end])
-        assert not logits.requires_grad and torch.is_grad_enabled()
-        assert_equal(logits, model(ids[:, :end])[0][:, start:].detach())
-        start = cache.length
-        assert start == end
+# --- sampling
 
 
 def listen(model):
@@ -306,45 +281,18 @@ def listen(model):
     return heard
 
 
-def test_a_cache_of_a_model_in_training_mode_is_refused():
-    with pytest.raises(ValueError, match=says("eval()")):
-        GPTCache(tiny())
-
-
-@pytest.mark.parametrize(
-    ("ids", "words"),
-    [
-        (torch.full((2, 3), 4), ((2, 3), "3 tokens")),  # nothing is new
-        (torch.full((2, 2), 4), ((2, 2), "3 tokens")),
-        (torch.full((1, 4), 4), ((1, 4), "rows")),
-        (torch.full((2, MAX_LEN + 1), 4), ("input", f"max_len={MAX_LEN}")),
-    ],
-)
-def test_ids_that_do_not_go_on_are_explained_and_leave_the_cache_as_it_was(ids, words):
-    model, longer = tiny().eval(), torch.tensor([[4, 5, 6, 7], [1, 2, 3, 4]])
-    cache = GPTCache(model)
-    cache(longer[:, :3])
-    with pytest.raises(ValueError, match=says(*words)):
-        cache(ids)
-    assert cache.length == 3
-    assert_equal(cache(longer), model(longer)[0][:, 3:].detach())
-
-
-# --- sampling
-
-
 @CACHED
 @pytest.mark.parametrize("length", [1, MAX_LEN - 2, MAX_LEN + 3])
-def test_with_one_choice_left_the_likeliest_token_is_written(generator, length, cached):
+def test_with_one_choice_left_the_likeliest_token_is_written(generator, length, use_cache):
     model, ids = tiny().eval(), draw_ids(generator, 4, length)
     expected = ids
     for _ in range(14):
         last = model(expected[:, -MAX_LEN:])[0][:, -1]  # (B, V)
         expected = torch.cat([expected, last.argmax(dim=-1, keepdim=True)], dim=1)
     for how in (dict(top_k=1), dict(temperature=1e-6), dict(top_p=1e-9)):
-        assert torch.equal(sample(model, ids, 14, **how, cached=cached), expected)
+        assert torch.equal(sample(model, ids, 14, **how, use_cache=use_cache), expected)
     assert len(set(expected[:, length:].flatten().tolist())) > 3
-    assert torch.equal(sample(model, ids, 0, cached=cached), ids)
+    assert torch.equal(sample(model, ids, 0, use_cache=use_cache), ids)
 
 
 @pytest.mark.parametrize("length", [1, MAX_LEN - 1, MAX_LEN, MAX_LEN + 1])
@@ -352,8 +300,8 @@ def test_the_generator_says_what_is_written_with_and_without_a_cache(generator, 
     model, ids, state = tiny().eval(), draw_ids(generator, 3, length), torch.get_rng_state()
     how = dict(temperature=1.2, top_k=8, top_p=0.95)
     cached, again, other = (
-        sample(model, ids, 25, **how, generator=make_generator(seed), cached=cached)
-        for seed, cached in ((1, True), (1, False), (2, True))
+        sample(model, ids, 25, **how, generator=make_generator(seed), use_cache=use_cache)
+        for seed, use_cache in ((1, True), (1, False), (2, True))
     )
     assert torch.equal(cached, again) and not torch.equal(cached, other)
     assert torch.get_rng_state().equal(state)
@@ -372,8 +320,8 @@ def test_no_text_ends_and_no_id_is_padding(generator):
 @pytest.mark.parametrize(
     ("how", "passed"),
     [
-        (dict(cached=True), [7, 1, 1, 9, 9]),
-        (dict(cached=False), [7, 8, 9, 9, 9]),
+        (dict(use_cache=True), [7, 1, 1, 9, 9]),
+        (dict(use_cache=False), [7, 8, 9, 9, 9]),
         ({}, [7, 1, 1, 9, 9]),
     ],
     ids=str,
@@ -387,7 +335,9 @@ def test_the_cache_reads_every_token_once_until_the_window_is_full(generator, ho
 
 @CACHED
 @MODES
-def test_the_model_writes_in_eval_mode_and_gets_its_mode_back_even_after_an_error(training, cached):
+def test_the_model_writes_in_eval_mode_and_gets_its_mode_back_even_after_an_error(
+    training, use_cache
+):
     model, ids, seen = tiny(dropout=0.5).train(training), torch.tensor([[4, 5]]), []
 
     def listen_and_fail_later(module, args, output):
@@ -396,10 +346,10 @@ def test_the_model_writes_in_eval_mode_and_gets_its_mode_back_even_after_an_erro
             raise ArithmeticError
 
     model.norm.register_forward_hook(listen_and_fail_later)
-    sample(model, ids, 3, cached=cached)
+    sample(model, ids, 3, use_cache=use_cache)
     assert {module.training for module in model.modules()} == {training}
     with pytest.raises(ArithmeticError):
-        sample(model, ids, 1, cached=cached)
+        sample(model, ids, 1, use_cache=use_cache)
     assert seen == [(False, False)] * 4
     assert {module.training for module in model.modules()} == {training}
     assert torch.is_grad_enabled()

@@ -1,6 +1,7 @@
 """The KV cache: the logits of recomputing the prefix, at every step, for less work."""
 
-import math
+import ast
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,21 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import (
     D_MODEL,
-    D_V,
-    MASK_KINDS,
     MAX_LEN,
     PAD,
     SRC_VOCAB,
     TGT_VOCAB,
     B,
-    H,
     S,
-    T,
     assert_equal,
-    attention_by_loops,
-    decoder_layer_by_hand,
     make_generator,
-    make_mask,
     normal,
     random_ids,
     randomize,
@@ -30,9 +24,10 @@ from reference import (
     tiny_transformer,
 )
 
-from course_lib.decoder import DecoderLayer
-from course_lib.decoding import Rereader, beam_search, greedy_decode, sample_decode
-from course_lib.kv_cache import DecoderCache, LayerCache, attend
+from course_lib import kv_cache
+from course_lib.decoding import beam_search, greedy_decode, next_logits, sample_decode
+from course_lib.gpt import GPT, GPTConfig, sample
+from course_lib.kv_cache import AttentionCache, KVCache, SourceCache
 from course_lib.multi_head import MultiHeadAttention
 
 BOS, EOS = 1, 2
@@ -45,6 +40,12 @@ def model_of(norm_first=False, **changes):
     return tiny_transformer(norm_first=norm_first, num_decoder_layers=2, **changes).eval()
 
 
+def tiny_gpt(**changes):
+    """Build a GPT of two layers in which no two sizes are equal."""
+    sizes = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=3, d_model=D_MODEL)
+    return randomize(GPT(GPTConfig(**(sizes | dict(dropout=0.0) | changes))))
+
+
 def ids_with_padding(generator, vocab_size, *lengths):
     """Draw rows of some lengths, filled up with padding."""
     ids = random_ids(generator, vocab_size, len(lengths), max(lengths))
@@ -52,99 +53,106 @@ def ids_with_padding(generator, vocab_size, *lengths):
     return ids.masked_fill(hidden, PAD)
 
 
-def uncached(model, src, tgt):
-    """Compute the whole prefix at once."""
-    with torch.no_grad():
-        return model(src, tgt)
+# --- the parts
 
 
-# --- attend
-
-
-@pytest.mark.parametrize("kind", MASK_KINDS)
-def test_new_queries_get_the_answer_of_the_formula(kind):
+def test_new_keys_stand_behind_those_before_however_many_heads_there_are():
     generator = make_generator()
-    attention = randomize(MultiHeadAttention(D_MODEL, H, d_k=8, d_v=D_V, dropout=0.5))
-    x, mask = normal(generator, B, T, D_MODEL), make_mask(kind)
-    keys, values = normal(generator, B, H, S, 8), normal(generator, B, H, S, D_V)
-    q = (x @ attention.w_q.weight.T + attention.w_q.bias).view(B, T, H, 8)
-    answer, _ = attention_by_loops(q.transpose(1, 2), keys, values, mask)  # (B, H, T, d_v)
-    joined = torch.cat([answer[:, head] for head in range(H)], dim=-1)  # (B, T, H * d_v)
-    expected = joined @ attention.w_o.weight.T + attention.w_o.bias
-    assert_equal(attend(attention, x, keys, values, mask), expected)
-    assert attention.training  # and nothing was dropped
+    keys, values = normal(generator, B, 2, 6, 4), normal(generator, B, 2, 6, 5)  # 2 KV heads
+    cache, start = AttentionCache(9), 0
+    for end in (1, 2, 5, 6):
+        found = cache.append(keys[:, :, start:end], values[:, :, start:end])
+        assert_equal(list(found), [keys[:, :, :end], values[:, :, :end]])
+        start = end
+    rows = torch.tensor([1, 1, 0])
+    cache.reorder(rows)
+    more = normal(generator, 3, 2, 1, 4), normal(generator, 3, 2, 1, 5)
+    expected = [torch.cat([x[rows], new], 2) for x, new in zip((keys, values), more, strict=True)]
+    assert_equal(list(cache.append(*more)), expected)
 
 
-# --- one layer
+def test_nothing_moves_while_there_is_room_and_only_the_filled_part_is_reordered(monkeypatch):
+    cache = AttentionCache(64)
+    places = set()
+    for _ in range(64):
+        keys, _ = cache.append(torch.zeros(2, 3, 1, 4), torch.zeros(2, 3, 1, 4))
+        places.add(keys.data_ptr())
+    assert len(places) == 1
+    cache = AttentionCache(64)
+    cache.append(torch.ones(2, 3, 5, 4), torch.ones(2, 3, 5, 4))
+    copied, select = [], torch.index_select
+    monkeypatch.setattr(
+        torch,
+        "index_select",
+        lambda x, *how, **out: copied.append(x.size(2)) or select(x, *how, **out),
+    )
+    cache.reorder(torch.tensor([1, 0]))
+    assert copied == [5, 5]
+    assert_equal(cache.keys[:, :, :5], torch.ones(2, 3, 5, 4))
 
 
-@norms
-def test_tokens_in_any_portions_get_what_the_whole_layer_says(norm_first):
-    generator = make_generator(1)
-    layer = randomize(DecoderLayer(D_MODEL, H, 11, norm_first=norm_first)).eval()
-    x, memory = normal(generator, B, 6, D_MODEL), normal(generator, B, S, D_MODEL)
-    past, source = torch.ones(6, 6).tril().bool(), make_mask("padding")
-    expected = decoder_layer_by_hand(layer, x, memory, past, source)
-    for portions in ([1] * 6, [6], [2, 1, 3], [3, 3]):
-        cache, outputs, start = LayerCache(layer, memory), [], 0
-        for new in portions:
-            end = start + new
-            outputs.append(cache(x[:, start:end], past[start:end, :end], source))
-            start = end
-        assert_equal(torch.cat(outputs, dim=1), expected)
-        assert cache.length == 6
+def test_the_source_is_projected_once(generator):
+    attention = randomize(MultiHeadAttention(D_MODEL, 3))
+    x, memory = normal(generator, B, 2, D_MODEL), normal(generator, B, S, D_MODEL)
+    expected, _ = attention(x, memory, memory)
+    projected = []
+    attention.w_v.register_forward_hook(lambda *_: projected.append(1))
+    cache = SourceCache()
+    for _ in range(3):
+        assert_equal(attention(x, memory, memory, cache=cache)[0], expected)
+    assert len(projected) == 1
+    rows = torch.tensor([1, 0])
+    cache.reorder(rows)
+    assert_equal(attention(x[rows], memory, memory, cache=cache)[0], expected[rows])
 
 
-def test_what_is_kept_are_the_keys_and_values_of_the_layer():
-    generator = make_generator(2)
-    layer = randomize(DecoderLayer(D_MODEL, H, 11, d_k=8, d_v=D_V)).eval()
-    x, memory = normal(generator, B, T, D_MODEL), normal(generator, B, S, D_MODEL)
-    cache = LayerCache(layer, memory)
-    assert [tuple(kept.shape) for kept in cache.source] == [(B, H, S, 8), (B, H, S, D_V)]
-    for position in range(T):
-        cache(x[:, position : position + 1])
-    for kept, w in zip(cache.target, (layer.self_attn.w_k, layer.self_attn.w_v), strict=True):
-        for head, rows in enumerate(w.weight.chunk(H)):
-            bias = w.bias.chunk(H)[head]
-            assert_equal(kept[:, head, :T], x @ rows.T + bias)
-
-
-def test_no_more_room_than_twice_what_is_needed_and_few_copies():
-    layer = randomize(DecoderLayer(D_MODEL, H, 11)).eval()
-    cache = LayerCache(layer, torch.zeros(B, S, D_MODEL, dtype=torch.float64))
-    rooms = []
-    with torch.no_grad():
-        for length in range(1, 65):
-            cache(torch.zeros(B, 1, D_MODEL, dtype=torch.float64))
-            rooms.append(cache.target[0].size(2))
-            assert length <= rooms[-1] < 2 * length + 1
-    assert len(set(rooms)) <= math.log2(64) + 1
-
-
-# --- the whole decoder: cached equals uncached
+# --- a whole model: cached equals uncached
 
 
 @given(
     seed=st.integers(0, 999),
     norm_first=st.booleans(),
     sources=st.lists(st.integers(1, MAX_LEN), min_size=1, max_size=4),
+    beams=st.integers(1, 3),
     data=st.data(),
 )
-def test_every_step_gives_the_logits_of_recomputing_the_prefix(seed, norm_first, sources, data):
+@torch.no_grad()
+def test_every_step_gives_the_logits_of_recomputing_the_prefix(
+    seed, norm_first, sources, beams, data
+):
     generator, model = make_generator(seed), model_of(norm_first)
     src = ids_with_padding(generator, SRC_VOCAB, *sources)
-    lengths = [data.draw(st.integers(0, MAX_LEN)) for _ in sources]  # 0: padding from the start
-    lengths[0] = MAX_LEN
+    lengths = [data.draw(st.integers(0, MAX_LEN)) for _ in range(beams * len(sources))]
+    lengths[0] = MAX_LEN  # 0: padding from the start
     tgt = ids_with_padding(generator, TGT_VOCAB, *lengths)
-    cache, start = DecoderCache(model, src), 0
-    while start < tgt.size(1):
-        end = data.draw(st.integers(start + 1, tgt.size(1)))
-        assert_equal(cache(tgt[:, :end]), uncached(model, src, tgt[:, :end])[:, start:])
+    cache, memory = KVCache(2, MAX_LEN), model.encode(src)
+    start = 0
+    while start < MAX_LEN:
+        end = data.draw(st.integers(start + 1, MAX_LEN))
+        expected = model(src.repeat_interleave(beams, dim=0), tgt[:, :end])
+        assert_equal(model.decode(tgt[:, start:end], memory, src, cache=cache), expected[:, start:])
         if data.draw(st.booleans()):
             many = data.draw(st.integers(1, 4))
             rows = torch.randint(len(src), (many,), generator=generator)
-            src, tgt = src[rows], tgt[rows]
-            cache.reorder(rows)
+            within = torch.randint(beams, (many, beams), generator=generator)
+            moved = (rows[:, None] * beams + within).flatten()  # beams of the same sentence
+            src, memory, tgt = src[rows], memory[rows], tgt[moved]
+            cache.reorder(moved, rows)
+        start = cache.length
+        assert start == end
+
+
+@given(seed=st.integers(0, 999), rows=st.integers(1, 4), bias=st.booleans(), data=st.data())
+@torch.no_grad()
+def test_a_gpt_gives_the_logits_of_recomputing_the_prefix(seed, rows, bias, data):
+    model = tiny_gpt(bias=bias, num_heads=data.draw(st.integers(1, 3)), dropout=0.5).eval()
+    V, max_len = model.config.vocab_size, model.config.max_len
+    ids = torch.randint(V, (rows, max_len), generator=make_generator(seed))
+    cache, start = KVCache(2, max_len), 0
+    while start < max_len:
+        end = data.draw(st.integers(start + 1, max_len))
+        logits, _ = model(ids[:, start:end], cache=cache)
+        assert_equal(logits, model(ids[:, :end])[0][:, start:])
         start = cache.length
         assert start == end
 
@@ -165,16 +173,14 @@ def talkative(seed, norm_first=False):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_sentences_are_written_with_and_without(seed, norm_first):
     model, src = talkative(seed, norm_first)
-    again, cached = (
-        greedy_decode(model.train(), src, **SPECIAL, scorer=kind)
-        for kind in (Rereader, DecoderCache)
-    )
-    assert torch.equal(again, cached)
-    drawn = [
-        sample_decode(model, src, **SPECIAL, generator=make_generator(seed), scorer=kind)
-        for kind in (Rereader, DecoderCache)
-    ]
-    assert torch.equal(*drawn)
+    for write in (
+        lambda **how: greedy_decode(model.train(), src, **SPECIAL, **how),
+        lambda **how: sample_decode(
+            model, src, **SPECIAL, generator=make_generator(seed), **how
+        ),
+    ):  # fmt: skip
+        assert torch.equal(write(use_cache=True), write(use_cache=False))
+        assert torch.equal(write(), write(use_cache=True))
 
 
 def test_the_sentences_of_the_test_above_differ():
@@ -189,8 +195,8 @@ def test_the_sentences_of_the_test_above_differ():
 def test_beams_are_the_same_with_and_without(seed, beam_size):
     model, src = talkative(seed)
     (ids, scores), (cached_ids, cached_scores) = (
-        beam_search(model, src, **SPECIAL, beam_size=beam_size, scorer=kind)
-        for kind in (Rereader, DecoderCache)
+        beam_search(model, src, **SPECIAL, beam_size=beam_size, use_cache=use_cache)
+        for use_cache in (False, True)
     )
     assert_equal(cached_scores, scores)
     found = ~scores.isneginf()
@@ -200,55 +206,97 @@ def test_beams_are_the_same_with_and_without(seed, beam_size):
 # --- less work
 
 
-def test_every_token_passes_the_layers_once_and_the_source_is_encoded_once():
-    model, generator = model_of(), make_generator(6)
-    src, tgt = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B, 6)
-    passed, projected, encoded = [], [], []
-    listen = {
-        model.decoder.layers[1].feed_forward: passed,
-        model.decoder.layers[1].cross_attn.w_k: projected,
-        model.encoder.layers[0]: encoded,
-    }
-    for part, heard in listen.items():
-        part.register_forward_pre_hook(lambda _, args, heard=heard: heard.append(args[0].size(1)))
-    cache = DecoderCache(model, src)
+@torch.no_grad()
+def test_every_token_passes_the_layers_once_and_the_source_is_projected_once_for_all_beams():
+    model, generator, K = model_of(), make_generator(6), 3
+    src, tgt = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B * K, 6)
+    passed, projected = [], []
+    layer = model.decoder.layers[1]
+    for part, heard in {layer.feed_forward: passed, layer.cross_attn.w_k: projected}.items():
+        part.register_forward_pre_hook(lambda _, args, heard=heard: heard.append(args[0].shape))
+    cache, memory = KVCache(2, 6), model.encode(src)
     for end in (1, 2, 5, 6):
-        cache(tgt[:, :end])
-    assert (passed, projected, encoded) == ([1, 1, 3, 1], [S], [S])
+        next_logits(model, tgt[:, :end], memory, src, cache)
+    assert [shape[:2] for shape in passed] == [(B * K, 1), (B * K, 1), (B * K, 3), (B * K, 1)]
+    assert projected == [(B, S, D_MODEL)]
+    assert len(cache.layers[1].cross_attn.keys_values[0]) == B
 
 
-def test_no_gradients_are_kept():
-    model = model_of()
-    cache = DecoderCache(model, torch.tensor([[4, 5]]))
-    assert not cache(torch.tensor([[BOS, 7]])).requires_grad
-    kept = [x for layer in cache.layers for x in (*layer.source, *layer.target)]
-    assert not any(x.requires_grad for x in kept) and torch.is_grad_enabled()
+@torch.no_grad()
+def test_one_new_token_gets_no_square_mask(monkeypatch):
+    model, cache, made = model_of(), KVCache(2, MAX_LEN), []
+    src, tgt = torch.tensor([[4, 5]]), torch.tensor([[BOS, 7, 8]])
+    memory = model.encode(src)
+    model.decode(tgt[:, :2], memory, src, cache=cache)
+    monkeypatch.setattr(kv_cache, "causal_mask", lambda *_: made.append(1))
+    model.decode(tgt[:, 2:], memory, src, cache=cache)
+    assert not made and cache.length == 3
+
+
+def test_a_text_is_written_without_reading_a_number_from_the_device():
+    model = tiny_gpt().eval().to("meta")  # a device whose tensors have no numbers
+    ids = torch.zeros(2, 3, dtype=torch.long, device="meta")
+    assert sample(model, ids, 4).shape == (2, 7)
+
+
+def test_the_cache_of_both_kinds_of_model_is_short():
+    source = Path(kv_cache.__file__).read_text(encoding="utf-8")
+    without_docstrings = ast.unparse(Docstrings().visit(ast.parse(source)))
+    assert len(without_docstrings.splitlines()) <= 120
+
+
+class Docstrings(ast.NodeTransformer):
+    """Take docstrings away."""
+
+    def visit(self, node):
+        self.generic_visit(node)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            node.body = node.body[1:] or [ast.Pass()]
+        return node
 
 
 # --- bad input
 
 
-def test_a_model_in_training_mode_is_refused():
-    with pytest.raises(ValueError, match=says("eval()")):
-        DecoderCache(model_of().train(), torch.tensor([[4, 5]]))
-
-
 @pytest.mark.parametrize(
-    ("tgt", "words"),
+    ("rows", "new", "words"),
     [
-        (torch.full((2, 3), BOS), ("(2, 3)", "2 rows of 3")),
-        (torch.full((2, 2), BOS), ("(2, 2)", "2 rows of 3")),
-        (torch.full((1, 4), BOS), ("(1, 4)", "2 rows of 3")),
-        (torch.full((2, MAX_LEN + 1), BOS), ("target", MAX_LEN + 1, f"max_len={MAX_LEN}")),
+        (1, 1, ["1 rows", "2 rows of 3"]),
+        (4, 1, ["4 rows", "2 rows of 3", "reorder"]),
+        (2, 3, ["3 tokens", "room for 5", "max_len"]),
     ],
 )
-def test_a_target_that_does_not_go_on_is_explained(tgt, words):
-    cache = DecoderCache(model_of(), torch.tensor([[4, 5], [6, 7]]))
-    first = torch.full((2, 3), BOS)
-    cache(first)
-    with pytest.raises(ValueError, match=says(*words)):
-        cache(tgt)
-    longer = torch.full((2, 4), BOS)
-    assert_equal(
-        cache(longer), uncached(cache.model, torch.tensor([[4, 5], [6, 7]]), longer)[:, 3:]
-    )
+@torch.no_grad()
+def test_tokens_that_do_not_go_on_are_explained_and_leave_the_cache_as_it_was(rows, new, words):
+    text, translator, src = tiny_gpt().eval(), model_of(), torch.tensor([[4, 5], [6, 7]])
+    memory, ids = translator.encode(src), torch.full((4, 6), BOS)
+    one = src[:1], memory[:1]
+    for read, full in (
+        (lambda ids, cache: text(ids, cache=cache)[0], lambda: text(ids[:2, :4])[0]),
+        (
+            lambda ids, cache: translator.decode(
+                ids, *(one[::-1] if len(ids) == 1 else (memory, src)), cache=cache
+            ),
+            lambda: translator(src, ids[:2, :4]),
+        ),
+    ):
+        cache = KVCache(2, 5)
+        read(ids[:2, :3], cache)
+        with pytest.raises(ValueError, match=says(*words)):
+            read(ids[:rows, :new], cache)
+        assert_equal(read(ids[:2, :1], cache), full()[:, 3:])
+
+
+@torch.no_grad()
+def test_positions_beyond_the_model_and_sources_of_other_batches_are_refused():
+    model, src = model_of(), torch.tensor([[4, 5], [6, 7]])
+    memory, cache = model.encode(src), KVCache(2, 3 * MAX_LEN)
+    model.decode(torch.full((2, MAX_LEN), BOS), memory, src, cache=cache)
+    with pytest.raises(ValueError, match=says(MAX_LEN + 1, f"max_len={MAX_LEN}")):
+        model.decode(torch.full((2, 1), BOS), memory, src, cache=cache)
+    with pytest.raises(ValueError, match=says("(3, 1)", "(2, 2)")):
+        model.decode(torch.full((3, 1), BOS), memory, src, cache=KVCache(2, 3))
+    with pytest.raises(ValueError, match="num_layers=0"):
+        KVCache(0, 3)

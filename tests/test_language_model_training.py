@@ -14,6 +14,7 @@ from torch.testing import assert_close
 from course_lib import gpt
 from course_lib.data import read_shakespeare
 from course_lib.gpt import GPT, GPTConfig
+from course_lib.kv_cache import AttentionCache, KVCache
 from course_lib.tasks import language_model_scores
 from course_lib.tasks.language_model import (
     TextGeneratorConfig,
@@ -196,19 +197,27 @@ def test_measuring_leaves_the_mode_as_it_was_and_drops_nothing(whole, data):
     assert model.training
 
 
-class Forgetful(gpt.GPTCache):
+class Forgetful(KVCache):
+    """Forget how many tokens were read: every new one believes to be the first."""
+
+    length = 0
+
+
+class Hazy(AttentionCache):
     """Keep no keys of what was read before."""
 
-    def attend_cached(self, attention, kept, x):
-        kept[0, :, :, : self.length] = 0
-        return super().attend_cached(attention, kept, x)
+    def append(self, keys, values):
+        if self.keys is not None:
+            self.keys.zero_()
+        return super().append(keys, values)
 
 
-class Contrary(gpt.GPTCache):
-    """Like best what should be liked least."""
-
-    def __call__(self, ids):
-        return -super().__call__(ids)
+def hazy(num_layers, max_len):
+    """Build a cache of hazy layers."""
+    cache = KVCache(num_layers, max_len)
+    for layer in cache.layers:
+        layer.self_attn = Hazy(max_len)
+    return cache
 
 
 def loud(writer):
@@ -220,12 +229,12 @@ def loud(writer):
     return replace(writer, model=model)
 
 
-@pytest.mark.parametrize("wrong", [Forgetful, Contrary])
+@pytest.mark.parametrize("wrong", [Forgetful, hazy])
 def test_a_cache_that_is_wrong_is_found(wrong, data, monkeypatch):
     text = read_shakespeare(data)
     writer = loud(new_generator(replace(TINY, max_len=40), text.characters))
     assert caching_is_exact(writer, text.val) is True
-    monkeypatch.setattr(gpt, "GPTCache", wrong)
+    monkeypatch.setattr(gpt, "KVCache", wrong)
     assert caching_is_exact(writer, text.val) is False
 
 
@@ -233,14 +242,14 @@ def test_the_cache_is_tried_in_float64_and_beyond_the_window(data, monkeypatch):
     tried, really = [], language_model_scores.sample
 
     def watch(model, ids, tokens, **how):
-        tried.append((how["cached"], ids.size(1) + tokens, ids.size(1), model))
+        tried.append((how["use_cache"], ids.size(1) + tokens, ids.size(1), model))
         return really(model, ids, tokens, **how)
 
     monkeypatch.setattr(language_model_scores, "sample", watch)
     text = read_shakespeare(data)
     writer = new_generator(replace(TINY, max_len=40), text.characters)
     assert caching_is_exact(writer, text.val)
-    assert [cached for cached, *_ in tried] == [True, False]
+    assert [use_cache for use_cache, *_ in tried] == [True, False]
     for _, end, begin, model in tried:
         assert (begin, end) == (40 - 32, 40 + 16)
         assert {p.dtype for p in model.parameters()} == {torch.float64}

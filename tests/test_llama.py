@@ -1,6 +1,7 @@
 """A model in Llama's layout says what the library ``transformers`` says, read from real files."""
 
 import pytest
+import tokenizers
 import torch
 import transformers
 from published import MAX_LEN, VOCAB, edit_config, edit_weights, published
@@ -8,6 +9,7 @@ from reference import assert_equal, make_generator, says
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from course_lib import cli
 from course_lib.gpt import sample
 from course_lib.interop import llama
 from course_lib.kv_cache import KVCache
@@ -142,6 +144,20 @@ def test_angles_are_those_of_the_configuration(tmp_path):
     published("llama", tmp_path, **ROPE)
     model, _ = llama.from_pretrained(tmp_path)
     assert torch.equal(model.angles, rope_angles(MAX_LEN, 4, BASE))
+
+
+def test_a_folder_with_a_tokenizer_goes_on_with_a_text(tmp_path, capsys):
+    published("llama", tmp_path, max_position_embeddings=30)
+    letters = tokenizers.Tokenizer(
+        tokenizers.models.BPE({c: i for i, c in enumerate("abcdefghijk")}, [])
+    )
+    letters.save(str(tmp_path / "tokenizer.json"))
+    model, tokenizer = llama.from_pretrained(tmp_path)
+    written = sample(model, torch.tensor([[1, 0, 3]]), 9, top_k=1)[0].tolist()
+    words = ["sample", "--weights", str(tmp_path), "--tokens", "9", "--top-k", "1"]
+    assert cli.main([*words, "--prompt", "bad"]) == 0
+    assert capsys.readouterr().out == tokenizer.decode(written) + "\n"
+    assert cli.main(words) == 2 and "prompt" in capsys.readouterr().err
 
 
 # --- what is refused

@@ -11,8 +11,9 @@ from published import EOS, MAX_LEN, PAD, VOCAB, edit_config, edit_weights, publi
 from reference import assert_equal, make_generator, says
 from safetensors.torch import load_file, save_file
 
+from course_lib import cli
 from course_lib.data import spell
-from course_lib.decoding import greedy_decode
+from course_lib.decoding import beam_search, greedy_decode
 from course_lib.interop import marian
 
 SRC = torch.tensor([[1, 2, 3, 9, EOS], [4, 5, EOS, PAD, PAD]])
@@ -145,18 +146,23 @@ def test_texts_become_the_library_s_ids_and_back(spoken):
     assert (ours.pad_id, ours.eos_id, ours.bos_id) == (theirs.pad_token_id, 0, len(theirs))
 
 
-def test_a_folder_with_both_gives_both(spoken):
+def test_a_folder_with_both_translates(spoken, capsys):
     folder, numbers = spoken
     size = len(json.loads((folder / "vocab.json").read_text()))
     published(
         "marian", folder, vocab_size=size, pad_token_id=size - 1, decoder_start_token_id=size - 1,
         max_position_embeddings=50,
     )  # fmt: skip
+    edit_weights(folder, lambda weights: weights["final_logits_bias"][:, EOS].fill_(-9.0))
     model, tokenizer = marian.from_pretrained(folder)
     assert tokenizer.bos_id == model.config.bos_id and tokenizer.pad_id == model.config.pad_id
     src = torch.tensor([tokenizer.encode(spell(numbers[0], "de"))])
-    ids = greedy_decode(model, src, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id)
-    assert isinstance(tokenizer.decode(ids[0]), str)
+    special = dict(bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id)
+    ids, _ = beam_search(model, src, **special, max_new_tokens=50)
+    expected = tokenizer.decode(ids[0, 0])
+    assert len(expected) > 20  # this model seldom ends
+    assert cli.main(["translate", "--weights", str(folder), spell(numbers[0], "de")]) == 0
+    assert capsys.readouterr().out == expected + "\n"
 
 
 # --- what is refused

@@ -34,6 +34,7 @@ from course_lib.decoder_only import DecoderOnly
 from course_lib.encoder import Encoder, EncoderLayer
 from course_lib.feed_forward import FeedForward
 from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, GPTLayer
+from course_lib.lora import LoRALinear
 from course_lib.modern_decoder import (
     GroupedQueryAttention,
     ModernConfig,

@@ -38,6 +38,7 @@ MODULES = (
     "decoder_only",
     "gpt",
     "modern_decoder",
+    "lora",
     "flops",
     "data_parallel",
 )

@@ -140,12 +140,6 @@ TESTS = (
     TestTask(
         "test_of_the_end", 11, "greedy_decode", ("prompt_returned", "rows_go_on_after_their_end")
     ),
-    TestTask(
-        "test_of_the_cache",
-        12,
-        "DecoderCache",
-        ("offset_forgotten", "layers_keep_their_rows", "keep_forgets_the_mask"),
-    ),
     TestTask("test_of_the_links", 14, "alignment_error_rate", ("recall_only", "mean_of_sentences")),
     TestTask(
         "test_of_the_batches", 16, "batch_by_tokens", ("padding_not_counted", "last_batch_lost")

@@ -180,13 +180,14 @@ class _Endless(nn.Module):
     def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
         """Count what is read; score token 4 highest, always."""
         self.read += tgt.numel()
-        return torch.arange(5.0).expand(*tgt.shape, 5)
+        return torch.arange(5.0).repeat(*tgt.shape, 1)
 
 
 def tokens_read() -> int:
     """Write ten tokens, and count what the decoder reads for them."""
     model = _Endless()
-    greedy_decode(model, torch.ones(1, 3, dtype=torch.long), bos_id=1, eos_id=2, max_new_tokens=10)
+    how = dict(bos_id=1, eos_id=2, max_new_tokens=10, use_cache=False)
+    greedy_decode(model, torch.ones(1, 3, dtype=torch.long), **how)
     return model.read
 
 
@@ -194,9 +195,9 @@ def numbers_kept() -> int:
     """Let one of the six layers read 20 places, with 30 of a source, and count what it keeps."""
     layer = DecoderLayer(d_model=512, num_heads=8, d_ff=1).eval()
     with torch.no_grad():
-        cache = LayerCache(layer, torch.zeros(1, 30, 512))
-        cache(torch.zeros(1, 20, 512))
-    kept = [*cache.source, *(x[:, :, : cache.length] for x in cache.target)]
+        cache = LayerCache(max_len=20)
+        layer(torch.zeros(1, 20, 512), torch.zeros(1, 30, 512), cache=cache)
+    kept = (cache.self_attn.keys, cache.self_attn.values, *cache.cross_attn.keys_values)
     return 6 * sum(x.numel() for x in kept)
 
 
@@ -364,7 +365,10 @@ PREDICTIONS = (
         "tokens read by the decoder",
         tokens_read,
         guesses=(
-            (10, "That is with a cache. Ours reads all that is written, again for every token."),
+            (
+                10,
+                "That is with a cache. Without one, the whole prefix is read for every token.",
+            ),
             (100, "That is a fixed input of ten. Ours grows: one token, two, three, …."),
             (45, "That is without the beginning of the sentence, which is read, too."),
         ),

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 
 import torch
 from tqdm.auto import tqdm
@@ -184,7 +185,7 @@ def translate_with(folder: Path | str, texts: Sequence[str], beam_size: int = 4)
     return [tokenizer.decode(best) for best in ids[:, 0].tolist()]
 
 
-def continue_with(folder: Path | str, prompt: str, tokens: int, seed: int = 0, **how: float) -> str:
+def continue_with(folder: Path | str, prompt: str, tokens: int, seed: int = 0, **how: Any) -> str:
     """Go on with a text, with a model in the layout of GPT-2 or Llama.
 
     Args:

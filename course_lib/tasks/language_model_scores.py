@@ -72,10 +72,10 @@ def caching_is_exact(writer: TextGenerator, ids: Tensor) -> bool:
     begun = ids[: length + COPIES - 1].unfold(0, length, 1).to(writer.device)  # (B, T)
     written = [
         sample(
-            exact, begun, max_len - length + BEYOND, cached=cached,
+            exact, begun, max_len - length + BEYOND, use_cache=use_cache,
             generator=torch.Generator(writer.device).manual_seed(0),
         )
-        for cached in (True, False)
+        for use_cache in (True, False)
     ]  # fmt: skip
     return written[0].equal(written[1])
 

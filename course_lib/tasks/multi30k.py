@@ -12,7 +12,6 @@ from torch import Tensor
 from course_lib.data import Tokenizer, draw_pairs, pad_rows
 from course_lib.data.multi30k_files import load_multi30k
 from course_lib.decoding import beam_search
-from course_lib.kv_cache import DecoderCache
 from course_lib.tasks.numbers import model_config
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.options import check_above_zero, check_between, check_from_one
@@ -215,7 +214,6 @@ class RealTranslator:
         ids, _ = beam_search(
             self.model, src.to(self.device), bos_id=self.tokenizer.bos_id,
             eos_id=self.tokenizer.eos_id, beam_size=beam_size, alpha=alpha, max_new_tokens=limit,
-            scorer=DecoderCache,
         )  # fmt: skip
         return ids[:, 0].cpu()
 

@@ -65,14 +65,6 @@ def _add_which(command: argparse.ArgumentParser) -> None:
     command.add_argument("--data", type=Path, metavar="DIR", help="Multi30k, or COURSE_DATA")
 
 
-def add_download(commands: argparse._SubParsersAction) -> None:
-    """Describe the only command that needs a network."""
-    downloads = commands.add_parser("download", help="get a corpus once, checked by sha256")
-    downloads.set_defaults(run=download_command)
-    downloads.add_argument("corpus", choices=("multi30k",))
-    downloads.add_argument("folder", type=Path, metavar="DIR")
-
-
 def download_command(options: argparse.Namespace) -> int:
     """Get what is missing, and say how to use it."""
     folder = download_multi30k(options.folder)

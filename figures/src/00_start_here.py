@@ -22,7 +22,8 @@ REAL = Box(SOURCE.x, SOURCE.bottom + 30, 190, 30)
 WITHOUT_SOURCE_Y = REAL.bottom + 16
 DECODER_ONLY, GPT = Box(12, WITHOUT_SOURCE_Y, 190, 46), Box(214, WITHOUT_SOURCE_Y, 196, 46)
 LATER = Box(422, WITHOUT_SOURCE_Y, 190, 46)
-EFFICIENCY, SCALING = Box(12, LATER.bottom + 12, 294, 46), Box(318, LATER.bottom + 12, 294, 46)
+WEIGHTS, EFFICIENCY = Box(12, LATER.bottom + 12, 188, 46), Box(210, LATER.bottom + 12, 174, 46)
+SCALING = Box(394, LATER.bottom + 12, 218, 46)
 OUTSIDE = 627  # where the loop of decoding runs down
 
 
@@ -86,10 +87,11 @@ def without_source(lit: str | None) -> str:
 
 
 def all_models(lit: str | None) -> str:
-    """Draw what is said of every model: how it is computed, and by how many."""
+    """Draw what is said of every model: whose weights, how it is computed, and by how many."""
     return group(
-        use(EFFICIENCY, "Efficiency", "the same sums in less time", "21", lit),
-        use(SCALING, "Distributed training", "one model, many processes", "22", lit),
+        use(WEIGHTS, "Published weights", "on your own class", "20", lit),
+        use(EFFICIENCY, "Efficiency", "less time", "21", lit),
+        use(SCALING, "Distributed training", "many processes", "22", lit),
     )
 
 

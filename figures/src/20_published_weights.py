@@ -41,10 +41,10 @@ def carried(i: int, theirs: str, ours: str, how: str) -> str:
     y = FIRST + PITCH * i
     middle = (LEFT + WIDE + RIGHT) / 2
     return group(
-        text(LEFT + 12, y + 5, theirs, size=13),
+        text(LEFT + 12, y + 5, theirs),
         arrow([(LEFT + WIDE + 6, y), (RIGHT - 6, y)]),
-        centred(middle, y - 10, how, size=13, colour=INK),
-        text(RIGHT + 12, y + 5, ours, size=13),
+        centred(middle, y - 10, how, colour=INK),
+        text(RIGHT + 12, y + 5, ours),
     )
 
 

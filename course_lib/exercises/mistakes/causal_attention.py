@@ -7,7 +7,7 @@ attention = known("gpt", "CausalSelfAttention")
 CUT = "self.w_qkv(x).unflatten(-1, (3, self.num_heads, -1))"
 PARTS = "parts.permute(2, 0, 3, 1, 4).unbind()"
 JOIN = "heads.transpose(1, 2).flatten(2)"
-LOOK = "F.scaled_dot_product_attention(q, k, v, dropout_p=dropped, is_causal=True)"
+LOOK = "F.scaled_dot_product_attention(q, k, v, past, dropped, is_causal=cache is None)"
 SCORES = "(q @ k.mT / math.sqrt(q.size(-1)))"
 FUTURE = "masked_fill(~causal_mask(x.size(1)), -math.inf)"
 WIDE = "self.w_qkv = nn.Linear(d_model, 3 * d_model)"
@@ -19,19 +19,19 @@ MISTAKES = (
         "future_seen",
         "nothing hides the future: is_causal=True is missing",
         "keras-team/keras #23038, facebookresearch/xformers #103, paiml/entrenar #310",
-        (", is_causal=True", ""),
+        (", is_causal=cache is None", ""),
     ),
     attention(
         "future_seen_in_eval",
         "the future is hidden while training only",
         "facebookresearch/fairmotion #56 moves the mask under `if self.training`",
-        ("is_causal=True", "is_causal=self.training"),
+        ("is_causal=cache is None", "is_causal=self.training"),
     ),
     attention(
         "causal_transposed",
         "the triangle is the wrong one: each token sees itself and what comes later",
         "karpathy/nanoGPT #170 asks which triangle it is",
-        ("is_causal=True", "attn_mask=causal_mask(x.size(1)).T"),
+        ("past, dropped, is_causal=cache is None", "causal_mask(x.size(1)).T, dropped"),
     ),
     attention(
         "zeros_hide_nothing",
@@ -106,13 +106,13 @@ MISTAKES = (
         "scale_d_model",
         "the scores are divided by √d_model instead of √d_k, the width of one head",
         "karpathy/ng-video-lecture #6; FareedKhan-dev/train-llm-from-scratch #3",
-        ("is_causal=True", "is_causal=True, scale=x.size(-1) ** -0.5"),
+        ("is_causal=cache is None", "is_causal=True, scale=x.size(-1) ** -0.5"),
     ),
     attention(
         "scale_missing",
         "the scores are not divided by √d_k",
         "student code",
-        ("is_causal=True", "is_causal=True, scale=1.0"),
+        ("is_causal=cache is None", "is_causal=True, scale=1.0"),
     ),
     attention(
         "w_o_unused",

@@ -5,10 +5,12 @@ from course_lib.exercises.mistake_catalogue import known
 layer = known("decoder", "DecoderLayer")
 stack = known("decoder", "Decoder")
 
-BACK = "x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, self_mask)[0])"
-ACROSS = "x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])"
-ALONE = "return self.add_norm3(x, self.feed_forward)  # (B, T, d_model)"
-ASK = "self.cross_attn(y, memory, memory, cross_mask)"
+BACK = "x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, self_mask, **own)[0])"
+ACROSS = (
+    "x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask, **source)[0])"
+)
+ALONE = "return self.add_norm3(x, self.feed_forward).view(shape)  # (B, T, d_model)"
+ASK = "self.cross_attn(y, memory, memory, cross_mask, **source)"
 ASK_OF_X = ASK.replace("(y", "(x")
 CROSS_ATTN = "self.cross_attn = MultiHeadAttention(d_model, num_heads, **heads)"
 NORM2, NORM3 = (f"self.add_norm{n} = AddNorm(d_model, dropout, norm_first)" for n in (2, 3))
@@ -257,7 +259,7 @@ LAYER_MISTAKES = (
 
 LAYER = "DecoderLayer(*sizes, d_k=d_k, d_v=d_v, **rates)"
 LAYERS = f"layers = [{LAYER} for _ in range(num_layers)]"
-LOOP = "x = layer(x, memory, self_mask, cross_mask)  # (B, T, d_model)"
+LOOP = "x = layer(x, memory, self_mask, cross_mask, **kept)  # (B, T, d_model)"
 LAST = "return x if self.norm is None else self.norm(x)"
 CHOICE = "nn.LayerNorm(d_model) if norm_first else None"
 
@@ -303,7 +305,7 @@ STACK_MISTAKES = (
         "order_reversed",
         "the layers run from the last to the first",
         "student code: reversed(self.layers), or pop()",
-        ("in self.layers:", "in reversed(self.layers):"),
+        ("zip(self.layers,", "zip(reversed(self.layers),"),
     ),
     stack(
         "memory_replaced",
@@ -321,19 +323,19 @@ STACK_MISTAKES = (
         "self_mask_lost",
         "self_mask is not handed on to the layers: every word sees the future",
         "alex-matton/causal-transformer-decoder #1",
-        ("memory, self_mask, cross_mask)", "memory, None, cross_mask)"),
+        ("memory, self_mask, cross_mask, **kept)", "memory, None, cross_mask)"),
     ),
     stack(
         "cross_mask_lost",
         "cross_mask is not handed on to the layers: the source's padding is read as words",
         "the early nn.Transformer had no argument for it: pytorch/pytorch #22588",
-        ("memory, self_mask, cross_mask)", "memory, self_mask)"),
+        ("memory, self_mask, cross_mask, **kept)", "memory, self_mask)"),
     ),
     stack(
         "masks_exchanged",
         "the layers get the two masks in the wrong order",
         "hkproj/pytorch-transformer #27 stumbles over two orders of arguments",
-        ("memory, self_mask, cross_mask)", "memory, cross_mask, self_mask)"),
+        ("memory, self_mask, cross_mask, **kept)", "memory, cross_mask, self_mask)"),
     ),
     stack(
         "memory_asks",

@@ -7,7 +7,7 @@ layer = known("gpt", "GPTLayer")
 NORMS = "dropout, norm_first=True)"
 NORM2 = "self.add_norm2 = AddNorm(d_model, dropout, norm_first=True)"
 THINK = 'FeedForward(d_model, 4 * d_model, activation="gelu")'
-RUN = "return self.add_norm2(self.add_norm1(x, self.self_attn), self.feed_forward)"
+RUN = "return self.add_norm2(self.add_norm1(x, attend), self.feed_forward)"
 
 MISTAKES = (
     layer(
@@ -77,7 +77,7 @@ MISTAKES = (
         "attention_reads_no_norm",
         "attention reads x itself: the lambda should use what AddNorm hands it",
         "student code; chapter 07 has it among its exercises",
-        ("(x, self.self_attn)", "(x, lambda _: self.self_attn(x))"),
+        ("(x, attend)", "(x, lambda _: self.self_attn(x))"),
     ),
     layer(
         "dropout_inside_the_features",

@@ -4,7 +4,7 @@ from course_lib.exercises.mistake_catalogue import known
 
 model = known("gpt", "GPT")
 
-EMBED = "self.positions(self.embedding(ids))"
+EMBED = "self.positions(self.embedding(ids), **start)"
 LEARNED = "self.positions = LearnedPositionalEmbedding(c.d_model, c.max_len, c.dropout)"
 LAYERS = "nn.ModuleList(GPTLayer(*sizes) for _ in range(c.num_layers))"
 LOGITS = "self.output(self.norm(x))"

@@ -5,9 +5,8 @@ from course_lib.exercises.mistake_catalogue import known
 write = known("gpt", "sample")
 
 WINDOW = "ids[:, -limit:]"
-WHO = "cache if cached and ids.size(1) <= limit else lambda window: model(window)[0]"
-LOGITS = f"logits = F.pad(read({WINDOW}), (0, 1), value=-math.inf)"
-TOKEN = "sample_tokens(logits, ended, V, **how)"
+FITS = "if cache is not None and ids.size(1) <= limit:"
+TOKEN = "sample_tokens(logits[:, -1], **how)"
 LOOP = "for _ in range(max_new_tokens):"
 
 MISTAKES = (
@@ -33,7 +32,7 @@ MISTAKES = (
         "beginning_lost",
         "the text itself is cropped, and comes back without its beginning: crop what is read only",
         "student code: idx = idx[:, -block_size:]",
-        ("logits = F.pad", f"ids = {WINDOW}\n            logits = F.pad"),
+        (f"            {FITS}", f"            ids = {WINDOW}\n            {FITS}"),
     ),
     write(
         "stops_at_the_window",
@@ -45,19 +44,19 @@ MISTAKES = (
         "cache_not_dropped",
         "the cache is asked when the window has moved: its positions are others then, drop it",
         "rasbt/LLMs-from-scratch #925, clankur/einygpt #2; asked in zhaorw02/DeepMesh #28",
-        (WHO, "cache if cached else lambda window: model(window)[0]"),
+        (FITS, "if cache is not None:"),
     ),
     write(
         "cache_never_asked",
         "a cache is made and never asked: everything is read again for each token",
         "student code",
-        (WHO, "(lambda window: model(window)[0])"),
+        (FITS, "if False:"),
     ),
     write(
         "cached_not_looked_at",
-        "cached=False is not looked at: the cache reads in any case",
+        "use_cache=False is not looked at: the cache reads in any case",
         "student code",
-        ("cached and ids.size(1)", "ids.size(1)"),
+        ("if use_cache else None", ""),
     ),
     write(
         "only_the_new",
@@ -81,7 +80,7 @@ MISTAKES = (
         "first_place_read",
         "the scores of the first new place are drawn from, not those of the last",
         "student code: logits[:, 0]",
-        ("sample_tokens(logits,", "sample_tokens(logits[:, :1],"),
+        (TOKEN, TOKEN.replace("-1", "0")),
     ),
     write(
         "temperature_multiplied",
@@ -118,20 +117,19 @@ MISTAKES = (
         "what top_k cuts off gets a score of 1e-10, which is more than many have: -inf is due",
         "karpathy/minGPT #10",
         (
-            f"token = {TOKEN}",
+            f"tokens = {TOKEN}",
             "if top_k:\n"
             "                least = logits[:, -1:].topk(min(top_k, V)).values[..., -1:]\n"
-            "                small = (logits < least) & ~logits.isneginf()\n"
-            "                logits = logits.masked_fill(small, 1e-10)\n"
+            "                logits = logits.masked_fill(logits < least, 1e-10)\n"
             "            rest = how | {'top_k': None} if top_k else how\n"
-            "            token = sample_tokens(logits, ended, V, **rest)",
+            "            tokens = sample_tokens(logits[:, -1], **rest)",
         ),
     ),
     write(
         "softmax_over_the_rows",
         "the softmax runs over the rows: the shares of a row's *tokens* add up to 1, dim=-1",
         "student code: softmax(dim=0)",
-        (LOGITS, f"{LOGITS}.log_softmax(dim=0)"),
+        (TOKEN, TOKEN.replace("-1]", "-1].log_softmax(dim=0)")),
     ),
     write(
         "likeliest_taken",
@@ -146,25 +144,10 @@ MISTAKES = (
         (TOKEN, f"{TOKEN}[:1].expand(len(ids))"),
     ),
     write(
-        "id_zero_never_drawn",
-        "id 0 is given as padding, and is never drawn: it is a character like any other",
-        "student code: pad_id=0, kept from the translator",
-        (LOGITS, f"logits = read({WINDOW})"),
-        (TOKEN, "sample_tokens(logits, ended, 0, **how)"),
-    ),
-    write(
-        "last_id_never_drawn",
-        "the last id is given as padding, and is never drawn: V itself is free, with a score of "
-        "-inf",
-        "student code: pad_id=V - 1, as an index out of range was refused",
-        (LOGITS, f"logits = read({WINDOW})"),
-        (TOKEN, "sample_tokens(logits, ended, V - 1, **how)"),
-    ),
-    write(
         "dropout_left_on",
         "the model writes in training mode: eval() is missing",
         "karpathy/ng-video-lecture #16, pytorch/examples #114",
-        ("model.eval()", "model"),
+        ("    model.eval()\n", ""),
     ),
     write(
         "left_in_eval_mode",

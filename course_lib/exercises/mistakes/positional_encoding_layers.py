@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from course_lib.exercises.mistake_catalogue import Mistake
 
-PLACED = "ROWS[: x.size(-2)]"  # ROWS stands for self.encoding or self.weight
+PLACED = "ROWS[start:end]"  # ROWS stands for self.encoding or self.weight
 TOTAL = f"x + {PLACED}"
 WHOLE = f"self.dropout({TOTAL})"
 

@@ -51,7 +51,7 @@ MISTAKES = (
         "max_len and d_model are swapped: the table's length comes first, unlike the layer's",
         "student code",
         (TABLE, "sinusoidal_encoding(d_model, max_len)"),
-        ("check_fits(x, *self.encoding.shape)", ""),
+        ("check_fits(x, *self.encoding.shape, start)", ""),
     ),
     *in_either(learned, "self.weight"),
     learned(
@@ -86,8 +86,8 @@ MISTAKES = (
         "there is one row for all places, so that order stays invisible",
         "student code",
         (START, START.replace("max_len", "1")),
-        ("check_fits(x, *self.weight.shape)", ""),
-        ("self.weight[: x.size(-2)]", "self.weight"),
+        ("check_fits(x, *self.weight.shape, start)", ""),
+        ("self.weight[start:end]", "self.weight"),
     ),
     learned(
         "sizes_swapped",

@@ -4,98 +4,91 @@ from course_lib.exercises.mistake_catalogue import known
 
 sample = known("decoding", "sample_tokens")
 
-SHARES = "(best[:, :k] / temperature).softmax(dim=-1)"
-DRAW = "torch.multinomial(probs * (before < p), 1, generator=generator)"
-SORT = "last.sort(dim=-1, descending=True)"
+PROBS = "(best / temperature).softmax(dim=-1)"
+KEPT = "edges - probs < p"
+DRAW = "torch.searchsorted(edges, (1 - uniform) * edges[:, -1:])"
+TOP = "logits.topk(k)"
+EVEN = "edges.diff(dim=-1, prepend=torch.zeros(len(edges), 1)) > 0"
 
 MISTAKES = (
     sample(
         "temperature_multiplied",
         "the logits are multiplied by the temperature: dividing makes it colder below 1",
         "student code",
-        ("[:, :k] / temperature", "[:, :k] * temperature"),
+        ("best / temperature", "best * temperature"),
     ),
     sample(
         "temperature_ignored",
         "the temperature is not used",
         "student code",
-        ("[:, :k] / temperature", "[:, :k]"),
+        ("best / temperature", "best"),
     ),
     sample(
         "temperature_after_the_softmax",
         "the probabilities are divided by the temperature: the logits are, before the softmax",
         "student code: softmax(logits) / temperature",
-        (SHARES, "best[:, :k].softmax(dim=-1) / temperature"),
+        (PROBS, "best.softmax(dim=-1) / temperature"),
     ),
     sample(
         "temperature_after_top_p",
         "top_p looks at the shares before the temperature has changed them",
         "samplers that put temperature last, such as llama.cpp's",
-        (
-            "before = probs.cumsum(dim=-1) - probs",
-            "before = best[:, :k].softmax(dim=-1).cumsum(dim=-1) - best[:, :k].softmax(dim=-1)",
-        ),
+        (KEPT, "best.softmax(dim=-1).cumsum(dim=-1) - best.softmax(dim=-1) < p"),
     ),
     sample(
         "top_k_ignored",
         "top_k cuts nothing off",
         "student code",
-        ("[:, :k]", ""),
+        (TOP, "logits.topk(logits.size(-1))"),
     ),
     sample(
         "top_k_one_too_many",
         "top_k keeps one token more than k",
         "student code: logits < logits_sorted[k]",
-        ("[:, :k]", "[:, : k + 1]"),
+        (TOP, "logits.topk(min(k + 1, logits.size(-1)))"),
     ),
     sample(
         "top_p_ignored",
         "top_p cuts nothing off",
         "student code",
-        ("probs * (before < p)", "probs"),
+        ("if p < 1:", "if p < 0:"),
     ),
     sample(
         "top_p_drops_the_crossing",
         "top_p drops the token that crosses p, and what is left does not reach it",
         "student code: cumsum > p is removed, without the shift by one",
-        ("(before < p)", "((before + probs <= p) | (before == 0))"),
-    ),
-    sample(
-        "top_p_can_keep_nothing",
-        "top_p drops the likeliest token, too, where it alone has more than p",
-        "student code: the shift by one forgotten; multinomial then fails",
-        ("(before < p)", "(before + probs <= p)"),
+        (KEPT, "(edges <= p) | (edges == probs)"),
     ),
     sample(
         "top_p_one_too_many",
         "top_p keeps one token more than is needed to reach p",
         "student code: shifted twice",
-        ("(before < p)", "(F.pad(before, (1, -1)) < p)"),
+        (KEPT, "F.pad(edges - probs, (1, -1)) < p"),
     ),
     sample(
         "shares_not_renewed",
         "top_p looks at the shares among all tokens: after top_k those that are left have all",
         "student code: one softmax at the start for both",
-        (SHARES, "(best / temperature).softmax(dim=-1)[:, :k]"),
+        (PROBS, "(logits.topk(logits.size(-1))[0] / temperature).softmax(dim=-1)[:, :k]"),
     ),
     sample(
         "nothing_sorted",
         "top_k and top_p are taken from unsorted tokens: the likeliest must stand first",
         "student code: logits[:, :k]",
-        (SORT, "last, torch.arange(last.size(-1)).expand_as(last)"),
+        (TOP, "(logits[:, :k], torch.arange(k).expand(len(logits), k))"),
         tells=r"arange|^((?!sort|topk).)*$",
     ),
     sample(
         "least_likely_first",
-        "the least likely tokens stand first and are kept: sort needs descending=True",
+        "the least likely tokens are kept: topk needs largest=True, sort descending=True",
         "torch.sort sorts upwards by default",
-        (SORT, "last.sort(dim=-1)"),
+        (TOP, "logits.topk(k, largest=False)"),
     ),
     sample(
         "order_forgotten",
         "the place in the sorted list is returned for the token that stands there",
         "student code: gather forgotten",
-        ("order.gather(1, place)", "place"),
+        ("order.gather(1, drawn)", "drawn"),
     ),
     sample(
         "likeliest_taken",
@@ -107,7 +100,7 @@ MISTAKES = (
         "drawn_evenly",
         "all tokens that are left are drawn equally often",
         "student code: torch.randint among the k likeliest",
-        ("probs * (before < p)", "(probs * (before < p) > 0).float()"),
+        ("    uniform = ", f"    edges = ({EVEN}).to(edges).cumsum(dim=-1)\n    uniform = "),
     ),
     sample(
         "one_draw_for_all",
@@ -120,35 +113,5 @@ MISTAKES = (
         "generator is not handed on: the draws cannot be repeated",
         "student code",
         (", generator=generator", ""),
-    ),
-    sample(
-        "padding_drawn",
-        "padding is drawn for rows that go on",
-        "asyml/texar #62 asks whether padding may come before the end",
-        ('    last[:, pad_id] = float("-inf")\n', ""),
-    ),
-    sample(
-        "ended_rows_go_on",
-        "rows that have ended draw on: padding is due there",
-        "mistralai/mistral-inference #270, lucidrains/h-transformer-1d #9",
-        (".masked_fill(ended, pad_id)", ""),
-    ),
-    sample(
-        "ended_inverted",
-        "ended is read the other way round: rows that go on get padding",
-        "student code: a mask of rows that are alive, taken for one of rows that are done",
-        ("masked_fill(ended,", "masked_fill(~ended,"),
-    ),
-    sample(
-        "first_position",
-        "the scores of the first position are read instead of the last",
-        "student code: logits[:, 0]",
-        ("logits[:, -1]", "logits[:, 0]"),
-    ),
-    sample(
-        "logits_changed_in_place",
-        "the scores of padding are overwritten in the caller's logits: logits[:, -1] is no copy",
-        "student code: a slice is a view",
-        (".clone()", ""),
     ),
 )

@@ -10,7 +10,7 @@ SOURCE, TARGET = "self.src_embedding(src)", "self.tgt_embedding(tgt)"
 PLACED = "self.positions(vectors)"
 PAST = "causal_mask(tgt.size(1), tgt.device)"
 TRIANGLE = "torch.ones(tgt.size(1), tgt.size(1), dtype=torch.bool)"
-SELF = "past & padding_mask(tgt, self.config.pad_id)"
+SELF = "causal_mask(tgt.size(1), tgt.device) & real"
 CROSS = "cross_mask = padding_mask(src, self.config.pad_id)"
 ENCODED = "self.encoder(self.positions(vectors), padding_mask(src, self.config.pad_id))"
 LOGITS = "return self.output(vectors)"
@@ -145,7 +145,7 @@ MASKS = (
         "cross_mask_causal",
         "cross-attention gets a causal mask as well, and hides the end of the source",
         "chapter 08 shows what it costs; asked for in zhouhaoyi/Informer2020 #38",
-        (CROSS, "cross_mask = past & padding_mask(src, self.config.pad_id)"),
+        (CROSS, "cross_mask = causal_mask(tgt.size(1)) & padding_mask(src, self.config.pad_id)"),
     ),
     model(
         "cross_mask_missing",
@@ -163,7 +163,7 @@ MASKS = (
         "target_padding_missing",
         "the decoder's self-attention gets the causal mask alone, without the target's padding",
         "minqukanq/transformer-pytorch #1; facebookresearch/fairseq #537",
-        (SELF, "past"),
+        (SELF, "causal_mask(tgt.size(1), tgt.device)"),
     ),
     model(
         "padding_inverted",

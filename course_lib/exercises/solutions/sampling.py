@@ -6,8 +6,6 @@ from torch import Tensor
 
 def sample_by_noise(
     logits: Tensor,
-    ended: Tensor,
-    pad_id: int,
     *,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -16,8 +14,7 @@ def sample_by_noise(
 ) -> Tensor:
     """Forbid what is cut off where it stands; add Gumbel's noise and take the best."""
     V = logits.size(-1)
-    scores = logits.select(1, -1) / temperature  # (B, V)
-    scores = scores.masked_fill(torch.arange(V) == pad_id, -torch.inf)
+    scores = logits / temperature  # (B, V)
     if top_k is not None and top_k < V:
         least = scores.topk(top_k, dim=-1).values[:, -1:]  # (B, 1)
         scores = scores.masked_fill(scores < least, -torch.inf)
@@ -28,16 +25,21 @@ def sample_by_noise(
         scores = scores.masked_fill(before >= top_p, -torch.inf)
     uniform = torch.rand(scores.shape, generator=generator).clamp(min=1e-9)
     noise = -(-uniform.log()).log()  # (B, V)
-    return torch.where(ended, pad_id, (scores + noise).argmax(dim=-1))
+    return (scores + noise).argmax(dim=-1)
 
 
-def sample_by_inversion(
-    logits, ended, pad_id, *, temperature=1.0, top_k=None, top_p=None, generator=None
-):
+def sample_by_sorting(logits, *, temperature=1.0, top_k=None, top_p=None, generator=None):
+    """Sort the whole vocabulary, cut, and let ``multinomial`` draw."""
+    scores, tokens = (logits / temperature).sort(dim=-1, descending=True)
+    shares = scores[:, :top_k].softmax(dim=-1)
+    if top_p is not None:
+        shares = shares * (shares.cumsum(dim=-1) - shares < top_p)
+    return tokens.gather(1, torch.multinomial(shares, 1, generator=generator)).flatten()
+
+
+def sample_by_inversion(logits, *, temperature=1.0, top_k=None, top_p=None, generator=None):
     """Throw a number onto the shares laid side by side."""
-    scores = logits[:, -1].clone()
-    scores[:, pad_id] = -float("inf")
-    scores, tokens = scores.topk(min(top_k or scores.size(-1), scores.size(-1)), dim=-1)
+    scores, tokens = logits.topk(min(top_k or logits.size(-1), logits.size(-1)), dim=-1)
     shares = torch.softmax(scores / temperature, dim=-1)
     if top_p is not None:
         keep = torch.ones_like(shares, dtype=torch.bool)
@@ -46,11 +48,9 @@ def sample_by_inversion(
     upto = shares.cumsum(dim=-1)
     thrown = torch.rand(len(upto), 1, generator=generator) * upto[:, -1:]
     place = (thrown >= upto).sum(dim=-1, keepdim=True).clamp(max=upto.size(-1) - 1)
-    drawn = tokens.gather(1, place)[:, 0]
-    drawn[ended] = pad_id
-    return drawn
+    return tokens.gather(1, place)[:, 0]
 
 
 ANSWERS = {
-    "sample_tokens": (sample_by_noise, sample_by_inversion),
+    "sample_tokens": (sample_by_noise, sample_by_sorting, sample_by_inversion),
 }

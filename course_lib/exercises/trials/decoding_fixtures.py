@@ -1,4 +1,4 @@
-"""What decoding is tried on: a script to follow, sentences, and scorers of another kind."""
+"""What decoding is tried on: a script to follow, sentences, and another way to choose."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,39 +40,10 @@ def script(training: bool = True) -> SmallScript:
     return SmallScript(small_config(PAD, MAX_LEN), LINES, BOS).train(training)
 
 
-class Rigged:
-    """Score another line than the model would, and only its last place; count what is built.
-
-    Args:
-        model: What would be asked.
-        src: Its first column chooses the line.
-    """
-
-    built = 0
-
-    def __init__(self, model: nn.Module, src: Tensor) -> None:
-        Rigged.built += 1
-        self.first = src[:, 0]  # (B,)
-
-    def __call__(self, tgt: Tensor) -> Tensor:
-        """Score the neighbour's next token best: ``(B, 1, V)``."""
-        logits = torch.zeros(len(tgt), 1, 11)
-        for row, first in enumerate(self.first.tolist()):
-            line = [*LINES[6 + (first - 5) % 3], EOS]
-            logits[row, 0, line[min(tgt.size(1), len(line)) - 1]] = 1.0
-        return logits
-
-    def reorder(self, rows: Tensor) -> None:
-        """Reorder the rows."""
-        self.first = self.first[rows]
-
-
-def second_best(logits: Tensor, ended: Tensor, pad_id: int) -> Tensor:
+def second_best(logits: Tensor) -> Tensor:
     """Choose in another way: the token before the likeliest, among the words."""
-    best = logits[:, -1].clone()
-    best[:, pad_id] = -1
-    tokens = best.argmax(dim=-1)
-    return torch.where(tokens > 6, tokens - 1, tokens).masked_fill(ended, pad_id)
+    tokens = logits.argmax(dim=-1)
+    return torch.where(tokens > 6, tokens - 1, tokens)
 
 
 def decode(candidate: Callable, model: nn.Module, src: Tensor, **options: Any) -> Any:

@@ -61,9 +61,9 @@ def watched_model(**build: Any) -> tuple[GPT, list[tuple[int, bool, bool]]]:
 def places(candidate: Callable) -> dict[str, int]:
     """Count the places that are computed for four tokens after three."""
     counts = {}
-    for what, cached in (("with the cache", True), ("with cached=False", False)):
+    for what, use_cache in (("with the cache", True), ("with use_cache=False", False)):
         model, noted = watched_model()
-        candidate(model, PROMPT.clone(), 4, cached=cached)
+        candidate(model, PROMPT.clone(), 4, use_cache=use_cache)
         counts[f"places computed {what}"] = sum(n for n, *_ in noted)
     return counts
 
@@ -72,9 +72,9 @@ def traces(candidate: Callable) -> dict[str, bool]:
     """Look for gradients during and after."""
     kept = False
     with torch.enable_grad():
-        for cached in (True, False):
+        for use_cache in (True, False):
             model, noted = watched_model()
-            candidate(model, PROMPT.clone(), 2, cached=cached)
+            candidate(model, PROMPT.clone(), 2, use_cache=use_cache)
             kept = kept or any(grad for *_, grad in noted)
         after = torch.is_grad_enabled()
     return {"gradients are kept": kept, "gradients stay off": not after}
@@ -119,14 +119,14 @@ EXERCISES = (
             written_case("nothing to write", PROMPT, 0, "With 0 new tokens the text comes back."),
             *(
                 written_case(
-                    f"more than the window holds, cached={cached}",
+                    f"more than the window holds, use_cache={use_cache}",
                     PROMPT,
                     11,
                     "Of a long text the last max_len tokens are read, as if it began there; once "
                     "the window moves, nothing that was kept is right any more.",
-                    cached=cached,
+                    use_cache=use_cache,
                 )
-                for cached in (True, False)
+                for use_cache in (True, False)
             ),
             written_case(
                 "a text longer than the window",
@@ -138,7 +138,7 @@ EXERCISES = (
             value_trial(
                 "a look at what is computed",
                 places,
-                {"places computed with the cache": 6, "places computed with cached=False": 18},
+                {"places computed with the cache": 6, "places computed with use_cache=False": 18},
                 says="With the cache each token is read once, without it all of them each time.",
             ),
             value_trial(
@@ -174,11 +174,10 @@ EXERCISES = (
         (
             "Three lines in a loop: score the last `max_len` tokens, draw one for each row with "
             "`sample_tokens`, put it behind the text.",
-            "`ids[:, -limit:]` is the window, for a short text as well. A GPTCache may read as "
-            "long as the whole text fits; from then on `model(window)[0]` does, each time.",
-            "`sample_tokens` wants to know which rows have ended (none: `torch.zeros(B).bool()`), "
-            "and an id for padding that is never drawn. All your ids are text: give the logits one "
-            "more column of -inf, `F.pad(logits, (0, 1), value=-math.inf)`, and call it V.",
+            "`ids[:, -limit:]` is the window, for a short text as well. With a `KVCache` the "
+            "model reads `ids[:, cache.length:]` as long as the whole text fits; from then on the "
+            "window, without the cache, each time.",
+            "`sample_tokens(logits[:, -1], …)` draws from the scores of the last position.",
         ),
     ),
 )

@@ -19,7 +19,6 @@ from course_lib.exercises.trials.decoding_fixtures import (
     SHORT,
     SOURCES,
     SPECIAL,
-    Rigged,
     decode,
     rows_of,
     script,
@@ -115,13 +114,6 @@ def modes(candidate: Callable) -> dict[str, Any]:
     return shown
 
 
-def built(candidate: Callable) -> dict[str, bool]:
-    """Count the scorers that are built for three sentences of five tokens."""
-    Rigged.built = 0
-    decode(candidate, script(), SOURCES, scorer=Rigged)
-    return {"more scorers are built than there are sentences": Rigged.built > len(SOURCES)}
-
-
 EXERCISES = (
     Exercise(
         "greedy_decode",
@@ -177,23 +169,10 @@ EXERCISES = (
                 says="The decoder reads bos, and then all that is written, in every round.",
             ),
             script_case(
-                "a scorer of another kind",
-                SOURCES,
-                ENDS[1:] + ENDS[:1],
-                "`scorer(model, src)` makes what scores; `Rereader` does so if none is given.",
-                scorer=Rigged,
-            ),
-            value_trial(
-                "a look at the scorers",
-                built,
-                {"more scorers are built than there are sentences": False},
-                says="One scorer is built before the loop, and asked in every round.",
-            ),
-            script_case(
                 "another way to choose",
                 SOURCES,
                 [[max(token - 1, 6) if token > 6 else token for token in line] for line in ENDS],
-                "`choose(logits, ended, pad_id)` picks the tokens; by default `argmax_tokens`.",
+                "`choose(logits)` picks the tokens, logits `(B, V)`; by default `argmax_tokens`.",
                 choose=second_best,
             ),
             written_case("a small model", lambda: small_model(SmallModel, PAD, MAX_LEN), SHORT),
@@ -221,11 +200,12 @@ EXERCISES = (
             ),
         ),
         (
-            "Keep what is written in `tgt`, `(B, T)`, beginning with one column of `bos_id`. In "
-            "every round: `score(tgt)`, `choose(…)`, one more column. `score` is built before.",
-            "Keep `ended`, `(B,)`: a row that has written `eos_id` stays ended. Stop when all rows "
-            "have ended, or when `max_new_tokens` (else `model.config.max_len`) are written.",
-            "The loop stands in `with generation_mode(…) as limit:`. Return `tgt[:, 1:]`.",
+            "Keep what is written in `tgt`, `(B, T)`, beginning with one column of `bos_id`. "
+            "Encode once. In every round: `next_logits(…)`, padding to -inf, `choose(logits)`.",
+            "Padding stands behind `eos_id`: keep `rows`, those that go on, and write for them "
+            "only; or keep `ended`, `(B,)`, and `masked_fill`. Stop when all rows have ended, or "
+            "when `max_new_tokens` (else `model.config.max_len`) are written.",
+            "The loop stands in `with generation_mode(…) as limit:`. Return `tgt` without bos.",
         ),
     ),
 )

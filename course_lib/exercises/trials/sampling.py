@@ -10,20 +10,18 @@ from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import Outcome, describe
 from course_lib.exercises.trial import Trial, value_trial
 
-PAD, ROWS, V = 3, 6000, 7
+ROWS, V = 6000, 7
 RANKED = (5, 1, 6, 0, 2, 4)  # the tokens, the likeliest first
 FALLING = (0.4, 0.3, 0.2, 0.1)
 WHOLE = (0.4, 0.24, 0.16, 0.12, 0.08)  # the first three have 0.8 together: as 5 to 3 to 2
 
 
 def logits_for(shares: tuple[float, ...], temperature: float = 1.0) -> Tensor:
-    """Make rows that have these shares at this temperature; padding is liked best, in all."""
+    """Make rows that have these shares at this temperature; some tokens are impossible."""
     last = torch.full((V,), float("-inf"))
     for token, share in zip(RANKED, shares, strict=False):
         last[token] = temperature * torch.tensor(share).log()
-    last[PAD] = 5.0
-    before = torch.arange(float(V))  # an earlier position, of which nothing is asked
-    return torch.stack([before, last]).expand(ROWS, 2, V).clone()  # (B, T, V)
+    return last.expand(ROWS, V).clone()  # (B, V)
 
 
 def rounded(tokens: Any) -> dict[str, Any]:
@@ -45,33 +43,28 @@ def drawn_case(
 
     def act(candidate: Callable) -> Outcome:
         """Draw, and look whether the logits are as they were."""
-        given, goes_on = logits.clone(), torch.zeros(ROWS, dtype=torch.bool)
-        seen = {"drawn": rounded(candidate(given, goes_on, PAD, **how))}
+        given = logits.clone()
+        seen = {"drawn": rounded(candidate(given, **how))}
         return Outcome(seen, {}, () if torch.equal(given, logits) else ("logits",))
 
     return Trial(label, act, lambda: Outcome({"drawn": wanted}), says=says)
 
 
-def ends(candidate: Callable) -> dict[str, Any]:
-    """Draw for rows of which every third has ended."""
-    logits, ended = logits_for(FALLING), torch.arange(ROWS) % 3 == 0
-    tokens = candidate(logits, ended, PAD)
-    if not isinstance(tokens, Tensor) or tokens.shape != (ROWS,):
+def one_for_each_row(candidate: Callable) -> dict[str, Any]:
+    """Draw, and look at the tensor itself."""
+    tokens = candidate(logits_for(FALLING))
+    if not isinstance(tokens, Tensor):
         return {"returned": describe(tokens)}
-    return {
-        "dtype": str(tokens.dtype),
-        "rows that have ended get padding": bool((tokens[ended] == PAD).all()),
-        "rows that go on get padding": bool((tokens[~ended] == PAD).any()),
-    }
+    return {"dtype": str(tokens.dtype), "shape": tuple(tokens.shape)}
 
 
 def dice(candidate: Callable) -> dict[str, bool]:
     """Draw with generators of the same seed, of another, and row against row."""
-    logits, goes_on = logits_for(FALLING), torch.zeros(ROWS, dtype=torch.bool)
+    logits = logits_for(FALLING)
 
     def draw(seed: int) -> Tensor:
         """Draw with a generator of one's own."""
-        return candidate(logits, goes_on, PAD, generator=torch.Generator().manual_seed(seed))
+        return candidate(logits, generator=torch.Generator().manual_seed(seed))
 
     first, again, other = draw(1), draw(1), draw(2)
     return {
@@ -81,7 +74,7 @@ def dice(candidate: Callable) -> dict[str, bool]:
     }
 
 
-SAMPLED = "How often each token comes: as the softmax of the last position says, without padding."
+SAMPLED = "How often each token comes: as the softmax of the logits says."
 CUT = "What is cut off never comes; what is left comes in its old proportions."
 
 
@@ -93,14 +86,11 @@ EXERCISES = (
         (
             drawn_case("temperature 1", FALLING, FALLING, SAMPLED),
             value_trial(
-                "rows that have ended",
-                ends,
-                {
-                    "dtype": "torch.int64",
-                    "rows that have ended get padding": True,
-                    "rows that go on get padding": False,
-                },
-                says="A token for each row, `(B,)`; padding where it has ended, and only there.",
+                "a look at the tensor",
+                one_for_each_row,
+                {"dtype": "torch.int64", "shape": (ROWS,)},
+                stage="shape",
+                says="A token for each row, `(B,)`, as ids (torch.long).",
             ),
             value_trial(
                 "generators",
@@ -154,12 +144,13 @@ EXERCISES = (
             ),
         ),
         (
-            "As in `argmax_tokens`, take the last position and hide padding. Then sort the scores "
-            "with `sort(descending=True)`; its second result says which token stands where.",
-            "Cut after k, divide by the temperature, take the softmax. `cumsum` minus the share "
-            "itself is what the likelier ones have: keep a token while that is below p.",
-            "`torch.multinomial(shares, 1, generator=generator)` draws a place in each row, and "
-            "need not be given shares that add up to 1; `order.gather(1, place)` is the token.",
+            "`logits.topk(k)` gives the k best, the best first, and which tokens they are; with "
+            "`top_p` alone, k is V. Divide by the temperature, take the softmax.",
+            "`cumsum` minus the probability itself is what the likelier tokens have: keep a token "
+            "while that is below p.",
+            "`torch.multinomial(probs, 1, generator=generator)` draws an index in each row, and "
+            "need not be given probabilities that add up to 1; `order.gather(1, drawn)` is the "
+            "token. Faster: `searchsorted` in the cumulative sum.",
         ),
     ),
 )

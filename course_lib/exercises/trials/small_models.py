@@ -30,6 +30,12 @@ def small_config(pad_id: int, max_len: int) -> TransformerConfig:
     )
 
 
+def all_tokens(new: Tensor, cache: Any) -> Tensor:
+    """Put new ids ``(B, T)`` behind those that a ``KVCache`` holds; return all ``(B, n)``."""
+    ids = new[:, None, :, None].double()  # (B, 1, T, 1)
+    return cache.layers[0].self_attn.append(ids, ids)[0][:, 0, :, 0].long()  # (B, n)
+
+
 class Witness:
     """Note what a model reads and in which mode, and end a loop that does not end.
 
@@ -48,11 +54,14 @@ class Witness:
         self._notice("encoder")
         return super().encode(src)
 
-    def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
-        """Take note, and decode."""
+    def decode(self, tgt: Tensor, memory: Tensor, src: Tensor, *, cache: Any = None) -> Tensor:
+        """Take note, and decode; what has no layers keeps the ids themselves in a cache."""
         self._notice("decoder")
-        self.read.append(tgt.clone())
-        return super().decode(tgt, memory, src)
+        if cache is not None and isinstance(self, Transformer):
+            return super().decode(tgt, memory, src, cache=cache)
+        whole = tgt.clone() if cache is None else all_tokens(tgt, cache)  # (B, n)
+        self.read.append(whole)
+        return super().decode(whole, memory, src)[:, -tgt.size(1) :]
 
     def _notice(self, part: str) -> None:
         """Keep what there is to see."""
