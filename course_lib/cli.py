@@ -16,6 +16,7 @@ from course_lib.exercises.grade import LIMIT, grade
 from course_lib.exercises.notebook_builder import LIBRARY
 from course_lib.exercises.progress import progress
 from course_lib.exercises.workbook import make_workbook
+from course_lib.interop.download import MODELS, continue_with, download, translate_with
 from course_lib.tasks.commands import TASKS, add_commands
 from course_lib.trainer.options import whole_from_one
 from course_lib.trainer.signals import STOPPED
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parser(_task(arguments)).parse_args(arguments)
     try:
-        code = options.run(options)
+        run = published_command if getattr(options, "weights", None) else options.run
+        code = run(options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # whoever read it has enough
@@ -73,18 +75,42 @@ def parser(task: str = "numbers") -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="course", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
     add_commands(commands, TASKS.get(task, TASKS["numbers"]))
-    downloads = commands.add_parser("download", help="get a corpus once, checked by sha256")
-    downloads.set_defaults(run=download_command)
-    downloads.add_argument("corpus", choices=("multi30k",))
-    downloads.add_argument("folder", type=Path, metavar="DIR")
+    _add_published(commands)
     _add_learners_commands(commands)
     return top
 
 
+def _add_published(commands: argparse._SubParsersAction) -> None:
+    """Describe what gets and uses published models, and the only command that needs a network."""
+    for name in {"translate", "sample"} & commands.choices.keys():
+        commands.choices[name].add_argument(
+            "--weights", type=Path, metavar="FOLDER", help="of a published model (chapter 20)"
+        )
+    downloads = commands.add_parser("download", help="get a corpus or a model once, checked")
+    downloads.set_defaults(run=download_command)
+    downloads.add_argument("name", choices=("multi30k", *MODELS))
+    downloads.add_argument("folder", type=Path, metavar="DIR")
+
+
 def download_command(options: argparse.Namespace) -> int:
-    """Get what is missing, and say how to use it."""
-    folder = download_multi30k(options.folder)
-    print(f"Multi30k is in {folder}; now: course train --task multi30k --data {options.folder}")
+    """Get what is missing, and say where it is."""
+    if options.name not in MODELS:
+        folder = download_multi30k(options.folder)
+        where = f"--data {options.folder}"
+        print(f"Multi30k is in {folder}; now: course train --task multi30k {where}")
+        return 0
+    folder = download(options.name, options.folder)
+    print(f"{options.name} is in {folder}; licence: {MODELS[options.name].licence}")
+    return 0
+
+
+def published_command(options: argparse.Namespace) -> int:
+    """Translate, or go on with a text, with published weights."""
+    if options.command == "translate":
+        print(translate_with(options.weights, [" ".join(options.text)])[0])
+        return 0
+    how = dict(temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
+    print(continue_with(options.weights, options.prompt or "", options.tokens, options.draw, **how))
     return 0
 
 

@@ -11,7 +11,11 @@ from torch import Tensor, nn
 from .input_checks import check_choice, check_sizes, check_width
 
 # %% ../notebooks/05_feed_forward.ipynb #f2d071aa
-ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}  # the paper's; GPT-2's and BERT's
+ACTIVATIONS = {  # the paper's; GPT-2's and BERT's; opus-mt's
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+}
 
 
 # %% ../notebooks/05_feed_forward.ipynb #79afb2be
@@ -24,7 +28,7 @@ class FeedForward(nn.Module):
         d_model: Width of the vectors.
         d_ff: Number of features in between; the paper takes 4 · d_model.
         dropout: Dropout probability of the features, in [0, 1]. The paper has none here.
-        activation: ``"relu"`` as the paper, or ``"gelu"``: a key of ``ACTIVATIONS``.
+        activation: ``"relu"`` as the paper, ``"gelu"`` or ``"silu"``.
 
     Attributes:
         linear1: ``nn.Linear`` from ``d_model`` to ``d_ff``.

@@ -23,7 +23,9 @@ WIDTH = 6
 # --- parity
 
 
-@pytest.mark.parametrize(("activation", "theirs"), [("relu", nn.ReLU), ("gelu", nn.GELU)])
+@pytest.mark.parametrize(
+    ("activation", "theirs"), [("relu", nn.ReLU), ("gelu", nn.GELU), ("silu", nn.SiLU)]
+)
 @pytest.mark.parametrize("shape", [(WIDTH,), (B, T, WIDTH)])
 def test_agrees_with_torch(generator, activation, theirs, shape):
     ours = randomize(FeedForward(WIDTH, D_FF, activation=activation))

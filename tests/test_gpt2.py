@@ -1,286 +1,186 @@
-"""GPT-2's weights, under its names and transposed as there, make a model that says the same."""
-
-import io
-import math
-import re
+"""A model in GPT-2's layout says what the library ``transformers`` says, read from real files."""
 
 import pytest
 import torch
-from reference import B, H, T, assert_equal, make_generator, normal, randomize, says
+import transformers
+from published import MAX_LEN, VOCAB, edit_config, edit_weights, published
+from reference import assert_equal, make_generator, says
+from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from course_lib.gpt import GPT, GPTConfig
-from course_lib.interop.gpt2 import from_gpt2, to_gpt2
-
-N, VOCAB, MAX_LEN, D_MODEL = 2, 11, 9, 18
-CONV1D = pytest.mark.parametrize("conv1d", [True, False])
-BIASES = pytest.mark.parametrize("bias", [True, False])
-PREFIXES = ["", "transformer.", "_orig_mod.transformer.", "_orig_mod."]
+from course_lib.gpt import sample
+from course_lib.interop import gpt2
 
 
-def their_shapes(conv1d, bias=True, num_layers=N, d_model=D_MODEL):
-    """List the names and shapes that GPT-2 (Conv1D: in, out) or nanoGPT (out, in) keeps."""
-    d, shapes = d_model, {"wte.weight": (VOCAB, d_model), "wpe.weight": (MAX_LEN, d_model)}
-    matrices = {"attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d)}
-    matrices |= {"mlp.c_fc": (d, 4 * d), "mlp.c_proj": (4 * d, d)}
-    for n in range(num_layers):
-        for norm in ("ln_1", "ln_2"):
-            shapes[f"h.{n}.{norm}.weight"] = shapes[f"h.{n}.{norm}.bias"] = (d,)
-        for name, (d_in, d_out) in matrices.items():
-            shapes[f"h.{n}.{name}.weight"] = (d_in, d_out) if conv1d else (d_out, d_in)
-            shapes[f"h.{n}.{name}.bias"] = (d_out,)
-    shapes["ln_f.weight"] = shapes["ln_f.bias"] = (d,)
-    return {name: shape for name, shape in shapes.items() if bias or not name.endswith("bias")}
+def read_double(folder):
+    """Load ours, in float64."""
+    model, tokenizer = gpt2.from_pretrained(folder)
+    assert tokenizer is None and not model.training
+    return model.double()
 
 
-def their_weights(conv1d=True, bias=True, prefix="transformer.", seed=0, **sizes):
-    """Draw such weights, in float32; gains vary around 1."""
-    generator, weights = make_generator(seed), {}
-    for name, shape in their_shapes(conv1d, bias, **sizes).items():
-        value = 0.3 * normal(generator, *shape, dtype=torch.float32)
-        weights[prefix + name] = value + float("ln_" in name and name.endswith("weight"))
-    return weights
+def some_ids(length):
+    """Draw three texts."""
+    return torch.randint(VOCAB, (3, length), generator=make_generator())
 
 
-def gelu_by_hand(x, by_tanh):
-    """Write GELU by the normal distribution, or the approximation that GPT-2 was trained with."""
-    if by_tanh:
-        return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    return x * (1 + torch.erf(x / math.sqrt(2))) / 2
+# --- the same logits, gradients and texts
 
 
-def gpt2_by_hand(weights, ids, by_tanh=True, num_layers=N, num_heads=H):
-    """Run GPT-2 forwards from a dictionary of Conv1D weights, with or without biases."""
-    w = {name: value.double() for name, value in weights.items()}
-    length, d_model = ids.size(1), w["wte.weight"].size(1)
-
-    def linear(name, x):
-        return torch.einsum("btd,de->bte", x, w[f"{name}.weight"]) + w.get(f"{name}.bias", 0.0)
-
-    def norm(name, x):
-        mean, variance = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, correction=0)
-        standard = (x - mean) / (variance + 1e-5).sqrt()
-        return standard * w[f"{name}.weight"] + w.get(f"{name}.bias", 0.0)
-
-    x = w["wte.weight"][ids] + w["wpe.weight"][:length]
-    for n in range(num_layers):
-        parts = linear(f"h.{n}.attn.c_attn", norm(f"h.{n}.ln_1", x)).split(d_model, dim=-1)
-        q, k, v = (part.view(*ids.shape, num_heads, -1) for part in parts)  # (B, T, H, d_k)
-        scores = torch.einsum("bthd,bshd->bhts", q, k) / math.sqrt(d_model / num_heads)
-        scores = scores + torch.full((length, length), -math.inf).triu(1)
-        heads = torch.einsum("bhts,bshd->bthd", scores.softmax(dim=-1), v).flatten(2)
-        x = x + linear(f"h.{n}.attn.c_proj", heads)
-        features = linear(f"h.{n}.mlp.c_fc", norm(f"h.{n}.ln_2", x))
-        x = x + linear(f"h.{n}.mlp.c_proj", gelu_by_hand(features, by_tanh))
-    return norm("ln_f", x) @ w["wte.weight"].T
-
-
-def transposed(weights):
-    """Transpose the matrices of linear layers into those of Conv1D, or back."""
-    kinds = r".*\.(c_attn|c_proj|c_fc)\.weight"
-    return {
-        name: value.T.contiguous() if re.fullmatch(kinds, name) else value
-        for name, value in weights.items()
-    }
-
-
-# --- parity
-
-
-@BIASES
-@CONV1D
-@pytest.mark.parametrize("length", [1, T, MAX_LEN])
-def test_a_converted_model_says_what_gpt_2_says(generator, conv1d, bias, length):
-    weights = their_weights(conv1d, bias, prefix="")
-    ids = torch.randint(VOCAB, (B, length), generator=generator)
-    by_hand = gpt2_by_hand(weights if conv1d else transposed(weights), ids, by_tanh=conv1d)
-    assert_equal(from_gpt2(weights, H).double()(ids)[0], by_hand)
+@pytest.mark.parametrize("activation", ["gelu_new", "gelu", "relu", "silu"])
+@pytest.mark.parametrize("length", [1, 5, MAX_LEN])
+def test_the_logits_are_the_library_s(tmp_path, activation, length):
+    theirs = published("gpt2", tmp_path, activation_function=activation)
+    ids = some_ids(length)
+    assert_equal(read_double(tmp_path)(ids)[0], theirs(ids).logits)
 
 
 @pytest.mark.parametrize("num_heads", [1, 2, 9])
-def test_the_heads_are_as_many_as_asked(generator, num_heads):
-    weights, ids = their_weights(prefix=""), torch.randint(VOCAB, (B, T), generator=generator)
-    model = from_gpt2(weights, num_heads)
-    assert model.config.num_heads == num_heads
-    assert_equal(model.double()(ids)[0], gpt2_by_hand(weights, ids, num_heads=num_heads))
+def test_the_heads_are_as_many_as_the_configuration_says(tmp_path, num_heads):
+    theirs = published("gpt2", tmp_path, n_head=num_heads)
+    ids = some_ids(6)
+    assert_equal(read_double(tmp_path)(ids)[0], theirs(ids).logits)
 
 
-def test_gpt_2_learns_the_same(generator):
-    weights, ids = their_weights(prefix=""), torch.randint(VOCAB, (B, T), generator=generator)
-    model = from_gpt2(weights, H).double()
-    theirs = {name: value.double().requires_grad_() for name, value in weights.items()}
-    targets = torch.randint(VOCAB, (B, T), generator=generator)
-    model(ids, targets)[1].backward()
-    F.cross_entropy(gpt2_by_hand(theirs, ids).flatten(0, 1), targets.flatten()).backward()
-    for parameter in model.parameters():
-        parameter.data = parameter.grad
-    ours = to_gpt2(model)
-    for name, value in theirs.items():
-        assert_equal(ours[f"transformer.{name}"], value.grad)
+def test_the_gradients_are_the_library_s(tmp_path):
+    theirs = published("gpt2", tmp_path)
+    ours = read_double(tmp_path)
+    ids = some_ids(7)
+    ours(ids[:, :-1], ids[:, 1:])[1].backward()
+    logits = theirs(ids[:, :-1]).logits
+    F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten()).backward()
+    for model in (ours, theirs):
+        for parameter in model.parameters():
+            parameter.data = parameter.grad
+    expected = theirs.state_dict()
+    for name, gradient in gpt2.to_state_dict(ours).items():
+        assert_equal(gradient, expected[name])
 
 
-# --- round trips
-
-
-@BIASES
-@CONV1D
-@pytest.mark.parametrize("prefix", PREFIXES)
-def test_weights_survive_the_round_trip(conv1d, bias, prefix):
-    weights = their_weights(conv1d, bias, prefix)
-    back = to_gpt2(from_gpt2(weights, H), conv1d=conv1d)
-    expected = {f"transformer.{name.removeprefix(prefix)}": w for name, w in weights.items()}
-    expected["lm_head.weight"] = expected["transformer.wte.weight"]
-    assert back.keys() == expected.keys()
-    torch.testing.assert_close(back, expected, rtol=0, atol=0)
-
-
-@BIASES
-@CONV1D
-def test_a_model_survives_the_round_trip(conv1d, bias):
-    config = GPTConfig(
-        vocab_size=VOCAB, max_len=MAX_LEN, num_layers=N, num_heads=H, d_model=D_MODEL, bias=bias
+def test_greedy_texts_are_the_library_s(tmp_path):
+    theirs = published("gpt2", tmp_path, eos_token_id=None)  # a text does not end
+    ids = some_ids(3)
+    expected = theirs.generate(
+        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=8
     )
-    model = randomize(GPT(config)).float()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    state = to_gpt2(model, conv1d=conv1d)
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    buffer.seek(0)
-    copy = from_gpt2(torch.load(buffer, weights_only=True), H)
-    torch.testing.assert_close(copy.state_dict(), before, rtol=0, atol=0)
-    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
+    assert len(expected[:, 3:].unique()) > 1
+    assert torch.equal(sample(read_double(tmp_path), ids, 8, top_k=1), expected)
 
 
-def test_the_other_way_round_is_each_matrix_transposed():
-    model = from_gpt2(their_weights(), H)
-    expected = transposed(to_gpt2(model))
-    torch.testing.assert_close(to_gpt2(model, conv1d=False), expected, rtol=0, atol=0)
+# --- files and names
 
 
-@CONV1D
-def test_more_than_ten_layers_keep_their_order(conv1d):
-    weights = their_weights(conv1d, num_layers=12, d_model=2)
-    names = list(weights)
-    mixed = {name: weights[name] for name in names[::-3] + names[::-1]}  # in any order
-    masks = {f"transformer.h.{n}.attn.bias": torch.ones(1, 1, 9, 9) for n in range(12)}
-    model = from_gpt2(mixed | masks, 1)
-    assert len(model.layers) == 12
-    for n, layer in enumerate(model.layers):
-        assert layer.add_norm1.norm.weight.equal(weights[f"transformer.h.{n}.ln_1.weight"])
-    back = to_gpt2(model, conv1d=conv1d)
-    del back["lm_head.weight"]
-    torch.testing.assert_close(back, weights, rtol=0, atol=0)
+def test_weights_go_to_the_library_and_back(tmp_path):
+    published("gpt2", tmp_path / "theirs")
+    model, _ = gpt2.from_pretrained(tmp_path / "theirs")
+    (tmp_path / "ours").mkdir()
+    save_file(gpt2.to_state_dict(model), tmp_path / "ours" / "model.safetensors")
+    one, other = (load_file(tmp_path / who / "model.safetensors") for who in ("ours", "theirs"))
+    torch.testing.assert_close(one, other, rtol=0, atol=0)
+    config = (tmp_path / "theirs" / "config.json").read_text()
+    (tmp_path / "ours" / "config.json").write_text(config)
+    theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "ours").eval()
+    ids = some_ids(4)
+    torch.testing.assert_close(theirs(ids).logits, model(ids)[0], rtol=0, atol=1e-5)
 
 
-# --- what else a file may hold, and what a model is then
+def test_older_files_are_read_too(tmp_path):
+    published("gpt2", tmp_path)
+    expected = gpt2.from_pretrained(tmp_path)[0].state_dict()
+    weights = load_file(tmp_path / "model.safetensors")
+    older = {name.removeprefix("transformer."): value for name, value in weights.items()}
+    older["lm_head.weight"] = older["wte.weight"]
+    older["h.0.attn.bias"] = torch.ones(1, 1, MAX_LEN, MAX_LEN).tril()
+    older["h.1.attn.masked_bias"] = torch.tensor(-1e4)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(older, tmp_path / "pytorch_model.bin")
+    torch.testing.assert_close(gpt2.from_pretrained(tmp_path)[0].state_dict(), expected)
 
 
-@CONV1D
-@pytest.mark.parametrize("prefix", PREFIXES)
-def test_masks_and_the_embedding_once_more_are_not_read(conv1d, prefix):
-    weights = their_weights(conv1d, prefix=prefix)
-    more = dict(weights)
-    for n in range(N):
-        more[f"{prefix}h.{n}.attn.bias"] = torch.ones(1, 1, MAX_LEN, MAX_LEN).tril()
-        more[f"{prefix}h.{n}.attn.masked_bias"] = torch.tensor(-1e4)
-    more[prefix.removesuffix("transformer.") + "lm_head.weight"] = torch.zeros(VOCAB, D_MODEL)
-    expected = from_gpt2(weights, H).state_dict()
-    torch.testing.assert_close(from_gpt2(more, H).state_dict(), expected, rtol=0, atol=0)
+def test_more_than_ten_layers_keep_their_order(tmp_path):
+    theirs = published("gpt2", tmp_path, n_layer=12)
+    ids = some_ids(4)
+    assert_equal(read_double(tmp_path)(ids)[0], theirs(ids).logits)
 
 
-@BIASES
-def test_the_configuration_is_read_off_the_weights(bias):
-    model = from_gpt2(their_weights(bias=bias), H)
-    sizes = dict(vocab_size=VOCAB, max_len=MAX_LEN, num_layers=N, num_heads=H, d_model=D_MODEL)
-    assert model.config == GPTConfig(**sizes, dropout=0.0, bias=bias)
-    assert model.training and all(parameter.requires_grad for parameter in model.parameters())
-    assert model.output.weight is model.embedding.weight
-
-
-def test_nothing_is_shared_with_what_was_given_or_returned():
-    weights = their_weights()
-    model = from_gpt2(weights, H)
-    kept = {name: value.clone() for name, value in model.state_dict().items()}
-    state = to_gpt2(model)
-    assert not any(value.requires_grad for value in state.values())
-    for value in (*weights.values(), *state.values()):
+def test_what_is_returned_is_a_copy(tmp_path):
+    published("gpt2", tmp_path)
+    model, _ = gpt2.from_pretrained(tmp_path)
+    before = model.embedding.weight.clone()
+    for value in gpt2.to_state_dict(model).values():
+        assert not value.requires_grad
         value.add_(1.0)
-    torch.testing.assert_close(model.state_dict(), kept, rtol=0, atol=0)
-    for name, value in to_gpt2(model).items():
-        assert not value.equal(state[name])
+    assert torch.equal(model.embedding.weight, before)
 
 
-# --- errors
-
-
-@BIASES
-@CONV1D
-def test_every_weight_that_is_missing_is_named(conv1d, bias):
-    for name in their_shapes(conv1d, bias):
-        weights = their_weights(conv1d, bias)
-        del weights[f"transformer.{name}"]
-        words = name if name != "ln_f.bias" else "h.0.attn.c_attn.bias"  # no bias is known then
-        with pytest.raises(ValueError, match=says(words, "GPT-2")):
-            from_gpt2(weights, H)
+# --- what is refused
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("field", "value"),
     [
-        "wte.bias",
-        "h.1.attn.biases",
-        "attn.bias",
-        "lm_head.bias",
-        "transformer.wte.weight",
+        ("model_type", "bert"),
+        ("layer_norm_epsilon", 1e-6),
+        ("scale_attn_by_inverse_layer_idx", True),
+        ("scale_attn_weights", False),
+        ("add_cross_attention", True),
+        ("tie_word_embeddings", False),
+        ("activation_function", "tanh"),
+        ("n_inner", 7),
+        ("quantization_config", {"bits": 4}),
     ],
 )
-def test_a_weight_with_an_unknown_name_is_named(name):
-    weights = their_weights() | {f"transformer.{name}": torch.zeros(D_MODEL)}
-    with pytest.raises(ValueError, match=says("unknown", repr(name), "GPT-2")):
-        from_gpt2(weights, H)
+def test_a_configuration_that_is_not_covered_is_named(tmp_path, field, value):
+    published("gpt2", tmp_path)
+    edit_config(tmp_path, **{field: value})
+    with pytest.raises(ValueError, match=says(f"{field}={value!r}", "supported is")):
+        gpt2.from_pretrained(tmp_path)
 
 
-def test_one_weight_of_one_more_layer_is_not_enough():
-    weights = their_weights() | {f"transformer.h.{N}.ln_1.weight": torch.ones(D_MODEL)}
-    with pytest.raises(ValueError, match=says("missing", f"h.{N}.attn.c_attn.weight")):
-        from_gpt2(weights, H)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda w: w.pop("transformer.ln_f.bias"), ("missing", "ln_f.bias")),
+        (lambda w: w.update({"other.weight": torch.ones(1)}), ("unknown", "other.weight")),
+        (
+            lambda w: w.update({"transformer.wpe.weight": torch.ones(MAX_LEN + 1, 18)}),
+            ("wpe.weight", (MAX_LEN + 1, 18), (MAX_LEN, 18)),
+        ),
+        (
+            lambda w: w.update({"transformer.ln_f.bias": torch.ones(18, dtype=torch.int8)}),
+            ("ln_f.bias", "int8"),
+        ),
+        (
+            lambda w: w.update({"lm_head.weight": torch.ones(VOCAB, 18)}),
+            ("lm_head.weight differs from wte.weight", "tied"),
+        ),
+    ],
+)
+def test_weights_that_do_not_fit_are_named(tmp_path, change, words):
+    published("gpt2", tmp_path)
+    edit_weights(tmp_path, change)
+    with pytest.raises(ValueError, match=says(*words)):
+        gpt2.from_pretrained(tmp_path)
 
 
-@pytest.mark.parametrize("weights", [{}, {"linear.weight": torch.ones(3, 3)}, "one prefix more"])
-def test_weights_of_something_else_are_refused(weights):
-    if weights == "one prefix more":
-        weights = their_weights(prefix="model.transformer.")
-    with pytest.raises(ValueError, match=says("wte.weight", "GPT-2")):
-        from_gpt2(weights, H)
+def test_a_folder_without_its_files_is_named(tmp_path):
+    with pytest.raises(ValueError, match=says(tmp_path, "config.json")):
+        gpt2.from_pretrained(tmp_path)
+    published("gpt2", tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=says(tmp_path, "model.safetensors")):
+        gpt2.from_pretrained(tmp_path)
 
 
-@BIASES
-@CONV1D
-def test_every_weight_of_another_shape_is_named_with_both_shapes_its_own_way_round(conv1d, bias):
-    for name, shape in their_shapes(conv1d, bias).items():
-        others = [(*shape[:-1], shape[-1] + 1), (1, *shape) if len(shape) == 1 else shape[::-1]]
-        if name.startswith(("wte", "wpe")):
-            continue  # other sizes, see below
-        if name == "h.0.attn.c_attn.weight" or others[1] == shape:
-            others.pop()  # the one tells which way round all are, the other is square
-        for other in others:
-            weights = their_weights(conv1d, bias) | {f"transformer.{name}": torch.zeros(other)}
-            with pytest.raises(ValueError, match=says(f"{name} ", other, shape)):
-                from_gpt2(weights, H)
+def test_a_pickle_that_runs_code_is_not_run(tmp_path):
+    published("gpt2", tmp_path)
+    (tmp_path / "model.safetensors").unlink()
 
+    class Trap:
+        def __reduce__(self):
+            return (tmp_path.joinpath("trapped").touch, ())
 
-@CONV1D
-def test_tables_of_another_width_are_named(conv1d):
-    weights = their_weights(conv1d)
-    weights["transformer.wpe.weight"] = torch.zeros(MAX_LEN, D_MODEL + 1)
-    with pytest.raises(ValueError, match=says("wpe.weight", (MAX_LEN, D_MODEL + 1))):
-        from_gpt2(weights, H)
-    weights = their_weights(conv1d) | {"transformer.wte.weight": torch.zeros(VOCAB, D_MODEL + H)}
-    with pytest.raises(ValueError, match=says(D_MODEL, D_MODEL + H)):
-        from_gpt2(weights, H)
-
-
-@pytest.mark.parametrize("num_heads", [0, 4])
-def test_heads_that_do_not_divide_the_width_are_named(num_heads):
-    with pytest.raises(ValueError, match=says(f"num_heads={num_heads}")):
-        from_gpt2(their_weights(), num_heads)
+    torch.save({"wte.weight": Trap()}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(Exception, match="weights_only|Weights only"):
+        gpt2.from_pretrained(tmp_path)
+    assert not (tmp_path / "trapped").exists()

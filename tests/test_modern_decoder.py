@@ -14,38 +14,28 @@ from reference import (
     normal,
     randomize,
     says,
-    seeded,
     trace,
 )
 from torch import nn
 from torch.nn import functional as F
 
 from course_lib.feed_forward import FeedForward
-from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig
+from course_lib.gpt import sample
 from course_lib.kv_cache import KVCache
 from course_lib.modern_decoder import (
     GroupedQueryAttention,
+    ModernConfig,
+    ModernDecoder,
     RMSNorm,
-    RotaryAttention,
     SwiGLU,
     apply_rope,
+    rope_angles,
 )
-from course_lib.positions import sinusoidal_encoding
 
 H, D_K, D_FF, VOCAB, N = 6, 10, 7, 11, 3  # 6 heads can share 1, 2, 3 or 6 KV heads
 WIDTH = H * D_K
 SEEDS = st.integers(0, 2**31)
-ROWS = dict(rtol=0.0, atol=1e-6)  # the table of chapter 03 is kept in float32
-SCORES = dict(rtol=0.0, atol=2e-5)  # sums of products of such numbers
-
-
-class LaterAttention(GroupedQueryAttention):
-    """Share keys and rotate what is compared, as chapter 19 does at its end."""
-
-    def project(self, x):
-        """Rotate queries and keys once they are given to their heads."""
-        q, k, v = super().project(x)
-        return apply_rope(q), apply_rope(k), v
+ROWS = dict(rtol=0.0, atol=1e-6)  # angles are kept in float32
 
 
 # --- RMSNorm
@@ -107,24 +97,30 @@ def test_two_thirds_as_wide_it_costs_what_the_matrices_of_a_feed_forward_cost():
 # --- rotary position embedding (RoPE)
 
 
-def by_complex_numbers(x, start=0, sine_and_cosine=None):
-    """Read every pair as a complex number, and multiply it by e^(i · position · frequency)."""
-    length, d_k = x.shape[-2:]
-    positions = torch.arange(start, start + length, dtype=torch.float64)
-    frequencies = 10000 ** (-torch.arange(0, d_k, 2, dtype=torch.float64) / d_k)
-    rotations = torch.polar(torch.ones(()).double(), torch.outer(positions, frequencies))
-    if sine_and_cosine is not None:
-        rotations = torch.complex(sine_and_cosine[:, 1::2], sine_and_cosine[:, 0::2])
+def exact_angles(length, d_k, base=10_000.0):
+    """Write position / base^(2i / d_k) number by number, in float64."""
+    rows = [[t / base ** (2 * i / d_k) for i in range(d_k // 2)] for t in range(length)]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def by_complex_numbers(x, angles):
+    """Read every pair as a complex number, and multiply it by e^(i · angle)."""
     pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())  # (..., T, d_k / 2)
-    return torch.view_as_real(pairs * rotations).flatten(-2)  # (..., T, d_k)
+    return torch.view_as_real(pairs * torch.polar(torch.ones(()).double(), angles)).flatten(-2)
 
 
-@given(seed=SEEDS, start=st.integers(0, 3000), width=st.sampled_from([2, 4, 6, 18]))
-def test_to_rotate_is_to_multiply_complex_numbers(seed, start, width):
-    x = [normal(make_generator(seed), B, T, width)]
-    ours = trace(lambda x: apply_rope(x, start), x)
-    theirs = trace(lambda x: by_complex_numbers(x, start), x)
-    torch.testing.assert_close(ours, theirs, **ROWS)
+@pytest.mark.parametrize("width", [2, 6, 18])
+@pytest.mark.parametrize("base", [10_000.0, 500.0])
+def test_angles_are_those_of_the_formula(width, base):
+    expected = exact_angles(300, width, base)
+    torch.testing.assert_close(rope_angles(300, width, base).double(), expected, rtol=1e-6, atol=0)
+
+
+@given(seed=SEEDS, width=st.sampled_from([2, 4, 6, 18]))
+def test_to_rotate_is_to_multiply_complex_numbers(seed, width):
+    x, angles = [normal(make_generator(seed), B, H, T, width)], exact_angles(T, width)
+    ours = trace(lambda x: apply_rope(x, angles), x)
+    assert_equal(ours, trace(lambda x: by_complex_numbers(x, angles), x))
 
 
 DISTANCES = st.integers(0, 200)
@@ -133,9 +129,12 @@ DISTANCES = st.integers(0, 200)
 @given(seed=SEEDS, start=DISTANCES, distance=DISTANCES, shift=st.integers(1, 500))
 def test_a_score_depends_on_the_distance_alone(seed, start, distance, shift):
     q, k = normal(make_generator(seed), 2, 1, D_K)
-    here = apply_rope(q, start + distance) @ apply_rope(k, start).T
-    there = apply_rope(q, start + shift + distance) @ apply_rope(k, start + shift).T
-    torch.testing.assert_close(here, there, **SCORES)
+    angles = exact_angles(1000, D_K)
+
+    def score(of_q, of_k):
+        return apply_rope(q, angles[[of_q]]) @ apply_rope(k, angles[[of_k]]).T
+
+    assert_equal(score(start + distance, start), score(start + shift + distance, start + shift))
 
 
 @pytest.mark.parametrize(
@@ -143,133 +142,87 @@ def test_a_score_depends_on_the_distance_alone(seed, start, distance, shift):
 )
 def test_numbers_of_each_kind_stay_of_that_kind(generator, dtype, atol):
     # 3e-2 and 4e-3: two products of numbers up to 4, with 8 and 11 binary digits
-    x = normal(generator, B, T, D_K).clamp(-4, 4)
-    expected = apply_rope(x.to(dtype).double(), 2).to(dtype)
-    torch.testing.assert_close(apply_rope(x.to(dtype), 2), expected, rtol=0.0, atol=atol)
+    x = normal(generator, B, T, D_K).clamp(-4, 4).to(dtype)
+    angles = rope_angles(T, D_K)
+    expected = apply_rope(x.double(), angles.double()).to(dtype)
+    torch.testing.assert_close(apply_rope(x, angles), expected, rtol=0.0, atol=atol)
 
 
-def test_what_lies_on_another_device_stays_there():
-    assert apply_rope(torch.zeros(B, T, D_K, device="meta")).device.type == "meta"
-
-
-def test_odd_widths_and_positions_before_the_first_are_refused():
+def test_odd_widths_and_angles_of_other_positions_are_refused():
     with pytest.raises(ValueError, match=says("odd", 5)):
-        apply_rope(torch.zeros(B, T, 5))
-    with pytest.raises(ValueError, match="start=-1: positions begin at 0"):
-        apply_rope(torch.ones(2, 4), -1)
+        rope_angles(T, 5)
+    for shape in ((T + 1, D_K // 2), (T, D_K), (1, D_K // 2)):
+        with pytest.raises(ValueError, match=says(shape, T, D_K)):
+            apply_rope(torch.zeros(B, T, D_K), torch.zeros(shape))
 
 
-# --- attention
+# --- grouped-query attention
 
 
-@pytest.mark.parametrize("length", [1, T])
-def test_rotary_attention_is_attention_with_rotated_queries_and_keys(generator, length):
-    attention, x = randomize(RotaryAttention(WIDTH, H)), [normal(generator, B, length, WIDTH)]
-    table = sinusoidal_encoding(length, D_K).double()
-    causal = torch.ones(length, length, dtype=torch.bool).tril()
+@pytest.mark.parametrize("num_kv_heads", [1, 2, 3, H])
+@pytest.mark.parametrize("rotated", [True, False])
+def test_grouped_attention_agrees_with_loops(generator, num_kv_heads, rotated):
+    attention = randomize(GroupedQueryAttention(WIDTH, H, num_kv_heads))
+    angles = exact_angles(T, D_K) if rotated else None
+    causal = torch.ones(T, T, dtype=torch.bool).tril()
 
     def by_hand(x):
-        q, k, v = F.linear(x, attention.w_qkv.weight, attention.w_qkv.bias).chunk(3, dim=-1)
-        q, k, v = (y.unflatten(-1, (H, D_K)).transpose(1, 2) for y in (q, k, v))
-        q, k = (by_complex_numbers(y, 0, table) for y in (q, k))
-        heads, _ = attention_by_loops(q, k, v, causal)
+        parts = (F.linear(x, w.weight) for w in (attention.w_q, attention.w_k, attention.w_v))
+        q, k, v = (part.unflatten(-1, (-1, D_K)).transpose(1, 2) for part in parts)
+        if rotated:
+            q, k = by_complex_numbers(q, angles), by_complex_numbers(k, angles)
+        shared = [head // (H // num_kv_heads) for head in range(H)]
+        heads, _ = attention_by_loops(q, k[:, shared], v[:, shared], causal)
         joined = torch.cat([heads[:, head] for head in range(H)], dim=-1)
-        return F.linear(joined, attention.w_o.weight, attention.w_o.bias)
-
-    assert_equal(trace(attention, x, attention), trace(by_hand, x, attention))
-
-
-def test_with_a_kv_head_for_each_head_it_is_the_attention_of_chapter_18(generator):
-    attention = randomize(GroupedQueryAttention(WIDTH, H, H))
-    same, x = CausalSelfAttention(WIDTH, H).double(), [normal(generator, B, T, WIDTH)]
-    same.load_state_dict(attention.state_dict())
-    assert_equal(trace(attention, x, attention), trace(same, x, same))
-
-
-@pytest.mark.parametrize("num_groups", [1, 2, 3, H])
-def test_grouped_attention_agrees_with_the_kernel_of_torch(generator, num_groups):
-    attention = randomize(GroupedQueryAttention(WIDTH, H, num_groups))
-
-    def by_torch(x):
-        whole = F.linear(x, attention.w_qkv.weight, attention.w_qkv.bias)
-        parts = whole.split([H * D_K, num_groups * D_K, num_groups * D_K], dim=-1)
-        parts = [part.unflatten(-1, (-1, D_K)).transpose(1, 2) for part in parts]
-        heads = F.scaled_dot_product_attention(*parts, is_causal=True, enable_gqa=True)
-        joined = heads.transpose(1, 2).reshape(x.shape)
-        return F.linear(joined, attention.w_o.weight, attention.w_o.bias)
+        return F.linear(joined, attention.w_o.weight)
 
     x = [normal(generator, B, T, WIDTH)]
-    assert_equal(trace(attention, x, attention), trace(by_torch, x, attention))
+    ours = trace(lambda x: attention(x, angles), x, attention)
+    assert_equal(ours, trace(by_hand, x, attention))
 
 
-@pytest.mark.parametrize("num_groups", [0, -1, 4, 2 * H])
-def test_kv_heads_that_cannot_be_shared_evenly_are_named(num_groups):
-    with pytest.raises(ValueError, match=says(H, num_groups)):
-        GroupedQueryAttention(WIDTH, H, num_groups)
+def test_the_cache_keeps_rotated_keys_of_the_kv_heads_only(generator):
+    attention = randomize(GroupedQueryAttention(WIDTH, H, 2))
+    x, angles = normal(generator, B, T, WIDTH), exact_angles(T, D_K)
+    cache = KVCache(1, MAX_LEN).layers[0].self_attn
+    parts = [attention(x[:, a:b], angles[a:b], cache=cache) for a, b in ((0, 1), (1, 3), (3, T))]
+    assert_equal(torch.cat(parts, dim=1), attention(x, angles))
+    assert cache.keys.shape == cache.values.shape == (B, 2, MAX_LEN, D_K)
 
 
-@pytest.mark.parametrize(
-    "build",
-    [CausalSelfAttention, RotaryAttention, lambda *how: GroupedQueryAttention(*how[:2], 2, how[2])],
-)
-def test_a_quarter_of_the_weights_is_dropped_and_the_rest_makes_up_for_it(build):
-    # 18,000 draws: the fraction is known to 0.003; one token each, so one weight of 1 a head
-    attention = randomize(build(WIDTH, H, 0.25))
-    attention.w_qkv.weight.data.zero_()
-    attention.w_qkv.bias.data.fill_(1.0)
-    attention.w_o.weight.data.copy_(torch.eye(WIDTH))
-    attention.w_o.bias.data.zero_()
-    with seeded():
-        heads = attention(torch.zeros(3000, 1, WIDTH, dtype=torch.float64)).view(3000, H, D_K)
-    assert (heads == heads[..., :1]).all()  # a weight is dropped as a whole
-    assert_equal(heads[heads != 0], torch.full_like(heads[heads != 0], 4 / 3))
-    assert (heads == 0).double().mean().item() == pytest.approx(0.25, abs=0.02)
+@pytest.mark.parametrize("num_kv_heads", [0, -1, 4, 2 * H])
+def test_kv_heads_that_cannot_be_shared_evenly_are_named(num_kv_heads):
+    with pytest.raises(ValueError, match=says(H, num_kv_heads)):
+        GroupedQueryAttention(WIDTH, H, num_kv_heads)
 
 
-# --- in a GPT, as chapter 19 puts them in
+# --- the model
 
 
-def with_norm(model):
-    """Put RMSNorm where the LayerNorms are."""
+def modern(**changes):
+    """Build a small model in float64, filled with random numbers."""
+    sizes = dict(vocab_size=VOCAB, max_len=MAX_LEN, num_layers=N, num_heads=H, num_kv_heads=2)
+    config = ModernConfig(**sizes, d_model=WIDTH, d_ff=D_FF, **changes)
+    return randomize(ModernDecoder(config)).eval()
+
+
+def test_a_model_is_the_sum_of_its_parts(generator):
+    model, ids = modern(), torch.randint(VOCAB, (B, T), generator=generator)
+    x = model.embedding.weight[ids]
     for layer in model.layers:
-        layer.add_norm1.norm, layer.add_norm2.norm = RMSNorm(WIDTH), RMSNorm(WIDTH)
-    model.norm = RMSNorm(WIDTH)
+        norms = [F.rms_norm(x, (WIDTH,), layer.norm1.weight, 1e-5)]
+        x = x + layer.self_attn(norms[0], exact_angles(T, D_K, 100_000.0).float().double())
+        x = x + layer.feed_forward(F.rms_norm(x, (WIDTH,), layer.norm2.weight, 1e-5))
+    expected = F.rms_norm(x, (WIDTH,), model.norm.weight, 1e-5) @ model.embedding.weight.T
+    logits, loss = model(ids, ids)
+    torch.testing.assert_close(logits, expected, **ROWS)
+    assert_equal(loss, F.cross_entropy(logits.flatten(0, 1), ids.flatten()))
+    assert model(ids)[1] is None
 
 
-def with_gate(model):
-    """Put SwiGLU where the feed-forward is."""
-    for layer in model.layers:
-        layer.feed_forward = SwiGLU(WIDTH, D_FF)
-
-
-def with_groups(model, kind=GroupedQueryAttention):
-    """Let the heads share two KV heads."""
-    for layer in model.layers:
-        layer.self_attn = kind(WIDTH, H, 2)
-
-
-def with_all(model):
-    """Put in all, and rotate queries and keys in place of adding positions."""
-    with_norm(model)
-    with_gate(model)
-    with_groups(model, LaterAttention)
-    model.positions = nn.Identity()
-
-
-def changed_gpt(change):
-    """Build a GPT with something changed in it, in float64, filled with random numbers."""
-    sizes = dict(vocab_size=VOCAB, max_len=MAX_LEN, num_layers=N, num_heads=H, d_model=WIDTH)
-    model = GPT(GPTConfig(**sizes, dropout=0.0))
-    change(model)
-    return randomize(model)
-
-
-def test_with_all_parts_a_gpt_learns_and_stays_causal(generator):
-    model, (ids, targets) = (
-        changed_gpt(with_all),
-        torch.randint(VOCAB, (2, B, T), generator=generator),
-    )
-    logits, loss = model(ids, targets)
+def test_every_parameter_learns_and_no_token_hears_a_later_one(generator):
+    model, ids = modern(tie_embeddings=False), torch.randint(VOCAB, (B, T), generator=generator)
+    logits, loss = model(ids, ids)
     loss.backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad.abs().max() > 1e-8, f"{name} learns nothing"
@@ -280,9 +233,34 @@ def test_with_all_parts_a_gpt_learns_and_stays_causal(generator):
         assert (change[:, :position] < 1e-10).all() and (change[:, position:] > 1e-6).all()
 
 
-@pytest.mark.parametrize("change", [with_norm, with_gate, with_groups])
-def test_the_kv_cache_reads_a_changed_gpt_as_it_is(generator, change):
-    model, ids = changed_gpt(change).eval(), torch.randint(VOCAB, (B, T), generator=generator)
-    cache = KVCache(len(model.layers), T)
-    by_token = [model(ids[:, [position]], cache=cache)[0] for position in range(T)]
-    assert_equal(torch.cat(by_token, dim=1), model(ids)[0])
+@pytest.mark.parametrize("steps", [(1,) * MAX_LEN, (4, 1, 1, MAX_LEN - 6)])
+def test_with_the_cache_it_says_the_same(generator, steps):
+    model, ids = modern(), torch.randint(VOCAB, (B, MAX_LEN), generator=generator)
+    cache = KVCache(N, MAX_LEN)
+    parts = [model(new, cache=cache)[0] for new in ids.split(steps, dim=1)]
+    assert_equal(torch.cat(parts, dim=1), model(ids)[0])
+    with pytest.raises(ValueError, match=says("max_len")):
+        model(ids[:, :1], cache=cache)
+
+
+def test_gpt_s_sample_writes_with_it(generator):
+    model, ids = modern(), torch.randint(VOCAB, (B, 3), generator=generator)
+    cached, uncached = (
+        sample(model, ids, MAX_LEN, generator=make_generator(1), use_cache=use_cache)
+        for use_cache in (True, False)
+    )  # beyond max_len, too
+    assert torch.equal(cached, uncached) and len(cached[:, 3:].unique()) > 2
+
+
+def test_matrices_start_as_those_of_a_gpt():
+    config = ModernConfig(vocab_size=500, num_layers=8, num_heads=2, num_kv_heads=1, d_model=64)
+    layer = ModernDecoder(config).layers[3]
+    assert layer.self_attn.w_q.weight.std().item() == pytest.approx(0.02, rel=0.1)
+    for matrix in (layer.self_attn.w_o, layer.feed_forward.linear2):
+        assert matrix.weight.std().item() == pytest.approx(0.02 / 4, rel=0.1)
+
+
+def test_the_defaults_are_smollm2_135m_s():
+    with torch.device("meta"):
+        model = ModernDecoder(ModernConfig())
+    assert sum(p.numel() for p in model.parameters()) == 134_515_008

@@ -39,6 +39,7 @@ MODULES = (
     "decoder_only",
     "gpt",
     "modern_decoder",
+    "lora",
     "flops",
     "data_parallel",
 )

@@ -246,8 +246,8 @@ def gpt2_small() -> int:
 def cache_of_a_later_model() -> float:
     """Take what one layer makes beside queries, for 8,192 tokens, in 32 layers and GiB."""
     with torch.device("meta"):
-        layer = GroupedQueryAttention(d_model=32 * 128, num_heads=32, num_groups=8)
-    kept = layer.w_qkv.out_features - layer.w_qkv.in_features  # keys and values of a token
+        layer = GroupedQueryAttention(d_model=32 * 128, num_heads=32, num_kv_heads=8)
+    kept = layer.w_k.out_features + layer.w_v.out_features  # of a token
     return 32 * kept * 8_192 * 2 / 2**30
 
 
@@ -500,7 +500,7 @@ PREDICTIONS = (
         "GiB of the cache",
         cache_of_a_later_model,
         guesses=(
-            (4.0, "That is with a set for each of the 32 heads; here they share 8."),
+            (4.0, "That is with a KV head for each of the 32 heads; here they share 8."),
             (0.5, "That is half of it: keys *and* values are kept, and a number takes 2 bytes."),
             (0.25, "That is a quarter: keys *and* values are kept, and a number takes 2 bytes."),
             (2.0, "That is with 4 bytes a number; here each takes 2."),

@@ -1,112 +1,108 @@
-"""Carry weights between ``GPT`` and the names that GPT-2 and nanoGPT keep theirs under."""
+"""Carry weights between ``GPT`` and the layout that GPT-2 is published in."""
 
-import re
 from collections.abc import Mapping
+from pathlib import Path
 
-import torch
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from course_lib.gpt import GPT, GPTConfig
+from course_lib.interop.pretrained import (
+    drop_copies,
+    load_by_name,
+    read_config,
+    read_tokenizer,
+    read_weights,
+    state_by_name,
+)
 
-NAMES = {  # theirs: ours; h.0, h.1, … are our layers.0, layers.1, …
-    "wte": "embedding",
-    "wpe": "positions",
-    "ln_1": "add_norm1.norm",
-    "attn.c_attn": "self_attn.w_qkv",
-    "attn.c_proj": "self_attn.w_o",
-    "ln_2": "add_norm2.norm",
-    "mlp.c_fc": "feed_forward.linear1",
-    "mlp.c_proj": "feed_forward.linear2",
-    "ln_f": "norm",
+NAMES = {  # ours: theirs
+    "embedding": "wte",
+    "positions": "wpe",
+    "layers.*.add_norm1.norm": "h.*.ln_1",
+    "layers.*.self_attn.w_qkv": "h.*.attn.c_attn",
+    "layers.*.self_attn.w_o": "h.*.attn.c_proj",
+    "layers.*.add_norm2.norm": "h.*.ln_2",
+    "layers.*.feed_forward.linear1": "h.*.mlp.c_fc",
+    "layers.*.feed_forward.linear2": "h.*.mlp.c_proj",
+    "norm": "ln_f",
 }
-CONV1D = ("c_attn", "c_proj", "c_fc")  # OpenAI's own layer keeps its matrix the other way round
-LEFT_OUT = re.compile(r"h\.\d+\.attn\.(bias|masked_bias)|lm_head\.weight")  # masks; the embedding
-PREFIX = re.compile(r"^(_orig_mod\.)?(transformer\.)?")  # of a compiled model, of a whole one
+ACTIVATIONS = {  # Differs: GPT-2 was trained with an approximation of GELU by tanh
+    "gelu_new": lambda: nn.GELU("tanh"),
+    "gelu_pytorch_tanh": lambda: nn.GELU("tanh"),
+    "gelu": nn.GELU,
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+}
+SUPPORTED = {  # field: (what it means if absent, what is covered)
+    "activation_function": ("gelu_new", ACTIVATIONS),
+    "layer_norm_epsilon": (1e-5, [1e-5]),
+    "scale_attn_weights": (True, [True]),
+    "scale_attn_by_inverse_layer_idx": (False, [False]),
+    "add_cross_attention": (False, [False]),
+    "tie_word_embeddings": (True, [True]),
+}
 
 
-def from_gpt2(state: Mapping[str, Tensor], num_heads: int) -> GPT:
-    """Build a model from the weights of GPT-2, or of a nanoGPT.
-
-    OpenAI's weights are known by their ``Conv1D`` matrices, which are transposed; such a model
-    gets GELU's approximation by tanh, as they were trained with.
+def from_pretrained(folder: Path | str) -> tuple[GPT, Tokenizer | None]:
+    """Load GPT-2, or a model in its layout.
 
     Args:
-        state: Weights by name, with or without ``transformer.`` in front. Masks and
-            ``lm_head.weight``, which is the embedding again, are not read.
-        num_heads: Which no weight shows.
+        folder: It holds ``config.json``, ``model.safetensors`` or ``pytorch_model.bin``, and
+            perhaps ``tokenizer.json``.
 
     Returns:
-        A ``GPT`` without dropout, of the sizes of the weights, in training mode.
+        A ``GPT`` without dropout, in eval mode, and the tokenizer, or ``None``.
 
     Raises:
-        ValueError: If a name is missing or unknown, or a weight has another shape.
+        ValueError: If a field of the configuration is not covered, or a weight does not fit.
     """
-    given = {PREFIX.sub("", name): value for name, value in state.items()}
-    given = {name: value for name, value in given.items() if not LEFT_OUT.fullmatch(name)}
-    try:
-        (vocab_size, d_model) = given["wte.weight"].shape
-        max_len = len(given["wpe.weight"])
-        conv1d = given["h.0.attn.c_attn.weight"].size(0) == d_model
-    except KeyError as missing:
-        raise ValueError(f"{missing} is missing: these are no weights of GPT-2") from None
-    num_layers = 1 + max(int(name.split(".")[1]) for name in given if name.startswith("h."))
+    config = read_config(folder, ["gpt2"], SUPPORTED)
+    widened = config.get("n_inner") or 4 * config["n_embd"]
+    if widened != 4 * config["n_embd"]:
+        raise ValueError(f"config.json says n_inner={widened}; supported is 4 * n_embd")
     model = GPT(
         GPTConfig(
-            vocab_size=vocab_size, max_len=max_len, num_layers=num_layers, num_heads=num_heads,
-            d_model=d_model, dropout=0.0, bias="ln_f.bias" in given,
+            vocab_size=config["vocab_size"],
+            max_len=config["n_positions"],
+            num_layers=config["n_layer"],
+            num_heads=config["n_head"],
+            d_model=config["n_embd"],
+            dropout=0.0,
         )
-    )  # fmt: skip
-    if conv1d:
-        for layer in model.layers:
-            layer.feed_forward.activation = nn.GELU("tanh")
-    _copy(given, model, conv1d)
-    return model
+    )
+    for layer in model.layers:
+        name = config.get("activation_function", "gelu_new")
+        layer.feed_forward.activation = ACTIVATIONS[name]()
+    load_state_dict(model, read_weights(folder))
+    return model.eval(), read_tokenizer(folder)
 
 
-def to_gpt2(model: GPT, *, conv1d: bool = True) -> dict[str, Tensor]:
-    """Return a model's weights under GPT-2's names.
+def load_state_dict(model: GPT, weights: Mapping[str, Tensor]) -> None:
+    """Give a model the weights of GPT-2.
 
     Args:
-        model: Stays as it is.
-        conv1d: Whether matrices are transposed, as OpenAI's are and nanoGPT's are not. What reads
-            those approximates GELU by tanh, so ours answers there in almost the same numbers.
+        model: Changed in place. Its activation must be the one that the weights were trained
+            with.
+        weights: By published name, with or without ``transformer.`` in front. Masks are left
+            out, and ``lm_head.weight``, which must equal ``wte.weight``.
 
-    Returns:
-        Copies, with ``transformer.`` in front, and ``lm_head.weight``.
+    Raises:
+        ValueError: If a weight is missing, unknown or of another shape, or the two differ.
     """
-    state = {}
-    for ours, value in model.named_parameters():
-        name = _their_name(ours)
-        state[f"transformer.{name}"] = _turned(name, value.detach(), conv1d).clone()
-    return state | {"lm_head.weight": model.output.weight.detach().clone()}
+    given = {name.removeprefix("transformer."): value for name, value in weights.items()}
+    masks = r"h\.\d+\.attn\.(bias|masked_bias)"
+    given = drop_copies(given, {"lm_head.weight": "wte.weight"}, masks)
+    load_by_name(model, given, NAMES, _transposed)
 
 
-def _copy(given: Mapping[str, Tensor], model: GPT, conv1d: bool) -> None:
-    """Give every parameter its weight; refuse what is missing, unknown or of another shape."""
-    wanted = {_their_name(name): value for name, value in model.named_parameters()}
-    if given.keys() != wanted.keys():
-        missing = sorted(wanted.keys() - given.keys())[:3]
-        unknown = sorted(given.keys() - wanted.keys())[:3]
-        raise ValueError(f"{missing=}, {unknown=}: these are no weights of GPT-2")
-    with torch.no_grad():
-        for name, parameter in wanted.items():
-            value = _turned(name, given[name], conv1d)
-            if value.shape != parameter.shape:
-                shape = tuple(_turned(name, parameter, conv1d).shape)
-                raise ValueError(f"{name} has shape {tuple(given[name].shape)}, not {shape}")
-            parameter.copy_(value)
+def to_state_dict(model: GPT) -> dict[str, Tensor]:
+    """Return copies of a model's weights under GPT-2's names, with ``transformer.`` in front."""
+    state = state_by_name(model, NAMES, _transposed)
+    return {f"transformer.{name}": value for name, value in state.items()}
 
 
-def _turned(name: str, value: Tensor, conv1d: bool) -> Tensor:
-    """Transpose the matrix of a ``Conv1D``."""
-    is_matrix = name.endswith(tuple(f"{part}.weight" for part in CONV1D))
-    return value.t() if conv1d and is_matrix else value
-
-
-def _their_name(ours: str) -> str:
-    """Translate the name of a parameter of ``GPT``."""
-    layer = re.match(r"layers\.(\d+)\.", ours)
-    front, rest = (f"h.{layer[1]}.", ours[layer.end() :]) if layer else ("", ours)
-    part, _, kind = rest.rpartition(".")
-    theirs = {ours: theirs for theirs, ours in NAMES.items()}
-    return f"{front}{theirs[part]}.{kind}"
+def _transposed(name: str, value: Tensor) -> Tensor:
+    """Transpose the matrices of linear layers: GPT-2's ``Conv1D`` keeps (in, out)."""
+    is_linear = "c_" in name and name.endswith(".weight")
+    return value.t() if is_linear else value

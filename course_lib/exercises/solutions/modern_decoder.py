@@ -1,13 +1,8 @@
-"""Right answers of chapter 19, in other styles; attention stands apart."""
-
-import math
+"""Right answers of chapter 19, in other styles."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-
-from course_lib.exercises.solutions.modern_attention import ANSWERS as ATTENTION
-from course_lib.positions import sinusoidal_encoding
 
 
 class NormByLength(nn.Module):
@@ -71,47 +66,7 @@ class GateOfOneProduct(nn.Module):
         return self.linear2(torch.mul(features, self.silu(gate)))
 
 
-def rotate_by_complex_numbers(x, start=0):
-    """Let a pair be a complex number: to multiply by one of length 1 is to turn."""
-    *_, T, d_k = x.shape
-    if d_k % 2 == 1:
-        raise ValueError(f"the width {d_k} is odd")
-    place = torch.arange(start, start + T, dtype=torch.float64)
-    angle = torch.outer(place, 10000.0 ** (-torch.arange(0, d_k, 2, dtype=torch.float64) / d_k))
-    unit = torch.polar(torch.ones_like(angle), angle)  # (T, d_k / 2)
-    pairs = torch.view_as_complex(x.double().reshape(*x.shape[:-1], -1, 2))
-    return torch.view_as_real(pairs * unit).flatten(-2).to(x.dtype)
-
-
-def rotate_by_small_matrices(x: Tensor, start: int = 0) -> Tensor:
-    """Go through rows and pairs, with a matrix for each."""
-    T, d_k = x.size(-2), x.size(-1)
-    if d_k != 2 * (d_k // 2):
-        raise ValueError("no partner for the last column")
-    rows = []
-    for t in range(T):
-        row = []
-        for i in range(0, d_k, 2):
-            angle = (start + t) / 10000 ** (i / d_k)
-            c, s = math.cos(angle), math.sin(angle)
-            row.append(x[..., t, i : i + 2] @ torch.tensor([[c, s], [-s, c]], dtype=x.dtype))
-        rows.append(torch.cat(row, dim=-1))
-    return torch.stack(rows, dim=-2)
-
-
-def rotate_by_neighbours(query: Tensor, start: int = 0) -> Tensor:
-    """Add to the cosine's share of each column the sine's of its neighbour."""
-    length, width = query.shape[-2:]
-    if width % 2:
-        raise ValueError(width)
-    table = sinusoidal_encoding(start + length, width)[-length:].to(query.dtype)
-    sine, cosine = table.unflatten(-1, (-1, 2)).repeat_interleave(2, dim=-2).unbind(-1)
-    neighbour = query.unflatten(-1, (-1, 2)).flip(-1) * torch.tensor([-1, 1]).to(query)
-    return query * cosine + neighbour.flatten(-2) * sine
-
-
-ANSWERS = ATTENTION | {
+ANSWERS = {
     "RMSNorm": (NormByLength, NormByProduct),
     "SwiGLU": (GateBySigmoid, GateOfOneProduct),
-    "apply_rope": (rotate_by_complex_numbers, rotate_by_small_matrices, rotate_by_neighbours),
 }

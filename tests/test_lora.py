@@ -1,0 +1,102 @@
+"""A low-rank update learns alone, and is added to its matrix without a trace."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from reference import B, T, assert_equal, make_generator, normal, randomize, says
+from torch import nn
+from torch.nn import functional as F
+
+from course_lib.gpt import GPT, GPTConfig
+from course_lib.lora import LoRALinear, add_lora, merge_lora
+from course_lib.modern_decoder import ModernConfig, ModernDecoder
+
+VOCAB, MAX_LEN = 11, 9
+SIZES = dict(vocab_size=VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=2, d_model=8)
+MODELS = {
+    "GPT": (lambda: GPT(GPTConfig(**SIZES, dropout=0.0)), ["w_qkv", "linear2"]),
+    "ModernDecoder": (
+        lambda: ModernDecoder(ModernConfig(**SIZES, num_kv_heads=1, d_ff=7)), ["w_q", "w_v", "gate"]
+    ),
+}  # fmt: skip
+EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
+
+
+def build(name):
+    """Build a model in float64 with random numbers, and draw a batch."""
+    model = randomize(MODELS[name][0]())
+    return model, torch.randint(VOCAB, (B, T), generator=make_generator()), MODELS[name][1]
+
+
+def learn(model, ids):
+    """Take three steps with what learns."""
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    for _ in range(3):
+        model(ids, ids)[1].backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_layer_is_its_matrix_plus_the_product_of_two(bias):
+    layer = LoRALinear(randomize(nn.Linear(5, 7, bias=bias)), rank=2, alpha=3.0).double()
+    layer.b.data = normal(make_generator(), 7, 2)
+    x = normal(make_generator(1), B, T, 5)
+    matrix = layer.linear.weight + 3.0 / 2 * layer.b @ layer.a
+    assert_equal(layer(x), F.linear(x, matrix, layer.linear.bias))
+
+
+def test_a_starts_random_with_its_width_s_variance_and_b_at_0():
+    layer = LoRALinear(nn.Linear(400, 6), rank=50, alpha=1.0)
+    assert layer.a.shape == (50, 400) and (layer.b == 0).all()
+    assert layer.a.std().item() == pytest.approx(400**-0.5, rel=0.05)
+    assert layer.a[0].ne(layer.a[1]).all()
+
+
+@EVERY_MODEL
+def test_at_first_nothing_changes_and_then_the_updates_learn_alone(name):
+    model, ids, names = build(name)
+    before, logits = deepcopy(model), model(ids)[0]
+    add_lora(model, names, rank=2, alpha=4.0)
+    assert_equal(model(ids)[0], logits)
+    learns = {key for key, p in model.named_parameters() if p.requires_grad}
+    assert learns == {
+        f"layers.{n}.{part}.{names_of}.{matrix}"
+        for n in range(2)
+        for part in ("self_attn", "feed_forward")
+        for names_of in names
+        for matrix in "ab"
+        if hasattr(getattr(before.layers[n], part), names_of)
+    }
+    learn(model, ids)
+    assert (model(ids)[0] - logits).abs().max() > 1e-3
+    now = {key.replace("linear.", ""): p for key, p in model.named_parameters()}
+    now |= dict(model.named_parameters())
+    for key, parameter in before.named_parameters():
+        assert torch.equal(now[key], parameter)
+
+
+@EVERY_MODEL
+def test_merged_back_the_logits_stay_and_the_modules_are_the_old_ones(name):
+    model, ids, names = build(name)
+    keys = list(model.state_dict())
+    add_lora(model, names, rank=2, alpha=4.0)
+    learn(model, ids)
+    logits = model(ids)[0]
+    merge_lora(model)
+    assert_equal(model(ids)[0], logits)
+    assert list(model.state_dict()) == keys
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    assert not any(isinstance(module, LoRALinear) for module in model.modules())
+    merge_lora(model)  # nothing is left to add
+    assert_equal(model(ids)[0], logits)
+
+
+def test_names_that_no_layer_has_and_ranks_below_1_are_refused():
+    model, *_ = build("GPT")
+    with pytest.raises(ValueError, match=says("w_q or norm")):
+        add_lora(model, ["w_q", "norm"], rank=2, alpha=1.0)
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    with pytest.raises(ValueError, match=says("rank=0")):
+        LoRALinear(nn.Linear(2, 3), rank=0, alpha=1.0)
