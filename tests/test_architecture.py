@@ -104,7 +104,7 @@ def test_one_loop_trains_all_tasks():
 def test_modules_are_small():
     for path, source in SOURCES.items():
         a_table = path.parent.name == "mistakes" or path.stem == "predictions"  # of data
-        assert code_lines(source) <= (430 if a_table else 300), path
+        assert code_lines(source) <= (450 if a_table else 300), path
         for node in definitions(TREES[path]):
             length = code_lines(source, node.lineno, node.end_lineno)
             limit = 80 if isinstance(node, ast.ClassDef) else 30

@@ -12,8 +12,9 @@ from reference import assert_equal, make_generator, says
 from safetensors.torch import load_file, save_file
 
 from course_lib import cli
+from course_lib.beam_search import beam_search
 from course_lib.data import spell
-from course_lib.decoding import beam_search, greedy_decode
+from course_lib.decoding import greedy_decode
 from course_lib.interop import marian
 
 SRC = torch.tensor([[1, 2, 3, 9, EOS], [4, 5, EOS, PAD, PAD]])

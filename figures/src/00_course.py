@@ -9,8 +9,9 @@ STEPS = (
     ("", "04 Add & norm", "05 Feed-forward", "06 Masks"),
     ("the model", "07 Encoder", "08 Decoder", "09 Transformer"),
     ("its use", "10 Training", "11 Decoding", "12 KV cache"),
-    ("", "14 Evaluation", "16 Real translation"),
+    ("", "13 Beam search", "14 Evaluation", "16 Real translation"),
     ("later models", "17 Decoder only", "18 GPT", "19 Modern models"),
+    ("", "20 Published weights"),
     ("cost, scale", "21 Efficiency", "22 Distributed"),
 )
 LEFT, TOP, WIDE, HIGH = 138, 62, 164, 34
@@ -32,13 +33,13 @@ def draw(lit: str | None = None) -> str:
             parts += [
                 rect(box, radius=7, **look(number, lit)),
                 badge(box.x + 18, box.cy, number, lit),
-                text(box.x + 36, box.cy + 5, name, size=13.5),
+                text(box.x + 36, box.cy + 5, name, size=12.5),
             ]
     return page(
         TITLE,
         "The chapters in rows, from top to bottom: six parts, from attention to masks; the model, "
-        "encoder, decoder and Transformer; its use, training, decoding, cache, evaluation and real "
-        "sentences; later models; cost and scale.",
+        "encoder, decoder and Transformer; its use, training, decoding, cache, beam search, "
+        "evaluation and real sentences; later models and published weights; cost and scale.",
         TOP + len(STEPS) * (HIGH + 10) + 12,
         group(*parts),
     )
