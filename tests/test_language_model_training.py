@@ -11,10 +11,10 @@ from reference import says
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from course_lib import gpt
+from course_lib import gpt, kv_cache
 from course_lib.data import read_shakespeare
 from course_lib.gpt import GPT, GPTConfig
-from course_lib.kv_cache import AttentionCache, KVCache
+from course_lib.kv_cache import AttentionCache
 from course_lib.tasks import language_model_scores
 from course_lib.tasks.language_model import (
     TextGeneratorConfig,
@@ -197,27 +197,19 @@ def test_measuring_leaves_the_mode_as_it_was_and_drops_nothing(whole, data):
     assert model.training
 
 
-class Forgetful(KVCache):
-    """Forget how many tokens were read: every new one believes to be the first."""
-
-    length = 0
-
-
 class Hazy(AttentionCache):
-    """Keep no keys of what was read before."""
+    """Forget the keys, or the values, of what was read before."""
+
+    part = "keys"
 
     def append(self, keys, values):
         if self.keys is not None:
-            self.keys.zero_()
+            getattr(self, self.part).zero_()
         return super().append(keys, values)
 
 
-def hazy(num_layers, max_len):
-    """Build a cache of hazy layers."""
-    cache = KVCache(num_layers, max_len)
-    for layer in cache.layers:
-        layer.self_attn = Hazy(max_len)
-    return cache
+class HazyValues(Hazy):
+    part = "values"
 
 
 def loud(writer):
@@ -229,12 +221,12 @@ def loud(writer):
     return replace(writer, model=model)
 
 
-@pytest.mark.parametrize("wrong", [Forgetful, hazy])
+@pytest.mark.parametrize("wrong", [Hazy, HazyValues])
 def test_a_cache_that_is_wrong_is_found(wrong, data, monkeypatch):
     text = read_shakespeare(data)
     writer = loud(new_generator(replace(TINY, max_len=40), text.characters))
     assert caching_is_exact(writer, text.val) is True
-    monkeypatch.setattr(gpt, "KVCache", wrong)
+    monkeypatch.setattr(kv_cache, "AttentionCache", wrong)
     assert caching_is_exact(writer, text.val) is False
 
 
