@@ -269,6 +269,13 @@ def test_tokens_come_as_often_as_their_probabilities_say(how):
         assert ((found - probs).abs() <= 5 * (probs * (1 - probs) / DRAWS).sqrt() + 1e-9).all()
 
 
+@pytest.mark.parametrize("uniform", [0.0, 1 - 2**-24], ids=["first", "last"])
+def test_an_impossible_token_is_not_drawn_at_either_end(uniform, monkeypatch):
+    logits = torch.tensor([[-math.inf, 0.0, 0.1, -math.inf]])
+    monkeypatch.setattr(torch, "rand", lambda *shape, **how: torch.full(shape, uniform))
+    assert sample_tokens(logits).item() in (1, 2)
+
+
 def test_greedy_is_sampling_at_a_temperature_near_zero(generator):
     logits = normal(generator, 50, TGT_VOCAB)
     expected, before = argmax_tokens(logits), logits.clone()

@@ -27,8 +27,8 @@ class TestTask:
         name: Short name.
         chapter: Its number.
         exercise: What the test is given to judge: right answers of it, and known mistakes; or
-            what is no exercise: ``softmax``, and ``a cache``, ``a rotation`` or ``a deal``
-            right.
+            what is no exercise: ``softmax``, and ``a cache``, ``a rotation`` or ``a deal``, of
+            which many are right.
         must: Short names of the mistakes that it has to find.
         minutes: How long a first-time learner needs.
     """
