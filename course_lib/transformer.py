@@ -156,16 +156,13 @@ class Transformer(nn.Module):
         check_ids(tgt, self.config.tgt_vocab_size, self.config.max_len, "target")
         check_same_batch(tgt, memory, src, shared=cache is not None)
         vectors = self.tgt_embedding(tgt) * math.sqrt(self.config.d_model)  # (B, T, d_model)
-        real = padding_mask(tgt, self.config.pad_id)  # (B, 1, 1, T)
         cross_mask = padding_mask(src, self.config.pad_id)  # (B, 1, 1, S)
         if cache is None:
-            self_mask = causal_mask(tgt.size(1), tgt.device) & real  # (B, 1, T, T)
-            vectors = self.decoder(self.positions(vectors), memory, self_mask, cross_mask)
-        else:
-            placed = self.positions(vectors, cache.length)  # (B, T, d_model)
-            self_mask = cache.self_mask(real)  # (B, 1, T, n), n with the new tokens counted in
-            vectors = self.decoder(placed, memory, self_mask, cross_mask, cache=cache)
-        return self.output(vectors)  # (B, T, V)
+            mask = causal_mask(tgt.size(1), tgt.device) & padding_mask(tgt, self.config.pad_id)
+            return self.output(self.decoder(self.positions(vectors), memory, mask, cross_mask))
+        mask = cache.self_mask(padding_mask(tgt, self.config.pad_id))  # (B, 1, T, n)
+        vectors = self.positions(vectors, cache.length)  # (B, T, d_model)
+        return self.output(self.decoder(vectors, memory, mask, cross_mask, cache=cache))
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
         """Turn source ``(B, S)`` and target ``(B, T)`` into logits ``(B, T, V)``: no softmax."""

@@ -24,9 +24,10 @@ from reference import (
 )
 
 from course_lib.attention import scaled_dot_product_attention
+from course_lib.beam_search import beam_search
 from course_lib.decoder import DecoderLayer
 from course_lib.decoder_only import DecoderOnly
-from course_lib.decoding import beam_search, greedy_decode
+from course_lib.decoding import greedy_decode
 from course_lib.encoder import EncoderLayer
 from course_lib.feed_forward import FeedForward
 from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig

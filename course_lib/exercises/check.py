@@ -33,6 +33,7 @@ MODULES = (
     "training",
     "kv_cache",
     "decoding",
+    "beam_search",
     "evaluation",
     "batching",
     "decoder_only",

@@ -14,8 +14,8 @@ import torch
 from tqdm.auto import tqdm
 
 from course_lib.atomic_write import write_whole
+from course_lib.beam_search import beam_search
 from course_lib.data import pad_rows
-from course_lib.decoding import beam_search
 from course_lib.gpt import sample
 from course_lib.interop import gpt2, llama, marian
 from course_lib.interop.pretrained import read_config

@@ -9,9 +9,9 @@ import torch
 from sacrebleu.metrics import BLEU, CHRF
 from torch import Tensor
 
+from course_lib.beam_search import beam_search
 from course_lib.data import Tokenizer, draw_pairs, pad_rows
 from course_lib.data.multi30k_files import load_multi30k
-from course_lib.decoding import beam_search
 from course_lib.tasks.numbers import model_config
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.options import check_above_zero, check_between, check_from_one

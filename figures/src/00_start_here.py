@@ -15,7 +15,8 @@ DESC = (
     "only, which becomes a GPT and then modern models. In the last row, for all: efficiency "
     "and distributed training. Every part carries the number of the chapter that builds it."
 )
-TRAINING, DECODING, CACHE = Box(12, 70, 190, 46), Box(214, 70, 196, 46), Box(422, 70, 190, 46)
+TRAINING, DECODING = Box(12, 70, 134, 46), Box(158, 70, 134, 46)
+CACHE, BEAMS = Box(304, 70, 136, 46), Box(452, 70, 160, 46)
 SOURCE, TARGET = Box(LEFT - 95, TOKENS_Y, 190, 30), Box(RIGHT - 95, TOKENS_Y, 190, 30)
 EVALUATION = Box(254, TOKENS_Y, 106, 30)
 REAL = Box(SOURCE.x, SOURCE.bottom + 30, 190, 30)
@@ -44,12 +45,14 @@ def uses(lit: str | None) -> str:
         path([(RIGHT, LOGITS.y), (RIGHT, fork), (DECODING.cx, fork)]),
         arrow([(DECODING.cx, fork), (TRAINING.cx, fork), (TRAINING.cx, TRAINING.bottom)]),
         arrow([(DECODING.cx, fork), (DECODING.cx, DECODING.bottom)]),
-        use(TRAINING, "Training", "learn the next token", "10", lit),
-        use(DECODING, "Decoding", "choose the next token", "11", lit),
-        use(CACHE, "KV cache", "read what is new", "12", lit),
+        use(TRAINING, "Training", "from pairs", "10", lit),
+        use(DECODING, "Decoding", "by tokens", "11", lit),
+        use(CACHE, "KV cache", "read once", "12", lit),
+        use(BEAMS, "Beam search", "K hypotheses", "13", lit),
         arrow([(DECODING.right, DECODING.cy), (CACHE.x, CACHE.cy)], dash="5 4"),
+        arrow([(CACHE.right, CACHE.cy), (BEAMS.x, BEAMS.cy)], dash="5 4"),
         arrow(
-            [(CACHE.right, CACHE.cy), (OUTSIDE, CACHE.cy), (OUTSIDE, TARGET.cy)]
+            [(BEAMS.right, BEAMS.cy), (OUTSIDE, BEAMS.cy), (OUTSIDE, TARGET.cy)]
             + [(TARGET.right, TARGET.cy)],
             dash="5 4",
         ),

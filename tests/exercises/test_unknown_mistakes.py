@@ -39,6 +39,7 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
     "training_step": ("optimizer.step()", "optimizer.step() or optimizer.step()", None),
     "train": ("losses.append(training_step", "losses.append(2 * training_step", None),
     "sample_tokens": ("probs.cumsum(dim=-1)", "probs.sqrt().cumsum(dim=-1)", "equality"),
+    "length_penalty": ("(5 + lengths)", "(4 + lengths)", "equality"),
     "greedy_decode": ("return tgt[:, 1:T]", "return tgt[:, 1:T].flip(1)", None),
     "exact_match": ("a == b", "a <= b", "equality"),
     "token_accuracy": ("right.sum().item() /", "right.sum().item() ** 0.5 /", "equality"),
