@@ -77,6 +77,25 @@ def test_greedy_translations_are_the_library_s(tmp_path):
     assert len(lengths) > 1  # some end, some do not
 
 
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_beams_are_the_library_s(tmp_path, use_cache):
+    for seed in range(4):
+        theirs = published("marian", tmp_path, seed)
+        src = torch.randint(1, PAD, (5, 6), generator=make_generator(seed))
+        src[:, -1] = EOS
+        src[2, 3:] = torch.tensor([EOS, PAD, PAD])
+        how = dict(length_penalty=0.0, early_stopping="never", bad_words_ids=[[PAD]])
+        expected = theirs.generate(
+            src, attention_mask=src != PAD, max_new_tokens=9, num_beams=4, do_sample=False, **how
+        )[:, 1:]
+        special = dict(bos_id=VOCAB, eos_id=EOS, max_new_tokens=9)
+        found, _ = beam_search(
+            read_double(tmp_path), src, **special, beam_size=4, alpha=0.0, use_cache=use_cache
+        )
+        found = found[:, 0, : expected.size(1)]
+        assert torch.equal(found, expected)
+
+
 # --- files and names
 
 
