@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0, 2 for what cannot be done (said in one sentence), 130 after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    options = parser(_task(arguments)).parse_args(arguments)
+    options = parser(task_of(arguments)).parse_args(arguments)
     try:
         run = published_command if getattr(options, "weights", None) else options.run
         code = run(options)
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return STOPPED
 
 
-def _task(arguments: Sequence[str]) -> str:
+def task_of(arguments: Sequence[str]) -> str:
     """Find what the commands are about; only a GPT samples."""
     usual = "gpt" if arguments[:1] == ["sample"] else "numbers"
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)

@@ -16,6 +16,12 @@ from course_lib.tasks import commands
 ROOT = Path(course_lib.__file__).parents[1]
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Keep every checkpoint of these tests under tmp_path."""
+    monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path / "kept"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [

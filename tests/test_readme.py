@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.cli import parser
+from course_lib.cli import parser, task_of
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,8 +38,7 @@ def exists(words: list[str]) -> bool:
         return rest[0] == "-m" or (ROOT / rest[0]).is_file()
     if program == "torchrun":
         rest = rest[rest.index("course_lib.cli") + 1 :]
-    task = rest[rest.index("--task") + 1] if "--task" in rest else None
-    return parser(task).parse_args(rest).command == rest[0]
+    return parser(task_of(rest)).parse_args(rest).command == rest[0]
 
 
 @every_page
