@@ -85,7 +85,7 @@ def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) 
 
 # %% ../notebooks/20_published_weights.ipynb #218085ce
 def merge_lora(model: nn.Module) -> None:
-    """Add every low-rank update to its matrix, for good; the model is as before ``add_lora``.
+    """Add every low-rank update to its matrix, for good; the modules are as before ``add_lora``.
 
     Args:
         model: Changed in place: it has its old modules again, and all its parameters learn.

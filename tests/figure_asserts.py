@@ -1,6 +1,6 @@
 """Look at a widget as a reader would: is its picture readable, and what does the chapter say?"""
 
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import Path
 
 import nbformat
@@ -11,10 +11,15 @@ NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 
 
 def answer_of_chapter(explorer: type) -> str:
-    """Read what a chapter says below the cell that shows an explorer."""
+    """Read what a chapter says below the cell that shows an explorer, and what a cell prints."""
     cells = [c for p in NOTEBOOKS.glob("*.ipynb") for c in nbformat.read(p, as_version=4).cells]
-    (answer,) = (b.source for a, b in pairwise(cells) if a.source == f"{explorer.__name__}()")
-    return answer
+    (shown,) = (i for i, c in enumerate(cells) if c.source == f"{explorer.__name__}()")
+    answer = []
+    for cell in cells[shown + 1 :]:
+        answer += [output.get("text", "") for output in cell.get("outputs", [])]
+        if cell.cell_type == "markdown":
+            return " ".join([*answer, *cell.source.split()])
+    return ""
 
 
 def texts(fig: Figure) -> list[Text]:

@@ -177,7 +177,7 @@ def test_a_folder_with_a_tokenizer_goes_on_with_a_text(tmp_path, capsys):
 def test_a_configuration_that_is_not_covered_is_named(tmp_path, field, value):
     published("llama", tmp_path)
     edit_config(tmp_path, **{field: value})
-    with pytest.raises(ValueError, match=says(f"{field}={value!r}", "supported")):
+    with pytest.raises(ValueError, match=says(f"{field}={value!r}", "covers")):
         llama.from_pretrained(tmp_path)
 
 

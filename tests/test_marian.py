@@ -166,6 +166,12 @@ def test_texts_become_the_library_s_ids_and_back(spoken):
     assert (ours.pad_id, ours.eos_id, ours.bos_id) == (theirs.pad_token_id, 0, len(theirs))
 
 
+def test_a_file_that_is_no_sentencepiece_model_is_named(tmp_path):
+    (tmp_path / "source.spm").write_text("half of something")
+    with pytest.raises(ValueError, match=f"{tmp_path / 'source.spm'} is no SentencePiece model"):
+        marian.MarianTokenizer(tmp_path)
+
+
 def test_a_folder_with_both_translates(spoken, capsys):
     folder, numbers = spoken
     size = len(json.loads((folder / "vocab.json").read_text()))
@@ -211,7 +217,7 @@ def test_a_configuration_that_is_not_covered_is_named(tmp_path, field, value):
     published("marian", tmp_path)
     edit_config(tmp_path, **{field: value})
     shown = False if value is ... else value
-    with pytest.raises(ValueError, match=says(f"{field}={shown!r}", "supported")):
+    with pytest.raises(ValueError, match=says(f"{field}={shown!r}", "covers")):
         marian.from_pretrained(tmp_path)
 
 

@@ -3,6 +3,7 @@
 import shutil
 import signal
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from reference import SRC_VOCAB, Pretended, make_generator, random_ids, tiny_tra
 from torch.distributed import checkpoint
 
 from course_lib.cli import main
-from course_lib.tasks import train_command
+from course_lib.tasks import commands
 from course_lib.trainer import distributed, sharded_checkpoint
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import backward_in_chunks
@@ -54,13 +55,13 @@ def test_what_any_of_them_wants_all_do():
     assert not Pretended(1, 2).any_rank(False)
 
 
-def test_several_processes_train_no_number_translator(tmp_path, monkeypatch, capsys):
+def test_several_processes_that_torchrun_did_not_start_are_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path))
     assert main(["train", "--steps", "1"]) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.count("\n") == 1
-    assert said.err.startswith("course train: 2 processes were started, but ")
+    assert said.err.startswith("course train: WORLD_SIZE=2, but without torchrun")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -253,8 +254,10 @@ def test_all_parts_are_the_batch_and_weigh_as_their_tokens(world_size, batches):
 
 
 @pytest.mark.parametrize("rank, size", [(0, 2), (1, 2)])
-def test_several_are_told_twice_to_stop_and_one_of_them_says_so(rank, size, monkeypatch, tmp_path):
-    said, run, world = [], object(), Pretended(rank, size)
+def test_several_are_told_twice_to_stop_and_one_of_them_says_so(
+    rank, size, monkeypatch, tmp_path, capsys
+):
+    run, world = SimpleNamespace(step=3, seconds={"wall": 0.0}), Pretended(rank, size)
 
     def learn(*words, stop, **how):
         """Be asked to stop twice, as by a terminal and by torchrun, and then stop."""
@@ -263,12 +266,12 @@ def test_several_are_told_twice_to_stop_and_one_of_them_says_so(rank, size, monk
         assert stop()
         return False
 
-    monkeypatch.setattr(train_command, "init_distributed", lambda device: nullcontext(world))
-    monkeypatch.setattr(train_command, "_begin", lambda *words: (run, False))
-    monkeypatch.setattr(train_command, "train", learn)
-    monkeypatch.setattr(train_command, "_tell", lambda *words: said.append(words))
+    monkeypatch.setattr(commands, "init_distributed", lambda device: nullcontext(world))
+    monkeypatch.setattr(commands, "_begin", lambda *words: (run, False))
+    monkeypatch.setattr(commands, "train", learn)
     assert main([*SMOKE, "--out", str(tmp_path)]) == 0
-    assert said == ([(run, False, tmp_path)] if (rank, size) == (0, 2) else [])
+    said = capsys.readouterr().out
+    assert said.startswith("stopped at step 3,") if rank == 0 else said == ""
 
 
 def test_the_patient_obey_the_first_signal_and_no_second_one():

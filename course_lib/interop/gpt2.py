@@ -60,7 +60,7 @@ def from_pretrained(folder: Path | str) -> tuple[GPT, Tokenizer | None]:
     config = read_config(folder, ["gpt2"], SUPPORTED)
     widened = config.get("n_inner") or 4 * config["n_embd"]
     if widened != 4 * config["n_embd"]:
-        raise ValueError(f"config.json says n_inner={widened}; supported is 4 * n_embd")
+        raise ValueError(f"config.json says n_inner={widened}; this loader covers 4 * n_embd")
     model = GPT(
         GPTConfig(
             vocab_size=config["vocab_size"],

@@ -62,7 +62,7 @@ def from_pretrained(folder: Path | str) -> tuple[ModernDecoder, Tokenizer | None
     width = config["hidden_size"] // config["num_attention_heads"]
     found = config.get("head_dim") or width
     if found != width:
-        raise ValueError(f"config.json says head_dim={found}; supported here is {width}")
+        raise ValueError(f"config.json says head_dim={found}; this loader covers {width}")
     model = ModernDecoder(
         ModernConfig(
             vocab_size=config["vocab_size"],
@@ -86,7 +86,7 @@ def _rope_base(config: Mapping[str, Any]) -> float:
     rope = config.get("rope_parameters") or {}
     kind = rope.get("rope_type", "default")
     if kind != "default":
-        raise ValueError(f"config.json says rope_type={kind!r}; supported is 'default'")
+        raise ValueError(f"config.json says rope_type={kind!r}; this loader covers 'default'")
     return float(rope.get("rope_theta", config.get("rope_theta", 10_000.0)))
 
 

@@ -115,7 +115,7 @@ def _to_config(config: Mapping[str, Any]) -> MarianConfig:
     for field, value in same.items():
         found = config.get(field, value)
         if found != value:
-            raise ValueError(f"config.json says {field}={found!r}; supported here is {value!r}")
+            raise ValueError(f"config.json says {field}={found!r}; this loader covers {value!r}")
     return MarianConfig(
         src_vocab_size=V + 1,
         tgt_vocab_size=V + 1,

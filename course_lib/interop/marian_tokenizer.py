@@ -16,6 +16,9 @@ class MarianTokenizer:
     Args:
         folder: It holds ``source.spm`` and ``vocab.json``.
 
+    Raises:
+        ValueError: If ``source.spm`` is no SentencePiece model.
+
     Attributes:
         pad_id: The id of ``<pad>``.
         eos_id: The id of ``</s>``.
@@ -23,7 +26,11 @@ class MarianTokenizer:
     """
 
     def __init__(self, folder: Path | str) -> None:
-        self.source = SentencePieceProcessor(model_file=str(Path(folder) / "source.spm"))
+        source = Path(folder) / "source.spm"
+        try:
+            self.source = SentencePieceProcessor(model_file=str(source))
+        except RuntimeError:
+            raise ValueError(f"{source} is no SentencePiece model; get the file again") from None
         self.ids = json.loads((Path(folder) / "vocab.json").read_text(encoding="utf-8"))
         self.tokens = {number: token for token, number in self.ids.items()}
         self.pad_id = self.ids["<pad>"]

@@ -36,14 +36,20 @@ def read_config(
     """
     path = Path(folder) / "config.json"
     if not path.is_file():
-        raise ValueError(f"{folder} holds no config.json; name the folder of a published model")
-    config = json.loads(path.read_text(encoding="utf-8"))
+        raise ValueError(
+            f"{folder} is no folder with a config.json; name that of a published model "
+            "(`course download` gets one)"
+        )
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON ({error}); get the file again") from None
     every = {"model_type": ("unknown", model_types), "quantization_config": (None, [None])}
     for field, (default, covered) in (every | dict(supported)).items():
         value = config.get(field, default)
         if value not in covered:
             known = " or ".join(map(repr, covered))
-            raise ValueError(f"config.json says {field}={value!r}; supported is {known}")
+            raise ValueError(f"config.json says {field}={value!r}; this loader covers {known} only")
     return config
 
 
@@ -163,5 +169,5 @@ def drop_copies(
     for copy, original in copies.items():
         value = kept.pop(copy, None)
         if value is not None and original in kept and not torch.equal(value, kept[original]):
-            raise ValueError(f"{copy} differs from {original}; supported is one tied matrix")
+            raise ValueError(f"{copy} differs from {original}; this loader covers one tied matrix")
     return kept

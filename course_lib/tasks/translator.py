@@ -163,8 +163,12 @@ class Translator:
         ids = pad_rows([self.tokenizer.encode(text) for text in texts], self.tokenizer.pad_id)
         return ids.to(self.device)
 
-    def translate(self, texts: Sequence[str]) -> list[str]:
+    def translate(self, texts: Sequence[str], *, use_cache: bool = True) -> list[str]:
         """Translate every text by greedy decoding, all of them at once.
+
+        Args:
+            texts: From 1.
+            use_cache: As in ``greedy_decode``.
 
         Raises:
             ValueError: If a text is empty or longer than the model reads.
@@ -174,6 +178,7 @@ class Translator:
             self.source_ids(texts),
             bos_id=self.tokenizer.bos_id,
             eos_id=self.tokenizer.eos_id,
+            use_cache=use_cache,
         )
         return [self.tokenizer.decode(row) for row in ids]
 

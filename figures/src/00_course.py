@@ -11,7 +11,7 @@ STEPS = (
     ("its use", "10 Training", "11 Decoding", "12 KV cache"),
     ("", "13 Beam search", "14 Evaluation", "16 Real translation"),
     ("later models", "17 Decoder only", "18 GPT", "19 Modern models"),
-    ("", "20 Published weights"),
+    ("", "20 Open weights"),
     ("cost, scale", "21 Efficiency", "22 Distributed"),
 )
 LEFT, TOP, WIDE, HIGH = 138, 62, 164, 34
@@ -33,7 +33,7 @@ def draw(lit: str | None = None) -> str:
             parts += [
                 rect(box, radius=7, **look(number, lit)),
                 badge(box.x + 18, box.cy, number, lit),
-                text(box.x + 36, box.cy + 5, name, size=12.5),
+                text(box.x + 36, box.cy + 5, name, size=13.5),
             ]
     return page(
         TITLE,
