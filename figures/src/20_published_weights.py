@@ -20,7 +20,7 @@ ROWS = (  # file, what it becomes, role, y, height
     ("tokenizer.json", "text ↔ ids", KEY, 400, 44),
 )
 NAMES = (
-    ("model.embed_tokens.weight", "embedding.weight", "as it is"),
+    ("…embed_tokens.weight", "embedding.weight", "as it is"),
     ("…mlp.up_proj.weight", "…feed_forward.linear1", "as it is"),
     ("…self_attn.q_proj.weight", "…self_attn.w_q", "rows reordered"),
     ("h.0.mlp.c_fc.weight", "…feed_forward.linear1", "transposed"),
