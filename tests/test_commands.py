@@ -221,14 +221,18 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
     assert expected | dict(anew=True) == asked
 
 
-def test_number_words_take_one_thread_and_another_language_another_folder(course, tmp_path):
+def test_number_words_take_one_thread_and_another_language_another_folder(
+    course, tmp_path, monkeypatch
+):
     others = settings(TINY_NUMBERS.replace("steps=7 ", ""))
     words = [*others, "--to", "fr", "--steps", "3", "--seed", "2"]
     assert course("numbers", "train", *words)[0] == 0
     translator, content = read_kept(Translator, tmp_path / "kept" / "numbers-course-fr-seed2")
     config = translator.config
     assert (config.to, config.seed, config.steps, content["step"]) == ("fr", 2, 3, 3)
-    assert cli.parser("numbers").parse_args(["train"]).threads == 1
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    taken = {name: cli.parser(name).parse_args(["train"]).threads for name in TASKS}
+    assert taken == {"numbers": 1, "multi30k": 7, "gpt": 7}
 
 
 def test_weights_left_of_another_training_are_not_averaged(trained, tmp_path):

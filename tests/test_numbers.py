@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from platformdirs import user_data_path
 from reference import assert_same, says
 from torch.testing import assert_close
 
@@ -16,7 +17,7 @@ from course_lib.tasks import numbers as module
 from course_lib.tasks.numbers import Numbers, folder_of, load_or_train
 from course_lib.tasks.translator import Translator, TranslatorConfig, translated_exactly
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.run_folder import LAST
+from course_lib.trainer.run_folder import LAST, checkpoints_beside
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -115,6 +116,15 @@ def test_each_language_and_seed_has_a_folder_of_its_own(folder, monkeypatch):
     assert len(paths) == 4 and {path.parent for path in paths} == {folder}
     monkeypatch.delenv("COURSE_CHECKPOINTS")
     assert folder_of(TINY).parent == ROOT / "checkpoints"
+
+
+def test_an_installed_package_keeps_nothing_among_installed_files(folder, monkeypatch):
+    monkeypatch.delenv("COURSE_CHECKPOINTS")
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+    installed = folder / "lib" / "site-packages"
+    kept = checkpoints_beside(str(installed / "course_lib" / "tasks" / "numbers.py"))
+    assert kept == user_data_path("course_lib", appauthor=False) / "checkpoints"
+    assert installed not in kept.parents
 
 
 # --- what a translator starts from
