@@ -122,7 +122,7 @@ def asked(look: Callable[[str, Any], Report], name: str, candidate: Any) -> Repo
         return look(name, candidate)
     except SystemExit:
         hint = "This ends the whole program (exit or quit); return, or raise an error, instead."
-        return Report(name, False, hint=hint, stage="runs")
+        return Report(name, False, hint=hint, kind="runs")
 
 
 def _flaw(name: str, module: ModuleType) -> str:
