@@ -82,9 +82,10 @@ def _placed(
             placed[free.pop(0)] = bound[name]
         elif default is inspect.Parameter.empty or not _same(bound[name], default):
             raise MissingOption(f"There is no argument `{name}` yet: add `{name}={default!r}`.")
-    for name in free:  # what the answer asks for, and the course's definition has a default for
+    for name in free:  # what the answer takes beyond the call: at the course's default
         near = [n for n in theirs.parameters if name in (n, *SYNONYMS.get(n, ()))]
-        if mine.parameters[name].default is inspect.Parameter.empty and near:
+        needed = mine.parameters[name].default is inspect.Parameter.empty
+        if name not in placed and near and (needed or name in theirs.parameters):
             placed[name] = theirs.parameters[near[0]].default
     return placed
 

@@ -82,7 +82,8 @@ def close(one: Any, other: Any) -> bool:
 def alike(one: Outcome, other: Outcome) -> bool:
     """Say whether two calls showed the same: values, gradients, changes, or both an error.
 
-    What is not finite is nan on both sides: inf here and nan there come of one mistake.
+    What is not finite counts as 0: whether a mistake was mended by ``nan_to_num`` makes no other
+    mistake of it.
     """
     if (one.error is None) != (other.error is None) or one.changed != other.changed:
         return False
@@ -96,10 +97,10 @@ def alike(one: Outcome, other: Outcome) -> bool:
 
 
 def _canonical(value: Any) -> Any:
-    """Write nan for all that is not finite."""
+    """Write 0 for all that is not finite."""
     if not isinstance(value, Tensor) or not value.is_floating_point() or value.isfinite().all():
         return value
-    return value.masked_fill(~value.isfinite(), torch.nan)
+    return value.masked_fill(~value.isfinite(), 0)
 
 
 def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterator[Failure]:
