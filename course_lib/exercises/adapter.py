@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.func import functional_call
 
 SYNONYMS = {  # what textbooks, and code that many have read, call the arguments
     "d_model": ("size", "dim", "embed_dim", "n_embd", "num_hiddens", "hidden_size", "features"),
@@ -146,6 +147,75 @@ def _adapted(answer: type[nn.Module], given: type[nn.Module]) -> type[nn.Module]
     Adapted.__name__, Adapted.__qualname__ = answer.__name__, answer.__qualname__
     Adapted.__module__, Adapted.__doc__ = answer.__module__, answer.__doc__
     return Adapted
+
+
+def serve(answer: Any, given: Any) -> Any:
+    """Make an answer that holds the core fit for every later cell.
+
+    A call with an option that is not at its default runs the course's own definition, on the
+    answer's parameters where it has some, and a line says so. All other calls run the answer.
+    ``answer`` is kept as the attribute ``served``.
+    """
+    if not inspect.isclass(given):
+
+        @wraps(answer)
+        def served(*args: Any, **kwargs: Any) -> Any:
+            """Call the answer, or the course's function."""
+            if _beyond_core(given, given, args, kwargs):
+                return given(*args, **kwargs)
+            return fitted(*args, **kwargs)
+
+        fitted, served.served = adapt(answer, given), answer
+        return served
+
+    class Served(_adapted(answer, given)):
+        """Build and call the answer, or the course's class."""
+
+        served = answer
+
+        def __new__(cls, *args: Any, **kwargs: Any) -> nn.Module:
+            if _beyond_core(given, given, args, kwargs):
+                return given(*args, **kwargs)  # no instance: __init__ is not called
+            return super().__new__(cls)
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            vars(self)["built"] = args, kwargs
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            """Call the answer's, or the course's on the same parameters."""
+            if not _beyond_core(given, given.forward, (self, *args), kwargs):
+                return super().forward(*args, **kwargs)
+            built, options = vars(self)["built"]
+            names = vars(self).get("course_names", {})
+            weights = {
+                names.get(name, name): x for name, x in self.state_dict(keep_vars=True).items()
+            }
+            course = given(*built, **options).train(self.training)
+            return functional_call(course, weights, args, kwargs)
+
+    Served.__name__, Served.__qualname__ = answer.__name__, answer.__qualname__
+    return Served
+
+
+def _beyond_core(given: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Say, in the notebook too, whether a call gives an option that only an extra asks for."""
+    signature = _signature(function)
+    try:
+        bound = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return False
+    parameters = signature.parameters
+    beyond = [
+        name
+        for name, value in bound.items()
+        if parameters[name].default is not inspect.Parameter.empty
+        and not name.endswith("mask")
+        and not _same(value, parameters[name].default)
+    ]
+    if beyond:
+        print(f"{given.__name__} with {', '.join(beyond)}: the course's own runs here, not yours.")
+    return bool(beyond)
 
 
 def recognise(module: nn.Module, given: type[nn.Module], args: tuple, kwargs: dict) -> None:
