@@ -17,7 +17,6 @@ from torch.nn import functional as F
 from course_lib.add_norm import AddNorm
 from course_lib.decoder import DecoderLayer
 from course_lib.encoder import EncoderLayer
-from course_lib.exercises.outcomes import KINDS
 from course_lib.interop import grad_pairs
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.trainer.distributed import World
@@ -303,19 +302,16 @@ def says(*parts: object) -> str:
 
 
 @cache
-def recorded_stages() -> dict[tuple[str, str], list[str]]:
-    """Read figures/kill_matrix.md: at which stages each mistake of an exercise is seen."""
-    stages, exercise = {}, ""
+def recorded_kinds() -> dict[tuple[str, str], str]:
+    """Read figures/kill_matrix.md: how each mistake of an exercise is seen first."""
+    kinds, exercise = {}, ""
     for line in KILL_MATRIX.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
             exercise = line.strip("# `")
         elif line.startswith("| `"):
-            _, name, signs = line.split("|", 2)
-            cells = signs.split("|")[-len(KINDS) - 1 : -1]
-            stages[exercise, name.strip(" `")] = [
-                stage for stage, sign in zip(KINDS, cells, strict=True) if sign.strip()
-            ]
-    return stages
+            cells = line.strip("| ").split(" | ")
+            kinds[exercise, cells[0].strip("`")] = cells[-1]
+    return kinds
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
-from reference import recorded_stages
+from reference import recorded_kinds
 
 from course_lib.batching import batch_by_tokens, padding_fraction
 from course_lib.data_parallel import split_batch
@@ -92,7 +92,7 @@ def extent(element: ElementTree.Element, shift: tuple[float, float]) -> tuple[fl
 def _stages_from_the_table():
     """Draw the kill matrix from its table, which test_checks holds to what the checks see."""
     with pytest.MonkeyPatch.context() as patch:
-        seen = recorded_stages()
+        seen = recorded_kinds()
         patch.setattr(inspect.getmodule(caught_at), "caught_at", lambda m: seen[m.exercise, m.name])
         yield
 

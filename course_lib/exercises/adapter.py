@@ -223,7 +223,7 @@ def recognise(module: nn.Module, given: type[nn.Module], args: tuple, kwargs: di
     profile = sys.getprofile()
     sys.setprofile(None)  # that the course's own class runs here is no cheating
     try:
-        wanted = _shapes(given, args, kwargs)
+        wanted = _shapes(given, repr((args, kwargs)), lambda: given(*args, **kwargs))
     finally:
         sys.setprofile(profile)
     mine = dict(module.named_parameters(remove_duplicate=False))
@@ -247,14 +247,21 @@ def recognise(module: nn.Module, given: type[nn.Module], args: tuple, kwargs: di
             vars(module)[course[0]] = found  # an alias, not registered a second time
 
 
-def _shapes(given: type[nn.Module], args: tuple, kwargs: dict) -> dict[str, torch.Size]:
-    """Return the course's names and shapes for one construction; the random state stays."""
-    try:
-        with torch.random.fork_rng(devices=[]):
-            built = given(*args, **kwargs)
-    except Exception:  # a call that the course's class refuses has no names to offer
-        return {}
-    return {name: p.shape for name, p in built.named_parameters(remove_duplicate=False)}
+_SHAPES: dict[tuple[type[nn.Module], str], dict[str, torch.Size]] = {}
+
+
+def _shapes(
+    given: type[nn.Module], arguments: str, build: Callable[[], nn.Module]
+) -> dict[str, torch.Size]:
+    """Return the course's names and shapes, once for each set of arguments."""
+    if (given, arguments) not in _SHAPES:
+        try:
+            with torch.random.fork_rng(devices=[]):
+                named = build().named_parameters(remove_duplicate=False)
+        except Exception:  # a call that the course's class refuses has no names to offer
+            named = ()
+        _SHAPES[given, arguments] = {name: p.shape for name, p in named}
+    return _SHAPES[given, arguments]
 
 
 def _letters(name: str) -> str:

@@ -23,7 +23,7 @@ from course_lib.exercises.error_messages import (
     wrote_above,
 )
 from course_lib.exercises.mistake_catalogue import Mistake, given
-from course_lib.exercises.outcomes import KINDS, Failure, Outcome, alike, differences
+from course_lib.exercises.outcomes import Failure, Outcome, alike, differences
 from course_lib.exercises.report import Report, Stage
 from course_lib.exercises.trial import Trial, try_out
 
@@ -167,15 +167,21 @@ def examine(name: str, candidate: Any) -> Report:
         return _unwritten(task, unwritten[0])
     if shortcut:
         return Report(name, False, hint=shortcut, kind="runs")
-    found = sorted(complaints(task, seen), key=lambda complaint: complaint.place)
-    stages = task.stages({complaint.trial for complaint in found})
-    core = [complaint for complaint in found if complaint.trial < task.core_size]
+    found = ordered(task, seen)
+    stages = task.stages({failure.trial for failure in found})
+    core = [failure for failure in found if failure.trial < task.core_size]
     if not found:
         count = len(task.trials)
         detail = f"{count} trial{'s' if count > 1 else ''}"
         return Report(name, True, detail=detail, stages=stages)
-    report = _named(task, candidate, seen, core or found, task.core_size if core else len(seen))
+    report = _named(task, candidate, seen, found, task.core_size if core else len(seen))
     return replace(report, passed=not core, stages=stages)
+
+
+def ordered(task: Exercise, seen: Sequence[Outcome]) -> list[Failure]:
+    """List all that is wrong: the core before the extras, then the coarse before the subtle."""
+    beyond = lambda failure: failure.trial >= task.core_size  # noqa: E731
+    return sorted(complaints(task, seen), key=lambda failure: (beyond(failure), failure.place))
 
 
 def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
@@ -308,9 +314,9 @@ def _catalogue() -> dict[str, Exercise]:
     return {task.name: task for room in rooms for task in room.EXERCISES}
 
 
-def caught_at(mistake: Mistake) -> list[str]:
-    """Return how a known mistake shows, from the coarse to the subtle: some of ``KINDS``."""
+def caught_at(mistake: Mistake) -> str:
+    """Return how a known mistake shows first, one of ``KINDS``; nothing if no trial sees it."""
     task = exercise(mistake.exercise)
     seen = [_seen_of(mistake, place) for place in range(len(task.trials))]
-    kinds = {wrong.kind for wrong in complaints(task, seen)}
-    return [kind for kind in KINDS if kind in kinds]
+    found = ordered(task, seen)
+    return found[0].kind if found else ""

@@ -1,98 +1,75 @@
-"""The kill matrix: every known mistake is a column, every stage of the checks a row."""
+"""The kill matrix: for the mistakes of each module, how the checks see them first."""
 
-from itertools import groupby
+from collections import Counter
 
-from colours import INK, LINE, PAPER, mix
-from drawing import Box, page, rect, text
+from colours import INK, PAPER, VALUE, mix
+from drawing import Box, centred, page, rect, text
 
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.check import caught_at
 from course_lib.exercises.outcomes import KINDS
-from course_lib.exercises.progress import chapter_of
 
-LEFT, TOP, ACROSS, ROW, MARK = 132, 66, 488, 26, 20
-PANEL = ROW * len(KINDS) + 48  # with the brackets of its chapters below
-FIRST = (1, 7, 13)  # the first chapter of each panel
-AGAIN = mix(INK, PAPER, 0.7)  # lighter: seen at this stage, too
-
-Column = tuple[int, list[str]]  # a mistake: its chapter, and the stages at which it shows
+LEFT, TOP, WIDE, HIGH = 172, 142, 44, 26
 
 
-def columns() -> list[Column]:
-    """Return every known mistake, in the order of the chapters."""
-    known = [mistake for name in exercises() for mistake in known_mistakes(name)]
-    chapters = {mistake.module: chapter_of(mistake.module) for mistake in known}
-    found = [(chapters[mistake.module], caught_at(mistake)) for mistake in known]
-    return sorted(found, key=lambda column: column[0])
+def counts() -> dict[str, Counter]:
+    """Count, for each module in the order of imports, how its mistakes are seen first."""
+    found: dict[str, Counter] = {}
+    for name in exercises():
+        for mistake in known_mistakes(name):
+            found.setdefault(mistake.module, Counter())[caught_at(mistake)] += 1
+    return found
 
 
 def draw() -> str:
-    """Draw one thin column for each mistake: dark where it is seen first, light where again."""
-    found = columns()
-    survivors = sum(not stages for _, stages in found)
+    """Draw one row for each module and one column for each kind; the darker, the more."""
+    found = counts()
+    total = sum(sum(row.values()) for row in found.values())
+    unseen = sum(row[""] for row in found.values())
     desc = (
-        "Three tables of nine stages by all known mistakes, grouped by chapter. Every column has a "
-        "dark mark at the stage that sees the mistake first, light marks at stages that see it too."
+        f"A table of {len(found)} modules by {len(KINDS)} ways in which a mistake can show. Each "
+        "cell is the percentage of the module's known mistakes that are seen first in that way."
     )
-    panels = [[] for _ in FIRST]
-    for column in found:
-        panels[sum(column[0] >= first for first in FIRST) - 1].append(column)
+    heads = [
+        text(LEFT + WIDE * (n + 0.5) + 5, TOP - 10, kind, turn=-45) for n, kind in enumerate(KINDS)
+    ]
+    rows = [_row(place, *row) for place, row in enumerate(found.items())]
     return page(
-        f"{len(found)} known mistakes, {survivors or 'none'} of them undetected",
+        f"{total} known mistakes, {unseen or 'none'} of them undetected",
         desc,
-        TOP + len(FIRST) * PANEL + 4,
-        text(LEFT, 54, "one thin column for each; dark: the stage that sees it first"),
-        *(part for n, panel in enumerate(panels) for part in _panel(panel, TOP + n * PANEL)),
+        TOP + HIGH * len(found) + 12,
+        text(20, 54, "percent of a module's mistakes that are seen first in this way"),
+        *heads,
+        *(part for row in rows for part in row),
     )
 
 
 def markdown() -> str:
-    """Write all mistakes with their sentences, where they were seen, and what sees them."""
+    """Write all mistakes with their sentences, where they were seen, and how they show first."""
     lines = [
-        "# The kill matrix: known mistakes and the stages that see them",
+        "# Known mistakes, and how the checks see them",
         "",
-        "Written by `make figures` from `course_lib.exercises`. ● sees it first, ○ sees it, too.",
+        "Written by `make figures` from `course_lib.exercises`.",
         "",
         "A check says: *This is what comes out when …*, and the sentence of the mistake.",
     ]
     for name in exercises():
-        lines += ["", f"## `{name}`", ""]
-        lines += [f"| mistake | when … | seen in | {' | '.join(KINDS)} |"]
-        lines += ["|---|---|---|" + ":-:|" * len(KINDS)]
-        for mistake in known_mistakes(name):
-            at = caught_at(mistake)
-            signs = ["" if s not in at else "●" if s == at[0] else "○" for s in KINDS]
-            words = f"`{mistake.name}` | {mistake.sentence} | {mistake.seen}"
-            lines.append(f"| {words} | {' | '.join(signs)} |")
+        lines += ["", f"## `{name}`", "", "| mistake | when … | seen in | shows first as |"]
+        lines += ["|---|---|---|---|"]
+        for m in known_mistakes(name):
+            lines.append(f"| `{m.name}` | {m.sentence} | {m.seen} | {caught_at(m)} |")
     return "\n".join(lines) + "\n"
 
 
-def _panel(found: list[Column], top: float) -> list[str]:
-    """Name the stages, mark every mistake at every stage that sees it, and name the chapters."""
-    width = ACROSS / len(found)
-    names = [
-        text(LEFT - 10, top + ROW * place + 15, stage, anchor="end")
-        for place, stage in enumerate(KINDS)
-    ]
-    marks = [
-        rect(
-            Box(LEFT + place * width, top + ROW * KINDS.index(stage), 0.8 * width, MARK),
-            fill=INK if stage == stages[0] else AGAIN,
-            stroke=None,
-            radius=0,
-        )
-        for place, (_, stages) in enumerate(found)
-        for stage in stages
-    ]
-    return names + marks + _chapters(found, top + ROW * len(KINDS) + 4)
-
-
-def _chapters(found: list[Column], y: float) -> list[str]:
-    """Bracket the columns of each chapter, and write its number below."""
-    width, parts, start = ACROSS / len(found), [], LEFT
-    for chapter, group in groupby(found, key=lambda column: column[0]):
-        wide = len(list(group)) * width
-        parts.append(rect(Box(start, y, wide - 2, 3), fill=LINE, stroke=None, radius=0))
-        parts.append(text(start + wide / 2, y + 20, f"{chapter:02d}", anchor="middle"))
-        start += wide
+def _row(place: int, module: str, row: Counter) -> list[str]:
+    """Name a module, count its mistakes, and fill its cells."""
+    y, total = TOP + HIGH * place, sum(row.values())
+    parts = [text(LEFT - 8, y + 17, f"{module} ({total})", anchor="end")]
+    for n, kind in enumerate(KINDS):
+        share = row[kind] / total
+        box = Box(LEFT + WIDE * n + 1, y + 1, WIDE - 2, HIGH - 2)
+        fill = mix(PAPER, VALUE, 0.75 * share) if share else PAPER
+        parts.append(rect(box, fill=fill, stroke=mix(INK, PAPER, 0.85), radius=0))
+        if share:
+            parts.append(centred(box.x + box.w / 2, box.y + box.h / 2, f"{share:.0%}"[:-1]))
     return parts

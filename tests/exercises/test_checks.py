@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from reference import recorded_kinds
 from torch import nn
 from torch.nn import functional as F
 
@@ -20,6 +21,7 @@ from course_lib.exercises.check import examine, exercise
 from course_lib.exercises.mistake_catalogue import Mistake, define
 from course_lib.exercises.notebook_builder import Chapter
 from course_lib.exercises.stubs import stub
+from course_lib.exercises.trial import try_out
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSWERS = [
@@ -63,11 +65,22 @@ def test_there_are_three_styles_of_every_right_answer(name):
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: f"{m.exercise}-{m.name}")
-def test_every_known_mistake_is_found_and_called_by_its_name(mistake):
+def test_every_known_mistake_is_found_and_called_by_its_name(mistake, monkeypatch):
+    seen = {}
+
+    def once(trial, tried):
+        """Try it as an attempt; remember it for the comparison with all known mistakes."""
+        key = trial, tried.__base__ if isinstance(tried, type) else tried.__wrapped__
+        if key not in seen:
+            seen[key] = try_out(trial, tried)
+        return seen[key]
+
+    monkeypatch.setattr(inspect.getmodule(examine), "try_out", once)
     report = examine(mistake.exercise, mistake.implementation)
     assert report.attempted and not report.complete
     assert report.passed == all(stage.held for stage in report.stages if stage.core)
     assert report.mistake == mistake.name and mistake.sentence in report.hint
+    assert report.kind == recorded_kinds()[mistake.exercise, mistake.name], "make figures"
     assert len(mistake.sentence.split()) >= 3 and mistake.seen, "what is it, and who made it?"
 
 
