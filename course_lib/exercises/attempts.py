@@ -21,11 +21,13 @@ class Attempt:
     Args:
         report: What the check said.
         candidate: What was tried.
+        result: What the chapter goes on with.
         cell: The text of the cell that defines it, as it was run.
     """
 
     report: Report
     candidate: Any
+    result: Any
     cell: str
 
 
@@ -81,7 +83,7 @@ def attempt(name: str = "", candidate: Any = ...) -> Any:
     else:
         report = _noted(name, candidate)
     _show(report if report.passed else StandIn(report))
-    return candidate if report.passed else course
+    return LAST[name].result if report.passed else course
 
 
 def _noted(name: str, candidate: Any) -> Report:
@@ -91,11 +93,12 @@ def _noted(name: str, candidate: Any) -> Report:
         report = examine(name, candidate)
     except SystemExit:
         hint = "This ends the whole program (exit or quit); return, or raise an error, instead."
-        report = Report(name, False, hint=hint, stage="runs")
+        report = Report(name, False, hint=hint)
     if not report.attempted and unfinished(cell, name):
         report = replace(report, attempted=True, hint=LEFTOVER)
     LAST.pop(name, None)
-    LAST[name] = Attempt(report, candidate, cell)
+    result = candidate if report.passed else exercise(name).given
+    LAST[name] = Attempt(report, candidate, result, cell)
     if report.passed:
         PASSED[name] = LAST[name]
     return note(report)

@@ -126,7 +126,7 @@ def _not_to_be_taken(
     """Find what passed once, and is not what the notebook holds now, or goes by another name."""
     found = {}
     for name in names:
-        last = PASSED[name].candidate if name in PASSED else None
+        last = PASSED[name].result if name in PASSED else None
         now = notebook.get(name)
         files = [Path(file) for file in files_of(now)]
         known = now is last or from_course(now) or any(package in f.parents for f in files)

@@ -279,11 +279,11 @@ def main(place: str, todo: str) -> None:
 
 
 def _limit_resources() -> None:
-    """Limit memory, and the size of files, where the system knows how."""
-    try:
-        import resource
-    except ImportError:
+    """Limit memory, and the size of files; other systems than Linux do not know how."""
+    if sys.platform != "linux":
         return
+    import resource
+
     for what, most in (
         (resource.RLIMIT_AS, MEMORY),
         (resource.RLIMIT_FSIZE, FILE),

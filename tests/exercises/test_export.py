@@ -287,6 +287,16 @@ def test_what_passed_in_an_earlier_session_stays_until_another_passes(library, m
     assert "today" in masks()["causal_mask"]
 
 
+def test_what_comes_from_the_library_itself_is_not_put_into_it_again(library):
+    export(library, Notebook(causal()))
+    before = (library / "masks.py").read_text()
+    importlib.invalidate_caches()
+    ask = 'causal_mask = attempt("causal_mask", causal_mask)'
+    result = export(library, Notebook(f"from my_lib.masks import causal_mask\n{ask}"))
+    assert result.yours == {"causal_mask": "from an earlier session"}
+    assert (library / "masks.py").read_text() == before
+
+
 def test_an_exercise_goes_back_to_the_courses(library, masks):
     export(library, Notebook(causal(), padding()))
     result = export(library, Notebook(padding()), ["causal_mask"])
