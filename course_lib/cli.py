@@ -13,7 +13,7 @@ from pathlib import Path
 
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.exercises.grade import LIMIT, grade
-from course_lib.exercises.notebook_builder import LIBRARY
+from course_lib.exercises.library import LIBRARY
 from course_lib.exercises.progress import progress
 from course_lib.exercises.workbook import make_workbook
 from course_lib.interop.download import MODELS, continue_with, download, translate_with
@@ -147,7 +147,7 @@ def grade_command(options: argparse.Namespace) -> int:
     try:
         text = grade(options.folder, out, force=force, limit=options.limit, tell=tell)
     except KeyboardInterrupt:
-        print("\nstopped; no table was written", file=sys.stderr)
+        print("\nstopped; the tables hold who was told above", file=sys.stderr)
         return STOPPED
     print(text, end="")
     return 0

@@ -1,17 +1,38 @@
 """An attempt at an exercise: what a check says of it, and what the chapter goes on with."""
 
 import html
-import time
-from dataclasses import dataclass
-from pathlib import Path
+import linecache
+from dataclasses import dataclass, replace
 from typing import Any
 
-from course_lib.exercises.check import exercise
-from course_lib.exercises.export_verification import asked
-from course_lib.exercises.notebook_api import check
+from course_lib.exercises.check import examine, exercise
+from course_lib.exercises.progress import note
 from course_lib.exercises.report import Report
+from course_lib.exercises.stand_ins import files_of
+from course_lib.exercises.stubs import unfinished
 
-LAST: dict[str, tuple[Report, float]] = {}  # of each exercise: how it went in this process, when
+LEFTOVER = "Your lines are there, and `raise NotImplementedError` is still below: delete that line."
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Keep how an attempt went.
+
+    Args:
+        report: What the check said.
+        candidate: What was tried.
+        result: What the chapter goes on with.
+        cell: The text of the cell that defines it, as it was run.
+    """
+
+    report: Report
+    candidate: Any
+    result: Any
+    cell: str
+
+
+LAST: dict[str, Attempt] = {}  # of each exercise: the last attempt in this process
+PASSED: dict[str, Attempt] = {}  # the last that passed
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,20 +81,27 @@ def attempt(name: str = "", candidate: Any = ...) -> Any:
         hint = f"This is the course's own. Define `{name}` above this line, and run the cell."
         report = Report(name, False, hint=hint, attempted=False)
     else:
-        report = asked(check, name, candidate)
-        LAST[name] = report, time.time()
+        report = _noted(name, candidate)
     _show(report if report.passed else StandIn(report))
-    return candidate if report.passed else course
+    return LAST[name].result if report.passed else course
 
 
-def last_report(name: str) -> Report | None:
-    """Return how the last attempt at an exercise went in this process, if there was one."""
-    return LAST[name][0] if name in LAST else None
-
-
-def attempted_since(name: str, path: Path) -> bool:
-    """Say whether an exercise was attempted, in this process, after a file was changed."""
-    return name in LAST and path.exists() and LAST[name][1] > path.stat().st_mtime
+def _noted(name: str, candidate: Any) -> Report:
+    """Check a candidate, even one that ends the program; keep its cell, and how it went."""
+    cell = "".join(line for file in files_of(candidate)[:1] for line in linecache.getlines(file))
+    try:
+        report = examine(name, candidate)
+    except SystemExit:
+        hint = "This ends the whole program (exit or quit); return, or raise an error, instead."
+        report = Report(name, False, hint=hint)
+    if not report.attempted and unfinished(cell, name):
+        report = replace(report, attempted=True, hint=LEFTOVER)
+    LAST.pop(name, None)
+    result = candidate if report.passed else exercise(name).given
+    LAST[name] = Attempt(report, candidate, result, cell)
+    if report.passed:
+        PASSED[name] = LAST[name]
+    return note(report)
 
 
 def _explained(name: Any, candidate: Any) -> Any:

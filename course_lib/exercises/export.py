@@ -1,32 +1,40 @@
-"""Your own library: what passes in the notebook goes into ``my_lib``, where later chapters look."""
+"""Your own library: the cells that passed in the notebook go into ``my_lib``."""
 
 import ast
-import html
 import importlib.util
+import re
 import sys
-import warnings
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from importlib import import_module
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from course_lib.atomic_write import copy_aside, set_aside, write_whole
-from course_lib.exercises import edit_detection
-from course_lib.exercises import executed_cells as run
-from course_lib.exercises.attempts import attempted_since
+from course_lib.atomic_write import write_whole
+from course_lib.exercises.attempts import LAST, PASSED
 from course_lib.exercises.check import exercise, exercises
-from course_lib.exercises.export_verification import BrokenImports, Proof, settle
-from course_lib.exercises.learner_cells import Sources
-from course_lib.exercises.module_writer import Manuscript
-from course_lib.exercises.notebook_builder import LIBRARY
-
-NO_CHAPTER = (
-    "no cell with `#| default_exp …` of a chapter was run since the kernel started; run the "
-    "chapter's cells, then this one again"
+from course_lib.exercises.library import (
+    CHANGED,
+    LIBRARY,
+    SEAL,
+    cells_in,
+    changed_by_hand,
+    check_edition,
+    module_text,
 )
-NO_NAMES = "export_mine() takes no name, it exports the whole chapter; write `export_mine()`"
-NO_NOTEBOOK = "export_mine() reads what a notebook has run; call it in one"
+from course_lib.exercises.report import CORRECT
+from course_lib.exercises.sandbox import BROKEN, examine_apart
+from course_lib.exercises.stand_ins import files_of, from_course
+from course_lib.exercises.stubs import exported, without
+
+LIMIT = 60  # seconds for the file in a process of its own
+ASKED = {"attempt", "check", "export_mine"}
+UNTRIED = "no exercise was tried since the kernel started; run your cells, then this one again"
+PASTED = (
+    'the last one has no attempt line; put `{0} = attempt("{0}", {0})` at the end of its cell, '
+    "run the cell, then this one"
+)
+NAMELESS = "it passed, but its cell does not define `{}`: give it that name there"
+ALONE = "in the file, where your notebook's other cells are missing: {}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,139 +45,174 @@ class Export:
         file: Which file was written; empty if none was.
         yours: For each definition of the learner's a remark, or nothing.
         course: For each that still comes from the course, why.
-        given: What the course gives anyway.
-        note: What else happened.
         problem: Why nothing was written, if so.
     """
 
     file: str = ""
     yours: Mapping[str, str] = field(default_factory=dict)
     course: Mapping[str, str] = field(default_factory=dict)
-    given: Sequence[str] = ()
-    note: str = ""
     problem: str = ""
 
-    @property
-    def title(self) -> str:
-        """Return the result in one line."""
+    def __repr__(self) -> str:
+        """Show the result, a line for each definition."""
         if self.problem:
             return f"Nothing was written: {self.problem}."
-        return f"{self.file}: {len(self.yours)} of {len(self.yours) + len(self.course)} are yours"
-
-    @property
-    def lines(self) -> list[str]:
-        """Return a line for each definition, and the remarks."""
-        mine = [f"yours: {name}{words and f' ({words})'}" for name, words in self.yours.items()]
-        rest = [f"the course's: {name} ({words})" for name, words in self.course.items()]
-        given = [f"given by the course: {', '.join(self.given)}"] if self.given else []
-        return [*mine, *rest, *given, *filter(None, [self.note])]
-
-    def __repr__(self) -> str:
-        """Show the result as plain text."""
-        return "\n".join([self.title, *self.lines])
-
-    def _repr_html_(self) -> str:
-        """Show the result as a box in JupyterLab."""
-        lines = "".join(f"<div>{html.escape(line)}</div>" for line in self.lines)
-        style = "border-left: 4px solid #777777; padding: 4px 12px"
-        title = f"<strong>{html.escape(self.title)}</strong>"
-        return f'<div role="status" style="{style}">{title}{lines}</div>'
+        count = len(self.yours) + len(self.course)
+        lines = [f"{self.file}: {len(self.yours)} of {count} are yours"]
+        lines += [f"yours: {name}{why and f' ({why})'}" for name, why in self.yours.items()]
+        lines += [f"the course's: {name} ({why})" for name, why in self.course.items()]
+        return "\n".join(lines)
 
 
-def export_mine(*names: Any) -> Export:
-    """Put what was last run in this notebook, and passes, into ``my_lib``.
+def export_mine(*, without: Collection[str] = ()) -> Export:
+    """Put the cells that passed since the kernel started into the chapter's module of ``my_lib``.
 
-    The running kernel is asked, not the file: what is not saved yet counts.
+    What the module holds from earlier sessions stays. The new file is tried in a process of its
+    own first, where the notebook's names are missing.
 
     Args:
-        *names: None; who gives one is told that the whole chapter is exported.
+        without: Exercises that go back to the course's own, such as ``["causal_mask"]``.
 
     Returns:
         What shows which definitions are yours now, and which still come from the course.
     """
-    if names:
-        return Export(problem=NO_NAMES)
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return Export(problem=NO_NOTEBOOK)
-    shell = get_ipython()
-    if shell is None:
-        return Export(problem=NO_NOTEBOOK)
-    return export(shell.user_ns["In"], Path.cwd() / LIBRARY, shell.user_ns)
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    names = shell.user_ns if shell else {}
+    return export(Path.cwd() / LIBRARY, names, [without] if isinstance(without, str) else without)
 
 
-def export(history: Sequence[str], package: Path, known: Collection[str] = ()) -> Export:
-    """Put what passes, of the cells that were run, into the learner's package.
+def export(package: Path, notebook: Mapping[str, Any], back: Collection[str] = ()) -> Export:
+    """Put what passed into the learner's package.
 
     Args:
-        history: The text of every cell that was run, in order.
         package: The folder ``my_lib``.
-        known: The names that the notebook has.
+        notebook: The names that the notebook has, and what they mean there.
+        back: Exercises that go back to the course's own.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the cells were run before, and it was said then
-        module = run.chapter_module(history)
-        names = [name for name in exercises() if exercise(name).module == module]
-        if not names:
-            return Export(problem=NO_CHAPTER)
-        if not package.is_dir():
-            where = f"there is no folder {package.name} in {package.parent}, beside the notebook"
-            return Export(problem=f"{where}; `course workbook DIR` makes one in DIR")
-        try:
-            return _export(module, names, history, package / f"{module}.py", known)
-        except BrokenImports as error:
-            return Export(problem=str(error))
-
-
-def _export(
-    module: str, names: Sequence[str], history: Sequence[str], path: Path, known: Collection[str]
-) -> Export:
-    """Do it for a chapter that is known, in a folder that is there."""
-    course = import_module(f"course_lib.{module}")
-    before = _text_of(path)
-    imports = run.chapter_imports(history, module)
-    text = Manuscript(module, course.__doc__, course.__all__, imports)
-    back = edit_detection.put_back(before or "", module)
-    left = {name for name in back if not attempted_since(name, path)}
-    cells = Sources.read(history, names, before or "", imports)
-    cells = replace(cells, back=back, left=left)
-    proof = Proof(text, path, known, run.imported_names(history))
-    chosen, reasons = settle(proof, {name: cells.options(name) for name in names})
-    note = _kept(path, before, text.text(chosen), module)
-    write_whole(
-        path, edit_detection.stamped(text.text(chosen), sorted(chosen), sorted(back - set(chosen)))
-    )
-    _forget(path)
-    tried = text.left_out(chosen)
-    yours = {n: cells.remark(n, chosen[n], reasons, tried[n]) for n in names if n in chosen}
-    rest = {n: cells.unsolved(n, reasons) for n in names if n not in chosen}
-    given = [name for name in course.__all__ if name not in names]
-    return Export(f"{path.parent.name}/{path.name}", yours, rest, given, note)
-
-
-def _kept(path: Path, before: str | None, after: str, module: str) -> str:
-    """Put aside what somebody changed by hand in a file that is to be written anew, and say so."""
-    if before is None:
-        return f"{path.name} was no Python; it is {set_aside(path).name}"
-    if not edit_detection.by_hand(before, module):
-        return ""
-    gone = ", ".join(f"`{name}`" for name in edit_detection.lost(before, after))
-    said = f"; only there, or not so here: {gone}" if gone else ""
-    return (
-        f"{path.name} was not as export_mine() wrote it last; as it was, it is kept as "
-        f"{copy_aside(path).name}{said}. Put what you want to keep into your cell"
-    )
-
-
-def _text_of(path: Path) -> str | None:
-    """Read a module; nothing where there is none, ``None`` where it is no Python."""
+    if not LAST:
+        return Export(problem=UNTRIED)
+    module = exercise(list(LAST)[-1]).module
+    path = package / f"{module}.py"
+    if not package.is_dir():
+        where = f"there is no folder {package.name} in {package.parent}, beside the notebook"
+        return Export(problem=f"{where}; `course workbook DIR` makes one in DIR")
     try:
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        ast.parse(text)
-    except (SyntaxError, ValueError):
-        return None
-    return text
+        check_edition(package)
+    except ValueError as error:
+        return Export(problem=str(error))
+    before = path.read_text("utf-8", errors="replace") if path.exists() else module_text(module)
+    if changed_by_hand(before):
+        return Export(problem=CHANGED.format(f"{LIBRARY}/{path.name}"))
+    names = [name for name in exercises() if exercise(name).module == module]
+    old = {name: cell for name, cell in cells_in(before).items() if name not in back}
+    reasons = _not_to_be_taken(names, notebook, package)
+    fresh = {n: _cell(n) for n in names if n in PASSED and n not in reasons and n not in back}
+    fresh = {name: cell for name, cell in fresh.items() if SEAL not in cell}  # from my_lib itself
+    try:
+        chosen, flaws = _settled(package, module, {**old, **fresh}, old)
+    except ValueError as error:
+        return Export(problem=str(error))
+    write_whole(path, module_text(module, _ordered(chosen, names)))
+    _forget(path)
+    said = {name: reasons.get(name) or flaws.get(name) or _last_words(name) for name in names}
+    yours = {n: _remark(n, chosen, fresh, said[n]) for n in names if n in chosen}
+    rest = {n: said[n] or "nothing of yours passed yet" for n in names if n not in chosen}
+    return Export(f"{LIBRARY}/{path.name}", yours, rest)
+
+
+def _not_to_be_taken(
+    names: Collection[str], notebook: Mapping[str, Any], package: Path
+) -> dict[str, str]:
+    """Find what passed once, and is not what the notebook holds now, or goes by another name."""
+    found = {}
+    for name in names:
+        last = PASSED[name].result if name in PASSED else None
+        now = notebook.get(name)
+        files = [Path(file) for file in files_of(now)]
+        known = now is last or from_course(now) or any(package in f.parents for f in files)
+        if files and not known:
+            found[name] = PASTED.format(name)
+        elif last is not None and name not in exported(_cell(name)):
+            found[name] = NAMELESS.format(name)
+    return found
+
+
+def _cell(name: str) -> str:
+    """Return the cell that passed, without its directives and the lines that ask for a check."""
+    kept = without(PASSED[name].cell, _asks)
+    kept = re.sub(r"\A(?:[ \t]*(?:#\s*\|.*)?\n)+", "", kept).rstrip()
+    own = getattr(PASSED[name].candidate, "__name__", name)
+    defined = exported(kept)
+    return f"{kept}\n\n\n{name} = {own}" if name not in defined and own in defined else kept
+
+
+def _asks(node: ast.stmt) -> bool:
+    """Say whether a statement is ``attempt(…)`` or the like, with or without ``NAME =``."""
+    call = getattr(node, "value", None)
+    return isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] in ASKED
+
+
+def _settled(
+    package: Path, module: str, chosen: Mapping[str, str], old: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Take as much as passes together in one file; what does not gives way to what was there.
+
+    Returns:
+        The cell of each name that is the learner's; and what is wrong with those given up.
+
+    Raises:
+        ValueError: If the file does not run, and not because of a cell in it.
+    """
+    chosen, flaws = dict(chosen), {}
+    names = [name for name in exercises() if exercise(name).module == module]
+    while chosen:
+        text = module_text(module, _ordered(chosen, names))
+        marks = examine_apart(package, {module: list(chosen)}, LIMIT, {module: text})
+        failing = {m.exercise: m.hint for m in marks.values() if m.state != CORRECT}
+        line = re.search(rf"{module}\.py, line (\d+): ", " ".join(failing.values()))
+        broken = [m for m in marks.values() if m.state == BROKEN]
+        if broken == list(marks.values()) and not line:
+            raise ValueError(f"{module}.py does not run in a process of its own: {broken[0].hint}")
+        if line and len(broken) == len(chosen):  # the file breaks off at one cell
+            above = text.split("\n")[: int(line[1])]
+            owners = cells_in("\n".join(above))
+            failing = {name: failing[name] for name in list(owners)[-1:] if name in failing}
+        if not failing:
+            break
+        for name, hint in failing.items():
+            flaws.setdefault(name, ALONE.format(hint))
+            cell = chosen.pop(name)
+            if old.get(name, cell) != cell:
+                chosen[name] = old[name]
+    return chosen, flaws
+
+
+def _ordered(chosen: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """Put cells in the order of the chapter, each without the definitions taken from others."""
+    order = [name for name in names if name in chosen]
+    return {
+        name: without(
+            chosen[name],
+            lambda node, cell=chosen[name]: any(
+                other in names and chosen.get(other) != cell
+                for other in exported(ast.unparse(node))
+            ),
+        )
+        for name in order
+    }
+
+
+def _last_words(name: str) -> str:
+    """Return what was said of the last attempt, if it did not pass."""
+    report = LAST[name].report if name in LAST else None
+    return report.hint if report and not report.passed else ""
+
+
+def _remark(name: str, chosen: Mapping[str, str], fresh: Mapping[str, str], why: str) -> str:
+    """Say which one of the learner's was taken, where it is not the last."""
+    if why:
+        return f"an earlier one that passed; your last: {why}"
+    return "" if fresh.get(name) == chosen[name] else "from an earlier session"
 
 
 def _forget(path: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.exercises import stubs
+from course_lib.exercises.library import LIBRARY
 
-LIBRARY = "my_lib"
 SOLUTION = re.compile(r"<details>\s*<summary>Solution.*?</details>[ \t]*\n*", re.S)
 NOTE = (
     "**How exercises work.** A cell with `raise NotImplementedError` is yours: put your own lines "
@@ -24,8 +24,8 @@ HELP = {
     False: "Below a definition, a hint is folded.",
 }
 KEEP = (
-    "**Into your library.** The next cell puts what passed into `my_lib/{module}.py`, where later "
-    "chapters look for it, and says what still comes from the course. Run it whenever you like."
+    "**Into your library.** The next cell tries the cells that passed once more, without the rest "
+    "of the notebook, and puts them into `my_lib/{module}.py`, where later chapters find them."
 )
 STAND_INS = "# the course's own stand in, until you write yours"
 
@@ -125,9 +125,20 @@ class Edition:
                 yield new_cell("how-exercises-work", NOTE.format(help=HELP[self.solutions]))
             if place == imports:
                 yield new_cell("stand-ins", stand_ins(chapter.module, chapter.exported), "code")
+                yield from self._whose_model(cell)
         if chapter.exported:
             yield new_cell("into-your-library", KEEP.format(module=chapter.module))
             yield new_cell("export-mine", "export_mine()", "code")
+
+    def _whose_model(self, imports: Cell) -> Iterator[Cell]:
+        """Yield a cell that says how much of the model is the learner's, where one is imported."""
+        nodes = ast.parse(stubs.from_package(source_of(imports), self.modules, LIBRARY)).body
+        mine = [n for n in nodes if (getattr(n, "module", None) or "").startswith(f"{LIBRARY}.")]
+        names = [alias.name for node in mine for alias in node.names]
+        if "Transformer" in names:
+            wanted = [name for name in names if name in ("Transformer", "load_or_train")]
+            text = "from course_lib.exercises import parts_of_yours\n\nprint(parts_of_yours({}))"
+            yield new_cell("parts-of-yours", text.format(", ".join(wanted)), "code")
 
     def _code(self, cell: Cell, explained: bool) -> Iterator[Cell]:
         """Yield what becomes of a cell of code, and the help below it."""

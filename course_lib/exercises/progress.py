@@ -15,7 +15,7 @@ from pathlib import Path
 from course_lib.atomic_write import set_aside, write_whole
 from course_lib.exercises.catalogue import tasks
 from course_lib.exercises.check import MODULES, exercise, exercises
-from course_lib.exercises.notebook_builder import LIBRARY
+from course_lib.exercises.library import LIBRARY, check_edition
 from course_lib.exercises.report import CORRECT, UNTOUCHED, WRONG, Report
 
 FILE = "progress.json"
@@ -138,7 +138,7 @@ def progress(folder: Path | str | None = None) -> Progress:
             folder, where no ``my_lib`` means that nothing was attempted.
 
     Raises:
-        ValueError: If a folder is given and there is no ``my_lib``.
+        ValueError: If a folder is given and there is no ``my_lib``, or it is of the first edition.
     """
     place = Path(folder or ".")
     package = place if place.resolve().name == LIBRARY else place / LIBRARY
@@ -146,6 +146,8 @@ def progress(folder: Path | str | None = None) -> Progress:
         raise ValueError(
             f"there is no {LIBRARY} in {place}; `course workbook DIR` makes one in DIR"
         )
+    if package.is_dir():
+        check_edition(package)
     kept = _read(package)
     return Progress({item: kept.get(item.name, {}).get("state", UNTOUCHED) for item in items()})
 

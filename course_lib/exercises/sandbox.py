@@ -1,28 +1,50 @@
-"""Examine a learner's module in a process of its own, which may hang or break without harm."""
+"""Examine a learner's library in a process that may hang, break or lie without harm.
 
-import ast
+That process sends what its definitions computed, as data. Whether it is right is decided here.
+"""
+
 import json
 import os
+import queue
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, BinaryIO
 
-import course_lib
-from course_lib.exercises.check import examine, exercise
-from course_lib.exercises.export_verification import asked
-from course_lib.exercises.module_writer import bound
-from course_lib.exercises.notebook_builder import LIBRARY
-from course_lib.exercises.report import UNTOUCHED
+from course_lib.exercises.check import complaints, examine, exercise
+from course_lib.exercises.library import LIBRARY
+from course_lib.exercises.outcomes import Outcome
+from course_lib.exercises.plain_data import packed, unpacked
+from course_lib.exercises.report import CORRECT, UNTOUCHED, WRONG
+from course_lib.exercises.stand_ins import COURSE, from_course
+from course_lib.exercises.trial import try_out
 
 BROKEN = "did not run"
+START = 60.0  # seconds in which a process has begun, torch being loaded
+MEMORY = 8 << 30  # bytes a process may address
+FILE = 64 << 20  # bytes a file that it writes may have
+SENT = 64 << 20  # bytes that it may send
+SOURCE = 1 << 20  # bytes a module may have
+ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG")
+APART = ("unshare", "--map-root-user", "--net", "--pid", "--mount", "--mount-proc", "--fork")
+READ_ONLY = """mount --bind "$0" "$0" || exit
+while read -r _ place _; do
+  [ "$place" = "$0" ] || mount -o remount,bind,ro "$place" 2>/dev/null
+done </proc/self/mounts
+cd "$0" && exec "$@"
+"""
 
 
 @dataclass(frozen=True)
@@ -38,82 +60,264 @@ class Mark:
 
     exercise: str
     state: str
-    mistake: str | None = None
+    mistake: str = ""
     hint: str = ""
 
 
-def examine_apart(package: Path, module: str, names: Sequence[str], limit: float) -> list[Mark]:
-    """Examine a learner's module in other processes; what breaks one does not break the rest.
+def examine_apart(
+    package: Path,
+    asked: Mapping[str, Sequence[str]],
+    limit: float,
+    texts: Mapping[str, str] | None = None,
+) -> dict[str, Mark]:
+    """Examine a learner's modules in another process; what breaks one does not break the rest.
 
     Args:
-        package: The learner's ``my_lib``, whatever the folder is called. Nothing is written there.
-        module: The module in it.
-        names: Its exercises.
-        limit: Seconds for a process; after an exercise that hangs, the rest gets a new one.
+        package: The learner's ``my_lib``, whatever the folder is called. What runs is a copy of
+            its Python files, and of those beside it.
+        asked: The exercises, by module.
+        limit: Seconds for a module or an exercise; after one that hangs, the rest gets a new
+            process. All together have ten times as long.
+        texts: Modules that are put in the place of the learner's.
 
     Returns:
         A mark for every exercise, in their order.
     """
-    path = package / f"{module}.py"
-    if not path.is_file():
-        return [Mark(name, UNTOUCHED, hint=f"there is no {path.name}") for name in names]
-    left, marks = own_names(path.read_bytes(), names), []
-    while left:
-        answers, end = _ask(package, module, left, limit)
-        if not answers or "broken" in answers[0]:
-            words = answers[0]["broken"] if answers else f"{path.name} {end}"
-            marks += [Mark(name, BROKEN, hint=words) for name in left]
+    marks, todo = {}, {}
+    end = time.monotonic() + 10 * limit
+    with _copied(package, texts or {}) as place:
+        for module, names in asked.items():
+            file = place / LIBRARY / f"{module}.py"
+            text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
+            hint = "" if text else f"there is no {file.name}"
+            marks |= {name: Mark(name, UNTOUCHED, hint=hint) for name in names}
+            todo[module] = [name for name in names if re.search(rf"\b{name}\b", text)]
+        todo = {module: names for module, names in todo.items() if names}
+        while todo and time.monotonic() < end:
+            with _Child(place, todo, limit) as child:
+                marks |= _asked(child, todo)
+    late = {name: "the time for all was over" for names in todo.values() for name in names}
+    return marks | {name: Mark(name, BROKEN, hint=words) for name, words in late.items()}
+
+
+def _asked(child: "_Child", todo: dict[str, list[str]]) -> dict[str, Mark]:
+    """Read the answers of a process until all are there or it ends; take them off what is to do."""
+    marks = {}
+    for module in list(todo):
+        broken = child.answer(f"{module}.py").get("broken")
+        while todo[module] and (broken or not child.ended):
+            name = todo[module].pop(0)
+            if broken:
+                marks[name] = Mark(name, BROKEN, hint=str(broken))
+            else:
+                marks[name] = _mark(name, child.answer("it"))
+        if not todo[module]:
+            del todo[module]
+        if child.ended:
             break
-        marks += [Mark(**answer) for answer in answers[1:]]
-        left = left[len(answers) - 1 :]
-        marks += [Mark(name, BROKEN, hint=f"it {end}") for name in left[:1]]
-        left = left[1:]
-    known = {mark.exercise: mark for mark in marks}
-    return [known.get(name, Mark(name, UNTOUCHED)) for name in names]
+    return marks
 
 
-def own_names(source: bytes, names: Sequence[str]) -> list[str]:
-    """List the exercises that a module does not only hand on from ``course_lib``."""
+def _mark(name: str, answer: Mapping[str, Any]) -> Mark:
+    """Judge an answer: right is what computes what it should, whatever else it says of itself."""
+    state, words = answer.get("state"), [str(answer.get(key, "")) for key in ("mistake", "hint")]
+    if "broken" in answer:
+        return Mark(name, BROKEN, hint=str(answer["broken"]))
+    if state == UNTOUCHED:
+        return Mark(name, UNTOUCHED)
+    if state != CORRECT:
+        return Mark(name, WRONG, *words)
     try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError):
-        return list(names)
-    others = [n for n in body if not (getattr(n, "module", None) or "").startswith("course_lib")]
-    stars = any(alias.name == "*" for n in others for alias in getattr(n, "names", []))
-    return [name for name in names if stars or name in bound(others)]
+        seen = [Outcome(**unpacked(outcome)) for outcome in answer["seen"]]
+        wrong = next(complaints(exercise(name), seen), None)
+    except Exception as error:  # what a hostile process sends may break anything
+        return Mark(
+            name, WRONG, hint=f"what it computes cannot be compared ({type(error).__name__})"
+        )
+    return Mark(name, WRONG, hint=wrong.sentence) if wrong else Mark(name, CORRECT)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Examine in this process: import the module as ``my_lib.MODULE``, and answer line by line.
+class _Child:
+    """Run ``main`` in a process of its own, and read what it sends.
 
     Args:
-        arguments: The package, the module, the file for the answers, and the exercises.
+        place: The folder in which it runs, and where it may write.
+        todo: The exercises, by module.
+        limit: Seconds for an answer.
     """
-    package, module, answers, *names = arguments
-    host = ModuleType(LIBRARY)
-    host.__path__ = [package]
-    sys.modules[LIBRARY] = host
-    sys.path.append(str(Path(package).parent))  # what lies beside the notebooks can be imported
-    with open(answers, "w", encoding="utf-8", buffering=1) as lines:
-        for answer in _answers(Path(package), module, names):
-            lines.write(json.dumps(answer) + "\n")
+
+    def __init__(self, place: Path, todo: Mapping[str, Sequence[str]], limit: float) -> None:
+        self.limit, self.ended, self.patience = limit, False, START
+        kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+        paths = [str(COURSE.parent), *filter(None, [kept.get("PYTHONPATH")])]
+        own = {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+        homes = dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(place))
+        command = [sys.executable, "-P", "-B", "-m", __name__, str(place), json.dumps(todo)]
+        self.process = subprocess.Popen(
+            [*apart(place), *command],
+            cwd=place,
+            env=kept | own | homes,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.answers: queue.Queue = queue.Queue()
+        threading.Thread(target=self._read, args=[self.process.stdout], daemon=True).start()
+
+    def __enter__(self) -> "_Child":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """End the process with all that it started."""
+        if hasattr(os, "killpg"):
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.kill()
+        self.process.wait()
+
+    def answer(self, who: str) -> dict[str, Any]:
+        """Return the next answer; where there is none, say what became of whom."""
+        try:
+            text = self.answers.get(timeout=self.limit + self.patience)
+            self.patience = 0.0
+            if text is None:
+                text = json.dumps({"broken": f"{who} ended its process with code {self._code()}"})
+                self.ended = True
+            answer = json.loads(text)
+            if isinstance(answer, dict):
+                return answer
+        except queue.Empty:
+            self.ended = True
+            return {"broken": f"{who} did not finish within {self.limit:g} s"}
+        except (ValueError, RecursionError):
+            pass
+        self.ended = True
+        return {"broken": f"{who} sent what is no answer"}
+
+    def _code(self) -> int | str:
+        """Return the exit code of a process that closed its channel."""
+        try:
+            return self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return "unknown"
+
+    def _read(self, channel: BinaryIO) -> None:
+        """Queue the lines that come, as many bytes as may come, and ``None`` at the end."""
+        left = SENT
+        while left > 0 and (line := channel.readline(left)):
+            left -= len(line)
+            self.answers.put(line if line.endswith(b"\n") else b"")
+        self.answers.put(b"" if left <= 0 else None)
 
 
-def _answers(package: Path, module: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield first whether the module runs, then what came out for each exercise."""
-    try:
-        mine = import_module(f"{LIBRARY}.{module}")
-    except (Exception, SystemExit) as error:  # whatever a learner's module raises
-        yield {"broken": _said(error, package)}
+@contextmanager
+def _copied(package: Path, texts: Mapping[str, str]) -> Iterator[Path]:
+    """Copy a package's Python files, and those beside it, to a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        place = Path(folder).resolve()
+        home = [package] if package.name != LIBRARY else [package, package.parent]
+        for source, target in zip(home, [place / LIBRARY, place], strict=False):
+            for file in [*source.glob("*.py"), *source.glob("tasks/*.py")]:
+                if file.is_file() and not file.is_symlink() and file.stat().st_size <= SOURCE:
+                    copy = target / file.relative_to(source)
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(file, copy)
+        for module, text in texts.items():
+            (place / LIBRARY / f"{module}.py").write_text(text, encoding="utf-8", newline="")
+        yield place
+
+
+def apart(place: Path) -> list[str]:
+    """Return how a command begins that has no network, and writes nowhere but in one folder.
+
+    Empty where the system does not allow it.
+    """
+    return [*APART, "--kill-child", "sh", "-c", READ_ONLY, str(place)] if can_be_apart() else []
+
+
+@cache
+def can_be_apart() -> bool:
+    """Try whether the system lets a process be cut off: Linux with user namespaces does."""
+    with tempfile.TemporaryDirectory() as outer:
+        place = Path(outer).resolve() / "inner"
+        place.mkdir()
+        command = [
+            *APART,
+            "sh",
+            "-c",
+            READ_ONLY,
+            str(place),
+            "sh",
+            "-c",
+            "touch in && ! touch ../out",
+        ]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=30, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return done.returncode == 0 and (place / "in").exists()
+
+
+def main(place: str, todo: str) -> None:
+    """Examine in this process: import each module, try its definitions, send what came out.
+
+    Args:
+        place: The folder that holds the library.
+        todo: The exercises by module, as JSON.
+    """
+    channel = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    _limit_resources()
+    sys.path.insert(0, place)
+    for answer in _answers(Path(place), json.loads(todo)):
+        channel.write(json.dumps(answer).encode() + b"\n")
+        channel.flush()
+    os._exit(0)  # whatever a learner's code would do at the end
+
+
+def _limit_resources() -> None:
+    """Limit memory, and the size of files; other systems than Linux do not know how."""
+    if sys.platform != "linux":
         return
-    yield {"runs": module}
-    for name in names:
-        candidate = getattr(mine, name, None)
-        if candidate is exercise(name).given:
-            yield asdict(Mark(name, UNTOUCHED))
-        else:
-            report = asked(examine, name, candidate)
-            yield asdict(Mark(name, report.state, report.mistake, report.hint))
+    import resource
+
+    for what, most in (
+        (resource.RLIMIT_AS, MEMORY),
+        (resource.RLIMIT_FSIZE, FILE),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(what, (most, most))
+
+
+def _answers(place: Path, todo: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Any]]:
+    """Yield for each module whether it runs, then what came out for each of its exercises."""
+    for module, names in todo.items():
+        try:
+            mine = import_module(f"{LIBRARY}.{module}")
+        except BaseException as error:  # whatever a learner's module raises
+            yield {"broken": _said(error, place / LIBRARY)}
+            continue
+        yield {"runs": module}
+        for name in names:
+            try:
+                yield _tried(name, getattr(mine, name, None))
+            except BaseException as error:
+                yield {"state": WRONG, "hint": _said(error, place / LIBRARY)}
+
+
+def _tried(name: str, candidate: Any) -> dict[str, Any]:
+    """Return the words about a definition, and what it computes if they are good."""
+    if candidate is None or from_course(candidate):
+        return {"state": UNTOUCHED}
+    report = examine(name, candidate)
+    answer = {"state": report.state, "mistake": report.mistake or "", "hint": report.hint}
+    if report.passed:
+        seen = [try_out(trial, candidate) for trial in exercise(name).trials]
+        answer["seen"] = [packed(vars(outcome)) for outcome in seen]
+    return answer
 
 
 def _said(error: BaseException, package: Path) -> str:
@@ -123,45 +327,12 @@ def _said(error: BaseException, package: Path) -> str:
         places.append((error.filename, error.lineno))
     own = [(Path(file).name, line) for file, line in places if Path(file or "").parent == package]
     where = "{}, line {}: ".format(*own[-1]) if own else ""
-    return f"{where}{type(error).__name__}: {error}".partition("\n")[0]
-
-
-def _ask(
-    package: Path, module: str, names: Sequence[str], limit: float
-) -> tuple[list[dict[str, Any]], str]:
-    """Run ``main`` elsewhere; return its answers, and how it ended."""
-    course = str(Path(course_lib.__file__).parents[1])
-    paths = os.pathsep.join(filter(None, [course, os.environ.get("PYTHONPATH")]))
-    with tempfile.TemporaryDirectory() as place:
-        answers = Path(place) / "answers"
-        answers.touch()
-        child = subprocess.Popen(
-            [sys.executable, "-B", "-m", __name__, package.resolve(), module, answers, *names],
-            cwd=place,  # what the code writes, lands there
-            env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            end = f"ended its process with code {child.wait(limit)}"
-        except subprocess.TimeoutExpired:
-            end = f"did not finish within {limit:g} s"
-        finally:
-            _stop(child)
-        lines = answers.read_text(encoding="utf-8").splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")], end
-
-
-def _stop(child: subprocess.Popen) -> None:
-    """End a process with all that it started, if it still runs."""
-    if child.poll() is None:
-        if hasattr(os, "killpg"):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.kill()
-        child.wait()
+    try:
+        words = str(error).partition("\n")[0]
+    except BaseException:
+        words = "(which cannot be printed)"
+    return f"{where}{type(error).__name__}: {words}"
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

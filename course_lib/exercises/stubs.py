@@ -38,6 +38,24 @@ def stub(source: str, names: Collection[str]) -> str:
     return _edited(source, lambda lines: [_stubbed(f, lines) for n in chosen for f in _outer(n)])
 
 
+def unfinished(source: str, name: str) -> bool:
+    """Say whether lines were written into a definition, and the stub's own line left below them."""
+    functions = _outer(defined(source)[name]) if name in defined(source) else ()
+    bodies = [f.body[_docstring(f) is not None :] for f in functions]
+    return any(len(body) > 1 and ast.unparse(body[-1]) == STUB for body in bodies)
+
+
+def without(source: str, gone: Callable[[ast.stmt], bool]) -> str:
+    """Leave out statements; where others share their lines, these are written anew."""
+    body = ast.parse(source).body
+    cut = {line for node in body if gone(node) for line in _lines_of(node)}
+    kept = [node for node in body if not gone(node)]
+    if any(cut & set(_lines_of(node)) for node in kept):  # a = 1; b = 2
+        return "\n".join(map(ast.unparse, kept))
+    lines = source.split("\n")
+    return "\n".join(line for n, line in enumerate(lines) if n not in cut).strip("\n")
+
+
 def without_answers(source: str) -> str:
     """Replace every body, and the value of every ``my_… = value``, by what a learner fills in."""
     source = stub(source, defined(source))
@@ -152,6 +170,11 @@ def _docstring(node: Definition) -> ast.Expr | None:
 def _first_line(node: ast.stmt) -> int:
     """Number the line, from 0, on which a statement begins, its decorators included."""
     return min(n.lineno for n in (node, *getattr(node, "decorator_list", []))) - 1
+
+
+def _lines_of(node: ast.stmt) -> range:
+    """Number the lines of a statement from 0, its decorators included."""
+    return range(_first_line(node), node.end_lineno)
 
 
 def _split(line: str, column: int) -> tuple[str, str]:

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises import stubs
 from course_lib.exercises.check import exercise, exercises
-from course_lib.exercises.notebook_builder import LIBRARY, Chapter, Edition, imported, source_of
+from course_lib.exercises.library import INIT, LIBRARY, check_edition, module_text
+from course_lib.exercises.notebook_builder import Chapter, Edition, source_of
 from course_lib.exercises.safe_folder import fill
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PACKAGE = Path(__file__).resolve().parents[1]
 TASKS = ("tasks.translator", "tasks.numbers")  # they train and use the chapters' model
 README = """# Your workbook
 
@@ -30,11 +29,11 @@ folder: `jupyter lab 00_start_here.ipynb`.)
 
   Until yours is right, the course's own definition stands in, so that the rest of a chapter runs.
 - **Stuck?** {help}
-- **`my_lib/` is yours.** At first its modules hand on what the course has written. The last cell
-  of a chapter puts yours in its place. Later chapters import from there, and the last ones train
-  and translate with your model.
-- **Back to the course's:** in the module, say `my_lib/masks.py`, put one line in the place of your
-  definition: `from course_lib.masks import causal_mask`
+- **`my_lib/` is yours.** At first its modules run what the course has written. The last cell of a
+  chapter puts the cells that passed there. Later chapters import from it, and what you have not
+  written is the course's text with your parts in it: the model that trains and translates has your
+  attention, as soon as yours passed. From chapter 10 on, a line says how much of it is yours.
+- **Back to the course's:** `export_mine(without="causal_mask")` in the last cell of its chapter.
 - **How far am I?** `course progress` in a terminal, in this folder. What it knows stays here.
 - **The chapters anew:** `course workbook . --force` in this folder. What you changed, `my_lib/`
   included, is moved to `kept-1/` first (the next time to `kept-2/`); copy back what you want.
@@ -66,13 +65,16 @@ def make_workbook(
         The files kept aside, where they are now.
 
     Raises:
-        ValueError: If there are no chapters, the folder is not empty, or it is the course's own.
+        ValueError: If there are no chapters, the folder is not empty, or it is the course's own or
+            of the first edition.
     """
     chapters = (chapters or CHECKOUT / "notebooks").resolve()
     if hints is None:
         hints = {name: exercise(name).hints for name in exercises()}
     if folder.resolve() in (chapters, chapters.parent):
         raise ValueError(f"{folder} holds the course itself; give the workbook a folder of its own")
+    if (folder / LIBRARY).is_dir():
+        check_edition(folder / LIBRARY)
     return fill(folder, workbook_files(chapters, hints, solutions=solutions), force=force)
 
 
@@ -96,15 +98,6 @@ def workbook_files(
     return {name: text.encode() for name, text in texts.items()} | pictures
 
 
-def fresh_module(module: str, names: Sequence[str]) -> str:
-    """Write a module of the learner's library before the learner has written any of it."""
-    listed = "".join(f'    "{name}",\n' for name in names)
-    return (
-        f'"""Your `{module}`; so far it hands on what the course has written."""\n\n'
-        f"{imported(f'course_lib.{module}', names)}\n\n__all__ = [\n{listed}]\n"
-    )
-
-
 def as_json(notebook: Mapping[str, Any]) -> str:
     """Write a notebook as JupyterLab does, so that saving it changes what was changed."""
     return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
@@ -112,15 +105,10 @@ def as_json(notebook: Mapping[str, Any]) -> str:
 
 def _library(worked: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
     """Yield the files of the learner's own package, by name."""
-    exporting = {c.module: c.exported for c in worked if c.exported}
-    yield "__init__.py", '"""Your own Transformer, chapter by chapter."""\n'
-    for module, names in exporting.items():
-        yield f"{module}.py", fresh_module(module, names)
+    yield "__init__.py", INIT
     yield "tasks/__init__.py", '"""What your model is trained for."""\n'
-    for module in TASKS:
-        file = f"{module.replace('.', '/')}.py"
-        text = (PACKAGE / file).read_text(encoding="utf-8")
-        yield file, stubs.from_package(text, {*exporting, *TASKS}, LIBRARY)
+    for module in (*(c.module for c in worked if c.exported), *TASKS):
+        yield f"{module.replace('.', '/')}.py", module_text(module)
 
 
 def _figures(notebook: Mapping[str, Any]) -> list[str]:

@@ -1,20 +1,23 @@
 """A class is graded whatever its code does, and its folders stay as they are."""
 
 import csv
-import os
-import runpy
-import time
+import inspect
+import socket
+import threading
 from pathlib import Path
 
+import psutil
 import pytest
+import torch
 
 from course_lib import cli
 from course_lib.exercises import sandbox
-from course_lib.exercises.check import exercises
-from course_lib.exercises.grade import Row, as_csv, as_text, grade, learners
-from course_lib.exercises.sandbox import Mark, examine_apart, own_names
-from course_lib.exercises.workbook import fresh_module
-from course_lib.masks import __all__ as NAMES
+from course_lib.exercises.check import exercise, exercises
+from course_lib.exercises.grade import LONGEST, Row, as_csv, as_text, grade, learners, printable
+from course_lib.exercises.library import INIT, module_text
+from course_lib.exercises.plain_data import packed, unpacked
+from course_lib.exercises.sandbox import Mark, can_be_apart, examine_apart
+from course_lib.exercises.trial import try_out
 
 HEAD = "import torch\nfrom torch import Tensor\n\n\n"
 CAUSAL = """def causal_mask(length, device=None):
@@ -27,7 +30,12 @@ PADDING = """def padding_mask(ids, pad_id):
 
 
 """
-FRESH = fresh_module("masks", NAMES)
+HEADS = """def split_heads(x, num_heads):
+    return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+
+
+"""
+apart = pytest.mark.skipif(not can_be_apart(), reason="this system cuts no process off")
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -39,42 +47,118 @@ def hand_in(folder: Path, **modules: str) -> Path:
     """Write a learner's package, and return it."""
     package = folder / "my_lib"
     package.mkdir(parents=True)
+    (package / "__init__.py").write_text(INIT)
     for module, text in modules.items():
         (package / f"{module}.py").write_text(text)
     return package
 
 
-def make_class(folder: Path) -> None:
-    """Hand in what six learners wrote."""
+def make_class(folder: Path, port: int) -> None:
+    """Hand in what seven learners wrote: who tries, who cannot, and who does harm."""
+    tried = HEAD + CAUSAL + PADDING.replace("!=", "==")
+    hand_in(folder / "ada", masks=tried, attention="import os", decoder=module_text("decoder"))
+    beside = "from helpers import causal_mask\nimport course_lib.masks\n"
+    beside += "padding_mask = course_lib.masks.padding_mask\n"
+    hand_in(folder / "bob" / "work", masks=beside, positions="def sinusoidal_encoding(:")
+    (folder / "bob" / "work" / "helpers.py").write_text(HEAD + CAUSAL)
+    (folder / "cy" / "notes").mkdir(parents=True)
+    (hand_in(folder / "dee", masks=HEAD + CAUSAL) / "__init__.py").write_text("")
+    harm = dict(folder=str(folder), port=port, started=str(folder.parent / "started"))
     hand_in(
-        folder / "ada", masks=HEAD + CAUSAL + PADDING.replace("!=", "=="), attention="import os"
+        folder / "eve",
+        attention=UNPRINTABLE,
+        multi_head=HARM.format(**harm) + HEAD + HEADS,
+        positions=f"def sinusoidal_encoding(L, d): return {'-' * 200_000}1\n",
+        add_norm="AddNorm = LayerNorm = bytearray(1 << 40)",
+        feed_forward="FeedForward = 0\nraise ValueError('=1+1\\x1b[2J\\u202e' + 9_000 * 'x')",
+        masks=FORGERY + HEAD + CAUSAL.replace(".tril()", "") + PADDING.replace("!=", "=="),
     )
-    hand_in(folder / "bob", masks=HEAD + CAUSAL + "def (", attention=f"{FRESH}\nexit()")
-    user = "from my_lib.masks import causal_mask\n\n\ndef sinusoidal_encoding(L, d_model):\n    1\n"
-    hand_in(folder / "cy", masks=f"{HEAD}{CAUSAL}\nraise SystemExit", positions=user)
-    broken = PADDING.replace("return", "import os; os._exit(3)\n    return")
-    hand_in(folder / "dee", masks=f"{HEAD}print('noise')\n{broken}{CAUSAL}")
-    (folder / "eve" / "notes").mkdir(parents=True)
-    beside = "from helpers import causal_mask\nopen('written', 'w').write('x')\n"
-    beside += "import course_lib.masks\npadding_mask = course_lib.masks.padding_mask\n"
-    hand_in(folder / "fay" / "work", masks=beside + "causal_mask = causal_mask")
-    (folder / "fay" / "work" / "helpers.py").write_text(HEAD + CAUSAL)
+    hand_in(
+        folder / "fay",
+        attention="def scaled_dot_product_attention(): 0\nimport os\nos.closerange(0, 99)",
+        multi_head=f"{HEAD}{HEADS.replace('return', 'import os; os._exit(3); return')}"
+        "class MultiHeadAttention(torch.nn.Module): pass",
+        positions="def sinusoidal_encoding(): 0\nimport time\ntime.sleep(600)",
+        masks=f"{FLOOD}{HEAD}{CAUSAL}",
+    )
+    hand_in(folder / "zoe", masks=HEAD + CAUSAL + PADDING)
     (folder / ".hidden").mkdir()
     (folder / "read me.txt").write_text("no learner")
 
 
+UNPRINTABLE = """
+class Odd(Exception):
+    def __str__(self): raise SystemExit
+scaled_dot_product_attention = 1
+raise Odd
+"""
+HARM = """
+import os, shutil, socket, subprocess, sys
+shutil.rmtree({folder!r}, ignore_errors=True)
+for start in "", ".":
+    try:
+        open(os.path.join(start, {started!r}), "w").write("x")
+    except OSError:
+        pass
+try:
+    socket.create_connection(("127.0.0.1", {port}), timeout=2)
+except OSError:
+    pass
+lasts = [sys.executable, "-S", "-c", "import time; time.sleep(599)"]
+subprocess.Popen(lasts, start_new_session=True)
+"""
+FORGERY = """
+import json, os
+import course_lib.exercises.sandbox as sandbox
+from course_lib.exercises.report import Report
+sandbox.examine = lambda name, candidate: Report(name, True)
+forged = b"".join(
+    json.dumps({"exercise": name, "state": "correct", "seen": []}).encode() + b"\\n"
+    for name in ("padding_mask", "causal_mask")
+)
+open("answers", "wb").write(forged)
+for number in range(99):
+    try:
+        os.write(number, forged)
+    except OSError:
+        pass
+
+
+"""
+FLOOD = """
+import os
+for number in range(3, 99):
+    try:
+        while True:
+            os.write(number, b"x" * (1 << 20))
+    except OSError:
+        pass
+
+
+"""
+
+
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """Grade a class once; return the folder of the class, that of the tables, and what was told."""
-    folder, out, told = tmp_path_factory.mktemp("class"), tmp_path_factory.mktemp("out"), []
-    make_class(folder)
-    before = files_in(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        text = grade(folder, out / "new", tell=told.append)
-    assert files_in(folder) == before
-    assert text == (out / "new" / "grades.txt").read_text(encoding="utf-8")
-    return folder, out / "new", told
+    """Grade a class once; return the rows, the tables' folder, what was told, and who called."""
+    folder, out, told, called = tmp_path_factory.mktemp("a") / "class", None, [], []
+    server = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=lambda: called.append(server.accept()), daemon=True).start()
+    make_class(folder, server.getsockname()[1])
+    before, out = files_in(folder), tmp_path_factory.mktemp("out") / "new"
+    seen = []
+
+    def tell(line: str) -> None:
+        """Keep the line, and how many rows were there when it came."""
+        told.append(line)
+        seen.append(len(rows_of(out)) if (out / "grades.csv").exists() else 0)
+
+    text = grade(folder, out, limit=8, tell=tell)
+    server.close()
+    assert files_in(folder) == before or not can_be_apart()
+    assert text == (out / "grades.txt").read_text(encoding="utf-8")
+    assert seen == [n * len(exercises()) for n in range(8)]  # after each learner
+    return rows_of(out), out, told, called, folder.parent / "started"
 
 
 def rows_of(out: Path) -> dict[tuple[str, str], dict[str, str]]:
@@ -84,18 +168,18 @@ def rows_of(out: Path) -> dict[tuple[str, str], dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def rows(graded):
-    """Return the graded rows."""
-    return rows_of(graded[1])
+def said(graded):
+    """Return state and hint by learner and exercise."""
+    return {key: (row["state"], row["hint"]) for key, row in graded[0].items()}
 
 
 # --- a class
 
 
-def test_every_learner_has_a_row_for_every_exercise_in_order(rows):
-    names = ["ada", "bob", "cy", "dee", "eve", "fay/work"]
-    assert list(rows) == [(learner, name) for learner in names for name in exercises()]
-    assert rows["ada", "causal_mask"] == {
+def test_every_learner_has_a_row_for_every_exercise_in_order(graded):
+    names = ["ada", "bob/work", "cy", "dee", "eve", "fay", "zoe"]
+    assert list(graded[0]) == [(learner, name) for learner in names for name in exercises()]
+    assert graded[0]["ada", "causal_mask"] == {
         "learner": "ada",
         "chapter": "06 masks",
         "exercise": "causal_mask",
@@ -103,132 +187,114 @@ def test_every_learner_has_a_row_for_every_exercise_in_order(rows):
         "mistake": "",
         "hint": "",
     }
+    assert len(graded[2]) == 8 and graded[2][3] == f"cy: {len(exercises())} not attempted"
 
 
-def test_a_mistake_is_named(rows):
-    row = rows["ada", "padding_mask"]
+def test_who_tries_gets_a_verdict_and_the_mistake_by_name(graded, said):
+    row = graded[0]["ada", "padding_mask"]
     assert row["state"] == "not yet" and row["mistake"] and "This is what comes out" in row["hint"]
+    assert said["bob/work", "causal_mask"] == ("correct", "")  # from a file beside
+    assert said["zoe", "padding_mask"] == said["zoe", "causal_mask"] == ("correct", "")
 
 
-def test_what_the_course_wrote_and_what_is_missing_is_no_attempt(rows):
-    for learner, name in [("bob", "scaled_dot_product_attention"), ("fay/work", "padding_mask")]:
-        assert rows[learner, name]["state"] == "not attempted"
-    assert rows["fay/work", "causal_mask"]["state"] == "correct"  # from a file beside
-    assert rows["ada", "FeedForward"]["hint"] == "there is no feed_forward.py"
-    assert {rows["eve", name]["hint"] for name in exercises()} == {"there is no my_lib"}
-    assert rows["cy", "PositionalEncoding"]["state"] == "not attempted"
+def test_what_the_course_wrote_and_what_is_missing_is_no_attempt(said):
+    assert said["bob/work", "padding_mask"] == said["ada", "Decoder"] == ("not attempted", "")
+    assert said["ada", "scaled_dot_product_attention"][0] == "not attempted"
+    assert said["ada", "FeedForward"] == ("not attempted", "there is no feed_forward.py")
+    assert {said["cy", name][1] for name in exercises()} == {"there is no my_lib"}
 
 
-def test_a_file_that_is_no_python_is_said_with_its_line(rows):
-    for name in NAMES:
-        assert rows["bob", name]["state"] == "did not run"
-        assert rows["bob", name]["hint"].startswith("masks.py, line 9: SyntaxError: ")
+def test_what_does_not_run_is_said_with_its_line(said):
+    state, hint = said["bob/work", "sinusoidal_encoding"]
+    assert state == "did not run" and hint.startswith("positions.py, line 1: SyntaxError: ")
+    state, hint = said["dee", "causal_mask"]
+    assert state == "did not run" and "first edition; make a new workbook" in hint
 
 
-def test_a_module_that_ends_the_program_ends_itself_only(rows):
-    assert rows["cy", "causal_mask"]["state"] == "did not run"
-    assert rows["cy", "padding_mask"]["state"] == "not attempted"  # it is not there
-    words = "masks.py, line 10: SystemExit: "  # where it happened, not where it was imported
-    assert rows["cy", "sinusoidal_encoding"]["hint"] == rows["cy", "causal_mask"]["hint"] == words
+# --- attacks
 
 
-def test_a_definition_that_kills_its_process_does_not_hide_the_next(rows):
-    assert NAMES.index("padding_mask") < NAMES.index("causal_mask")
-    row = rows["dee", "padding_mask"]
-    assert (row["state"], row["hint"]) == ("did not run", "it ended its process with code 3")
-    assert rows["dee", "causal_mask"]["state"] == "correct"
+@apart
+def test_code_reaches_neither_files_nor_network_and_leaves_nothing_running(graded, said):
+    assert said["eve", "split_heads"] == ("correct", "")
+    assert not graded[3] and not graded[4].exists()  # files_in is compared in the fixture
+    running = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
+    assert "time.sleep(599)" not in str(running)
 
 
-def test_the_text_counts_and_lists(graded):
-    folder, out, told = graded
-    text = (out / "grades.txt").read_text(encoding="utf-8")
-    count = len(exercises())
-    ada = f"ada: 1 correct, {count - 2} not attempted, 1 not yet"
-    assert told[0] == ada and told[4] == f"eve: {count} not attempted" and len(told) == 6
-    parts = text.split("\n\n")
-    assert len(parts) == 6 and parts[0].splitlines()[0] == ada
-    head, first = parts[0].splitlines()[1:3]
-    assert head.split() == ["chapter", "exercise", "state", "mistake", "hint"]
-    assert head.index("exercise") == first.index(exercises()[0])
-    assert "dee" not in parts[3].split("\n", 1)[1]
+def test_no_error_of_a_learners_stops_the_others(said):
+    state, hint = said["eve", "scaled_dot_product_attention"]
+    assert state == "did not run" and hint.endswith("Odd: (which cannot be printed)")
+    for name, word in [("sinusoidal_encoding", "Error"), ("AddNorm", "MemoryError")]:
+        assert said["eve", name][0] == "did not run" and word in said["eve", name][1]
 
 
-# --- processes
+def test_text_of_a_learner_neither_moves_the_cursor_nor_computes(said, graded, tmp_path):
+    state, hint = said["eve", "FeedForward"]
+    assert state == "did not run" and "=1+1\\x1b[2J\\u202exxx" in hint and len(hint) == LONGEST + 1
+    assert all(c.isprintable() or c == "\n" for c in (graded[1] / "grades.txt").read_text("utf-8"))
+    for text in ("=1", "+1", "-inf, ü√", "@a", " =1", "＝1", "a"):
+        (tmp_path / "grades.csv").write_text(as_csv([Row(text, *"abcde")]), "utf-8", newline="")
+        ((found, _),) = rows_of(tmp_path)
+        assert found == ("'" * (text != "a")) + text and text in as_text([Row(text, *"abcde")])
+    assert (tmp_path / "grades.csv").read_bytes().startswith(b"\xef\xbb\xbf")  # for accents
+    assert printable("a\x00\udc80\nb") == "a\\x00\\udc80\\nb"
 
 
-def test_a_module_that_hangs_is_stopped_with_all_it_started(tmp_path):
-    hangs = f"""import os, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-open({str(tmp_path / "started")!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
-time.sleep(600)
-def causal_mask(length, device=None): pass
-"""
-    package = hand_in(tmp_path, masks=hangs)
-    before = time.monotonic()
-    marks = examine_apart(package, "masks", NAMES, 10)
-    assert time.monotonic() - before < 40
-    words = "masks.py did not finish within 10 s"
-    assert marks == [
-        Mark("padding_mask", "not attempted"),
-        Mark("causal_mask", "did not run", hint=words),
-    ]
-    if os.path.isdir("/proc"):
-        for number in (tmp_path / "started").read_text().split():
-            status = Path(f"/proc/{number}/status")
-            assert not status.exists() or "State:\tZ" in status.read_text()
+def test_a_forged_verdict_does_not_count(said):
+    assert said["eve", "causal_mask"][0] == said["eve", "padding_mask"][0] == "not yet"
 
 
-def test_after_an_exercise_that_hangs_the_rest_gets_a_new_process(tmp_path, monkeypatch):
-    runs = {"runs": "masks"}
-    right = {name: {"exercise": name, "state": "correct"} for name in "abcd"}
-    script = [([runs, right["a"]], "did not finish"), ([runs], "died"), ([runs, right["d"]], "0")]
-    asked = []
-
-    def ask(package, module, names, limit):
-        asked.append("".join(names))
-        return script.pop(0)
-
-    monkeypatch.setattr(sandbox, "_ask", ask)
-    package = hand_in(tmp_path, masks="a = b = c = d = e = 1\nfrom course_lib.masks import f")
-    marks = examine_apart(package, "masks", list("afbcd"), 5)
-    assert asked == ["abcd", "cd", "d"]
-    assert marks == [
-        Mark("a", "correct"),
-        Mark("f", "not attempted"),
-        Mark("b", "did not run", hint="it did not finish"),
-        Mark("c", "did not run", hint="it died"),
-        Mark("d", "correct"),
-    ]
+FORGED = {"state": "correct", "hint": "", "mistake": ""}
 
 
 @pytest.mark.parametrize(
-    ("text", "own"),
+    "seen",
     [
-        ("from course_lib.masks import causal_mask", []),
-        ("import torch\nfrom my_lib.attention import other", []),
-        ("def causal_mask(): pass", ["causal_mask"]),
-        ("causal_mask = padding_mask = 3", ["padding_mask", "causal_mask"]),
-        (
-            "from course_lib.masks import causal_mask\ncausal_mask = trace(causal_mask)",
-            ["causal_mask"],
-        ),
-        ("from helpers import causal_mask", ["causal_mask"]),
-        ("from .helpers import *", NAMES),
-        ("if True:\n    def causal_mask(): pass", ["causal_mask"]),
-        ("def (", NAMES),
-        ("", []),
+        None,
+        [],
+        [{}],
+        [{"dict": [["values", {"tensor": ["int8", [1 << 60], ""]}]]}] * 4,
+        [{"dict": [["values", {"tensor": ["load", [1], "AAAA"]}]]}] * 4,
+        [{"run": "exit()"}] * 4,
     ],
 )
-def test_a_learners_own_names_are_told_from_those_handed_on(text, own):
-    assert own_names(text.encode(), NAMES) == own
+def test_only_right_numbers_are_correct(seen):
+    assert sandbox._mark("causal_mask", FORGED | {"seen": seen}).state == "not yet"
+    right, wrong = exercise("causal_mask").given, lambda *a, **k: right(*a, **k).T
+    for candidate, state in ((right, "correct"), (wrong, "not yet")):
+        trials = exercise("causal_mask").trials
+        seen = [packed(vars(try_out(trial, candidate))) for trial in trials]
+        assert sandbox._mark("causal_mask", FORGED | {"seen": seen}).state == state
 
 
-def test_an_error_is_placed_in_the_learners_file(tmp_path):
-    (tmp_path / "masks.py").write_text("import json\n\njson.loads('{')\n")
-    with pytest.raises(ValueError) as caught:
-        runpy.run_path(str(tmp_path / "masks.py"))
-    assert sandbox._said(caught.value, tmp_path).startswith("masks.py, line 3: JSONDecodeError: ")
-    assert sandbox._said(OSError("gone\nfor good"), tmp_path) == "OSError: gone"
+def test_values_travel_as_they_are():
+    tensors = [torch.randn(2, 3), torch.tensor(True), torch.ones(0, 2), torch.ones(2).bfloat16()]
+    value = {"a": tensors, "b": (None, 1, 2.5, "ü", torch.float64), 3: float("inf")}
+    back = unpacked(packed(value))
+    assert back["b"] == value["b"] and back[3] == value[3]
+    for one, other in zip(back["a"], value["a"], strict=True):
+        assert torch.equal(one, other) and one.dtype == other.dtype
+
+
+def test_who_breaks_the_process_loses_only_what_broke_it(said):
+    for name, words in {
+        "scaled_dot_product_attention": "attention.py ended its process with code ",
+        "split_heads": "it ended its process with code 3",
+        "sinusoidal_encoding": "positions.py did not finish within 8 s",
+        "causal_mask": "masks.py sent what is no answer",
+    }.items():
+        assert said["fay", name][0] == "did not run" and said["fay", name][1].startswith(words)
+    assert said["fay", "MultiHeadAttention"][0] == "not yet"
+
+
+def test_all_exercises_together_have_an_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox, "_Child", lambda place, todo, limit: pytest.fail("too late"))
+    monkeypatch.setattr(sandbox.time, "monotonic", iter([0.0, 11.0]).__next__)
+    package = hand_in(tmp_path, masks=HEAD + CAUSAL)
+    marks = examine_apart(package, {"masks": ["causal_mask"]}, 1)
+    words = "the time for all was over"
+    assert marks == {"causal_mask": Mark("causal_mask", "did not run", hint=words)}
 
 
 # --- which folders
@@ -244,7 +310,6 @@ def test_a_workbook_its_package_or_a_class_is_found(tmp_path, monkeypatch):
     for place in (one.parent, one):
         monkeypatch.chdir(place)
         assert learners(Path(".")) == {"ada": one}
-    (one.parent / "kept-1").mkdir()
     hand_in(one.parent / "kept-1", masks="")  # an older one of the same learner
     deep = [hand_in(tmp_path / "class" / "cy" / name, masks="") for name in ("first", "second")]
     assert learners(tmp_path / "class") == {
@@ -255,18 +320,6 @@ def test_a_workbook_its_package_or_a_class_is_found(tmp_path, monkeypatch):
     }
 
 
-# --- the tables
-
-
-def test_a_spreadsheet_gets_no_formula(tmp_path):
-    row = Row("=1+1", "06 masks", "causal_mask", "not yet", "", "-inf, ü\u221a")
-    (tmp_path / "grades.csv").write_text(as_csv([row]), encoding="utf-8", newline="")
-    ((_, found),) = rows_of(tmp_path).items()
-    assert found["learner"] == "'=1+1" and found["hint"] == "'-inf, ü√"
-    assert "=1+1: 1 not yet" in as_text([row])
-    assert (tmp_path / "grades.csv").read_bytes().startswith(b"\xef\xbb\xbf")  # for accents
-
-
 # --- course grade
 
 
@@ -275,11 +328,11 @@ def quick(tmp_path, monkeypatch):
     """Stand beside a learner's folder, and let every check be quick."""
     asked = []
 
-    def examine(package, module, names, limit):
+    def examine(package, wanted, limit):
         asked.append((package, limit))
-        return [Mark(name, "correct") for name in names]
+        return {name: Mark(name, "correct") for names in wanted.values() for name in names}
 
-    monkeypatch.setitem(cli.grade.__globals__, "examine_apart", examine)
+    monkeypatch.setitem(inspect.unwrap(grade).__globals__, "examine_apart", examine)
     monkeypatch.chdir(tmp_path)
     hand_in(tmp_path / "ada", masks="")
     return asked
@@ -289,10 +342,10 @@ def test_the_command_prints_and_writes_the_table(quick, tmp_path, capsys):
     assert cli.main(["grade", "ada"]) == 0
     out, err = capsys.readouterr()
     line = f"ada: {len(exercises())} correct\n"
-    assert out.startswith(line) and err == line
+    assert out.startswith(line) and err.endswith(line) and "network" in err
     assert out == (tmp_path / "grades.txt").read_text(encoding="utf-8")
     assert {row["state"] for row in rows_of(tmp_path).values()} == {"correct"}
-    assert set(quick) == {(tmp_path / "ada" / "my_lib", 60)}
+    assert quick == [(tmp_path / "ada" / "my_lib", 60)]
     assert cli.main(["grade", "ada", "--out", "tables/new", "--limit", "7"]) == 0
     assert rows_of(tmp_path / "tables" / "new") and quick[-1][1] == 7
 
@@ -304,7 +357,6 @@ def test_tables_that_are_there_are_not_replaced_unless_asked(quick, tmp_path, ca
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(f"course grade: {name} is there; ") and "--force" in err
     assert (tmp_path / name).read_text() == "with my remarks" and not quick
-    assert len(list(tmp_path.iterdir())) == 2
     assert cli.main(["grade", "ada", "--force"]) == 0
     assert (tmp_path / name).read_text() != "with my remarks"
 
@@ -329,11 +381,14 @@ def test_nothing_to_grade_is_explained(tmp_path, capsys, monkeypatch, folder, wo
     assert out == "" and err.count("\n") == 1 and err.startswith("course grade: ") and words in err
 
 
-def test_ctrl_c_writes_no_table(quick, tmp_path, capsys, monkeypatch):
-    def stop(*arguments):
-        raise KeyboardInterrupt
+def test_ctrl_c_keeps_the_rows_of_those_before(quick, tmp_path, capsys, monkeypatch):
+    def stop(package, wanted, limit):
+        if package.parent.name == "bob":
+            raise KeyboardInterrupt
+        return {name: Mark(name, "correct") for names in wanted.values() for name in names}
 
-    monkeypatch.setitem(cli.grade.__globals__, "examine_apart", stop)
-    assert cli.main(["grade", "ada"]) == 130
-    assert "no table was written" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["ada"]
+    monkeypatch.setitem(grade.__globals__, "examine_apart", stop)
+    hand_in(tmp_path / "bob", masks="")
+    assert cli.main(["grade", "."]) == 130
+    assert "the tables hold who was told above" in capsys.readouterr().err
+    assert {learner for learner, _ in rows_of(tmp_path)} == {"ada"}

@@ -11,6 +11,7 @@ import pytest
 from course_lib import cli
 from course_lib.exercises.catalogue import tasks
 from course_lib.exercises.check import exercise, exercises
+from course_lib.exercises.library import INIT
 from course_lib.exercises.notebook_builder import Chapter
 from course_lib.exercises.progress import Item, Progress, chapter_of, items, note, progress
 from course_lib.exercises.report import Report
@@ -26,6 +27,7 @@ def library(tmp_path, monkeypatch):
     """Stand in a folder with a ``my_lib``, and return that."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_lib").mkdir()
+    (tmp_path / "my_lib" / "__init__.py").write_text(INIT)
     return tmp_path / "my_lib"
 
 
@@ -48,7 +50,7 @@ def test_a_state_is_kept_beside_the_package_and_handed_back(library):
     assert state() == "not yet" and state("padding_mask") == "not attempted"
     note(Report("padding_mask", True))
     assert (state(), state("padding_mask")) == ("not yet", "correct")
-    assert [path.name for path in library.iterdir()] == ["progress.json"]
+    assert sorted(path.name for path in library.iterdir()) == ["__init__.py", "progress.json"]
 
 
 def test_what_was_correct_stays_and_else_the_last_counts(library):
@@ -64,7 +66,7 @@ def test_what_was_correct_stays_and_else_the_last_counts(library):
 
 
 def test_a_stub_leaves_nothing(library):
-    assert note(STUB) is STUB and not list(library.iterdir())
+    assert note(STUB) is STUB and [path.name for path in library.iterdir()] == ["__init__.py"]
     note(WRONG)
     note(STUB)
     assert state() == "not yet"
@@ -99,7 +101,7 @@ def test_a_disk_that_is_full_stops_no_check(library, capsys, monkeypatch):
     assert note(RIGHT) is RIGHT
     assert capsys.readouterr().err == "your progress could not be kept: no room\n"
     assert kept(library)["causal_mask"]["state"] == "not yet"
-    assert [path.name for path in library.iterdir()] == ["progress.json"]
+    assert sorted(path.name for path in library.iterdir()) == ["__init__.py", "progress.json"]
 
 
 # --- what is shown
@@ -180,6 +182,12 @@ def test_the_command_finds_the_workbook(library, tmp_path, capsys, monkeypatch):
     os.replace(library, tmp_path / "workbook" / "my_lib")
     assert cli.main(["progress"]) == 0
     assert capsys.readouterr().out.startswith("1 of ")
+
+
+def test_a_package_of_the_first_edition_is_explained(library, capsys):
+    (library / "__init__.py").write_text('"""Your own Transformer, chapter by chapter."""\n')
+    assert cli.main(["progress"]) == 2
+    assert "first edition; make a new workbook" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_package_is_explained(tmp_path, capsys, monkeypatch):

@@ -7,12 +7,12 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import nbformat
-from nbclient import NotebookClient
+from chapter_runner import Runner
 
 from course_lib.exercises import stubs
 from course_lib.exercises.catalogue import tasks as other_tasks
-from course_lib.exercises.notebook_builder import LIBRARY, Chapter, is_marked, source_of
+from course_lib.exercises.library import LIBRARY
+from course_lib.exercises.notebook_builder import Chapter, is_marked, source_of
 from course_lib.exercises.workbook import TASKS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,48 +69,21 @@ def written(folder: Path, file: str) -> dict[str, Any]:
     return json.loads((folder / file).read_text(encoding="utf-8"))
 
 
-def executed(notebook: Mapping[str, Any], folder: Path) -> list:
-    """Run a chapter in its folder, as JupyterLab would, on through errors; return its cells."""
-    notebook = nbformat.reads(json.dumps(notebook), as_version=4)
-    client = NotebookClient(
-        notebook,
-        timeout=300,
-        kernel_name="python3",
-        allow_errors=True,
-        resources={"metadata": {"path": str(folder)}},
-        shutdown_kernel="immediate",  # as nbval does: taking torch apart lasts a second
-    )
-    client.execute()
-    return notebook.cells
-
-
-def run_chapter(notebook: Mapping[str, Any], folder: Path) -> tuple[dict[str, str], str]:
-    """Run a chapter without an unexpected error; return what exercises said, and the last cell."""
-    cells = executed(notebook, folder)
-    errors = unexpected_errors(cells)
-    assert not errors, "\n".join(errors)
-    said = {name: outputs_of(cell) for cell in cells for name in asked_in(cell)}
-    return said, outputs_of(cells[-1])
-
-
-def outputs_of(cell: Mapping[str, Any]) -> str:
-    """Return all that a cell shows as text; an error is shown with its name."""
-    shown = []
-    for output in cell.get("outputs", []):
-        shown.append(output.get("text", ""))
-        shown.append(output.get("data", {}).get("text/plain", ""))
-        shown.append(f"{output.get('ename', '')}: {output.get('evalue', '')}".strip(": "))
-    return "\n".join(shown)
-
-
-def unexpected_errors(cells: list) -> list[str]:
-    """Return the errors that no learner should see."""
-    return [
-        f"{cell.source}\n{output.ename}: {output.evalue}"
-        for cell in cells
-        for output in cell.get("outputs", [])
-        if output.output_type == "error" and "raises-exception" not in cell.metadata.get("tags", [])
+def run_chapter(
+    runner: Runner, notebook: Mapping[str, Any], folder: Path
+) -> tuple[dict[str, str], list[str]]:
+    """Run a chapter without an unexpected error; return what exercises said, and all cells."""
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    outputs = runner.run([source_of(cell) for cell in cells], folder)
+    pairs = list(zip(cells, outputs, strict=True))
+    errors = [
+        f"{source_of(cell)}\n{output['error']}"
+        for cell, output in pairs
+        if output["error"] and "raises-exception" not in cell["metadata"].get("tags", [])
     ]
+    assert not errors, "\n".join(errors)
+    said = {name: output["shown"] for cell, output in pairs for name in asked_in(cell)}
+    return said, [output["shown"] for output in outputs]
 
 
 def asked_in(cell: Mapping[str, Any]) -> list[str]:

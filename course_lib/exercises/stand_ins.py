@@ -1,0 +1,100 @@
+"""What a learner has not written yet: the course's own text, run with the learner's parts."""
+
+import dis
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+from course_lib.exercises.check import exercises
+from course_lib.exercises.library import changed_by_hand
+from course_lib.exercises.stubs import from_package
+
+COURSE = Path(__file__).resolve().parents[1]
+
+
+def stand_ins(namespace: dict[str, Any]) -> None:
+    """Run the course's module in the learner's module of the same name.
+
+    It imports the learner's modules where the course imports its own, and its functions look names
+    up where the learner's definitions are. So the course's ``Transformer`` has the learner's heads.
+
+    Args:
+        namespace: The ``globals()`` of a module such as ``my_lib.masks``; what the learner wrote
+            stands below the call, and takes the place of the course's.
+    """
+    package, _, module = namespace["__name__"].partition(".")
+    library = Path(namespace["__file__"]).parents[module.count(".")]
+    files = (file.relative_to(library).with_suffix("") for file in library.rglob("*.py"))
+    source = Path(import_module(f"course_lib.{module}").__file__)
+    text = re.sub(r"^from \.(?=\w)", "from course_lib.", source.read_text("utf-8"), flags=re.M)
+    text = from_package(text, {".".join(file.parts) for file in files}, package)
+    exec(compile(text, str(source), "exec", dont_inherit=True), namespace)
+
+
+def from_course(definition: Any) -> bool:
+    """Say whether the lines of a function or class are the course's, wherever they run."""
+    files = (Path(code.co_filename) for code in _codes(definition))
+    return any(file.is_relative_to(COURSE) for file in files)
+
+
+def files_of(definition: Any) -> list[str]:
+    """Return the files, or cells of a notebook, in which a function or class is written."""
+    return list(dict.fromkeys(code.co_filename for code in _codes(definition)))
+
+
+def parts_of_yours(*things: Any) -> str:
+    """Say which exercises are in a model, and how many of them are the learner's own.
+
+    Args:
+        *things: Classes or functions of the learner's library; all that they use is looked through.
+    """
+    yours: dict[str, bool] = {}
+    todo, known = list(things), set()
+    while todo:
+        thing = todo.pop()
+        if thing not in known:
+            known.add(thing)
+            if thing.__name__ in exercises():
+                yours.setdefault(thing.__name__, not from_course(thing))
+            todo += _used(thing, things[0].__module__.partition(".")[0])
+    line = f"parts of yours in this model: {sum(yours.values())} of {len(yours)}"
+    given = [name for name in exercises() if yours.get(name) is False]
+    line += f"; the course's: {', '.join(given)}" if given else ""
+    folder = Path(inspect.getfile(things[0])).parent
+    texts = {file.name: file.read_text("utf-8") for file in sorted(folder.glob("[!_]*.py"))}
+    changed = [name for name, text in texts.items() if changed_by_hand(text)]
+    return f"{line}; changed by hand: {', '.join(changed)}" if changed else line
+
+
+def _used(thing: Any, package: str) -> Iterator[Any]:
+    """Yield the functions and classes of a package that another one of them names."""
+    functions = _functions(thing)
+    named = [f.__globals__.get(name) for f in functions for name in _names(f.__code__)]
+    for found in [*named, *getattr(thing, "__bases__", ())]:
+        if inspect.isclass(found) or inspect.isroutine(found):
+            if (found.__module__ or "").startswith(f"{package}."):
+                yield found
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield the global names that a code reads, and the codes inside it."""
+    yield from (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
+
+
+def _functions(definition: Any) -> list[FunctionType]:
+    """Return a function, or those that a class defines itself, without their wrappers."""
+    members = vars(definition).values() if inspect.isclass(definition) else [definition]
+    functions = (inspect.unwrap(member) for member in members if callable(member))
+    return [function for function in functions if isinstance(function, FunctionType)]
+
+
+def _codes(definition: Any) -> list[CodeType]:
+    """Return the code of a function, or of every method that a class defines itself."""
+    return [function.__code__ for function in _functions(definition)]

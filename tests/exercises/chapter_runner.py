@@ -1,0 +1,89 @@
+"""Run chapters of a workbook one after the other, each in a fork of a process that knows torch.
+
+A kernel for each would begin by loading torch, for seconds. What a chapter does stays in its fork.
+"""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import traceback
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from course_lib.exercises import export
+from course_lib.exercises.check import exercises
+from course_lib.exercises.report import CORRECT
+from course_lib.exercises.sandbox import Mark
+
+
+class Runner:
+    """Hold the process that forks; its use as a context ends it."""
+
+    def __enter__(self) -> "Runner":
+        own = {"MPLBACKEND": "Agg", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, __file__],
+            env=os.environ | own,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.process.communicate()
+
+    def run(self, cells: list[dict[str, Any]], folder: Path) -> list[dict[str, str]]:
+        """Run cells in a folder, on through errors; return what each shows, and its error."""
+        self.process.stdin.write(json.dumps([str(folder), cells]) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+
+def run_cells(folder: str, sources: list[str]) -> list[dict[str, str]]:
+    """Run cells of code as a kernel does, with nothing to show them on but text."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    os.chdir(folder)
+    sys.path.insert(0, folder)
+    export.examine_apart = lambda package, asked, limit, texts: {
+        name: Mark(name, CORRECT) for names in asked.values() for name in names
+    }  # a process of its own is another test's
+    shell, outputs = InteractiveShell.instance(), []
+    for source in sources:
+        with redirect_stdout(io.StringIO()) as shown, redirect_stderr(io.StringIO()):
+            result = shell.run_cell(source, store_history=True)
+        error = result.error_before_exec or result.error_in_exec
+        said = "".join(traceback.format_exception_only(error)) if error else ""
+        outputs.append({"shown": shown.getvalue(), "error": said})
+    return outputs
+
+
+def main() -> None:
+    """Answer lines of JSON, each from a fork, until there are no more."""
+    import IPython.core.interactiveshell  # noqa: F401
+    import matplotlib.pyplot  # noqa: F401
+
+    import course_lib.interop
+    import course_lib.tasks.numbers
+    import course_lib.viz  # noqa: F401
+
+    exercises()
+    channel = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                channel.write(json.dumps(run_cells(*json.loads(line))) + "\n")
+                channel.flush()
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    main()
