@@ -2,24 +2,10 @@
 
 import pytest
 import torch
-from reference import (
-    MAX_LEN,
-    PAD,
-    SRC_VOCAB,
-    TGT_VOCAB,
-    B,
-    H,
-    S,
-    T,
-    assert_equal,
-    hooks_left,
-    multi_head_by_loops,
-    overheard,
-    random_ids,
-    says,
-    seeded,
-    tiny_transformer,
-)
+from compare import assert_equal, hooks_left, overheard, says
+from draws import random_ids, seeded, tiny_transformer
+from reference import multi_head_by_loops
+from sizes import MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
 
 BOTH_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
 NAMES = {  # of three encoder layers and two decoder layers

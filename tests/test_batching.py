@@ -99,13 +99,6 @@ def test_the_measured_loss_is_the_sum_over_real_tokens():
 # --- mixed precision
 
 
-def test_without_bfloat16_and_dropout_nothing_changes():
-    model, (src, tgt) = make_model(), make_batch()
-    expected = model(src, tgt)
-    with mixed_precision(False):
-        assert torch.equal(model(src, tgt), expected)
-
-
 def test_bfloat16_comes_close_with_gradients_in_float32():
     model, (src, tgt) = make_model(), make_batch()
     exact = backward_in_chunks(model, src, tgt)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -29,6 +30,7 @@ SECOND = [path for path in CHAPTERS if int(path.name[:2]) in SECOND_EDITION]
 second_edition = pytest.mark.parametrize("path", SECOND, ids=lambda path: path.stem)
 
 
+@cache
 def read(path: Path) -> nbformat.NotebookNode:
     """Read a chapter and make sure that it is a valid notebook."""
     notebook = nbformat.read(path, as_version=4)

@@ -99,6 +99,8 @@ def test_every_control_redraws_the_picture_and_its_words(kind):
             if explorer.picture.value != picture and explorer.alt != alt:
                 answered.add(name)
             control.value = value
+        if answered == set(start):
+            break  # or a painting of every choice would follow
     assert answered == set(start)
     names = [control.description for control in explorer.controls.values()]
     assert all(names) and len(set(names)) == len(names)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 import torch
-from figure_asserts import answer_of_chapter
+from figure_asserts import answer_of_chapter, turn, unpainted
 from torch.testing import assert_close
 
 from course_lib.positions import sinusoidal_encoding
@@ -25,18 +25,9 @@ from course_lib.viz.position_explorer import (
 
 
 @pytest.fixture
-def explorer(monkeypatch):
-    """Return a new explorer, as the chapter shows it, that paints no picture of what is turned."""
-    explorer = PositionExplorer()
-    monkeypatch.setattr(explorer, "_painted", bytes)
-    return explorer
-
-
-def turn(explorer, **settings) -> str:
-    """Set controls one after the other, as a reader does, and return the sentence."""
-    for name, value in settings.items():
-        explorer.controls[name].value = value
-    return explorer.words.value
+def explorer():
+    """Return a new one, of which no picture is painted."""
+    return unpainted(PositionExplorer)
 
 
 def numbers(sentence: str) -> list[float]:
@@ -202,7 +193,8 @@ def test_the_question_of_chapter_03_has_the_answer_it_gives(explorer):
     values = explorer.values()
     assert (values["kind"], values["position"], values["positions"]) == ("waves", 40, 51)
     turn(explorer, pair=0)
-    far = {width: away(width, 10_000) for width in range(4, 129, 2) if away(width, 10_000) != 1}
+    steps = {width: away(width, 10_000) for width in range(4, 129, 2)}
+    far = {width: found for width, found in steps.items() if found != 1}
     assert list(far) == [4, 6, 8, 10]
     assert f"At width {max(far)} the most similar position is {far[max(far)]:g} steps" in answer
     for base in (10_000, 1_000):  # what the chapter's cell prints

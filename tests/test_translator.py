@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from reference import says
+from compare import says
 
 from course_lib.data import draw_pairs
 from course_lib.tasks.numbers import Numbers
