@@ -9,11 +9,12 @@ from draws import make_generator, randomize, seeded, tiny_config, torch_stack
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import encoding_by_loops
-from sizes import D_MODEL, MAX_LEN, PAD, TGT_VOCAB, B, T
+from sizes import D_MODEL, MAX_LEN, PAD, TGT_VOCAB, B, H, T
 from torch.nn import functional as F
 
 from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.interop import grad_pairs, load_from_torch
+from course_lib.positions import PositionalEncoding
 
 N = 2  # layers; the other side of the configuration has 3, which nobody should build
 BOTH_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
@@ -36,6 +37,11 @@ def draw_ids(generator, *shape):
     ids = torch.randint(TGT_VOCAB, shape, generator=generator)
     ids[0, 1 % shape[1]] = PAD
     return ids
+
+
+def attentions(model):
+    """List the attention of every layer."""
+    return [layer.self_attn for layer in model.stack.layers]
 
 
 # --- windows
@@ -145,6 +151,13 @@ def test_agrees_with_torch(generator, learned, norm_first, activation, length):
 
 
 # --- sizes, sharing and the start
+
+
+def test_positions_are_fixed_unless_asked_and_head_widths_reach_every_layer():
+    model = DecoderOnly(config(d_k=4, d_v=9))
+    assert isinstance(model.positions, PositionalEncoding)
+    widths = [(s.w_k.out_features, s.w_v.out_features) for s in attentions(model)]
+    assert widths == [(4 * H, 9 * H)] * N
 
 
 def test_matrices_start_as_the_whole_models_do():
