@@ -89,13 +89,6 @@ def test_no_weight_is_touched_and_no_hook_stays(translator):
     assert not any(m._forward_pre_hooks or m._forward_hooks for m in translator.model.modules())
 
 
-def test_the_three_attentions_are_told_apart(translator):
-    model = translator.model
-    assert attention_of(translator, "encoder", 1) is model.encoder.layers[1].self_attn
-    assert attention_of(translator, "decoder", 0) is model.decoder.layers[0].self_attn
-    assert attention_of(translator, "cross", 1) is model.decoder.layers[1].cross_attn
-
-
 def test_with_all_heads_on_it_writes_and_looks_as_the_translator_does(translator):
     reading = read_through(translator, SOURCE, "cross", 0, ())
     assert translator.translate([SOURCE])[0].startswith(reading.text)

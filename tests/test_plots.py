@@ -71,20 +71,15 @@ def words(labels) -> list[str]:
 
 
 def test_a_heat_map_shows_its_values_queries_down_and_keys_across(values):
-    ax = heatmap(values, ROWS, COLUMNS)
-    assert ax.images[0].get_array().tolist() == values.tolist()
+    ax = heatmap(values / 100, ROWS, COLUMNS)
+    assert ax.images[0].get_array().tolist() == (values / 100).tolist()
+    assert ax.images[0].get_clim() == (0, 1), "whatever the values are"
     assert words(ax.get_yticklabels()) == ROWS
     assert words(ax.get_xticklabels()) == COLUMNS
     assert ax.get_yticks().tolist() == list(range(T))
     assert ax.get_xticks().tolist() == list(range(S))
     bottom, top = ax.get_ylim()
     assert top < bottom, "the first query stands on top"
-
-
-def test_weights_have_the_limits_0_and_1_whatever_they_are(values):
-    faint = heatmap(values / 100, ROWS, COLUMNS).images[0]
-    assert faint.get_clim() == (0, 1)
-    assert faint.get_cmap().name == "cividis"
 
 
 def test_signed_values_have_limits_symmetric_around_a_white_zero():
@@ -132,10 +127,8 @@ def test_numbers_can_be_read_on_their_cell(limit):
 
 TABLES = {
     "one cell": (["a"], ["b"]),
-    "short words": (ROWS, COLUMNS),
     "long words": (["seventy-eight"] * 3, ["achtundsiebzig", "und", "eins"]),
     "long rows": (["achtundsiebzigtausend"] * 2, ["eins"] * 6),
-    "tall words": (["q"] * 2, ["achtundsiebzig"] * 12),
     "many words": (["row"] * 12, ["hundert"] * 12),
     "a long sentence": (["row"] * 4, ["drei"] * 24),
 }
