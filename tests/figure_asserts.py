@@ -7,6 +7,8 @@ import nbformat
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from course_lib.viz.explorer_base import Explorer
+
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 
 
@@ -22,36 +24,47 @@ def answer_of_chapter(explorer: type) -> str:
     return ""
 
 
+def unpainted(kind: type) -> Explorer:
+    """Make an explorer as its chapter does, and paint no picture of what is turned."""
+    explorer = kind()
+    explorer._painted = bytes
+    return explorer
+
+
+def turn(explorer: Explorer, **settings) -> str:
+    """Set controls one after the other, as a reader does, and return the sentence.
+
+    A space in a control's name is written as an underscore where there is no such name.
+    """
+    for name, value in settings.items():
+        known = name in explorer.controls
+        explorer.controls[name if known else name.replace("_", " ")].value = value
+    return explorer.words.value
+
+
 def texts(fig: Figure) -> list[Text]:
     """List every text that is painted."""
     fig.canvas.draw()
-    return [t for t in fig.findobj(Text) if t.get_text().strip() and _painted(t)]
-
-
-def _painted(text: Text) -> bool:
-    """Say whether a text is shown: ticks outside the limits keep labels that nobody sees."""
-    axis = next((a for ax in text.figure.axes for a in (ax.xaxis, ax.yaxis) if _has(a, text)), None)
-    if axis is None:
-        return text.get_visible()
-    low, high = sorted(axis.get_view_interval())
-    where = text.get_position()["xy".index(axis.axis_name)]
-    return text.get_visible() and low - 1e-9 <= where <= high + 1e-9
-
-
-def _has(axis, text: Text) -> bool:
-    """Say whether a text is a tick's label of this axis."""
-    return any(text in (tick.label1, tick.label2) for tick in axis.majorTicks)
+    outside = set()  # ticks outside the limits keep labels that nobody sees
+    for axis in (axis for ax in fig.axes for axis in (ax.xaxis, ax.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        for tick in axis.majorTicks:
+            if not low - 1e-9 <= tick.get_loc() <= high + 1e-9:
+                outside |= {tick.label1, tick.label2}
+    found = (t for t in fig.findobj(Text) if t.get_text().strip() and t.get_visible())
+    return [text for text in found if text not in outside]
 
 
 def assert_readable(fig: Figure, smallest: float = 10.0) -> None:
     """Fail when a text is cut by the edge, lies on another, or is too small."""
-    boxes = {text: text.get_window_extent() for text in texts(fig)}
-    for text, box in boxes.items():
-        name = text.get_text()
+    painted = texts(fig)
+    boxes = [(text.get_text(), text.get_window_extent().extents.tolist()) for text in painted]
+    for text, (name, (left, low, right, high)) in zip(painted, boxes, strict=True):
         assert text.get_fontsize() >= smallest, name
-        assert min(box.x0, box.y0) > -1, f"{name} is cut"
-        assert box.x1 <= fig.bbox.x1 and box.y1 <= fig.bbox.y1, f"{name} is cut"
-    for (one, first), (two, second) in combinations(boxes.items(), 2):
-        across = min(first.x1, second.x1) - max(first.x0, second.x0)
-        down = min(first.y1, second.y1) - max(first.y0, second.y0)
-        assert min(across, down) <= 1, f"{one.get_text()} lies on {two.get_text()}"
+        assert min(left, low) > -1 and right <= fig.bbox.x1 and high <= fig.bbox.y1, (
+            f"{name} is cut"
+        )
+    for (one, first), (two, second) in combinations(boxes, 2):
+        across = min(first[2], second[2]) - max(first[0], second[0])
+        down = min(first[3], second[3]) - max(first[1], second[1])
+        assert min(across, down) <= 1, f"{one} lies on {two}"

@@ -2,21 +2,10 @@
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from reference import (
-    B,
-    T,
-    add_norm_by_hand,
-    assert_equal,
-    assert_parity,
-    make_generator,
-    normal,
-    randomize,
-    says,
-    seeded,
-    trace,
-)
+from compare import assert_equal, assert_parity, says, trace
+from draws import normal, randomize, seeded
+from reference import add_norm_by_hand
+from sizes import B, T
 from torch import nn
 
 from course_lib.add_norm import AddNorm, LayerNorm
@@ -58,30 +47,6 @@ def test_add_norm_agrees_with_the_formula_and_runs_its_sublayer_once(generator, 
 
 
 # --- properties
-
-
-def test_numbers_worked_out_by_hand():
-    # 1, 3, 5, 7: mean 4, variance (9 + 1 + 1 + 9) / 4 = 5, biased; gain 2, shift 1
-    norm = LayerNorm(4, eps=0.0).double()
-    norm.weight.data.fill_(2.0)
-    norm.bias.data.fill_(1.0)
-    expected = [1 + 2 * distance / 5**0.5 for distance in (-3, -1, 1, 3)]
-    assert norm(torch.tensor([1.0, 3, 5, 7]).double()).tolist() == pytest.approx(expected)
-
-
-def test_a_new_norm_has_gain_1_and_shift_0():
-    assert LayerNorm(3).weight.tolist() == [1, 1, 1]
-    assert LayerNorm(3).bias.tolist() == [0, 0, 0]
-
-
-@given(seed=st.integers(0, 2**31), shift=st.floats(-10, 10), scale=st.floats(0.5, 10))
-def test_layer_norm_forgets_shift_and_scale(seed, shift, scale):
-    x = normal(make_generator(seed), B, T, WIDTH)
-    norm = LayerNorm(WIDTH, eps=0.0).double()
-    output = norm(x)
-    assert_equal(output.mean(dim=-1), torch.zeros(B, T).double())
-    assert_equal(output.square().mean(dim=-1), torch.ones(B, T).double())
-    assert_equal(norm(scale * x + shift), output)
 
 
 @BOTH_ORDERS

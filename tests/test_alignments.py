@@ -33,7 +33,6 @@ WORDS = {  # worked out by hand; places count from the right
     (17, "de"): {"siebzehn": [0, 1]},
     (71, "fr"): {"soixante": [1], "onze": [0, 1]},
     (80, "fr"): {"quatre-vingts": [1]},
-    (97, "fr"): {"quatre-vingt-dix": [1], "sept": [0]},
     (91, "fr"): {"quatre": [1], "vingt": [1], "onze": [0, 1]},
     (1001, "en"): {"one": [3], "thousand": [3], "one 2": [0]},
     (1001, "zh"): {"一": [3], "千": [3], "〇": [], "一 2": [0]},
@@ -42,17 +41,9 @@ WORDS = {  # worked out by hand; places count from the right
     (300_000, "zh"): {"三": [5], "十": [5], "万": [5]},
     (400_021, "de"): {"vier": [5], "hundert": [5], "tausend": [5], "ein": [0], "zwanzig": [1]},
     (80_080, "fr"): {"quatre": [4], "vingt": [4], "mille": [4], "quatre-vingts": [1]},
-    (345_021, "zh"): {
-        **{"三": [5], "十": [5], "四": [4], "万": [4, 5], "五": [3], "千": [3]},
-        **{"〇": [], "二": [1], "十 2": [1], "一": [0]},
-    },
     (999_999, "en"): {
         **{"nine": [5], "hundred": [5], "ninety": [4], "nine 2": [3], "thousand": [3, 4, 5]},
         **{"nine 3": [2], "hundred 2": [2], "ninety 2": [1], "nine 4": [0]},
-    },
-    (999_999, "de"): {
-        **{"neun": [5], "hundert": [5], "neun 2": [3], "neunzig": [4], "tausend": [3, 4, 5]},
-        **{"neun 3": [2], "hundert 2": [2], "neun 4": [0], "neunzig 2": [1]},
     },
 }
 
@@ -72,7 +63,7 @@ def test_every_digit_is_said_and_no_other(language, number):
 
 @every_language
 @given(number=numbers)
-def test_the_parts_add_up_to_the_number(language, number):
+def test_the_parts_add_up_to_the_number_and_leave_nothing_but_glue(language, number):
     text, parts = spell(number, language), set()
     for start, end, said in part_spans(number, language):
         assert said and text[start:end]
@@ -80,21 +71,15 @@ def test_the_parts_add_up_to_the_number(language, number):
     places = sorted(place for part in parts for place in digits_of(part))
     assert sum(parts) == number
     assert language == "fr" or len(places) == len(set(places))  # 91 is 80 and 11: both say tens
+    for start, end, _ in part_spans(number, language):
+        text = text[:start] + "|" * (end - start) + text[end:]
+    glue = text.replace("|", " ").split()
+    assert set(glue) <= {"und", "-", "et", "-et-"}
 
 
 def digits_of(part: int) -> list[int]:
     """List the places of a part's digits."""
     return [place for place, digit in enumerate(reversed(str(part))) if digit != "0"]
-
-
-@every_language
-@given(number=numbers)
-def test_nothing_is_left_but_glue(language, number):
-    text = list(spell(number, language))
-    for start, end, _ in part_spans(number, language):
-        text[start:end] = "|" * (end - start)
-    glue = "".join(text).replace("|", " ").split()
-    assert set(glue) <= {"und", "-", "et", "-et-"}
 
 
 @pytest.mark.parametrize("language", ["en", "de"])

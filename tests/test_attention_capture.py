@@ -2,24 +2,10 @@
 
 import pytest
 import torch
-from reference import (
-    MAX_LEN,
-    PAD,
-    SRC_VOCAB,
-    TGT_VOCAB,
-    B,
-    H,
-    S,
-    T,
-    assert_equal,
-    hooks_left,
-    multi_head_by_loops,
-    overheard,
-    random_ids,
-    says,
-    seeded,
-    tiny_transformer,
-)
+from compare import assert_equal, hooks_left, overheard, says
+from draws import random_ids, seeded, tiny_transformer
+from reference import multi_head_by_loops
+from sizes import MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
 
 BOTH_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
 NAMES = {  # of three encoder layers and two decoder layers
@@ -76,17 +62,13 @@ def test_attention_maps_are_those_of_the_pass_itself_layer_by_layer(generator, d
             assert_equal(weights, expected)
 
 
-def test_attention_maps_leave_nothing_behind(generator):
+def test_attention_maps_leave_nothing_behind_even_after_an_error(generator):
     model, ids = build(), padded_ids(generator)
     model.attention_maps(*ids)
     assert hooks_left(model) == 0
-    heard = overheard(model, EVERY_NAME, lambda: model(*ids))
-    assert all(output[1] is None for *_, output in heard.values())  # the fused path again
-
-
-def test_attention_maps_leave_no_hooks_even_after_an_error(generator):
-    model, (src, _) = build(), padded_ids(generator)
     too_long = random_ids(generator, TGT_VOCAB, B, MAX_LEN + 1)  # found after the encoder has run
     with pytest.raises(ValueError, match=says("target", MAX_LEN + 1)):
-        model.attention_maps(src, too_long)
+        model.attention_maps(ids[0], too_long)
     assert hooks_left(model) == 0
+    heard = overheard(model, EVERY_NAME, lambda: model(*ids))
+    assert all(output[1] is None for *_, output in heard.values())  # the fused path again

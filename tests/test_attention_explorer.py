@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 import torch
-from figure_asserts import answer_of_chapter
-from hypothesis import given, settings
+from figure_asserts import answer_of_chapter, turn, unpainted
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from course_lib.attention import scaled_dot_product_attention
@@ -24,26 +24,9 @@ coordinate = st.integers(-30, 30).map(lambda tenths: tenths / 10)
 
 
 @pytest.fixture
-def explorer(monkeypatch):
-    """Make the explorer as the chapter does, and paint no picture of what is turned."""
-    explorer = AttentionExplorer()
-    monkeypatch.setattr(explorer, "_painted", bytes)
-    return explorer
-
-
-@pytest.fixture(scope="module")
-def kept():
-    """Make an explorer that a property test moves from example to example, without pictures."""
-    explorer = AttentionExplorer()
-    explorer._painted = bytes
-    return explorer
-
-
-def turn(explorer, **settings):
-    """Set controls."""
-    for name, value in settings.items():
-        explorer.controls[name].value = value
-    return explorer
+def explorer():
+    """Return a new one, of which no picture is painted."""
+    return unpainted(AttentionExplorer)
 
 
 def said(explorer, what: str) -> float:
@@ -51,10 +34,10 @@ def said(explorer, what: str) -> float:
     return float(re.search(rf"{what} (-?\d+(?:\.\d+)?(?:e-?\d+)?)", explorer.words.value)[1])
 
 
-@settings(max_examples=10)
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))  # one explorer for all
 @given(x=coordinate, y=coordinate)
-def test_at_width_2_it_is_the_attention_of_the_course(kept, x, y):
-    explorer = turn(kept, x=x, y=y, temperature=1.0)
+def test_at_width_2_it_is_the_attention_of_the_course(explorer, x, y):
+    turn(explorer, x=x, y=y, temperature=1.0)
     query = torch.tensor([[x, y]]).double()
     output, weights = scaled_dot_product_attention(query, keys, values)
     torch.testing.assert_close(explorer.weights, weights[0])
@@ -74,10 +57,11 @@ def test_scores_of_random_vectors_grow_as_the_slider_says(generator):
 def test_divided_by_its_root_the_width_changes_nothing_and_the_root_is_a_temperature(explorer):
     start = explorer.weights
     for d_k in explorer.controls["d_k"].options:
-        assert turn(explorer, d_k=d_k, divide=True, temperature=1.0).weights.equal(start)
+        turn(explorer, d_k=d_k, divide=True, temperature=1.0)
+        assert explorer.weights.equal(start)
         if math.sqrt(d_k) in [value for _, value in explorer.controls["temperature"].options]:
-            heated = turn(explorer, divide=False, temperature=math.sqrt(d_k)).weights
-            torch.testing.assert_close(heated, start)
+            turn(explorer, divide=False, temperature=math.sqrt(d_k))
+            torch.testing.assert_close(explorer.weights, start)
 
 
 def test_without_the_scale_wide_vectors_saturate_softmax(explorer):
@@ -92,10 +76,10 @@ def test_without_the_scale_wide_vectors_saturate_softmax(explorer):
     assert gradients[0] > 0.1 and gradients[-1] < 1e-8 and largest[-1] == pytest.approx(1)
 
 
-@settings(max_examples=10)
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))  # one explorer for all
 @given(x=coordinate, y=coordinate, hot=st.sampled_from([0.5, 1.0, 4.0]))
-def test_the_sentence_agrees_with_autograd(kept, x, y, hot):
-    explorer = turn(kept, x=x, y=y, temperature=hot)
+def test_the_sentence_agrees_with_autograd(explorer, x, y, hot):
+    turn(explorer, x=x, y=y, temperature=hot)
     leaf = explorer.scores.clone().requires_grad_()
     weights = leaf.softmax(dim=-1)
     weights[weights.argmax()].backward()
@@ -115,10 +99,10 @@ def test_a_gradient_too_small_for_one_minus_a_weight_is_still_measured():
 
 
 def test_ties_are_named_and_no_output_is_minus_zero(explorer):
-    assert "goes to every key" in turn(explorer, x=0, y=0).words.value
+    assert "goes to every key" in turn(explorer, x=0, y=0)
     turn(explorer, x=-0.9, y=-1.2)  # a tie, of no number that a computer holds exactly
     assert "goes to “three” and “hundred”" in explorer.words.value
-    assert "[0.00, " in turn(explorer, x=-0.9, y=0.9).words.value
+    assert "[0.00, " in turn(explorer, x=-0.9, y=0.9)
 
 
 def test_the_panels_show_the_vectors_the_scores_the_weights_and_the_output(explorer):
@@ -141,11 +125,12 @@ def test_the_question_of_chapter_01_has_the_answer_it_gives(explorer):
     assert f"weight {said(explorer, 'weight,'):.2f}" in answer
     turn(explorer, divide=False)
     widths = explorer.controls["d_k"].options
-    gone = [d_k for d_k in widths if "saturated" in turn(explorer, d_k=d_k).words.value]
+    gone = [d_k for d_k in widths if "saturated" in turn(explorer, d_k=d_k)]
     assert gone == [d_k for d_k in widths if d_k >= gone[0]] and f"From {gone[0]} on" in answer
     for d_k in (2, gone[0], 64):  # what the chapter's cell prints of the same vectors
-        gradient = said(turn(explorer, d_k=d_k), "Gradient")
+        turn(explorer, d_k=d_k)
+        gradient = said(explorer, "Gradient")
         assert f"d_k {d_k:2}, temperature 1:" in answer and f"gradient {gradient:.0e}" in answer
     temperatures = [hot for _, hot in explorer.controls["temperature"].options]
-    (hot,) = (t for t in temperatures if turn(explorer, temperature=t).words.value == start)
+    (hot,) = (t for t in temperatures if turn(explorer, temperature=t) == start)
     assert f"The temperature {hot:g} brings the weight" in answer

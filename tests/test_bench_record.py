@@ -2,56 +2,13 @@
 
 import json
 import math
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import bench
 import bench_record
 import pytest
-import test_figures
 
 TOOLS = Path(bench.__file__).parent
-READABLE = [
-    test_figures.test_every_drawing_says_in_words_what_it_shows,
-    test_figures.test_every_drawing_is_shown_at_the_size_it_is_drawn,
-    test_figures.test_no_text_is_smaller_than_ten_points,
-    test_figures.test_every_text_is_inside_and_none_lies_on_another,
-]
-STEPS = {"like for like": 1.03, "dropout as the paper": 1.15, "loss in chunks": 1.28,
-         "bfloat16": 2.22, "dropout as the paper, compiled": 0.94}  # fmt: skip
-ATTENTION = {"the fused kernel": 1.02, "all heads at once": 0.55, "heads in a loop": 0.5,
-             "past only, is_causal, fused": 1.49, "the fused kernel, dropout": 0.39,
-             "all heads at once, compiled": 0.7}  # fmt: skip
-DECODING = {32: (5.1, 4.0), 256: (32.3, 21.5)}
-
-
-def around(middle):
-    """Make a ratio with a range."""
-    return {"median": middle, "min": 0.9 * middle, "max": 1.2 * middle}
-
-
-def record(steps=STEPS, attention=ATTENTION, decoding=DECODING):
-    """Make a record as the bench writes it, with ratios of our own."""
-    rows = {
-        "widgets": [],
-        "attention": [
-            {"name": name, "length": length, "ratio": around(ratio ** (length / 2048))}
-            for length in (128, 512, 2048)
-            for name, ratio in attention.items()
-        ],
-        "training": [
-            {"table": f"training step, {size}", "name": name, "ratio": around(ratio)}
-            for size in ("small", "base")
-            for name, ratio in {"torch.nn.Transformer": 1.0, **steps}.items()
-            if size == "small" or "compiled" not in name
-        ],
-        "decoding": [
-            {"name": name, "new_tokens": tokens, "ratio": around(ratio)}
-            for tokens, pair in decoding.items()
-            for name, ratio in zip(("all", "last"), pair, strict=True)
-        ],
-    }
-    return [{"part": part, "machine": part, "rows": found} for part, found in rows.items()]
 
 
 @pytest.fixture
@@ -172,65 +129,9 @@ def drawing():
     return bench_record.picture()
 
 
-RECORDS = {
-    "usual": record(),
-    "far apart": record(
-        {"like for like": 0.31, "dropout as the paper": 3.9, "loss in chunks": 0.2},
-        {"the fused kernel": 9.0, "all heads at once": 0.03, "the fused kernel, dropout": 0.031},
-        {32: (0.6, 0.5), 64: (400.0, 410.0)},
-    ),
-}
-
-
-@pytest.mark.parametrize("name", RECORDS)
-def test_every_picture_can_be_read(name, drawing, tmp_path):
-    file = tmp_path / "benchmark_charts.svg"
-    file.write_text(drawing.drawn(RECORDS[name]), encoding="utf-8")
-    for check in READABLE:
-        check(file)
-
-
-def test_bars_are_as_long_as_their_ratios(drawing):
-    root = ElementTree.fromstring(drawing.drawn(record()))
-    bars = [rect for rect in root.iter(test_figures.SVG + "rect")][1:]
-    texts = [text for text, _ in test_figures.placed(root)]
-    one = next(float(text.get("x")) for text in texts if text.text == "1.0")
-    lengths = [float(bar.get("width")) / (one - drawing.LEFT) for bar in bars]
-    expected = [ratio for name, ratio in STEPS.items() for _ in range(2 - ("compiled" in name))]
-    assert lengths == pytest.approx(expected, rel=1e-3)
-    said = [text.text for text in texts]
-    for name, ratio in STEPS.items():
-        assert f"{ratio:.2f} small" in said and drawing.CHANGES[name] in said
-        assert (f"{ratio:.2f} base" in said) == ("compiled" not in name)
-
-
-def test_lines_lie_where_their_ratios_are(drawing):
-    points = {128: around(0.5), 512: around(1.0), 2048: around(2.0)}
-    line = drawing.Line(("words", "#000000", ""), points)
-    scale = drawing._scale([line], 100.0)
-    assert scale.x(512) - scale.x(128) == pytest.approx(scale.x(2048) - scale.x(512))
-    assert scale.y(0.5) - scale.y(1) == pytest.approx(scale.y(1) - scale.y(2))
-    assert (scale.y(scale.roof), scale.y(scale.floor)) == (100, 100 + drawing.TALL)
-    ends = [f"{scale.x(x):g},{round(scale.y(points[x]['median']), 2):g}" for x in points]
-    assert f'points="{" ".join(ends)}"' in "".join(drawing._curve(line, scale))
-
-
-def test_the_title_says_the_extremes_and_the_foot_the_machines_of_what_is_drawn(drawing):
-    entries = record({**STEPS, "like for like": 1.3, "bfloat16": 4.0})
-    for row in entries[2]["rows"]:
-        if (row["table"], row["name"]) == ("training step, base", "like for like"):
-            row["ratio"] = around(0.99)  # the slower one is not passed over
-    title = drawing.drawn(entries).split("<title>")[1].split("</title>")[0]
-    assert "0.99 to 1.30 times as fast" in title and "4.0 in training, 32 in decoding" in title
-    machines = {"widgets": "one", "attention": "two & three", "training": "two & three"}
-    for entry in entries:
-        entry["machine"] = machines.get(entry["part"], "four")
-    drawn = drawing.drawn(entries)
-    assert ">one<" not in drawn and drawn.count(">two &amp; three<") == drawn.count(">four<") == 1
-
-
 def test_the_picture_lies_in_figures_and_waits_for_its_parts(path, drawing):
-    entries, picture = record(), path.parents[1] / "figures" / "benchmark_charts.svg"
+    entries = json.loads(bench_record.RECORD.read_text(encoding="utf-8"))
+    picture = path.parents[1] / "figures" / "benchmark_charts.svg"
     path.parent.mkdir(parents=True)
     path.write_text(bench_record.written(entries[:2]), encoding="utf-8")
     assert bench_record.draw(path) == "no picture yet: the record has no part training, decoding"

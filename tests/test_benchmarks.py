@@ -15,9 +15,7 @@ from timing import cells, compared, in_turns, kept_bytes, median_and_range
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.feed_forward import FeedForward
 from course_lib.gpt import GPT
-from course_lib.multi_head import MultiHeadAttention
 
 SIZE = {"base": (16, 2, 24, 1, 3)}
 BENCHES = {
@@ -90,9 +88,7 @@ def doubled(function, *arguments, **options):
 @pytest.mark.parametrize(
     ("bench", "owner", "name"),
     [
-        (bench_attention.bench_attention, bench_attention, "at_once"),
         (bench_decoding.bench_decoding, bench_decoding, "write_again"),
-        (bench_training.bench_training, bench_training.TorchModel, "embed"),
         (bench_gpt.bench_steps, GPT, "forward"),
     ],
 )
@@ -101,17 +97,6 @@ def test_what_does_not_compute_the_same_is_not_compared(bench, owner, name, monk
     monkeypatch.setattr(owner, name, lambda *args, **how: doubled(function, *args, **how))
     with pytest.raises(RuntimeError, match="not the same|0% of the tokens agree"):
         bench()
-
-
-@pytest.mark.parametrize("as_torch", [False, True])
-def test_dropout_stands_in_the_papers_places_or_in_all_of_torchs(as_torch):
-    found = set()
-    for module in bench_training.our_model("base", as_torch=as_torch).modules():
-        if isinstance(module, MultiHeadAttention):
-            found.add(module.dropout)
-        elif isinstance(module, FeedForward):
-            found.add(module.dropout.p)
-    assert found == {0.1 if as_torch else 0.0}
 
 
 def test_torchs_models_are_ours_gradients_and_padding_included():
@@ -183,37 +168,3 @@ def test_saved_memory_counts_each_storage_once_and_no_parameter():
     model, x = nn.Linear(4, 3, bias=False), torch.ones(5, 4, requires_grad=True)
     assert kept_bytes(model, lambda: model(x).relu().sum()) == (5 * 4 + 5 * 3) * 4  # x, relu's
     assert kept_bytes(model, lambda: (model(x) + model(x)).sum()) == 5 * 4 * 4
-
-
-class Slow(torch.autograd.Function):
-    """Change nothing, and take long in one of the passes."""
-
-    @staticmethod
-    def forward(ctx, x, in_forward):
-        """Return x."""
-        ctx.slow = not in_forward
-        return Slow.wait(x.clone(), in_forward)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        """Return the gradient."""
-        return Slow.wait(gradient, ctx.slow), None
-
-    @staticmethod
-    def wait(answer, slow):
-        """Take long, or do not, before an answer."""
-        for _ in range(5 if slow else 0):
-            torch.ones(700, 700) @ torch.ones(700, 700)
-        return answer
-
-
-@pytest.mark.parametrize(("part", "in_forward"), [("feed-forward", True), ("projections", False)])
-def test_what_takes_long_is_found_in_its_part_in_both_passes(part, in_forward):
-    model = bench_roofline.our_model("base")
-    layer = model.decoder.layers[0]
-    module = layer.feed_forward if part == "feed-forward" else layer.cross_attn.w_k
-    forward = module.forward
-    module.forward = lambda x: Slow.apply(forward(x), in_forward)
-    step = bench_roofline.stepper(bench_roofline.marked(model), fused=True)
-    found = bench_roofline.shares(partial(step, *bench_roofline.full_batch("base")))
-    assert max(found, key=found.get) == part and found[part] > 0.5

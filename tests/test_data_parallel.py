@@ -4,9 +4,11 @@ from copy import deepcopy
 
 import pytest
 import torch
+from compare import assert_equal, says
+from draws import make_generator, random_ids, tiny_transformer
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import PAD, assert_equal, make_generator, random_ids, says, tiny_transformer
+from sizes import PAD
 from torch import Tensor
 from torch.nn import functional as F
 

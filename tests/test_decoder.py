@@ -3,34 +3,10 @@
 from functools import partial
 
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from reference import (
-    D_FF,
-    D_K,
-    D_MODEL,
-    D_V,
-    TORCH_MASK_KINDS,
-    B,
-    H,
-    S,
-    T,
-    assert_equal,
-    assert_parity,
-    decoder_layer_by_hand,
-    make_generator,
-    make_mask,
-    normal,
-    normed,
-    overheard,
-    randomize,
-    says,
-    silenced,
-    torch_attn_mask,
-    torch_stack,
-    trace,
-)
+from compare import assert_equal, assert_parity, says, silenced, trace
+from draws import make_mask, normal, randomize, torch_attn_mask, torch_stack
+from reference import decoder_layer_by_hand, normed
+from sizes import D_FF, D_K, D_MODEL, D_V, TORCH_MASK_KINDS, B, H, S, T
 
 from course_lib.decoder import Decoder, DecoderLayer
 from course_lib.interop import load_from_torch
@@ -122,51 +98,10 @@ def test_agrees_with_the_formulas_when_widths_are_free(generator, mask_kind, nor
 # --- properties
 
 
-@BOTH_SIZES
-def test_a_hidden_source_token_learns_nothing_and_the_others_do(generator, kind):
-    module, masks = make(kind), both_masks("causal", "padding")
-    result = trace(lambda *inputs: module(*inputs, *masks), vectors(generator), module)
-    _, memory_gradient = result["inputs"]
-    hidden = ~masks[1].expand(B, 1, 1, S)[:, 0, 0]
-    assert (memory_gradient[hidden] == 0).all()
-    assert (memory_gradient[~hidden] != 0).all()
-
-
-@BOTH_SIZES
-@given(
-    seed=st.integers(0, 2**31),
-    order=st.permutations(range(T)),
-    memory_order=st.permutations(range(S)),
-)
-def test_without_positions_only_the_order_of_the_target_shows(kind, seed, order, memory_order):
-    module, (x, memory) = make(kind), vectors(make_generator(seed))
-    moved = module(x[:, order], memory[:, memory_order])
-    assert_equal(moved, module(x, memory)[:, order])
-
-
 def test_every_attention_starts_with_weights_of_its_own():
     decoder = Decoder(N, D_MODEL, H, D_FF)
     starts = [w.w_q.weight for layer in decoder.layers for w in (layer.self_attn, layer.cross_attn)]
     assert all((starts[0] != other).any() for other in starts[1:])  # neither shared nor copies
-
-
-@BOTH_ORDERS
-def test_dropping_every_sublayer_output_leaves_the_residual_path(generator, norm_first):
-    layer, (x, memory) = make(DecoderLayer, dropout=1.0, norm_first=norm_first), vectors(generator)
-    residual = x
-    if not norm_first:
-        for add_norm in (layer.add_norm1, layer.add_norm2, layer.add_norm3):
-            residual = add_norm.norm(residual)
-    assert_equal(layer(x, memory), residual)
-
-
-def test_dropout_touches_nothing_inside_the_sublayers(generator):
-    layer, inputs = make(DecoderLayer, dropout=0.5), vectors(generator)
-    names = ["self_attn", "cross_attn", "feed_forward"]
-    heard = overheard(layer, names, lambda: layer(*inputs))
-    layer.eval()
-    for name, (args, kwargs, output) in heard.items():
-        assert_equal(layer.get_submodule(name)(*args, **kwargs), output)
 
 
 @BOTH_SIZES
@@ -184,14 +119,6 @@ def test_the_other_dropouts_act_inside_their_sublayers(generator, which, silent,
 
 
 # --- limits
-
-
-@BOTH_SIZES
-def test_when_only_one_source_token_is_visible_the_others_do_not_matter(generator, kind):
-    module, (x, memory) = make(kind), vectors(generator)
-    only = (torch.arange(S) == 2)[None]
-    expected = module(x, memory[:, 2:3])
-    assert_equal(module(x, memory, cross_mask=only), expected)
 
 
 # --- errors

@@ -1,34 +1,20 @@
 """DecoderOnly is torch's encoder under a causal mask, and windows come from everywhere alike."""
 
 import math
-from copy import deepcopy
 
 import pytest
 import torch
+from compare import assert_equal, says, trace
+from draws import make_generator, randomize, seeded, tiny_config, torch_stack
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import (
-    D_MODEL,
-    MAX_LEN,
-    PAD,
-    TGT_VOCAB,
-    B,
-    T,
-    assert_equal,
-    encoding_by_loops,
-    make_generator,
-    randomize,
-    says,
-    seeded,
-    tiny_config,
-    torch_stack,
-    trace,
-)
+from reference import encoding_by_loops
+from sizes import D_MODEL, MAX_LEN, PAD, TGT_VOCAB, B, H, T
 from torch.nn import functional as F
 
 from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.interop import grad_pairs, load_from_torch
-from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
+from course_lib.positions import PositionalEncoding
 
 N = 2  # layers; the other side of the configuration has 3, which nobody should build
 BOTH_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
@@ -51,6 +37,11 @@ def draw_ids(generator, *shape):
     ids = torch.randint(TGT_VOCAB, shape, generator=generator)
     ids[0, 1 % shape[1]] = PAD
     return ids
+
+
+def attentions(model):
+    """List the attention of every layer."""
+    return [layer.self_attn for layer in model.stack.layers]
 
 
 # --- windows
@@ -156,64 +147,17 @@ def test_agrees_with_torch(generator, learned, norm_first, activation, length):
 # --- properties
 
 
-@BOTH_POSITIONS
-def test_the_order_of_earlier_tokens_shows_through_the_positions_alone(learned):
-    model = tiny(learned, num_decoder_layers=1)
-    ids = torch.tensor([[4, 7, 1, 2], [0, 5, 3, 9]])
-    swapped = ids[:, [1, 0, 2, 3]]
-    change = (model(ids) - model(swapped)).abs().amax(dim=-1)  # (B, T)
-    assert (change[:, -1] > 1e-6).all()
-    table = model.positions.weight if learned else model.positions.encoding
-    table.data.zero_()
-    assert_equal(model(swapped)[:, 2:], model(ids)[:, 2:])  # a bag of what came before
-
-
 # --- dropout
-
-
-@BOTH_POSITIONS
-@pytest.mark.parametrize("where", ["embeddings", "sub-layers"])
-def test_dropout_acts_on_embeddings_with_positions_and_on_every_sublayer(generator, where, learned):
-    model, ids = tiny(learned, dropout=1.0, norm_first=True), draw_ids(generator, B, T)
-    still = deepcopy(model).eval()
-    x = still.positions(still.embedding(ids) * math.sqrt(D_MODEL))
-    if where == "embeddings":
-        for layer in model.stack.layers:
-            layer.add_norm1.dropout.p = layer.add_norm2.dropout.p = 0.0
-        x = still.stack(torch.zeros_like(x), torch.ones(T, T).tril().bool())
-    else:
-        model.positions.dropout.p = 0.0
-        x = still.stack.norm(x)  # the residual path is all there is
-    assert_equal(model(ids), still.output(x))
 
 
 # --- sizes, sharing and the start
 
 
-@BOTH_ORDERS
-@BOTH_POSITIONS
-def test_as_many_parameters_as_worked_out_by_hand(norm_first, learned):
-    with torch.device("meta"):  # shapes without numbers
-        sizes = dict(src_vocab_size=99, tgt_vocab_size=50_000, d_model=512, num_heads=8, d_ff=2048)
-        depth = dict(num_encoder_layers=2, num_decoder_layers=6, max_len=128, d_k=32, d_v=48)
-        model = DecoderOnly(tiny_config(**sizes, **depth, norm_first=norm_first), learned)
-    keys, values = 8 * 32, 8 * 48
-    attention = 2 * (512 * keys + keys) + (512 * values + values) + (values * 512 + 512)
-    feed_forward, norm = 2 * 512 * 2048 + 2048 + 512, 2 * 512
-    expected = 50_000 * 512 + 6 * (attention + feed_forward + 2 * norm)
-    expected += norm_first * norm + learned * 128 * 512
-    assert sum(parameter.numel() for parameter in model.parameters()) == expected
-
-
-@BOTH_POSITIONS
-def test_the_kind_of_positions_is_as_asked_and_max_len_long(learned):
-    model = DecoderOnly(config(), learned_positions=learned)
-    kind = LearnedPositionalEmbedding if learned else PositionalEncoding
-    assert type(model.positions) is kind
-    table = model.positions.weight if learned else model.positions.encoding
-    assert table.shape == (MAX_LEN, D_MODEL)
-    if not learned:
-        assert isinstance(DecoderOnly(config()).positions, PositionalEncoding)  # unless asked
+def test_positions_are_fixed_unless_asked_and_head_widths_reach_every_layer():
+    model = DecoderOnly(config(d_k=4, d_v=9))
+    assert isinstance(model.positions, PositionalEncoding)
+    widths = [(s.w_k.out_features, s.w_v.out_features) for s in attentions(model)]
+    assert widths == [(4 * H, 9 * H)] * N
 
 
 def test_matrices_start_as_the_whole_models_do():

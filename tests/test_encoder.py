@@ -3,33 +3,10 @@
 from functools import partial
 
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from reference import (
-    D_FF,
-    D_K,
-    D_MODEL,
-    D_V,
-    TORCH_MASK_KINDS,
-    B,
-    H,
-    S,
-    assert_equal,
-    assert_parity,
-    encoder_layer_by_hand,
-    make_generator,
-    make_mask,
-    normal,
-    normed,
-    overheard,
-    randomize,
-    says,
-    silenced,
-    torch_attn_mask,
-    torch_stack,
-    trace,
-)
+from compare import assert_equal, assert_parity, says, silenced, trace
+from draws import make_mask, normal, randomize, torch_attn_mask, torch_stack
+from reference import encoder_layer_by_hand, normed
+from sizes import D_FF, D_K, D_MODEL, D_V, TORCH_MASK_KINDS, B, H, S
 
 from course_lib.encoder import Encoder, EncoderLayer
 from course_lib.interop import load_from_torch
@@ -101,42 +78,10 @@ def test_agrees_with_the_formulas_when_widths_are_free(generator, mask_kind, nor
 # --- properties
 
 
-@BOTH_SIZES
-@given(seed=st.integers(0, 2**31), order=st.permutations(range(S)))
-def test_without_positions_a_permuted_sentence_gives_permuted_answers(kind, seed, order):
-    module, x = make(kind), sentences(make_generator(seed))
-    assert_equal(module(x[:, order]), module(x)[:, order])
-
-
-@BOTH_SIZES
-@given(seed=st.integers(0, 2**31), extra=st.integers(1, 3))
-def test_padding_changes_nothing(kind, seed, extra):
-    generator, module = make_generator(seed), make(kind)
-    x, padding = sentences(generator), sentences(generator, extra)
-    mask = (torch.arange(S + extra) < S)[None, None, None, :].expand(B, 1, 1, -1)
-    assert_equal(module(torch.cat([x, padding], dim=1), mask)[:, :S], module(x))
-
-
 def test_every_layer_starts_with_weights_of_its_own():
     encoder = Encoder(N, D_MODEL, H, D_FF)
     first, second = (layer.self_attn.w_q.weight for layer in encoder.layers)
     assert (first != second).any()  # neither shared nor a copy
-
-
-@BOTH_ORDERS
-def test_dropping_every_sublayer_output_leaves_the_residual_path(generator, norm_first):
-    layer = make(EncoderLayer, dropout=1.0, norm_first=norm_first)
-    x = sentences(generator)
-    residual = x if norm_first else layer.add_norm2.norm(layer.add_norm1.norm(x))
-    assert_equal(layer(x), residual)
-
-
-def test_dropout_touches_nothing_inside_the_sublayers(generator):
-    layer, x = make(EncoderLayer, dropout=0.5), sentences(generator)
-    heard = overheard(layer, ["self_attn", "feed_forward"], lambda: layer(x))
-    layer.eval()
-    for name, (args, kwargs, output) in heard.items():
-        assert_equal(layer.get_submodule(name)(*args, **kwargs), output)
 
 
 @BOTH_SIZES

@@ -71,9 +71,10 @@ def settings_of_choices(explorer, kinds=widgets.Dropdown | widgets.Checkbox):
     yield
     for control in (c for c in explorer.controls.values() if isinstance(c, kinds)):
         start = control.value
-        for value in (*options(control), start):
+        for value in (value for value in options(control) if value != start):
             control.value = value
             yield
+        control.value = start
 
 
 def still_of(explorer) -> tuple[Image.Image, str]:
@@ -99,6 +100,8 @@ def test_every_control_redraws_the_picture_and_its_words(kind):
             if explorer.picture.value != picture and explorer.alt != alt:
                 answered.add(name)
             control.value = value
+        if answered == set(start):
+            break  # or a painting of every choice would follow
     assert answered == set(start)
     names = [control.description for control in explorer.controls.values()]
     assert all(names) and len(set(names)) == len(names)
@@ -114,11 +117,11 @@ def test_nothing_is_left_behind_by_a_change_and_nothing_moves(kind):
     places = [ax.get_position().bounds for ax in explorer.fig.axes]
     slider = next(c for c in explorer.controls.values() if hasattr(c, "readout"))
     artists = []
-    for _ in range(3):
+    for _ in range(2):
         for value in ends(slider):
             slider.value = value
         artists.append([len(ax.get_children()) + len(ax.containers) for ax in explorer.fig.axes])
-    assert artists[0] == artists[2]
+    assert artists[0] == artists[1]
     assert [ax.get_position().bounds for ax in explorer.fig.axes] == places
     assert Image.open(io.BytesIO(explorer.picture.value)).size == size
     assert plt.get_fignums() == figures and torch.equal(torch.get_rng_state(), dice)
@@ -187,13 +190,6 @@ def test_a_change_brings_a_new_picture_sentence_and_alternative_text():
     assert alt == doubler.alt == 'A "line" to 10 < 41.' and image.convert("RGB").tobytes() != still
     doubler.controls["number"].value = 3
     assert doubler.picture.value == before, "the same setting is the same picture"
-
-
-def test_the_layout_of_the_first_picture_stays():
-    doubler = Doubler()
-    before = doubler.ax.get_position().bounds
-    doubler.controls["number"].value = 20  # its axis has longer numbers
-    assert doubler.ax.get_position().bounds == before
 
 
 def test_nothing_drawn_is_left_on_a_wiped_panel():

@@ -2,17 +2,9 @@
 
 import pytest
 import torch
-from reference import (
-    D_FF,
-    B,
-    T,
-    assert_equal,
-    normal,
-    randomize,
-    says,
-    seeded,
-    trace,
-)
+from compare import assert_equal, says, trace
+from draws import normal, randomize, seeded
+from sizes import D_FF, B, T
 from torch import nn
 
 from course_lib.feed_forward import FeedForward
@@ -39,20 +31,6 @@ def test_agrees_with_torch(generator, activation, theirs, shape):
     assert_equal(mine, other)
 
 
-def test_numbers_worked_out_by_hand():
-    # two features, max(0, x) and max(0, -x), added up: the absolute value; ReLU makes the kink
-    layer = FeedForward(1, 2)
-    layer.load_state_dict(
-        {
-            "linear1.weight": torch.tensor([[1.0], [-1.0]]),
-            "linear1.bias": torch.zeros(2),
-            "linear2.weight": torch.tensor([[1.0, 1.0]]),
-            "linear2.bias": torch.zeros(1),
-        }
-    )
-    assert layer(torch.tensor([[-3.0], [0.0], [2.0]])).tolist() == [[3.0], [0.0], [2.0]]
-
-
 # --- properties
 
 
@@ -68,17 +46,7 @@ def test_dropout_acts_on_the_features_inside(generator):
     assert_equal(output[~dropped], 4 * features[~dropped])
 
 
-def test_without_its_features_only_the_last_bias_is_left(generator):
-    layer = randomize(FeedForward(WIDTH, D_FF, dropout=1.0))
-    assert_equal(layer(normal(generator, B, T, WIDTH)), layer.linear2.bias.expand(B, T, WIDTH))
-
-
 # --- errors
-
-
-def test_an_unknown_activation_is_named():
-    with pytest.raises(ValueError, match=says("swish", "gelu", "relu")):
-        FeedForward(WIDTH, D_FF, activation="swish")
 
 
 def test_another_width_is_named():

@@ -4,21 +4,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from reference import (
-    D_K,
-    D_MODEL,
-    D_V,
-    MAX_LEN,
-    B,
-    H,
-    S,
-    T,
-    make_generator,
-    normal,
-    random_ids,
-    says,
-    tiny_transformer,
-)
+from compare import says
+from draws import make_generator, normal, random_ids, tiny_transformer
+from sizes import D_K, D_MODEL, D_V, MAX_LEN, B, H, S, T
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
@@ -69,20 +57,13 @@ def test_an_attention_takes_what_torch_counts(generator, widths, lengths):
 
 
 @every_model
-def test_a_model_takes_what_torch_counts(changes):
+def test_a_model_takes_what_torch_counts_and_twice_as_much_on_the_way_back(changes):
     model = tiny_transformer(**changes)
     src, tgt = pairs(model.config)
     counted = forward_flops(model.config, *LENGTHS)
     assert B * counted == torch_counts(lambda: model(src, tgt))
+    assert 3 * B * counted == torch_counts(lambda: model(src, tgt).sum().backward())
     assert counted != forward_flops(model.config, *reversed(LENGTHS))
-
-
-@every_model
-def test_the_backward_pass_takes_twice_as_much(changes):
-    model = tiny_transformer(**changes)
-    src, tgt = pairs(model.config)
-    both = torch_counts(lambda: model(src, tgt).sum().backward())
-    assert both == 3 * B * forward_flops(model.config, *LENGTHS)
 
 
 def test_a_backward_pass_without_gradients_of_the_inputs_takes_less(generator):
@@ -92,24 +73,6 @@ def test_a_backward_pass_without_gradients_of_the_inputs_takes_less(generator):
     both = torch_counts(lambda: layer(x, memory, memory)[0].sum().backward())
     whole = 3 * B * attention_flops(D_MODEL, H, T, S, d_k=D_K, d_v=D_V)
     assert both == whole - 2 * B * H * projections  # no gradient of x and memory is needed
-
-
-def test_the_base_model_of_the_paper_by_hand():
-    n, d, d_ff, vocab = 25, 512, 2048, 37_000
-    attention = 4 * (2 * n * d * d) + 2 * (
-        2 * n * n * d
-    )  # four projections; scores and weighted sum
-    feed_forward = 2 * (2 * n * d * d_ff)
-    layers = 6 * (attention + feed_forward) + 6 * (2 * attention + feed_forward)
-    base = TransformerConfig(src_vocab_size=vocab, tgt_vocab_size=vocab)
-    assert attention_flops(d, 8, n, n) == attention
-    assert forward_flops(base, n, n) == layers + 2 * n * d * vocab
-
-
-def test_a_width_that_cannot_be_shared_is_refused_as_by_the_layer():
-    for build in (MultiHeadAttention, lambda *sizes: attention_flops(*sizes, T, S)):
-        with pytest.raises(ValueError, match=says(10, 3)):
-            build(10, 3)
 
 
 def test_table_1_by_matrix_multiplications_that_run(generator):

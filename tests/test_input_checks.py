@@ -4,24 +4,9 @@ import math
 
 import pytest
 import torch
-from reference import (
-    D_K,
-    D_MODEL,
-    MAX_LEN,
-    PAD,
-    SRC_VOCAB,
-    TGT_VOCAB,
-    B,
-    H,
-    S,
-    T,
-    assert_same,
-    normal,
-    random_ids,
-    says,
-    tiny_config,
-    tiny_transformer,
-)
+from compare import assert_same, says
+from draws import normal, random_ids, tiny_config, tiny_transformer
+from sizes import D_K, D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
 
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.beam_search import beam_search

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 import torch
-from figure_asserts import answer_of_chapter
+from figure_asserts import answer_of_chapter, turn, unpainted
 from torch import nn
 
 from course_lib.interop import copy_to_torch
@@ -29,23 +29,14 @@ SOURCE, TARGET = ["three", "hundred", "five", PAD], [BOS, "drei", "hundert", "f�
 
 
 @pytest.fixture
-def explorer(monkeypatch):
-    """Make the explorer as the chapter does, and paint no picture of what is turned."""
-    explorer = MaskExplorer()
-    monkeypatch.setattr(explorer, "_painted", bytes)
-    return explorer
+def explorer():
+    """Return a new one, of which no picture is painted."""
+    return unpainted(MaskExplorer)
 
 
-def turn(explorer, **settings):
-    """Set controls; a space in a name is written as _."""
-    for name, value in settings.items():
-        explorer.controls[name.replace("_", " ")].value = value
-    return explorer
-
-
-def leak(explorer) -> float:
+def leak(explorer, **settings) -> float:
     """Read how much weight the sentence finds on later words; 0 if it speaks of none."""
-    found = re.search(r"leak: (\d\.\d\d)", explorer.words.value)
+    found = re.search(r"leak: (\d\.\d\d)", turn(explorer, **settings))
     return float(found[1]) if found else 0.0
 
 
@@ -105,7 +96,7 @@ def test_the_sentence_says_what_the_row_sees_and_what_is_hidden_from_it(explorer
     largest = f"Its largest weight, {explorer.weights[1, best]:.2f}, goes to “{TARGET[best]}”"
     assert largest in explorer.words.value
     assert "nobody reads its answer" not in explorer.words.value
-    assert "nobody reads its answer" in turn(explorer, position=6).words.value  # of padding
+    assert "nobody reads its answer" in turn(explorer, position=6)  # of padding
     turn(explorer, attention=CROSS, source=f"{PAD} {PAD}")
     assert "sees no key: ours answers zeros, nn.MultiheadAttention nan" in explorer.words.value
     assert explorer.weights.eq(0).all()
@@ -116,20 +107,21 @@ def test_only_weight_that_a_real_word_of_the_decoder_pays_to_later_words_is_a_le
     turn(explorer, causal=False, position=2)
     assert leak(explorer) == pytest.approx(float(explorer.weights[1, 2:4].sum()), abs=0.006)
     assert "on 2 later words" in explorer.words.value
-    assert not leak(turn(explorer, target=f"{PAD} zwei", position=2))  # nobody reads its answer
+    assert not leak(explorer, target=f"{PAD} zwei", position=2)  # nobody reads its answer
     for kind in (ENCODER, CROSS):  # there, nothing is to be guessed
-        assert not leak(turn(explorer, attention=kind, position=1))
+        assert not leak(explorer, attention=kind, position=1)
 
 
 def test_the_question_of_chapter_06_has_the_answer_it_gives(explorer):
     answer = answer_of_chapter(MaskExplorer)
     turn(explorer, causal=False)
-    leaks = [leak(turn(explorer, position=row)) for row in range(1, 7)]
+    leaks = [leak(explorer, position=row) for row in range(1, 7)]
     assert all(leaks[:3]) and not any(leaks[3:])  # the last word is row 4; padding follows
     assert all(f"{paid:.2f} of " in answer for paid in leaks[:3])
-    padded = turn(explorer, causal=True).weights[:4, :4].clone()
+    turn(explorer, causal=True)
+    padded = explorer.weights[:4, :4].clone()
     for row, padding in product(range(1, 5), range(MAX_PADDING + 1)):
-        assert not leak(turn(explorer, position=row, target_padding=padding))
+        assert not leak(explorer, position=row, target_padding=padding)
         torch.testing.assert_close(explorer.weights[:4, :4], padded)
     paid, word = padded[3].max(dim=0)
     assert f'"fünf" pays {paid:.2f} to "{TARGET[word]}"' in answer
@@ -140,8 +132,8 @@ def test_what_does_not_count_in_an_attention_rests(explorer):
         {whose, f"{whose} length", f"{whose} padding"} for whose in ("source", "target")
     )
     for kind, resting in [(ENCODER, target | {"causal"}), (CROSS, {"causal"}), (DECODER, source)]:
-        controls = turn(explorer, attention=kind).controls
-        assert {name for name, control in controls.items() if control.disabled} == resting
+        turn(explorer, attention=kind)
+        assert {name for name, c in explorer.controls.items() if c.disabled} == resting
 
 
 def test_sliders_end_where_the_words_end(explorer):

@@ -2,21 +2,11 @@
 
 import pytest
 import torch
+from compare import assert_equal, says
+from draws import make_generator, normal, randomize
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import (
-    D_MODEL,
-    PAD,
-    B,
-    H,
-    S,
-    T,
-    assert_equal,
-    make_generator,
-    normal,
-    randomize,
-    says,
-)
+from sizes import D_MODEL, PAD, B, H, S, T
 from torch import nn
 
 from course_lib.interop import from_lengths, to_additive, to_attn_mask, to_blocked, to_lengths

@@ -6,26 +6,9 @@ from copy import deepcopy
 
 import pytest
 import torch
-from reference import (
-    D_FF,
-    D_MODEL,
-    MAX_LEN,
-    PAD,
-    TGT_VOCAB,
-    B,
-    H,
-    S,
-    T,
-    assert_equal,
-    make_generator,
-    make_mask,
-    normal,
-    random_ids,
-    randomize,
-    seeded,
-    tiny_config,
-    trace,
-)
+from compare import assert_equal, overheard, trace
+from draws import make_generator, make_mask, normal, random_ids, randomize, seeded, tiny_config
+from sizes import D_FF, D_MODEL, MAX_LEN, PAD, TGT_VOCAB, B, H, S, T
 from torch import nn
 
 from course_lib.add_norm import AddNorm, LayerNorm
@@ -141,6 +124,7 @@ for order, first in (("post-norm", False), ("pre-norm", True)):
 
 EVERY_MODULE = pytest.mark.parametrize("name", MODULES)
 CAUSAL_NAMES = [name for name in MODULES if name.startswith(("Enc", "Dec", "GPT", "Trans"))]
+STACKED = [*CAUSAL_NAMES]  # of sub-layers with AddNorm around them
 CAUSAL_NAMES += ["CausalSelfAttention", "GroupedQueryAttention", "ModernDecoder"]
 
 
@@ -184,6 +168,36 @@ def test_dropout_acts_in_training_mode_alone(name):
     for _ in range(2):
         assert_equal(run(name, dropping.eval(), inputs), expected)
     assert_equal(run(name, keeping.eval(), inputs), expected)
+
+
+def parts_of(module, *names):
+    """Name the submodules that are called so, at any depth."""
+    return [name for name, _ in module.named_modules() if name.rpartition(".")[2] in names]
+
+
+def nothing(_, args, output):
+    """Put zeros in place of what a part answers."""
+    return (0 * output[0], *output[1:]) if isinstance(output, tuple) else 0 * output
+
+
+@pytest.mark.parametrize("name", STACKED)
+def test_dropout_of_all_leaves_the_residual_path(name):
+    dropping, still, inputs = build(name, dropout=1.0), build(name), draw(name)
+    for part in parts_of(still, "positions", "self_attn", "cross_attn", "feed_forward"):
+        still.get_submodule(part).register_forward_hook(nothing)
+    assert_equal(run(name, dropping, inputs), run(name, still, inputs))
+
+
+@pytest.mark.parametrize("name", STACKED)
+def test_dropout_acts_nowhere_but_on_embeddings_and_sublayers(name):
+    module, inputs = build(name, dropout=0.5), draw(name)
+    weights = () if name.startswith("GPT") else ("self_attn", "cross_attn")  # test_gpt has GPT's
+    parts = parts_of(module, *weights, "feed_forward", "norm", "output")
+    heard = overheard(module, parts, lambda: run(name, module, inputs))
+    module.eval()
+    assert len(heard) == len(parts) > 2
+    for part, (args, kwargs, output) in heard.items():
+        assert_equal(module.get_submodule(part)(*args, **kwargs), output)
 
 
 @EVERY_MODULE

@@ -54,7 +54,7 @@ def serve(handler):
     """Start a server on this computer; return it and its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     return server, f"http://127.0.0.1:{server.server_port}"
 
 
@@ -174,68 +174,43 @@ def test_unpacking_stops_at_the_most_bytes_a_file_has(site, tmp_path, monkeypatc
         download_multi30k(tmp_path, url=site[1])
 
 
-class CutOff(BaseHTTPRequestHandler):
-    """Promise more bytes than are sent."""
-
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("Content-Length", "100000")
-        self.end_headers()
-        self.wfile.write(b"x" * 70_000)
-
-    def log_message(self, *args):
-        pass
+def failing(answer):
+    """Make a handler whose answer to every question is wrong in some way."""
+    body = dict(do_GET=answer, log_message=lambda *_: None)
+    return type("Failing", (BaseHTTPRequestHandler,), body)
 
 
-class Slow(CutOff):
-    """Send a little, and then nothing."""
-
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("Content-Length", "100000")
-        self.end_headers()
-        self.wfile.write(b"x" * 70_000)
-        self.wfile.flush()
-        time.sleep(20)
+def promise(handler, seconds=0):
+    """Promise more bytes than are sent, and perhaps keep the line open."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "100000")
+    handler.end_headers()
+    handler.wfile.write(b"x" * 70_000)
+    handler.wfile.flush()
+    time.sleep(seconds)
 
 
-class Missing(CutOff):
-    """Have nothing to send."""
-
-    def do_GET(self):
-        self.send_error(404)
-
-
-class Endless(CutOff):
+def never_end(handler):
     """Send without an end in sight."""
-
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        for _ in range(20):
-            self.wfile.write(b"x" * 100_000)
-
-
-class Babbling(CutOff):
-    """Speak no HTTP."""
-
-    def do_GET(self):
-        self.wfile.write(b"hello\n")
+    handler.send_response(200)
+    handler.end_headers()
+    for _ in range(20):
+        handler.wfile.write(b"x" * 100_000)
 
 
 @pytest.mark.parametrize(
-    ("handler", "message"),
+    ("answer", "message"),
     [
-        (Missing, "404"),
-        (Babbling, "could not be read .*hello"),
-        (CutOff, "sent 70000 bytes of 100000"),
-        (Slow, "could not be read .*timed out"),
-        (Endless, "sent .* bytes of 1000000"),
+        (lambda handler: handler.send_error(404), "404"),
+        (lambda handler: handler.wfile.write(b"hello\n"), "could not be read .*hello"),
+        (promise, "sent 70000 bytes of 100000"),
+        (partial(promise, seconds=20), "could not be read .*timed out"),
+        (never_end, "sent .* bytes of 1000000"),
     ],
 )
-def test_a_server_that_fails_leaves_nothing(small, tmp_path, handler, message, monkeypatch):
+def test_a_server_that_fails_leaves_nothing(small, tmp_path, answer, message, monkeypatch):
     monkeypatch.setattr(multi30k, "MOST_BYTES", 1_000_000)
-    server, url = serve(handler)
+    server, url = serve(failing(lambda handler: answer(handler)))
     with pytest.raises(OSError, match=message):
         download_multi30k(tmp_path, url=url, timeout=0.5)
     server.shutdown()

@@ -2,26 +2,10 @@
 
 import pytest
 import torch
-from reference import (
-    D_K,
-    D_MODEL,
-    D_V,
-    MASK_KINDS,
-    TORCH_MASK_KINDS,
-    B,
-    H,
-    S,
-    T,
-    assert_equal,
-    assert_parity,
-    make_mask,
-    multi_head_by_loops,
-    normal,
-    randomize,
-    seeded,
-    torch_attn_mask,
-    trace,
-)
+from compare import assert_equal, assert_parity, trace
+from draws import make_mask, normal, randomize, seeded, torch_attn_mask
+from reference import multi_head_by_loops
+from sizes import D_K, D_MODEL, D_V, MASK_KINDS, TORCH_MASK_KINDS, B, H, S, T
 from torch import nn
 
 from course_lib.interop import load_from_torch
@@ -86,23 +70,6 @@ def test_heads_are_split_side_by_side():
     assert split_heads(x, num_heads=3).tolist() == expected
 
 
-def test_without_being_asked_it_returns_no_weights(generator):
-    assert free_layer()(*random_inputs(generator, 10))[1] is None
-
-
-@BOTH_PATHS
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_blocked_row_gives_the_bias_of_w_o_with_finite_gradients(generator, dtype, need_weights):
-    layer, mask = free_layer().to(dtype), make_mask("blocked row")
-    inputs = random_inputs(generator, 10, dtype)
-    result = trace(lambda *qkv: layer(*qkv, mask, need_weights=need_weights), inputs, layer)
-    # in all heads of sentence 0, query 1 sees nothing
-    torch.testing.assert_close(result["outputs"][0][0, 1], layer.w_o.bias.detach())
-    gradients = [*result["inputs"], *result["parameters"].values()]
-    assert all(gradient.isfinite().all() for gradient in gradients)
-    assert (result["inputs"][0][0, 1] == 0).all()
-
-
 @BOTH_PATHS
 def test_dropout_of_all_weights_leaves_the_bias_and_the_returned_weights(generator, need_weights):
     layer, inputs = free_layer(dropout=1.0), random_inputs(generator, 10)
@@ -127,22 +94,6 @@ def test_dropout_drops_some_weights_and_scales_up_the_rest(generator, need_weigh
 
 
 # --- limits
-
-
-@BOTH_PATHS
-def test_one_token_one_head_batch_of_one(generator, need_weights):
-    layer = randomize(MultiHeadAttention(D_MODEL, 1))
-    x = normal(generator, 1, 1, D_MODEL)
-    output, _ = layer(x, x, x, need_weights=need_weights)
-    assert_equal(output, layer.w_o(layer.w_v(x)))  # with one key there is nothing to weigh
-
-
-@BOTH_PATHS
-def test_the_only_visible_key_is_read_whatever_the_query(generator, need_weights):
-    layer, (query, key, value) = free_layer(), random_inputs(generator, 10)
-    mask = torch.arange(S) == 2
-    output, _ = layer(query, key, value, mask, need_weights=need_weights)
-    assert_equal(output, layer.w_o(layer.w_v(value[:, 2:3])).expand(B, T, 10))
 
 
 @BOTH_PATHS

@@ -1,21 +1,11 @@
 """Positions: the paper's formula number by number, added to every sentence alike."""
 
-import math
-
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from reference import (
-    B,
-    T,
-    assert_equal,
-    encoding_by_loops,
-    normal,
-    says,
-    seeded,
-    trace,
-)
+from compare import assert_equal, says, trace
+from draws import normal, seeded
+from reference import encoding_by_loops
+from sizes import B, T
 from torch import nn
 
 from course_lib.positions import (
@@ -42,12 +32,6 @@ def test_encoding_agrees_with_the_formula_of_the_paper(d_model):
     torch.testing.assert_close(sinusoidal_encoding(MAX_LEN, d_model), expected, rtol=0, atol=1e-7)
 
 
-def test_numbers_worked_out_by_hand():
-    # position 1 of width 4: the frequencies are 1 and 1 / 10000^(2/4) = 1 / 100
-    expected = [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)]
-    assert sinusoidal_encoding(2, 4)[1].tolist() == pytest.approx(expected, abs=1e-7)
-
-
 @BOTH_KINDS
 @pytest.mark.parametrize("length", [1, T, MAX_LEN])
 def test_agrees_with_an_embedding_of_the_positions_counted_from_0(generator, kind, length):
@@ -57,45 +41,13 @@ def test_agrees_with_an_embedding_of_the_positions_counted_from_0(generator, kin
     mine = trace(ours, x, ours)
     other = trace(lambda x: x + theirs(torch.arange(length)), x, theirs)
     if kind is PositionalEncoding:
-        assert mine["parameters"] == {}  # fixed
+        assert mine["parameters"] == ours.state_dict() == {}  # fixed, and not saved
+        assert ours.encoding.dtype == torch.float64  # it moves with the module
         del other["parameters"], mine["parameters"]
     assert_equal(mine, other)  # so rows beyond the sentence learn nothing
 
 
 # --- properties
-
-
-def test_position_0_is_sines_of_0_and_cosines_of_0():
-    assert sinusoidal_encoding(1, 5).tolist() == [[0.0, 1.0, 0.0, 1.0, 0.0]]
-
-
-@given(start=st.integers(0, 90), step=st.integers(0, 40), d_model=st.sampled_from([2, 6, 18]))
-def test_a_step_is_the_same_rotation_from_everywhere(start, step, d_model):
-    table = sinusoidal_encoding(131, d_model).double()
-    for pair in range(0, d_model, 2):
-        angle = step / 10000 ** (pair / d_model)
-        rotation = torch.tensor(
-            [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]]
-        ).double()
-        rotated = rotation @ table[start, pair : pair + 2]
-        # 1e-6: the table is kept in float32
-        torch.testing.assert_close(rotated, table[start + step, pair : pair + 2], rtol=0, atol=1e-6)
-
-
-@given(length=st.integers(2, 300), d_model=st.integers(2, 20))
-def test_no_two_positions_share_a_row(length, d_model):
-    table = sinusoidal_encoding(length, d_model)
-    assert table.unique(dim=0).size(0) == length
-    assert table.abs().max() <= 1
-
-
-def test_the_encoding_is_a_buffer_that_is_not_saved():
-    module = PositionalEncoding(WIDTH, MAX_LEN)
-    assert list(module.parameters()) == []
-    assert dict(module.named_buffers()).keys() == {"encoding"}
-    assert module.state_dict() == {}
-    assert module.double().encoding.dtype == torch.float64  # it moves with the module
-    assert module.to("meta").encoding.device.type == "meta"
 
 
 def test_learned_rows_are_saved_and_start_small():

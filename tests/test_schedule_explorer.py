@@ -5,7 +5,7 @@ import re
 
 import pytest
 import torch
-from figure_asserts import answer_of_chapter
+from figure_asserts import answer_of_chapter, turn, unpainted
 from torch.testing import assert_close
 
 from course_lib.training import label_smoothed_cross_entropy, warmup_inverse_sqrt
@@ -26,18 +26,9 @@ EPSILONS = [n / 20 for n in range(21)]
 
 
 @pytest.fixture
-def explorer(monkeypatch):
-    """Return a new explorer, as the chapter shows it, that paints no picture of what is turned."""
-    explorer = ScheduleExplorer()
-    monkeypatch.setattr(explorer, "_painted", bytes)
-    return explorer
-
-
-def turn(explorer, **settings) -> str:
-    """Set controls and return the sentence."""
-    for name, value in settings.items():
-        explorer.controls[name].value = value
-    return explorer.words.value
+def explorer():
+    """Return a new one, of which no picture is painted."""
+    return unpainted(ScheduleExplorer)
 
 
 def target_of(smoothing: float) -> torch.Tensor:

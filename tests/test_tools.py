@@ -1,5 +1,6 @@
 """The workbench: what is kept of a saved chapter, and which tests run, and how."""
 
+import copy
 import subprocess
 
 import notebook_runner
@@ -24,24 +25,28 @@ def shown(data):
     return new_output("display_data", data=data)
 
 
-def test_no_progress_bar_is_kept():
-    assert tidied(shown(BAR), shown(BAR)) == []
+def printed(name, text):
+    """Make an output out of what a cell printed."""
+    return new_output("stream", name=name, text=text)
 
 
-def test_of_an_explorer_the_still_picture_is_kept():
-    (kept,) = tidied(shown(EXPLORER))
-    assert dict(kept.data) == {"text/plain": "<X>", "text/html": "<img>"}
+PLAIN = shown({"text/plain": "1"})
+STILL = shown({"text/plain": "<X>", "text/html": "<img>"})
+TIDIED = {
+    "no progress bar": ([shown(BAR), shown(BAR)], []),
+    "an explorer's still picture": ([shown(EXPLORER)], [STILL]),
+    "one piece around a bar": (
+        [printed("stdout", "a"), shown(BAR), printed("stdout", "b")], [printed("stdout", "ab")]
+    ),
+    "two streams apart": ([printed("stdout", "a"), printed("stderr", "b")],) * 2,
+    "anything else": ([PLAIN], [PLAIN]),
+}  # fmt: skip
 
 
-def test_what_is_printed_around_a_bar_becomes_one_piece():
-    said = [new_output("stream", name="stdout", text=text) for text in ("a", "b")]
-    (kept,) = tidied(said[0], shown(BAR), said[1])
-    assert kept.text == "ab"
-
-
-def test_what_is_printed_on_another_stream_stays_apart():
-    said = [new_output("stream", name=name, text=name) for name in ("stdout", "stderr")]
-    assert [kept.text for kept in tidied(*said)] == ["stdout", "stderr"]
+@pytest.mark.parametrize("name", TIDIED)
+def test_of_outputs_is_kept_what_a_reader_needs(name):
+    outputs, kept = TIDIED[name]
+    assert tidied(*map(copy.deepcopy, outputs)) == kept
 
 
 def test_sources_counts_and_tags_are_kept_and_nothing_of_who_ran_it():
@@ -55,11 +60,6 @@ def test_sources_counts_and_tags_are_kept_and_nothing_of_who_ran_it():
     assert notebook.metadata == {"kernelspec": kernel}
     assert (code.metadata, text.metadata) == (tags, {})
     assert (code.source, code.execution_count, text.source) == ("1", 7, "words")
-
-
-def test_other_outputs_stay_as_they_are():
-    plain = shown({"text/plain": "1"})
-    assert tidied(plain) == [plain]
 
 
 # --- how tests are run

@@ -6,29 +6,11 @@ from copy import deepcopy
 
 import pytest
 import torch
-from hypothesis import given
+from compare import assert_equal, trace
+from draws import random_ids, randomize, seeded, tiny_transformer, torch_transformer
 from hypothesis import strategies as st
-from reference import (
-    D_MODEL,
-    MAX_LEN,
-    PAD,
-    SRC_VOCAB,
-    TGT_VOCAB,
-    B,
-    H,
-    S,
-    T,
-    assert_equal,
-    encoding_by_loops,
-    make_generator,
-    overheard,
-    random_ids,
-    randomize,
-    seeded,
-    tiny_transformer,
-    torch_transformer,
-    trace,
-)
+from reference import encoding_by_loops
+from sizes import D_MODEL, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
 from torch.nn import functional as F
 
 from course_lib.interop import grad_pairs, load_from_torch
@@ -99,26 +81,6 @@ def test_agrees_with_torch(generator, tie_embeddings, norm_first, activation):
 # --- properties
 
 
-@given(seed=SEEDS, training=st.booleans())
-def test_a_padded_sentence_is_read_as_it_is_alone(seed, training):
-    model = tiny_transformer().train(training)
-    src, tgt = padded_ids(make_generator(seed))
-    logits = model(src, tgt)
-    for row in range(B):
-        words, answer = src[row][src[row] != PAD], tgt[row][tgt[row] != PAD]
-        alone = model(words[None], answer[None])[0]
-        assert_equal(alone, logits[row, : len(answer)])
-
-
-@given(seed=SEEDS, order=st.permutations(range(S)))
-def test_only_the_positions_tell_the_order_of_the_source(seed, order):
-    model, (src, _) = tiny_transformer(), padded_ids(make_generator(seed))
-    swapped = src[:, [1, 0, 2, 3, 4]]
-    assert (model.encode(src)[0, [1, 0]] - model.encode(swapped)[0, :2]).abs().max() > 1e-3
-    model.positions.encoding.zero_()
-    assert_equal(model.encode(src[:, order]), model.encode(src)[:, order])
-
-
 def test_encode_then_decode_is_forward_and_of_the_source_it_reads_only_padding(
     transformer, generator
 ):
@@ -137,26 +99,6 @@ def test_a_sentence_of_padding_leaves_everything_finite(generator, dtype):
 
 
 # --- dropout
-
-
-def test_dropout_acts_on_embeddings_with_positions_and_on_every_sublayer(generator):
-    model, (src, tgt) = tiny_transformer(dropout=1.0), padded_ids(generator)
-    x = torch.zeros(D_MODEL, dtype=torch.float64)  # no word is left
-    for layer in model.decoder.layers:
-        for add_norm in (layer.add_norm1, layer.add_norm2, layer.add_norm3):
-            x = add_norm.norm(x)
-    assert_equal(model(src, tgt), model.output(x).expand(B, T, TGT_VOCAB))
-
-
-def test_dropout_acts_nowhere_else(generator):
-    model, (src, tgt) = tiny_transformer(dropout=0.5), padded_ids(generator)
-    parts = ("self_attn", "cross_attn", "feed_forward", "output")
-    names = [name for name, _ in model.named_modules() if name.rpartition(".")[2] in parts]
-    heard = overheard(model, names, lambda: model(src, tgt))
-    assert len(heard) == 2 * 2 + 1 * 3 + 1
-    model.eval()
-    for name, (args, kwargs, output) in heard.items():
-        assert_equal(model.get_submodule(name)(*args, **kwargs), output)
 
 
 # --- sizes, sharing and the start
@@ -234,16 +176,3 @@ def test_the_defaults_are_the_base_model_of_the_paper():
 
 
 # --- limits
-
-
-@BOTH_ORDERS
-def test_one_token_one_head_batch_of_one(generator, norm_first):
-    model = tiny_transformer(num_heads=1, norm_first=norm_first)
-    src, tgt = random_ids(generator, SRC_VOCAB, 1, 1), random_ids(generator, TGT_VOCAB, 1, 1)
-    assert model(src, tgt).isfinite().all()
-
-
-def test_sentences_may_be_as_long_as_max_len(transformer, generator):
-    src = random_ids(generator, SRC_VOCAB, B, MAX_LEN)
-    tgt = random_ids(generator, TGT_VOCAB, B, MAX_LEN)
-    assert_equal(transformer(src, tgt)[:, :-1], transformer(src, tgt[:, :-1]))

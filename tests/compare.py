@@ -1,0 +1,147 @@
+"""How the tests compare: outputs and gradients side by side, to the last bit, or in words."""
+
+import re
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from draws import make_generator, normal
+from torch import Tensor, nn
+
+from course_lib.interop import grad_pairs
+from course_lib.trainer.distributed import World
+
+KILL_MATRIX = Path(__file__).resolve().parents[1] / "figures" / "kill_matrix.md"
+EXACT = dict(rtol=0.0, atol=1e-10)  # float64
+
+
+def trace(
+    function: Callable[..., Tensor | tuple],
+    inputs: Iterable[Tensor],
+    module: nn.Module | None = None,
+) -> dict:
+    """Run forwards and backwards; return outputs and the gradients of inputs and parameters."""
+    leaves = [x.detach().clone().requires_grad_() for x in inputs]
+    if module is not None:
+        module.zero_grad()
+    outputs = function(*leaves)
+    outputs = [outputs] if isinstance(outputs, Tensor) else [o for o in outputs if o is not None]
+    direction = make_generator(11)  # a loss that no symmetry can hide from
+    loss = sum((o * normal(direction, *o.shape, dtype=o.dtype)).sum() for o in outputs)
+    loss.backward()
+    named = () if module is None else module.named_parameters()
+    return {
+        "outputs": [o.detach() for o in outputs],
+        "inputs": [x.grad for x in leaves],
+        "parameters": {name: p.grad.clone() for name, p in named if p.grad is not None},
+    }
+
+
+def assert_equal(actual, expected) -> None:
+    """Agree in float64 to 1e-10: tensors, or lists and dictionaries of them."""
+    torch.testing.assert_close(actual, expected, **EXACT)
+
+
+def assert_parity(
+    ours: nn.Module,
+    theirs: nn.Module,
+    run_ours: Callable[..., Tensor | tuple],
+    run_theirs: Callable[..., Tensor | tuple],
+    inputs: Iterable[Tensor],
+) -> None:
+    """Agree with torch in outputs and in the gradients of every input and every parameter."""
+    mine, other = trace(run_ours, inputs, ours), trace(run_theirs, inputs, theirs)
+    assert_equal(mine["outputs"], other["outputs"])
+    assert_equal(mine["inputs"], other["inputs"])
+    assert mine["parameters"].keys() == dict(ours.named_parameters()).keys()
+    pairs = grad_pairs(ours, theirs)
+    assert {id(grad) for grad, _ in pairs} == {id(p.grad) for p in ours.parameters()}
+    assert sum(grad.numel() for _, grad in pairs) == sum(p.numel() for p in theirs.parameters())
+    for mine_grad, other_grad in pairs:
+        assert_equal(mine_grad, other_grad)
+
+
+def assert_same(one, other):
+    """Agree in structure and to the last bit."""
+    assert type(one) is type(other)
+    if isinstance(one, torch.Tensor):
+        assert one.dtype == other.dtype and torch.equal(one, other)
+    elif isinstance(one, dict):
+        assert list(one) == list(other)
+        for key in one:
+            assert_same(one[key], other[key])
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for mine, theirs in zip(one, other, strict=True):
+            assert_same(mine, theirs)
+    else:
+        assert one == other
+
+
+def silenced(module: nn.Module, *names: str) -> nn.Module:
+    """Return a copy of a module in which some linear layers output their bias alone."""
+    copy = deepcopy(module)
+    for name in names:
+        copy.get_submodule(name).weight.data.zero_()
+    return copy
+
+
+def overheard(module: nn.Module, names: Iterable[str], run: Callable[[], object]) -> dict:
+    """Return the last (arguments, output) of each named part while something runs."""
+    heard, handles = {}, []
+    for name in names:
+
+        def listen(part, args, kwargs, output, name=name):
+            heard[name] = (args, kwargs, output)
+
+        part = module.get_submodule(name)
+        handles.append(part.register_forward_hook(listen, with_kwargs=True))
+    run()
+    for handle in handles:
+        handle.remove()
+    return heard
+
+
+def hooks_left(module: nn.Module) -> int:
+    """Count the hooks that are still registered."""
+    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in module.modules())
+
+
+def says(*parts: object) -> str:
+    """Match a message that holds all these words and numbers, in any order and wording."""
+    return "(?s)" + "".join(f"(?=.*{re.escape(str(part))})" for part in parts)
+
+
+@cache
+def recorded_kinds() -> dict[tuple[str, str], str]:
+    """Read figures/kill_matrix.md: how each mistake of an exercise is seen first."""
+    kinds, exercise = {}, ""
+    for line in KILL_MATRIX.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            exercise = line.strip("# `")
+        elif line.startswith("| `"):
+            cells = line.strip("| ").split(" | ")
+            kinds[exercise, cells[0].strip("`")] = cells[-1]
+    return kinds
+
+
+
+@dataclass(frozen=True)
+class Pretended(World):
+    """Stand in for one of several processes.
+
+    Args:
+        others: What every number of the others adds up to.
+    """
+
+    others: float = 0.0
+
+    def wait(self):
+        """Wait for nobody: the others are not there."""
+
+    def total(self, numbers):
+        """Add what the others would have said."""
+        return numbers + self.others
