@@ -1,7 +1,6 @@
 """``course train`` and what uses it: nothing is lost, and mistakes get one clear sentence."""
 
 import hashlib
-import os
 import signal
 from dataclasses import asdict
 from types import SimpleNamespace
@@ -12,19 +11,37 @@ from gpt_fixtures import SETTINGS, TINY, write_library, write_play
 
 from course_lib import cli
 from course_lib.data import Tokenizer, draw_pairs, multi30k_files, read_library, read_shakespeare
-from course_lib.tasks import commands, multi30k_training
-from course_lib.tasks.language_model import TextGenerator, TextGeneratorConfig
-from course_lib.tasks.language_model_scores import loss_on, share_that_parses, side_by_side
-from course_lib.tasks.multi30k import SIZES, TEST, RealConfig, RealTranslator, read_pairs, score
-from course_lib.tasks.multi30k_record import CAPTIONS
-from course_lib.tasks.multi30k_training import Multi30k, val_loss
-from course_lib.tasks.translator import Translator, translated_exactly
+from course_lib.gpt import parse_rate
+from course_lib.tasks import commands, multi30k
+from course_lib.tasks.language_model import (
+    TextGenerator,
+    TextGeneratorConfig,
+    loss_on,
+    program_lines,
+    side_by_side,
+)
+from course_lib.tasks.multi30k import (
+    CAPTIONS,
+    SIZES,
+    TEST,
+    Multi30k,
+    RealConfig,
+    RealTranslator,
+    read_pairs,
+    score,
+    val_loss,
+)
+from course_lib.tasks.numbers import Translator, translated_exactly
 from course_lib.trainer import loop
-from course_lib.trainer.averaging import average_of_last, kept_weights
-from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.trainer.checkpoint import (
+    average_of_last,
+    kept_weights,
+    load_checkpoint,
+    save_checkpoint,
+)
 from course_lib.trainer.distributed import World
 from course_lib.trainer.results import read_entries
-from course_lib.trainer.run_folder import LAST, LOCK, read_kept
+from course_lib.trainer.run_folder import LAST, LOCK, locked, read_kept
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -107,7 +124,7 @@ def trained(course):
 
 def contents(folder):
     """Read every file of a folder."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != LOCK}
 
 
 def interrupt(*arguments, **options):
@@ -144,10 +161,9 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
 
 
 def test_a_folder_in_which_another_process_trains_is_left_alone(task):
-    task.folder.mkdir(parents=True)
-    (task.folder / LOCK).write_text(str(os.getppid()))
-    assert_one_sentence(task.train(), f"process {os.getppid()} trains in {task.folder}")
-    assert contents(task.folder).keys() == {LOCK}
+    with locked(task.folder):
+        assert_one_sentence(task.train(), f"another process trains in {task.folder}")
+    assert not list(task.folder.glob("*.pt"))
 
 
 def test_a_folder_that_cannot_be_written_is_explained(task, tmp_path):
@@ -206,18 +222,18 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
 
     monkeypatch.setattr(commands, "start", begin)
     monkeypatch.setattr(commands, "train", lambda run, out, **how: asked.update(how))
-    monkeypatch.setattr(multi30k_training, "bfloat16_pays", lambda: False)
+    monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: False)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: asked.update(threads=number))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     words = "train --task multi30k --size gpu --direction en-de --seed 5 --device cuda --threads 3"
-    words += f" --minutes 7 --clock cpu --shard --set epochs=9 --out {tmp_path / 'own'}"
+    words += f" --minutes 7 --shard --set epochs=9 --out {tmp_path / 'own'}"
     words += f" --data {tmp_path} --accumulate 4"
     assert cli.main(words.split()) == 0
     config = dict(direction="en-de", seed=5, epochs=9, bfloat16=True)  # a GPU has it
     assert asked.pop("config") == RealConfig(**SIZES["gpu"] | config)
     assert not asked.pop("stop")()
     expected = dict(out=tmp_path / "own", data=tmp_path, device="cuda", threads=3, minutes=7.0)
-    expected |= dict(task=Multi30k, clock="cpu", world=World(), sharded=True, accumulate=4)
+    expected |= dict(task=Multi30k, world=World(), sharded=True, accumulate=4)
     assert expected | dict(anew=True) == asked
 
 
@@ -247,9 +263,9 @@ def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeyp
     size = {k: v for k, v in SIZES["smoke"].items() if k != "bfloat16"}
     monkeypatch.setattr(Multi30k, "sizes", SIZES | {"smoke": size})
     words = ["train", *TASKS["multi30k"].settings]
-    monkeypatch.setattr(multi30k_training, "bfloat16_pays", lambda: True)
+    monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: True)
     assert course("multi30k", *words, "--minutes", "0")[0] == 0
-    monkeypatch.setattr(multi30k_training, "bfloat16_pays", lambda: False)
+    monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: False)
     assert course("multi30k", *words, "--resume")[0] == 0  # the same configuration as before
 
 
@@ -474,7 +490,8 @@ def test_of_python_the_lines_are_parsed(course, tmp_path, monkeypatch):
     writer, _ = read_kept(TextGenerator, tmp_path / "own")
     written = writer.generate("def ", 300, copies=20)
     assert entry["sample"] == written[0] and entry["sample"].startswith("def ")
-    assert entry["parse_rate"] == share_that_parses(written)
+    lines = [line for text in written for line in program_lines(text)]
+    assert entry["parse_rate"] == parse_rate(lines)
 
 
 def test_a_writer_is_not_measured_on_another_alphabet(trained, tmp_path):
@@ -486,7 +503,7 @@ def test_a_writer_is_not_measured_on_another_alphabet(trained, tmp_path):
 
 def test_a_stop_of_another_command_is_no_traceback(trained, monkeypatch):
     run = trained("gpt")
-    monkeypatch.setattr("course_lib.tasks.language_model_training.read_text", interrupt)
+    monkeypatch.setattr("course_lib.tasks.language_model.read_text", interrupt)
     assert run("evaluate") == (130, "", "\ncourse evaluate: stopped\n")
 
 

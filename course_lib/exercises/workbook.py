@@ -13,7 +13,7 @@ from course_lib.exercises.safe_folder import fill
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(__file__).resolve().parents[1]
-TASKS = ("tasks.translator", "tasks.numbers")  # they train and use the chapters' model
+TASKS = ("tasks.numbers",)  # it trains and uses the chapters' model
 README = """# Your workbook
 
 Open `00_start_here.ipynb` in JupyterLab, and take the chapters in order. (In a terminal, in this

@@ -27,8 +27,7 @@ from course_lib.exercises.notebook_builder import LIBRARY, is_marked, source_of
 from course_lib.exercises.sandbox import Mark, examine_apart
 from course_lib.exercises.stubs import defined, from_package
 from course_lib.exercises.workbook import TASKS, fresh_module, make_workbook
-from course_lib.tasks.numbers import folder_of, load_or_train
-from course_lib.tasks.translator import TranslatorConfig
+from course_lib.tasks.numbers import TranslatorConfig, folder_of, load_or_train
 
 pytestmark = pytest.mark.workbook
 KINDS = [  # chapters that differ in what a learner's work does to the rest of them
