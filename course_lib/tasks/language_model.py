@@ -147,6 +147,19 @@ def read_text(name: str, folder: Path | str | None = None) -> Text:
     return read_library() if name == "library" else read_shakespeare(folder)
 
 
+SIZES = {
+    "cpu": {},
+    "smoke": dict(
+        max_len=32, num_layers=2, num_heads=2, d_model=32, batch_size=8, steps=60,
+        warmup_steps=10, peak_rate=5e-3, val_every=20, val_windows=50, init_std=0.1,
+    ),
+    "gpu": dict(
+        max_len=256, num_layers=6, num_heads=6, d_model=384, batch_size=64, steps=5_000,
+        dropout=0.2, bfloat16=True, init_std=0.028,
+    ),
+}  # fmt: skip
+
+
 class LanguageModel(Task):
     """Train a GPT on the windows of a text; see ``Task``.
 
@@ -157,17 +170,7 @@ class LanguageModel(Task):
     kind = TextGenerator
     name = "gpt"
     takes = "2 minutes of one CPU core"
-    sizes = {
-        "cpu": {},
-        "smoke": dict(
-            max_len=32, num_layers=2, num_heads=2, d_model=32, batch_size=8, steps=60,
-            warmup_steps=10, peak_rate=5e-3, val_every=20, val_windows=50, init_std=0.1,
-        ),
-        "gpu": dict(
-            max_len=256, num_layers=6, num_heads=6, d_model=384, batch_size=64, steps=5_000,
-            dropout=0.2, bfloat16=True, init_std=0.028,
-        ),
-    }  # fmt: skip
+    sizes = SIZES
     settings = {"text": dict(choices=PROMPTS), "steps": dict(type=whole_from_one)}
     named = "text"
     verb = "sample"
