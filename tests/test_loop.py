@@ -308,26 +308,19 @@ def test_accumulated_micro_batches_come_to_the_step_of_the_whole_batch(task, tmp
         torch.testing.assert_close(weights, whole, rtol=0, atol=1e-10)
 
 
-def test_micro_batches_of_several_processes_are_those_of_one_and_drop_differently(run):
+def test_every_part_of_every_step_is_another_and_drops_something_else(run):
     share, asked, seeds = run.task.share, [], []
     run.task.share = lambda step, *which: asked.append(which) or share(step, *which)
-    for rank in (0, 1):
-        run.world, run.accumulate = Pretended(rank, 2), 3
-        for part in range(3):
-            accumulate_gradients(run, part)
-            seeds.append(torch.initial_seed())
-    assert asked == [(part, 6) for part in range(6)] and len(set(seeds)) == 6
-
-
-def test_every_process_drops_something_else_in_every_step(run):
-    seeds = []
-    for world in (World(), Pretended(0, 2), Pretended(1, 2), Pretended(1, 3), Pretended(2, 3)):
-        for run.step in (4, 5):
-            run.world = world
-            make_step(run)
-            seeds.append(torch.initial_seed())
-    assert seeds[:2] == seeds[2:4] and seeds[4:6] == seeds[6:8]  # it follows from rank and step
-    assert len(set(seeds)) == 6
+    for run.step in (4, 5):
+        for rank in (0, 1):
+            run.world, run.accumulate = Pretended(rank, 2), 3
+            for part in range(3):
+                accumulate_gradients(run, part)
+                seeds.append(torch.initial_seed())
+    assert asked == [(part, 6) for part in range(6)] * 2 and len(set(seeds)) == 12
+    run.world, run.accumulate, run.step = World(), 1, 4
+    make_step(run)
+    assert torch.initial_seed() == seeds[0]  # it follows from step and part alone
 
 
 def test_only_one_measures_and_keeps_weights(task, run, tmp_path, monkeypatch):

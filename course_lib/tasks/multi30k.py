@@ -197,6 +197,45 @@ def most_tokens(source_tokens: int) -> int:
     return 2 * source_tokens + 10
 
 
+def measured(pipeline: RealTranslator, options: Namespace) -> dict[str, Any]:
+    """Translate a split freely; print BLEU and chrF, and return them."""
+    how = _search(options)
+    if options.split != "val":
+        print("the test set is for the last report: choose on --split val", file=sys.stderr)
+    pairs = read_pairs(pipeline.config, options.split, options.data)
+    sources, references = map(list, zip(*pairs, strict=True))
+    begin = time.monotonic()
+    written = pipeline.translate(sources, **how)
+    seconds = time.monotonic() - begin
+    found = score(written, references)
+    for name in ("bleu", "bleu_lower", "chrf"):
+        print(f"{name} {found[name]:.2f}  {found[f'{name}_signature']}")
+    print(f"{len(written)} sentences of {options.split} in {seconds:.0f} s")
+    return found
+
+
+def entry_of(
+    pipeline: RealTranslator, content: dict[str, Any], options: Namespace
+) -> dict[str, Any]:
+    """Return how it was searched, the loss, and what is written of our own captions."""
+    config = content["config"]
+    average = options.average or 1
+    once = options.split == "val" and average == 1  # how it learned stands once in a record
+    pairs = read_pairs(pipeline.config, options.split, options.data)
+    write = partial(pipeline.translate, **_search(options))
+    return {
+        **{name: config[name] for name in SETTINGS},
+        "split": options.split,
+        "average": average,
+        "beam_size": options.beam,
+        "alpha": options.alpha,
+        "loss": val_loss(pipeline, pairs),
+        "config": config,
+        "captions": written_captions(config["direction"], write),
+        "history": content["history"] if once else [],
+    }
+
+
 class Multi30k(Task):
     """Train a translator of sentences, measured after every epoch; see ``Task``."""
 
@@ -209,6 +248,8 @@ class Multi30k(Task):
     named = "direction"
     writing = {"text": dict(nargs="+", help='such as "Ein Mann fährt Fahrrad."'), **SEARCH}
     evaluating = {"--split": dict(choices=[*LINES][1:], default="val"), **SEARCH}
+    evaluate = staticmethod(measured)
+    entry = staticmethod(entry_of)
 
     def __init__(
         self, config: RealConfig, data: Path | str | None, pipeline: RealTranslator | None = None
@@ -287,45 +328,6 @@ class Multi30k(Task):
     def write(pipeline: RealTranslator, options: Namespace) -> str:
         """Translate one text."""
         return pipeline.translate([typed_text(options)], **_search(options))[0]
-
-    @staticmethod
-    def evaluate(pipeline: RealTranslator, options: Namespace) -> dict[str, Any]:
-        """Translate a split freely; print BLEU and chrF, and return them."""
-        how = _search(options)
-        if options.split != "val":
-            print("the test set is for the last report: choose on --split val", file=sys.stderr)
-        pairs = read_pairs(pipeline.config, options.split, options.data)
-        sources, references = map(list, zip(*pairs, strict=True))
-        begin = time.monotonic()
-        written = pipeline.translate(sources, **how)
-        seconds = time.monotonic() - begin
-        found = score(written, references)
-        for name in ("bleu", "bleu_lower", "chrf"):
-            print(f"{name} {found[name]:.2f}  {found[f'{name}_signature']}")
-        print(f"{len(written)} sentences of {options.split} in {seconds:.0f} s")
-        return found
-
-    @staticmethod
-    def entry(
-        pipeline: RealTranslator, content: dict[str, Any], options: Namespace
-    ) -> dict[str, Any]:
-        """Return how it was searched, the loss, and what is written of our own captions."""
-        config = content["config"]
-        average = options.average or 1
-        once = options.split == "val" and average == 1  # how it learned stands once in a record
-        pairs = read_pairs(pipeline.config, options.split, options.data)
-        write = partial(pipeline.translate, **_search(options))
-        return {
-            **{name: config[name] for name in SETTINGS},
-            "split": options.split,
-            "average": average,
-            "beam_size": options.beam,
-            "alpha": options.alpha,
-            "loss": val_loss(pipeline, pairs),
-            "config": config,
-            "captions": written_captions(config["direction"], write),
-            "history": content["history"] if once else [],
-        }
 
     @staticmethod
     def record_key(entry: dict[str, Any]) -> list[Any]:
