@@ -16,7 +16,7 @@ from course_lib.interop import copy_to_torch
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.trainer.chunked_loss import backward_in_chunks
 from course_lib.trainer.machine import one_thread
-from course_lib.trainer.precision import bfloat16_pays, mixed_precision
+from course_lib.trainer.precision import bfloat16_pays, drop_by_bytes, mixed_precision
 from course_lib.training import ADAM
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -111,6 +111,8 @@ def stepper(
         bfloat16: Whether matrix products are computed in it; needs ``chunks``.
     """
     optimizer = torch.optim.Adam(model.parameters(), fused=fused, **ADAM | {"lr": 1e-4})
+    if chunks:
+        drop_by_bytes(model)
 
     def step(src: Tensor, tgt: Tensor) -> float:
         """Go forward, back and down."""

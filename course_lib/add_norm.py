@@ -73,6 +73,7 @@ class AddNorm(nn.Module):
         d_model: Width of the vectors.
         dropout: Probability with which the sub-layer's numbers are dropped while training.
         norm_first: ``False`` as the paper (post-norm), ``True`` for pre-norm.
+        bias: Whether the norm has a bias.
 
     Attributes:
         norm: ``nn.LayerNorm`` of width ``d_model``.
@@ -80,9 +81,11 @@ class AddNorm(nn.Module):
         norm_first: As given.
     """
 
-    def __init__(self, d_model: int, dropout: float = 0.0, norm_first: bool = False) -> None:
+    def __init__(
+        self, d_model: int, dropout: float = 0.0, norm_first: bool = False, *, bias: bool = True
+    ) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model)
+        self.norm = nn.LayerNorm(d_model, bias=bias)
         self.dropout = nn.Dropout(dropout)
         self.norm_first = norm_first
 

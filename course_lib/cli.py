@@ -17,9 +17,8 @@ from course_lib.exercises.library import LIBRARY
 from course_lib.exercises.progress import progress
 from course_lib.exercises.workbook import make_workbook
 from course_lib.interop.download import MODELS, continue_with, download, translate_with
-from course_lib.tasks.commands import TASKS, add_commands
+from course_lib.tasks.commands import STOPPED, TASKS, add_commands
 from course_lib.trainer.options import whole_from_one
-from course_lib.trainer.signals import STOPPED
 
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
 

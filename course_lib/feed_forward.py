@@ -29,6 +29,7 @@ class FeedForward(nn.Module):
         d_ff: Number of features in between; the paper takes 4 · d_model.
         dropout: Dropout probability of the features, in [0, 1]. The paper has none here.
         activation: ``"relu"`` as the paper, ``"gelu"`` or ``"silu"``.
+        bias: Whether the two linear layers have biases.
 
     Attributes:
         linear1: ``nn.Linear`` from ``d_model`` to ``d_ff``.
@@ -41,15 +42,21 @@ class FeedForward(nn.Module):
     """
 
     def __init__(
-        self, d_model: int, d_ff: int, dropout: float = 0.0, activation: str = "relu"
+        self,
+        d_model: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        activation: str = "relu",
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         check_sizes(d_model=d_model, d_ff=d_ff)
         check_choice("activation", activation, ACTIVATIONS)
-        self.linear1 = nn.Linear(d_model, d_ff)
+        self.linear1 = nn.Linear(d_model, d_ff, bias)
         self.activation = ACTIVATIONS[activation]()
         self.dropout = nn.Dropout(dropout)
-        self.linear2 = nn.Linear(d_ff, d_model)
+        self.linear2 = nn.Linear(d_ff, d_model, bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform every position by the same two layers, alone.

@@ -48,7 +48,8 @@ class GPTConfig:
         d_model: Width of every vector between the layers.
         dropout: Share dropped of attention weights, of each sub-layer's output, and of the
             embeddings, in [0, 1].
-        bias: Whether linear layers and norms have biases; ``False`` takes all of them away.
+        bias: Whether linear layers and norms have biases.
+        init_std: Standard deviation of new matrices; ``w_o`` and ``linear2``: over √(2N).
 
     Raises:
         ValueError: If a size is no whole number from 1, the heads do not divide the width, or the
@@ -62,6 +63,7 @@ class GPTConfig:
     d_model: int = 768
     dropout: float = 0.1
     bias: bool = True
+    init_std: float = 0.02
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "max_len", "num_layers", "num_heads", "d_model"):
@@ -84,6 +86,7 @@ class CausalSelfAttention(nn.Module):
         d_model: Width of the vectors.
         num_heads: Heads; each is ``d_model // num_heads`` wide.
         dropout: Share of the attention weights dropped while training, in [0, 1].
+        bias: Whether the two linear layers have biases.
 
     Attributes:
         w_qkv: ``nn.Linear`` from ``d_model`` to ``3 · d_model``: queries of all heads, then keys,
@@ -96,13 +99,15 @@ class CausalSelfAttention(nn.Module):
         ValueError: If the heads do not divide the width.
     """
 
-    def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self, d_model: int, num_heads: int, dropout: float = 0.0, *, bias: bool = True
+    ) -> None:
         super().__init__()
         head_width(d_model, num_heads)
         self.num_heads = num_heads
         self.dropout = dropout
-        self.w_qkv = nn.Linear(d_model, 3 * d_model)
-        self.w_o = nn.Linear(d_model, d_model)
+        self.w_qkv = nn.Linear(d_model, 3 * d_model, bias)
+        self.w_o = nn.Linear(d_model, d_model, bias)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Turn x ``(B, T, d_model)`` into queries, keys and values, each ``(B, H, T, d_k)``."""
@@ -145,6 +150,7 @@ class GPTLayer(nn.Module):
         d_model: Width of the vectors; the feed-forward widens by 4.
         num_heads: Heads of the attention.
         dropout: Share dropped of the attention weights and of each sub-layer's output.
+        bias: Whether linear layers and norms have biases.
 
     Attributes:
         self_attn: A ``CausalSelfAttention``.
@@ -153,12 +159,14 @@ class GPTLayer(nn.Module):
         add_norm2: The ``AddNorm`` around ``feed_forward``, norm first.
     """
 
-    def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self, d_model: int, num_heads: int, dropout: float = 0.0, *, bias: bool = True
+    ) -> None:
         super().__init__()
-        self.self_attn = CausalSelfAttention(d_model, num_heads, dropout)
-        self.feed_forward = FeedForward(d_model, 4 * d_model, activation="gelu")
-        self.add_norm1 = AddNorm(d_model, dropout, norm_first=True)
-        self.add_norm2 = AddNorm(d_model, dropout, norm_first=True)
+        self.self_attn = CausalSelfAttention(d_model, num_heads, dropout, bias=bias)
+        self.feed_forward = FeedForward(d_model, 4 * d_model, activation="gelu", bias=bias)
+        self.add_norm1 = AddNorm(d_model, dropout, norm_first=True, bias=bias)
+        self.add_norm2 = AddNorm(d_model, dropout, norm_first=True, bias=bias)
 
     def forward(self, x: Tensor, *, cache: Any = None) -> Tensor:
         """Pass vectors ``(B, T, d_model)`` through both sub-layers; with a cache, the new ones."""
@@ -185,8 +193,8 @@ class GPT(nn.Module):
         norm: The last ``nn.LayerNorm``.
         output: An ``nn.Linear`` without bias; its weight is the embedding's.
 
-    Every matrix starts as N(0, 0.02²), and ``w_o`` and ``linear2``, which write into the sum, as
-    N(0, 0.02² / 2N); biases start at 0. With ``config.bias`` false there are none.
+    Every matrix starts as N(0, init_std²), and ``w_o`` and ``linear2``, which write into the sum,
+    as N(0, init_std² / 2N); biases start at 0. With ``config.bias`` false there are none.
     """
 
     def __init__(self, config: GPTConfig) -> None:
@@ -195,19 +203,16 @@ class GPT(nn.Module):
         self.embedding = nn.Embedding(c.vocab_size, c.d_model)
         self.positions = LearnedPositionalEmbedding(c.d_model, c.max_len, c.dropout)
         sizes = (c.d_model, c.num_heads, c.dropout)
-        self.layers = nn.ModuleList(GPTLayer(*sizes) for _ in range(c.num_layers))
-        self.norm = nn.LayerNorm(c.d_model)
+        self.layers = nn.ModuleList(GPTLayer(*sizes, bias=c.bias) for _ in range(c.num_layers))
+        self.norm = nn.LayerNorm(c.d_model, bias=c.bias)
         self.output = nn.Linear(c.d_model, c.vocab_size, bias=False)
         self.output.weight = self.embedding.weight
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
                 into_sum = name.endswith(("w_o.weight", "linear2.weight"))
-                nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * c.num_layers) ** into_sum)
+                nn.init.normal_(parameter, std=c.init_std / math.sqrt(2 * c.num_layers) ** into_sum)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
-        for module in self.modules():
-            if not c.bias and getattr(module, "bias", None) is not None:
-                module.bias = None
 
     def forward(
         self, ids: Tensor, targets: Tensor | None = None, *, cache: Any = None

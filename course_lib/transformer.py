@@ -138,10 +138,10 @@ class Transformer(nn.Module):
         vectors = self.src_embedding(src) * math.sqrt(self.config.d_model)  # (B, S, d_model)
         return self.encoder(self.positions(vectors), padding_mask(src, self.config.pad_id))
 
-    def decode(self, tgt: Tensor, memory: Tensor, src: Tensor, *, cache: Any = None) -> Tensor:
-        """Turn target ids ``(B, T)`` and the memory into logits ``(B, T, V)``.
+    def hidden(self, tgt: Tensor, memory: Tensor, src: Tensor, *, cache: Any = None) -> Tensor:
+        """Turn target ids ``(B, T)`` and the memory into what ``output`` reads, (B, T, d_model).
 
-        What comes later is hidden, and padding on both sides.
+        What comes later is masked, and padding on both sides.
 
         Args:
             tgt: What is written so far. Shape ``(B, T)``.
@@ -159,10 +159,14 @@ class Transformer(nn.Module):
         cross_mask = padding_mask(src, self.config.pad_id)  # (B, 1, 1, S)
         if cache is None:
             mask = causal_mask(tgt.size(1), tgt.device) & padding_mask(tgt, self.config.pad_id)
-            return self.output(self.decoder(self.positions(vectors), memory, mask, cross_mask))
+            return self.decoder(self.positions(vectors), memory, mask, cross_mask)
         mask = cache.self_mask(padding_mask(tgt, self.config.pad_id))  # (B, 1, T, n)
         vectors = self.positions(vectors, cache.length)  # (B, T, d_model)
-        return self.output(self.decoder(vectors, memory, mask, cross_mask, cache=cache))
+        return self.decoder(vectors, memory, mask, cross_mask, cache=cache)
+
+    def decode(self, tgt: Tensor, memory: Tensor, src: Tensor, *, cache: Any = None) -> Tensor:
+        """Turn what ``hidden`` reads into logits ``(B, T, V)``."""
+        return self.output(self.hidden(tgt, memory, src, cache=cache))
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
         """Turn source ``(B, S)`` and target ``(B, T)`` into logits ``(B, T, V)``: no softmax."""

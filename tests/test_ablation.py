@@ -10,8 +10,7 @@ from torch.nn import functional as F
 
 from course_lib.data import read_library
 from course_lib.tasks import language_model
-from course_lib.tasks.language_model_record import ABLATIONS, read_ablations
-from course_lib.tasks.language_model_training import LanguageModel
+from course_lib.tasks.language_model import ABLATIONS, LanguageModel, read_ablations
 from course_lib.trainer.loop import start, train
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -164,7 +163,7 @@ def test_louder_positions_are_as_loud_as_words_and_differ_in_nothing_else():
 
 def test_the_start_of_chapter_18_is_that_of_its_gpt():
     ours = dict(ablation.MODELS["start of chapter 18"](96).named_parameters())
-    for name, parameter in ablation.new_model(ablation.USUAL, 96).named_parameters():
+    for name, parameter in ablation.MODELS["one product"](96).named_parameters():
         name = name.replace("layers.", "stack.layers.").replace("w_qkv", "w_k")
         mine = ours[f"stack.{name}" if name.startswith("norm") else name]
         if parameter.dim() == 2:

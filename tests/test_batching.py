@@ -8,10 +8,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from course_lib.batching import average_weights
-from course_lib.trainer import precision
-from course_lib.trainer.averaging import average_of_last, keep_weights, kept_weights
-from course_lib.trainer.chunked_loss import backward_in_chunks, loss_in_chunks
-from course_lib.trainer.precision import bfloat16_pays, dropout_by_bytes, mixed_precision
+from course_lib.trainer import chunked_loss, precision
+from course_lib.trainer.checkpoint import average_of_last, keep_weights, kept_weights
+from course_lib.trainer.chunked_loss import HiddenStates, backward_in_chunks, loss_in_chunks
+from course_lib.trainer.precision import ByteDropout, bfloat16_pays, drop_by_bytes, mixed_precision
 from course_lib.training import label_smoothed_cross_entropy
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -68,29 +68,21 @@ def test_chunks_change_neither_loss_nor_gradient_but_by_the_weight(tie, rows, sm
     model, (src, tgt) = make_model(tie).double(), make_batch()
     loss = plain_loss(model, src, tgt, smoothing)
     expected = torch.autograd.grad(loss, list(model.parameters()))
-    engine = Engine(model)
+    engine = Engine(HiddenStates(model))
     how = dict(smoothing=smoothing, rows=rows, weight=weight, engine=engine)
-    with mixed_precision(False):  # float64 stays float64
-        for times in (1, 2):  # gradients are added to those there
-            found = backward_in_chunks(model, src, tgt, **how)
-            assert engine.calls == times and not found.requires_grad
-            torch.testing.assert_close(found, loss.detach(), atol=1e-12, rtol=0)
-            for (name, p), slope in zip(model.named_parameters(), expected, strict=True):
-                wanted = times * weight * slope
-                torch.testing.assert_close(p.grad, wanted, atol=1e-12, rtol=0, msg=name)
+    for times in (1, 2):  # gradients are added to those there
+        found = backward_in_chunks(model, src, tgt, **how)
+        assert engine.calls == times and not found.requires_grad
+        torch.testing.assert_close(found, loss.detach(), atol=1e-12, rtol=0)
+        for (name, p), slope in zip(model.named_parameters(), expected, strict=True):
+            wanted = times * weight * slope
+            torch.testing.assert_close(p.grad, wanted, atol=1e-12, rtol=0, msg=name)
 
 
-def test_the_model_is_whole_again_even_after_an_error():
+def test_the_measured_loss_is_the_sum_over_real_tokens(monkeypatch):
+    monkeypatch.setattr(chunked_loss, "ROWS", 4)  # the last chunk holds one row
     model, (src, tgt) = make_model(), make_batch()
-    output = model.output
-    with pytest.raises(ValueError):
-        backward_in_chunks(model, src, tgt + V)
-    assert model.output is output and output.weight is model.tgt_embedding.weight
-
-
-def test_the_measured_loss_is_the_sum_over_real_tokens():
-    model, (src, tgt) = make_model(), make_batch()
-    total, count = loss_in_chunks(model, src, tgt, rows=4)  # the last chunk holds one row
+    total, count = loss_in_chunks(model, src, tgt)
     assert count == 4 * 7 - 5 - 2
     torch.testing.assert_close(total / count, plain_loss(model, src, tgt, 0.0).detach())
     assert all(p.grad is None for p in model.parameters())
@@ -140,7 +132,7 @@ def test_products_are_in_bfloat16_and_attention_in_float32(monkeypatch):
 def test_dropout_by_bytes_drops_its_part_and_keeps_the_mean():
     torch.manual_seed(0)
     x = torch.ones(1001, 999, requires_grad=True)
-    y = dropout_by_bytes(x, 0.3)
+    y = ByteDropout(0.3)(x)
     assert (y == 0).double().mean().item() == pytest.approx(0.3, abs=0.004)  # 1/512 and chance
     assert y.mean().item() == pytest.approx(1, abs=0.003)
     assert len(y.unique()) == 2
@@ -150,7 +142,7 @@ def test_dropout_by_bytes_drops_its_part_and_keeps_the_mean():
 
 def test_dropout_by_bytes_drops_rows_and_columns_alike():
     torch.manual_seed(0)
-    kept = (dropout_by_bytes(torch.ones(1024, 1024), 0.5) != 0).double()
+    kept = (ByteDropout(0.5)(torch.ones(1024, 1024)) != 0).double()
     for axis in (0, 1):  # 1024 draws a row: a standard deviation of 1/64
         assert (kept.mean(dim=axis) - 0.5).abs().max() < 5.5 / 64
     for shift in (1, 8):  # neighbours, also those of one word, know nothing of each other
@@ -160,21 +152,19 @@ def test_dropout_by_bytes_drops_rows_and_columns_alike():
 
 def test_dropout_by_bytes_at_its_ends_and_out_of_training():
     x = torch.randn(3, 5)
-    assert torch.equal(dropout_by_bytes(x, 0.0), x)
-    assert torch.equal(dropout_by_bytes(x, 1.0), torch.zeros_like(x))
-    assert torch.equal(dropout_by_bytes(x, 0.7, training=False), x)
+    assert torch.equal(ByteDropout(0.0)(x), x)
+    assert torch.equal(ByteDropout(1.0)(x), torch.zeros_like(x))
+    assert torch.equal(ByteDropout(0.7).eval()(x), x)
 
 
-def test_a_models_dropout_is_ours_inside_only_in_training():
-    model, (src, tgt) = make_model(dropout=0.5), make_batch()
-    with mixed_precision(False):
-        torch.manual_seed(0)
-        first = model(src, tgt)
-        torch.manual_seed(0)
-        assert torch.equal(model(src, tgt), first)
-        assert not torch.equal(model(src, tgt), first)
-        model.eval()
-        assert torch.equal(model(src, tgt), model(src, tgt))
+def test_a_model_that_drops_by_bytes_has_no_other_dropout():
+    model, other = make_model(dropout=0.5), make_model(dropout=0.5)
+    drop_by_bytes(model)
+    kinds = [
+        {type(m): m.p for m in x.modules() if isinstance(m, nn.Dropout)} for x in (model, other)
+    ]
+    assert kinds[0] == {ByteDropout: 0.5} and kinds[1] == {nn.Dropout: 0.5}
+    assert model.state_dict().keys() == other.state_dict().keys()
 
 
 @pytest.mark.parametrize(("seconds", "pays"), [(7.0, True), (9.0, False)])
@@ -182,7 +172,7 @@ def test_bfloat16_pays_if_a_product_takes_a_fifth_less_time(seconds, pays, monke
     durations = [10.0] * 6 + [seconds] * 6  # float32 first, and each one round to warm up
     clock = iter([time for duration in durations for time in (0.0, duration)])
     monkeypatch.setattr(precision, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    monkeypatch.setattr(torch, "ones", lambda *shape: torch.zeros(1, 1))
+    monkeypatch.setattr(torch, "ones", lambda *shape, dtype: torch.zeros(1, 1))
     assert bfloat16_pays() is pays
 
 

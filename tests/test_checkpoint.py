@@ -12,7 +12,7 @@ import pytest
 import torch
 from reference import assert_same, normal, says
 
-from course_lib.trainer.checkpoint import explaining, load_checkpoint, save_checkpoint
+from course_lib.trainer.checkpoint import FORMAT, explaining, load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -59,21 +59,13 @@ def assert_refused(path):
 # --- whole
 
 
-def test_what_was_saved_comes_back_to_the_last_bit(kept, content):
-    loaded = load_checkpoint(kept)
-    assert_same({key: loaded[key] for key in content}, content)
-
-
-def test_a_path_may_be_a_text_and_missing_folders_are_made(tmp_path, content):
-    path = tmp_path / "some" / "where" / "kept.pt"
-    save_checkpoint(str(path), content)
-    assert load_checkpoint(str(path))["step"] == 4
-
-
-def test_a_new_checkpoint_takes_the_place_of_the_old_and_leaves_nothing_beside(kept, content):
-    save_checkpoint(kept, content | {"step": 5})
-    assert load_checkpoint(kept)["step"] == 5
-    assert os.listdir(kept.parent) == [kept.name]
+def test_what_was_saved_last_comes_back_to_the_last_bit_and_nothing_lies_beside(tmp_path, content):
+    path = tmp_path / "some" / "where" / "kept.pt"  # missing folders are made
+    for step in (4, 5):
+        save_checkpoint(str(path), content | {"step": step})
+    loaded = load_checkpoint(str(path))
+    assert_same({key: loaded[key] for key in content}, content | {"step": 5})
+    assert os.listdir(path.parent) == [path.name]
 
 
 # --- or not at all
@@ -159,12 +151,6 @@ def test_a_flipped_bit_in_the_weights_is_noticed(kept, content):
         load_checkpoint(kept)
 
 
-def test_a_checkpoint_of_the_first_edition_is_told_from_a_foreign_one(tmp_path):
-    torch.save({"format": "course_lib checkpoint 1"}, tmp_path / "old.pt")
-    with pytest.raises(ValueError, match=says("first edition", "train again")):
-        load_checkpoint(tmp_path / "old.pt")
-
-
 @pytest.mark.parametrize(
     "foreign",
     [
@@ -183,44 +169,30 @@ def test_a_foreign_file_is_explained_and_nothing_else_is_said(tmp_path, foreign,
     assert [str(warning.message) for warning in recwarn] == []  # torch would say a word on some
 
 
-def test_a_foreign_zip_is_explained(tmp_path):
-    path = tmp_path / "foreign.pt"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("letter.txt", "dear reader")
-    assert_refused(path)
-
-
-@pytest.mark.parametrize("theirs", [{"step": 4}, {"format": "other"}, [1, 2]])
-def test_a_file_of_torch_that_is_none_of_ours_is_explained(tmp_path, theirs):
-    path = tmp_path / "theirs.pt"
-    torch.save(theirs, path)
-    assert_refused(path)
-
-
-def test_a_missing_file_and_a_folder_are_explained(tmp_path):
+def test_what_is_no_checkpoint_of_this_edition_is_explained(tmp_path):
     assert_refused(tmp_path / "missing.pt")
     assert_refused(tmp_path)
+    with zipfile.ZipFile(tmp_path / "foreign.pt", "w") as archive:
+        archive.writestr("letter.txt", "dear reader")
+    assert_refused(tmp_path / "foreign.pt")
+    for theirs in ({"step": 4}, {"format": "other"}, [1, 2]):
+        torch.save(theirs, tmp_path / "theirs.pt")
+        assert_refused(tmp_path / "theirs.pt")
+    torch.save({"format": "course_lib checkpoint 1"}, tmp_path / "old.pt")
+    with pytest.raises(ValueError, match=says("first edition", "train again")):
+        load_checkpoint(tmp_path / "old.pt")
 
 
-@pytest.mark.parametrize("how", ["as torch saves", "as pickle saves"])
-def test_code_in_a_file_never_runs(tmp_path, how):
+@pytest.mark.parametrize("by_torch", [True, False])
+def test_code_in_a_file_never_runs(tmp_path, by_torch):
     path, touched = tmp_path / "hostile.pt", tmp_path / "touched"
-    hostile = {"format": load_format(tmp_path), "model": Code(touched)}
-    if how == "as torch saves":
-        torch.save(hostile, path)
-    else:
-        path.write_bytes(pickle.dumps(hostile, protocol=2))
+    hostile = {"format": FORMAT, "model": Code(touched)}
+    torch.save(hostile, path) if by_torch else path.write_bytes(pickle.dumps(hostile, protocol=2))
     assert_refused(path)
     assert not touched.exists()
-    if how == "as torch saves":  # the file is as hostile as it should be
+    if by_torch:  # the file is as hostile as it should be
         torch.load(path, weights_only=False)
         assert touched.exists()
-
-
-def load_format(folder):
-    """Read the mark of this course's checkpoints off an empty one."""
-    save_checkpoint(folder / "empty.pt", {})
-    return load_checkpoint(folder / "empty.pt")["format"]
 
 
 # --- of something else
@@ -243,14 +215,9 @@ def test_content_that_does_not_fit_is_explained_in_one_line(use, parts):
     assert "\n" not in str(caught.value)
 
 
-def test_a_long_reason_is_quoted_in_part():
+def test_a_long_reason_is_quoted_in_part_and_a_stop_stays_a_stop():
     with pytest.raises(ValueError, match="x" * 150) as caught, explaining("some.pt", "a GPT"):
         raise ValueError("x" * 10_000)
     assert "x" * 201 not in str(caught.value)
-
-
-def test_content_that_fits_passes_and_other_errors_stay_what_they_are():
-    with explaining("some.pt", "a GPT"):
-        pass
     with pytest.raises(KeyboardInterrupt), explaining("some.pt", "a GPT"):
         raise KeyboardInterrupt

@@ -1,7 +1,6 @@
 """``course train`` and what uses it: nothing is lost, and mistakes get one clear sentence."""
 
 import hashlib
-import os
 import signal
 from dataclasses import asdict
 from types import SimpleNamespace
@@ -12,19 +11,37 @@ from gpt_fixtures import SETTINGS, TINY, write_library, write_play
 
 from course_lib import cli
 from course_lib.data import Tokenizer, draw_pairs, multi30k_files, read_library, read_shakespeare
-from course_lib.tasks import commands, multi30k_training
-from course_lib.tasks.language_model import TextGenerator, TextGeneratorConfig
-from course_lib.tasks.language_model_scores import loss_on, share_that_parses, side_by_side
-from course_lib.tasks.multi30k import SIZES, TEST, RealConfig, RealTranslator, read_pairs, score
-from course_lib.tasks.multi30k_record import CAPTIONS
-from course_lib.tasks.multi30k_training import Multi30k, val_loss
-from course_lib.tasks.translator import Translator, translated_exactly
+from course_lib.gpt import parse_rate
+from course_lib.tasks import commands, language_model, multi30k
+from course_lib.tasks.language_model import (
+    TextGenerator,
+    TextGeneratorConfig,
+    loss_on,
+    program_lines,
+    side_by_side,
+)
+from course_lib.tasks.multi30k import (
+    CAPTIONS,
+    SIZES,
+    TEST,
+    Multi30k,
+    RealConfig,
+    RealTranslator,
+    read_pairs,
+    score,
+    val_loss,
+)
+from course_lib.tasks.numbers import Translator, translated_exactly
 from course_lib.trainer import loop
-from course_lib.trainer.averaging import average_of_last, kept_weights
-from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.trainer.checkpoint import (
+    average_of_last,
+    kept_weights,
+    load_checkpoint,
+    save_checkpoint,
+)
 from course_lib.trainer.distributed import World
 from course_lib.trainer.results import read_entries
-from course_lib.trainer.run_folder import LAST, LOCK, read_kept
+from course_lib.trainer.run_folder import LAST, LOCK, locked, read_kept
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -38,8 +55,8 @@ def settings(words):
 TINY_NUMBERS = "num_pairs=120 vocab_size=70 d_model=12 num_heads=3 num_layers=1 d_ff=20 steps=7"
 TINY_NUMBERS += " batch_size=5 warmup_steps=3 cooldown_steps=1 max_len=100 val_every=4"
 TINY_REAL = "epochs=3 num_pairs=40 tokens=300 d_model=16 d_ff=24 num_layers=1 vocab_size=90"
-TASKS = {
-    "numbers": SimpleNamespace(
+TASKS = {  # words, a setting that no model has, the folder, what uses it, whose it is, another's
+    "numbers": dict(
         words=[],
         settings=settings(TINY_NUMBERS),
         impossible="num_heads=5",
@@ -48,7 +65,7 @@ TASKS = {
         pipeline=Translator,
         other=asdict(TextGeneratorConfig()),
     ),
-    "multi30k": SimpleNamespace(
+    "multi30k": dict(
         words=["--size", "smoke"],
         settings=settings(TINY_REAL),
         impossible="tokens=5",
@@ -57,7 +74,7 @@ TASKS = {
         pipeline=RealTranslator,
         other=asdict(TextGeneratorConfig()),
     ),
-    "gpt": SimpleNamespace(
+    "gpt": dict(
         words=["--text", "shakespeare", "--device", "cpu"],
         settings=SETTINGS,
         impossible="max_len=5000",
@@ -67,6 +84,7 @@ TASKS = {
         other=asdict(RealConfig()),
     ),
 }
+TASKS = {name: SimpleNamespace(**about) for name, about in TASKS.items()}
 
 
 @pytest.fixture
@@ -107,7 +125,7 @@ def trained(course):
 
 def contents(folder):
     """Read every file of a folder."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != LOCK}
 
 
 def interrupt(*arguments, **options):
@@ -144,10 +162,9 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
 
 
 def test_a_folder_in_which_another_process_trains_is_left_alone(task):
-    task.folder.mkdir(parents=True)
-    (task.folder / LOCK).write_text(str(os.getppid()))
-    assert_one_sentence(task.train(), f"process {os.getppid()} trains in {task.folder}")
-    assert contents(task.folder).keys() == {LOCK}
+    with locked(task.folder):
+        assert_one_sentence(task.train(), f"another process trains in {task.folder}")
+    assert not list(task.folder.glob("*.pt"))
 
 
 def test_a_folder_that_cannot_be_written_is_explained(task, tmp_path):
@@ -206,18 +223,18 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
 
     monkeypatch.setattr(commands, "start", begin)
     monkeypatch.setattr(commands, "train", lambda run, out, **how: asked.update(how))
-    monkeypatch.setattr(multi30k_training, "bfloat16_pays", lambda: False)
+    monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: False)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: asked.update(threads=number))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     words = "train --task multi30k --size gpu --direction en-de --seed 5 --device cuda --threads 3"
-    words += f" --minutes 7 --clock cpu --shard --set epochs=9 --out {tmp_path / 'own'}"
+    words += f" --minutes 7 --shard --set epochs=9 --out {tmp_path / 'own'}"
     words += f" --data {tmp_path} --accumulate 4"
     assert cli.main(words.split()) == 0
     config = dict(direction="en-de", seed=5, epochs=9, bfloat16=True)  # a GPU has it
     assert asked.pop("config") == RealConfig(**SIZES["gpu"] | config)
     assert not asked.pop("stop")()
     expected = dict(out=tmp_path / "own", data=tmp_path, device="cuda", threads=3, minutes=7.0)
-    expected |= dict(task=Multi30k, clock="cpu", world=World(), sharded=True, accumulate=4)
+    expected |= dict(task=Multi30k, world=World(), sharded=True, accumulate=4)
     assert expected | dict(anew=True) == asked
 
 
@@ -247,9 +264,9 @@ def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeyp
     size = {k: v for k, v in SIZES["smoke"].items() if k != "bfloat16"}
     monkeypatch.setattr(Multi30k, "sizes", SIZES | {"smoke": size})
     words = ["train", *TASKS["multi30k"].settings]
-    monkeypatch.setattr(multi30k_training, "bfloat16_pays", lambda: True)
+    monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: True)
     assert course("multi30k", *words, "--minutes", "0")[0] == 0
-    monkeypatch.setattr(multi30k_training, "bfloat16_pays", lambda: False)
+    monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: False)
     assert course("multi30k", *words, "--resume")[0] == 0  # the same configuration as before
 
 
@@ -395,55 +412,56 @@ def test_what_cannot_be_sampled_is_explained(options, part, trained):
 # --- course evaluate
 
 
-def recorded(run, file, *words):
-    """Evaluate twice, and return what was printed, and the only entry of the record."""
+def recorded(name, trained, tmp_path, *words):
+    """Evaluate twice; return what was said, the only entry, the pipeline and its checkpoint."""
+    run, file = trained(name), tmp_path / "new" / "record.json"
     for _ in range(2):
         code, out, error = run("evaluate", "--record", file, *words)
         assert code == 0, error
     (entry,) = read_entries(file)
-    return out, error, entry
+    pipeline, content = read_kept(TASKS[name].pipeline, tmp_path / "kept" / TASKS[name].name)
+    assert entry["minutes"] == {n: seconds / 60 for n, seconds in content["seconds"].items()}
+    assert entry["parameters"] == sum(p.numel() for p in pipeline.model.parameters())
+    assert (entry["steps"], entry["machine"]) == (content["step"], content["machine"])
+    pipeline.model.eval()
+    return out, error, entry, pipeline, content
 
 
-def test_exact_matches_of_number_words_are_counted_and_recorded_once(trained, tmp_path):
-    run = trained("numbers")
-    out, _, entry = recorded(run, tmp_path / "record.json", "--count", "6")
-    translator, content = read_kept(Translator, tmp_path / "kept" / TASKS["numbers"].name)
-    translator.model.eval()
+def test_exact_matches_of_number_words_are_counted_and_recorded_once(
+    trained, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("course_lib.trainer.run_folder.describe_machine", lambda _: "another")
+    out, _, entry, translator, _ = recorded("numbers", trained, tmp_path, "--count", "6")
     exact = translated_exactly(translator, draw_pairs("test", 6))
     line = f"de, seed 0: exact match {exact:.3f} on 6 numbers of the test split\n"
     assert out == line and (entry["exact_match"], entry["count"]) == (exact, 6)
-    assert (entry["to"], entry["seed"], entry["steps"]) == ("de", 0, content["step"])
-    assert entry["parameters"] == sum(p.numel() for p in translator.model.parameters())
+    assert (entry["to"], entry["seed"]) == ("de", 0)
+    assert entry["machine"] == "another"  # the one that trained, not the one that evaluates
 
 
 def test_scores_of_a_translator_are_printed_and_recorded_once(trained, tmp_path):
-    run, file = trained("multi30k"), tmp_path / "record.json"
-    how = ["--beam", "1", "--alpha", "0.2", "--average", "2"]
-    out, error, entry = recorded(run, file, *how, "--split", TEST)
+    how = ["--beam", "1", "--alpha", "0.2", "--average", "2", "--split", TEST]
+    out, error, entry, translator, content = recorded("multi30k", trained, tmp_path, *how)
     lines = out.splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["bleu", "bleu_lower", "chrf"]
     assert "case:mixed" in lines[0] and "case:lc" in lines[1] and "version:" in lines[2]
     assert "choose on --split val" in error
     asked = dict(direction="de-en", seed=0, split=TEST, epochs=3, average=2, beam_size=1, alpha=0.2)
-    assert asked.items() <= entry.items()
+    assert asked.items() <= entry.items() and entry["config"] == content["config"]
     folder = tmp_path / "kept" / TASKS["multi30k"].name
-    translator, content = read_kept(RealTranslator, folder)
     translator.model.load_state_dict(average_of_last(folder, 2))
     assert entry["loss"] == pytest.approx(val_loss(translator, read_pairs(translator.config, TEST)))
-    assert entry["minutes"] == {name: value / 60 for name, value in content["seconds"].items()}
-    assert entry["config"] == content["config"] and entry["steps"] == content["step"]
     assert [source for source, _ in entry["captions"]] == [german for german, _ in CAPTIONS]
-    translator.model.eval()
     written = translator.translate(["Ein Mann fährt Fahrrad."], beam_size=1, alpha=0.2)
-    assert entry["captions"][0][1] == written[0]
-    _, _, error = run("evaluate", "--beam", "1", "--record", file)
-    assert read_entries(file)[-1]["history"] == content["history"] and "test set" not in error
+    assert entry["captions"][0][1] == written[0] and entry["history"] == []
+    file = tmp_path / "val.json"
+    assert cli.main(["evaluate", "--task", "multi30k", "--size", "smoke", "--beam", "1",
+                     "--record", str(file)]) == 0  # fmt: skip
+    assert read_entries(file)[0]["history"] == content["history"]
 
 
-def test_the_loss_of_a_writer_is_printed_and_recorded_once(trained, tmp_path):
-    run, file = trained("gpt"), tmp_path / "new" / "record.json"
-    out, _, entry = recorded(run, file)
-    writer, content = read_kept(TextGenerator, tmp_path / "kept" / TASKS["gpt"].name)
+def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_path):
+    out, _, entry, writer, content = recorded("gpt", trained, tmp_path)
     text = read_shakespeare(tmp_path / "data")
     windows = side_by_side(text.val, 8)
     loss = loss_on(writer.model, windows)
@@ -451,21 +469,18 @@ def test_the_loss_of_a_writer_is_printed_and_recorded_once(trained, tmp_path):
     assert out == f"val loss {loss:.4f} nats per character, on {every}\n"
     assert TextGeneratorConfig(**entry["settings"]) == TINY and entry["val_loss"] == loss
     assert entry["history"] == content["history"] and len(entry["history"]) == 3
-    assert entry["minutes"] == {name: value / 60 for name, value in content["seconds"].items()}
-    assert entry["parameters"] == sum(p.numel() for p in writer.model.parameters())
     assert entry["characters"] == {"train": len(text.train), "val": len(text.val)}
     assert entry["sample"] == writer.generate("\n", 300)[0] and len(entry["sample"]) == 301
-    assert "torch" in entry["machine"] and "parse_rate" not in entry
-    run("train", *SETTINGS, "--set", "dropout=0.1", "--out", tmp_path / "own")
-    run("evaluate", "--out", tmp_path / "own", "--record", file)
+    assert "parse_rate" not in entry
+    own, file = ["--out", tmp_path / "own"], tmp_path / "new" / "record.json"
+    course("gpt", "train", *SETTINGS, "--set", "dropout=0.1", *own)
+    course("gpt", "evaluate", *own, "--record", file)
     assert [e["settings"]["dropout"] for e in read_entries(file)] == [0.1, 0.3]
 
 
 def test_of_python_the_lines_are_parsed(course, tmp_path, monkeypatch):
     folder = write_library(tmp_path / "library")
-    monkeypatch.setattr(
-        "course_lib.tasks.language_model.read_library", lambda: read_library(folder)
-    )
+    monkeypatch.setattr(language_model, "read_library", lambda: read_library(folder))
     own = ["--out", str(tmp_path / "own"), "--task", "gpt", "--threads", "1"]
     changed = [*SETTINGS, "--set", "steps=150", "--set", "text=library"]
     assert cli.main(["train", *changed, *own]) == 0
@@ -474,19 +489,16 @@ def test_of_python_the_lines_are_parsed(course, tmp_path, monkeypatch):
     writer, _ = read_kept(TextGenerator, tmp_path / "own")
     written = writer.generate("def ", 300, copies=20)
     assert entry["sample"] == written[0] and entry["sample"].startswith("def ")
-    assert entry["parse_rate"] == share_that_parses(written)
+    lines = [line for text in written for line in program_lines(text)]
+    assert entry["parse_rate"] == parse_rate(lines)
 
 
-def test_a_writer_is_not_measured_on_another_alphabet(trained, tmp_path):
+def test_another_alphabet_is_refused_and_a_stop_is_no_traceback(trained, tmp_path, monkeypatch):
     run = trained("gpt")
     path = tmp_path / "data" / "tinyshakespeare" / "input.txt"
     path.write_text(path.read_text() + "!")
     assert_one_sentence(run("evaluate"), "other characters")
-
-
-def test_a_stop_of_another_command_is_no_traceback(trained, monkeypatch):
-    run = trained("gpt")
-    monkeypatch.setattr("course_lib.tasks.language_model_training.read_text", interrupt)
+    monkeypatch.setattr(language_model, "read_text", interrupt)
     assert run("evaluate") == (130, "", "\ncourse evaluate: stopped\n")
 
 

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from course_lib.tasks.language_model import TextGenerator
 from course_lib.tasks.multi30k import RealTranslator
-from course_lib.tasks.translator import Translator
+from course_lib.tasks.numbers import Translator
 from course_lib.trainer.run_folder import LAST, read_kept
 from course_lib.trainer.sharded_checkpoint import find_sharded
 

@@ -11,8 +11,7 @@ from figure_asserts import assert_readable, turn, unpainted
 from torch.testing import assert_close
 
 from course_lib.data import spell
-from course_lib.tasks.numbers import Numbers
-from course_lib.tasks.translator import TranslatorConfig
+from course_lib.tasks.numbers import Numbers, TranslatorConfig
 from course_lib.viz import heads_explorer as module
 from course_lib.viz.heads_explorer import (
     LONGEST,

@@ -22,20 +22,15 @@ from reference import Pretended, says
 
 from course_lib import cli
 from course_lib.data import draw_pairs
-from course_lib.tasks.language_model_training import LanguageModel
-from course_lib.tasks.multi30k import SIZES, RealConfig, read_pairs
-from course_lib.tasks.multi30k_training import Multi30k
-from course_lib.tasks.numbers import Numbers
-from course_lib.tasks.translator import TranslatorConfig
+from course_lib.tasks.language_model import LanguageModel
+from course_lib.tasks.multi30k import SIZES, Multi30k, RealConfig, read_pairs
+from course_lib.tasks.numbers import Numbers, TranslatorConfig
 from course_lib.trainer import loop
-from course_lib.trainer.averaging import kept_weights
-from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.trainer.checkpoint import kept_weights, load_checkpoint, save_checkpoint
 from course_lib.trainer.distributed import World
 from course_lib.trainer.loop import accumulate_gradients, any_rank, make_step, measure, start, train
-from course_lib.trainer.machine import Stopwatch
 from course_lib.trainer.run_folder import (
     LAST,
-    LOCK,
     LOG,
     facts_of,
     locked,
@@ -174,18 +169,14 @@ def test_the_checkpoint_is_written_when_measured_and_every_few_steps(task, tmp_p
     assert [line["step"] for line in run.history] == task.measured
 
 
-@pytest.mark.parametrize(("clock", "per_start"), [("wall", 6), ("cpu", 3)])
-def test_minutes_are_those_of_the_clock_that_is_named(
-    clock, per_start, task, tmp_path, monkeypatch
-):
+def test_minutes_are_those_of_all_starts(task, tmp_path, monkeypatch):
     passing = ({"wall": 20.0 * n, "cpu": 80.0 * n} for n in count())  # in every step
-    monkeypatch.setattr(Stopwatch, "_now", staticmethod(lambda: next(passing)))
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(loop, "clocks", lambda: next(passing))
     longer = dict(epochs=20) if task.name == "multi30k" else dict(steps=40)
     for starts in (1, 2):
         run = task.begin(tmp_path, **longer)
-        assert not train(run, tmp_path, minutes=2 * starts, clock=clock)
-        assert run.step == starts * per_start
+        assert not train(run, tmp_path, minutes=2 * starts)
+        assert run.step == starts * 6
     minutes = [run.history[0][f"{name}_minutes"] for name in ("wall", "cpu")]
     assert minutes == pytest.approx([4 * 20 / 60, 4 * 80 / 60])  # as they were when measured
 
@@ -225,18 +216,19 @@ def test_a_loss_on_val_that_is_no_number_is_not_kept(task, tmp_path, monkeypatch
 
 
 def test_one_training_at_a_time_writes_in_a_folder(tmp_path):
+    hold = "from pathlib import Path; from course_lib.trainer.run_folder import locked\n"
+    hold += f"with locked(Path({str(tmp_path)!r})): print('locked', flush=True); input()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline() == "locked\n"
+    with pytest.raises(ValueError, match=says("another process", tmp_path)), locked(tmp_path):
+        pass
+    child.kill()  # who has died holds nothing
+    child.communicate()
+    (tmp_path / "last.pt.7.part").touch()
     with locked(tmp_path):
-        (tmp_path / LOCK).write_text(str(os.getppid()))  # somebody else who lives
-        with pytest.raises(ValueError, match=says(os.getppid(), tmp_path)), locked(tmp_path):
-            pass
-        child = subprocess.Popen([sys.executable, "-c", ""])
-        child.wait()
-        for left in (str(child.pid), ""):  # by one who has died, perhaps while writing it
-            (tmp_path / LOCK).write_text(left)
-            (tmp_path / "last.pt.7.part").touch()
-            with locked(tmp_path):
-                assert (tmp_path / LOCK).read_text() == str(os.getpid())
-    assert not list(tmp_path.iterdir())
+        assert not list(tmp_path.glob("*.part"))
 
 
 def test_a_checkpoint_that_lacks_something_is_explained(task, whole, tmp_path):
@@ -263,7 +255,7 @@ def test_other_data_are_refused(task, whole, tmp_path, monkeypatch):
     def draw_others(split, count, **how):
         return draw_pairs(split, count, **how)[::-1]
 
-    monkeypatch.setattr("course_lib.tasks.multi30k_training.read_pairs", read_others)
+    monkeypatch.setattr("course_lib.tasks.multi30k.read_pairs", read_others)
     monkeypatch.setattr("course_lib.tasks.numbers.draw_pairs", draw_others)
     folder = write_play(tmp_path)
     path = folder / "tinyshakespeare" / "input.txt"
@@ -316,26 +308,19 @@ def test_accumulated_micro_batches_come_to_the_step_of_the_whole_batch(task, tmp
         torch.testing.assert_close(weights, whole, rtol=0, atol=1e-10)
 
 
-def test_micro_batches_of_several_processes_are_those_of_one_and_drop_differently(run):
+def test_every_part_of_every_step_is_another_and_drops_something_else(run):
     share, asked, seeds = run.task.share, [], []
     run.task.share = lambda step, *which: asked.append(which) or share(step, *which)
-    for rank in (0, 1):
-        run.world, run.accumulate = Pretended(rank, 2), 3
-        for part in range(3):
-            accumulate_gradients(run, part)
-            seeds.append(torch.initial_seed())
-    assert asked == [(part, 6) for part in range(6)] and len(set(seeds)) == 6
-
-
-def test_every_process_drops_something_else_in_every_step(run):
-    seeds = []
-    for world in (World(), Pretended(0, 2), Pretended(1, 2), Pretended(1, 3), Pretended(2, 3)):
-        for run.step in (4, 5):
-            run.world = world
-            make_step(run)
-            seeds.append(torch.initial_seed())
-    assert seeds[:2] == seeds[2:4] and seeds[4:6] == seeds[6:8]  # it follows from rank and step
-    assert len(set(seeds)) == 6
+    for run.step in (4, 5):
+        for rank in (0, 1):
+            run.world, run.accumulate = Pretended(rank, 2), 3
+            for part in range(3):
+                accumulate_gradients(run, part)
+                seeds.append(torch.initial_seed())
+    assert asked == [(part, 6) for part in range(6)] * 2 and len(set(seeds)) == 12
+    run.world, run.accumulate, run.step = World(), 1, 4
+    make_step(run)
+    assert torch.initial_seed() == seeds[0]  # it follows from step and part alone
 
 
 def test_only_one_measures_and_keeps_weights(task, run, tmp_path, monkeypatch):

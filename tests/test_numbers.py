@@ -1,4 +1,4 @@
-"""The chapters' translator: training happens once, as it is taught, and nobody sees the answers."""
+"""The translator that the chapters use: trained once, as chapter 10 shows; what it translates."""
 
 import os
 from dataclasses import replace
@@ -14,23 +14,21 @@ import course_lib
 from course_lib import training
 from course_lib.data import BatchMaker, Tokenizer, draw_pairs
 from course_lib.tasks import numbers as module
-from course_lib.tasks.numbers import Numbers, folder_of, load_or_train
-from course_lib.tasks.translator import Translator, TranslatorConfig, translated_exactly
+from course_lib.tasks.numbers import (
+    Numbers,
+    Translator,
+    TranslatorConfig,
+    folder_of,
+    load_or_train,
+    translated_exactly,
+)
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.run_folder import LAST, checkpoints_beside
 
-pytestmark = pytest.mark.usefixtures("no_network")
-
-SIZES = dict(num_pairs=120, vocab_size=70, d_model=12, num_heads=3, num_layers=1, d_ff=20)
 TINY = TranslatorConfig(
-    **SIZES,
-    batch_size=5,
-    steps=7,
-    warmup_steps=3,
-    cooldown_steps=2,
-    rate_scale=0.5,
-    max_len=100,
-)
+    num_pairs=120, vocab_size=70, d_model=12, num_heads=3, num_layers=1, d_ff=20, batch_size=5,
+    steps=7, warmup_steps=3, cooldown_steps=2, rate_scale=0.5, max_len=100,
+)  # fmt: skip
 ROOT = Path(course_lib.__file__).parents[1]
 KEPT = os.environ.get("COURSE_CHECKPOINTS", "")  # where the course keeps its own translator
 
@@ -56,6 +54,13 @@ def asked(monkeypatch):
     return steps
 
 
+@pytest.fixture(scope="module")
+def untrained():
+    """Return a new translator, which writes nonsense."""
+    with torch.random.fork_rng():
+        return Numbers(TINY).pipeline
+
+
 def as_taught():
     """Train by chapter 10's own loop; return the weights."""
     with torch.random.fork_rng():
@@ -70,7 +75,7 @@ def as_taught():
 # --- training happens once, as it is taught
 
 
-def test_the_translator_is_trained_once_as_chapter_10_trains_and_then_loaded(folder, asked):
+def test_the_translator_is_trained_once_as_chapter_10_trains_and_then_loaded(asked):
     expected = as_taught()
     asked.clear()
     first = load_or_train(TINY)
@@ -84,7 +89,7 @@ def test_the_translator_is_trained_once_as_chapter_10_trains_and_then_loaded(fol
         assert not any(part.training for part in translator.model.modules())
 
 
-def test_a_training_that_was_stopped_is_finished(folder, asked):
+def test_a_training_that_was_stopped_is_finished(asked):
     state = start(Numbers, TINY, folder_of(TINY))
     train(state, folder_of(TINY), stop=lambda: state.step == 4)
     asked.clear()
@@ -93,21 +98,17 @@ def test_a_training_that_was_stopped_is_finished(folder, asked):
     assert_same(translator.model.state_dict(), as_taught())
 
 
-def test_a_translator_of_another_configuration_is_not_overwritten(folder):
+def test_what_is_of_another_configuration_or_unreadable_is_named_and_not_overwritten(asked):
     load_or_train(TINY)
-    before = (folder_of(TINY) / LAST).read_bytes()
-    with pytest.raises(ValueError, match=says(folder_of(TINY), "smoothing=0.1, not 0.0")):
-        load_or_train(replace(TINY, smoothing=0.0))
-    assert (folder_of(TINY) / LAST).read_bytes() == before
-
-
-def test_an_unreadable_translator_is_kept_and_named(folder, asked):
+    asked.clear()
     path = folder_of(TINY) / LAST
-    path.parent.mkdir()
-    path.write_text("half of something")
-    with pytest.raises(ValueError, match=says(path, "move it away")):
-        load_or_train(TINY)
-    assert path.read_text() == "half of something" and asked == []
+    for harm, told in ((None, "smoothing=0.1, not 0.0"), (b"half of something", "move it away")):
+        if harm:
+            path.write_bytes(harm)
+        before = path.read_bytes()
+        with pytest.raises(ValueError, match=says(folder_of(TINY), told)):
+            load_or_train(replace(TINY, smoothing=0.0))
+        assert path.read_bytes() == before and asked == []
 
 
 def test_each_language_and_seed_has_a_folder_of_its_own(folder, monkeypatch):
@@ -125,6 +126,27 @@ def test_an_installed_package_keeps_nothing_among_installed_files(folder, monkey
     kept = checkpoints_beside(str(installed / "course_lib" / "tasks" / "numbers.py"))
     assert kept == user_data_path("course_lib", appauthor=False) / "checkpoints"
     assert installed not in kept.parents
+
+
+def test_training_and_loading_leave_random_numbers_and_threads_alone(monkeypatch):
+    threads, seen = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    really_train = module.train
+
+    def listen(state, out):
+        seen.append(torch.get_num_threads())
+        return really_train(state, out)
+
+    monkeypatch.setattr(module, "train", listen)
+    try:
+        for _ in ("trains", "loads"):
+            random_state = torch.get_rng_state()
+            load_or_train(TINY)
+            assert torch.equal(torch.get_rng_state(), random_state)
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    assert seen == [1]
 
 
 # --- what a translator starts from
@@ -161,7 +183,7 @@ def test_the_seed_decides_the_first_weights_the_numbers_and_the_batches():
     assert one.batches.rows != other.batches.rows and other.batches.seed == 1
 
 
-def test_numbers_never_seen_are_measured_on_without_smoothing(folder):
+def test_numbers_never_seen_are_measured_on_without_smoothing():
     state = start(Numbers, TINY, folder_of(TINY))
     task, model = state.task, state.pipeline.model.eval()
     src, tgt = task.val
@@ -175,28 +197,46 @@ def test_numbers_never_seen_are_measured_on_without_smoothing(folder):
     assert_close(task.measure(state.pipeline, 1)["val_loss"], plain.item(), rtol=1e-6, atol=0)
 
 
-# --- the caller keeps what is the caller's
+# --- translating, and counting what is right
 
 
-def test_training_and_loading_leave_random_numbers_and_threads_alone(folder, monkeypatch):
-    threads, steps = torch.get_num_threads(), []
-    torch.set_num_threads(2)
-    really_step = module.train
+def test_texts_translated_together_are_translated_as_alone(untrained):
+    texts = ["one", "seven hundred seventy-seven thousand one hundred eleven", "six hundred"]
+    together = untrained.translate(texts)
+    assert together == [untrained.translate([text])[0] for text in texts]
 
-    def listen(state, out):
-        steps.append(torch.get_num_threads())
-        return really_step(state, out)
 
-    monkeypatch.setattr(module, "train", listen)
-    try:
-        for _ in ("trains", "loads"):
-            random_state = torch.get_rng_state()
-            load_or_train(TINY)
-            assert torch.equal(torch.get_rng_state(), random_state)
-            assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(threads)
-    assert steps == [1]
+def test_what_cannot_be_translated_is_refused(untrained):
+    with pytest.raises(ValueError, match=says("to='it'", "de", "fr", "zh")):
+        TranslatorConfig(to="it")
+    with pytest.raises(ValueError, match="text 2 of 3 is empty"):
+        untrained.translate(["one", "  ", "two"])
+    with pytest.raises(ValueError, match="row"):
+        untrained.translate([])
+    with pytest.raises(ValueError, match=says("max_len=100")):
+        untrained.translate(["one " * 101])
+    with pytest.raises(ValueError, match="no pairs"):
+        translated_exactly(untrained, [])
+
+
+class Phrasebook:
+    """Translate by looking up, and note what it was asked."""
+
+    def __init__(self, **words):
+        self.words = words
+        self.asked = []
+
+    def translate(self, texts):
+        self.asked.append(list(texts))
+        return [self.words[text] for text in texts]
+
+
+def test_exact_match_counts_to_the_last_letter_and_sees_no_answer(monkeypatch):
+    monkeypatch.setattr(module, "BATCH", 2)
+    book = Phrasebook(one="eins", two="zwei", three="drei", four="vier", five="fünf")
+    answers = ["eins", "zwe", "dreii", "Vier", "fünf"]
+    assert translated_exactly(book, list(zip(book.words, answers, strict=True))) == 2 / 5
+    assert book.asked == [["one", "two"], ["three", "four"], ["five"]]
 
 
 def test_the_trained_translator_translates_numbers_it_has_never_seen(monkeypatch):

@@ -5,7 +5,7 @@ import re
 import pytest
 import update_results
 
-from course_lib.tasks.translator import TranslatorConfig
+from course_lib.tasks.numbers import TranslatorConfig
 
 
 def test_every_page_says_what_the_records_say(capsys):

@@ -13,7 +13,6 @@ from torch.distributed import checkpoint
 from course_lib.cli import main
 from course_lib.tasks import commands
 from course_lib.trainer import distributed, sharded_checkpoint
-from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import backward_in_chunks
 from course_lib.trainer.distributed import (
     World,
@@ -28,7 +27,6 @@ from course_lib.trainer.sharded_checkpoint import (
     remove_sharded,
     save_sharded,
 )
-from course_lib.trainer.signals import graceful_shutdown
 from course_lib.training import ADAM
 
 EXACT = dict(rtol=0, atol=1e-12)  # float64
@@ -48,21 +46,6 @@ def test_one_process_leads_waits_for_nobody_and_is_its_own_sum():
     assert numbers.tolist() == [1, 2] and found.tolist() == [2, 3]
     assert world.any_rank(True) is True and world.any_rank(False) is False
     assert world.is_main and World(0, 2).is_main and not World(1, 2).is_main
-
-
-def test_what_any_of_them_wants_all_do():
-    assert Pretended(1, 2).any_rank(True) and Pretended(1, 2, others=1).any_rank(False)
-    assert not Pretended(1, 2).any_rank(False)
-
-
-def test_several_processes_that_torchrun_did_not_start_are_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path))
-    assert main(["train", "--steps", "1"]) == 2
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.count("\n") == 1
-    assert said.err.startswith("course train: WORLD_SIZE=2, but without torchrun")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
@@ -226,31 +209,7 @@ def test_who_was_started_anew_goes_on_without_being_told(tmp_path, monkeypatch, 
         assert f"stopped at step {step}," in capsys.readouterr().out
 
 
-# --- parts of a batch
-
-
-@pytest.fixture(scope="module")
-def batches():
-    """Return batches of pairs that are told apart by their first ids."""
-    rows = [([i + 5] * (1 + i % 4), [1, *[i + 5] * (1 + i % 7), 2]) for i in range(30)]
-    return TokenBatches(rows, 40)
-
-
-@pytest.mark.parametrize("world_size", [1, 3, 40])
-def test_all_parts_are_the_batch_and_weigh_as_their_tokens(world_size, batches):
-    for step in range(1, batches.last_step(1) + 1):
-        src, tgt = batches(step)
-        parts = [batches.share(step, rank, world_size) for rank in range(world_size)]
-        pairs = [pair for s, t, weight in parts if weight for pair in zip(s, t, strict=True)]
-        assert sorted(int(s[0]) for s, _ in pairs) == sorted(src[:, 0].tolist())
-        assert sum(int((s != 0).sum()) for s, _ in pairs) == int((src != 0).sum())
-        tokens = [int((t[:, 1:] != 0).sum()) if weight else 0 for _, t, weight in parts]
-        whole = int((tgt[:, 1:] != 0).sum())
-        assert sum(tokens) == whole
-        assert [w * whole for *_, w in parts] == pytest.approx([n * world_size for n in tokens])
-        assert sum(weight for *_, weight in parts) == pytest.approx(world_size)
-        for s, t, _ in parts:
-            assert len(s) == len(t) >= 1 and int((t[:, 1:] != 0).sum()) > 0  # a loss can be had
+# --- stops
 
 
 @pytest.mark.parametrize("rank, size", [(0, 2), (1, 2)])
@@ -274,16 +233,6 @@ def test_several_are_told_twice_to_stop_and_one_of_them_says_so(
     assert said.startswith("stopped at step 3,") if rank == 0 else said == ""
 
 
-def test_the_patient_obey_the_first_signal_and_no_second_one():
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with graceful_shutdown(patient=True) as stop:
-        assert not stop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
-            signal.raise_signal(number)
-            assert stop()
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-
-
 def test_folders_of_other_names_are_somebody_elses(learner, tmp_path):
     for name in ("last-week", "last-0000009-copy"):
         (tmp_path / name).mkdir()
@@ -303,10 +252,12 @@ def test_a_restart_does_not_go_on_with_the_training_of_another_job(tmp_path, mon
     assert main([*words, "--force"]) == 0 and "step 1," in capsys.readouterr().out
 
 
-def test_several_processes_need_torchrun_and_a_gpu_each(monkeypatch):
+def test_several_processes_need_torchrun_and_a_gpu_each(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("WORLD_SIZE", "3")
-    with pytest.raises(ValueError, match="WORLD_SIZE=3.*torchrun"), init_distributed():
-        pass
+    monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path))
+    assert main(["train", "--steps", "1"]) == 2
+    assert "WORLD_SIZE=3, but without torchrun" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job")
     monkeypatch.setenv("LOCAL_RANK", "2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

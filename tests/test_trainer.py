@@ -1,4 +1,4 @@
-"""What all long trainings share: settings, clocks, stops and records, each by itself."""
+"""What all trainings share: settings, stops, the machine and records, each by itself."""
 
 import argparse
 import json
@@ -13,25 +13,16 @@ import torch
 from reference import says
 
 from course_lib.atomic_write import write_whole
+from course_lib.tasks.commands import graceful_shutdown
 from course_lib.tasks.language_model import TextGeneratorConfig
 from course_lib.tasks.multi30k import RealConfig
-from course_lib.tasks.translator import TranslatorConfig
-from course_lib.trainer.machine import Stopwatch, prepare_machine
-from course_lib.trainer.options import (
-    check_above_zero,
-    check_between,
-    check_from_one,
-    refuse_another,
-    setting_of,
-    whole_from_one,
-)
-from course_lib.trainer.results import (
-    add_entry,
-    note_minutes,
-    read_entries,
-    write_log,
-)
-from course_lib.trainer.signals import graceful_shutdown
+from course_lib.tasks.numbers import TranslatorConfig
+from course_lib.trainer.loop import clocks
+from course_lib.trainer.machine import prepare_machine
+from course_lib.trainer.options import refuse_another, setting_of, whole_from_one
+from course_lib.trainer.results import add_entry, read_entries
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -49,12 +40,7 @@ class Numbers:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        ("name=a=b", "a=b"),
-        ("steps=12", 12),
-        ("rate=2", 2.0),
-        ("bias=False", False),
-    ],
+    [("name=a=b", "a=b"), ("steps=12", 12), ("rate=2", 2.0), ("bias=False", False)],
 )
 def test_a_setting_has_the_type_of_its_field(text, expected):
     name, value = setting_of(Numbers)(text)
@@ -62,54 +48,31 @@ def test_a_setting_has_the_type_of_its_field(text, expected):
 
 
 @pytest.mark.parametrize(
-    ("text", "part"),
+    ("read", "text", "part"),
     [
-        ("depth=3", "'depth' is none of name, steps, rate, bias"),
-        ("steps=1.5", "steps is int, not '1.5'"),
-        ("bias=1", "bias is True or False, not '1'"),
+        (setting_of(Numbers), "depth=3", "'depth' is none of name, steps, rate, bias"),
+        (setting_of(Numbers), "steps=1.5", "steps is int, not '1.5'"),
+        (setting_of(Numbers), "bias=1", "bias is True or False, not '1'"),
+        (whole_from_one, "0", "'0' is not a whole number from 1"),
+        (whole_from_one, "²", "'²' is not a whole number from 1"),
     ],
 )
-def test_a_wrong_setting_is_explained(text, part):
+def test_a_wrong_setting_is_explained(read, text, part):
+    assert whole_from_one("020") == 20
     with pytest.raises(argparse.ArgumentTypeError, match=part):
-        setting_of(Numbers)(text)
-
-
-@pytest.mark.parametrize("wrong", ["0", "many", "²"])
-def test_a_whole_number_begins_at_one(wrong):
-    assert whole_from_one("1") == 1 and whole_from_one("020") == 20
-    with pytest.raises(argparse.ArgumentTypeError, match=says(wrong, "whole number from 1")):
-        whole_from_one(wrong)
-
-
-@pytest.mark.parametrize("value", [0, 1.0, True])
-def test_a_count_is_a_whole_number_from_one(value):
-    check_from_one(Numbers(), "steps")
-    with pytest.raises(ValueError, match=says(f"steps={value!r}", "from 1")):
-        check_from_one(Numbers(steps=value), "steps")
-
-
-@pytest.mark.parametrize("value", [0.0, math.nan, math.inf])
-def test_what_must_be_above_zero_is_a_number_too(value):
-    check_above_zero(Numbers(), "rate", "steps")
-    with pytest.raises(ValueError, match=says(f"rate={value}", "above 0")):
-        check_above_zero(Numbers(rate=value), "steps", "rate")
-
-
-@pytest.mark.parametrize("value", [-1e-9, 1 + 1e-9, math.nan])
-def test_a_fraction_is_from_nothing_to_all(value):
-    for fine in (0, 0.5, 1, 1.0):
-        check_between(Numbers(rate=fine), 0, 1, "rate")
-    with pytest.raises(ValueError, match=says(f"rate={value}", "[0, 1]")):
-        check_between(Numbers(rate=value), 0, 1, "rate")
+        read(text)
 
 
 @pytest.mark.parametrize("config", [TranslatorConfig(), RealConfig(), TextGeneratorConfig()])
 def test_every_number_of_a_configuration_is_checked_and_named(config):
+    wrong = {float: (-1.0, math.nan, math.inf), int: (-1, 1.5)}
     for field in fields(config):
         any_seed = not isinstance(config, TextGeneratorConfig)  # it is one of Python's numbers
         if field.type in (bool, str) or (field.name == "seed" and any_seed):
             continue
-        for value in (-1.0, math.nan) if field.type is float else (-1,):
+        for value in wrong[field.type]:
+            if (field.name, value) in (("seed", 1.5), ("num_pairs", 1.5)):
+                continue
             with pytest.raises(ValueError, match=says(field.name, value)):
                 replace(config, **{field.name: value})
 
@@ -118,53 +81,56 @@ def test_another_configuration_is_refused_by_what_is_different(tmp_path):
     refuse_another(tmp_path, Numbers(), Numbers())
     with pytest.raises(ValueError) as caught:
         refuse_another(tmp_path, Numbers(rate=1.0, name="a"), Numbers(name="b", rate=1.0, steps=6))
-    assert f"{tmp_path} keeps a training with name='a', not 'b'; steps=5, not 6: " in str(
-        caught.value
-    )
+    told = f"{tmp_path} keeps a training with name='a', not 'b'; steps=5, not 6: "
+    assert told in str(caught.value)
 
 
 # --- the machine
 
 
-def test_a_watch_adds_both_clocks_to_what_was_spent_before():
-    seconds = {"wall": 100.0, "cpu": 50.0}
-    watch = Stopwatch(seconds)
+def test_sleeping_takes_time_and_working_takes_that_of_the_processor():
+    seen = [clocks()]
     time.sleep(0.02)
-    watch.look()
-    slept = seconds["wall"]
-    assert 100.02 <= slept < 101 and 50 <= seconds["cpu"] < 50.015  # sleeping is no work
-    begin = time.process_time()
-    while time.process_time() - begin < 0.02:
+    seen.append(clocks())
+    while time.process_time() < seen[1]["cpu"] + 0.02:
         pass
-    watch.look()
-    assert seconds["wall"] >= slept + 0.015 and seconds["cpu"] >= 50.02
+    seen.append(clocks())
+    spent = [{name: b[name] - a[name] for name in a} for a, b in zip(seen, seen[1:], strict=False)]
+    assert spent[0]["wall"] >= 0.02 and spent[0]["cpu"] < 0.015
+    assert spent[1]["wall"] >= 0.015 and spent[1]["cpu"] >= 0.02
 
 
 def test_what_a_computer_has_not_got_is_refused(monkeypatch):
     taken = []
     monkeypatch.setattr(torch, "set_num_threads", taken.append)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    prepare_machine(argparse.Namespace(threads=3, device="cpu"))
+    prepare_machine(3, "cpu")
     for wrong in (0, 10**9):
         with pytest.raises(ValueError, match=f"--threads {wrong} is not from 1"):
-            prepare_machine(argparse.Namespace(threads=wrong, device="cpu"))
+            prepare_machine(wrong, "cpu")
     with pytest.raises(ValueError, match="there is no CUDA device here"):
-        prepare_machine(argparse.Namespace(threads=2, device="cuda"))
+        prepare_machine(2, "cuda")
     assert taken == [3]
 
 
 # --- stops
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_asks_a_second_one_stops_and_then_all_is_as_before(number):
-    before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt), graceful_shutdown() as stop:
-        assert signal.getsignal(number) != before and not stop()
-        signal.raise_signal(number)
-        assert stop()
-        signal.raise_signal(number)
-    assert signal.getsignal(number) == before
+@pytest.mark.parametrize("patient", [False, True])
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_asks_a_second_one_stops_the_impatient_and_then_all_is_as_before(number, patient):
+    before = [signal.getsignal(n) for n in SIGNALS]
+    obeyed = 0
+    try:
+        with graceful_shutdown(patient=patient) as stop:
+            assert signal.getsignal(number) not in before and not stop()
+            for n in (number, *SIGNALS):
+                signal.raise_signal(n)
+                obeyed += stop()
+    except KeyboardInterrupt:
+        assert obeyed == 1
+    assert obeyed == (3 if patient else 1)
+    assert [signal.getsignal(n) for n in SIGNALS] == before
 
 
 # --- records
@@ -184,13 +150,9 @@ def test_an_entry_takes_the_place_of_its_own_kind_in_order(tmp_path):
     lines = path.read_text(encoding="utf-8").splitlines()
     assert [lines[0], lines[-1], len(lines)] == ["[", "]", 4]  # a line for each: diffs are short
     assert "zwölf" in lines[1] and json.loads(path.read_text(encoding="utf-8"))
-
-
-def test_a_record_holds_finite_numbers_only(tmp_path):
-    add_entry(tmp_path / "r.json", {"name": "a"}, by_name)
     with pytest.raises(ValueError, match="JSON"):
-        add_entry(tmp_path / "r.json", {"name": "b", "loss": math.nan}, by_name)
-    assert read_entries(tmp_path / "r.json") == [{"name": "a"}]
+        add_entry(path, {"name": "c", "loss": math.nan}, by_name)
+    assert len(read_entries(path)) == 2
 
 
 def test_a_failure_while_writing_leaves_the_old_text_and_nothing_beside(tmp_path, monkeypatch):
@@ -204,18 +166,3 @@ def test_a_failure_while_writing_leaves_the_old_text_and_nothing_beside(tmp_path
     with pytest.raises(PermissionError):
         write_whole(path, "new")
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["r.json"]
-
-
-def test_minutes_are_noted_once_on_the_last_line():
-    note_minutes([], {"wall": 60.0})  # nothing to note them on
-    history = [{"step": 1}, {"step": 2}]
-    note_minutes(history, {"wall": 60.0, "cpu": 30.0})
-    note_minutes(history, {"wall": 600.0, "cpu": 300.0})
-    assert history == [{"step": 1}, {"step": 2, "wall_minutes": 1.0, "cpu_minutes": 0.5}]
-
-
-def test_a_log_is_written_anew_with_the_configuration_on_top(tmp_path):
-    for history in ([{"step": 250, "loss": 2.0}], [{"step": 250, "loss": 2.0}, {"step": 500}]):
-        write_log(tmp_path / "log.txt", Numbers(), history)
-    lines = (tmp_path / "log.txt").read_text(encoding="utf-8").splitlines()
-    assert lines == [f"# {Numbers()}", "step=250 loss=2", "step=500"]

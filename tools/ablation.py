@@ -20,15 +20,19 @@ from torch.nn import functional as F
 import course_lib.tasks
 from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT
-from course_lib.tasks.language_model import TextGeneratorConfig, new_model
-from course_lib.tasks.language_model_record import ABLATIONS, add_ablation, read_ablations
-from course_lib.tasks.language_model_scores import side_by_side
-from course_lib.tasks.language_model_training import LanguageModel
+from course_lib.tasks.commands import STOPPED
+from course_lib.tasks.language_model import (
+    ABLATIONS,
+    LanguageModel,
+    TextGeneratorConfig,
+    read_ablations,
+    side_by_side,
+)
 from course_lib.trainer.loop import train
 from course_lib.trainer.machine import describe_machine
 from course_lib.trainer.options import whole_from_one
+from course_lib.trainer.results import add_entry
 from course_lib.trainer.run_folder import checkpoints_beside
-from course_lib.trainer.signals import STOPPED
 from course_lib.trainer.task import TrainState
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -62,11 +66,11 @@ def started_as_gpt(vocab_size: int) -> DecoderOnly:
     """
     config = sizes(vocab_size, norm_first=True, activation="gelu")
     model = DecoderOnly(config, learned_positions=True)
-    quiet = USUAL.start_std / math.sqrt(2 * USUAL.num_layers)
+    quiet = USUAL.init_std / math.sqrt(2 * USUAL.num_layers)
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2:
             into_sum = name.endswith(("w_o.weight", "linear2.weight"))
-            nn.init.normal_(parameter, std=quiet if into_sum else USUAL.start_std)
+            nn.init.normal_(parameter, std=quiet if into_sum else USUAL.init_std)
         elif name.endswith("bias"):
             nn.init.zeros_(parameter)
     return model
@@ -78,7 +82,7 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, fr
     "norm first": lambda V: DecoderOnly(sizes(V, norm_first=True)),
     "learned positions": lambda V: DecoderOnly(sizes(V, norm_first=True), True),
     "GELU": lambda V: DecoderOnly(sizes(V, norm_first=True, activation="gelu"), True),
-    "one product": lambda V: new_model(USUAL, V),  # chapter 18's GPT
+    "one product": lambda V: GPT(USUAL.of_model(V)),  # chapter 18's GPT
     "louder positions": louder_positions,  # no cut: the third, explained
     "start of chapter 18": started_as_gpt,  # no cut: the fifth, explained
 }
@@ -129,11 +133,9 @@ class Ablated(LanguageModel):
         model = MODELS[name](len(self.text.characters))
         self.pipeline = replace(self.pipeline, model=model)
 
-    def backward(self, engine: nn.Module, batch: tuple[Tensor, Tensor], weight: float) -> Tensor:
-        """Compute the mean loss of all predictions, and its gradients."""
-        loss = loss_of(engine, *batch)
-        (loss * weight).backward()
-        return loss.detach()
+    def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        """Compute the mean loss of all predictions."""
+        return loss_of(model, *batch)
 
     def is_measured(self, step: int) -> bool:
         """Measure at the end only, and elsewhere: on second halves."""
@@ -160,13 +162,19 @@ def train_one(name: str, config: TextGeneratorConfig) -> dict[str, Any]:
     }
 
 
+def add_ablation(file: Path, entry: dict[str, Any]) -> None:
+    """Write an entry, in place of an older one of the same training."""
+    add_entry(file, entry, lambda e: [e["cut"], e["seed"], e["steps"]])
+
+
 def train_all(seeds: list[int], steps: int, file: Path) -> None:
     """Train what the file lacks, and add each as soon as it is trained."""
     for seed in seeds:
         for name in MODELS:
             done = {(e["name"], e["seed"], e["steps"]) for e in read_ablations(file)}
             if (name, seed, steps) not in done:
-                add_ablation(file, train_one(name, replace(USUAL, seed=seed, steps=steps)))
+                entry = train_one(name, replace(USUAL, seed=seed, steps=steps))
+                add_ablation(file, entry)
     for entry in read_ablations(file):
         if entry["steps"] == steps:
             losses = f"val loss {entry['val_loss']:.4f}, {entry['parameters']:,} parameters"

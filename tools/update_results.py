@@ -13,9 +13,9 @@ from statistics import fmean
 
 from course_lib.atomic_write import write_whole
 from course_lib.exercises import exercises, known_mistakes
-from course_lib.tasks.language_model_record import read_ablations
-from course_lib.tasks.language_model_record import read_record as read_language_models
-from course_lib.tasks.multi30k_record import read_record as read_multi30k
+from course_lib.tasks.language_model import read_ablations
+from course_lib.tasks.language_model import read_record as read_language_models
+from course_lib.tasks.multi30k import read_record as read_multi30k
 from course_lib.trainer.results import Entry, read_entries
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -198,7 +198,7 @@ def language_models() -> str:
     found = {name: {} for name in TEXTS.values()}
     for entry in read_language_models():
         settings = entry["settings"]
-        name = TEXTS[settings["text"], settings["start_std"]]
+        name = TEXTS[settings["text"], settings["init_std"]]
         found[name][settings["seed"]] = entry["val_loss"]
     return by_seed(found)
 

@@ -1,1 +1,1 @@
-"""Translate real sentences: Multi30k, German and English (chapter 16)."""
+"""What is trained: number words, real sentences, a text to go on with."""

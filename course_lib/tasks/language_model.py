@@ -1,83 +1,76 @@
-"""A GPT that goes on with a text, character by character: its numbers, its text, its model."""
+"""A GPT that goes on with a text, character by character: its data, loss, scores and record."""
 
+import zlib
+from argparse import Namespace
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from course_lib.data import Characters, Text, read_library, read_shakespeare
-from course_lib.gpt import GPT, GPTConfig, param_groups, sample
-from course_lib.trainer.options import check_above_zero, check_between, check_from_one
+from course_lib.data_parallel import split_batch
+from course_lib.decoder_only import random_windows
+from course_lib.gpt import GPT, GPTConfig, param_groups, parse_rate, sample
+from course_lib.trainer.options import (
+    check_above_zero,
+    check_between,
+    check_from_one,
+    whole_from_one,
+)
+from course_lib.trainer.results import read_entries
+from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import warmup_cosine
 
+RECORD = Path(__file__).with_name("language_model_record.json")
+ABLATIONS = Path(__file__).with_name("ablation.json")
 PROMPTS = {"library": "def ", "shakespeare": "\n"}  # how each text may begin
-COUNTS = ("batch_size", "steps", "warmup_steps", "val_every", "val_windows")
 LAST_SEED = 2**32 - 1
-GPT_START = 0.02  # the standard deviation that GPT's matrices start with
+POSITIONS = 4_096  # characters read at once while measuring
+SAMPLE = 300  # characters written for a record
+COPIES = 20  # texts to count the lines of
+COLDEST = 1e-3
+HOTTEST = 1e3  # beyond, logits leave what a float can hold
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextGeneratorConfig:
-    """Hold every number that defines a GPT and its training; the defaults are nanoGPT's for a CPU.
-
-    Args:
-        text: ``"library"``, Python's own, or ``"shakespeare"``.
-        seed: Decides the first weights, the windows, and what dropout drops.
-        max_len: Most characters that the model reads at once, and those of a window.
-        num_layers: Depth of the stack.
-        num_heads: Heads of each attention.
-        d_model: Width of the vectors.
-        dropout: Share dropped in GPT-2's places, in [0, 1].
-        bias: Whether linear layers and norms have biases.
-        start_std: Standard deviation of new matrices; of those that write into the sum, divided
-            by √(2N). GPT-2's 0.02 is for vectors 768 wide; narrower ones want more.
-        batch_size: Windows in a step.
-        steps: The last step.
-        warmup_steps: The step at which the learning rate peaks.
-        peak_rate: The learning rate there, from where it falls along half a wave of the cosine.
-        last_rate: The learning rate of the last step.
-        beta1: How long AdamW remembers slopes: its first β, in [0, 1).
-        beta2: How long it remembers their squares: its second β, in [0, 1).
-        weight_decay: The share of a matrix that is taken off in each step, times the rate.
-        clip_norm: The largest norm that all gradients together may have.
-        bfloat16: Whether matrix products are computed in it while training.
-        val_every: After how many steps the loss on val is measured.
-        val_windows: On how many windows, the first ones; at the end, on all.
+    """Hold the hyperparameters of a GPT and its training; the defaults are nanoGPT's for a CPU.
 
     Raises:
         ValueError: If there is no such text, a size or count is below 1, the heads do not divide
-            the width, a rate or norm is no number above 0, or a share is outside its range.
+            the width, a rate or norm is no number above 0, or a fraction is outside its range.
     """
 
-    text: str = "library"
-    seed: int = 0
-    max_len: int = 64
-    num_layers: int = 4
-    num_heads: int = 4
-    d_model: int = 128
-    dropout: float = 0.0
-    bias: bool = False
-    start_std: float = 0.05
-    batch_size: int = 12
-    steps: int = 2_000
-    warmup_steps: int = 100
-    peak_rate: float = 1e-3
-    last_rate: float = 1e-4
-    beta1: float = 0.9
-    beta2: float = 0.99
-    weight_decay: float = 0.1
-    clip_norm: float = 1.0
-    bfloat16: bool = False
-    val_every: int = 250
-    val_windows: int = 400
+    text: str = "library"  #: Python's own, or "shakespeare"
+    seed: int = 0  #: decides the first weights, the windows, and what dropout drops
+    max_len: int = 64  #: most characters that the model reads at once, and those of a window
+    num_layers: int = 4  #: depth of the stack
+    num_heads: int = 4  #: of each attention
+    d_model: int = 128  #: width of the vectors
+    dropout: float = 0.0  #: its probability in GPT-2's places, in [0, 1]
+    bias: bool = False  #: whether linear layers and norms have biases
+    init_std: float = 0.05  #: of new matrices; GPT-2's 0.02 is for vectors 768 wide
+    batch_size: int = 12  #: windows in a step
+    steps: int = 2_000  #: the last step
+    warmup_steps: int = 100  #: the step at which the learning rate peaks
+    peak_rate: float = 1e-3  #: the learning rate there; from there it falls as a cosine
+    last_rate: float = 1e-4  #: the learning rate of the last step
+    beta1: float = 0.9  #: how long AdamW remembers gradients, in [0, 1)
+    beta2: float = 0.99  #: how long it remembers their squares, in [0, 1)
+    weight_decay: float = 0.1  #: the fraction of a matrix taken off in each step, times the rate
+    clip_norm: float = 1.0  #: the largest norm that all gradients together may have
+    bfloat16: bool = False  #: whether matrix products are computed in it while training
+    val_every: int = 250  #: steps between two measurements of the loss on val
+    val_windows: int = 400  #: on so many windows, the first ones; at the end, on all
 
     def __post_init__(self) -> None:
         if self.text not in PROMPTS:
             raise ValueError(f"text={self.text!r} is neither 'library' nor 'shakespeare'")
         self.of_model(vocab_size=1)  # it refuses sizes that no model has
-        check_from_one(self, *COUNTS)
-        check_above_zero(self, "start_std", "peak_rate", "clip_norm")
+        check_from_one(self, "batch_size", "steps", "warmup_steps", "val_every", "val_windows")
+        check_above_zero(self, "init_std", "peak_rate", "clip_norm")
         check_between(self, 0, LAST_SEED, "seed")
         check_between(self, 0, self.peak_rate, "last_rate")
         check_between(self, 0, 1 / self.peak_rate, "weight_decay")  # beyond, signs would turn
@@ -85,7 +78,7 @@ class TextGeneratorConfig:
             raise ValueError(f"beta1={self.beta1} and beta2={self.beta2} must be in [0, 1)")
 
     def of_model(self, vocab_size: int) -> GPTConfig:
-        """Return the part of the numbers that the model is built from."""
+        """Return the hyperparameters of the model."""
         return GPTConfig(
             vocab_size=vocab_size,
             max_len=self.max_len,
@@ -94,6 +87,7 @@ class TextGeneratorConfig:
             d_model=self.d_model,
             dropout=self.dropout,
             bias=self.bias,
+            init_std=self.init_std,
         )
 
     def rate(self, step: int) -> float:
@@ -107,72 +101,29 @@ class TextGeneratorConfig:
         )
 
 
-SIZES = {
-    "cpu": {},
-    "smoke": dict(
-        max_len=32, num_layers=2, num_heads=2, d_model=32, batch_size=8, steps=60,
-        warmup_steps=10, peak_rate=5e-3, val_every=20, val_windows=50, start_std=0.1,
-    ),
-    "gpu": dict(
-        max_len=256, num_layers=6, num_heads=6, d_model=384, batch_size=64, steps=5_000,
-        dropout=0.2, bfloat16=True, start_std=0.028,
-    ),
-}  # fmt: skip
+class TextGenerator(Pipeline):
+    """Put a ``GPT`` and its ``Characters`` together: a text in, a longer one out."""
 
+    what = "a GPT that goes on with a text"
+    config_class = TextGeneratorConfig
+    model_class = GPT
+    tokenizer_class = Characters
 
-@dataclass(frozen=True)
-class TextGenerator:
-    """Put a model and its characters together: a text in, a longer one out.
-
-    Args:
-        model: The ``GPT``.
-        characters: What turns text into its ids and back.
-        config: What both were made from.
-    """
-
-    model: GPT
-    characters: Characters
-    config: TextGeneratorConfig
-    what: ClassVar[str] = "a GPT that goes on with a text"
-    config_class: ClassVar[type] = TextGeneratorConfig
-
-    def facts(self) -> dict[str, Any]:
-        """Return all but the weights."""
-        return {"config": asdict(self.config), "characters": self.characters.characters}
-
-    @classmethod
-    def unlearned(cls, facts: dict[str, Any]) -> "TextGenerator":
-        """Build a writer from its facts, all but the weights."""
-        config = TextGeneratorConfig(**facts["config"])
-        characters = Characters(facts["characters"])
-        return cls(GPT(config.of_model(len(characters))), characters, config)
-
-    @property
-    def device(self) -> torch.device:
-        """Say where the model is."""
-        return self.model.output.weight.device
+    def vocabulary(self) -> str:
+        """Return all characters."""
+        return self.tokenizer.characters
 
     def generate(
-        self,
-        prompt: str,
-        tokens: int,
-        *,
-        copies: int = 1,
-        seed: int = 0,
-        temperature: float = 0.8,
-        top_k: int | None = None,
-        top_p: float | None = None,
+        self, prompt: str, tokens: int, *, copies: int = 1, seed: int = 0, **how: Any
     ) -> list[str]:
-        """Write on from a prompt, in several ways.
+        """Go on with a prompt, in several ways.
 
         Args:
             prompt: At least one character, all of them known.
             tokens: Characters to write.
             copies: How many texts.
             seed: Another seed, other texts.
-            temperature: As in ``sample``, like the next two.
-            top_k: So many likeliest characters only.
-            top_p: As few of the likeliest as reach this share.
+            **how: ``temperature`` (0.8 unless given), ``top_k`` and ``top_p``, as in ``sample``.
 
         Returns:
             The texts; each begins with the prompt.
@@ -180,18 +131,15 @@ class TextGenerator:
         Raises:
             ValueError: If the prompt is empty or has unknown characters, or as ``sample``.
         """
-        ids = self.characters.encode(prompt).repeat(copies, 1).to(self.device)  # (B, T)
+        ids = self.tokenizer.encode(prompt).repeat(copies, 1).to(self.device)  # (B, T)
         generator = torch.Generator(self.device).manual_seed(seed)
-        written = sample(self.model, ids, tokens, temperature, top_k, top_p, generator)
-        return [self.characters.decode(row) for row in written]
+        how = {"temperature": 0.8, **how}
+        written = sample(self.model, ids, tokens, generator=generator, **how)
+        return [self.tokenizer.decode(row) for row in written]
 
 
 def read_text(name: str, folder: Path | str | None = None) -> Text:
-    """Read one of the texts that ``PROMPTS`` names.
-
-    Args:
-        name: ``"library"`` or ``"shakespeare"``.
-        folder: Where data are, for Shakespeare; what COURSE_DATA names unless given.
+    """Read ``"library"``, or from a folder of data ``"shakespeare"``.
 
     Raises:
         ValueError: As ``read_library`` and ``read_shakespeare``.
@@ -199,15 +147,173 @@ def read_text(name: str, folder: Path | str | None = None) -> Text:
     return read_library() if name == "library" else read_shakespeare(folder)
 
 
-def new_generator(config: TextGeneratorConfig, characters: Characters) -> TextGenerator:
-    """Make what a training starts from: a new model."""
-    torch.manual_seed(config.seed)
-    return TextGenerator(new_model(config, len(characters)), characters, config)
+SIZES = {
+    "cpu": {},
+    "smoke": dict(
+        max_len=32, num_layers=2, num_heads=2, d_model=32, batch_size=8, steps=60,
+        warmup_steps=10, peak_rate=5e-3, val_every=20, val_windows=50, init_std=0.1,
+    ),
+    "gpu": dict(
+        max_len=256, num_layers=6, num_heads=6, d_model=384, batch_size=64, steps=5_000,
+        dropout=0.2, bfloat16=True, init_std=0.028,
+    ),
+}  # fmt: skip
 
 
-def new_model(config: TextGeneratorConfig, vocab_size: int) -> GPT:
-    """Make a model that has learned nothing, as loud at the start as the configuration says."""
-    model = GPT(config.of_model(vocab_size))
-    for matrix in param_groups(model, config.weight_decay)[0]["params"]:
-        matrix.data *= config.start_std / GPT_START
-    return model
+class LanguageModel(Task):
+    """Train a GPT on the windows of a text; see ``Task``.
+
+    Raises:
+        ValueError: If the text is missing, or too short for a window.
+    """
+
+    kind = TextGenerator
+    name = "gpt"
+    takes = "2 minutes of one CPU core"
+    sizes = SIZES
+    settings = {"text": dict(choices=PROMPTS), "steps": dict(type=whole_from_one)}
+    named = "text"
+    verb = "sample"
+    writing = {
+        "--prompt": dict(metavar="TEXT", help="how it begins"),
+        "--tokens": dict(type=whole_from_one, default=300, help="characters to write"),
+        "--temperature": dict(type=float, default=0.8),
+        "--top-k": dict(type=whole_from_one, metavar="K", help="the K likeliest only"),
+        "--top-p": dict(type=float, metavar="P", help="the likeliest up to this probability"),
+        "--draw": dict(type=int, default=0, help="another number, another text"),
+    }
+
+    def __init__(
+        self,
+        config: TextGeneratorConfig,
+        data: Path | str | None,
+        pipeline: TextGenerator | None = None,
+    ) -> None:
+        self.text = read_text(config.text, data)
+        for ids in (self.text.train, self.text.val):
+            side_by_side(ids, config.max_len)  # refuses a text that is too short
+        self.pipeline = pipeline or self.kind.new(config, self.text.characters)
+        self.windows = side_by_side(self.text.val, config.max_len)[: config.val_windows]
+        self.steps = config.steps
+        self.clip_norm = config.clip_norm
+        self.checksum = zlib.crc32(self.text.train.numpy())  # another Python: another library
+
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Make AdamW, under which matrices decay."""
+        config = self.pipeline.config
+        groups = param_groups(self.pipeline.model, config.weight_decay)
+        betas = (config.beta1, config.beta2)
+        return torch.optim.AdamW(groups, lr=config.peak_rate, betas=betas, fused=True)
+
+    def share(self, step: int, rank: int, size: int) -> tuple[tuple[Tensor, Tensor], float]:
+        """Draw the windows of a step; return a process's part, and its weight."""
+        config = self.pipeline.config
+        drawn = random_windows(self.text.train, config.batch_size, config.max_len)
+        mine = split_batch(range(config.batch_size), rank, size)
+        rows = list(mine) or [0]  # who gets nothing gets a window of weight 0
+        return tuple(part[rows] for part in drawn), len(mine) * size / config.batch_size
+
+    def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        """Compute the mean loss of all predictions."""
+        return model(*(part.to(self.pipeline.device, non_blocking=True) for part in batch))[1]
+
+    def measure(self, pipeline: TextGenerator, step: int) -> dict[str, float]:
+        """Measure the loss on the first windows of val."""
+        return {"val_loss": loss_on(pipeline.model, self.windows)}
+
+    @staticmethod
+    def write(pipeline: TextGenerator, options: Namespace) -> str:
+        """Go on with a text."""
+        temperature = options.temperature
+        if not COLDEST <= temperature <= HOTTEST:
+            raise ValueError(f"--temperature {temperature} is not in [{COLDEST}, {HOTTEST}]")
+        prompt = PROMPTS[pipeline.config.text] if options.prompt is None else options.prompt
+        how = dict(temperature=temperature, top_k=options.top_k, top_p=options.top_p)
+        seed = options.draw % (LAST_SEED + 1)
+        return pipeline.generate(prompt, options.tokens, seed=seed, **how)[0]
+
+    @staticmethod
+    def evaluate(pipeline: TextGenerator, options: Namespace) -> dict[str, Any]:
+        """Measure the loss on all of val, and print it.
+
+        Raises:
+            ValueError: If the text has other characters than the model knows.
+        """
+        length = pipeline.config.max_len
+        text = read_text(pipeline.config.text, options.data)
+        if text.characters.characters != pipeline.tokenizer.characters:
+            raise ValueError("this model learned from another text: it has other characters")
+        windows = side_by_side(text.val, length)
+        loss = loss_on(pipeline.model, windows)
+        every = f"all {len(windows):,} windows of {length}, side by side"
+        print(f"val loss {loss:.4f} nats per character, on {every}")
+        return {"val_loss": loss, "characters": {"train": len(text.train), "val": len(text.val)}}
+
+    @staticmethod
+    def entry(
+        pipeline: TextGenerator, content: dict[str, Any], options: Namespace
+    ) -> dict[str, Any]:
+        """Return all settings, how the loss fell, and a sample; of Python, the rate that parses."""
+        config = pipeline.config
+        of_python = config.text == "library"
+        copies = COPIES if of_python else 1
+        written = pipeline.generate(PROMPTS[config.text], SAMPLE, copies=copies, seed=config.seed)
+        found = {"settings": asdict(config), "history": content["history"], "sample": written[0]}
+        lines = [line for text in written for line in program_lines(text)]
+        rate = {"parse_rate": parse_rate(lines) if lines else None}
+        return found | rate if of_python else found
+
+    @staticmethod
+    def record_key(entry: dict[str, Any]) -> list[Any]:
+        """Return all settings."""
+        return list(entry["settings"].values())
+
+
+def side_by_side(ids: Tensor, length: int) -> Tensor:
+    """Cut a text ``(L,)`` into windows ``(windows, T + 1)`` that share no prediction.
+
+    Each begins with the last token of the one before; a rest too short for a window is left out.
+
+    Raises:
+        ValueError: If the text is too short for one window.
+
+    Example:
+        >>> side_by_side(torch.arange(8), 3)
+        tensor([[0, 1, 2, 3],
+                [3, 4, 5, 6]])
+    """
+    if len(ids) <= length:
+        raise ValueError(f"{len(ids)} characters hold no window of {length} + 1")
+    return ids.unfold(0, length + 1, length)
+
+
+@torch.no_grad()
+def loss_on(model: nn.Module, windows: Tensor) -> float:
+    """Measure the mean loss of a ``GPT`` on windows ``(windows, T + 1)``, in nats per character."""
+    was_training = model.training
+    model.eval()
+    total = 0.0
+    for part in windows.split(max(1, POSITIONS // windows.size(1))):
+        part = part.to(model.output.weight.device)
+        total += len(part) * model(part[:, :-1], part[:, 1:])[1].item()
+    model.train(was_training)
+    return total / len(windows)
+
+
+def program_lines(text: str) -> list[str]:
+    """List the whole lines of what was written, without empty ones and comments.
+
+    The first line was begun by somebody else, the last one is not finished: neither counts.
+    """
+    lines = (line.strip() for line in text.split("\n")[1:-1])
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def read_record(path: Path = RECORD) -> list[dict[str, Any]]:
+    """Return the entries that ``course evaluate --task gpt --record`` wrote."""
+    return read_entries(path)
+
+
+def read_ablations(path: Path = ABLATIONS) -> list[dict[str, Any]]:
+    """Return what ``tools/ablation.py`` wrote: every model of chapter 17, cut by cut, by seed."""
+    return read_entries(path)

@@ -1,98 +1,99 @@
-"""A translator of real sentences: its numbers, its vocabulary, its model, its score (§5, §6)."""
+"""Real sentences: a translator's vocabulary, batches, loss, search, score and record (§5, §6)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import json
+import sys
+import time
+import zlib
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from sacrebleu.metrics import BLEU, CHRF
-from torch import Tensor
+from torch import Tensor, nn
 
 from course_lib.beam_search import beam_search
 from course_lib.data import Tokenizer, draw_pairs, pad_rows
-from course_lib.data.multi30k_files import load_multi30k
-from course_lib.tasks.translator import Translator, model_config
+from course_lib.data.multi30k_files import DIRECTIONS, LINES, load_multi30k
+from course_lib.tasks.numbers import MODEL, Translator, model_config, typed_text
 from course_lib.trainer.batch_sampler import TokenBatches
+from course_lib.trainer.chunked_loss import HiddenStates, backward_in_chunks, loss_in_chunks
 from course_lib.trainer.options import check_above_zero, check_between, check_from_one
-from course_lib.training import warmup_inverse_sqrt
-from course_lib.transformer import Transformer, TransformerConfig
+from course_lib.trainer.precision import bfloat16_pays, drop_by_bytes
+from course_lib.trainer.results import read_entries
+from course_lib.trainer.task import Task
+from course_lib.training import ADAM, warmup_inverse_sqrt
+from course_lib.transformer import TransformerConfig
 
 Pairs = list[tuple[str, str]]
 TEST = "test_2016_flickr"
-COUNTS = (
-    *("vocab_size", "tokens", "pool_size", "epochs", "warmup_steps"),
-    *("d_model", "num_heads", "num_layers", "d_ff", "max_len"),
-)
+RECORD = Path(__file__).with_name("multi30k_record.json")
+CORPUS = Path(__file__).with_name("multi30k_corpus.json")  # what tools/corpus_stats.py measured
+SETTINGS = ("direction", "seed", "epochs", "vocab_size", "dropout")  # of an entry of the record
+MOST_ALPHA = 10  # of the length penalty; beyond it, nothing but the length counts
+SEARCH = {
+    "--beam": dict(type=int, default=4, help="1 is greedy"),
+    "--alpha": dict(type=float, default=0.6, help="of the length penalty"),
+}
+CAPTIONS = (  # our own, German and English; how a translator writes them stands in its entry
+    ("Ein Mann fährt Fahrrad.", "A man is riding a bicycle."),
+    ("Zwei Hunde spielen im Schnee.", "Two dogs are playing in the snow."),
+    ("Eine Frau, die einen roten Hut trägt, liest.", "A woman wearing a red hat is reading."),
+    ("Ein Kind hüpft über eine Pfütze.", "A child is jumping over a puddle."),
+    ("Die Lehrerin erklärt, warum der Transformer kein Gedächtnis braucht.",
+     "The teacher explains why the Transformer needs no memory."),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class RealConfig:
-    """Hold every number that defines a translator of real sentences and its training.
-
-    Args:
-        task: ``"multi30k"``, or ``"numbers"``: number words, generated, for a quick try.
-        direction: ``"de-en"`` or ``"en-de"``.
-        seed: Decides the first weights, the order of the batches, and what dropout drops.
-        vocab_size: Pieces of the shared vocabulary, learned from the training text.
-        num_pairs: Pairs to learn from, the first ones, and of val at most as many; 0 for all (in
-            ``"numbers"``, 300 and 60).
-        tokens: Most places in a batch, source and target, padding included.
-        pool_size: Pairs sorted by length together.
-        epochs: How often every pair is seen.
-        warmup_steps: The step at which the learning rate peaks.
-        peak_rate: The learning rate there; after it, it falls as 1/√step (§5.3).
-        cooldown: The last share of all steps, in which it also falls to zero in a line.
-        smoothing: Label smoothing, in [0, 1].
-        bfloat16: Whether matrix products are computed in it.
-        d_model: Width of the vectors.
-        num_heads: Heads of each attention.
-        num_layers: Depth of the encoder, and of the decoder.
-        d_ff: Features inside each feed-forward sub-layer.
-        dropout: Share dropped in the paper's places, in [0, 1].
-        norm_first: ``False`` as the paper (post-norm), ``True`` for pre-norm.
-        max_len: Longest sequence, in tokens.
+    """Hold the hyperparameters of a translator of real sentences.
 
     Raises:
         ValueError: If there is no such task or direction, a size or count is below 1
-            (``num_pairs``: below 0), the peak rate is no number above 0, or a share is not in
+            (``num_pairs``: below 0), the peak rate is no number above 0, or a fraction is not in
             [0, 1].
     """
 
-    task: str = "multi30k"
-    direction: str = "de-en"
-    seed: int = 0
-    vocab_size: int = 8_000
-    num_pairs: int = 0
-    tokens: int = 4_096
-    pool_size: int = 5_000
-    epochs: int = 28
-    warmup_steps: int = 400
-    peak_rate: float = 2e-3
-    cooldown: float = 0.2
-    smoothing: float = 0.1
-    bfloat16: bool = True
-    d_model: int = 256
-    num_heads: int = 8
-    num_layers: int = 3
-    d_ff: int = 512
-    dropout: float = 0.3
-    norm_first: bool = True
-    max_len: int = 128
+    task: str = "multi30k"  #: or "numbers": number words, generated, for a quick try
+    direction: str = "de-en"  #: or "en-de"
+    seed: int = 0  #: decides the first weights, the order of the batches, and dropout
+    vocab_size: int = 8_000  #: subword tokens of the shared vocabulary
+    num_pairs: int = 0  #: the first ones, of val too; 0 for all (of number words, 300 and 60)
+    tokens: int = 4_096  #: most positions in a batch, source and target, padding included
+    pool_size: int = 5_000  #: pairs sorted by length together
+    epochs: int = 28  #: how often every pair is seen
+    warmup_steps: int = 400  #: the step at which the learning rate peaks
+    peak_rate: float = 2e-3  #: the learning rate there; after it, it falls as 1/√step (§5.3)
+    cooldown: float = 0.2  #: the last fraction of all steps, in which it also falls to zero
+    smoothing: float = 0.1  #: label smoothing, in [0, 1]
+    bfloat16: bool = True  #: whether matrix products are computed in it
+    byte_dropout: bool = True  #: whether a CPU draws one byte for what it may drop, not a float
+    d_model: int = 256  #: width of the vectors
+    num_heads: int = 8  #: of each attention
+    num_layers: int = 3  #: depth of the encoder, and of the decoder
+    d_ff: int = 512  #: features inside each feed-forward sub-layer
+    dropout: float = 0.3  #: its probability in the paper's places, in [0, 1]
+    norm_first: bool = True  #: False as the paper (post-norm), True for pre-norm
+    max_len: int = 128  #: longest sequence, in tokens
 
     def __post_init__(self) -> None:
         if self.task not in ("multi30k", "numbers"):
             raise ValueError(f"task={self.task!r} is neither 'multi30k' nor 'numbers'")
-        if self.direction not in ("de-en", "en-de"):
+        if self.direction not in DIRECTIONS:
             raise ValueError(f"direction={self.direction!r} is neither 'de-en' nor 'en-de'")
-        check_from_one(self, *COUNTS)
+        check_from_one(self, *MODEL, "tokens", "pool_size", "epochs", "warmup_steps")
         check_above_zero(self, "peak_rate")
         check_between(self, 0, 1, "cooldown", "smoothing", "dropout")
         if self.num_pairs < 0:
             raise ValueError(f"num_pairs={self.num_pairs} must be from 1, or 0 for all")
 
     def of_model(self, vocab_size: int) -> TransformerConfig:
-        """Return the part of the numbers that the model is built from."""
-        return replace(model_config(self, vocab_size), norm_first=self.norm_first)
+        """Return the hyperparameters of the model."""
+        return model_config(self, vocab_size, norm_first=self.norm_first)
 
     def rate(self, step: int, steps: int) -> float:
         """Return the learning rate of a step, from 1, of so many."""
@@ -102,20 +103,17 @@ class RealConfig:
         return self.peak_rate * share * cooling
 
 
+TINY = dict(
+    tokens=1_000, epochs=30, warmup_steps=40, peak_rate=4e-3, cooldown=0.0, bfloat16=False,
+    d_model=64, num_heads=4, num_layers=2, d_ff=256, dropout=0.0,
+)  # fmt: skip
 SIZES = {
     "laptop": {},
-    "smoke": dict(
-        task="numbers", vocab_size=150, tokens=1_000, epochs=30, warmup_steps=40, peak_rate=4e-3,
-        d_model=64, num_heads=4, num_layers=2, d_ff=256, dropout=0.0, norm_first=True,
-        cooldown=0.0, bfloat16=False,
-    ),
-    "slice": dict(
-        num_pairs=300, vocab_size=1_000, tokens=1_000, epochs=30, warmup_steps=40, peak_rate=4e-3,
-        d_model=64, num_heads=4, num_layers=2, d_ff=256, dropout=0.0, cooldown=0.0, bfloat16=False,
-    ),
+    "smoke": dict(TINY, task="numbers", vocab_size=150),
+    "slice": dict(TINY, num_pairs=300, vocab_size=1_000),
     "short": dict(epochs=10, warmup_steps=300, dropout=0.1),
     "gpu": dict(tokens=16_384, epochs=80, d_ff=1_024),
-}  # fmt: skip
+}
 
 
 def read_pairs(config: RealConfig, split: str, folder: Path | str | None = None) -> Pairs:
@@ -161,7 +159,7 @@ class RealTranslator(Translator):
             texts: From 1.
             beam_size: 1 is greedy.
             alpha: The length penalty's exponent (§6.1).
-            tokens: Most source places computed at once, beams counted.
+            tokens: Most source positions computed at once, beams counted.
 
         Raises:
             ValueError: If a text is empty, or longer than the model reads, or ``beam_size`` is
@@ -170,11 +168,9 @@ class RealTranslator(Translator):
         if beam_size < 1:
             raise ValueError(f"{beam_size=} must be at least 1")
         ids = [self.tokenizer.encode(text) for text in texts]
-        wrong = [
-            t for t, i in zip(texts, ids, strict=True) if not 0 < len(i) <= self.config.max_len
-        ]
-        if wrong:
-            raise ValueError(f"a text has from 1 to {self.config.max_len} tokens, not {wrong[0]!r}")
+        for text, row in zip(texts, ids, strict=True):
+            if not 0 < len(row) <= self.config.max_len:
+                raise ValueError(f"a text has from 1 to {self.config.max_len} tokens, not {text!r}")
         order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
         written: dict[int, str] = {}
         while order:
@@ -201,26 +197,163 @@ def most_tokens(source_tokens: int) -> int:
     return 2 * source_tokens + 10
 
 
-def new_translator(config: RealConfig, pairs: Sequence[tuple[str, str]]) -> RealTranslator:
-    """Make what a training starts from: a vocabulary of the training pairs, and a new model."""
-    texts = [text for pair in pairs for text in pair]
-    tokenizer = Tokenizer.learn(
-        texts, config.vocab_size, split_punctuation=config.task == "multi30k"
-    )
-    torch.manual_seed(config.seed)
-    return RealTranslator(Transformer(config.of_model(len(tokenizer))), tokenizer, config)
+def measured(pipeline: RealTranslator, options: Namespace) -> dict[str, Any]:
+    """Translate a split freely; print BLEU and chrF, and return them."""
+    how = _search(options)
+    if options.split != "val":
+        print("the test set is for the last report: choose on --split val", file=sys.stderr)
+    pairs = read_pairs(pipeline.config, options.split, options.data)
+    sources, references = map(list, zip(*pairs, strict=True))
+    begin = time.monotonic()
+    written = pipeline.translate(sources, **how)
+    seconds = time.monotonic() - begin
+    found = score(written, references)
+    for name in ("bleu", "bleu_lower", "chrf"):
+        print(f"{name} {found[name]:.2f}  {found[f'{name}_signature']}")
+    print(f"{len(written)} sentences of {options.split} in {seconds:.0f} s")
+    return found
 
 
-def token_batches(translator: RealTranslator, pairs: Sequence[tuple[str, str]]) -> TokenBatches:
-    """Make the batches that a training draws from."""
-    config = translator.config
-    return TokenBatches(
-        translator.rows(pairs),
-        config.tokens,
-        pad_id=translator.tokenizer.pad_id,
-        seed=config.seed,
-        pool_size=config.pool_size,
-    )
+def entry_of(
+    pipeline: RealTranslator, content: dict[str, Any], options: Namespace
+) -> dict[str, Any]:
+    """Return how it was searched, the loss, and what is written of our own captions."""
+    config = content["config"]
+    average = options.average or 1
+    once = options.split == "val" and average == 1  # how it learned stands once in a record
+    pairs = read_pairs(pipeline.config, options.split, options.data)
+    write = partial(pipeline.translate, **_search(options))
+    return {
+        **{name: config[name] for name in SETTINGS},
+        "split": options.split,
+        "average": average,
+        "beam_size": options.beam,
+        "alpha": options.alpha,
+        "loss": val_loss(pipeline, pairs),
+        "config": config,
+        "captions": written_captions(config["direction"], write),
+        "history": content["history"] if once else [],
+    }
+
+
+class Multi30k(Task):
+    """Train a translator of sentences, measured after every epoch; see ``Task``."""
+
+    kind = RealTranslator
+    keep_last = 10
+    name = "multi30k"
+    takes = "an hour of two cores"
+    sizes = SIZES
+    settings = {"direction": dict(choices=DIRECTIONS)}
+    named = "direction"
+    writing = {"text": dict(nargs="+", help='such as "Ein Mann fährt Fahrrad."'), **SEARCH}
+    evaluating = {"--split": dict(choices=[*LINES][1:], default="val"), **SEARCH}
+    evaluate = staticmethod(measured)
+    entry = staticmethod(entry_of)
+
+    def __init__(
+        self, config: RealConfig, data: Path | str | None, pipeline: RealTranslator | None = None
+    ) -> None:
+        pairs = read_pairs(config, "train", data)
+        if pipeline is None:
+            texts = [text for pair in pairs for text in pair]
+            real = config.task == "multi30k"
+            tokenizer = Tokenizer.learn(texts, config.vocab_size, split_punctuation=real)
+            pipeline = self.kind.new(config, tokenizer)
+        if config.byte_dropout:
+            drop_by_bytes(pipeline.model)
+        self.pipeline = pipeline
+        self.batches = TokenBatches(
+            pipeline.rows(pairs),
+            config.tokens,
+            pad_id=pipeline.tokenizer.pad_id,
+            seed=config.seed,
+            pool_size=config.pool_size,
+        )
+        self.val = read_pairs(config, "val", data)
+        self.steps = self.batches.last_step(config.epochs)
+        self.checksum = zlib.crc32(str(self.batches.rows).encode())
+
+    def engine(self) -> nn.Module:
+        """Return the module that a step calls: its logits never exist at once."""
+        return HiddenStates(self.pipeline.model)
+
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Make Adam, with the paper's numbers."""
+        return torch.optim.Adam(self.pipeline.model.parameters(), fused=True, **ADAM)
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step, from 1."""
+        return self.pipeline.config.rate(step, self.steps)
+
+    def share(self, step: int, rank: int, size: int) -> tuple[tuple[Tensor, Tensor], float]:
+        """Return source and target ids, and their weight: as they have real tokens."""
+        src, tgt, weight = self.batches.share(step, rank, size)
+        return (src, tgt), weight
+
+    def backward(self, engine: nn.Module, batch: tuple[Tensor, Tensor], weight: float) -> Tensor:
+        """Compute the label-smoothed loss and its gradients, a few rows of logits at a time."""
+        return backward_in_chunks(
+            self.pipeline.model,
+            *batch,
+            smoothing=self.pipeline.config.smoothing,
+            weight=weight,
+            engine=engine,
+            precision=self.precision,
+        )
+
+    def is_measured(self, step: int) -> bool:
+        """Tell whether an epoch ends with a step."""
+        return step == self.batches.last_step(self.batches.find(step)[0])
+
+    def measure(self, pipeline: RealTranslator, step: int) -> dict[str, float]:
+        """Measure the loss on val, and translate it greedily."""
+        sources, references = zip(*self.val, strict=True)
+        found = score(pipeline.translate(sources, beam_size=1), references)
+        return {
+            "epoch": self.batches.find(step)[0],
+            "val_loss": val_loss(pipeline, self.val),
+            **{name: value for name, value in found.items() if isinstance(value, float)},
+        }
+
+    @classmethod
+    def settled_here(cls, chosen: dict[str, Any], kept: Any, options: Namespace) -> dict[str, bool]:
+        """Take bfloat16 as it was begun, or where it is faster: a GPU that trains today has it."""
+        if "bfloat16" in chosen:
+            return {}
+        fast = kept.bfloat16 if kept else options.device == "cuda" or bfloat16_pays()
+        return {"bfloat16": fast}
+
+    @staticmethod
+    def write(pipeline: RealTranslator, options: Namespace) -> str:
+        """Translate one text."""
+        return pipeline.translate([typed_text(options)], **_search(options))[0]
+
+    @staticmethod
+    def record_key(entry: dict[str, Any]) -> list[Any]:
+        """Return what tells two searches with two translators apart."""
+        return [entry[name] for name in (*SETTINGS, "split", "average", "beam_size", "alpha")]
+
+
+def _search(options: Namespace) -> dict[str, Any]:
+    """Return how a translation is searched for."""
+    check_between(options, 0, MOST_ALPHA, "alpha")
+    return dict(beam_size=options.beam, alpha=options.alpha)
+
+
+def val_loss(translator: RealTranslator, pairs: Pairs) -> float:
+    """Measure the teacher-forced loss on pairs in nats per token, without smoothing."""
+    batches = TokenBatches(translator.rows(pairs), 4_096, pad_id=translator.tokenizer.pad_id)
+    was_training = translator.model.training
+    translator.model.eval()
+    total = 0.0
+    count = 0
+    for places in batches.plan(1):
+        loss, real = loss_in_chunks(translator.model, *batches.batch(places))
+        total = total + loss.item()
+        count = count + real
+    translator.model.train(was_training)
+    return total / count
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float | str]:
@@ -236,3 +369,19 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, flo
         result[name] = metric.corpus_score(list(hypotheses), [list(references)]).score
         result[f"{name}_signature"] = str(metric.get_signature())
     return result
+
+
+def read_record(path: Path = RECORD) -> list[dict[str, Any]]:
+    """Return the entries, each of one trained translator on one split."""
+    return read_entries(path)
+
+
+def read_corpus_facts() -> dict[str, Any]:
+    """Return what ``tools/corpus_stats.py`` has measured of Multi30k: numbers, no sentence."""
+    return json.loads(CORPUS.read_text(encoding="utf-8"))
+
+
+def written_captions(direction: str, write: Callable[[list[str]], list[str]]) -> list[list[str]]:
+    """Have our own captions translated; return them, each with what was written."""
+    ours = [pair[direction == "en-de"] for pair in CAPTIONS]
+    return [list(both) for both in zip(ours, write(ours), strict=True)]

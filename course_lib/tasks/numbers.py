@@ -1,47 +1,179 @@
-"""Number words: how the chapters' translator is trained, kept, used and measured (§5)."""
+"""Number words: how the chapters' translator is made, trained, kept, used and measured (§5)."""
 
 import zlib
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_lib.data import LANGUAGES, BatchMaker, Tokenizer, check_number_words, draw_pairs
+from course_lib.data import (
+    LANGUAGES,
+    BatchMaker,
+    Tokenizer,
+    check_number_words,
+    draw_pairs,
+    pad_rows,
+)
 from course_lib.data_parallel import split_batch, token_loss_scale
-from course_lib.tasks.translator import SIZES, Translator, TranslatorConfig, translated_exactly
+from course_lib.decoding import greedy_decode
+from course_lib.evaluation import exact_match
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.machine import describe_machine, one_thread
-from course_lib.trainer.options import whole_from_one
-from course_lib.trainer.precision import mixed_precision
+from course_lib.trainer.machine import one_thread
+from course_lib.trainer.options import (
+    check_above_zero,
+    check_between,
+    check_from_one,
+    whole_from_one,
+)
 from course_lib.trainer.run_folder import checkpoints_beside, is_kept, read_kept
-from course_lib.trainer.task import Application
-from course_lib.training import ADAM, label_smoothed_cross_entropy
-from course_lib.transformer import Transformer
+from course_lib.trainer.task import Pipeline, Task
+from course_lib.training import ADAM, label_smoothed_cross_entropy, warmup_cooldown
+from course_lib.transformer import Transformer, TransformerConfig
 
 VAL = 200  # numbers to measure the loss on
+BATCH = 250  # sentences translated at once while measuring
+MODEL = ("d_model", "num_heads", "num_layers", "d_ff", "max_len", "vocab_size")
 
 
-class Numbers(Application):
-    """Train a translator of number words; see ``Task``.
+@dataclass(frozen=True, kw_only=True)
+class TranslatorConfig:
+    """Hold the hyperparameters of a translator of number words.
 
-    Args:
-        config: All hyperparameters.
-        data: Plays no part: the numbers are generated.
-        pipeline: The translator to go on with; a new one unless given, whose tokenizer sees the
-            training numbers only.
+    Raises:
+        ValueError: If there is no such language, a size or count is below 1, the scale is no
+            number above 0, or a probability is not in [0, 1].
     """
+
+    to: str = "de"  #: the language it writes, one of ``data.LANGUAGES``
+    seed: int = 0  #: decides the training numbers, the first weights, and the order of the batches
+    num_pairs: int = 15_000  #: numbers to learn from
+    vocab_size: int = 200  #: subword tokens of the shared vocabulary
+    batch_size: int = 64  #: sentences in a step
+    steps: int = 450  #: the last step
+    warmup_steps: int = 50  #: the step at which the learning rate peaks
+    cooldown_steps: int = 100  #: over so many last steps it goes down to zero; 1 for none
+    rate_scale: float = 0.15  #: the paper's learning rate times this
+    smoothing: float = 0.1  #: label smoothing, in [0, 1]
+    d_model: int = 128  #: width of the vectors
+    num_heads: int = 4  #: of each attention
+    num_layers: int = 2  #: depth of the encoder, and of the decoder
+    d_ff: int = 512  #: features inside each feed-forward sub-layer
+    dropout: float = 0.0  #: its probability in the paper's places, in [0, 1]
+    max_len: int = 64  #: longest sequence, in tokens
+    bfloat16: bool = False  #: whether matrix products are computed in it while training
+    val_every: int = 50  #: steps between two measurements of the loss on val
+
+    def __post_init__(self) -> None:
+        if self.to not in LANGUAGES:
+            raise ValueError(f"to={self.to!r} is none of {', '.join(LANGUAGES)}")
+        check_from_one(self, *MODEL, "num_pairs", "batch_size", "steps", "val_every")
+        check_from_one(self, "warmup_steps", "cooldown_steps")
+        check_above_zero(self, "rate_scale")
+        check_between(self, 0, 1, "smoothing", "dropout")
+
+    def of_model(self, vocab_size: int) -> TransformerConfig:
+        """Return the hyperparameters of the model."""
+        return model_config(self, vocab_size)
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step, from 1."""
+        return warmup_cooldown(
+            step,
+            self.d_model,
+            self.warmup_steps,
+            steps=self.steps,
+            scale=self.rate_scale,
+            cooldown_steps=self.cooldown_steps,
+        )
+
+
+def model_config(numbers: Any, vocab_size: int, **more: Any) -> TransformerConfig:
+    """Describe a model as deep on both sides, which reads and writes with one vocabulary."""
+    return TransformerConfig(
+        src_vocab_size=vocab_size,
+        tgt_vocab_size=vocab_size,
+        d_model=numbers.d_model,
+        num_heads=numbers.num_heads,
+        num_encoder_layers=numbers.num_layers,
+        num_decoder_layers=numbers.num_layers,
+        d_ff=numbers.d_ff,
+        dropout=numbers.dropout,
+        max_len=numbers.max_len,
+        pad_id=Tokenizer.pad_id,
+        **more,
+    )
+
+
+class Translator(Pipeline):
+    """Put a ``Transformer`` and its ``Tokenizer`` together: text in, text out."""
+
+    what = "a translator of number words"
+    config_class = TranslatorConfig
+    model_class = Transformer
+    tokenizer_class = Tokenizer
+
+    def source_ids(self, texts: Sequence[str]) -> Tensor:
+        """Turn B texts into padded ids ``(B, S)``.
+
+        Raises:
+            ValueError: If there is no text, or one is empty.
+        """
+        for number, text in enumerate(texts, start=1):
+            if not text.strip():
+                raise ValueError(f"text {number} of {len(texts)} is empty: nothing to translate")
+        ids = pad_rows([self.tokenizer.encode(text) for text in texts], self.tokenizer.pad_id)
+        return ids.to(self.device)
+
+    def translate(self, texts: Sequence[str], *, use_cache: bool = True) -> list[str]:
+        """Translate texts, from one, by greedy decoding, all of them at once.
+
+        Raises:
+            ValueError: If a text is empty or longer than the model reads.
+        """
+        ids = greedy_decode(
+            self.model,
+            self.source_ids(texts),
+            bos_id=self.tokenizer.bos_id,
+            eos_id=self.tokenizer.eos_id,
+            use_cache=use_cache,
+        )
+        return [self.tokenizer.decode(row) for row in ids]
+
+
+def translated_exactly(translator: Translator, pairs: Sequence[tuple[str, str]]) -> float:
+    """Translate freely; return the fraction of translations that are right to the last letter.
+
+    Raises:
+        ValueError: If there are no pairs.
+    """
+    if not pairs:
+        raise ValueError("there are no pairs to translate and count")
+    sources, targets = zip(*pairs, strict=True)
+    chunks = [translator.translate(sources[i : i + BATCH]) for i in range(0, len(pairs), BATCH)]
+    return exact_match([text for chunk in chunks for text in chunk], targets)
+
+
+def typed_text(options: Namespace) -> str:
+    """Return the words of a command, with one space between two."""
+    return " ".join(word for text in options.text for word in text.split())
+
+
+class Numbers(Task):
+    """Train a translator of number words; they are generated: no folder of data is read."""
 
     kind = Translator
     name = "numbers"
     takes = "half a minute of one CPU core"
-    sizes = SIZES
+    sizes = {
+        "course": {},
+        "smoke": dict(num_pairs=300, vocab_size=80, d_model=16, d_ff=32, num_layers=1, steps=60),
+    }
     settings = {"to": dict(choices=LANGUAGES), "steps": dict(type=whole_from_one)}
-    named = ("to",)
-    recorded_by = ("to", "seed")
+    named = "to"
     threads = 1
     writing = {"text": dict(nargs="+", help='such as "three hundred forty-five"')}
     evaluating = {"--count": dict(type=whole_from_one, default=1000, help="of test numbers")}
@@ -50,20 +182,18 @@ class Numbers(Application):
         self, config: TranslatorConfig, data: Any = None, pipeline: Translator | None = None
     ) -> None:
         pairs = draw_pairs("train", config.num_pairs, to=config.to, seed=config.seed)
-        self.pipeline = pipeline or new_translator(config, pairs)
-        tokenizer = self.pipeline.tokenizer
-        self.batches = BatchMaker(pairs, tokenizer, config.batch_size, config.seed)
-        self.val = BatchMaker(draw_pairs("valid", VAL, to=config.to), tokenizer, VAL)(1)
+        if pipeline is None:
+            texts = dict.fromkeys(text for pair in pairs for text in pair)  # each once, in order
+            pipeline = self.kind.new(config, Tokenizer.learn(texts, config.vocab_size))
+        self.pipeline = pipeline
+        self.batches = BatchMaker(pairs, pipeline.tokenizer, config.batch_size, config.seed)
+        self.val = BatchMaker(draw_pairs("valid", VAL, to=config.to), pipeline.tokenizer, VAL)(1)
         self.steps = config.steps
         self.checksum = zlib.crc32(str(self.batches.rows).encode())
 
     def optimizer(self) -> torch.optim.Optimizer:
         """Make Adam, with the paper's numbers."""
         return torch.optim.Adam(self.pipeline.model.parameters(), fused=True, **ADAM)
-
-    def rate(self, step: int) -> float:
-        """Return the learning rate of a step, from 1."""
-        return self.pipeline.config.rate(step)
 
     def share(self, step: int, rank: int, size: int) -> tuple[tuple[Tensor, Tensor], float]:
         """Return source and target ids, and their weight: as they have real tokens."""
@@ -74,27 +204,17 @@ class Numbers(Application):
         rows = mine or [0]  # who gets nothing gets a sentence of weight 0
         return (src[rows], tgt[rows]), weight
 
-    def backward(self, engine: nn.Module, batch: tuple[Tensor, Tensor], weight: float) -> Tensor:
-        """Compute the loss of chapter 10, and its gradients."""
-        config = self.pipeline.config
-        products = mixed_precision(True, self.pipeline.device.type)
-        with products if config.bfloat16 else nullcontext():
-            loss = self.loss(engine, batch, config.smoothing)
-        (loss * weight).backward()
-        return loss.detach()
-
-    def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor], smoothing: float) -> Tensor:
-        """Compute the loss of every next token of the targets ``(B, T + 1)``."""
+    def loss(
+        self, model: nn.Module, batch: tuple[Tensor, Tensor], smoothing: float | None = None
+    ) -> Tensor:
+        """Compute chapter 10's loss of every next token of the targets ``(B, T + 1)``."""
         src, tgt = (ids.to(self.pipeline.device, non_blocking=True) for ids in batch)
-        tgt_in = tgt[:, :-1]  # (B, T)
-        tgt_out = tgt[:, 1:]  # (B, T)
-        pad_id = self.pipeline.tokenizer.pad_id
-        logits = model(src, tgt_in)  # (B, T, V)
-        return label_smoothed_cross_entropy(logits, tgt_out, pad_id=pad_id, smoothing=smoothing)
-
-    def is_measured(self, step: int) -> bool:
-        """Tell whether it is one of every so many steps, or the last."""
-        return step % self.pipeline.config.val_every == 0 or step == self.steps
+        return label_smoothed_cross_entropy(
+            model(src, tgt[:, :-1]),  # (B, T, V)
+            tgt[:, 1:],
+            pad_id=self.pipeline.tokenizer.pad_id,
+            smoothing=self.pipeline.config.smoothing if smoothing is None else smoothing,
+        )
 
     @torch.no_grad()
     def measure(self, pipeline: Translator, step: int) -> dict[str, float]:
@@ -105,7 +225,7 @@ class Numbers(Application):
     @staticmethod
     def write(pipeline: Translator, options: Namespace) -> str:
         """Translate a number, however it is typed."""
-        text = " ".join(" ".join(options.text).split()).lower()
+        text = typed_text(options).lower()
         check_number_words(text)
         return pipeline.translate([text])[0]
 
@@ -119,26 +239,14 @@ class Numbers(Application):
         return {"count": options.count, "exact_match": exact}
 
     @staticmethod
-    def entry(
-        pipeline: Translator, content: dict[str, Any], found: dict[str, Any], options: Namespace
-    ) -> dict[str, Any]:
-        """Return what was found, and all that somebody needs to repeat it."""
-        return {
-            "to": pipeline.config.to,
-            "seed": pipeline.config.seed,
-            "steps": content["step"],
-            **found,
-            "parameters": sum(p.numel() for p in pipeline.model.parameters()),
-            "machine": describe_machine("cpu"),
-        }
+    def entry(pipeline: Translator, content: dict[str, Any], options: Namespace) -> dict[str, Any]:
+        """Return which translator it is."""
+        return {name: content["config"][name] for name in ("to", "seed")}
 
-
-def new_translator(config: TranslatorConfig, pairs: Sequence[tuple[str, str]]) -> Translator:
-    """Make what a training starts from: a tokenizer that saw its texts only, and a new model."""
-    texts = dict.fromkeys(text for pair in pairs for text in pair)  # each once, in order
-    tokenizer = Tokenizer.learn(texts, config.vocab_size)
-    torch.manual_seed(config.seed)
-    return Translator(Transformer(config.of_model(len(tokenizer))), tokenizer, config)
+    @staticmethod
+    def record_key(entry: dict[str, Any]) -> list[Any]:
+        """Return which translator it is."""
+        return [entry["to"], entry["seed"]]
 
 
 def folder_of(config: TranslatorConfig) -> Path:

@@ -1,1 +1,1 @@
-"""What every long training needs, whatever it learns: settings, clocks, polite stops, records."""
+"""One training loop: its state, its step, and how it goes on after a stop."""

@@ -20,12 +20,11 @@ class TokenBatches:
     Differs: the paper counts 25,000 source and 25,000 target tokens; here both are one sum.
 
     An epoch shuffles all pairs, deals them into pools, cuts each pool by ``batch_by_tokens``, and
-    shuffles the batches. Which step sees which batch follows from the seed and the step alone, so
-    a training that goes on after a stop sees the very batches it would have seen.
+    shuffles the batches. Which step sees which batch follows from the seed and the step alone.
 
     Args:
         rows: Source ids, and target ids from bos to eos, of every pair.
-        tokens: Most places in a batch, padding included: B · (S + T).
+        tokens: Most positions in a batch, padding included: B · (S + T).
         pad_id: What fills rows up.
         seed: Another seed, another order.
         pool_size: Pairs sorted together. A larger pool needs less padding, and mixes less.
@@ -59,7 +58,7 @@ class TokenBatches:
         self._plan = []
 
     def plan(self, epoch: int) -> list[list[int]]:
-        """Return the batches of an epoch, from 1, each a list of places in ``rows``."""
+        """Return the batches of an epoch, from 1, each a list of positions in ``rows``."""
         generator = torch.Generator().manual_seed(1_000_003 * self.seed + epoch)
         order = torch.randperm(len(self.rows), generator=generator)
         batches = []
@@ -70,11 +69,7 @@ class TokenBatches:
         return [batches[place] for place in mixed]
 
     def find(self, step: int) -> tuple[int, int]:
-        """Return the epoch of a step, both counted from 1, and the step's place in its plan.
-
-        Raises:
-            ValueError: If the step is below 1.
-        """
+        """Return the epoch of a step, both counted from 1, and the step's place in its plan."""
         if step < 1:
             raise ValueError(f"steps count from 1, got step={step}")
         while self._ends[-1] < step:
@@ -99,17 +94,10 @@ class TokenBatches:
         return self.share(step, rank=0, world_size=1)[:2]
 
     def share(self, step: int, rank: int, world_size: int) -> tuple[Tensor, Tensor, float]:
-        """Return a process's part of a step's batch, and the weight of its mean loss.
+        """Return a process's part of a step's batch, and its ``token_loss_scale``.
 
-        Args:
-            step: The step, from 1.
-            rank: Which process asks, from 0.
-            world_size: How many there are.
-
-        Returns:
-            Source ids ``(B, S)``, target ids ``(B, T + 1)``, and their ``token_loss_scale``. Who
-            gets nothing, because there are fewer pairs than processes, gets a pair of weight 0: the
-            others wait for its gradients.
+        Who gets nothing, because there are fewer pairs than processes, gets a pair of weight 0:
+        the others wait for its gradients.
         """
         epoch, place = self.find(step)
         self._turn_to(epoch)

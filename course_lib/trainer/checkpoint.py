@@ -1,4 +1,4 @@
-"""Keep a training on disk, whole or not at all, so that it can go on after a stop (§5.2)."""
+"""Keep a training on disk, whole or not at all, and the weights to be averaged (§5.2, §6.1)."""
 
 import warnings
 import zipfile
@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from course_lib.atomic_write import replacing
+from course_lib.batching import average_weights
 
 FORMAT = "course_lib checkpoint 2"
 OLD_FORMAT = "course_lib checkpoint 1"
+AGAIN = "move it away and train again"
 QUOTED = 200  # characters of somebody else's words in an error
 
 
@@ -36,13 +39,7 @@ def save_checkpoint(path: Path | str, content: dict[str, Any]) -> None:
 
 
 def load_checkpoint(path: Path | str) -> dict[str, Any]:
-    """Read a checkpoint; it can hold data only, so reading one never runs somebody's code.
-
-    Args:
-        path: A file that ``save_checkpoint`` wrote.
-
-    Returns:
-        Its content.
+    """Read what ``save_checkpoint`` wrote: data only, so reading never runs somebody's code.
 
     Raises:
         ValueError: If there is no such file, it is cut off or changed, or it is something else.
@@ -58,20 +55,15 @@ def load_checkpoint(path: Path | str) -> dict[str, Any]:
                 warnings.simplefilter("ignore")  # what torch says about a foreign file, we say
                 content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # foreign bytes make readers fail in a dozen ways
-        raise ValueError(
-            f"{path} is cut off or no checkpoint of this course; move it away and train again "
-            f"({type(error).__name__})"
-        ) from None
+        why = f"is cut off or no checkpoint of this course ({type(error).__name__})"
+        raise ValueError(f"{path} {why}; {AGAIN}") from None
     if harmed is not None:
-        raise ValueError(f"{path} was changed since it was written; move it away and train again")
+        raise ValueError(f"{path} was changed since it was written; {AGAIN}")
     found = content.get("format") if isinstance(content, dict) else None
     if found == OLD_FORMAT:
-        raise ValueError(f"{path} is of the course's first edition; move it away and train again")
+        raise ValueError(f"{path} is of the course's first edition; {AGAIN}")
     if found != FORMAT:
-        raise ValueError(
-            f"{path} is no checkpoint of this course ({FORMAT!r} is missing); "
-            "move it away and train again"
-        )
+        raise ValueError(f"{path} is no checkpoint of this course ({FORMAT!r} is missing); {AGAIN}")
     return content
 
 
@@ -95,6 +87,35 @@ def explaining(path: Path | str, what: str) -> Iterator[None]:
         yield
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
-            f"{path} is no checkpoint of {what}; take another folder, or move it away and train "
-            f"again ({type(error).__name__}: {first_line(error)})"
+            f"{path} is no checkpoint of {what}; take another folder, or {AGAIN} "
+            f"({type(error).__name__}: {first_line(error)})"
         ) from None
+
+
+def keep_weights(folder: Path, number: int, weights: dict[str, Tensor], last: int) -> None:
+    """Write the weights after a measurement, and remove those of all but the last few."""
+    save_checkpoint(folder / f"epoch-{number:04d}.pt", {"epoch": number, "model": weights})
+    for old in kept_weights(folder)[:-last]:
+        old.unlink()
+
+
+def kept_weights(folder: Path) -> list[Path]:
+    """List the files that ``keep_weights`` wrote, the oldest first."""
+    return sorted(Path(folder).glob("epoch-[0-9][0-9][0-9][0-9].pt"))
+
+
+def average_of_last(folder: Path, count: int) -> dict[str, Tensor]:
+    """Average the last ``count`` epochs kept in a folder.
+
+    Raises:
+        ValueError: If fewer are kept, or one is no file of weights.
+    """
+    files = kept_weights(folder)
+    if not 1 <= count <= len(files):
+        raise ValueError(f"{folder} keeps {len(files)} epochs; {count} cannot be averaged")
+    states = []
+    for path in files[-count:]:
+        content = load_checkpoint(path)
+        with explaining(path, "an epoch"):
+            states.append(content["model"])
+    return average_weights(states)

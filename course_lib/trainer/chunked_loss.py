@@ -1,13 +1,25 @@
 """The loss of a training step, a few rows at a time, so that no large logits exist (§5.4)."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 ROWS = 256  # 256 rows of 8,000 logits are 8 MB: they stay in the processor's cache
+
+
+class HiddenStates(nn.Module):
+    """Compute what the output layer of a ``Transformer`` reads: ``(B, T, d_model)``."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        """Read source ``(B, S)`` and target ``(B, T)``."""
+        return self.model.hidden(tgt, self.model.encode(src), src)
 
 
 def backward_in_chunks(
@@ -33,9 +45,8 @@ def backward_in_chunks(
         smoothing: Label smoothing, in [0, 1].
         rows: Rows of logits that exist at once, from 1.
         weight: What the gradients are multiplied by.
-        engine: What calls the model, and shares it out among processes; the model unless given.
-        precision: What the forward pass and the loss are computed under, such as autocast; the
-            backward pass is not, as it follows the types of what was saved.
+        engine: Its ``HiddenStates``, as several processes share them.
+        precision: What the forward pass and the loss are computed under, such as autocast.
 
     Returns:
         The loss in nats per real token, not weighted: a scalar, detached.
@@ -61,41 +72,25 @@ def _summed_loss(logits: Tensor, right: Tensor, smoothing: float) -> Tensor:
 
 
 @torch.no_grad()
-def loss_in_chunks(
-    model: nn.Module, src: Tensor, tgt: Tensor, *, smoothing: float = 0.0, rows: int = ROWS
-) -> tuple[Tensor, int]:
-    """Return the summed loss of a batch in nats, and its number of real tokens; no gradients."""
+def loss_in_chunks(model: nn.Module, src: Tensor, tgt: Tensor) -> tuple[Tensor, int]:
+    """Return the summed loss of a batch in nats, unsmoothed, and its number of real tokens."""
     vectors, right = vectors_of_real_tokens(model, src, tgt)
     total = 0.0
-    for part, ids in zip(vectors.split(rows), right.split(rows), strict=True):
-        total += _summed_loss(model.output(part), ids, smoothing)
+    for part, ids in zip(vectors.split(ROWS), right.split(ROWS), strict=True):
+        total += _summed_loss(model.output(part), ids, smoothing=0.0)
     return total, len(right)
 
 
 def vectors_of_real_tokens(
     model: nn.Module, src: Tensor, tgt: Tensor, engine: nn.Module | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return what the output layer would read, ``(R, d_model)``, and the right ids, ``(R,)``.
+    """Return what the output layer reads, ``(R, d_model)``, and the right ids, ``(R,)``.
 
-    R counts the targets that are no padding; ``engine`` calls the model, if given. Ids that are
-    still on the CPU are counted there, so that nothing waits for a GPU to say how many they are.
+    R counts the targets that are no padding. Ids that are still on the CPU are counted there, so
+    that nothing waits for a GPU to say how many they are.
     """
     device = next(model.parameters()).device
-    places = (tgt[:, 1:] != model.config.pad_id).flatten().nonzero().squeeze(1)  # (R,)
-    src, tgt, places = (ids.to(device, non_blocking=True) for ids in (src, tgt, places))
-    tgt_in = tgt[:, :-1]  # (B, T)
-    tgt_out = tgt[:, 1:]  # (B, T)
-    with _without_output(model):
-        vectors = (engine or model)(src, tgt_in)  # (B, T, d_model)
-    return vectors.flatten(0, 1)[places], tgt_out.flatten()[places]
-
-
-@contextmanager
-def _without_output(model: nn.Module) -> Iterator[None]:
-    """Let the model end before its output layer."""
-    output = model.output
-    model.output = nn.Identity()
-    try:
-        yield
-    finally:
-        model.output = output
+    positions = (tgt[:, 1:] != model.config.pad_id).flatten().nonzero().squeeze(1)  # (R,)
+    src, tgt, positions = (ids.to(device, non_blocking=True) for ids in (src, tgt, positions))
+    vectors = (engine or HiddenStates(model))(src, tgt[:, :-1])  # (B, T, d_model)
+    return vectors.flatten(0, 1)[positions], tgt[:, 1:].flatten()[positions]

@@ -13,15 +13,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 @dataclass(frozen=True)
 class World:
-    """Know which of the processes this one is; a process alone is a world of size one.
+    """Know which of the processes this one is; a process alone is a world of size one."""
 
-    Args:
-        rank: Which of them, from 0.
-        size: How many there are.
-    """
-
-    rank: int = 0
-    size: int = 1
+    rank: int = 0  #: which of them
+    size: int = 1  #: how many there are
 
     @property
     def is_main(self) -> bool:
@@ -59,17 +54,18 @@ def init_distributed(device: str = "cpu") -> Iterator[World]:
             something else has started several; or there are fewer GPUs than processes.
     """
     if not dist.is_torchelastic_launched():
-        if _started() > 1:
-            raise ValueError(f"WORLD_SIZE={_started()}, but without torchrun: start with it")
+        started = os.environ.get("WORLD_SIZE") or 1
+        if int(started) > 1:
+            raise ValueError(f"WORLD_SIZE={started}, but without torchrun: start with it")
         yield World()
         return
     _refuse_old_addresses()
     if device == "cuda":
-        place = int(os.environ["LOCAL_RANK"])
+        rank = int(os.environ["LOCAL_RANK"])
         gpus = torch.cuda.device_count()
-        if place >= gpus:
+        if rank >= gpus:
             raise ValueError(f"{gpus} GPUs for more processes: start as many, or --device cpu")
-        torch.cuda.set_device(place)
+        torch.cuda.set_device(rank)
     dist.init_process_group("nccl" if device == "cuda" else "gloo")
     try:
         yield World(dist.get_rank(), dist.get_world_size())
@@ -101,19 +97,10 @@ def job() -> str:
     return f"{name} {os.getppid()}" if name == "none" else name  # of torchrun itself
 
 
-def _started() -> int:
-    """Count the processes that were started together."""
-    return int(os.environ.get("WORLD_SIZE") or 1)
-
-
 def parallelize(model: nn.Module, world: World, *, sharded: bool = False) -> nn.Module:
     """Give every process its part of the work; return what is to be called in training.
 
-    Args:
-        model: With the same weights in every process; if sharded, it is changed in place.
-        world: Alone, the model itself is returned.
-        sharded: Whether weights, gradients and the optimizer's numbers are shared out, too, so
-            that no process holds all of them (FSDP2); else each has all (DDP).
+    Each has all weights (DDP), or, sharded in place, no process has all of them (FSDP2).
     """
     if world.size == 1:
         return model
@@ -121,7 +108,7 @@ def parallelize(model: nn.Module, world: World, *, sharded: bool = False) -> nn.
         return DistributedDataParallel(model, forward_sync_buffers=False)
     from torch.distributed.fsdp import fully_shard  # half a second: only who asks for it waits
 
-    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
-    for layer in (layer for layers in lists for layer in layers):
-        fully_shard(layer)
+    for layers in [module for module in model.modules() if isinstance(module, nn.ModuleList)]:
+        for layer in layers:
+            fully_shard(layer)
     return fully_shard(model, reshard_after_forward=False)  # the output layer reads its weights

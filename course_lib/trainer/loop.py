@@ -1,6 +1,7 @@
 """One loop for everything that learns: a step, a measurement, a checkpoint (§5)."""
 
 import math
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,9 +11,8 @@ import torch
 from torch import nn
 from tqdm.auto import tqdm
 
-from course_lib.trainer.averaging import keep_weights
+from course_lib.trainer.checkpoint import keep_weights
 from course_lib.trainer.distributed import World, parallelize
-from course_lib.trainer.machine import Stopwatch
 from course_lib.trainer.options import refuse_another
 from course_lib.trainer.run_folder import (
     finite_losses,
@@ -52,7 +52,7 @@ def start(
         device: ``"cpu"`` or ``"cuda"``.
         anew: Whether what is kept there plays no part.
         world: The processes that train it, all of which must call; this one alone unless given.
-        sharded: Whether weights, gradients and moments are shared out among them, too.
+        sharded: Whether weights, gradients and moments are sharded among them, too.
         accumulate: Micro-batches of a step: each process reads its rows in so many parts.
 
     Raises:
@@ -65,9 +65,8 @@ def start(
         refuse_another(out, pipeline.config, config)
     task = kind(config, data, pipeline)
     world = world or World()
-    model = task.pipeline.model.to(device)
     sharded = sharded and world.size > 1
-    engine = parallelize(model, world, sharded=sharded)
+    engine = parallelize(task.engine().to(device), world, sharded=sharded)
     state = TrainState(task, engine, task.optimizer(), world, sharded, accumulate)
     state.losses = state.losses.to(device)
     if kept:
@@ -141,13 +140,13 @@ def measure(state: TrainState, out: Path) -> None:
 
 
 def whole_pipeline(state: TrainState) -> Pipeline | None:
-    """Return the pipeline with all its weights, if this process leads; all must ask."""
+    """Return the pipeline with all its weights, if this is the main process; all must ask."""
     if not state.sharded:
         return state.pipeline if state.world.is_main else None
     weights = whole_weights(state.pipeline.model)
     if not state.world.is_main:
         return None
-    whole = state.task.kind.unlearned(state.pipeline.facts())
+    whole = state.task.kind.from_facts(state.pipeline.facts())
     whole.model.load_state_dict(weights)
     whole.model.to(state.losses.device)
     return whole
@@ -158,7 +157,6 @@ def train(
     out: Path,
     *,
     minutes: float | None = None,
-    clock: str = "wall",
     stop: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Train to the last step, or until time is up or somebody asks to stop; keep it on disk.
@@ -167,7 +165,6 @@ def train(
         state: What ``start`` returned.
         out: The folder of checkpoints and log.
         minutes: Time to spend over all starts; no limit unless given.
-        clock: ``"wall"``, or ``"cpu"``: processor time, divided by the number of threads.
         stop: Asked after every step; of several processes, after every tenth.
 
     Returns:
@@ -176,10 +173,10 @@ def train(
     Raises:
         ValueError: If a loss is no number any more; what was kept last stays.
     """
-    watch = Stopwatch(state.seconds)
     silent = None if state.world.is_main else True  # None: a bar on a screen, none in a file
     bar = tqdm(total=state.task.steps, initial=state.step, unit="step", disable=silent)
     enough = False
+    now = clocks()
     with bar:
         while state.step < state.task.steps and not enough:
             make_step(state)
@@ -187,12 +184,19 @@ def train(
             if measured:
                 measure(state, out)
             bar.update()
-            watch.look()
-            late = minutes is not None and watch.spent(clock) >= 60 * minutes
+            before, now = now, clocks()
+            for name, seconds in now.items():
+                state.seconds[name] += seconds - before[name]
+            late = minutes is not None and state.seconds["wall"] >= 60 * minutes
             enough = any_rank(state, stop() or late)
             if measured or enough or state.step % SAVE_EVERY == 0:
                 save(state, out)
     return state.step >= state.task.steps
+
+
+def clocks() -> dict[str, float]:
+    """Read the time, and the time of all threads, in seconds."""
+    return {"wall": time.monotonic(), "cpu": time.process_time()}
 
 
 def any_rank(state: TrainState, wish: bool) -> bool:

@@ -35,15 +35,7 @@ def whole_from_one(text: str) -> int:
 
 
 def check_from_one(config: Any, *names: str) -> None:
-    """Refuse sizes and counts that are no whole numbers from 1.
-
-    Args:
-        config: What has them as attributes.
-        names: Which.
-
-    Raises:
-        ValueError: If one is; the message holds its name and value.
-    """
+    """Refuse attributes that are no whole numbers from 1, by a ``ValueError`` that names one."""
     for name in names:
         value = getattr(config, name)
         if type(value) is not int or value < 1:
@@ -51,11 +43,7 @@ def check_from_one(config: Any, *names: str) -> None:
 
 
 def check_above_zero(config: Any, *names: str) -> None:
-    """Refuse what is no number above 0: also ``nan`` and infinity.
-
-    Raises:
-        ValueError: As ``check_from_one``.
-    """
+    """Refuse attributes that are no numbers above 0, also ``nan`` and infinity, likewise."""
     for name in names:
         value = getattr(config, name)
         if not 0 < value < math.inf:
@@ -63,11 +51,7 @@ def check_above_zero(config: Any, *names: str) -> None:
 
 
 def check_between(config: Any, least: float, most: float, *names: str) -> None:
-    """Refuse what is no number from ``least`` to ``most``: also ``nan``.
-
-    Raises:
-        ValueError: As ``check_from_one``.
-    """
+    """Refuse attributes that are no numbers from ``least`` to ``most``, also ``nan``, likewise."""
     for name in names:
         value = getattr(config, name)
         if not least <= value <= most:
@@ -77,13 +61,8 @@ def check_between(config: Any, least: float, most: float, *names: str) -> None:
 def refuse_another(folder: Path, kept: Any, asked: Any) -> None:
     """Refuse to go on with a training of other numbers.
 
-    Args:
-        folder: Where it is kept.
-        kept: Its configuration.
-        asked: The configuration asked for.
-
     Raises:
-        ValueError: If they differ; the message says in what.
+        ValueError: If the two configurations differ; the message says in what.
     """
     before = asdict(kept)
     now = asdict(asked)

@@ -3,20 +3,24 @@
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
+from filelock import FileLock, Timeout
 from platformdirs import user_data_path
 from torch import Tensor
 
-from course_lib.trainer.averaging import kept_weights
-from course_lib.trainer.checkpoint import explaining, load_checkpoint, save_checkpoint
+from course_lib.atomic_write import write_whole
+from course_lib.trainer.checkpoint import (
+    explaining,
+    kept_weights,
+    load_checkpoint,
+    save_checkpoint,
+)
 from course_lib.trainer.distributed import job
 from course_lib.trainer.machine import describe_machine
-from course_lib.trainer.results import note_minutes, write_log
 from course_lib.trainer.sharded_checkpoint import (
     find_sharded,
     load_sharded,
@@ -28,7 +32,7 @@ from course_lib.trainer.task import Pipeline, TrainState
 
 LAST = "last.pt"  # the checkpoint that one process goes on from
 LOG = "log.txt"
-LOCK = "training.lock"  # holds the number of the process that trains in the folder
+LOCK = "training.lock"  # held by the process that trains in the folder; it dies with it
 
 
 def checkpoints_beside(module: str) -> Path:
@@ -64,24 +68,24 @@ def read_kept(kind: type[Pipeline], out: Path) -> tuple[Pipeline, dict[str, Any]
     facts = read_facts(folder) if folder else None
     with explaining(out / LAST if content else folder, kind.what):
         if content and (facts is None or content["step"] > facts["step"]):
-            pipeline = kind.unlearned(content)
+            pipeline = kind.from_facts(content)
             pipeline.model.load_state_dict(content["model"])
             return pipeline, content
     with explaining(folder, kind.what):
-        pipeline = kind.unlearned(facts)
+        pipeline = kind.from_facts(facts)
         load_sharded(folder, pipeline.model)
     return pipeline, facts
 
 
 def save(state: TrainState, out: Path) -> None:
-    """Write the checkpoint, and the whole log anew: nothing stands in it twice.
-
-    All processes must call.
+    """Write the checkpoint, and the whole log anew: nothing stands in it twice. All must call.
 
     Raises:
         ValueError: If a loss is no number any more; what was kept last stays.
     """
-    note_minutes(state.history, state.seconds)  # what was measured is saved at once
+    for name, seconds in state.seconds.items():  # what was measured is saved at once
+        for line in state.history[-1:]:
+            line.setdefault(f"{name}_minutes", seconds / 60)
     facts = facts_of(state, out)
     model = state.pipeline.model
     if state.world.size == 1:
@@ -93,7 +97,10 @@ def save(state: TrainState, out: Path) -> None:
     if state.world.is_main:
         if state.world.size > 1:
             (out / LAST).unlink(missing_ok=True)
-        write_log(out / LOG, state.pipeline.config, state.history)
+        lines = [f"# {state.pipeline.config}"]
+        for line in state.history:
+            lines.append(" ".join(f"{name}={value:.6g}" for name, value in line.items()))
+        write_whole(out / LOG, "\n".join(lines) + "\n")
 
 
 def facts_of(state: TrainState, out: Path) -> dict[str, Any]:
@@ -141,11 +148,7 @@ def restore(state: TrainState, out: Path, kept: dict[str, Any]) -> None:
 
 
 def _refuse_other_shapes(optimizer: torch.optim.Optimizer) -> None:
-    """Refuse moments that fit no parameter: fused kernels would read beyond them.
-
-    Raises:
-        ValueError: If one does not fit.
-    """
+    """Refuse moments that fit no parameter: fused kernels would read beyond them."""
     for parameter, moments in optimizer.state.items():
         for name in ("exp_avg", "exp_avg_sq"):
             if moments[name].shape != parameter.shape:
@@ -192,32 +195,13 @@ def locked(out: Path) -> Iterator[None]:
     """Keep a second training out of a folder for as long as it is entered.
 
     Raises:
-        ValueError: If another process trains there; the lock of one that has died is none.
+        ValueError: If another process trains there.
     """
     out.mkdir(parents=True, exist_ok=True)
-    lock = out / LOCK
-    while True:
-        try:
-            with lock.open("x", encoding="utf-8") as file:
-                file.write(str(os.getpid()))
-            break
-        except FileExistsError:
-            owner = _owner(lock)
-            if owner not in (None, os.getpid()) and psutil.pid_exists(owner):
-                raise ValueError(
-                    f"process {owner} trains in {out}: stop it first, or take another --out"
-                ) from None
-            lock.unlink(missing_ok=True)
-    for left in out.glob("*.part"):  # by a process that was killed while it wrote
-        left.unlink(missing_ok=True)
     try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)
-
-
-def _owner(lock: Path) -> int | None:
-    """Read whose lock it is; ``None`` if it is gone, or was never written to its end."""
-    with suppress(OSError, ValueError):
-        return int(lock.read_text(encoding="utf-8"))
-    return None
+        with FileLock(out / LOCK, timeout=0):
+            for left in out.glob("*.part"):  # by a process that was killed while it wrote
+                left.unlink(missing_ok=True)
+            yield
+    except Timeout:
+        raise ValueError(f"another process trains in {out}: stop it, or take --out") from None

@@ -46,15 +46,15 @@ def save_sharded(
 ) -> None:
     """Write a checkpoint beside the old one, each process its part, then remove the old one.
 
-    Processes killed at any moment leave the old checkpoint or the new one whole.
+    Processes killed at any moment leave the old checkpoint or the new one whole. All must call.
 
     Args:
         out: The folder of checkpoints.
         step: The last step made; it names the checkpoint.
         facts: Numbers, texts, and lists and dicts of them: all that is no tensor.
-        model: The model itself, shared out or not: never what ``spread`` put around it.
+        model: The model itself, sharded or not: never what ``parallelize`` put around it.
         optimizer: Of its parameters.
-        world: All of it must call.
+        world: The processes.
     """
     from torch.distributed import checkpoint
     from torch.distributed.checkpoint.state_dict import get_state_dict
@@ -105,34 +105,25 @@ def read_facts(folder: Path) -> dict[str, Any]:
 
 
 def load_sharded(folder: Path, model: nn.Module, optimizer: Optimizer | None = None) -> None:
-    """Put a checkpoint into a model and its optimizer, whoever and how many wrote it.
+    """Put a checkpoint into a model and a new optimizer, whoever and how many wrote it.
 
-    Torch keeps the table of contents as a pickle: of it, nothing is read but tensors' places.
-
-    Args:
-        folder: What ``find_sharded`` returned.
-        model: As in ``save_sharded``; if several processes train it, all must call.
-        optimizer: A new one, of its parameters; left out, the weights alone are read.
+    Without optimizer, the weights alone are read. Of several processes, all must call.
     """
     from torch.distributed import checkpoint
     from torch.distributed.checkpoint import state_dict
 
     alone = not dist.is_initialized()
     with _quietly():
-        if optimizer is None:
-            weights = state_dict.get_model_state_dict(model)
-            checkpoint.load({"model": weights}, storage_reader=_reader(folder), no_dist=alone)
-            model.load_state_dict(weights)
-            return
-        weights, moments = state_dict.get_state_dict(model, optimizer)
-        kept = {"model": weights, "optimizer": moments["state"]}
+        optimizers = [] if optimizer is None else [optimizer]
+        weights, moments = state_dict.get_state_dict(model, optimizers)
+        kept = {"model": weights, **({"optimizer": moments["state"]} if optimizers else {})}
         checkpoint.load(kept, storage_reader=_reader(folder), no_dist=alone)
         new = dict(model_state_dict=weights, optim_state_dict=moments)
-        state_dict.set_state_dict(model, optimizer, **new)
+        state_dict.set_state_dict(model, optimizers, **new)
 
 
 def whole_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Gather the weights that ``spread`` has shared out: all for rank 0, none for the others."""
+    """Gather the weights that were sharded: all for rank 0, none for the others."""
     from torch.distributed.checkpoint import state_dict
 
     whole = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)
@@ -146,14 +137,10 @@ def _checksums(folder: Path) -> dict[str, int]:
 
 
 class _TrustedUnpickler(pickle.Unpickler):
-    """Read a table of contents, and nothing that could run code."""
+    """Read a table of contents, which torch keeps as a pickle, and nothing that could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Look up what ``TRUSTED`` names.
-
-        Raises:
-            UnpicklingError: If it is anything else.
-        """
+        """Look up what ``TRUSTED`` names."""
         if name in TRUSTED.get(module, ()):
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f"{module}.{name} has no place in a checkpoint")
@@ -180,8 +167,7 @@ def _reader(folder: Path) -> Any:
 def _quietly() -> Iterator[None]:
     """Keep to itself what torch says to its own developers.
 
-    Raises:
-        ValueError: If a process could not read or write: torch's own is not even an ``Exception``.
+    Its own error of reading and writing is not even an ``Exception``: it becomes a ``ValueError``.
     """
     from torch.distributed.checkpoint import CheckpointException
 

@@ -3,39 +3,62 @@
 import math
 from abc import ABC, abstractmethod
 from argparse import Namespace
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from course_lib.trainer.distributed import World
+from course_lib.trainer.precision import mixed_precision
 
 
-class Pipeline(Protocol):
-    """A model, and what turns text into its ids and back: all that a checkpoint has to hold.
+@dataclass(frozen=True)
+class Pipeline:
+    """A model, what turns text into its ids and back, and the configuration of both."""
 
-    Attributes:
-        what: What it is, for people, such as ``"a translator of sentences"``.
-        config_class: A dataclass of hyperparameters, all with defaults, ``seed`` among them.
-        model: It learns.
-        config: The hyperparameters of model and training.
-    """
+    what: ClassVar[str]  #: for people, such as "a translator of sentences"
+    config_class: ClassVar[type]  #: a dataclass; all fields have defaults, ``seed`` is among them
+    model_class: ClassVar[type[nn.Module]]
+    tokenizer_class: ClassVar[Callable[[str], Any]]  #: makes it again from ``vocabulary()``
 
-    what: ClassVar[str]
-    config_class: ClassVar[type]
     model: nn.Module
+    tokenizer: Any
     config: Any
+
+    @classmethod
+    def new(cls, config: Any, tokenizer: Any) -> "Pipeline":
+        """Make what a training starts from: the seed decides the first weights."""
+        torch.manual_seed(config.seed)
+        return cls.untrained(config, tokenizer)
+
+    @classmethod
+    def untrained(cls, config: Any, tokenizer: Any) -> "Pipeline":
+        """Build the model that fits a tokenizer, with weights that have learned nothing."""
+        return cls(cls.model_class(config.of_model(len(tokenizer))), tokenizer, config)
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> "Pipeline":
+        """Build it from what ``facts`` returned."""
+        config = cls.config_class(**facts["config"])
+        return cls.untrained(config, cls.tokenizer_class(facts["tokenizer"]))
 
     def facts(self) -> dict[str, Any]:
         """Return all but the weights: numbers, texts, and lists and dicts of them."""
-        ...
+        return {"config": asdict(self.config), "tokenizer": self.vocabulary()}
 
-    @classmethod
-    def unlearned(cls, facts: dict[str, Any]) -> "Pipeline":
-        """Build it from its facts, with weights that have learned nothing."""
-        ...
+    def vocabulary(self) -> str:
+        """Return the text from which ``tokenizer_class`` makes the tokenizer again."""
+        return self.tokenizer.to_json()
+
+    @property
+    def device(self) -> torch.device:
+        """Say where the model is."""
+        return next(self.model.parameters()).device
 
 
 class Task(ABC):
@@ -44,24 +67,31 @@ class Task(ABC):
     Whatever is random in a step follows from the seed and the number of the step, so a training
     that goes on after a stop makes the very steps that it would have made.
 
-    Attributes:
-        kind: The class of its pipelines.
-        keep_last: Of how many last measurements the weights are kept, to be averaged.
-        clip_norm: The largest norm that all gradients together may have.
-        pipeline: What learns.
-        steps: The last step.
-        checksum: A number that other training data would change.
+    Args:
+        config: All hyperparameters.
+        data: The folder of the corpus; what COURSE_DATA names unless given.
+        pipeline: What to go on with; a new one unless given.
     """
 
     kind: ClassVar[type[Pipeline]]
-    keep_last: ClassVar[int] = 0
-    clip_norm: float = math.inf
+    keep_last: ClassVar[int] = 0  #: of so many measurements the weights are kept, to be averaged
+    name: ClassVar[str]  #: by which the command line knows it
+    takes: ClassVar[str]  #: how long the training takes, for people
+    sizes: ClassVar[dict[str, dict[str, Any]]]  #: what differs from the defaults; the usual first
+    settings: ClassVar[dict[str, dict[str, Any]]]  #: hyperparameters with an option, for argparse
+    named: ClassVar[str]  #: the one of them that names the folder
+    threads: ClassVar[int | None] = None  #: how many compute unless asked for; None for all
+    verb: ClassVar[str] = "translate"  #: the command that uses what was trained
+    writing: ClassVar[dict[str, dict[str, Any]]]  #: its options
+    evaluating: ClassVar[dict[str, dict[str, Any]]] = {}  #: those of ``course evaluate``
+
+    clip_norm: float = math.inf  #: the largest norm that all gradients together may have
     pipeline: Pipeline
-    steps: int
-    checksum: int
+    steps: int  #: the last step
+    checksum: int  #: other training data would change it
 
     @abstractmethod
-    def __init__(self, config: Any, data: Path | str | None, pipeline: Pipeline | None) -> None:
+    def __init__(self, config: Any, data: Path | str | None, pipeline: Any) -> None:
         """Read the data, and make a new pipeline unless one is given."""
 
     @abstractmethod
@@ -69,59 +99,44 @@ class Task(ABC):
         """Make a new optimizer of the model's parameters."""
 
     @abstractmethod
-    def rate(self, step: int) -> float:
-        """Return the learning rate of a step, from 1."""
-
-    @abstractmethod
     def share(self, step: int, rank: int, size: int) -> tuple[tuple[Tensor, ...], float]:
         """Return a process's part of the batch of a step, and the weight of its mean loss."""
 
     @abstractmethod
-    def backward(self, engine: nn.Module, batch: tuple[Tensor, ...], weight: float) -> Tensor:
-        """Compute a mean loss, and add its gradients times the weight; return it, detached."""
-
-    @abstractmethod
-    def is_measured(self, step: int) -> bool:
-        """Tell whether something is measured after a step; after the last one, it should be."""
-
-    @abstractmethod
-    def measure(self, pipeline: Pipeline, step: int) -> dict[str, float]:
+    def measure(self, pipeline: Any, step: int) -> dict[str, float]:
         """Measure on val; ``"val_loss"`` is part of it."""
 
+    def engine(self) -> nn.Module:
+        """Return the module whose forward pass a step calls, and processes share."""
+        return self.pipeline.model
 
-class Application(Task):
-    """A task that the command line offers, with what is done with a pipeline that was trained.
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step, from 1."""
+        return self.pipeline.config.rate(step)
 
-    Attributes:
-        name: By which the command line knows it.
-        takes: How long the training takes, for people.
-        sizes: Hyperparameters that differ from the defaults, by the name of a size; the usual
-            size first.
-        settings: Hyperparameters that have an option of their own, described for ``argparse``.
-        named: Those of them that the name of the folder holds.
-        recorded_by: What tells two entries of a record apart.
-        threads: How many compute unless asked for; ``None`` for all.
-        verb: The command that uses what was trained.
-        writing: Its options.
-        evaluating: The options of ``course evaluate``.
-    """
+    def is_measured(self, step: int) -> bool:
+        """Tell whether it is one of every so many steps, or the last."""
+        return step % self.pipeline.config.val_every == 0 or step == self.steps
 
-    name: ClassVar[str]
-    takes: ClassVar[str]
-    sizes: ClassVar[dict[str, dict[str, Any]]]
-    settings: ClassVar[dict[str, dict[str, Any]]]
-    named: ClassVar[tuple[str, ...]]
-    recorded_by: ClassVar[tuple[str, ...]]
-    threads: ClassVar[int | None] = None
-    verb: ClassVar[str] = "translate"
-    writing: ClassVar[dict[str, dict[str, Any]]]
-    evaluating: ClassVar[dict[str, dict[str, Any]]] = {}
+    def precision(self) -> AbstractContextManager:
+        """Return what the forward pass and the loss are computed under."""
+        return mixed_precision(self.pipeline.config.bfloat16, self.pipeline.device.type)
+
+    def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
+        """Return the mean loss of a batch; another ``backward`` may do without."""
+        raise NotImplementedError
+
+    def backward(self, engine: nn.Module, batch: tuple[Tensor, ...], weight: float) -> Tensor:
+        """Compute the mean loss, and add its gradients times the weight; return it, detached."""
+        with self.precision():
+            loss = self.loss(engine, batch)
+        (loss * weight).backward()
+        return loss.detach()
 
     @classmethod
     def folder_name(cls, config: Any, size: str) -> str:
         """Name the folder of a training; another seed, another folder."""
-        which = "-".join(getattr(config, name) for name in cls.named)
-        return f"{cls.name}-{size}-{which}-seed{config.seed}"
+        return f"{cls.name}-{size}-{getattr(config, cls.named)}-seed{config.seed}"
 
     @classmethod
     def settled_here(cls, chosen: dict[str, Any], kept: Any, options: Namespace) -> dict[str, bool]:
@@ -140,45 +155,30 @@ class Application(Task):
 
     @staticmethod
     @abstractmethod
-    def entry(
-        pipeline: Any, content: dict[str, Any], found: dict[str, Any], options: Namespace
-    ) -> dict[str, Any]:
-        """Return for a record what was found, and all that somebody needs to repeat it."""
+    def entry(pipeline: Any, content: dict[str, Any], options: Namespace) -> dict[str, Any]:
+        """Return what a record keeps beside what was measured and what any training has."""
 
-    @classmethod
-    def record_key(cls, entry: dict[str, Any]) -> list[Any]:
+    @staticmethod
+    @abstractmethod
+    def record_key(entry: dict[str, Any]) -> list[Any]:
         """Return what tells two entries of a record apart."""
-        return [entry[name] for name in cls.recorded_by]
 
 
 @dataclass
 class TrainState:
-    """Hold all that changes while something is trained.
-
-    Args:
-        task: What is trained; its model learns.
-        engine: What is called in training: the model, or what shares it out among processes.
-        optimizer: With its moments.
-        world: The processes that train it.
-        sharded: Whether no process holds all of the weights.
-        accumulate: Micro-batches of a step in each process.
-        step: The last step made.
-        seconds: Time spent so far, over all starts: ``"wall"`` and ``"cpu"`` (of all threads).
-        history: One dict for each measurement; rank 0 keeps it.
-        losses: This process's part of the sum and of the number of losses since the last
-            measurement. Shape ``(2,)``.
-    """
+    """Hold all that changes while something is trained."""
 
     task: Task
-    engine: nn.Module
+    engine: nn.Module  #: what a step calls: the model, or what shares it out among processes
     optimizer: torch.optim.Optimizer
     world: World = field(default_factory=World)
-    sharded: bool = False
-    accumulate: int = 1
-    step: int = 0
+    sharded: bool = False  #: whether no process holds all of the weights
+    accumulate: int = 1  #: micro-batches of a step in each process
+    step: int = 0  #: the last one made
     seconds: dict[str, float] = field(default_factory=lambda: {"wall": 0.0, "cpu": 0.0})
-    history: list[dict[str, float]] = field(default_factory=list)
-    losses: Tensor = field(default_factory=lambda: torch.zeros(2))
+    history: list[dict[str, float]] = field(default_factory=list)  #: one for each measurement
+    losses: Tensor = field(default_factory=partial(torch.zeros, 2))
+    # (2,): this process's part of the sum and number of losses since the last measurement
 
     @property
     def pipeline(self) -> Pipeline:

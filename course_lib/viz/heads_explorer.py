@@ -15,8 +15,7 @@ from course_lib.data import LIMIT, check_number_words, spell
 from course_lib.data.number_words import read_number
 from course_lib.decoding import greedy_decode
 from course_lib.masks import causal_mask
-from course_lib.tasks.numbers import load_or_train
-from course_lib.tasks.translator import Translator
+from course_lib.tasks.numbers import Translator, load_or_train
 from course_lib.viz.explorer_base import LABEL, WIDE, Explorer, make_figure, wipe
 from course_lib.viz.plots import COLOURS, HATCH, STYLE, heatmap
 

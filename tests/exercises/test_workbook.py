@@ -31,7 +31,7 @@ from course_lib.exercises.workbook import make_workbook, workbook_files
 ROOT = Path(__file__).resolve().parents[2]
 WORKED = [Chapter.read(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
 EXPORTING = [chapter for chapter in WORKED if chapter.exported]
-MODULES = [chapter.module for chapter in EXPORTING] + ["tasks.numbers", "tasks.translator"]
+MODULES = [chapter.module for chapter in EXPORTING] + ["tasks.numbers"]
 ANSWERS = {n: a for chapter in EXPORTING for n, a in reference_answers(chapter).items()}
 HINTS = {name: ("a push", "a shove") for name in exercises()}
 
@@ -455,7 +455,6 @@ def test_a_workbook_holds_what_it_needs_and_no_more(small, tmp_path):
         "my_lib/masks.py",
         "my_lib/tasks/__init__.py",
         "my_lib/tasks/numbers.py",
-        "my_lib/tasks/translator.py",
         MANIFEST,
     }
     read = nbformat.read(folder / "01_small.ipynb", as_version=4)
@@ -787,8 +786,7 @@ LOOK = """
 import importlib, sys
 from pathlib import Path
 from my_lib.tasks import numbers
-from my_lib.tasks.translator import TranslatorConfig
-assert numbers.folder_of(TranslatorConfig()).parent == Path.cwd() / "checkpoints"
+assert numbers.folder_of(numbers.TranslatorConfig()).parent == Path.cwd() / "checkpoints"
 for module in sys.argv[1:]:
     mine, course = (importlib.import_module(f"{p}.{module}") for p in ("my_lib", "course_lib"))
     if not module.startswith("tasks."):

@@ -9,7 +9,7 @@ READ = "self.norm(x) if self.norm_first else x"
 RUN = f"answer = sublayer({READ})"
 SUM = "total = x + self.dropout(answer)"
 LAST = "return total if self.norm_first else self.norm(total)"
-NORM = "self.norm = nn.LayerNorm(d_model)"
+NORM = "self.norm = nn.LayerNorm(d_model, bias=bias)"
 
 MISTAKES = (
     *layer_norm.MISTAKES,

@@ -10,8 +10,8 @@ JOIN = "heads.transpose(1, 2).flatten(2)"
 LOOK = "F.scaled_dot_product_attention(q, k, v, past, dropped, is_causal=cache is None)"
 SCORES = "(q @ k.mT / math.sqrt(q.size(-1)))"
 FUTURE = "masked_fill(~causal_mask(x.size(1)), -math.inf)"
-WIDE = "self.w_qkv = nn.Linear(d_model, 3 * d_model)"
-MIX = "self.w_o = nn.Linear(d_model, d_model)"
+WIDE = "self.w_qkv = nn.Linear(d_model, 3 * d_model, bias)"
+MIX = "self.w_o = nn.Linear(d_model, d_model, bias)"
 DROP = "self.dropout if self.training else 0.0"
 
 MISTAKES = (
@@ -131,8 +131,8 @@ MISTAKES = (
         "biases_missing",
         "the two layers have no biases",
         "karpathy/ng-video-lecture builds its heads so",
-        (WIDE, WIDE.replace("3 * d_model", "3 * d_model, bias=False")),
-        (MIX, MIX.replace("d_model)", "d_model, bias=False)")),
+        (WIDE, WIDE.replace(", bias)", ", bias=False)")),
+        (MIX, MIX.replace(", bias)", ", bias=False)")),
     ),
     attention(
         "dropout_always_on",

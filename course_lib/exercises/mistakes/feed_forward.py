@@ -4,10 +4,10 @@ from course_lib.exercises.mistake_catalogue import known
 
 layer = known("feed_forward", "FeedForward")
 
-FIRST = "self.linear1 = nn.Linear(d_model, d_ff)"
+FIRST = "self.linear1 = nn.Linear(d_model, d_ff, bias)"
 DROPOUT = "self.dropout = nn.Dropout(dropout)"
-SECOND = "self.linear2 = nn.Linear(d_ff, d_model)"
-THIRD = "self.linear3 = nn.Linear(d_ff, d_model)"
+SECOND = "self.linear2 = nn.Linear(d_ff, d_model, bias)"
+THIRD = "self.linear3 = nn.Linear(d_ff, d_model, bias)"
 CHECK = "check_width(x, self.linear1.in_features)"
 FEATURES = "self.activation(self.linear1(x))"
 BACK = "self.linear2(self.dropout(features))"
@@ -118,8 +118,8 @@ MISTAKES = (
         "d_ff_swapped",
         "d_model and d_ff are swapped: the first layer reads d_ff numbers and makes d_model",
         "student code",
-        (FIRST, "self.linear1 = nn.Linear(d_ff, d_model)"),
-        (SECOND, "self.linear2 = nn.Linear(d_model, d_ff)"),
+        (FIRST, "self.linear1 = nn.Linear(d_ff, d_model, bias)"),
+        (SECOND, "self.linear2 = nn.Linear(d_model, d_ff, bias)"),
         (CHECK, "pass"),
     ),
     layer(

@@ -4,9 +4,9 @@ from course_lib.exercises.mistake_catalogue import known
 
 layer = known("gpt", "GPTLayer")
 
-NORMS = "dropout, norm_first=True)"
-NORM2 = "self.add_norm2 = AddNorm(d_model, dropout, norm_first=True)"
-THINK = 'FeedForward(d_model, 4 * d_model, activation="gelu")'
+NORMS = "dropout, norm_first=True, bias=bias)"
+NORM2 = "self.add_norm2 = AddNorm(d_model, dropout, norm_first=True, bias=bias)"
+THINK = 'FeedForward(d_model, 4 * d_model, activation="gelu", bias=bias)'
 RUN = "return self.add_norm2(self.add_norm1(x, attend), self.feed_forward)"
 
 MISTAKES = (
@@ -89,12 +89,12 @@ MISTAKES = (
         "dropout_of_weights_missing",
         "dropout does not reach the attention",
         "student code: an argument with a default, not given",
-        ("num_heads, dropout)", "num_heads)"),
+        ("num_heads, dropout, bias", "num_heads, bias"),
     ),
     layer(
         "dropout_of_answers_missing",
         "dropout does not reach the AddNorms",
         "student code: an argument with a default, not given",
-        (NORMS, "norm_first=True)"),
+        (NORMS, "norm_first=True, bias=bias)"),
     ),
 )

@@ -6,9 +6,9 @@ model = known("gpt", "GPT")
 
 EMBED = "self.positions(self.embedding(ids), **start)"
 LEARNED = "self.positions = LearnedPositionalEmbedding(c.d_model, c.max_len, c.dropout)"
-LAYERS = "nn.ModuleList(GPTLayer(*sizes) for _ in range(c.num_layers))"
+LAYERS = "nn.ModuleList(GPTLayer(*sizes, bias=c.bias) for _ in range(c.num_layers))"
 LOGITS = "self.output(self.norm(x))"
-STD = "std=0.02 / math.sqrt(2 * c.num_layers) ** into_sum"
+STD = "std=c.init_std / math.sqrt(2 * c.num_layers) ** into_sum"
 LOSS = "F.cross_entropy(logits.flatten(0, 1), targets.flatten())"
 ALONE = "return logits, None"
 
@@ -114,26 +114,26 @@ PARTS = (
         "one_layer_repeated",
         "one layer is run again and again: each needs parameters of its own",
         "student code: [layer] * num_layers",
-        (LAYERS, "nn.ModuleList([GPTLayer(*sizes)] * c.num_layers)"),
+        (LAYERS, "nn.ModuleList([GPTLayer(*sizes, bias=c.bias)] * c.num_layers)"),
     ),
     model(
         "layers_in_a_list",
         "the layers stand in a plain Python list: nn.Module does not see them, and nothing "
         "there is ever trained or saved",
         "pytorch/pytorch #666, #715; maruya24/pytorch_robotics_transformer #3",
-        (LAYERS, "[GPTLayer(*sizes) for _ in range(c.num_layers)]"),
+        (LAYERS, "[GPTLayer(*sizes, bias=c.bias) for _ in range(c.num_layers)]"),
     ),
     model(
         "bias_ignored",
         "config.bias is not looked at",
         "student code",
-        ("if not c.bias and", "if False and"),
+        ("bias=c.bias", "bias=True"),
     ),
     model(
-        "biases_of_norms_left",
-        "with bias=False the norms keep their biases: all are to go",
+        "bias_of_norm_left",
+        "with bias=False the last norm keeps its bias: all are to go",
         "nn.LayerNorm could not do without for long: karpathy/nanoGPT #454",
-        ("if not c.bias and", "if not c.bias and isinstance(module, nn.Linear) and"),
+        ("nn.LayerNorm(c.d_model, bias=c.bias)", "nn.LayerNorm(c.d_model)"),
     ),
     model(
         "dropout_of_tokens_missing",
@@ -154,25 +154,25 @@ START = (
         "not_divided",
         "w_o and linear2 start as loud as the others: they write into the sum, divide by √(2N)",
         "huggingface/transformers #47458, stanford-crfm/mistral #30",
-        (STD, "std=0.02"),
+        (STD, "std=c.init_std"),
     ),
     model(
         "divided_by_root_n",
         "w_o and linear2 are divided by √N: each layer adds twice, so there are 2N additions",
         "GPT-2's own words leave it open: karpathy/minGPT #134, affjljoo3581/GPT2 #10",
-        (STD, "std=0.02 / math.sqrt(c.num_layers) ** into_sum"),
+        (STD, "std=c.init_std / math.sqrt(c.num_layers) ** into_sum"),
     ),
     model(
         "divided_by_2n",
         "w_o and linear2 are divided by 2N: variances add up, so the deviation takes the root",
         "student code: the root forgotten",
-        (STD, "std=0.02 / (2 * c.num_layers) ** into_sum"),
+        (STD, "std=c.init_std / (2 * c.num_layers) ** into_sum"),
     ),
     model(
         "all_divided",
         "all matrices are divided by √(2N): only those whose answer goes into the sum are",
         "student code",
-        (STD, "std=0.02 / math.sqrt(2 * c.num_layers)"),
+        (STD, "std=c.init_std / math.sqrt(2 * c.num_layers)"),
     ),
     model(
         "linear2_not_divided",
@@ -184,7 +184,7 @@ START = (
         "variance_for_deviation",
         "0.02 is taken for the variance: it is the standard deviation",
         "student code: N(0, 0.02), as papers write both",
-        (STD, STD.replace("0.02", "math.sqrt(0.02)")),
+        (STD, STD.replace("c.init_std", "math.sqrt(c.init_std)")),
     ),
     model(
         "torchs_own_start",

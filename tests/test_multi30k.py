@@ -1,22 +1,35 @@
-"""A training on sentences comes to what the plain way comes to, and learns to translate."""
+"""A training on sentences comes to what the plain way comes to; its search, scores and record."""
 
 from dataclasses import replace
 from functools import partial
 from math import exp
+from statistics import fmean
 
+import corpus_stats as measured
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
-from course_lib.data import draw_pairs
-from course_lib.tasks import multi30k as real_translator
-from course_lib.tasks.multi30k import SIZES, RealConfig, RealTranslator, read_pairs, score
-from course_lib.tasks.multi30k_training import Multi30k, val_loss
-from course_lib.trainer.averaging import kept_weights
+from course_lib.data import Tokenizer, draw_pairs
+from course_lib.tasks import multi30k
+from course_lib.tasks.multi30k import (
+    CAPTIONS,
+    SIZES,
+    Multi30k,
+    RealConfig,
+    RealTranslator,
+    read_corpus_facts,
+    read_pairs,
+    read_record,
+    score,
+    val_loss,
+    written_captions,
+)
 from course_lib.trainer.batch_sampler import TokenBatches
-from course_lib.trainer.checkpoint import load_checkpoint
+from course_lib.trainer.checkpoint import kept_weights, load_checkpoint
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.precision import mixed_precision
+from course_lib.trainer.precision import ByteDropout, drop_by_bytes
 from course_lib.trainer.run_folder import read_kept
 from course_lib.training import ADAM, label_smoothed_cross_entropy
 from course_lib.transformer import Transformer
@@ -26,17 +39,19 @@ TINY = RealConfig(**{**SIZES["smoke"], "num_pairs": 40, "tokens": 300, "epochs":
                      "norm_first": False, "cooldown": 0.2})  # fmt: skip
 
 
-def weights(run):
-    return {name: value.clone() for name, value in run.pipeline.model.state_dict().items()}
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Train without a stop; return the weights, the history and the folder."""
+    """Train without a stop; return the run and its folder."""
     out = tmp_path_factory.mktemp("whole")
     run = start(Multi30k, TINY, out)
     assert train(run, out)
-    return weights(run), run.history, out
+    return run, out
+
+
+@pytest.fixture(scope="module")
+def kept(whole):
+    """Return the translator that was kept."""
+    return read_kept(RealTranslator, whole[1])[0]
 
 
 def mean_loss(model, rows):
@@ -56,6 +71,7 @@ def test_a_training_comes_to_what_the_plain_way_comes_to(tmp_path):
     assert train(run, tmp_path)
     torch.manual_seed(3)
     model = Transformer(config.of_model(len(run.pipeline.tokenizer)))
+    drop_by_bytes(model)
     optimizer = torch.optim.Adam(model.parameters(), **ADAM)
     rows = run.pipeline.rows(read_pairs(config, "train"))
     batches = TokenBatches(rows, 130, seed=3, pool_size=10)
@@ -70,8 +86,7 @@ def test_a_training_comes_to_what_the_plain_way_comes_to(tmp_path):
             torch.manual_seed(1_000_003 * 3 + step)
             src, tgt = batches.batch(places)
             real = tgt[:, 1:] != 0
-            with mixed_precision(False):  # for its dropout
-                logits = model.train()(src, tgt[:, :-1])[real]
+            logits = model.train()(src, tgt[:, :-1])[real]
             loss = label_smoothed_cross_entropy(logits, tgt[:, 1:][real], smoothing=0.2)
             optimizer.zero_grad()
             loss.backward()
@@ -84,42 +99,43 @@ def test_a_training_comes_to_what_the_plain_way_comes_to(tmp_path):
         assert line["val_loss"] == pytest.approx(plain, rel=1e-4)
 
 
-def test_the_loss_on_val_is_per_token_whatever_the_batches(whole):
-    kept = read_kept(RealTranslator, whole[2])[0]
+@pytest.mark.parametrize(("wanted", "kind"), [(True, ByteDropout), (False, nn.Dropout)])
+def test_dropout_is_by_bytes_if_asked_for_also_after_a_stop(wanted, kind, tmp_path):
+    for _ in ("begins", "goes on"):
+        run = start(Multi30k, replace(TINY, byte_dropout=wanted), tmp_path)
+        kinds = {type(m) for m in run.engine.modules() if isinstance(m, nn.Dropout)}
+        assert kinds == {kind}
+        train(run, tmp_path, minutes=0.0)
+
+
+def test_the_loss_on_val_is_per_token_whatever_the_batches(kept):
     pairs = read_pairs(replace(TINY, num_pairs=300), "train")  # more than one batch of them
     assert val_loss(kept, pairs) == pytest.approx(mean_loss(kept.model, kept.rows(pairs)), rel=1e-4)
 
 
-def test_every_epoch_is_kept_for_the_average(whole):
-    files = kept_weights(whole[2])
+def test_every_epoch_is_kept_for_the_average_and_the_last_translates_as_before(whole, kept):
+    run, out = whole
+    files = kept_weights(out)
     assert len(files) == TINY.epochs
     last = load_checkpoint(files[-1])["model"]
-    assert all(torch.equal(value, whole[0][name]) for name, value in last.items())
-
-
-def test_a_kept_translator_translates_as_before(whole):
-    kept = read_kept(RealTranslator, whole[2])[0]
+    for name, value in run.pipeline.model.state_dict().items():
+        assert torch.equal(value, last[name])
     val = read_pairs(TINY, "val")
-    assert val_loss(kept, val) == pytest.approx(whole[1][-1]["val_loss"])
     sources, references = zip(*val, strict=True)
-    found = score(kept.translate(sources, beam_size=1), references)
-    assert found["chrf"] == pytest.approx(whole[1][-1]["chrf"])
+    found = score(kept.translate(sources, beam_size=1), references) | {
+        "val_loss": val_loss(kept, val)
+    }
+    for name in ("val_loss", "bleu", "chrf"):
+        assert found[name] == pytest.approx(run.history[-1][name])
 
 
-def test_the_test_set_is_not_read_by_a_training(tmp_path, monkeypatch):
+def test_neither_training_nor_vocabulary_sees_the_test_set(kept, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "course_lib.tasks.multi30k_training.read_pairs",
-        lambda config, split, folder=None: asked.append(split) or read_pairs(config, split, folder),
+        multi30k, "read_pairs", lambda c, split, folder: asked.append(split) or read_pairs(c, split)
     )
     train(start(Multi30k, TINY, tmp_path), tmp_path, minutes=0.0)
     assert set(asked) == {"train", "val"}
-
-
-def test_the_vocabulary_saw_the_training_text_only(whole):
-    kept = read_kept(RealTranslator, whole[2])[0]
-    from course_lib.data import Tokenizer
-
     texts = [text for pair in read_pairs(TINY, "train") for text in pair]
     assert Tokenizer.learn(texts, TINY.vocab_size).to_json() == kept.tokenizer.to_json()
 
@@ -134,8 +150,7 @@ def test_the_rate_rises_peaks_and_ends_near_zero():
     assert replace(config, cooldown=0.0).rate(90, 100) == pytest.approx(0.5 / 3)  # √(10 / 90)
 
 
-def test_translations_come_in_order_whatever_the_chunks(whole):
-    kept = read_kept(RealTranslator, whole[2])[0]
+def test_translations_come_in_order_whatever_the_chunks(kept):
     texts = [source for source, _ in read_pairs(TINY, "val")][:12]
     written = partial(kept.translate, beam_size=1)
     alone = [written([text])[0] for text in texts]
@@ -143,8 +158,7 @@ def test_translations_come_in_order_whatever_the_chunks(whole):
     assert len(set(alone)) > 1
 
 
-def test_no_more_places_than_asked_for_are_computed_at_once(whole, monkeypatch):
-    kept = read_kept(RealTranslator, whole[2])[0]
+def test_no_more_places_than_asked_for_are_computed_at_once(kept, monkeypatch):
     places, search = [], RealTranslator._search
 
     def watch(self, src, beam_size, alpha):
@@ -157,22 +171,21 @@ def test_no_more_places_than_asked_for_are_computed_at_once(whole, monkeypatch):
     assert len(places) > 1 and max(places) <= 100
 
 
-def test_the_search_is_told_beams_and_alpha(whole, monkeypatch):
-    kept = read_kept(RealTranslator, whole[2])[0]
-    told, search = [], real_translator.beam_search
+def test_the_search_is_told_beams_and_alpha(kept, monkeypatch):
+    told, search = [], multi30k.beam_search
 
     def watch(*arguments, **how):
         told.append((how["beam_size"], how["alpha"]))
         return search(*arguments, **how)
 
-    monkeypatch.setattr(real_translator, "beam_search", watch)
+    monkeypatch.setattr(multi30k, "beam_search", watch)
     kept.translate(["drei"], beam_size=3, alpha=0.2)
     kept.translate(["drei"])
     assert told == [(3, 0.2), (4, 0.6)]  # and §6.1 unless told
 
 
-def test_texts_of_no_token_or_too_many_are_refused(whole):
-    kept, long = read_kept(RealTranslator, whole[2])[0], "drei " * 200
+def test_texts_of_no_token_or_too_many_are_refused(kept):
+    long = "drei " * 200
     for text in ("", long):
         with pytest.raises(ValueError, match="from 1 to 128 tokens"):
             kept.translate(["drei", text])
@@ -196,3 +209,51 @@ def test_number_words_come_from_their_own_splits_in_the_direction_asked_for(spli
     pairs = draw_pairs(name, size)
     assert read_pairs(replace(TINY, direction="en-de"), split) == pairs
     assert read_pairs(TINY, split) == [pair[::-1] for pair in pairs]
+
+
+# --- the committed record is what the commands of docs/results.md make
+
+TEST = [entry for entry in read_record() if entry["split"] == multi30k.TEST]
+MADE_BY = {28: RealConfig(), 10: RealConfig(**SIZES["short"])}  # by the epochs
+
+
+@pytest.mark.parametrize("entry", TEST, ids=lambda entry: f"{entry['epochs']}-{entry['seed']}")
+def test_the_commands_of_the_page_make_the_record(entry):
+    kept = dict(entry["config"])
+    assert kept.pop("seed") == entry["seed"]
+    expected = {**vars(MADE_BY[entry["epochs"]])}
+    expected.pop("byte_dropout")  # it was no option then: a CPU always drew bytes
+    assert kept == {name: value for name, value in expected.items() if name != "seed"}
+
+
+def test_the_test_set_was_read_once_by_each_training():
+    assert sorted((e["epochs"], e["seed"]) for e in TEST) == [(10, 0), (10, 1), (10, 2), (28, 0)]
+
+
+@pytest.mark.parametrize(("direction", "side"), [("de-en", 0), ("en-de", 1)])
+def test_captions_are_read_in_the_language_that_is_translated_from(direction, side):
+    both = written_captions(direction, lambda texts: [text.upper() for text in texts])
+    assert both == [[pair[side], pair[side].upper()] for pair in CAPTIONS]
+
+
+TRAIN = [("Die Lehrerin, die Lehrerin", "the teacher ."), ("Ein rotes Rad", "a red bike")]
+VAL = [("Die rotes Katze .", "the the red cat")]
+
+
+def test_new_words_are_counted_by_occurrence_and_without_punctuation():
+    assert measured.new_words(TRAIN, VAL) == pytest.approx({"German": 1 / 3, "English": 1 / 4})
+
+
+def test_words_of_our_own_caption_are_counted_in_the_german_of_train():
+    seen = measured.seen_words(TRAIN)
+    assert seen == {"Die": 1, "Lehrerin": 2, "erklärt": 0, "warum": 0, "der": 0, "Transformer": 0,
+                    "kein": 0, "Gedächtnis": 0, "braucht": 0}  # fmt: skip
+    assert list(seen) == list(read_corpus_facts()["seen_words"])
+
+
+def test_subword_tokens_are_counted_without_the_marks_around_a_target():
+    facts, rows = measured.vocabulary(TRAIN * 20, 60)
+    assert facts["German"] == fmean(len(source) for source, _ in rows)
+    assert facts["English"] == fmean(len(target) - 2 for _, target in rows)
+    assert facts["parameters"] == facts["pieces"] * 256
+    assert {(target[0], target[-1]) for _, target in rows} == {(1, 2)}

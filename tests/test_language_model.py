@@ -1,9 +1,9 @@
-"""A GPT's training comes to what plain code comes to; its loss, its lines."""
+"""A GPT's training comes to what plain code comes to; its loss, its lines, its records."""
 
 import math
-from copy import deepcopy
-from dataclasses import replace
+from dataclasses import asdict, replace
 
+import ablation
 import pytest
 import torch
 from gpt_fixtures import TINY, write_play
@@ -14,22 +14,22 @@ from torch.testing import assert_close
 from course_lib import gpt
 from course_lib.data import read_shakespeare
 from course_lib.gpt import GPT, GPTConfig
-from course_lib.tasks import language_model_scores
+from course_lib.tasks import language_model
 from course_lib.tasks.language_model import (
+    LanguageModel,
+    TextGenerator,
     TextGeneratorConfig,
-    new_model,
-)
-from course_lib.tasks.language_model_scores import (
     loss_on,
     program_lines,
-    share_that_parses,
+    read_ablations,
+    read_record,
     side_by_side,
 )
-from course_lib.tasks.language_model_training import LanguageModel
 from course_lib.trainer import loop
 from course_lib.trainer.loop import start
 
 pytestmark = pytest.mark.usefixtures("no_network")
+GPT2_START = 0.02
 
 
 @pytest.fixture(scope="module")
@@ -38,18 +38,11 @@ def data(tmp_path_factory):
     return write_play(tmp_path_factory.mktemp("data"))
 
 
-def train(config, out, data):
-    """Train without a stop."""
-    run = start(LanguageModel, config, out, data=data)
-    assert loop.train(run, out)
-    return run
-
-
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, data):
-    """Train without a stop; return the run and its folder."""
-    out = tmp_path_factory.mktemp("whole")
-    return train(TINY, out, data), out
+def writer(data):
+    """Return a model that has learned nothing, and its characters."""
+    with torch.random.fork_rng():
+        return TextGenerator.new(TINY, read_shakespeare(data).characters)
 
 
 # --- what is learned
@@ -88,9 +81,9 @@ def plain_loss(model, ids, windows):
     return sum(losses) / len(losses)
 
 
-def test_matrices_start_as_loud_as_the_configuration_says():
-    config = TextGeneratorConfig(d_model=64, num_layers=8, start_std=0.08, bias=True)
-    model = new_model(config, vocab_size=90)
+def test_a_model_starts_with_the_deviation_of_its_configuration():
+    config = TextGeneratorConfig(d_model=64, num_layers=8, init_std=0.08, bias=True)
+    model = GPT(config.of_model(90))
     into_sum = ("w_o.weight", "linear2.weight")
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2:
@@ -98,21 +91,22 @@ def test_matrices_start_as_loud_as_the_configuration_says():
             assert parameter.std().item() == pytest.approx(expected, rel=0.05), name
         else:
             assert parameter.unique().tolist() == [float("norm.weight" in name)], name
+    bare = dict(GPT(replace(config, bias=False).of_model(90)).named_parameters())
+    assert bare.keys() == {n for n, _ in model.named_parameters() if not n.endswith("bias")}
 
 
 def test_a_training_comes_to_what_plain_code_comes_to(tmp_path, data):
     config = replace(TINY, seed=3, clip_norm=1.1, weight_decay=5.0, beta1=0.8, bias=True)
-    config = replace(config, start_std=0.07)
+    config = replace(config, init_std=0.07)
     torch.manual_seed(999)
-    run = train(config, tmp_path, data)
+    run = start(LanguageModel, config, tmp_path, data=data)
+    assert loop.train(run, tmp_path)
     text = run.task.text
     torch.manual_seed(3)
     sizes = dict(max_len=8, num_layers=1, num_heads=2, d_model=12, dropout=0.3, bias=True)
-    model = GPT(GPTConfig(vocab_size=len(text.characters), **sizes))
+    model = GPT(GPTConfig(vocab_size=len(text.characters), init_std=0.07, **sizes))
     matrices = [p for p in model.parameters() if p.dim() == 2]
     rest = [p for p in model.parameters() if p.dim() == 1]
-    for matrix in matrices:
-        matrix.data *= 0.07 / 0.02
     groups = [{"params": matrices, "weight_decay": 5.0}, {"params": rest, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, betas=(0.8, 0.99))
     losses, norms = [], []
@@ -173,44 +167,57 @@ def test_windows_share_no_prediction_and_leave_out_only_the_rest(length, windows
     assert torch.equal(cut[:, 1:], cut[:, :-1] + 1)
 
 
-def test_the_loss_does_not_depend_on_the_chunks(whole, data, monkeypatch):
-    run, text = whole[0], read_shakespeare(data)
+def test_the_loss_hangs_on_neither_chunks_nor_dropout_and_the_mode_stays(writer, data, monkeypatch):
+    text = read_shakespeare(data)
     windows = side_by_side(text.val, 8)
-    expected = plain_loss(run.pipeline.model, text.val, len(windows))
-    for places in (1, 40, 8_192):  # with 40, the last chunk is smaller than the others
-        monkeypatch.setattr(language_model_scores, "PLACES", places)
-        assert loss_on(run.pipeline.model, windows) == pytest.approx(expected, rel=1e-5)
-    assert len(windows) % 4  # so it is
-
-
-def test_measuring_leaves_the_mode_as_it_was_and_drops_nothing(whole, data):
-    model, windows = deepcopy(whole[0].pipeline.model), side_by_side(read_shakespeare(data).val, 8)
-    losses = {}
-    for mode in (True, False):
-        losses[mode] = {loss_on(model.train(mode), windows) for _ in range(3)}
-    assert losses[True] == losses[False] and len(losses[True]) == 1
-    assert not model.training
-    loss_on(model.train(), windows)
-    assert model.training
+    expected = plain_loss(writer.model, text.val, len(windows))
+    assert len(windows) % 4  # with 40 positions, the last chunk is smaller than the others
+    for positions, training in ((1, True), (40, False), (8_192, True)):
+        monkeypatch.setattr(language_model, "POSITIONS", positions)
+        assert loss_on(writer.model.train(training), windows) == pytest.approx(expected, rel=1e-5)
+        assert writer.model.training == training
 
 
 def test_lines_are_whole_and_say_something():
     text = "def f(x):\n    return x\n\n# a remark\n  x = = 1  \ny = 2\nnot finis"
     assert program_lines(text) == ["return x", "x = = 1", "y = 2"]
-    assert share_that_parses([text]) == pytest.approx(2 / 3)  # a bare return is a statement
-    assert share_that_parses([text, "a\nx = 1\nb"]) == pytest.approx(3 / 4)
-    assert share_that_parses(["no line", ""]) is None
+    assert program_lines("no line") == program_lines("") == []
 
 
-# --- the writer
-
-
-def test_a_writer_goes_on_as_sample_does(whole):
-    writer = whole[0].pipeline
-    ids = writer.characters.encode("3 and").repeat(2, 1)
+def test_a_text_is_gone_on_with_as_sample_does(writer):
+    writer.model.eval()
+    ids = writer.tokenizer.encode("3 and").repeat(2, 1)
     how = dict(temperature=0.7, top_k=5, top_p=0.9)
     written = gpt.sample(writer.model, ids, 20, **how, generator=torch.Generator().manual_seed(4))
-    expected = [writer.characters.decode(row) for row in written]
+    expected = [writer.tokenizer.decode(row) for row in written]
     assert writer.generate("3 and", 20, copies=2, seed=4, **how) == expected
     assert all(len(text) == 25 and text.startswith("3 and") for text in expected)
     assert writer.generate("3 and", 20, seed=5) != writer.generate("3 and", 20, seed=4)
+
+
+# --- the committed records are what the commands of docs/results.md make
+
+
+def test_the_commands_of_the_page_make_the_record():
+    ours = [(text, seed) for text in ("library", "shakespeare") for seed in (0, 1, 2)]
+    expected = [asdict(TextGeneratorConfig(text=text, seed=seed)) for text, seed in ours]
+    expected.append(asdict(TextGeneratorConfig(text="shakespeare", init_std=GPT2_START)))
+    found = [entry["settings"] for entry in read_record()]
+    assert len(found) == len(expected) and all(settings in found for settings in expected)
+
+
+def test_gpt2s_start_is_worse_than_ours_from_every_seed():
+    losses = {0.05: [], GPT2_START: []}
+    for entry in read_record():
+        if entry["settings"]["text"] == "shakespeare":
+            losses[entry["settings"]["init_std"]].append(entry["val_loss"])
+    assert min(losses[GPT2_START]) > max(losses[0.05])
+
+
+def test_every_model_of_the_ablation_was_trained_from_every_seed():
+    kept = [
+        (entry["cut"], entry["name"], entry["seed"], entry["steps"]) for entry in read_ablations()
+    ]
+    steps = ablation.USUAL.steps
+    names = enumerate(ablation.MODELS)
+    assert kept == [(cut, name, seed, steps) for cut, name in names for seed in ablation.SEEDS]
