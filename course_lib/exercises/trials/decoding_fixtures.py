@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from course_lib.exercises.old_trial import Trial, value_trial
 from course_lib.exercises.outcomes import describe
-from course_lib.exercises.trials.small_models import SmallScript, small_config
+from course_lib.exercises.small_models import SmallScript, small_config
 
 MAX_LEN = 9
 BOS, EOS, PAD = 5, 4, 3  # none of them where one would guess it

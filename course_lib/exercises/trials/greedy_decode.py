@@ -29,7 +29,7 @@ from course_lib.exercises.trials.decoding_fixtures import (
     until_end,
     write_alone,
 )
-from course_lib.exercises.trials.small_models import SmallModel, small_model, talkative_transformer
+from course_lib.exercises.small_models import SmallModel, small_model, talkative_transformer
 
 
 def written_case(label: str, build: Callable[[], nn.Module], src: Tensor) -> Trial:
