@@ -50,7 +50,7 @@ def loss(label: str, given: dict | None = None, **options: Any) -> Trial:
 
 
 def padding_heard(candidate: Callable) -> dict[str, bool]:
-    """Give other logits where there is padding, then more padding; look whether the loss changes."""
+    """Give other logits at padding, then more padding; look whether the loss changes."""
     logits = scores()["logits"]
     other = torch.where((TARGETS == 3).unsqueeze(-1), 4 * normal("other", V), logits)
     longer = F.pad(logits, (0, 0, 0, 3)), F.pad(TARGETS, (0, 3), value=3)

@@ -207,7 +207,7 @@ EXERCISES = (
                 value_trial(
                     "the embeddings",
                     embeddings,
-                    says="Embeddings start as N(0, 1 / d_model), of standard deviation 1 / √d_model.",
+                    says="Embeddings start as N(0, 1 / d_model): standard deviation 1 / √d_model.",
                 ),
             ),
             "linear layers": (
