@@ -1,6 +1,227 @@
 """What goes wrong in chapter 11."""
 
-from course_lib.exercises.mistakes.greedy_decode import MISTAKES as GREEDY
-from course_lib.exercises.mistakes.sampling import MISTAKES as SAMPLING
+from course_lib.exercises.mistake_catalogue import ignored, known
 
-MISTAKES = (*GREEDY, *SAMPLING)
+greedy = known("decoding", "greedy_decode")
+sample = known("decoding", "sample_tokens")
+
+FRAME = "with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:"
+LIMIT = "limit = max_new_tokens or model.config.max_len"
+ENCODE = "memory = model.encode(src)  # (B, S, d_model)"
+TABLE = "(len(src), limit + 1), model.config.pad_id"
+BOS = "tgt[:, 0] = bos_id"
+ROUND = "while T <= limit and len(rows):"
+READ = "next_logits(model, tgt[rows, :T], memory, src, cache)"
+AGAIN = "model.decode(tgt[rows, :T], memory, src)[:, -1]"
+GOING = "going = (tokens != eos_id).nonzero().squeeze(1)"
+OUT = "return tgt[:, 1:T]"
+ENDED = "ended = torch.zeros(len(src)) > 0"
+
+PROBS = "(best / temperature).softmax(dim=-1)"
+KEPT = "edges - probs < p"
+DRAW = "torch.searchsorted(edges, (1 - uniform) * edges[:, -1:])"
+TOP = "logits.topk(k)"
+
+WRITING = (
+    greedy(
+        "starts_with_padding",
+        "the target starts with padding instead of bos",
+        "T5 does: huggingface/transformers #8161",
+        (BOS, BOS.replace("bos_id", "model.config.pad_id")),
+    ),
+    greedy(
+        "starts_with_eos",
+        "the target starts with eos instead of bos",
+        "BART does: huggingface/transformers #16583; facebookresearch/metaseq #5",
+        (BOS, BOS.replace("bos_id", "eos_id")),
+    ),
+    greedy(
+        "prompt_returned",
+        "bos is returned with the answer: it was read, not written",
+        "huggingface/transformers #8161 and #16583 show such outputs",
+        (OUT, "return tgt[:, :T]"),
+    ),
+    greedy(
+        "never_stops",
+        "eos stops nothing: every row is written on to the limit",
+        "Lightning-AI/lit-llama #153, google/gemma_pytorch #57",
+        (GOING, "going = torch.arange(len(rows))"),
+    ),
+    greedy(
+        "padding_to_the_limit",
+        "the loop goes on when all rows have ended, and fills them with padding to the limit",
+        "google/gemma_pytorch #57",
+        (OUT, "return tgt[:, 1:]"),
+    ),
+    greedy(
+        "rows_go_on_after_their_end",
+        "a row that has ended writes on while others do: nothing remembers that it is done",
+        "mistralai/mistral-inference #270, huggingface/transformers #31261",
+        ("T = 1\n", f"T = 1\n        {ENDED}\n"),
+        (ROUND, "while T <= limit and not ended.all():"),
+        (GOING, "ended, going = ended | (tokens == eos_id), rows"),
+    ),
+    greedy(
+        "end_forgotten",
+        "ended is computed anew in each round: it must stay true once it was",
+        "ended = tokens == eos_id",
+        ("T = 1\n", f"T = 1\n        {ENDED}\n"),
+        (ROUND, "while T <= limit and not ended.all():"),
+        ("tgt[rows, T] = tokens", "tgt[:, T] = tokens.masked_fill(ended, model.config.pad_id)"),
+        (GOING, "ended, going = tgt[:, T - 1] == eos_id, rows"),
+    ),
+    greedy(
+        "stops_with_the_first_end",
+        "the loop stops when any row has ended, and the others are cut off",
+        "h-transformer-1d #9 and lit-llama #153: code for one sentence, used for a batch",
+        ("and len(rows)", "and len(rows) == len(tgt)"),
+    ),
+    greedy(
+        "end_not_written",
+        "eos is left out of the answer: it is a token like any other and belongs to it",
+        "genienlp and KoboldAI strip it on purpose: 0cc4m/KoboldAI #62",
+        (OUT, f"{OUT}.masked_fill(tgt[:, 1:T] == eos_id, model.config.pad_id)"),
+    ),
+    greedy(
+        "padding_is_zero",
+        "the rest of a row that has ended is filled with 0 instead of the model's pad_id",
+        "INK-USC/MHGRN #8, hallerite/ludic #11",
+        (TABLE, TABLE.replace("model.config.pad_id", "0")),
+    ),
+    greedy(
+        "filled_with_eos",
+        "the rest of a row that has ended is filled with eos instead of padding",
+        "microsoft/onnxruntime-genai #436",
+        (TABLE, TABLE.replace("model.config.pad_id", "eos_id")),
+    ),
+    greedy(
+        "padding_chosen",
+        "padding is written wherever it has the highest score, before the end too",
+        "asyml/texar #62",
+        ('            logits[:, model.config.pad_id] = float("-inf")  # never written\n', ""),
+    ),
+    greedy(
+        "only_the_newest_token",
+        "the model reads the newest token only: without a cache it has forgotten the rest",
+        "code for decoders with a cache, such as mlfoundations/open_lm #74",
+        (READ, AGAIN.replace(":T", "T - 1 : T")),
+    ),
+    greedy(
+        "source_padding_forgotten",
+        "the source's padding is read as if it were words: the batch changes the answer",
+        "bentrevett/pytorch-seq2seq #189: another batch size, another answer",
+        (READ, AGAIN.replace("src)", "torch.full_like(src, bos_id))")),
+    ),
+    greedy(
+        "limit_one_too_few",
+        "the loop ends one token before the limit",
+        "< in place of <=",
+        ("T <= limit", "T < limit"),
+    ),
+    greedy(
+        "eval_missing",
+        "model.eval() is missing: dropout drops while the model writes",
+        "d2l-ai/d2l-en #1528, wenjtop/transformer #3, karpathy/nanoGPT #749",
+        (FRAME, f"{LIMIT}\n    with torch.no_grad():"),
+    ),
+    greedy(
+        "left_in_eval_mode",
+        "the model is left in eval mode: a training that goes on then learns without dropout",
+        "shubhamagarwal92/mmd #14, tk-rusch/coRNN #1",
+        (OUT, f"model.eval()\n    {OUT}"),
+    ),
+    greedy(
+        "gradients_kept",
+        "the graph of every round is kept: torch.no_grad() is missing",
+        "allenai/OLMo #164, RaphaelOlivier/robust_speech #6",
+        (FRAME, FRAME.replace("limit:", "limit, torch.enable_grad():")),
+    ),
+    greedy(
+        "gradients_stay_off",
+        "gradients are turned off and not on again: nothing learns afterwards",
+        "torch.set_grad_enabled(False) in a notebook",
+        (OUT, f"torch.set_grad_enabled(False)\n    {OUT}"),
+    ),
+    *ignored(
+        greedy,
+        (
+            "max_new_tokens",
+            ("T <= limit", "T <= model.config.max_len"),
+            (TABLE, TABLE.replace("limit", "model.config.max_len")),
+            (READ, AGAIN),
+        ),
+        ("choose", ("tokens = choose(", "tokens = argmax_tokens(")),
+    ),
+)
+
+DRAWING = (
+    sample(
+        "likeliest_taken",
+        "the likeliest token is taken and nothing is drawn",
+        "argmax",
+        (DRAW, "probs.argmax(dim=-1, keepdim=True)"),
+    ),
+    sample(
+        "temperature_multiplied",
+        "the logits are multiplied by the temperature: dividing makes it colder below 1",
+        "the sign of the exponent, or of the division, turned round",
+        ("best / temperature", "best * temperature"),
+    ),
+    sample(
+        "temperature_after_the_softmax",
+        "the probabilities are divided by the temperature: the logits are, before the softmax",
+        "softmax(logits) / temperature",
+        (PROBS, "best.softmax(dim=-1) / temperature"),
+    ),
+    sample(
+        "temperature_after_top_p",
+        "top_p looks at the shares before the temperature has changed them",
+        "samplers that put temperature last, such as llama.cpp's",
+        (KEPT, "best.softmax(dim=-1).cumsum(dim=-1) - best.softmax(dim=-1) < p"),
+    ),
+    sample(
+        "top_k_one_too_many",
+        "top_k keeps one token more than k",
+        "logits < logits_sorted[k]",
+        (TOP, "logits.topk(min(k + 1, logits.size(-1)))"),
+    ),
+    sample(
+        "top_p_drops_the_crossing",
+        "top_p drops the token that crosses p, and what is left does not reach it",
+        "cumsum > p is removed, without the shift by one",
+        (KEPT, "(edges <= p) | (edges == probs)"),
+    ),
+    sample(
+        "shares_not_renewed",
+        "top_p looks at the shares among all tokens: after top_k those that are left have all",
+        "one softmax at the start for both",
+        (PROBS, "(logits.topk(logits.size(-1))[0] / temperature).softmax(dim=-1)[:, :k]"),
+    ),
+    sample(
+        "least_likely_first",
+        "the least likely tokens are kept: topk needs largest=True, sort descending=True",
+        "torch.sort sorts upwards by default",
+        (TOP, "logits.topk(k, largest=False)"),
+    ),
+    sample(
+        "order_forgotten",
+        "the place in the sorted list is returned for the token that stands there",
+        "gather forgotten",
+        ("order.gather(1, drawn)", "drawn"),
+    ),
+    sample(
+        "one_draw_for_all",
+        "one draw is made for the first row, and every row gets it",
+        "code for one sentence, used for a batch",
+        (DRAW, f"{DRAW}[:1].expand(len(probs), 1)"),
+    ),
+    *ignored(
+        sample,
+        ("temperature", ("best / temperature", "best")),
+        ("top_k", (TOP, "logits.topk(logits.size(-1))")),
+        ("top_p", ("if p < 1:", "if p < 0:")),
+        ("generator", (", generator=generator", "")),
+    ),
+)
+
+MISTAKES = (*WRITING, *DRAWING)

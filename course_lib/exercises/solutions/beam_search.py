@@ -14,4 +14,9 @@ def penalty_by_pow(lengths: Tensor, alpha: float) -> Tensor:
     return torch.pow(lengths.float().add(5).div(6), alpha)
 
 
-ANSWERS = {"length_penalty": (penalty_by_logarithm, penalty_by_pow)}
+def gnmt_penalty(length, alpha=0.6):
+    """Divide two powers, as translation toolkits write it."""
+    return (5.0 + length) ** alpha / 6.0**alpha
+
+
+ANSWERS = {"length_penalty": (penalty_by_logarithm, penalty_by_pow, gnmt_penalty)}

@@ -4,36 +4,27 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.decoding import argmax_tokens, next_logits
-from course_lib.exercises.solutions.sampling import ANSWERS as SAMPLING
 from course_lib.kv_cache import KVCache
 
 
-def decode_in_a_for_loop(
-    model: nn.Module,
-    src: Tensor,
-    *,
-    bos_id: int,
-    eos_id: int,
-    max_new_tokens: int | None = None,
-    choose=argmax_tokens,
-) -> Tensor:
-    """Keep every row to the end, padding where it has ended; stop from inside the loop."""
+def annotated_decode(model, src, start_symbol, end_symbol):
+    """Keep every row to the end, under The Annotated Transformer's names: the core, no more."""
     mode, pad_id = model.training, model.config.pad_id
     model.eval()
-    written = src.new_full((len(src), 1), bos_id)
+    ys = torch.zeros(len(src), 1).fill_(start_symbol).type_as(src)
     ended = src.new_zeros(len(src), dtype=torch.bool)
     with torch.no_grad():
         memory = model.encode(src)
-        for _ in range(max_new_tokens or model.config.max_len):
-            logits = model.decode(written, memory, src)[:, -1].clone()
-            logits[:, pad_id] = -torch.inf
-            token = choose(logits).masked_fill(ended, pad_id)
-            written = torch.hstack([written, token[:, None]])
-            ended |= token == eos_id
+        for _ in range(model.config.max_len):
+            prob = model.decode(ys, memory, src)[:, -1].clone()
+            prob[:, pad_id] = -torch.inf
+            _, next_word = torch.max(prob, dim=1)
+            ys = torch.cat([ys, next_word.masked_fill(ended, pad_id).unsqueeze(1)], dim=1)
+            ended |= next_word == end_symbol
             if ended.all():
                 break
     model.train(mode)
-    return written[:, 1:]
+    return ys[:, 1:]
 
 
 @torch.inference_mode()
@@ -77,7 +68,49 @@ def decode_one_by_one(model, src, *, bos_id, eos_id, max_new_tokens=None, choose
     return nn.utils.rnn.pad_sequence(lines, batch_first=True, padding_value=pad_id)
 
 
+def sample_by_noise(
+    logits: Tensor,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Forbid what is cut off where it stands; add Gumbel's noise and take the best."""
+    V = logits.size(-1)
+    scores = logits / temperature  # (B, V)
+    if top_k is not None and top_k < V:
+        least = scores.topk(top_k, dim=-1).values[:, -1:]  # (B, 1)
+        scores = scores.masked_fill(scores < least, -torch.inf)
+    if top_p is not None:
+        shares = scores.softmax(dim=-1)  # (B, V)
+        likelier = shares.unsqueeze(1) > shares.unsqueeze(2)  # (B, V, V): second than first
+        before = (likelier * shares.unsqueeze(1)).sum(dim=-1)  # (B, V)
+        scores = scores.masked_fill(before >= top_p, -torch.inf)
+    uniform = torch.rand(scores.shape, generator=generator).clamp(min=1e-9)
+    noise = -(-uniform.log()).log()  # (B, V)
+    return (scores + noise).argmax(dim=-1)
+
+
+def sample_by_sorting(logits, *, temperature=1.0, top_k=None, top_p=None, generator=None):
+    """Sort the whole vocabulary, cut, and let ``multinomial`` draw."""
+    scores, tokens = (logits / temperature).sort(dim=-1, descending=True)
+    shares = scores[:, :top_k].softmax(dim=-1)
+    if top_p is not None:
+        shares = shares * (shares.cumsum(dim=-1) - shares < top_p)
+    return tokens.gather(1, torch.multinomial(shares, 1, generator=generator)).flatten()
+
+
+def nano_sample(logits, temperature=1.0, top_k=None):
+    """Cut and draw as nanoGPT does: without top_p and a generator."""
+    logits = logits / temperature
+    if top_k is not None:
+        v, _ = torch.topk(logits, min(top_k, logits.size(-1)))
+        logits[logits < v[:, [-1]]] = -float("Inf")
+    return torch.multinomial(logits.softmax(dim=-1), num_samples=1)[:, 0]
+
+
 ANSWERS = {
-    "greedy_decode": (decode_in_a_for_loop, decode_into_a_table, decode_one_by_one),
-    **SAMPLING,
+    "greedy_decode": (decode_into_a_table, decode_one_by_one, annotated_decode),
+    "sample_tokens": (sample_by_noise, sample_by_sorting, nano_sample),
 }

@@ -49,17 +49,17 @@ def loss_by_loops(logits, targets, *, pad_id=None, smoothing=0.1):
     return total / count
 
 
-def loss_by_divergence(logits, targets, *, pad_id=None, smoothing=0.1):
-    """Measure the divergence from q, and add the entropy of q, as losses with KLDivLoss do."""
-    V = logits.size(-1)
-    logits, targets = logits.reshape(-1, V), targets.reshape(-1)
+def loss_of_a_short_signature(logits, target, pad_id=None):
+    """Fix the smoothing at 0.1, and pick the real tokens first: the core and no more."""
+    logits, target = logits.reshape(-1, logits.size(-1)), target.reshape(-1)
     if pad_id is not None:
-        logits, targets = logits[targets != pad_id], targets[targets != pad_id]
-    q = (1 - smoothing) * F.one_hot(targets, V) + smoothing / (V - (pad_id is not None))
+        logits, target = logits[target != pad_id], target[target != pad_id]
+    log_probs = F.log_softmax(logits, dim=-1)
+    q = torch.full_like(log_probs, 0.1 / (logits.size(-1) - (pad_id is not None)))
     if pad_id is not None:
-        q[:, pad_id] = 0.0
-    divergence = F.kl_div(logits.log_softmax(-1), q, reduction="batchmean")
-    return divergence - torch.xlogy(q, q).sum() / len(q)
+        q[:, pad_id] = 0
+    q[torch.arange(len(target)), target] += 0.9
+    return -(q * log_probs).sum(dim=-1).mean()
 
 
 def rate_by_cases(step, d_model, warmup_steps):
@@ -74,6 +74,12 @@ def rate_by_tensors(step: int, d_model: int, warmup_steps: int) -> float:
     """Let torch take the smaller one."""
     curves = torch.tensor([1 / math.sqrt(step), step / warmup_steps**1.5])
     return curves.min().div(math.sqrt(d_model)).item()
+
+
+def noam_rate(step, model_size, warmup, factor=1.0):
+    """Write it as The Annotated Transformer does, under its names."""
+    step = max(step, 1)
+    return factor * (model_size ** (-0.5) * min(step ** (-0.5), step * warmup ** (-1.5)))
 
 
 def step_that_clears_behind_itself(model, optimizer, src, tgt, smoothing):
@@ -102,6 +108,18 @@ def step_by_autograd(model: nn.Module, optimizer, src: Tensor, tgt: Tensor, smoo
         weight.grad = gradient
     optimizer.step()
     return torch.tensor(loss.item())
+
+
+def step_by_the_book(net, opt, src, tgt, smoothing):
+    """Write the five lines of every tutorial, under their short names."""
+    x, y = tgt[:, :-1], tgt[:, 1:]
+    opt.zero_grad(set_to_none=True)
+    loss = label_smoothed_cross_entropy(
+        net(src, x), y, pad_id=net.config.pad_id, smoothing=smoothing
+    )
+    loss.backward()
+    opt.step()
+    return loss.data
 
 
 def train_without_a_bar(
@@ -149,14 +167,28 @@ def train_through_a_generator(
     return list(losses())
 
 
+def train_with_a_scheduler(model, optimizer, make_batch, steps, rate):
+    """Let torch's LambdaLR set the rates, from a rate of 1: the core and no more."""
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda done: rate(min(done + 1, steps))
+    )
+    losses = []
+    for i in range(steps):
+        model.train()
+        loss = step_by_the_book(model, optimizer, *make_batch(i + 1), 0.1)
+        scheduler.step()
+        losses.append(loss.item())
+    return losses
+
+
 ANSWERS = {
     "label_smoothed_cross_entropy": (
         loss_by_distribution,
         loss_by_torch,
         loss_by_loops,
-        loss_by_divergence,
+        loss_of_a_short_signature,
     ),
-    "warmup_inverse_sqrt": (rate_by_cases, rate_by_tensors),
-    "training_step": (step_that_clears_behind_itself, step_by_autograd),
-    "train": (train_without_a_bar, train_through_a_generator),
+    "warmup_inverse_sqrt": (rate_by_cases, rate_by_tensors, noam_rate),
+    "training_step": (step_that_clears_behind_itself, step_by_autograd, step_by_the_book),
+    "train": (train_without_a_bar, train_through_a_generator, train_with_a_scheduler),
 }

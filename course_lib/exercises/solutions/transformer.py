@@ -1,4 +1,4 @@
-"""Chapter 09 in other words: the whole model; the small exercises stand apart."""
+"""Chapter 09 in other words."""
 
 import math
 
@@ -8,10 +8,54 @@ from torch.nn import functional as F
 
 from course_lib.decoder import Decoder
 from course_lib.encoder import Encoder
-from course_lib.exercises.solutions.initialize import ANSWERS as START
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.positions import PositionalEncoding, sinusoidal_encoding
 from course_lib.transformer import capture_attention, initialize
+
+
+def initialize_by_apply(model: nn.Module) -> None:
+    """Walk twice with apply, filling in place under no_grad."""
+
+    def linear(module: nn.Module) -> None:
+        """Fill uniformly."""
+        if isinstance(module, nn.Linear):
+            rows, columns = module.weight.shape
+            bound = math.sqrt(6.0 / (rows + columns))
+            module.weight.uniform_(-bound, bound)
+
+    def embedding(module: nn.Module) -> None:
+        """Fill normally."""
+        if isinstance(module, nn.Embedding):
+            module.weight.normal_().div_(math.sqrt(module.weight.size(1)))
+
+    with torch.no_grad():
+        model.apply(linear)
+        model.apply(embedding)
+
+
+def initialize_by_skipping(model: nn.Module) -> None:
+    """Note which matrices belong to embeddings, and leave them out among the linear layers."""
+    tables = {}
+    for _, module in model.named_modules():
+        if type(module) is nn.Embedding:
+            tables[id(module.weight)] = module.weight
+    for module in list(model.modules())[::-1]:
+        if type(module) is nn.Linear and id(module.weight) not in tables:
+            nn.init.xavier_uniform_(module.weight, gain=1.0)
+    for weight in tables.values():
+        weight.data = torch.randn(weight.shape) * weight.shape[1] ** -0.5
+
+
+def initialize_by_parameters(model: nn.Module) -> None:
+    """Go by the kind of the owner of each matrix, found in one sorted walk."""
+    owners = sorted(model.modules(), key=lambda module: isinstance(module, nn.Embedding))
+    start = {
+        nn.Linear: nn.init.xavier_uniform_,
+        nn.Embedding: lambda w: nn.init.normal_(w, std=math.sqrt(1 / w.size(-1))),
+    }
+    for owner in owners:
+        if type(owner) in start:
+            start[type(owner)](owner.weight)
 
 
 class ModelInSmallSteps(nn.Module):
@@ -78,49 +122,53 @@ class ModelInSmallSteps(nn.Module):
         return capture_attention(places, lambda: self.forward(src, tgt))
 
 
-class ModelOfProducts(nn.Module):
-    """Look up by one-hot products, share by registering, and score with F.linear."""
+class Embeddings(nn.Module):
+    """Look up and scale, as The Annotated Transformer names it."""
 
-    def __init__(self, config):
+    def __init__(self, d_model: int, vocab: int) -> None:
         super().__init__()
-        c, self.config = config, config
-        order = (c.d_model, c.num_heads, c.d_ff, c.dropout, c.norm_first, c.activation)
-        self.encoder = Encoder(c.num_encoder_layers, *order, d_k=c.d_k, d_v=c.d_v)
-        self.decoder = Decoder(c.num_decoder_layers, *order, d_k=c.d_k, d_v=c.d_v)
-        self.positions = PositionalEncoding(c.d_model, c.max_len, c.dropout)
-        tables = {"all": 1, "decoder": 2, "none": 3}[c.tie_embeddings]
-        self.output = nn.Linear(c.d_model, c.tgt_vocab_size, False)
-        self.tgt_embedding = nn.Embedding(c.tgt_vocab_size, c.d_model)
-        self.src_embedding = nn.Embedding(c.src_vocab_size, c.d_model)
-        for place in ("tgt_embedding", "src_embedding")[: 3 - tables]:
-            getattr(self, place).weight = self.output.weight
-        for module in self.modules():
-            if type(module) is nn.Linear and module is not self.output:
-                nn.init.xavier_uniform_(module.weight)
-        nn.init.xavier_uniform_(self.output.weight)
-        for table in (self.src_embedding, self.tgt_embedding):
-            nn.init.normal_(table.weight, 0.0, 1 / math.sqrt(c.d_model))
+        self.lut = nn.Embedding(vocab, d_model)
+        self.d_model = d_model
 
-    def place(self, ids: Tensor, matrix: Tensor) -> Tensor:
-        """Multiply one-hot rows with the matrix."""
-        hot = F.one_hot(ids.long(), matrix.size(0)).to(matrix.dtype)
-        return self.positions(math.sqrt(self.config.d_model) * hot @ matrix)
+    def forward(self, x):
+        """Scale what is found."""
+        return self.lut(x) * math.sqrt(self.d_model)
+
+
+class AnnotatedModel(nn.Module):
+    """Build the core under The Annotated Transformer's names; options are not looked at."""
+
+    def __init__(self, cfg):
+        super().__init__()
+        self.config, sizes = cfg, (cfg.d_model, cfg.num_heads, cfg.d_ff)
+        place = PositionalEncoding(cfg.d_model, cfg.max_len)
+        self.encoder = Encoder(cfg.num_encoder_layers, *sizes)
+        self.decoder = Decoder(cfg.num_decoder_layers, *sizes)
+        self.src_embed = nn.Sequential(Embeddings(cfg.d_model, cfg.src_vocab_size), place)
+        self.tgt_embed = nn.Sequential(Embeddings(cfg.d_model, cfg.tgt_vocab_size), place)
+        self.generator = nn.Linear(cfg.d_model, cfg.tgt_vocab_size, bias=False)
+        if cfg.tie_embeddings == "all":
+            self.src_embed[0].lut.weight = self.tgt_embed[0].lut.weight = self.generator.weight
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.xavier_uniform_(p)
+        for lut in (self.src_embed[0].lut, self.tgt_embed[0].lut):
+            nn.init.normal_(lut.weight, std=cfg.d_model**-0.5)
 
     def encode(self, src):
-        """Make the memory."""
-        placed = self.place(src, self.src_embedding.weight)
-        return self.encoder(placed, padding_mask(src, self.config.pad_id))
+        """Encode what is embedded and placed."""
+        return self.encoder(self.src_embed(src), (src != self.config.pad_id)[:, None, None, :])
 
     def decode(self, tgt, memory, src):
-        """Score the next tokens."""
-        own, other = (padding_mask(ids, self.config.pad_id) for ids in (tgt, src))
-        mask = causal_mask(tgt.size(-1)) * own
-        placed = self.place(tgt, self.tgt_embedding.weight)
-        return F.linear(self.decoder(placed, memory, mask, other), self.output.weight)
+        """Decode, and generate."""
+        tgt_mask = (tgt != self.config.pad_id)[:, None, None, :]
+        tgt_mask = tgt_mask & causal_mask(tgt.size(-1)).type_as(tgt_mask.data)
+        src_mask = (src != self.config.pad_id)[:, None, None, :]
+        return self.generator(self.decoder(self.tgt_embed(tgt), memory, tgt_mask, src_mask))
 
-    def forward(self, source, target):
-        """Do both."""
-        return self.decode(target, self.encode(source), source)
+    def forward(self, src, tgt):
+        """Take in and process masked sequences."""
+        return self.decode(tgt, self.encode(src), src)
 
     def attention_maps(self, src, tgt):
         """Hang hooks by name."""
@@ -220,4 +268,7 @@ class ModelLayerByLayer(nn.Module):
         )
 
 
-ANSWERS = START | {"Transformer": (ModelInSmallSteps, ModelOfProducts, ModelLayerByLayer)}
+ANSWERS = {
+    "initialize": (initialize_by_apply, initialize_by_skipping, initialize_by_parameters),
+    "Transformer": (ModelInSmallSteps, AnnotatedModel, ModelLayerByLayer),
+}

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from course_lib.decoder_only import DecoderOnly
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.measures import loudness, reach
 from course_lib.exercises.old_trial import (
     Trial,
     filled,
@@ -20,7 +21,6 @@ from course_lib.exercises.old_trial import (
 )
 from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.trials.decoder_layer import asked, by_place
-from course_lib.exercises.trials.initialize import loudness, reach
 from course_lib.exercises.trials.layer_formulas import TORCHS, add_norms, encoder
 from course_lib.exercises.trials.random_windows import EXERCISES as WINDOWS
 from course_lib.exercises.trials.transformer_formulas import APART, waves

@@ -1,6 +1,293 @@
-"""What is asked of chapter 11: greedy decoding, and sampling."""
+"""What is asked of chapter 11."""
 
-from course_lib.exercises.trials.greedy_decode import EXERCISES as GREEDY
-from course_lib.exercises.trials.sampling import EXERCISES as SAMPLING
+from collections.abc import Callable
+from typing import Any
 
-EXERCISES = (*GREEDY, *SAMPLING)
+import torch
+from torch import Tensor, nn
+
+from course_lib.exercises.check import Exercise
+from course_lib.exercises.outcomes import Outcome, describe
+from course_lib.exercises.small_models import (
+    SmallModel,
+    SmallScript,
+    small_config,
+    small_model,
+    talkative_transformer,
+)
+from course_lib.exercises.trial import Trial, value_trial
+
+MAX_LEN = 9
+BOS, EOS, PAD = 5, 4, 3  # none of them where one would guess it
+NAMES = {BOS: "bos", EOS: "eos", PAD: "pad"}
+LINES = {6: [7, 8, EOS], 7: [8, 6, 10, 6, EOS], 8: [EOS], 9: [6, 7, 8, 9, 10, 6, 7, 8, 9]}
+SOURCES = torch.tensor([[6, 8, PAD], [7, 9, 10], [8, PAD, PAD]])
+ENDLESS = torch.tensor([[9, 8], [8, PAD]])
+SHORT = torch.tensor([[8, 8, 3], [6, 8, 1], [2, 8, 3], [7, 2, 3], [7, 3, 3], [6, 9, 3]])
+LONG = torch.tensor([[6, 10, PAD, PAD], [7, 8, 8, 9], [0, 7, PAD, PAD]])
+ROWS, V = 6000, 7
+RANKED = (5, 1, 6, 0, 2, 4)  # the tokens, the likeliest first
+FALLING = (0.4, 0.3, 0.2, 0.1)
+WHOLE = (0.4, 0.24, 0.16, 0.12, 0.08)  # the first three have 0.8 together: as 5 to 3 to 2
+GREEDY = (
+    "Each row: the likeliest token after all that is written so far, its eos included; from then "
+    "on padding, until the longest row has ended."
+)
+SAMPLED = "How often each token comes: as the softmax of the logits says."
+CUT = "What is cut off never comes; what is left comes in its old proportions."
+
+
+def script(training: bool = True) -> SmallScript:
+    """Return the model that follows the lines above."""
+    return SmallScript(small_config(PAD, MAX_LEN), LINES, BOS).train(training)
+
+
+def decode(candidate: Callable, model: nn.Module, src: Tensor, **options: Any) -> Any:
+    """Let a candidate write, with gradients on before, whatever it leaves behind."""
+    with torch.enable_grad():
+        return candidate(model, src, bos_id=BOS, eos_id=EOS, **options)
+
+
+def written(
+    label: str, src: Tensor, build: Callable = script, says: str = GREEDY, **options: Any
+) -> Trial:
+    """Compare what is written, the special tokens by name, and look at the source afterwards."""
+
+    def act(candidate: Callable) -> Outcome:
+        """Write every row down."""
+        given = src.clone()
+        ids = decode(candidate, build(), given, **options)
+        if not isinstance(ids, Tensor) or ids.dim() != 2:
+            return Outcome({"returned": describe(ids)})
+        rows = [" ".join(NAMES.get(int(i), str(int(i))) for i in row) for row in ids]
+        shown = {f"row {n}": row for n, row in enumerate(rows, start=1)}
+        changed = () if torch.equal(given, src) else ("src",)
+        return Outcome(shown | {"dtype": str(ids.dtype)}, {}, changed)
+
+    return Trial(label, act, says=says)
+
+
+def second_best(logits: Tensor) -> Tensor:
+    """Choose in another way: the token before the likeliest, among the words."""
+    tokens = logits.argmax(dim=-1)
+    return torch.where(tokens > 6, tokens - 1, tokens)
+
+
+def rows_of(ids: Any) -> list[list[int]]:
+    """Return the rows up to their ends, none of what is no batch of rows."""
+    rows = ids.tolist() if isinstance(ids, Tensor) and ids.dim() == 2 else []
+    return [row[: row.index(EOS) + 1] if EOS in row else row for row in rows]
+
+
+def neighbours(candidate: Callable) -> dict[str, bool]:
+    """Write the sentences together and one by one."""
+    together = rows_of(decode(candidate, script(), SOURCES))
+    alone = [rows_of(decode(candidate, script(), row[None])) for row in SOURCES]
+    return {"a row changes with its neighbours": together != sum(alone, [])}
+
+
+def traces(candidate: Callable) -> dict[str, bool]:
+    """Look for gradients during and after."""
+    model = script()
+    with torch.enable_grad():
+        candidate(model, SOURCES.clone(), bos_id=BOS, eos_id=EOS)
+        after = torch.is_grad_enabled()
+    return {"gradients are kept": any(model.with_gradients), "gradients stay off": not after}
+
+
+def modes(candidate: Callable) -> dict[str, Any]:
+    """Look in which mode the model writes, and in which it comes back."""
+    shown = {}
+    for mode in ("training", "eval"):
+        model = script(training=mode == "training")
+        decode(candidate, model, SOURCES.clone())
+        back = {"training" if module.training else "eval" for module in model.modules()}
+        for part, noted in model.modes.items():
+            shown[f"from {mode}: its {part} is in training mode"] = any(noted)
+        shown[f"from {mode}: it comes back in mode"] = " and ".join(sorted(back))
+    return shown
+
+
+def logits_for(shares: tuple[float, ...], temperature: float = 1.0) -> Tensor:
+    """Make rows that have these shares at this temperature; some tokens are impossible."""
+    last = torch.full((V,), float("-inf"))
+    for token, share in zip(RANKED, shares, strict=False):
+        last[token] = temperature * torch.tensor(share).log()
+    return last.expand(ROWS, V).clone()  # (B, V)
+
+
+def drawn(label: str, shares: tuple[float, ...], says: str = CUT, **how: Any) -> Trial:
+    """Draw from many equal rows, and tell how often every token came, to a tenth."""
+    logits = logits_for(shares, how.get("temperature", 1.0))
+
+    def act(candidate: Callable) -> Outcome:
+        """Draw, and look whether the logits are as they were."""
+        given = logits.clone()
+        tokens = candidate(given, **how)
+        if not isinstance(tokens, Tensor) or tokens.shape != (ROWS,):
+            return Outcome({"drawn": describe(tokens)})
+        counts = tokens.long().bincount(minlength=V).tolist()
+        often = {f"token {n}": f"about {c / ROWS:.1f}" for n, c in enumerate(counts) if c}
+        changed = () if torch.equal(given, logits) else ("logits",)
+        return Outcome({"drawn": often, "dtype": str(tokens.dtype)}, {}, changed)
+
+    return Trial(label, act, says=says)
+
+
+def row_by_row(candidate: Callable) -> dict[str, bool]:
+    """Draw for many equal rows."""
+    return {"rows are drawn one by one": len(candidate(logits_for(FALLING)).unique()) > 1}
+
+
+def generators(candidate: Callable) -> dict[str, bool]:
+    """Draw with generators of the same seed, and of another."""
+    first, again, other = (
+        candidate(logits_for(FALLING), generator=torch.Generator().manual_seed(seed))
+        for seed in (1, 1, 2)
+    )
+    return {
+        "the same generator gives the same tokens": torch.equal(first, again),
+        "another one gives others": not torch.equal(first, other),
+    }
+
+
+EXERCISES = (
+    Exercise(
+        "greedy_decode",
+        "decoding",
+        40,
+        core={
+            "sentences": (
+                written("rows that end after 3, 5 and 1 tokens", SOURCES),
+                written("a small model", SHORT, lambda: small_model(SmallModel, PAD, MAX_LEN)),
+                written("a Transformer", LONG, lambda: talkative_transformer(PAD, MAX_LEN)),
+            ),
+            "ends": (
+                value_trial(
+                    "the sentences together and one by one",
+                    neighbours,
+                    says="A sentence must say the same whoever stands beside it.",
+                ),
+                written(
+                    "a row that never ends",
+                    ENDLESS,
+                    says="Without max_new_tokens, at most max_len tokens are written.",
+                ),
+            ),
+            "mode and gradients": (
+                value_trial(
+                    "a look at the mode",
+                    modes,
+                    kind="train and eval",
+                    says="Write in eval mode, dropout off, and hand the model back in its own.",
+                ),
+                value_trial(
+                    "a look at gradients",
+                    traces,
+                    says="No gradients while it writes (`torch.no_grad`), afterwards as before.",
+                ),
+            ),
+        },
+        hints=(
+            "Keep what is written in `tgt`, `(B, T)`, beginning with one column of `bos_id`. "
+            "Encode once. In every round: `next_logits(…)`, padding to -inf, `choose(logits)`.",
+            "Padding stands behind `eos_id`: keep `rows`, those that go on, and write for them "
+            "only; or keep `ended`, `(B,)`, and `masked_fill`. Stop when all rows have ended, or "
+            "when `max_new_tokens` (else `model.config.max_len`) are written.",
+            "The loop stands in `with generation_mode(…) as limit:`. Return `tgt` without bos.",
+        ),
+        extras={
+            "max_new_tokens": (
+                written(
+                    "max_new_tokens=2",
+                    SOURCES,
+                    says="No more than max_new_tokens are written, and no fewer.",
+                    max_new_tokens=2,
+                ),
+                written(
+                    "one sentence and max_new_tokens=4",
+                    SOURCES[:1],
+                    says="Writing stops when every row has ended, before the limit too.",
+                    max_new_tokens=4,
+                ),
+            ),
+            "choose": (
+                written(
+                    "another way to choose",
+                    SOURCES,
+                    says="`choose(logits)` picks the tokens, from logits `(B, V)`.",
+                    choose=second_best,
+                ),
+            ),
+        },
+    ),
+    Exercise(
+        "sample_tokens",
+        "decoding",
+        30,
+        core={
+            "shares": (drawn("the logits alone", FALLING, SAMPLED),),
+            "rows": (
+                value_trial("many equal rows", row_by_row, says="Every row has its own draw."),
+            ),
+        },
+        hints=(
+            "`logits.topk(k)` gives the k best, the best first, and which tokens they are; with "
+            "`top_p` alone, k is V. Divide by the temperature, take the softmax.",
+            "`cumsum` minus the probability itself is what the likelier tokens have: keep a token "
+            "while that is below p.",
+            "`torch.multinomial(probs, 1, generator=generator)` draws an index in each row, and "
+            "need not be given probabilities that add up to 1; `order.gather(1, drawn)` is the "
+            "token. Faster: `searchsorted` in the cumulative sum.",
+        ),
+        extras={
+            "temperature": (
+                drawn(
+                    "temperature=0.5",
+                    (0.7, 0.2, 0.1),
+                    "The logits are divided by the temperature, before the softmax.",
+                    temperature=0.5,
+                ),
+            ),
+            "top_k": (
+                drawn("top_k=3", WHOLE, top_k=3),
+                drawn("top_k=50, more than there are", FALLING, top_k=50),
+            ),
+            "top_p": (
+                drawn(
+                    "top_p=0.75",
+                    WHOLE,
+                    "As few of the likeliest as reach p together; the one that crosses it is kept.",
+                    top_p=0.75,
+                ),
+                drawn(
+                    "top_p=0.3, less than the likeliest has",
+                    WHOLE,
+                    "The likeliest token always stays.",
+                    top_p=0.3,
+                ),
+            ),
+            "options together": (
+                drawn(
+                    "top_k=3 and top_p=0.75",
+                    WHOLE,
+                    "`top_p` is a share of what `top_k` left: 0.5, 0.3 and 0.2 here.",
+                    top_k=3,
+                    top_p=0.75,
+                ),
+                drawn(
+                    "temperature=0.5 and top_p=0.75",
+                    WHOLE,
+                    "The temperature comes first, and `top_p` looks at what it made.",
+                    temperature=0.5,
+                    top_p=0.75,
+                ),
+            ),
+            "generator": (
+                value_trial(
+                    "generators", generators, says="The random numbers come from `generator`."
+                ),
+            ),
+        },
+    ),
+)

@@ -1,101 +1,119 @@
-"""What is asked of chapter 14: what is counted, out of how many, and what counts for nothing."""
+"""What is asked of chapter 14."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.old_trial import B, T, Trial, normal, refuses, value_trial
-from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trials.alignment import EXERCISES as ALIGNMENT
+from course_lib.exercises.measures import number
+from course_lib.exercises.trial import B, S, T, Trial, normal, refuses, value_trial
 
-PAIRS = {  # what was written, what is right, the share of equal texts
-    "three of four": (["elf", "zwei", "drei", "acht"], ["elf", "zwei", "drei", "vier"], 3 / 4),
-    "one of three right": (["null", "zehn", "elf"], ["eins", "zehn", "zwölf"], 1 / 3),
-    "the right texts in another order": (["zwei", "eins", "drei"], ["eins", "zwei", "drei"], 1 / 3),
-    "a capital letter": (["Eins", "zwei"], ["eins", "zwei"], 1 / 2),
-    "a space at an end": (["eins ", "zwei"], ["eins", "zwei"], 1 / 2),
-    "texts that go on": (["dreihundert", "elf", "drei"], ["drei", "elf", "dreißig"], 1 / 3),
-    "the same text twice": (["eins", "eins", "zwei"], ["eins", "eins", "drei"], 2 / 3),
-    "all right": (["eins", "zwei"], ["eins", "zwei"], 1.0),
-    "all wrong": (["eins", "zwei"], ["elf", "zwölf"], 0.0),
-}  # fmt: skip
-
-
-def number(answer: Any) -> Any:
-    """Take numbers of every kind for what they are worth."""
-    if isinstance(answer, Tensor) and answer.numel() == 1:
-        return answer.item() + 0.0
-    return float(answer) if isinstance(answer, int | float) else answer
-
-
-def shares(candidate: Callable) -> dict[str, Any]:
-    """Count on every list."""
-    return {
-        f"the share with {name}": number(candidate(list(written), list(wanted)))
-        for name, (written, wanted, _) in PAIRS.items()
-    }
-
-
-LENGTHS = {
+PLACES = {  # what was written, what is right
+    "three of four right": (["elf", "zwei", "drei", "acht"], ["elf", "zwei", "drei", "vier"]),
+    "the right texts in another order": (["zwei", "eins", "drei"], ["eins", "zwei", "drei"]),
+    "the same text twice": (["eins", "eins", "zwei"], ["eins", "eins", "drei"]),
+    "all right": (["eins", "zwei"], ["eins", "zwei"]),
+    "all wrong": (["eins", "zwei"], ["elf", "zwölf"]),
+}
+LETTERS = {
+    "a capital letter": (["Eins", "zwei"], ["eins", "zwei"]),
+    "a space at an end": (["eins ", "zwei"], ["eins", "zwei"]),
+    "texts that go on": (["dreihundert", "elf", "drei"], ["drei", "elf", "dreißig"]),
+}
+NO_PAIRS = {
     "two texts against three": (["eins", "zwei"], ["eins", "zwei", "drei"]),
     "three texts against two": (["eins", "zwei", "drei"], ["eins", "zwei"]),
     "no texts": ([], []),
 }
+NO_TOKENS = {
+    "one target row for two": (torch.zeros(2, 4, 6), torch.ones(1, 4, dtype=torch.long), 0),
+    "one position too few": (torch.zeros(2, 4, 6), torch.ones(2, 3, dtype=torch.long), 0),
+    "padding only": (torch.zeros(2, 4, 6), torch.zeros(2, 4, dtype=torch.long), 0),
+}
+MAP = normal("a map", T, S).mul(2).softmax(dim=-1)
+HALVES = torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5], [0.0, 0.0, 1.0]])
+NO_MAPS = {
+    "weights (H, T, S)": (torch.ones(3, 4, 5), 0.5),
+    "threshold 0": (MAP, 0.0),
+    "a threshold above 1": (MAP, 1.5),
+}
+DIAGONAL = {(0, 0), (1, 1), (2, 2)}
+ALL = {(t, s) for t in range(3) for s in range(3)}
+ONE_SENTENCE = {  # found, known
+    "the same links": ([DIAGONAL], [DIAGONAL]),
+    "nothing shared": ([{(0, 1), (1, 0)}], [{(1, 1)}]),
+    "links too many": ([ALL], [DIAGONAL]),
+    "links too few": ([{(0, 0)}], [DIAGONAL]),
+    "positions exchanged": ([{(0, 1), (2, 2)}], [{(1, 0), (2, 2)}]),
+}
+SENTENCES = {
+    "a short and a long sentence": ([{(0, 0)}, {(0, 0)}], [{(0, 0)}, DIAGONAL]),
+    "a link of the other sentence": ([{(0, 0)}, {(1, 1)}], [{(1, 1)}, {(0, 0)}]),
+    "a sentence where none was found": ([set(), DIAGONAL], [{(0, 1)}, DIAGONAL]),
+    "a sentence where none is known": ([{(0, 1)}, DIAGONAL], [set(), DIAGONAL]),
+}
+NO_RATES = {
+    "one sentence against two": ([DIAGONAL], [DIAGONAL, ALL]),
+    "two sentences against one": ([DIAGONAL, ALL], [DIAGONAL]),
+    "no links at all": ([set()], [set()]),
+}
+EQUAL = "The texts that equal the one at their own place, over all texts."
+ACCURACY = "Right tokens over real tokens, of all rows together; padding is in neither count."
+LINK = "A pair (target, source) of positions, from 0, for each weight that reaches the threshold."
+RATE = "1 - 2 · shared / (found + known), each counted over all sentences."
 
 
-def shares_refused(candidate: Callable) -> dict[str, Any]:
-    """Hand over lists that cannot be compared."""
-    return {
-        name: refuses(candidate, *lists, words=tuple(map(len, lists)))
-        for name, lists in LENGTHS.items()
-    }
+def compared(label: str, pairs: Mapping[str, tuple[Sequence, Sequence]], says: str) -> Trial:
+    """Compare the number that comes out for each pair of lists."""
+
+    def act(candidate: Callable) -> dict[str, float]:
+        """Call it on copies."""
+        return {name: number(candidate([*a], [*b])) for name, (a, b) in pairs.items()}
+
+    return value_trial(label, act, kind="equality", says=says)
+
+
+def refused(label: str, inputs: Mapping[str, tuple], says: str) -> Trial:
+    """Hand over what must be refused in words."""
+    return value_trial(
+        label,
+        lambda candidate: {name: refuses(candidate, *given) for name, given in inputs.items()},
+        says=says,
+    )
 
 
 def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Trial:
-    """Compare the share of right tokens with one counted token by token."""
-    rows, length, vocab_size = shape
+    """Compare the share for logits of some shape, and targets with so many real tokens."""
     logits = normal(label, *shape)
     best = logits.argmax(dim=-1)
-    targets = torch.where(normal(label + "!", rows, length) > 0, best, (best + 1) % vocab_size)
-    targets = torch.where(targets == pad_id, (targets + 1) % vocab_size, targets)
+    targets = torch.where(normal(label + "!", *shape[:2]) > 0, best, (best + 1) % shape[2])
+    targets = torch.where(targets == pad_id, (targets + 1) % shape[2], targets)
     for row, real in enumerate(lengths):
         targets[row, real:] = pad_id
         logits[row, real : real + 1, pad_id] = 9.0  # some padding is guessed, some is not
 
-    def act(candidate: Callable) -> Outcome:
+    def act(candidate: Callable) -> dict[str, float]:
         """Call it on copies."""
-        given = logits.clone(), targets.clone()
-        share = number(candidate(*given, pad_id))
-        pairs = zip(NAMES, given, (logits, targets), strict=True)
-        changed = [name for name, after, before in pairs if not after.equal(before)]
-        return Outcome({"the share": share}, {}, tuple(changed))
+        return {"the share": number(candidate(logits.clone(), targets.clone(), pad_id))}
 
-    right = [
-        int(max(range(vocab_size), key=logits[row, place].tolist().__getitem__) == token)
-        for row, line in enumerate(targets.tolist())
-        for place, token in enumerate(line)
-        if token != pad_id
-    ]
-    wanted = Outcome({"the share": sum(right) / len(right)})
-    return Trial(label, act, lambda: wanted, says=SHARE)  # fmt: skip
+    return value_trial(label, act, kind="equality", says=ACCURACY)
 
 
-NAMES = ("logits", "targets")
-SHARE = "Right tokens over real tokens, of all rows together; padding is in neither count."
-MISFITS = {
-    "one target row for two": (torch.zeros(2, 4, 6), torch.ones(1, 4, dtype=torch.long), 0),
-    "one place too few": (torch.zeros(2, 4, 6), torch.ones(2, 3, dtype=torch.long), 0),
-    "logits without V": (torch.zeros(2, 4), torch.ones(2, 4, dtype=torch.long), 0),
-    "padding only": (torch.zeros(2, 4, 6), torch.zeros(2, 4, dtype=torch.long), 0),
-}
+def linked(label: str, weights: Tensor, threshold: float) -> Trial:
+    """Compare the links of a map."""
 
+    def act(candidate: Callable) -> dict[str, Any]:
+        """Call it on a copy, and write the links down in order."""
+        links = candidate(weights.clone(), threshold)
+        whole = all(type(place) is int for pair in links for place in pair)
+        return {
+            "a set that can be compared": isinstance(links, set | frozenset) and whole,
+            "links": str(sorted((int(t), int(s)) for t, s in links)),
+        }
 
-def tokens_refused(candidate: Callable) -> dict[str, Any]:
-    """Hand over shapes that do not fit, and targets of which none counts."""
-    return {name: refuses(candidate, *given) for name, given in MISFITS.items()}
+    return value_trial(label, act, kind="equality", says=LINK)
 
 
 EXERCISES = (
@@ -103,48 +121,106 @@ EXERCISES = (
         "exact_match",
         "evaluation",
         8,
-        (
-            value_trial(
-                "lists of texts",
-                shares,
-                {f"the share with {name}": share for name, (*_, share) in PAIRS.items()},
-                stage="equality",
-                says="The texts that equal the one at their own place, over all texts.",
-            ),
-            value_trial(
-                "lists that cannot be compared",
-                shares_refused,
-                dict.fromkeys(LENGTHS, "a ValueError"),
-                says="As many texts on both sides, and at least one, or a ValueError.",
-            ),
-        ),
-        (
+        core={
+            "own place": (compared("lists of texts", PLACES, EQUAL),),
+            "to the last letter": (compared("texts that are nearly equal", LETTERS, EQUAL),),
+        },
+        hints=(
             "`zip` walks through both lists together; what does it do when one is shorter?",
             "`a == b` is True or False, and `sum` counts the True ones. Divide by how many there "
             "are; refuse other lengths before.",
         ),
+        extras={
+            "errors": (
+                refused(
+                    "lists that cannot be compared",
+                    NO_PAIRS,
+                    "As many texts on both sides, and at least one, or a ValueError.",
+                ),
+            ),
+        },
     ),
     Exercise(
         "token_accuracy",
         "evaluation",
         10,
-        (
-            tokens("rows of 3 and 1 real tokens", 3, B, T, 6, lengths=(3, 1)),
-            tokens("pad_id=0 and rows without padding", 0, B, T, 6, lengths=(4, 4)),
-            tokens("rows of 5, 2, 1, 1 and 4 real tokens", 0, 5, 5, 5, lengths=(5, 2, 1, 1, 4)),
-            tokens("one token", 1, 1, 1, 7, lengths=(1,)),
-            value_trial(
-                "inputs that do not fit",
-                tokens_refused,
-                dict.fromkeys(MISFITS, "a ValueError"),
-                says="Logits (B, T, V) and targets (B, T) with a real one, or a ValueError.",
+        core={
+            "share": (
+                tokens("rows of 3 and 1 real tokens", 3, B, T, 6, lengths=(3, 1)),
+                tokens("pad_id=0 and rows without padding", 0, B, T, 6, lengths=(4, 4)),
             ),
-        ),
-        (
+            "padding": (
+                tokens("rows of 5, 2, 1, 1 and 4 real tokens", 0, 5, 5, 5, lengths=(5, 2, 1, 1, 4)),
+            ),
+        },
+        hints=(
             "Which of the targets count at all? Make a mask of them first.",
-            "`argmax(dim=-1)` guesses a token for every place. Count where it is right *and* the "
-            "target is real, and divide by the number of real targets.",
+            "`argmax(dim=-1)` guesses a token for every position. Count where it is right *and* "
+            "the target is real, and divide by the number of real targets.",
         ),
+        extras={
+            "errors": (
+                refused(
+                    "inputs that do not fit",
+                    NO_TOKENS,
+                    "Logits (B, T, V) and targets (B, T) with a real one, or a ValueError.",
+                ),
+            ),
+        },
     ),
-    *ALIGNMENT,
+    Exercise(
+        "alignment_from_attention",
+        "evaluation",
+        8,
+        core={
+            "links": (
+                linked("a map (T, S)", MAP, 0.2),
+                linked("a small threshold", MAP, 0.02),
+                linked("a map that reaches the threshold nowhere", MAP, 0.999),
+            ),
+            "equal weights": (
+                linked("weights that are equal to the threshold", HALVES, 0.5),
+                linked("threshold 1", HALVES, 1.0),
+            ),
+        },
+        hints=(
+            "Comparing the table with the threshold gives a table of True and False. Does equal "
+            "count?",
+            "`nonzero()` lists the positions of the True ones as rows (t, s); `.tolist()` makes "
+            "numbers of them, which can be put into a set.",
+        ),
+        extras={
+            "errors": (
+                refused(
+                    "what has no links",
+                    NO_MAPS,
+                    "A table (T, S) and a threshold in (0, 1], or a ValueError.",
+                ),
+            ),
+        },
+    ),
+    Exercise(
+        "alignment_error_rate",
+        "evaluation",
+        10,
+        core={
+            "one sentence": (compared("sets of links", ONE_SENTENCE, RATE),),
+            "several sentences": (compared("several sentences", SENTENCES, RATE),),
+        },
+        hints=(
+            "Three counts are all you need: the links found, the links known, and those in both. "
+            "`found & known` of two sets holds what is in both.",
+            "Add the counts of all sentences before you divide: "
+            "`1 - 2 * shared / (found + known)`.",
+        ),
+        extras={
+            "errors": (
+                refused(
+                    "lists that have no rate",
+                    NO_RATES,
+                    "As many sentences on both sides and a link somewhere, or a ValueError.",
+                ),
+            ),
+        },
+    ),
 )

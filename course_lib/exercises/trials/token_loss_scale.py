@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.measures import number
 from course_lib.exercises.old_trial import refuses, value_trial
 from course_lib.exercises.outcomes import describe
-from course_lib.exercises.trials.schedules import number
 
 WEIGHTS = {  # tokens here, in all, processes; the weight
     "6 of 8 tokens, 2 processes": ((6, 8, 2), 6 / 4),

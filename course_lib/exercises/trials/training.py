@@ -1,8 +1,396 @@
-"""What is asked of chapter 10: the loss, the schedules, one step and many."""
+"""What is asked of chapter 10."""
 
-from course_lib.exercises.trials.schedules import EXERCISES as RATES
-from course_lib.exercises.trials.training_loss import EXERCISES as LOSS
-from course_lib.exercises.trials.training_runs import EXERCISES as RUNS
-from course_lib.exercises.trials.training_steps import EXERCISES as STEPS
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
 
-EXERCISES = (*LOSS, *RATES, *STEPS, *RUNS)
+import torch
+import tqdm.std
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_lib.exercises.check import Exercise
+from course_lib.exercises.measures import number
+from course_lib.exercises.outcomes import Outcome
+from course_lib.exercises.small_models import SmallTransformer, small_model
+from course_lib.exercises.trial import T, Trial, by_name, function_trial, normal, value_trial
+
+V = 7
+TARGETS = torch.tensor([[5, 0, 2, 1], [6, 3, 3, 3]])  # (2, T): with pad_id=3, four and one
+WITH_ZEROS = torch.tensor([[5, 3, 2, 0], [6, 0, 0, 0]])  # (2, T): with pad_id=0, three and one
+SQUARE = torch.tensor([[3, 1, 0], [1, 2, 0], [2, 0, 0]])  # (3, 3), with 4 entries
+WARMUP, D_MODEL = 5, 16
+LR, SMOOTHING = 0.5, 0.3
+BATCHES = [  # with pad_id=0: source (2, 3) and target (2, 5), from bos 1 to eos 2
+    (torch.tensor([[7, 8, 9], [6, 10, 0]]), torch.tensor([[1, 9, 5, 3, 2], [1, 6, 2, 0, 0]])),
+    (torch.tensor([[10, 4, 6], [3, 9, 0]]), torch.tensor([[1, 7, 10, 2, 0], [1, 3, 4, 8, 2]])),
+]
+FORMULA = (
+    "Minus the log-probability of the right token, times 1 - smoothing, and minus the mean "
+    "log-probability of all entries that may be written, times smoothing."
+)
+EQUATION = "Equation (3): 1/√d_model times the smaller of 1/√step and step / warmup^1.5."
+SHIFT = (
+    "The loss compares what the model says after `tgt[:, :-1]` with `tgt[:, 1:]`; then every "
+    "weight goes down its own gradient, once."
+)
+EACH_STEP = "Every step corrects the weights once, with the batch and at the rate of this step."
+
+
+def scores(targets: Tensor = TARGETS, num: int = V, size: float = 2.5) -> dict[str, Tensor]:
+    """Make logits for some targets."""
+    return {"logits": size * normal("logits", *targets.shape, num), "targets": targets}
+
+
+def loss(label: str, given: dict | None = None, **options: Any) -> Trial:
+    """Compare a loss and its gradients."""
+    return function_trial(label, given or scores(), ("loss",), options=options, says=FORMULA)
+
+
+def padding_heard(candidate: Callable) -> dict[str, bool]:
+    """Give other logits at padding, then more padding; look whether the loss changes."""
+    logits = scores()["logits"]
+    other = torch.where((TARGETS == 3).unsqueeze(-1), 4 * normal("other", V), logits)
+    longer = F.pad(logits, (0, 0, 0, 3)), F.pad(TARGETS, (0, 3), value=3)
+    pairs = (logits, TARGETS.clone()), (other, TARGETS.clone()), longer
+    first, *others = (number(candidate(*pair, pad_id=3)) for pair in pairs)
+    return {
+        name: abs(x - first) > 1e-4
+        for name, x in zip(("logits at padding", "more padding"), others, strict=True)
+    }
+
+
+def uniform(candidate: Callable) -> dict[str, float]:
+    """Ask what a model costs that finds every token equally likely."""
+    return {"loss of equal scores": number(candidate(torch.zeros(2, T, V), TARGETS.clone()))}
+
+
+def rates(label: str, steps: Any, d_model: int, warmup_steps: int) -> Trial:
+    """Compare the rates of some steps."""
+
+    def act(candidate: Callable) -> dict[str, float]:
+        """Ask for each."""
+        return {f"rate of step {n}": number(candidate(n, d_model, warmup_steps)) for n in steps}
+
+    return value_trial(label, act, kind="equality", says=EQUATION)
+
+
+def ups_and_downs(candidate: Callable) -> dict[str, Any]:
+    """Look where the rate is highest, how it rises and how it falls."""
+    rate = {step: number(candidate(step, D_MODEL, WARMUP)) for step in (*range(1, 20), 36)}
+    shown: dict[str, Any] = {"the rate peaks at step": max(rate, key=rate.get)}
+    for one, other in ((4, 2), (9, 36)):
+        times = rate[one] / rate[other] if rate[other] else math.inf
+        shown[f"step {one} has so many times the rate of step {other}"] = times
+    return shown
+
+
+def batch_of(step: int) -> tuple[Tensor, Tensor]:
+    """Give the batch of a step: another one for each of four in a row."""
+    src, tgt = (ids.clone() for ids in BATCHES[step % 2])
+    return (src, tgt) if step % 4 < 2 else (src.flip(0), tgt.flip(0)[:, :-1])
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """Copy all weights."""
+    return {name: parameter.detach().clone() for name, parameter in by_name(model).items()}
+
+
+def stepped(label: str, batches: list, **build: Any) -> Trial:
+    """Compare losses and weights after a step for every batch; tell why where nothing moves."""
+
+    def act(candidate: Callable) -> Outcome:
+        """Make the steps."""
+        model = small_model(**build).train()
+        before, calls = weights_of(model), set()
+        optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+        optimizer.register_step_pre_hook(lambda *_: calls.add("optimizer.step"))
+        next(model.parameters()).register_hook(lambda _: calls.add("loss.backward"))
+        copies = [(src.clone(), tgt.clone()) for src, tgt in batches]
+        losses = [candidate(model, optimizer, *copy, SMOOTHING) for copy in copies]
+        shown = {"weights": weights_of(model)}
+        for n, value in enumerate(losses, start=1):
+            shown[f"loss of step {n}"] = value.detach() if isinstance(value, Tensor) else value
+        if all(torch.equal(old, shown["weights"][name]) for name, old in before.items()):
+            left = any(parameter.grad is not None for parameter in model.parameters())
+            shown["nothing moves"] = {"calls": " ".join(sorted(calls)), "gradients left": left}
+        same = all(map(torch.equal, sum(copies, ()), sum(batches, ())))
+        return Outcome(shown, {}, () if same else ("src or tgt",))
+
+    return Trial(label, act, says=SHIFT)
+
+
+def graph_kept(candidate: Callable) -> dict[str, bool]:
+    """Look whether the loss still holds on to its graph."""
+    model = small_model().train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+    value = candidate(model, optimizer, *batch_of(0), SMOOTHING)
+    return {"the loss keeps its graph": isinstance(value, Tensor) and value.requires_grad}
+
+
+def with_3_for_0(ids: Tensor) -> Tensor:
+    """Let 3 and 0 change places."""
+    return ids.clone().masked_fill(ids == 0, 3).masked_fill(ids == 3, 0)
+
+
+@contextmanager
+def no_bar() -> Iterator[None]:
+    """Let no progress bar appear while an attempt is tried."""
+    begin = tqdm.std.tqdm.__init__
+
+    def disabled(self: Any, *args: Any, **kwargs: Any) -> None:
+        """Begin, and show nothing."""
+        begin(self, *args, **kwargs | {"disable": True})
+
+    with patch.object(tqdm.std.tqdm, "__init__", disabled):
+        yield
+
+
+class Diary:
+    """Run a training, and write down what it asks for and what it tells.
+
+    Args:
+        candidate: What is tried in place of ``train``.
+        training: The mode in which the model comes.
+        listens: Whether an ``after_step`` is handed over.
+        **options: Of ``train``.
+    """
+
+    def __init__(
+        self, candidate: Callable, training: bool = False, listens: bool = False, **options: Any
+    ) -> None:
+        options = {"steps": 4} | options
+        self.last = options["steps"]
+        self.asked: list[int] = []
+        self.rates: list[list[float]] = []
+        self.told: list[tuple[int, Any]] = []
+        self.moved: list[bool] = []
+        self.model = small_model().train(training)
+        self.start = weights_of(self.model)
+        first, *others = self.model.parameters()
+        self.optimizer = torch.optim.SGD([{"params": [first]}, {"params": others}], lr=1.0)
+        self.optimizer.register_step_pre_hook(self._note_rates)
+        options |= {"after_step": self._listen} if listens else {}
+        given = (self.model, self.optimizer, self._make_batch)
+        with no_bar():
+            self.losses = candidate(*given, rate=self._rate, **options)
+
+    def _rate(self, step: int) -> float:
+        """Give the rate of a step: another one in each of seven, as long as there are steps."""
+        if step > self.last:
+            raise ValueError(f"there is no rate for step={step}: steps={self.last}")
+        return 0.6 * 0.7 ** (step % 7)
+
+    def _make_batch(self, step: int) -> tuple[Tensor, Tensor]:
+        """Note the step, and give its batch."""
+        self.asked.append(step)
+        if len(self.asked) > 60:
+            raise RuntimeError("make_batch was called 60 times: does this loop end?")
+        return batch_of(step)
+
+    def _note_rates(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        """Note the rates of both groups when the weights are corrected."""
+        self.rates.append([float(group["lr"]) for group in optimizer.param_groups])
+
+    def _listen(self, step: int, loss: Any) -> None:
+        """Note what is told after a step, and whether the weights have moved since the last."""
+        now = weights_of(self.model)
+        self.told.append((step, loss))
+        self.moved.append(any(not torch.equal(old, now[n]) for n, old in self.start.items()))
+        self.start = now
+
+
+def trained(label: str, **options: Any) -> Trial:
+    """Compare losses and weights after a training."""
+
+    def act(candidate: Callable) -> dict[str, Any]:
+        """Train, and show the losses, how many they are, and the weights."""
+        diary = Diary(candidate, **options)
+        losses = diary.losses
+        count = {"number of losses": len(losses)} if isinstance(losses, list | tuple) else {}
+        return {"losses": losses, "weights": weights_of(diary.model)} | count
+
+    return value_trial(label, act, kind="equality", says=EACH_STEP)
+
+
+def rates_and_batches(candidate: Callable) -> dict[str, str]:
+    """Return the steps for which batches were asked, and the rates of the corrections."""
+    diary = Diary(candidate)
+    shown = {"batches of steps": str(list(dict.fromkeys(diary.asked)))}
+    for i, group in enumerate(zip(*diary.rates, strict=True), start=1):
+        shown[f"rates of group {i}"] = ", ".join(f"{lr:.3f}" for lr in group)
+    return shown
+
+
+def told_after(candidate: Callable) -> dict[str, Any]:
+    """Return what ``after_step`` was told, and whether the weights had moved by then."""
+    diary = Diary(candidate, listens=True, first_step=49, steps=51)
+    losses = [f"{number(value):.2f}" for value in diary.losses or []]
+    return {
+        "after_step was told of steps": str([step for step, _ in diary.told]),
+        "with their losses": losses == [f"{number(value):.2f}" for _, value in diary.told],
+        "when the weights had moved": all(diary.moved),
+    }
+
+
+def modes(candidate: Callable) -> dict[str, bool]:
+    """Look whether the model was in training mode while it learned."""
+    return {
+        f"always in training mode, coming in {mode} mode": all(
+            Diary(candidate, training=mode == "training").model.modes["decoder"]
+        )
+        for mode in ("eval", "training")
+    }
+
+
+EXERCISES = (
+    Exercise(
+        "label_smoothed_cross_entropy",
+        "training",
+        30,
+        core={
+            "smoothing": (
+                loss("every target real, and the smoothing of 0.1"),
+                value_trial(
+                    "equal scores for all tokens",
+                    uniform,
+                    says="Every token then has probability 1/V, and the surprise is ln V nats.",
+                ),
+            ),
+            "padding": (
+                loss("pad_id=3", pad_id=3),
+                loss("pad_id=0", scores(WITH_ZEROS), pad_id=0),
+                value_trial(
+                    "other logits at padding, and more padding",
+                    padding_heard,
+                    says="A target that is padding counts for nothing: not in the sum, and not "
+                    "in the number by which the sum is divided.",
+                ),
+            ),
+            "other sizes": (loss("sizes that are all equal", scores(SQUARE, 4), pad_id=0),),
+        },
+        hints=(
+            "Turn the logits into log-probabilities over the last axis. One term reads them at the "
+            "right token, the other averages them over all entries that may be written.",
+            "`log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` reads the right tokens. "
+            "The doubt goes to all V entries without `pad_id`; with it, to the V - 1 that are not "
+            "padding, the right one included.",
+            "With `pad_id`, set the losses where `targets == pad_id` to 0, add up the rest, and "
+            "divide by how many targets are real. (`pad_id` may be 0: ask `is None`.)",
+        ),
+        extras={
+            "smoothing=0": (
+                loss("no padding and smoothing=0", smoothing=0.0),
+                loss("pad_id=0 and smoothing=0", scores(WITH_ZEROS), pad_id=0, smoothing=0.0),
+            ),
+            "smoothing=0.3": (loss("pad_id=3 and smoothing=0.3", pad_id=3, smoothing=0.3),),
+            "large logits": (loss("logits in the hundreds", scores(size=150), pad_id=3),),
+            "a single token": (loss("a single token", scores(torch.tensor(5)), pad_id=3),),
+        },
+    ),
+    Exercise(
+        "warmup_inverse_sqrt",
+        "training",
+        10,
+        core={
+            "warm-up": (rates("the steps of the warm-up", range(1, 6), D_MODEL, WARMUP),),
+            "decay": (
+                rates("the steps behind the peak", range(6, 12), D_MODEL, WARMUP),
+                value_trial(
+                    "a look at the way up and down",
+                    ups_and_downs,
+                    says="Up in a straight line until step warmup_steps; then down as 1/√step.",
+                ),
+            ),
+            "d_model": (
+                rates("a wider model", (1, 2, 3, 6), 25, 2),
+                rates("a warm-up of one step", (1, 2, 3), 4, 1),
+            ),
+        },
+        hints=(
+            "Two curves, and the rate is the smaller of them: a line through 0, and 1/√step.",
+            "`d_model**-0.5 * min(…, …)`; the line is `step * warmup_steps**-1.5`.",
+        ),
+    ),
+    Exercise(
+        "training_step",
+        "training",
+        15,
+        core={
+            "one step": (
+                stepped("one batch", BATCHES[:1]),
+                stepped("pad_id=3", [tuple(map(with_3_for_0, BATCHES[0]))], pad_id=3),
+            ),
+            "two steps": (stepped("two batches, one after the other", BATCHES),),
+            "Transformer": (
+                stepped(
+                    "a Transformer and a target of max_len + 1",
+                    BATCHES[:1],
+                    kind=SmallTransformer,
+                    max_len=4,
+                ),
+            ),
+        },
+        hints=(
+            "Cut `tgt` twice: what the model reads, all but the last column, and what it must say, "
+            "all but the first.",
+            "The loss needs `pad_id=model.config.pad_id` and `smoothing=smoothing`.",
+            "Old gradients go first (`optimizer.zero_grad()`), then `loss.backward()`, then "
+            "`optimizer.step()`.",
+        ),
+        extras={
+            "detached loss": (
+                value_trial(
+                    "a look at the loss",
+                    graph_kept,
+                    says="Return `loss.detach()`: who keeps the loss need not keep its graph.",
+                ),
+            ),
+        },
+    ),
+    Exercise(
+        "train",
+        "training",
+        20,
+        core={
+            "steps": (trained("steps 1 to 4"),),
+            "rates and batches": (
+                value_trial(
+                    "a look at the rates and at make_batch",
+                    rates_and_batches,
+                    says="Every step from 1 to `steps` has its own batch, `make_batch(step)`; "
+                    "before it, every group of the optimizer gets `rate(step)`.",
+                ),
+            ),
+            "mode": (
+                value_trial(
+                    "a look at the mode",
+                    modes,
+                    kind="train and eval",
+                    says="Say `model.train()` first: without it dropout stays off.",
+                ),
+            ),
+        },
+        hints=(
+            "Before the loop: `model.train()`. The loop runs from `first_step` to `steps`, the "
+            "last one included.",
+            'In each step: set `group["lr"] = rate(step)` in every group of '
+            "`optimizer.param_groups`, take `make_batch(step)`, call `training_step`, then "
+            "`after_step(step, loss)`.",
+            "Keep the losses, and return them as numbers: `[loss.item() for loss in losses]`.",
+        ),
+        extras={
+            "smoothing": (trained("smoothing=0.3", steps=2, smoothing=SMOOTHING),),
+            "first_step": (trained("first_step=3 and steps=6", first_step=3, steps=6),),
+            "after_step": (
+                value_trial(
+                    "first_step=49, steps=51 and an after_step",
+                    told_after,
+                    says="Once the weights have moved, `after_step(step, loss)` is called.",
+                ),
+            ),
+        },
+    ),
+)

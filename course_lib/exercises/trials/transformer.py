@@ -1,40 +1,46 @@
-"""What is asked of chapter 09: the model equals its formulas, from ids to logits."""
+"""What is asked of chapter 09."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.old_trial import (
+from course_lib.exercises.measures import loudness, reach
+from course_lib.exercises.trial import (
+    D_K,
+    H,
     Trial,
-    by_name,
     filled,
     module_trial,
+    names_trial,
     normal,
     parameters_trial,
+    value_trial,
 )
-from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trials.decoder_layer import by_place
-from course_lib.exercises.trials.initialize import EXERCISES as START
-from course_lib.exercises.trials.layer_formulas import TORCHS, add_norms
-from course_lib.exercises.trials.transformer_formulas import (
-    APART,
-    D_MODEL,
-    FULL,
-    ONE,
-    OPTIONS,
-    SHORT,
-    SRC,
-    TGT,
-    remember,
-    score,
-)
-from course_lib.exercises.trials.transformer_properties import PROMISES
-from course_lib.transformer import Transformer, TransformerConfig
+from course_lib.transformer import TransformerConfig
 
+D_MODEL, PAD, UNTOUCHED = H * D_K, 3, 7.0  # PAD is not 0: nothing may assume it is
+APART = TransformerConfig(
+    src_vocab_size=13, tgt_vocab_size=10, d_model=D_MODEL, num_heads=H, num_encoder_layers=1,
+    num_decoder_layers=2, d_ff=11, dropout=0.0, max_len=9, tie_embeddings="none", pad_id=PAD,
+)  # fmt: skip
+ONE = replace(APART, src_vocab_size=10, tie_embeddings="all")
+OPTIONS = replace(APART, norm_first=True, activation="gelu", d_k=5, d_v=7)
+HALF = replace(APART, tie_embeddings="decoder")
+WIDE = replace(ONE, src_vocab_size=200, tgt_vocab_size=200, d_model=64, num_heads=4, d_ff=192)
+SRC = torch.tensor([[5, 0, 7, 8, 9], [9, 2, 4, PAD, PAD]])
+TGT = torch.tensor([[1, 4, 0, 6], [1, 7, 8, PAD]])
+FULL = torch.tensor([[1, 4, 0, 6], [1, 7, 8, 2]])  # no padding: an embedding may skip its gradient
+SHORT = torch.tensor([[5, 0, 7, 8], [9, 4, PAD, PAD]])  # a source as long as the target
+TORCHS = {
+    F.multi_head_attention_forward: "This calls torch's own attention layer. Take the parts of "
+    "chapters 02 to 08: their parameters have the names that are asked for."
+}
 TIED = (
     "The parts are src_embedding, tgt_embedding, positions, encoder, decoder and output, which has "
     "no bias. tie_embeddings says who shares: 'all' three are one matrix, 'decoder' target and "
@@ -42,122 +48,251 @@ TIED = (
 )
 
 
-def model_case(label: str, config: TransformerConfig, src: Tensor = SRC, **more: Any) -> Trial:
-    """Compare logits, and the gradients of all parameters, with the formulas."""
+class Parts(nn.Module):
+    """Hold embeddings, linear layers and a norm, named as in a Transformer."""
 
-    def formulas(p: dict[str, Tensor], src: Tensor, tgt: Tensor) -> Tensor:
-        """Run the whole model."""
-        return score(p, tgt, remember(p, src, config), src, config)
+    def __init__(self, tied: bool = False, output_first: bool = False) -> None:
+        super().__init__()
+        output = nn.Linear(64, 200, bias=False)
+        if output_first:
+            self.output = output
+        self.src_embedding, self.tgt_embedding = nn.Embedding(250, 64), nn.Embedding(200, 64)
+        inner = nn.Sequential(nn.Linear(64, 192), nn.ReLU(), nn.LayerNorm(192))
+        self.encoder = nn.Sequential(inner, nn.Linear(192, 64))
+        self.output = output
+        if tied:
+            self.output.weight = self.tgt_embedding.weight
+        for parameter in self.parameters():
+            if parameter.dim() == 1:
+                nn.init.constant_(parameter, UNTOUCHED)
 
-    given = {"src": src, "tgt": FULL}  # padding in the target: in the cases without gradients
-    case = module_trial(
-        label, Transformer, {"config": config}, given, formulas, ("logits",), **more
-    )
-    return by_place(case, "config")
+
+def embeddings(candidate: Callable) -> dict[str, Any]:
+    """Initialize, and measure the embeddings."""
+    candidate(parts := Parts())
+    far = float((parts.src_embedding.weight.detach() * 8).abs().max()) > 2.5
+    return {
+        "times √d_model, the standard deviation of src_embedding": loudness(
+            parts.src_embedding.weight
+        ),
+        "times √d_model, that of tgt_embedding": loudness(parts.tgt_embedding.weight),
+        "it is normal: some numbers lie far out": far,
+    }
 
 
-def parts_case(label: str, act: Callable, wanted: Callable, config: Any, **more: Any) -> Trial:
-    """Compare what a filled model shows with what its numbers say; no gradients."""
+def linear_layers(candidate: Callable) -> dict[str, Any]:
+    """Initialize, and measure the linear layers."""
+    candidate(parts := Parts())
+    inner = parts.encoder[0][0].weight
+    spread = float(inner.detach().std()) / math.sqrt(2 / (64 + 192))
+    return {
+        "as a share of Glorot and Bengio's bound, the largest of a layer": reach(inner),
+        "of one further out": reach(parts.encoder[1].weight),
+        "of output": reach(parts.output.weight),
+        "as a share of Glorot and Bengio's, its standard deviation": round(spread, 1),
+    }
 
-    def acts(candidate: Callable) -> Outcome:
+
+def shared(candidate: Callable) -> dict[str, Any]:
+    """Initialize models whose output shares a matrix, and measure that matrix."""
+    found = {}
+    for first in (False, True):
+        candidate(parts := Parts(tied=True, output_first=first))
+        same = parts.output.weight is parts.tgt_embedding.weight
+        place = "output registered first" if first else "output registered last"
+        found[f"{place}, times √d_model"] = loudness(parts.tgt_embedding.weight)
+        found[f"{place}, still shared"] = same
+    return found
+
+
+def kept(candidate: Callable) -> dict[str, bool]:
+    """Look whether biases and gains are as they were."""
+    candidate(parts := Parts())
+    vectors = [p for p in parts.parameters() if p.dim() == 1]
+    return {"biases and gains are kept": all(bool((p == UNTOUCHED).all()) for p in vectors)}
+
+
+def called(label: str, config: TransformerConfig, src: Tensor = SRC) -> Trial:
+    """Compare logits, and the gradients of all parameters."""
+    return module_trial(label, {"config": config}, {"src": src, "tgt": FULL}, ("logits",))
+
+
+def shows(label: str, config: TransformerConfig, look: Callable, **more: Any) -> Trial:
+    """Look at a model in eval mode, filled with known numbers."""
+
+    def act(candidate: Callable) -> dict[str, Any]:
         """Build, fill, look."""
         with torch.no_grad():
-            return Outcome(act(filled(candidate(config)).eval()))
+            return look(filled(candidate(config)).eval())
 
-    def wants() -> Outcome:
-        """Compute the same from the numbers."""
-        with torch.no_grad():
-            return Outcome(wanted(by_name(filled(Transformer(config)))))
-
-    return Trial(label, acts, wants, **more)
-
-
-def memory() -> Tensor:
-    """Make a memory that no encoder made."""
-    return normal("memory", *SRC.shape, D_MODEL)
+    return value_trial(label, act, **more)
 
 
 def halves(model: Any) -> dict[str, Tensor]:
     """Encode, and decode with another memory."""
     return {
         "encode(src)": model.encode(SRC),
-        "decode(tgt, memory, src)": model.decode(TGT, memory(), SRC),
+        "decode(tgt, memory, src)": model.decode(TGT, normal("memory", *SRC.shape, D_MODEL), SRC),
     }
 
 
-def halves_wanted(p: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Compute both halves apart."""
+def probabilities(model: Any) -> dict[str, bool]:
+    """Look whether a softmax stands at the end."""
+    logits, one = model(SRC, TGT), torch.ones(TGT.shape)
     return {
-        "encode(src)": remember(p, SRC, APART),
-        "decode(tgt, memory, src)": score(p, TGT, memory(), SRC, APART),
+        "the numbers of a position add up to 1": torch.allclose(logits.sum(-1), one, atol=1e-3),
+        "so do their exponentials": torch.allclose(logits.exp().sum(-1), one, atol=1e-3),
     }
 
 
-def maps_wanted(p: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Stack the weights of all layers, by place."""
-    seen: dict[str, Tensor] = {}
-    score(p, TGT, remember(p, SRC, OPTIONS, seen), SRC, OPTIONS, seen)
-    places = {"encoder": ("encoder", "self"), "decoder": ("decoder", "self"),
-              "cross": ("decoder", "cross")}  # fmt: skip
-    return {
-        place: torch.stack(
-            [w for at, w in seen.items() if at.startswith(side) and f".{kind}" in at]
+def leaks(model: Any) -> dict[str, bool]:
+    """Change the last words of the target, and look whether the first logits notice."""
+    later, found = TGT.clone(), {}
+    later[:, 2:] = torch.tensor([[9, 2], [2, 9]])
+    for mode in ("training", "eval"):
+        model.train(mode == "training")
+        before, after = model(SRC, TGT)[:, :2], model(SRC, later)[:, :2]
+        found[f"a later word is heard in {mode} mode"] = not torch.allclose(
+            before, after, atol=1e-4
         )
-        for place, (side, kind) in places.items()
+    return found
+
+
+def neighbours(model: Any) -> dict[str, bool]:
+    """Read a short source alone, beside a long one, and with more padding."""
+    both, alone = model(SRC, TGT), model(SRC[1:, :3], TGT[1:])
+    longer = model(F.pad(SRC, (0, 2), value=PAD), TGT)
+    return {
+        "a long neighbour is heard": not torch.allclose(both[1:], alone, atol=1e-4),
+        "more padding is heard": not torch.allclose(both, longer, atol=1e-4),
     }
+
+
+def start(candidate: Callable) -> dict[str, float]:
+    """Measure how new models start, with their matrices apart and shared."""
+    apart, tied = (candidate(replace(WIDE, tie_embeddings=tie)) for tie in ("none", "all"))
+    return {
+        "times √d_model, the standard deviation of src_embedding": loudness(
+            apart.src_embedding.weight
+        ),
+        "times √d_model, that of tgt_embedding": loudness(apart.tgt_embedding.weight),
+        "times √d_model, that of the shared matrix": loudness(tied.output.weight),
+        "as a share of its bound, the largest of output": reach(apart.output.weight),
+    }
+
+
+def steady(model: Any) -> dict[str, bool]:
+    """Call a model with dropout twice in eval mode."""
+    return {"two calls differ": not torch.equal(model(SRC, TGT), model(SRC, TGT))}
 
 
 def silenced(model: Any) -> dict[str, Tensor]:
-    """Drop everything, words and answers; what is left are norms of norms."""
+    """Drop everything, words and sub-layers; what is left are norms of norms."""
     model.train()
     return {"encode(src)": model.encode(SRC), "logits": model(SRC, TGT)}
 
 
-def silenced_wanted(p: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Normalize zeros, sub-layer after sub-layer."""
-    nothing = [torch.zeros_like] * 3
-    source, target = torch.zeros(*SRC.shape, D_MODEL), torch.zeros(*TGT.shape, D_MODEL)
-    source = add_norms(p, "encoder.layers.0.", source, nothing[:2], norm_first=False)
-    target = add_norms(p, "decoder.layers.0.", target, nothing, norm_first=False)
-    return {"encode(src)": source, "logits": target @ p["output.weight"].T}
-
-
 def matrices(label: str, config: TransformerConfig) -> Trial:
-    """Compare names, shapes and sharing of all parameters."""
-    case = parameters_trial(Transformer, {"config": config}, TIED)
-    return by_place(replace(case, label=label), "config")
+    """Compare shapes and sharing of all parameters."""
+    return replace(parameters_trial({"config": config}, TIED), label=label)
 
-
-CASES = (
-    model_case("sizes that all differ", APART),
-    model_case("one vocabulary, and a source as long as the target", ONE, SHORT, training=True),
-    matrices("tie_embeddings='none'", replace(APART, num_decoder_layers=2)),
-    matrices("tie_embeddings='decoder'", replace(ONE, tie_embeddings="decoder")),
-    matrices("tie_embeddings='all'", ONE),
-    model_case("norm_first, gelu, free head widths, and dropout in eval mode", OPTIONS),
-    parts_case("encode and decode apart", halves, halves_wanted, APART),
-    parts_case(
-        "attention_maps", lambda model: model.attention_maps(SRC, TGT), maps_wanted, OPTIONS
-    ),
-    *PROMISES,
-    parts_case(
-        "dropout=1.0 while training",
-        silenced,
-        silenced_wanted,
-        replace(APART, dropout=1.0),
-        stage="train and eval",
-        says="Words with their positions, and all that sub-layers say, are dropped then.",
-    ),
-)
 
 EXERCISES = (
-    *START,
+    Exercise(
+        "initialize",
+        "transformer",
+        15,
+        core={
+            "embeddings": (
+                value_trial(
+                    "the embeddings",
+                    embeddings,
+                    says="Embeddings start as N(0, 1 / d_model): standard deviation 1 / √d_model.",
+                ),
+            ),
+            "linear layers": (
+                value_trial(
+                    "the linear layers",
+                    linear_layers,
+                    says="The weights of all linear layers start as Glorot and Bengio's uniform.",
+                ),
+            ),
+            "shared matrix": (
+                value_trial(
+                    "an output that shares the embedding's matrix",
+                    shared,
+                    says="A matrix that output and embedding share starts as an embedding, and "
+                    "stays shared.",
+                ),
+            ),
+        },
+        hints=(
+            "`model.modules()` walks through everything, however deep; `isinstance` tells an "
+            "`nn.Linear` from an `nn.Embedding`.",
+            "`nn.init.xavier_uniform_` is Glorot and Bengio's; `nn.init.normal_` wants the "
+            "standard deviation, the root of the variance 1 / d_model.",
+            "One matrix may be both a linear layer's and an embedding's. Whoever comes last wins: "
+            "go through the model twice.",
+        ),
+        extras={
+            "biases and gains": (
+                value_trial(
+                    "biases and gains",
+                    kept,
+                    says="Only matrices change; biases and gains stay as they are.",
+                ),
+            ),
+        },
+    ),
     Exercise(
         "Transformer",
         "transformer",
         45,
-        CASES,
-        (
+        core={
+            "formula": (
+                called("sizes that all differ", APART),
+                called("one vocabulary, and a source as long as the target", ONE, SHORT),
+                shows("encode and decode apart", APART, halves, kind="equality"),
+                shows(
+                    "a look at the logits",
+                    APART,
+                    probabilities,
+                    says="The model ends with logits; the softmax comes later, inside the loss.",
+                ),
+            ),
+            "masks": (
+                shows(
+                    "a later word of the target",
+                    APART,
+                    leaks,
+                    says="A later word must not change what stands before it, in either mode.",
+                ),
+                shows(
+                    "a short source beside a long one",
+                    APART,
+                    neighbours,
+                    says="A sentence is read alike alone and in a batch: its padding has no say.",
+                ),
+            ),
+            "parameters": (
+                matrices("matrices apart", APART),
+                matrices("one matrix for all", ONE),
+                value_trial(
+                    "a new model",
+                    start,
+                    says="Every matrix starts as `initialize` says, a shared one as an embedding.",
+                ),
+            ),
+            "attention_maps": (
+                shows(
+                    "attention_maps",
+                    APART,
+                    lambda model: model.attention_maps(SRC, TGT),
+                    kind="equality",
+                ),
+            ),
+        },
+        hints=(
             "Six parts, with the names on the map: src_embedding, tgt_embedding, positions, "
             "encoder, decoder, output; and the eight lines of `logits_by_hand`. Keep the config: "
             "`pad_id` and `d_model` are read in every pass.",
@@ -170,6 +305,29 @@ EXERCISES = (
             "`attention_maps` gives `capture_attention` a dict of three lists of layers, and "
             "`lambda: self(src, tgt)`.",
         ),
-        TORCHS,
+        shortcuts=TORCHS,
+        extras={
+            "tie_embeddings='decoder'": (matrices("tie_embeddings='decoder'", HALF),),
+            "norm_first, activation, d_k, d_v": (
+                called("norm_first=True, activation='gelu', d_k=5 and d_v=7", OPTIONS),
+            ),
+            "dropout": (
+                shows(
+                    "dropout=0.5 in eval mode",
+                    replace(APART, dropout=0.5),
+                    steady,
+                    kind="train and eval",
+                    says="In eval mode nothing may be random: dropout belongs to training.",
+                ),
+                shows(
+                    "dropout=1.0 in training",
+                    replace(APART, dropout=1.0),
+                    silenced,
+                    kind="train and eval",
+                    says="Words with their positions, and all that sub-layers say, are dropped.",
+                ),
+            ),
+            "names": (names_trial({"config": APART}),),
+        },
     ),
 )
