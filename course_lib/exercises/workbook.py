@@ -12,12 +12,7 @@ from course_lib.exercises.notebook_builder import Chapter, Edition, source_of
 from course_lib.exercises.safe_folder import fill
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-<<<<<<< HEAD
-TASKS = ("tasks.translator", "tasks.numbers")  # they train and use the chapters' model
-=======
-PACKAGE = Path(__file__).resolve().parents[1]
 TASKS = ("tasks.numbers",)  # it trains and uses the chapters' model
->>>>>>> 04f78a5118932816814381f6301ffe49f26e694f
 README = """# Your workbook
 
 Open `00_start_here.ipynb` in JupyterLab, and take the chapters in order. (In a terminal, in this

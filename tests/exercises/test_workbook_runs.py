@@ -22,21 +22,12 @@ from workbook_solver import (
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.catalogue import tasks as other_tasks
 from course_lib.exercises.check import exercise
-<<<<<<< HEAD
 from course_lib.exercises.library import LIBRARY, cells_in, module_text
 from course_lib.exercises.notebook_builder import is_marked, new_cell, source_of
 from course_lib.exercises.report import CORRECT
 from course_lib.exercises.sandbox import examine_apart
 from course_lib.exercises.workbook import make_workbook
-from course_lib.tasks.numbers import folder_of, load_or_train
-from course_lib.tasks.translator import TranslatorConfig
-=======
-from course_lib.exercises.notebook_builder import LIBRARY, is_marked, source_of
-from course_lib.exercises.sandbox import Mark, examine_apart
-from course_lib.exercises.stubs import defined, from_package
-from course_lib.exercises.workbook import TASKS, fresh_module, make_workbook
 from course_lib.tasks.numbers import TranslatorConfig, folder_of, load_or_train
->>>>>>> 04f78a5118932816814381f6301ffe49f26e694f
 
 pytestmark = pytest.mark.workbook
 KINDS = [  # chapters that differ in what a learner's work does to the rest of them
