@@ -88,7 +88,7 @@ EXERCISES = (
                         for which, given in split(*case).items()
                     },
                     rows_of,
-                    says="A list of rows should come out; they are dealt by their index, whatever they hold.",
+                    says="A list should come out, of rows dealt by index, whatever they hold.",
                 ),
             ),
         },
