@@ -21,6 +21,10 @@ SYNONYMS = {  # what textbooks, and code that many have read, call the arguments
     "num_layers": ("n", "N", "n_layers", "n_layer"),
     "eps": ("epsilon",),
 }
+LAYERS = {  # what they call layers of one shape, which order alone would mix up
+    "gate": ("gate", "w1"),
+    "linear1": ("linear1", "up", "w3"),
+}
 
 
 class MissingOption(TypeError):
@@ -158,12 +162,16 @@ def recognise(module: nn.Module, given: type[nn.Module], args: tuple, kwargs: di
     mine = dict(module.named_parameters(remove_duplicate=False))
     strange = [name for name in mine if name not in wanted]
     names = vars(module)["course_names"] = {}
-    for name, shape in wanted.items():
-        fitting = [s for s in strange if mine[s].shape == shape and name not in mine]
-        if fitting:
-            best = max(fitting, key=lambda s: _letters(name) in _letters(s))
-            strange.remove(best)
-            names[best] = name
+    for sure in (True, False):  # first by name, then by shape and order
+        for name in [n for n in wanted if n not in mine and n not in names.values()]:
+            fitting = [
+                s
+                for s in strange
+                if mine[s].shape == wanted[name] and (_means(s, name) or not sure)
+            ]
+            if fitting:
+                strange.remove(fitting[0])
+                names[fitting[0]] = name
     for theirs, name in names.items():
         own, course = theirs.split("."), name.split(".")
         while len(own) > 1 and len(course) > 1 and own[-1] == course[-1]:
@@ -184,6 +192,15 @@ def _shapes(given: type[nn.Module], args: tuple, kwargs: dict) -> dict[str, torc
     except Exception:  # a call that the course's class refuses has no names to offer
         return {}
     return {name: p.shape for name, p in built.named_parameters(remove_duplicate=False)}
+
+
+def _means(mine: str, name: str) -> bool:
+    """Say whether a parameter's own name tells that it is the course's of this name."""
+    if _letters(name) in _letters(mine):
+        return True
+    (*own, kind), (*course, theirs) = mine.split("."), name.split(".")
+    known = LAYERS.get(course[-1], ()) if course else ()
+    return kind == theirs and bool(own) and any(word in _letters(own[-1]) for word in known)
 
 
 def _letters(name: str) -> str:
