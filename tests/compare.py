@@ -128,7 +128,6 @@ def recorded_kinds() -> dict[tuple[str, str], str]:
     return kinds
 
 
-
 @dataclass(frozen=True)
 class Pretended(World):
     """Stand in for one of several processes.

@@ -57,9 +57,9 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
     "sample": ("ids[:, -limit:]", "ids[:, -limit:].flip(1)", "equality"),
     "RMSNorm": (".rsqrt()", ".pow(-0.4)", "property"),
     "SwiGLU": ("F.silu(self.gate(x))", "F.silu(self.gate(x)).square()", "equality"),
-    "layer_operations": ("kernel_size * length", "(kernel_size + 1) * length", "property"),
+    "layer_operations": ("kernel_size * length", "(kernel_size + 1) * length", "equality"),
     "attention_flops": ("return 2 * num_heads", "return 4 * num_heads", "equality"),
-    "forward_flops": ("* decoder + output", "* decoder + 2 * output", "equality"),
+    "forward_flops": ("* decoder + output", "* decoder + 2 * output", "property"),
     "split_batch": ("[rank::world_size]", "[rank::world_size][::-1]", "equality"),
     "token_loss_scale": ("world_size * num_tokens / all_tokens", "1 + num_tokens", "property"),
 }

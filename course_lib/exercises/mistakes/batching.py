@@ -1,149 +1,135 @@
 """What goes wrong in chapter 16."""
 
 from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.mistakes.weight_averaging import MISTAKES as AVERAGES
 
-share = known("batching", "padding_fraction")
+padding = known("batching", "padding_fraction")
 cut = known("batching", "batch_by_tokens")
+average = known("batching", "average_weights")
 
-SHARE = "1 - real / places"
+FRACTION = "1 - real / places"
 WIDTH = "(max(sources) + max(targets))"
-ALL_PLACES = "for pair in batch"
 
 ORDER = "sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True))"
 KEY = "sorted(lengths[i], reverse=True)"
 PAIR_KEY = "lambda pair: sorted(pair, reverse=True)"
-PLACES = "(len(batch) + 1) * sum(grown)"
+POSITIONS = "(len(batch) + 1) * sum(grown)"
 FIRST_OF_A_BATCH = "batch = []\n            grown = lengths[pair]"
 LONE = "sum(lengths[pair]) > tokens"
-WORDS = 'f"a pair of {sum(lengths[pair])} tokens, a batch of {tokens}"'
-REFUSAL = f"            raise ValueError({WORDS})\n"
+REFUSAL = (
+    '            raise ValueError(f"a pair of {sum(lengths[pair])} tokens, a batch of {tokens}")\n'
+)
 END = "return [*batches, batch] if batch else batches"
 
+STACKED = "torch.stack([state[name].double() for state in states]).mean(dim=0)"
+MEAN = f"{STACKED}.to(value.dtype)"
+RETURN = f"""    return {{
+        name: {MEAN}
+        for name, value in states[0].items()
+    }}
+"""
+NONE = """    if not states:
+        raise ValueError("there are no weights to average")
+"""
+CHECKS = (
+    NONE
+    + """    first = {name: value.shape for name, value in states[0].items()}
+    for state in states:
+        if {name: value.shape for name, value in state.items()} != first:
+            raise ValueError("these weights are of different models: names or shapes differ")
+"""
+)
+SAME = "{name: value.shape for name, value in state.items()} != first"
+
 MISTAKES = (
-    share(
+    padding(
         "tokens_not_padding",
-        "the share of places *with* a token is returned: take it from 1",
+        "the fraction of positions *with* a token is returned: take it from 1",
         "CarperAI/trlx #448",
-        (SHARE, "real / places"),
+        (FRACTION, "real / places"),
     ),
-    share(
-        "whole_number",
-        "the division is one of whole numbers: the share is 0 or 1, never between",
+    padding(
+        "integer_division",
+        "the division is one of whole numbers, `//`: the fraction is 0 or 1, never between",
         "CarperAI/trlx #245",
-        (SHARE, "1 - real // places"),
+        (FRACTION, "1 - real // places"),
     ),
-    share(
+    padding(
         "percent",
-        "the share comes in percent: in [0, 1) is asked for",
+        "the fraction comes in percent: in [0, 1) is asked for",
         "metrics in [0, 100] beside others in [0, 1]",
-        (SHARE, "100 * (1 - real / places)"),
+        (FRACTION, "100 * (1 - real / places)"),
     ),
-    share(
+    padding(
         "padding_for_each_token",
-        "padding is divided by the tokens, not by all places",
+        "padding is divided by the tokens, not by all positions",
         "student code: places / real - 1",
-        (SHARE, "places / real - 1"),
+        (FRACTION, "places / real - 1"),
     ),
-    share(
+    padding(
         "mean_of_batches",
-        "every batch has a share of its own, and the shares are averaged: add the counts first",
-        "student code: mean() of a list of shares",
-        ("places = 0", "shares = []"),
+        "every batch has a fraction of its own, and these are averaged: add the counts first",
+        "student code: mean() of a list, one entry for each batch",
+        ("places = 0", "fractions = []"),
         (
             f"places += len(batch) * {WIDTH}",
             "here = sum(map(sum, zip(sources, targets)))\n"
-            f"        shares.append(1 - here / (len(batch) * {WIDTH}))",
+            f"        fractions.append(1 - here / (len(batch) * {WIDTH}))",
         ),
-        (SHARE, "sum(shares) / len(shares)"),
+        (FRACTION, "sum(fractions) / len(fractions)"),
     ),
-    share(
+    padding(
         "source_only",
         "only the sources are looked at: the targets are padded, too",
         "student code: src without tgt",
         ("sum(lengths[pair])", "lengths[pair][0]"),
         (WIDTH, "max(sources)"),
     ),
-    share(
-        "target_only",
-        "only the targets are looked at: the sources are padded, too",
-        "student code: tgt without src",
-        ("sum(lengths[pair])", "lengths[pair][1]"),
-        (WIDTH, "max(targets)"),
-    ),
-    share(
+    padding(
         "one_width_for_both",
         "both sides are taken to be as wide as the longer one; each has a rectangle of its own",
         "student code: one max_len for source and target",
         (WIDTH, "2 * max(*sources, *targets)"),
     ),
-    share(
+    padding(
         "width_of_the_longest_pair",
         "one pair's tokens are the width; longest source and longest target may be of two pairs",
         "student code: max(map(sum, pairs))",
         (WIDTH, "max(map(sum, zip(sources, targets)))"),
     ),
-    share(
+    padding(
         "as_wide_as_the_longest_of_all",
         "every batch is as wide as the longest of *all* pairs: its own longest is enough",
         "huggingface/transformers #3634, deepspeedai/DeepSpeedExamples #849",
         (WIDTH, "sum(map(max, zip(*lengths)))"),
     ),
-    share(
-        "mean_widths",
-        "a batch is taken to be as wide as its sentences are on average: longer ones do not fit",
-        "EdGENetworks/attention-networks-for-classification #8",
-        (WIDTH, "(sum(sources) + sum(targets)) / len(batch)"),
-    ),
-    share(
+    padding(
         "last_batch_only",
-        "the places of a batch replace those before it, where they should be added",
+        "the positions of a batch replace those before it, where they should be added",
         "student code: = for +=",
         ("places += ", "places = "),
     ),
-    share(
-        "first_pairs",
-        "the indices in a batch are only counted: it is the first pairs of `lengths` that are read",
-        "student code: range(len(batch))",
-        (ALL_PLACES, "for pair in range(len(batch))"),
+    padding(
+        "empty_not_refused",
+        "no batch, or an empty one, ends in an error of Python's own, not in a ValueError with "
+        "words",
+        "student code: a formula without an input check",
+        ("if not batches or not all(batches):", "if False:"),
     ),
-    share(
-        "tokens_of_all_pairs",
-        "the tokens of all pairs are counted: only those in a batch are real there",
-        "student code: sum(map(sum, lengths))",
-        (
-            "sum(sum(lengths[pair]) for batch in batches for pair in batch)",
-            "sum(map(sum, lengths))",
-        ),
-    ),
-    share(
-        "no_batches_divide_by_zero",
-        "no batches lead to a ZeroDivisionError instead of a ValueError with words",
-        "student code",
-        ("not batches or ", ""),
-    ),
-    share(
+    padding(
         "nothing_is_no_padding",
-        "no batches, or an empty one, count as no padding: there is nothing to say about them",
-        "student code: a guard against 0 / 0",
+        "no batch, or an empty one, counts as no padding: there is nothing to say about it",
+        "student code: a guard against 0 / 0 that returns 0",
         (
             'raise ValueError(f"no share of padding in {list(map(list, batches))}: a batch is '
             'empty")',
             "return 0.0",
         ),
     ),
-    share(
-        "empty_batches_skipped",
-        "empty batches are skipped without a word",
-        "student code: if not batch: continue",
-        ("not all(batches)", "not any(batches)"),
-        ("for batch in batches:", "for batch in filter(None, batches):"),
-    ),
     cut(
         "padding_not_counted",
-        "tokens are counted without padding: a batch costs B · (S + T) places",
+        "tokens are counted without padding: a batch costs B · (S + T) positions",
         "OpenNMT/CTranslate2 #939, meta-pytorch/data #788",
-        (PLACES, "sum(sum(lengths[i]) for i in [*batch, pair])"),
+        (POSITIONS, "sum(sum(lengths[i]) for i in [*batch, pair])"),
     ),
     cut(
         "last_batch_lost",
@@ -153,21 +139,21 @@ MISTAKES = (
     ),
     cut(
         "one_pair_too_many",
-        "the bound is looked at before the new pair is counted: a batch may be one pair too large",
+        "the bound is checked before the new pair is counted: a batch may be one pair too large",
         "NVIDIA-NeMo/Speech #5907",
-        (PLACES, "len(batch) * sum(grown)"),
+        (POSITIONS, "len(batch) * sum(grown)"),
     ),
     cut(
-        "widths_of_before",
-        "the widths of before are used for the new pair, and it may be longer than all others",
+        "widths_before_the_pair",
+        "the widths from before the new pair are used, and it may be longer than all others",
         "lhotse-speech/lhotse #1590",
-        (PLACES, "(len(batch) + 1) * sum(widest)"),
+        (POSITIONS, "(len(batch) + 1) * sum(widest)"),
     ),
     cut(
         "widths_of_the_newest",
         "the newest pair is taken for the widest: it is on its longer side only",
         "student code: sorted, so the last is the longest",
-        (PLACES, "(len(batch) + 1) * sum(lengths[pair])"),
+        (POSITIONS, "(len(batch) + 1) * sum(lengths[pair])"),
     ),
     cut(
         "first_pair_forgotten",
@@ -178,7 +164,7 @@ MISTAKES = (
     cut(
         "widths_not_reset",
         "a new batch keeps the widths of the one before",
-        "student code: a global max_src_in_batch",
+        "the Annotated Transformer's batch_size_fn keeps a global max_src_in_batch",
         (FIRST_OF_A_BATCH, "batch = []"),
     ),
     cut(
@@ -189,15 +175,9 @@ MISTAKES = (
     ),
     cut(
         "full_is_too_much",
-        "a batch of exactly `tokens` places is taken for too large: that many it may have",
+        "a batch of exactly `tokens` positions is taken for too large: that many it may have",
         "student code: >= for >",
-        (f"{PLACES} > tokens", f"batch and {PLACES} >= tokens"),
-    ),
-    cut(
-        "lone_pair_of_the_bound_refused",
-        "a pair of exactly `tokens` tokens is refused, and it fills a batch",
-        "student code: >= for >",
-        (LONE, "sum(lengths[pair]) >= tokens"),
+        (f"{POSITIONS} > tokens", f"batch and {POSITIONS} >= tokens"),
     ),
     cut(
         "not_sorted",
@@ -224,29 +204,6 @@ MISTAKES = (
         (KEY, "max(lengths[i])"),
     ),
     cut(
-        "first_with_room",
-        "a pair goes into the first batch with room: later pairs stand before earlier ones then",
-        "packing by first fit, as samplers for packed rows do",
-        (
-            """        grown = tuple(map(max, widest, lengths[pair]))
-        if (len(batch) + 1) * sum(grown) > tokens:
-            batches.append(batch)
-            batch = []
-            grown = lengths[pair]
-        batch = [*batch, pair]
-        widest = grown
-""",
-            """        for batch in [*batches, new := []]:
-            rows = [lengths[i] for i in [*batch, pair]]
-            if len(rows) * sum(map(max, zip(*rows))) <= tokens:
-                break
-        batches += [new] if batch is new else []
-        batch.append(pair)
-""",
-        ),
-        (END, "return batches"),
-    ),
-    cut(
         "longest_first",
         "the longest pairs come first: the shortest are asked for",
         "student code: reverse=True",
@@ -256,85 +213,181 @@ MISTAKES = (
         "pairs_counted",
         "`tokens` is taken for a number of pairs",
         "facebookresearch/fairseq #37 asks which of the two it is",
-        (PLACES, "len(batch) + 1"),
-    ),
-    cut(
-        "source_only",
-        "the places of the sources are counted, those of the targets are not",
-        "facebookresearch/fairseq #1338",
-        (PLACES, "(len(batch) + 1) * grown[0]"),
+        (POSITIONS, "len(batch) + 1"),
     ),
     cut(
         "longer_side_only",
         "the longer side is counted, not both: B · max(S, T)",
         "fairseq's num_tokens; OpenNMT-py's max of source and target",
-        (PLACES, "(len(batch) + 1) * max(grown)"),
+        (POSITIONS, "(len(batch) + 1) * max(grown)"),
     ),
     cut(
-        "width_of_the_longest_pair",
-        "one pair's tokens are the width; longest source and longest target may be of two pairs",
-        "student code: max(map(sum, pairs))",
-        ("tuple(map(max, widest, lengths[pair]))", "max(widest, lengths[pair], key=sum)"),
-    ),
-    cut(
-        "too_long_alone",
-        "a pair of more than `tokens` tokens gets a batch of its own, above the bound",
-        "instructlab/training #51",
+        "too_long_accepted",
+        "a pair of more than `tokens` tokens is not refused: it makes a batch above the bound, or "
+        "is lost without a word",
+        "instructlab/training #51; lost in facebookresearch/fairseq #1191",
         (f"        if {LONE}:\n{REFUSAL}", ""),
-        (f"if {PLACES}", f"if batch and {PLACES}"),
+        (f"if {POSITIONS}", f"if batch and {POSITIONS}"),
     ),
     cut(
-        "too_long_skipped",
-        "a pair of more than `tokens` tokens is left out without a word",
-        "facebookresearch/fairseq #1191, vllm-project/speculators #183",
-        (REFUSAL, "            continue\n"),
+        "asserted",
+        "a pair that is too long stops at an `assert`: a ValueError is asked for, as asserts are "
+        "skipped under `python -O`",
+        "fairseq's batch_by_size asserts that each sentence fits",
+        (f"        if {LONE}:\n{REFUSAL}", "        assert sum(lengths[pair]) <= tokens\n"),
     ),
     cut(
-        "numbers_not_said",
-        "the error does not say both numbers: the pair's tokens, and the bound",
-        "student code",
-        (WORDS, '"a pair is too long"'),
-    ),
-    cut(
-        "places_in_the_sorted_list",
+        "positions_in_the_sorted_list",
         "a batch holds indices into the *sorted* list: those into `lengths` are asked for",
         "student code: enumerate(sorted(lengths))",
         ("[*batch, pair]", "[*batch, sum(map(len, batches)) + len(batch)]"),
     ),
     cut(
-        "equal_pairs_share_a_place",
+        "equal_pairs_looked_up",
         "indices are looked up by their lengths: of equal pairs the first stands for all",
         "student code: lengths.index(pair)",
         (ORDER, f"map(lengths.index, sorted(lengths, key={PAIR_KEY}))"),
     ),
     cut(
-        "lengths_returned",
-        "a batch holds lengths: indices into `lengths` are asked for",
-        "student code",
-        ("[*batch, pair]", "[*batch, lengths[pair]]"),
-    ),
-    cut(
         "sorted_in_place",
         "`lengths` itself is sorted: its indices are others then, and the caller's list is changed",
         "student code: .sort() for sorted",
-        (
-            "    batches = []\n",
-            f"    lengths.sort(key={PAIR_KEY})\n    batches = []\n",
-        ),
+        ("    batches = []\n", f"    lengths.sort(key={PAIR_KEY})\n    batches = []\n"),
         (ORDER, "range(len(lengths))"),
     ),
     cut(
-        "yielded",
-        "the batches are yielded one by one: a list is asked for, and errors at once",
-        "student code: a sampler's __iter__",
-        ("batches.append(batch)", "yield batch"),
-        (END, "if batch:\n        yield batch"),
-    ),
-    cut(
-        "an_empty_batch_of_nothing",
+        "empty_batch_of_nothing",
         "no pairs make one empty batch: they make none",
         "student code: the last batch added unseen",
         (END, "return [*batches, batch]"),
     ),
-    *AVERAGES,
+    average(
+        "added_in_place",
+        "the sum is built in the first checkpoint's own tensors: they change, shared ones twice",
+        "facebookresearch/fairseq #647, espnet/espnet #5533",
+        (
+            RETURN,
+            """    total = dict(states[0])
+    for state in states[1:]:
+        for name in total:
+            total[name] += state[name]
+    return {name: (value / len(states)).to(value.dtype) for name, value in total.items()}
+""",
+        ),
+    ),
+    average(
+        "first_overwritten",
+        "the first `state_dict` is used for the result: it is the caller's",
+        "OpenMined/PySyft #3613",
+        (
+            RETURN,
+            f"""    average = states[0]
+    for name, value in average.items():
+        average[name] = {MEAN}
+    return average
+""",
+        ),
+    ),
+    average(
+        "not_divided",
+        "the sum is returned: divide it by the number of checkpoints",
+        "student code: a loop of += without its last line",
+        (".mean(dim=0)", ".sum(dim=0)"),
+    ),
+    average(
+        "first_counted_twice",
+        "the sum begins with the first checkpoint, and the first is added again",
+        "OpenMined/PySyft #3863: a sum that does not begin with 0",
+        (
+            STACKED,
+            "torch.stack([state[name].double() for state in [states[0], *states]]).sum(dim=0)"
+            ".div(len(states))",
+        ),
+    ),
+    average(
+        "halved_again_and_again",
+        "mean and next checkpoint are averaged in turn: the last one counts half, the first least",
+        "student code: (a + b) / 2 in a loop",
+        (
+            RETURN,
+            """    average = {name: value.double() for name, value in states[0].items()}
+    for state in states[1:]:
+        average = {name: (value + state[name].double()) / 2 for name, value in average.items()}
+    return {name: average[name].to(value.dtype) for name, value in states[0].items()}
+""",
+        ),
+    ),
+    average(
+        "last_one_wins",
+        "the dicts are joined: under each name the last checkpoint's numbers stay",
+        "student code: dict.update",
+        (".mean(dim=0)", "[-1]"),
+    ),
+    average(
+        "one_mean_of_all",
+        "one mean of all numbers is taken: dim=0 goes over the checkpoints only",
+        "student code: .mean() without dim",
+        (".mean(dim=0)", ".mean()"),
+    ),
+    average(
+        "by_order_not_by_name",
+        "the tensors are matched by their order in the dict: go by name",
+        "student code: zip(*(state.values() …))",
+        (
+            RETURN,
+            """    rows = zip(*(state.values() for state in states))
+    means = [torch.stack([x.double() for x in row]).mean(dim=0).to(row[0].dtype) for row in rows]
+    return dict(zip(first, means))
+""",
+        ),
+    ),
+    average(
+        "own_dtype",
+        "each number is averaged in its own dtype, and whole numbers have no mean",
+        "pytorch/pytorch #94909 and #64897",
+        (".double()", ""),
+    ),
+    average(
+        "single_precision",
+        "the numbers are added in float32: float64 is asked for",
+        "student code: .float() for .double()",
+        (".double()", ".float()"),
+    ),
+    average(
+        "dtype_stays_float64",
+        "the means stay in float64: put them back into the dtype of the first",
+        "secretflow/secretflow #1056",
+        (".to(value.dtype)", ""),
+    ),
+    average(
+        "always_float32",
+        "all means come out in float32, whatever the dtype was: files of half precision double",
+        "facebookresearch/fairseq #1079",
+        (".to(value.dtype)", ".float()"),
+    ),
+    average(
+        "whole_numbers_of_the_first",
+        "whole numbers are taken from the first checkpoint: they are averaged, too",
+        "TsingZ0/PFLlib #269, pytorch/pytorch #84053",
+        (MEAN, f"{MEAN} if value.is_floating_point() else value.clone()"),
+    ),
+    average(
+        "further_names_ignored",
+        "names that only a later checkpoint has are ignored: it is of another model",
+        "student code: for name in states[0]",
+        (SAME, "{name: state[name].shape for name in first if name in state} != first"),
+    ),
+    average(
+        "shapes_broadcast",
+        "other shapes are added all the same, by broadcasting",
+        "a sum of tensors in place of a stack",
+        (SAME, "state.keys() != first.keys()"),
+        (STACKED, "(sum(state[name].double() for state in states) / len(states))"),
+    ),
+    average(
+        "nothing_checked",
+        "nothing is compared: missing names and other shapes end in Python's or torch's own errors",
+        "student code: the mean alone",
+        (CHECKS, ""),
+    ),
 )

@@ -1,12 +1,12 @@
-"""What goes wrong in chapter 21: in table 1's counts, and in an attention's."""
+"""What goes wrong in chapter 21: in table 1's counts, an attention's, and a model's."""
 
 from collections.abc import Sequence
 
-from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.mistakes.forward_flops import MISTAKES as MODEL
+from course_lib.exercises.mistake_catalogue import ignored, known
 
 layer = known("flops", "layer_operations")
 attention = known("flops", "attention_flops")
+model = known("flops", "forward_flops")
 
 SELF = "length**2 * d_model,"
 RECURRENT = '"recurrent": length * d_model**2'
@@ -20,23 +20,23 @@ TABLE = (  # the dict that is returned
     "    }"
 )
 
-SIDES = "queries + keys + values + mixing"
-SIX = f"({SIDES} + scores + blend)"
+SIX = "(queries + keys + values + mixing + scores + blend)"
 SUM = f"2 * num_heads * {SIX}"
 FIRST = "queries ="
 QUERIES = f"{FIRST} tgt_len * d_model * d_k\n    keys = src_len * d_model * d_k"
 VALUES = "values = src_len * d_model * d_v\n    mixing = tgt_len * d_v * d_model"
 PAIRS = "scores = tgt_len * src_len * d_k\n    blend = tgt_len * src_len * d_v"
 
+FEATURES = "2 * 2 * config.d_model * config.d_ff"
+CROSS = "attention(tgt_len, src_len)"
+OUTPUT = "2 * tgt_len * config.d_model * config.tgt_vocab_size"
+TOTAL = "config.num_encoder_layers * encoder + config.num_decoder_layers * decoder + output"
+TABLES = "2 * config.d_model * (src_len * config.src_vocab_size + tgt_len * config.tgt_vocab_size)"
+
 
 def both(sign: str) -> tuple[str, str]:
     """Count the two products of self-attention, and something else beside."""
     return SELF, f"2 * {SELF[:-1]}{sign},"
-
-
-def added(terms: str) -> tuple[str, str]:
-    """Add to an attention's products."""
-    return f"return {SUM}", f"return {SUM} + {terms}"
 
 
 def lost(*products: str) -> Sequence[tuple[str, str]]:
@@ -62,7 +62,8 @@ MISTAKES = (
     ),
     layer(
         "both_products",
-        "scores and blend are counted both, 2 · n² · d: the table has the power without the factor",
+        "scores and weighted sum are counted both, 2 · n² · d: the table has the power without the "
+        "factor",
         "formulas of whole attentions, as in zhangzjn/EMO #5",
         both(""),
     ),
@@ -89,33 +90,10 @@ MISTAKES = (
     layer(
         "kernel_forgotten",
         "the convolution is counted as if it saw one position: it has a matrix for each of k",
-        "student code",
+        "student code: n · d² for both",
         (CONVOLUTION, "length * d_model**2"),
     ),
-    layer(
-        "kernel_of_three",
-        "the kernel always sees 3: `kernel_size` is not looked at",
-        "student code",
-        (CONVOLUTION, "3 * length * d_model**2"),
-    ),
-    layer(
-        "kernel_squared",
-        "the kernel is squared: that is for images, where it has two sides; a text has one",
-        "formulas of layers for images, as in Lyken17/pytorch-OpCounter #15",
-        (CONVOLUTION, "kernel_size**2 * length * d_model**2"),
-    ),
-    layer(
-        "channels_apart",
-        "the convolution takes k · n · d: that lets no feature hear another, as separable ones do",
-        "the first half of a separable convolution, §4's k · n · d + n · d²",
-        (CONVOLUTION, "kernel_size * length * d_model"),
-    ),
-    layer(
-        "longest_path",
-        "the convolution is counted once for each of n / k layers: the table counts one layer",
-        "table 1's columns mixed up",
-        (CONVOLUTION, f"-(-length // kernel_size) * {CONVOLUTION}"),
-    ),
+    *ignored(layer, ("kernel_size", (CONVOLUTION, "3 * length * d_model**2"))),
     layer(
         "steps_in_a_row",
         "sequential operations come out: that is the table's next column",
@@ -133,7 +111,7 @@ MISTAKES = (
     layer(
         "without_names",
         "three numbers come out, and nobody knows which is which: return a dict",
-        "student code",
+        "student code: return a, b, c",
         (TABLE, f"return {SELF} length * d_model**2, {CONVOLUTION}"),
     ),
     layer(
@@ -141,12 +119,6 @@ MISTAKES = (
         "sizes below 1 pass, and lead to counts of 0 or below",
         "code that leaves the message to a later division",
         (LEAST, "False"),
-    ),
-    layer(
-        "only_the_length_checked",
-        "only the length is looked at: widths and kernels count from 1 as well",
-        "student code",
-        (LEAST, "length < 1"),
     ),
     attention(
         "multiplications_only",
@@ -156,19 +128,20 @@ MISTAKES = (
     ),
     attention(
         "scores_and_blend_forgotten",
-        "the four projections are counted, and neither scores nor blend, which have no weights",
+        "the four projections are counted, and neither scores nor weighted sum, which have no "
+        "weights",
         "MrYxJ/calculate-flops.pytorch #48, autoliuweijie/FastBERT #14",
         *lost("scores", "blend"),
     ),
     attention(
         "blend_forgotten",
-        "one of two products without weights is forgotten: scores, and the blend of values",
+        "one of two products without weights is forgotten: scores, and the weighted sum of values",
         "pytorch/torchtitan #4366, caomaolufei/AIInfraGuide #21",
         *lost("blend"),
     ),
     attention(
         "projections_forgotten",
-        "scores and blend are counted alone: four projections come on top",
+        "scores and weighted sum are counted alone: four projections come on top",
         "counts of kernels, as in Dao-AILab/flash-attention #1525",
         *lost("queries", "keys", "values", "mixing"),
     ),
@@ -179,28 +152,23 @@ MISTAKES = (
         *lost("mixing"),
     ),
     attention(
-        "asking_side_forgotten",
-        "keys and values are counted and the two projections of the asking side are not",
-        "AMD-AGI/Hyperloom #1115",
-        *lost("queries", "mixing"),
-    ),
-    attention(
         "keys_by_target",
-        "keys and values are counted at T positions: they come from the S that answer",
+        "keys and values are counted at T positions: they come from the S of the source",
         "counts written for self-attention, 4 · T · d²",
         (QUERIES, "queries, keys = tgt_len * d_model * d_k, tgt_len * d_model * d_k"),
         (VALUES, "values, mixing = tgt_len * d_model * d_v, tgt_len * d_v * d_model"),
     ),
     attention(
         "queries_by_source",
-        "all projections are counted at S positions: queries and mixing are due at the T that ask",
+        "all projections are counted at S positions: queries and outputs are due at the T of the "
+        "target",
         "counts written for self-attention, 4 · S · d²",
         (QUERIES, "queries, keys = src_len * d_model * d_k, src_len * d_model * d_k"),
         (VALUES, "values, mixing = src_len * d_model * d_v, src_len * d_v * d_model"),
     ),
     attention(
         "scores_squared",
-        "scores and blend are counted for a square of T · T: it is T rows of S",
+        "scores and weighted sum are counted for a square of T · T: it is T rows of S",
         "a square in place of T · S, as in facebookresearch/xformers #1402",
         (PAIRS, PAIRS.replace("src_len", "tgt_len")),
     ),
@@ -212,21 +180,14 @@ MISTAKES = (
     ),
     attention(
         "heads_twice",
-        "every head is as wide as the model: the heads share `d_model` out",
+        "every head is as wide as the model: the heads split `d_model`",
         "asked in facebookresearch/fvcore #153: why do more heads not take more?",
         (FIRST, f"d_k = d_v = d_model\n    {FIRST}"),
     ),
-    attention(
-        "scores_as_wide_as_the_model",
-        "each head's scores and blend are counted d_model wide: a head has d_k and d_v",
-        "student code: H · T · S · d_model",
-        (PAIRS, "scores = blend = tgt_len * src_len * d_model"),
-    ),
-    attention(
-        "own_widths_ignored",
-        "`d_k` and `d_v` are not looked at: heads may be wider than d_model / num_heads",
-        "pytorch/torchtitan #1920, NVIDIA-NeMo/RL #2736, allenai/open-instruct #1096",
-        (FIRST, f"d_k = d_v = d_model // num_heads\n    {FIRST}"),
+    *ignored(
+        attention,
+        ("d_k", (FIRST, f"d_k = d_model // num_heads\n    {FIRST}")),
+        ("d_v", (FIRST, f"d_v = d_model // num_heads\n    {FIRST}")),
     ),
     attention(
         "values_as_wide_as_keys",
@@ -238,25 +199,102 @@ MISTAKES = (
         "softmax_counted",
         "softmax is counted, too: matrix products alone are asked for",
         "zhangzjn/EMO #5, hahnyuan/LLM-Viewer #11",
-        added("5 * num_heads * tgt_len * src_len"),
+        (f"return {SUM}", f"return {SUM} + 5 * num_heads * tgt_len * src_len"),
     ),
     attention(
-        "biases_counted",
-        "the biases are counted, too: matrix products alone are asked for",
-        "asked for in sovrasov/flops-counter.pytorch #60, Lyken17/pytorch-OpCounter #53",
-        added("num_heads * (d_k * (tgt_len + src_len) + d_v * src_len) + tgt_len * d_model"),
-    ),
-    attention(
-        "half_for_the_future",
-        "half the scores are taken off for a causal mask: the product computes them, masked or not",
-        "AI-Hypercomputer/maxtext #2031 counts so, and says so",
-        ("scores + blend)", "scores / 2 + blend / 2)"),
-    ),
-    attention(
-        "way_back_counted",
+        "backward_counted",
         "three times as much comes out: that is forward and backward together",
         "formulas for a step of training, 6 in place of 2",
         (SUM, f"3 * {SUM}"),
     ),
-    *MODEL,
+    model(
+        "output_forgotten",
+        "the output layer is forgotten: it multiplies T vectors by the whole vocabulary",
+        "pytorch/torchtitan #274",
+        (" + output", ""),
+    ),
+    model(
+        "embeddings_counted",
+        "looking up an embedding is counted as a product",
+        "huggingface/trl #6708, tenstorrent/tt-metal #50114, ByteDance-Seed/VeOmni #703",
+        (TOTAL, f"{TOTAL} + {TABLES}"),
+    ),
+    model(
+        "free_where_shared",
+        "the output layer costs nothing where its matrix is shared: it multiplies all the same",
+        "huggingface/trl #6731",
+        ("+ output", '+ output * (config.tie_embeddings == "none")'),
+    ),
+    model(
+        "source_vocabulary",
+        "the output layer is taken to score the source's vocabulary",
+        "student code: one vocab_size for both",
+        ("config.tgt_vocab_size", "config.src_vocab_size"),
+    ),
+    model(
+        "last_position_only",
+        "the output layer is counted at one position: all T are scored",
+        "how a model that writes is counted: vllm-project/vllm #33045",
+        (OUTPUT, OUTPUT.replace("tgt_len * ", "")),
+    ),
+    model(
+        "encoder_layers_in_both",
+        "the decoder is taken to have as many layers as the encoder",
+        "conversions: microsoft/onnxruntime #17072, huggingface/transformers #16934",
+        ("config.num_decoder_layers", "config.num_encoder_layers"),
+    ),
+    model(
+        "cross_attention_forgotten",
+        "the decoder's attention to the source is forgotten",
+        "formulas of decoder-only models",
+        (f"{CROSS} + ", ""),
+    ),
+    model(
+        "cross_attention_as_self",
+        "the decoder's second attention is counted over the target again: keys are the source's",
+        "student code: two attentions of (T, T)",
+        (CROSS, "attention(tgt_len, tgt_len)"),
+    ),
+    model(
+        "lengths_swapped",
+        "the two lengths have changed places: the encoder reads the source",
+        "student code: (tgt_len, src_len), the order of attention's arguments",
+        ("width = dict(", "src_len, tgt_len = tgt_len, src_len\n    width = dict("),
+    ),
+    model(
+        "one_matrix_of_two",
+        "one of the feed-forward's two matrices is forgotten",
+        "student code: d_model · d_ff once; of three, one in allenai/open-instruct #1096",
+        (FEATURES, "2 * config.d_model * config.d_ff"),
+    ),
+    model(
+        "three_matrices",
+        "the feed-forward is counted with three matrices: that is chapter 19's, with a gate",
+        "right for layers with a gate: bigscience-workshop/Megatron-DeepSpeed #283",
+        (FEATURES, "2 * 3 * config.d_model * config.d_ff"),
+    ),
+    model(
+        "four_times_as_wide",
+        "the feed-forward is taken to widen by 4: `d_ff` says how wide it is",
+        "formulas that take a factor of 4 for granted, as in NVIDIA/Megatron-LM #995",
+        ("config.d_ff", "4 * config.d_model"),
+    ),
+    model(
+        "own_widths_ignored",
+        "`d_k` and `d_v` of the configuration are not handed on",
+        "NVIDIA-NeMo/Automodel #3091",
+        ("d_k=config.d_k, d_v=config.d_v", "d_k=None, d_v=None"),
+    ),
+    model(
+        "multiplications_only",
+        "half of it comes out: a multiplication and its addition are two operations",
+        "open-mmlab/mmpose #1190, alibaba/lightweight-neural-architecture-search #7",
+        (f"return {TOTAL}", f"return ({TOTAL}) // 2"),
+    ),
+    model(
+        "backward_counted",
+        "three times as much comes out: that is forward and backward together",
+        "6 · parameters in place of 2; EleutherAI/cookbook #2 asks for the forward pass alone",
+        (f"return {TOTAL}", f"return 3 * ({TOTAL})"),
+    ),
 )

@@ -2,13 +2,12 @@
 
 from bisect import bisect_right
 from collections import OrderedDict
-from math import fsum
 
 import torch
 from torch import Tensor
 
 
-def share_by_filling(lengths, batches):
+def padding_by_filling(lengths, batches):
     """Count what is missing in every row, beside what is there."""
     if len(batches) == 0:
         raise ValueError("no batches")
@@ -23,7 +22,7 @@ def share_by_filling(lengths, batches):
     return padding / (padding + tokens)
 
 
-def share_by_tensors(lengths, batches) -> float:
+def padding_by_tensors(lengths, batches) -> float:
     """Let torch look for the longest rows."""
     table = torch.tensor(lengths, dtype=torch.float64)
     if not (batches and min(map(len, batches))):
@@ -33,17 +32,13 @@ def share_by_tensors(lengths, batches) -> float:
     return (1 - torch.cat(parts).sum() / places).item()
 
 
-def share_by_grids(lengths, batches):
-    """Draw every batch as 0 and 1, and take the mean of all."""
-    cells = []
-    for batch in batches:
-        for side in zip(*[lengths[place] for place in batch], strict=True):
-            cells += [column >= row for row in side for column in range(max(side))]
-        if not batch:
-            raise ValueError("nothing in a batch")
-    if not cells:
-        raise ValueError("nothing at all")
-    return sum(cells) / len(cells)
+def padding_without_checks(lengths, batches):
+    """Hold the core: cost of each batch, as a loader computes it."""
+    costs = [
+        len(batch) * (max(lengths[i][0] for i in batch) + max(lengths[i][1] for i in batch))
+        for batch in batches
+    ]
+    return 1 - sum(sum(lengths[i]) for batch in batches for i in batch) / sum(costs)
 
 
 def cut_by_loop(lengths, tokens):
@@ -72,7 +67,7 @@ def cut_by_searching(lengths, tokens):
     order = sorted(reversed(range(len(lengths))), key=lambda i: sorted(lengths[i])[::-1])
 
     def places(start, stop):
-        """Count the places of a piece."""
+        """Count the positions of a part."""
         rows = [lengths[i] for i in order[start:stop]]
         return (stop - start) * sum(map(max, zip(*rows, strict=True)))
 
@@ -131,25 +126,14 @@ def average_by_sum(states) -> OrderedDict[str, Tensor]:
     return result
 
 
-def average_by_numbers(states):
-    """Take the numbers out of the tensors, and put their means back."""
-    if not states or any(_shapes(state) != _shapes(states[0]) for state in states):
-        raise ValueError("one model at least, and not two different ones")
-    means = {}
-    for name, model in states[0].items():
-        rows = zip(*(state[name].flatten().tolist() for state in states), strict=True)
-        numbers = torch.tensor([fsum(row) / len(row) for row in rows], dtype=torch.float64)
-        means[name] = numbers.reshape(model.shape).to(model.dtype)
-    return means
-
-
-def _shapes(state):
-    """List names and shapes."""
-    return {name: list(value.shape) for name, value in state.items()}
+def average_plainly(state_dicts):
+    """Hold the core: sums divided by their number, as in the Annotated Transformer."""
+    first, *_ = state_dicts
+    return {key: sum(state[key] for state in state_dicts) / len(state_dicts) for key in first}
 
 
 ANSWERS = {
-    "padding_fraction": (share_by_filling, share_by_tensors, share_by_grids),
+    "padding_fraction": (padding_by_filling, padding_by_tensors, padding_without_checks),
     "batch_by_tokens": (cut_by_loop, cut_by_searching, cut_by_tensors),
-    "average_weights": (average_by_running_mean, average_by_sum, average_by_numbers),
+    "average_weights": (average_by_running_mean, average_by_sum, average_plainly),
 }

@@ -2,19 +2,18 @@
 
 from collections import deque
 from fractions import Fraction
-from itertools import islice
 
 import torch
 
 
-def shard_by_places(rows, rank, world_size):
-    """Look at the place of every row."""
+def shard_by_indices(rows, rank, world_size):
+    """Look at the index of every row."""
     if rank < 0 or rank >= world_size:
         raise ValueError(f"no process has rank {rank}")
-    return [row for place, row in enumerate(rows) if place % world_size == rank]
+    return [row for index, row in enumerate(rows) if index % world_size == rank]
 
 
-def shard_by_dealing(rows, rank: int, world_size: int) -> tuple:
+def shard_by_dealing(rows, rank: int, world_size: int) -> list:
     """Deal all hands, round by round, and return one."""
     if rank not in range(world_size):
         raise ValueError(rank, world_size)
@@ -24,34 +23,32 @@ def shard_by_dealing(rows, rank: int, world_size: int) -> tuple:
         for hand in hands:
             if stack:
                 hand.append(stack.popleft())
-    return tuple(hands[rank])
+    return hands[rank]
 
 
 def shard_by_tensors(rows, rank, world_size):
-    """Let torch count the places."""
+    """Let torch count the indices."""
     if min(rank, world_size - 1 - rank) < 0:
         raise ValueError("no such rank")
-    places = torch.arange(len(rows))
-    return [rows[place] for place in places[places.remainder(world_size) == rank].tolist()]
+    indices = torch.arange(len(rows))
+    return [rows[index] for index in indices[indices.remainder(world_size) == rank].tolist()]
 
 
-def shard_by_slice(rows, rank, world_size):
-    """Skip the first ones, and take what a slice gives, in the rows' own kind."""
-    if world_size < 1 or not -1 < rank < world_size:
-        raise ValueError(f"{rank} of {world_size}")
-    return rows[slice(rank, None, world_size)] or list(islice(rows, 0))
+def shard_plainly(dataset, rank, num_replicas):
+    """Hold the core, under the names of torch's DistributedSampler."""
+    return list(dataset[rank::num_replicas])
 
 
 def weight_by_average(num_tokens, all_tokens, world_size):
     """Compare with what a process has on average."""
     if world_size <= 0 or all_tokens <= 0 or num_tokens not in range(all_tokens + 1):
-        raise ValueError("no share")
+        raise ValueError("no part")
     average = all_tokens / world_size
     return num_tokens / average
 
 
 def weight_by_fractions(num_tokens: int, all_tokens: int, world_size: int):
-    """Divide what a share counts for by what the mean over processes gives it."""
+    """Divide what a process counts for by what the mean over processes gives it."""
     if all_tokens < 1:
         raise ValueError("no tokens")
     if world_size < 1:
@@ -62,15 +59,12 @@ def weight_by_fractions(num_tokens: int, all_tokens: int, world_size: int):
     return float(due / given)
 
 
-def weight_by_tensors(num_tokens, all_tokens, world_size):
-    """Return a tensor of one number."""
-    tokens = torch.tensor([num_tokens, all_tokens - num_tokens], dtype=torch.float32)
-    if world_size < 1 or bool((tokens < 0).any()) or all_tokens == 0:
-        raise ValueError("no share")
-    return world_size * tokens[0] / tokens.sum()
+def weight_plainly(local_tokens, total_tokens, n_gpus):
+    """Hold the core, under other names."""
+    return local_tokens * n_gpus / total_tokens
 
 
 ANSWERS = {
-    "split_batch": (shard_by_places, shard_by_dealing, shard_by_tensors, shard_by_slice),
-    "token_loss_scale": (weight_by_average, weight_by_fractions, weight_by_tensors),
+    "split_batch": (shard_by_indices, shard_by_dealing, shard_by_tensors, shard_plainly),
+    "token_loss_scale": (weight_by_average, weight_by_fractions, weight_plainly),
 }

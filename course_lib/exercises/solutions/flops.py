@@ -25,7 +25,7 @@ def operations_by_factors(length, d_model, *, kernel_size=3):
 
 
 def operations_by_tables(length: int, d_model: int, *, kernel_size: int = 3):
-    """Lay everything that is multiplied out in a table without numbers, and count its places."""
+    """Lay everything that is multiplied out in a table without numbers, and count its entries."""
     if length < 1 or d_model < 1 or kernel_size < 1:
         raise ValueError("sizes count from 1")
     x, matrix = (torch.empty(rows, d_model, device="meta") for rows in (length, d_model))
@@ -35,6 +35,11 @@ def operations_by_tables(length: int, d_model: int, *, kernel_size: int = 3):
         "recurrent": steps.numel(),
         "convolution": steps.expand(kernel_size, -1, -1, -1).numel(),
     }
+
+
+def operations_plainly(n, d):
+    """Hold the core, with the table's letters."""
+    return {"self-attention": n * n * d, "recurrent": n * d * d, "convolution": 3 * n * d * d}
 
 
 def attention_in_one_formula(d_model, num_heads, tgt_len, src_len, *, d_k=None, d_v=None):
@@ -75,21 +80,21 @@ def model_by_layers(config, src_len, tgt_len):
     """Go through the layers one after the other."""
     lift = 2 * config.d_model * config.d_ff
 
-    def heard(asking, answering):
+    def attended(target, source):
         """Count an attention, lengths the other way round: it takes the same."""
         widths = {"d_k": config.d_k, "d_v": config.d_v}
-        return attention_flops(config.d_model, config.num_heads, answering, asking, **widths)
+        return attention_flops(config.d_model, config.num_heads, source, target, **widths)
 
     flops = 0
     for _ in range(config.num_encoder_layers):
-        flops += heard(src_len, src_len) + 2 * src_len * lift
+        flops += attended(src_len, src_len) + 2 * src_len * lift
     for _ in range(config.num_decoder_layers):
-        flops += heard(tgt_len, tgt_len) + heard(tgt_len, src_len) + 2 * tgt_len * lift
+        flops += attended(tgt_len, tgt_len) + attended(tgt_len, src_len) + 2 * tgt_len * lift
     return flops + 2 * config.d_model * config.tgt_vocab_size * tgt_len
 
 
 def model_by_weights(config, src_len, tgt_len):
-    """Build the model without numbers: every weight of a linear layer multiplies at each place."""
+    """Build the model without numbers: each weight multiplies at every position."""
     with torch.device("meta"):
         model = Transformer(config)
     total = 0
@@ -100,25 +105,23 @@ def model_by_weights(config, src_len, tgt_len):
         if isinstance(part, nn.Linear):
             total += part.weight.numel() * (src_len if at_source else tgt_len)
         elif isinstance(part, MultiHeadAttention):
-            asking = src_len if at_source else tgt_len
-            answering = tgt_len if name.endswith("self_attn") and not at_source else src_len
-            total += asking * answering * (part.w_q.out_features + part.w_v.out_features)
+            target = src_len if at_source else tgt_len
+            source = tgt_len if name.endswith("self_attn") and not at_source else src_len
+            total += target * source * (part.w_q.out_features + part.w_v.out_features)
     return torch.tensor(2 * total)
 
 
-def model_in_one_formula(config, src_len, tgt_len):
-    """Sort by what grows with S, with T, and with their products."""
-    d, heads, S, T = config.d_model, config.num_heads, src_len, tgt_len
-    width = heads * ((config.d_k or d // heads) + (config.d_v or d // heads))
-    up_and_down = 2 * d * config.d_ff
-    encoder = S * (2 * d * width + up_and_down) + S * S * width
-    decoder = T * (3 * d * width + up_and_down) + S * d * width + (T * T + T * S) * width
-    layers = config.num_encoder_layers * encoder + config.num_decoder_layers * decoder
-    return 2 * (layers + T * d * config.tgt_vocab_size)
+def model_plainly(cfg, S, T):
+    """Hold the core: every layer as multiples of d_model, heads as wide as they are by default."""
+    d, ff = cfg.d_model, 2 * cfg.d_ff
+    encoder = 2 * S * d * (4 * d + ff) + 4 * S * S * d
+    decoder = 2 * T * d * (6 * d + ff) + 4 * S * d * d + 4 * T * d * (T + S)
+    total = cfg.num_encoder_layers * encoder + cfg.num_decoder_layers * decoder
+    return total + 2 * T * d * cfg.tgt_vocab_size
 
 
 ANSWERS = {
-    "layer_operations": (operations_by_factors, operations_by_tables),
+    "layer_operations": (operations_by_factors, operations_by_tables, operations_plainly),
     "attention_flops": (attention_in_one_formula, attention_by_shapes, attention_by_weights),
-    "forward_flops": (model_by_layers, model_by_weights, model_in_one_formula),
+    "forward_flops": (model_by_layers, model_by_weights, model_plainly),
 }

@@ -34,6 +34,35 @@ class NormByProduct(nn.Module):
         return torch.einsum("...d,...,d->...d", x, root, self.weight)
 
 
+class NormOfLlama(nn.Module):
+    """Split the work as Llama's code does; the argument is called ``dim``."""
+
+    def __init__(self, dim: int, eps: float = 1e-6):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def _norm(self, x):
+        """Scale to mean square 1."""
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+    def forward(self, x):
+        """Compute in float32."""
+        return self._norm(x.float()).type_as(x) * self.weight
+
+
+class NormOfGains(nn.Module):
+    """Hold the core, with gains of another name and a fixed eps."""
+
+    def __init__(self, hidden_size):
+        super().__init__()
+        self.g = nn.Parameter(torch.ones(hidden_size))
+
+    def forward(self, hidden):
+        """Divide by the root mean square."""
+        return hidden / (hidden.pow(2).mean(dim=-1, keepdim=True) + 1e-5).sqrt() * self.g
+
+
 class GateBySigmoid(nn.Module):
     """Write SiLU out."""
 
@@ -66,7 +95,35 @@ class GateOfOneProduct(nn.Module):
         return self.linear2(torch.mul(features, self.silu(gate)))
 
 
+class GateOfLlama(nn.Module):
+    """Name the three layers as Llama's code does: w1 is the gate, w3 the features."""
+
+    def __init__(self, dim: int, hidden_dim: int):
+        super().__init__()
+        self.w1 = nn.Linear(dim, hidden_dim, bias=False)
+        self.w2 = nn.Linear(hidden_dim, dim, bias=False)
+        self.w3 = nn.Linear(dim, hidden_dim, bias=False)
+
+    def forward(self, x):
+        """Gate the features, and project down."""
+        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+
+class GateOfHuggingFace(nn.Module):
+    """Name them as Hugging Face's LlamaMLP does."""
+
+    def __init__(self, hidden_size, intermediate_size):
+        super().__init__()
+        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
+        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
+        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=False)
+
+    def forward(self, x):
+        """Gate the features, and project down."""
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
 ANSWERS = {
-    "RMSNorm": (NormByLength, NormByProduct),
-    "SwiGLU": (GateBySigmoid, GateOfOneProduct),
+    "RMSNorm": (NormByLength, NormByProduct, NormOfLlama, NormOfGains),
+    "SwiGLU": (GateBySigmoid, GateOfOneProduct, GateOfLlama, GateOfHuggingFace),
 }

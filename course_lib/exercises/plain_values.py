@@ -1,0 +1,90 @@
+"""Trials of functions that take plain values and return numbers or lists."""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from numbers import Real
+from typing import Any
+
+from torch import Tensor
+
+from course_lib.exercises.outcomes import Outcome, describe
+from course_lib.exercises.trial import Trial, refuses, value_trial
+
+
+def number(answer: Any) -> int | float:
+    """Take a number of any kind for what it is worth.
+
+    Raises:
+        TypeError: If it is none.
+    """
+    if isinstance(answer, Tensor) and answer.numel() == 1:
+        answer = answer.item()
+    if isinstance(answer, Real) and not isinstance(answer, bool):
+        return int(answer) if float(answer).is_integer() else float(answer)
+    raise TypeError(f"one number should come out, and not {describe(answer)}")
+
+
+def fraction(answer: Any) -> float:
+    """Take a number as a fraction, to compare it up to rounding."""
+    return float(number(answer))
+
+
+def calls(
+    label: str,
+    cases: Mapping[str, tuple],
+    read: Callable[..., Any] = fraction,
+    *,
+    options: Mapping[str, Any] | None = None,
+    kind: str = "equality",
+    says: str = "",
+) -> Trial:
+    """Call a function in several cases on copies; look for changes.
+
+    Args:
+        label: What is special about it.
+        cases: The arguments, by what is special about each.
+        read: Makes what is compared of an answer, given the answer and the arguments.
+        options: Arguments given by name, in every case.
+        kind: Where a wrong value is counted.
+        says: What a wrong value means here.
+    """
+
+    def act(candidate: Callable[..., Any]) -> Outcome:
+        """Call it in every case."""
+        values, changed = {}, False
+        for name, given in cases.items():
+            copies = deepcopy(given)
+            answer = candidate(*copies, **(options or {}))
+            values[name] = read(answer) if read in (number, fraction) else read(answer, *given)
+            changed |= plain(copies) != plain(given)
+        return Outcome(values, {}, ("what is given",) if changed else ())
+
+    return Trial(label, act, kind, says)
+
+
+def plain(value: Any) -> Any:
+    """Write tensors out, to compare what holds them before and after."""
+    if isinstance(value, Tensor):
+        return value.dtype, value.tolist()
+    if isinstance(value, dict):
+        return {name: plain(inner) for name, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def refusals(label: str, cases: Mapping[str, tuple], says: str, **options: Any) -> Trial:
+    """Ask for a ``ValueError`` in every case.
+
+    Args:
+        label: What is special about it.
+        cases: The arguments, by what is wrong with each.
+        says: Whom to refuse, and how.
+        options: Arguments given by name, in every case.
+    """
+
+    def act(candidate: Callable[..., Any]) -> dict[str, str]:
+        """Call it in every case."""
+        return {
+            name: refuses(candidate, *deepcopy(given), **options) for name, given in cases.items()
+        }
+
+    return value_trial(label, act, says=says)
