@@ -375,6 +375,12 @@ def test_other_exercises_lose_their_answers_only():
     assert "task-help" not in learned(cell("task", EXERCISE), solutions=False)
 
 
+def test_a_guess_that_is_not_graded_is_the_learners_to_type():
+    cells = learned(cell("guess", 'predict("widest", "the second", graded=False)'))
+    assert cells["guess"]["source"] == 'predict("widest", ..., graded=False)'
+    assert "guess-help" not in cells
+
+
 def test_without_solutions_the_hints_stay_and_the_answers_go():
     cells = learned(cell("task", DOUBLE), solutions=False)
     assert "a push" in cells["task-help"]["source"]
