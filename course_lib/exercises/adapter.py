@@ -17,10 +17,15 @@ SYNONYMS = {  # what textbooks, and code that many have read, call the arguments
     "dropout": ("p", "drop", "dropout_p", "drop_prob", "dropout_rate", "dropout_prob"),
     "dropout_p": ("p", "dropout", "drop"),
     "mask": ("attn_mask", "attention_mask", "src_mask"),
+    "self_mask": ("tgt_mask", "trg_mask"),
+    "cross_mask": ("src_mask", "memory_mask"),
     "max_len": ("block_size", "max_length", "max_seq_len", "num_positions"),
-    "num_layers": ("n", "N", "n_layers", "n_layer"),
+    "num_layers": ("n", "N", "n_layers", "n_layer", "num_blks"),
     "eps": ("epsilon",),
 }
+
+PARAMETERS = dict.fromkeys(("weight", "gamma", "a_2", "a2", "gain", "scale", "g"), "weight")
+PARAMETERS |= dict.fromkeys(("bias", "beta", "b_2", "b2", "shift", "b"), "bias")
 
 
 class MissingOption(TypeError):
@@ -56,11 +61,23 @@ def fit(
         return args, kwargs  # a call that is wrong for the course's definition, too
     kinds = {parameter.kind for parameter in mine.parameters.values()}
     loose = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & kinds
-    if loose or mine.parameters.keys() >= bound.keys():
+    if loose or (mine.parameters.keys() >= bound.keys() and _binds(mine, theirs, args, kwargs)):
         return args, kwargs
     if list(mine.parameters)[-1] in ("config", "cfg") and "config" not in theirs.parameters:
         return (*args[: len(mine.parameters) - 1], _config(theirs, bound)), {}
     return (), _placed(mine, theirs, bound, len(args))
+
+
+def _binds(
+    mine: inspect.Signature, theirs: inspect.Signature, args: tuple, kwargs: dict[str, Any]
+) -> bool:
+    """Say whether a call fits as it is: nothing else is asked for, nothing stands elsewhere."""
+    first = [list(s.parameters)[: len(args)] for s in (mine, theirs)]
+    try:
+        mine.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return first[0] == first[1]
 
 
 def _placed(
@@ -155,15 +172,8 @@ def recognise(module: nn.Module, given: type[nn.Module], args: tuple, kwargs: di
         wanted = _shapes(given, args, kwargs)
     finally:
         sys.setprofile(profile)
-    mine = dict(module.named_parameters(remove_duplicate=False))
-    strange = [name for name in mine if name not in wanted]
-    names = vars(module)["course_names"] = {}
-    for name, shape in wanted.items():
-        fitting = [s for s in strange if mine[s].shape == shape and name not in mine]
-        if fitting:
-            best = max(fitting, key=lambda s: _letters(name) in _letters(s))
-            strange.remove(best)
-            names[best] = name
+    mine = {n: p.shape for n, p in module.named_parameters(remove_duplicate=False)}
+    names = vars(module)["course_names"] = matched(mine, wanted)
     for theirs, name in names.items():
         own, course = theirs.split("."), name.split(".")
         while len(own) > 1 and len(course) > 1 and own[-1] == course[-1]:
@@ -174,6 +184,48 @@ def recognise(module: nn.Module, given: type[nn.Module], args: tuple, kwargs: di
             for part in own:
                 found = getattr(found, part)
             vars(module)[course[0]] = found  # an alias, not registered a second time
+
+
+def matched(mine: Mapping[str, torch.Size], wanted: Mapping[str, torch.Size]) -> dict[str, str]:
+    """Give parameters of other names the course's: whole layers first, then what is left.
+
+    A linear layer and a norm hold vectors of one width; layer by layer, they are not mixed up.
+    """
+    strange = {name: shape for name, shape in mine.items() if name not in wanted}
+    missing = {name: shape for name, shape in wanted.items() if name not in mine}
+    names: dict[str, str] = {}
+    for group in (True, False):
+        ours, theirs = _grouped(strange, group), _grouped(missing, group)
+        for layer, parts in theirs.items():
+            fitting = [o for o in ours if [*ours[o].values()] == [*parts.values()]]
+            if fitting:
+                best = max(fitting, key=lambda o: _likeness(layer, o))
+                names |= zip(_ordered(ours.pop(best), list(parts)), parts, strict=True)
+        strange = {name: shape for name, shape in strange.items() if name not in names}
+        missing = {name: shape for name, shape in missing.items() if name not in names.values()}
+    return names
+
+
+def _grouped(shapes: Mapping[str, torch.Size], group: bool) -> dict[str, dict[str, torch.Size]]:
+    """Put the parameters of one layer together, or each apart."""
+    layers: dict[str, dict[str, torch.Size]] = {}
+    for name, shape in shapes.items():
+        layers.setdefault(name.rpartition(".")[0] if group else name, {})[name] = shape
+    return layers
+
+
+def _ordered(ours: Mapping[str, torch.Size], theirs: list[str]) -> list[str]:
+    """Put gain and shift in the course's order, whichever was registered first."""
+    known = [PARAMETERS.get(name.rpartition(".")[2].lower()) for name in ours]
+    wanted = [name.rpartition(".")[2] for name in theirs]
+    if sorted(map(str, known)) != sorted(wanted):
+        return list(ours)
+    return [name for _, name in sorted(zip(map(wanted.index, known), ours, strict=True))]
+
+
+def _likeness(course: str, other: str) -> int:
+    """Count the parts of a name that stand in another, too."""
+    return sum(_letters(part) in _letters(other) for part in course.split("."))
 
 
 def _shapes(given: type[nn.Module], args: tuple, kwargs: dict) -> dict[str, torch.Size]:

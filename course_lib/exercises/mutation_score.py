@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.exercises.adapter import adapt
 from course_lib.exercises.cache_variants import RIGHT as CACHES
 from course_lib.exercises.cache_variants import WRONG as NO_CACHES
 from course_lib.exercises.check import exercise, known_mistakes
@@ -48,7 +49,7 @@ class TestTask:
             return _OTHERS[self.exercise][0]
         task = exercise(self.exercise)
         room = import_module(f"course_lib.exercises.solutions.{task.module}")
-        return (task.given, *room.ANSWERS[task.name])
+        return (task.given, *(adapt(answer, task.given) for answer in room.ANSWERS[task.name]))
 
     def wrong(self) -> dict[str, tuple[str, Callable]]:
         """Return, by short name, a sentence and a wrong answer."""
