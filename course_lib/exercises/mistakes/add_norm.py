@@ -1,9 +1,37 @@
 """What goes wrong in chapter 04."""
 
-from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.mistakes import layer_norm
+from collections.abc import Sequence
 
+from course_lib.exercises.mistake_catalogue import ignored, known
+
+norm = known("add_norm", "LayerNorm")
 add_norm = known("add_norm", "AddNorm")
+
+GAIN, SHIFT = "nn.Parameter(torch.ones(d_model))", "nn.Parameter(torch.zeros(d_model))"
+START = f"""        self.weight = {GAIN}
+        self.bias = {SHIFT}
+"""
+CHECK = "        check_width(x, self.weight.numel())\n"
+MEAN = "x.mean(dim=-1, keepdim=True)"
+VARIANCE = "centred.square().mean(dim=-1, keepdim=True)"
+ROOT = "(variance + self.eps).sqrt()"
+RUNNING = f"""{START}        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.ones(d_model))
+"""
+LEARNED_FROM_THE_BATCH = """rows = x.reshape(-1, x.size(-1))
+        centre, variance = self.running_mean, self.running_var
+        if self.training:
+            centre, variance = rows.mean(dim=0), rows.var(dim=0, correction=0)
+            self.running_mean = 0.9 * self.running_mean + 0.1 * centre.detach()
+            self.running_var = 0.9 * self.running_var + 0.1 * variance.detach()
+        centred = x - centre
+"""
+
+
+def over(axes: str) -> Sequence[tuple[str, str]]:
+    """Edit the axes over which mean and variance are taken."""
+    return (MEAN, f"x.mean({axes})"), (VARIANCE, f"centred.square().mean({axes})")
+
 
 READ = "self.norm(x) if self.norm_first else x"
 RUN = f"answer = sublayer({READ})"
@@ -12,7 +40,138 @@ LAST = "return total if self.norm_first else self.norm(total)"
 NORM = "self.norm = nn.LayerNorm(d_model, bias=bias)"
 
 MISTAKES = (
-    *layer_norm.MISTAKES,
+    norm(
+        "unbiased_variance",
+        "the squares are divided by d_model - 1: that is what var() does, unless told correction=0",
+        "allenai/allennlp pull request #953, FluxML/Flux.jl #529",
+        (VARIANCE, "x.var(dim=-1, keepdim=True)"),
+    ),
+    norm(
+        "unbiased_std_plus_eps",
+        "std() divides by d_model - 1, and eps is added to the root instead of under it",
+        "harvardnlp/annotated-transformer #119 and #122, hyunwoongko/transformer #7",
+        (ROOT, "(x.std(dim=-1, keepdim=True) + self.eps)"),
+    ),
+    norm(
+        "eps_outside_root",
+        "eps is added to the root instead of under it",
+        "hkproj/pytorch-transformer pull request #31, callummcdougall/ARENA_3.0 #228",
+        (ROOT, "(variance.sqrt() + self.eps)"),
+    ),
+    norm(
+        "eps_missing",
+        "eps is not used: equal numbers have variance 0, and 0 / 0 is nan",
+        "torchcvnn/torchcvnn #32, deeplearning4j #8241",
+        (ROOT, "variance.sqrt()"),
+    ),
+    norm(
+        "root_missing",
+        "the centred vector is divided by the variance, not by its root",
+        "the formula typed with σ² for σ",
+        (ROOT, "(variance + self.eps)"),
+    ),
+    norm(
+        "mean_as_std",
+        "x.mean() is called a second time where the spread should be computed",
+        "hand-written norms on GitHub: `std = x.mean(dim=-1, keepdim=True)`",
+        (ROOT, f"({MEAN} + self.eps)"),
+    ),
+    norm(
+        "over_the_sequence",
+        "mean and variance are taken along the sentence (dim=1) instead of over the features",
+        "jadore801120/attention-is-all-you-need-pytorch #17, OpenNMT/OpenNMT-tf #6",
+        *over("dim=1, keepdim=True"),
+    ),
+    norm(
+        "over_whole_sentences",
+        "mean and variance are taken over a whole sentence: over words and features together",
+        "reczoo/FuxiCTR #23, Qualcomm-AI-research/geometric-algebra-transformer #8",
+        *over("dim=(-2, -1), keepdim=True"),
+    ),
+    norm(
+        "over_each_feature",
+        "mean and variance are taken over all words, for each feature: that is batch normalization",
+        "Kyubyong/transformer #40",
+        *over("dim=(0, 1), keepdim=True"),
+    ),
+    norm(
+        "running_statistics",
+        "mean and variance come from the batch, and in eval mode from what training left: "
+        "that is batch normalization",
+        "lucidrains/segformer-pytorch #7 (another norm than the paper's)",
+        (START, RUNNING),
+        (f"centred = x - {MEAN}  # (..., d_model)\n", LEARNED_FROM_THE_BATCH),
+        (f"        variance = {VARIANCE}  # (..., 1), biased\n", ""),
+    ),
+    norm(
+        "keepdim_missing",
+        "keepdim=True is missing: without the last axis the means meet the wrong numbers",
+        "a comment on jadore801120/attention-is-all-you-need-pytorch #17",
+        *over("dim=-1"),
+    ),
+    norm(
+        "mean_not_subtracted",
+        "x is divided by its spread, and the mean never taken away",
+        "a centred vector that is computed and not used below the line",
+        ("self.weight * centred", "self.weight * x"),
+    ),
+    norm(
+        "root_mean_square",
+        "the mean is not taken away, neither above nor below the line: that is RMSNorm",
+        "models after LLaMA",
+        (f"centred = x - {MEAN}", "centred = x"),
+    ),
+    *ignored(norm, ("eps", ("variance + self.eps", "variance + 1e-5"))),
+    norm(
+        "statistics_detached",
+        "mean and variance are detached: the numbers are right, the gradients are not",
+        "no_grad around the statistics, as BatchNorm's running ones have it",
+        (MEAN, f"{MEAN}.detach()"),
+        (ROOT, f"{ROOT}.detach()"),
+    ),
+    norm(
+        "in_place",
+        "`x -= …` changes the vectors of whoever called",
+        "an assignment that saves a line and a tensor",
+        (f"centred = x - {MEAN}", f"centred = x.sub_({MEAN})"),
+    ),
+    norm(
+        "scalar_gain_and_shift",
+        "gain and shift are single numbers, shared by all features",
+        "AChiranth/SmallFormer, IoTDataAtelier/mtsa and many others on GitHub",
+        (GAIN, "nn.Parameter(torch.ones(1))"),
+        (SHIFT, "nn.Parameter(torch.zeros(1))"),
+        (CHECK, ""),
+    ),
+    norm(
+        "shift_unused",
+        "the shift is made and not used",
+        "a formula that ends one term early",
+        (" + self.bias", ""),
+    ),
+    norm(
+        "no_gain_and_shift",
+        "gain and shift are missing: the norm cannot choose its scale",
+        "the norm of Ba et al. before its gain and bias, equation (3)",
+        (START, ""),
+        (CHECK, ""),
+        ("self.weight * centred", "centred"),
+        (" + self.bias", ""),
+    ),
+    norm(
+        "not_registered",
+        "gain and shift are plain tensors: the optimizer does not see them, and they are not saved",
+        "tensors that __init__ makes without nn.Parameter",
+        (GAIN, "torch.ones(d_model)"),
+        (SHIFT, "torch.zeros(d_model)"),
+        tells=r"= torch\.(ones|zeros)\(",
+    ),
+    norm(
+        "shift_starts_at_1",
+        "the shift starts at 1: a fresh norm then moves every number",
+        "JAZ201107/FlashAttention2, the package ajperry-pipeline",
+        (SHIFT, "nn.Parameter(torch.ones(d_model))"),
+    ),
     add_norm(
         "residual_missing",
         "x is not added: what the sub-layer says replaces x",
@@ -40,43 +199,9 @@ MISTAKES = (
         (RUN, "x = self.norm(x) if self.norm_first else x\n        answer = sublayer(x)"),
     ),
     add_norm(
-        "residual_after_norm_in_both",
-        "x is normed first, in both kinds, and the normed x goes around the sub-layer",
-        "lbcb-sci/RiNALMo #9",
-        (RUN, "x = self.norm(x)\n        answer = sublayer(x)"),
-        (LAST, "return total"),
-    ),
-    add_norm(
-        "norm_before_sum",
-        'norm_first is taken for "norm before the sum"; the norm belongs before the sub-layer',
-        "student code",
-        (READ, "x"),
-        (SUM, "total = x + self.dropout(self.norm(answer) if self.norm_first else answer)"),
-    ),
-    add_norm(
-        "sum_inside_sublayer",
-        "in pre-norm the sum is made too early: the sub-layer reads norm(x) + x",
-        "probml/pml-book #709",
-        (READ, "self.norm(x) + x if self.norm_first else x"),
-        (SUM, "total = self.dropout(answer) if self.norm_first else x + self.dropout(answer)"),
-    ),
-    add_norm(
         "post_norm_missing",
         "the norm is missing in post-norm: the sum is returned as it is",
         "agentdr1/LA_MIL #3",
-        (LAST, "return total"),
-    ),
-    add_norm(
-        "pre_norm_missing",
-        "the norm is missing in pre-norm: the sub-layer reads x as it is",
-        "student code",
-        (READ, "x"),
-    ),
-    add_norm(
-        "norm_unused",
-        "the norm is made and never used",
-        "agentdr1/LA_MIL #3",
-        (READ, "x"),
         (LAST, "return total"),
     ),
     add_norm(
@@ -92,12 +217,6 @@ MISTAKES = (
         "harvardnlp/annotated-transformer #1, #13, #92 and #100; hkproj/pytorch-transformer #14",
         (READ, "self.norm(x)"),
         (LAST, "return total"),
-    ),
-    add_norm(
-        "norm_first_swapped",
-        "norm_first means the opposite of its name",
-        "student code",
-        ("self.norm_first = norm_first", "self.norm_first = not norm_first"),
     ),
     add_norm(
         "normed_twice",
@@ -132,12 +251,6 @@ MISTAKES = (
         (SUM, "total = x + answer"),
     ),
     add_norm(
-        "dropout_on_path",
-        "dropout acts on x, which goes around the sub-layer, and not on the answer",
-        "student code",
-        (SUM, "total = self.dropout(x) + answer"),
-    ),
-    add_norm(
         "dropout_missing",
         "the argument dropout is not used",
         "neulab/xnmt pull request #544, lucidrains/x-transformers #318",
@@ -146,15 +259,8 @@ MISTAKES = (
     add_norm(
         "sublayer_called_twice",
         "the sub-layer is called twice: its answer belongs into a variable",
-        "student code",
+        "an expression pasted where a name belongs",
         (SUM, f"total = x + self.dropout(sublayer({READ}))"),
-    ),
-    add_norm(
-        "norm_over_sequence",
-        "the norm acts along the sentence: its last axis has to be the features",
-        "jadore801120/attention-is-all-you-need-pytorch #17",
-        ("self.norm(x)", "self.norm(x.transpose(1, 2)).transpose(1, 2)"),
-        ("self.norm(total)", "self.norm(total.transpose(1, 2)).transpose(1, 2)"),
     ),
     add_norm(
         "batch_norm",
@@ -165,21 +271,9 @@ MISTAKES = (
         ("self.norm(total)", "self.norm(total.transpose(1, 2)).transpose(1, 2)"),
     ),
     add_norm(
-        "norm_without_gain",
-        "the norm has no gain and no shift: elementwise_affine=False",
-        "student code",
-        (NORM, "self.norm = nn.LayerNorm(d_model, elementwise_affine=False)"),
-    ),
-    add_norm(
         "in_place",
         "`x += …` adds in place, and changes the vectors of whoever called",
         "microsoft/unilm pull request #999, iMED-Lab/ER-Net pull request #3",
         (SUM, "total = x.add_(self.dropout(answer))"),
-    ),
-    add_norm(
-        "answer_detached",
-        "the answer is detached, or computed under no_grad: the sub-layer never learns",
-        "student code",
-        ("self.dropout(answer)", "self.dropout(answer.detach())"),
     ),
 )

@@ -1,19 +1,117 @@
 """What goes wrong in chapter 07."""
 
-from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.mistakes import encoder_layer, encoder_layer_arguments
+from course_lib.exercises.mistake_catalogue import ignored, known
 
+layer = known("encoder", "EncoderLayer")
 stack = known("encoder", "Encoder")
+
+NORM = "AddNorm(d_model, dropout, norm_first)"
+NORM2 = f"self.add_norm2 = {NORM}"
+HEADS = "dict(d_k=d_k, d_v=d_v, dropout=attention_dropout)"
+THINKER = "FeedForward(d_model, d_ff, activation_dropout, activation)"
+ATTEND = "x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, mask)[0])"
+THINK = "return self.add_norm2(x, self.feed_forward)"
+LOOK = "self.self_attn(y, y, y, mask)[0]"
+
+WITHOUT_SUM = """def alone(part, x, sublayer):
+            read = part.norm(x) if part.norm_first else x
+            answer = part.dropout(sublayer(read))
+            return answer if part.norm_first else part.norm(answer)
+"""
 
 LAYER = "EncoderLayer(*sizes, d_k=d_k, d_v=d_v, **rates)"
 LAYERS = f"[{LAYER} for _ in range(num_layers)]"
-NORM = "nn.LayerNorm(d_model) if norm_first else None"
+LAST_NORM = "nn.LayerNorm(d_model) if norm_first else None"
 LOOP = "for layer in self.layers:\n            x = layer(x, mask)"
 END = "return x if self.norm is None else self.norm(x)"
 
 MISTAKES = (
-    *encoder_layer.MISTAKES,
-    *encoder_layer_arguments.MISTAKES,
+    layer(
+        "residual_missing",
+        "no sub-layer's input is added to its answer: the residual paths are missing",
+        "suspected in tensorflow/models #7533",
+        (ATTEND, f"{WITHOUT_SUM}\n        x = alone(self.add_norm1, x, lambda y: {LOOK})"),
+        (THINK, "return alone(self.add_norm2, x, self.feed_forward)"),
+    ),
+    layer(
+        "residual_of_input",
+        "the second sum adds the layer's input instead of what add_norm1 returned",
+        "strutive07/transformer-tensorflow2.0 #14; JanSchm/CapMarket #8",
+        (ATTEND, ATTEND.replace("x = ", "found = ", 1)),
+        (THINK, "return self.add_norm2(x, lambda _: self.feed_forward(found))"),
+    ),
+    layer(
+        "residual_twice",
+        "x is added once more outside: AddNorm has added it already",
+        "yunzeliu/MAP #3",
+        (ATTEND, ATTEND.replace("x = ", "x = x + ", 1)),
+        (THINK, THINK.replace("return ", "return x + ")),
+    ),
+    layer(
+        "norm_shared",
+        "add_norm2 is add_norm1: both sub-layers share one LayerNorm",
+        "bentrevett/pytorch-seq2seq #100; lsdefine/attention-is-all-you-need-keras #33",
+        (NORM2, "self.add_norm2 = self.add_norm1"),
+    ),
+    layer(
+        "add_norm1_twice",
+        "add_norm1 wraps both sub-layers, and add_norm2 is never called",
+        "a slip of copying; the same in lsdefine/attention-is-all-you-need-keras #33",
+        (THINK, THINK.replace("add_norm2", "add_norm1")),
+    ),
+    layer(
+        "feed_forward_first",
+        "the feed-forward part comes before attention",
+        "allenai/allennlp #3334",
+        (ATTEND, "x = self.add_norm1(x, self.feed_forward)"),
+        (THINK, f"return self.add_norm2(x, lambda y: {LOOK})"),
+    ),
+    layer(
+        "mask_not_handed_on",
+        "attention does not get the mask",
+        "imperial-qore/TranAD #10; facebookresearch/fairseq #1339",
+        ("(y, y, y, mask)", "(y, y, y)"),
+    ),
+    layer(
+        "mask_inverted",
+        "the mask is turned round on its way, as nn.MultiheadAttention would want it",
+        "ports from nn.MultiheadAttention, whose True means blocked (pytorch/pytorch #170415)",
+        ("(y, y, y, mask)", "(y, y, y, mask if mask is None else ~mask)"),
+    ),
+    layer(
+        "keys_not_normalized",
+        "in pre-norm only the queries are normalized: keys and values are the x outside the lambda",
+        "facebookresearch/xformers #233; tier4/Diffusion-Planner #239",
+        (ATTEND, "x = self.add_norm1(x, lambda z: self.self_attn(z, x, x, mask)[0])"),
+    ),
+    layer(
+        "lambda_ignores_its_argument",
+        "the lambda uses the x outside, not what AddNorm hands it: pre-norm reads no norm",
+        "a closure over the wrong x; chapter 07 has it among its exercises",
+        (ATTEND, "x = self.add_norm1(x, lambda z: self.self_attn(x, x, x, mask)[0])"),
+    ),
+    layer(
+        "attention_over_the_batch",
+        "attention compares sentences instead of words: the first two axes are swapped",
+        "IBM/TabFormer #14; Exorust/TorchLeet #5 (batch_first left at False)",
+        (LOOK, "self.self_attn(*3 * [y.transpose(0, 1)], mask)[0].transpose(0, 1)"),
+    ),
+    layer(
+        "dropout_as_in_torch",
+        "dropout acts in all three places as in torch.nn; here each place has its own share",
+        "torch.nn.TransformerEncoderLayer does so",
+        ("dropout=attention_dropout", "dropout=dropout"),
+        (THINKER, "FeedForward(d_model, d_ff, dropout, activation)"),
+    ),
+    *ignored(
+        layer,
+        ("norm_first", (NORM, "AddNorm(d_model, dropout)")),
+        ("activation", (THINKER, "FeedForward(d_model, d_ff, activation_dropout)")),
+        ("d_k", (HEADS, "dict(d_v=d_v, dropout=attention_dropout)")),
+        ("dropout", (NORM, "AddNorm(d_model, norm_first=norm_first)")),
+        ("attention_dropout", (HEADS, "dict(d_k=d_k, d_v=d_v)")),
+        ("activation_dropout", (THINKER, "FeedForward(d_model, d_ff, activation=activation)")),
+    ),
     stack(
         "plain_list",
         "the layers stand in a plain Python list: torch does not see them, and they never learn",
@@ -39,12 +137,6 @@ MISTAKES = (
         (LOOP, f"{LOOP}\n            {END}"),
     ),
     stack(
-        "layers_unused",
-        "the layers are never called",
-        "student code",
-        (LOOP, ""),
-    ),
-    stack(
         "mask_not_handed_on",
         "the layers do not get the mask",
         "imperial-qore/TranAD #10; facebookresearch/fairseq #1339",
@@ -60,49 +152,24 @@ MISTAKES = (
         "last_norm_missing",
         "a pre-norm stack ends without a norm of its own",
         "NVIDIA-NeMo/Speech #2197; marian-nmt/marian-dev #719",
-        (NORM, "None"),
-    ),
-    stack(
-        "last_norm_unused",
-        "the last norm is made and never applied",
-        "student code; lucidrains/x-transformers #202 (a setting that is never read)",
-        (END, "return x"),
+        (LAST_NORM, "None"),
     ),
     stack(
         "last_norm_in_post_norm",
         "a post-norm stack ends with one more norm, though its last layer ends with one already",
         "pytorch/pytorch #50086; Atten4Vis/ConditionalDETR #11",
-        (NORM, "nn.LayerNorm(d_model)"),
-    ),
-    stack(
-        "last_norm_after_every_layer",
-        "the last norm is applied after every layer",
-        "student code",
-        (LOOP, f"{LOOP}\n            x = x if self.norm is None else self.norm(x)"),
-        (END, "return x"),
+        (LAST_NORM, "nn.LayerNorm(d_model)"),
     ),
     stack(
         "options_not_passed",
         "d_k, d_v and the two further dropouts do not reach the layers",
-        "student code",
+        "keyword arguments added to a signature later than the call",
         (LAYER, "EncoderLayer(*sizes)"),
     ),
     stack(
         "defaults_in_place_of_arguments",
         "dropout, norm_first and activation do not reach the layers, which take their defaults",
-        "student code",
+        "a signature copied from the layer, and a call with the sizes only",
         (LAYER, LAYER.replace("*sizes", "*sizes[:3]")),
-    ),
-    stack(
-        "always_six_layers",
-        "there are always six layers, whatever num_layers says",
-        "code that takes N = 6 from the paper",
-        ("range(num_layers)", "range(6)"),
-    ),
-    stack(
-        "one_layer_too_few",
-        "there is one layer too few: range(1, num_layers) counts to num_layers - 1",
-        "student code",
-        ("range(num_layers)", "range(1, num_layers)"),
     ),
 )

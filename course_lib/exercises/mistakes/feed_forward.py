@@ -7,7 +7,6 @@ layer = known("feed_forward", "FeedForward")
 FIRST = "self.linear1 = nn.Linear(d_model, d_ff, bias)"
 DROPOUT = "self.dropout = nn.Dropout(dropout)"
 SECOND = "self.linear2 = nn.Linear(d_ff, d_model, bias)"
-THIRD = "self.linear3 = nn.Linear(d_ff, d_model, bias)"
 CHECK = "check_width(x, self.linear1.in_features)"
 FEATURES = "self.activation(self.linear1(x))"
 BACK = "self.linear2(self.dropout(features))"
@@ -27,22 +26,10 @@ MISTAKES = (
         (BACK, "self.activation(self.linear2(self.dropout(features)))"),
     ),
     layer(
-        "activation_twice",
-        "linear2 has an activation after it, too: no answer can be negative then",
-        "namedtensor/notation #72 (a feed-forward layer that ends with a ReLU)",
-        (BACK, "self.activation(self.linear2(self.dropout(features)))"),
-    ),
-    layer(
         "activation_first",
         "the activation works on the input, before linear1, instead of between the layers",
-        "student code",
+        "pre-activation ResNets, whose order is carried over",
         (FEATURES, "self.linear1(self.activation(x))"),
-    ),
-    layer(
-        "relu_in_place_on_input",
-        "a ReLU works in place on the input: the residual path outside loses its negatives, too",
-        "rosinality/vq-vae-2-pytorch #60",
-        (FEATURES, "self.linear1(x.relu_())"),
     ),
     layer(
         "activation_ignored",
@@ -54,7 +41,10 @@ MISTAKES = (
         "gelu_by_tanh",
         "GELU is the approximation by tanh instead of the exact one",
         "kyutai-labs/pocket-tts #278, chelsea0x3b/dfdx #804",
-        ("ACTIVATIONS[activation]()", 'nn.ReLU() if activation == "relu" else nn.GELU("tanh")'),
+        (
+            "ACTIVATIONS[activation]()",
+            'ACTIVATIONS[activation](*["tanh"] * (activation == "gelu"))',
+        ),
     ),
     layer(
         "dropout_always_on",
@@ -65,7 +55,7 @@ MISTAKES = (
     layer(
         "dropout_missing",
         "dropout is never applied",
-        "student code",
+        "an argument kept in `__init__` and forgotten in `forward`",
         (BACK, "self.linear2(features)"),
     ),
     layer(
@@ -75,20 +65,6 @@ MISTAKES = (
         (BACK, "self.dropout(self.linear2(features))"),
     ),
     layer(
-        "dropout_before_activation",
-        "dropout comes before the activation: GELU then bends what was scaled up",
-        "student code",
-        (FEATURES, "self.activation(self.dropout(self.linear1(x)))"),
-        (BACK, "self.linear2(features)"),
-    ),
-    layer(
-        "dropout_on_input",
-        "dropout acts on the input instead of on the features",
-        "student code",
-        (FEATURES, "self.activation(self.linear1(self.dropout(x)))"),
-        (BACK, "self.linear2(features)"),
-    ),
-    layer(
         "dropout_fixed",
         "dropout is a fixed 0.1, whatever is asked for",
         "torch.nn's default of 0.1, copied",
@@ -96,7 +72,7 @@ MISTAKES = (
     ),
     layer(
         "dropout_as_share_kept",
-        "dropout is read as the share that is kept",
+        "dropout is read as the probability to keep",
         "ports from TensorFlow 1, whose dropout took keep_prob",
         (DROPOUT, "self.dropout = nn.Dropout(1 - dropout)"),
     ),
@@ -108,39 +84,18 @@ MISTAKES = (
         (SECOND, "self.linear2 = nn.Linear(d_model, d_model)"),
     ),
     layer(
-        "d_ff_fixed",
-        "d_ff is a fixed 4 · d_model, whatever is asked for",
-        "HorizonRobotics/alf #1299",
-        (FIRST, "self.linear1 = nn.Linear(d_model, 4 * d_model)"),
-        (SECOND, "self.linear2 = nn.Linear(4 * d_model, d_model)"),
-    ),
-    layer(
         "d_ff_swapped",
         "d_model and d_ff are swapped: the first layer reads d_ff numbers and makes d_model",
-        "student code",
+        "in and out of nn.Linear taken in the order of its weight, (out, in)",
         (FIRST, "self.linear1 = nn.Linear(d_ff, d_model, bias)"),
         (SECOND, "self.linear2 = nn.Linear(d_model, d_ff, bias)"),
         (CHECK, "pass"),
-    ),
-    layer(
-        "linear_over_sequence",
-        "the layers run over the sequence: the vectors are turned before linear1",
-        "code that mixes up Linear with Conv1d, which wants (B, d_model, L)",
-        (FEATURES, "self.activation(self.linear1(x.transpose(-2, -1)))"),
-        (BACK, "self.linear2(self.dropout(features)).transpose(-2, -1)"),
     ),
     layer(
         "features_centred_over_tokens",
         "the features are centred over the tokens: each answer depends on the other tokens",
         "normalization over the wrong axis, as BatchNorm on sentences does",
         (FEATURES, "(f := self.linear1(x)).relu() - f.relu().mean(dim=-2, keepdim=True)"),
-    ),
-    layer(
-        "third_layer",
-        "there is a third layer; the paper's feed-forward network has two",
-        "Llama has three on purpose, asked in meta-llama/llama #1004",
-        (SECOND, f"self.linear2 = nn.Linear(d_ff, d_ff)\n        {THIRD}"),
-        (BACK, "self.linear3(self.linear2(self.dropout(features)))"),
     ),
     layer(
         "bias_missing",

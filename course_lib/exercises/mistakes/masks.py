@@ -12,7 +12,7 @@ SQUARE = "torch.ones(length, length, dtype=torch.bool, device=device)"
 MISTAKES = (
     padding(
         "padding_inverted",
-        "the padding is True and the words are False: True has to mean *may look*",
+        "padding is True and words are False: True has to mean *may look*",
         "mix-ups of torch's two conventions, as in pytorch/pytorch #170415",
         (KEYS, "(ids == pad_id)[:, None, None, :]"),
     ),
@@ -24,38 +24,27 @@ MISTAKES = (
     ),
     padding(
         "padding_rows_and_columns",
-        "the padding is hidden in rows and columns: a padded query then has nothing to look at",
+        "padding is hidden in rows and columns: a padded query then has nothing to look at",
         "asked for in bentrevett/pytorch-seq2seq #119 and Biohub/esm #299",
         (KEYS, "(ids != pad_id)[:, None, :, None] & (ids != pad_id)[:, None, None, :]"),
     ),
     padding(
         "padding_without_axes",
         "the mask stays (B, S), and broadcasts over queries instead of sentences",
-        "GitHub issues on masks of the wrong shape",
+        "the first shape that comes out of the comparison",
         (KEYS, "ids != pad_id"),
     ),
     padding(
         "padding_one_axis_short",
         "there is one axis too few: in (B, 1, S) the sentences fall on the axis of the heads",
-        "the usual shape of code in which attention adds the axis of the heads itself",
+        "The Annotated Transformer, whose attention adds the axis of the heads itself",
         (KEYS, "(ids != pad_id)[:, None, :]"),
     ),
     padding(
-        "padding_axes_in_front",
-        "both new axes stand in front: in (1, 1, B, S) the sentences are taken for queries",
-        "student code",
-        (KEYS, "(ids != pad_id)[None, None]"),
-    ),
-    padding(
-        "padding_of_floats",
-        "the mask holds 1.0 and 0.0: torch's kernel would add such a mask to the scores",
-        "ports from TensorFlow; vllm-project/speculators #691 shows what comes of it",
-        (KEYS, "(ids != pad_id).float()[:, None, None, :]"),
-    ),
-    padding(
-        "padding_of_integers",
-        "the mask holds the integers 1 and 0 instead of True and False",
-        "tokenizers, whose attention_mask holds 1 and 0",
+        "padding_of_numbers",
+        "the mask holds 1 and 0 instead of True and False: torch's kernel would add such numbers "
+        "to the scores",
+        "tokenizers, whose attention_mask is one of integers; vllm-project/speculators #691",
         (KEYS, "(ids != pad_id).long()[:, None, None, :]"),
     ),
     padding(
@@ -69,18 +58,6 @@ MISTAKES = (
         "the ids are compared with 0 instead of pad_id",
         "wzhouad/RE_improved_baseline #3; kpe/bert-for-tf2 #68",
         (KEYS, "(ids != 0)[:, None, None, :]"),
-    ),
-    padding(
-        "padding_by_size",
-        "ids below pad_id are hidden, too: `>` works only where the padding has the smallest id",
-        "student code, written for a padding id of 0",
-        (KEYS, "(ids > pad_id)[:, None, None, :]"),
-    ),
-    padding(
-        "padding_of_first_sentence",
-        "the mask of the first sentence serves the whole batch",
-        "student code, tried with a batch of one",
-        (KEYS, "(ids[:1] != pad_id)[:, None, None, :]"),
     ),
     padding(
         "padding_by_length",
@@ -116,16 +93,11 @@ MISTAKES = (
         (".tril()", ".triu(diagonal=1)"),
     ),
     causal(
-        "causal_of_floats",
-        "the mask holds 1.0 and 0.0: torch's kernel would add such a mask to the scores",
-        "vllm-project/speculators #691 shows what comes of it; nanoGPT-like code",
+        "causal_of_numbers",
+        "the mask holds 1.0 and 0.0 instead of True and False: torch's kernel would add such "
+        "numbers to the scores",
+        "code after nanoGPT, which compares its triangle with 0 later",
         (LOWER, "torch.ones(length, length, device=device).tril()"),
-    ),
-    causal(
-        "causal_of_integers",
-        "the mask holds the integers 1 and 0 instead of True and False",
-        "older code with masks of bytes and integers",
-        ("dtype=torch.bool", "dtype=torch.long"),
     ),
     causal(
         "causal_additive",
@@ -134,22 +106,10 @@ MISTAKES = (
         (LOWER, 'torch.full((length, length), float("-inf"), device=device).triu(1)'),
     ),
     causal(
-        "causal_fixed_length",
-        "the mask has a fixed length of 512, whatever length is asked for",
-        "facebookresearch/xformers #66; karpathy/nanoGPT #473",
-        (LOWER, "torch.ones(512, 512, dtype=torch.bool, device=device).tril()"),
-    ),
-    causal(
-        "causal_batch_axis",
-        "there is an axis in front, (1, T, T); the mask for all sentences and heads is (T, T)",
-        "code after The Annotated Transformer, as hkproj/pytorch-transformer #19",
-        (LOWER, f"{LOWER}[None]"),
-    ),
-    causal(
         "causal_leading_axes",
-        "two axes stand in front, (1, 1, T, T); the mask for all sentences and heads is (T, T)",
-        "code after nanoGPT, as karpathy/nanoGPT #473",
-        (LOWER, f"{LOWER}[None, None]"),
+        "there are axes in front; the mask for all sentences and heads is (T, T)",
+        "The Annotated Transformer makes (1, T, T), nanoGPT (1, 1, T, T)",
+        (LOWER, f"{LOWER}[None]"),
     ),
     causal(
         "causal_result_dropped",

@@ -1,25 +1,227 @@
 """What goes wrong in chapter 03."""
 
-from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.mistakes import sinusoidal_encoding
-from course_lib.exercises.mistakes.positional_encoding_layers import in_either
+from collections.abc import Callable
 
+from course_lib.exercises.mistake_catalogue import Mistake, known
+
+table = known("positions", "sinusoidal_encoding")
 encoding = known("positions", "PositionalEncoding")
 learned = known("positions", "LearnedPositionalEmbedding")
+
+POSITION = "torch.arange(max_len, dtype=torch.float64)"
+POWER = "position / 10000 ** (even / d_model)"
+STACKED = "torch.stack([angle.sin(), angle.cos()], dim=-1)"
+CUT = "waves.flatten(1)[:, :d_model].to(torch.get_default_dtype())"
+SINES_AND_COSINES = "torch.stack([angle.sin(), other.cos()], dim=-1)"
+ANGLES = "  # (max_len, ceil(d_model / 2))\n"
+FILLED = """waves = torch.zeros(max_len, d_model)
+    waves[:, 0::2] = angle.sin()
+    waves[:, 1::2] = angle.cos()"""
+
+WAVES = (
+    table(
+        "exponent_unpaired",
+        "every column has a frequency of its own: the cosine of a pair takes the exponent of its "
+        "own column instead of its sine's",
+        "maxjcohen/transformer #62; code in many ports",
+        (ANGLES, ANGLES + "    other = position / 10000 ** ((even + 1) / d_model)\n"),
+        (STACKED, SINES_AND_COSINES),
+    ),
+    table(
+        "exponent_doubled",
+        "the column's number is doubled once more: 2i is the column of the sine already, "
+        "and the cosine shares it",
+        "SamLynnEvans/Transformer #7 and #25, Kyubyong/transformer #38, DeepCTR #379",
+        (POWER, "position / 10000 ** (2 * even / d_model)"),
+        (ANGLES, ANGLES + "    other = position / 10000 ** (2 * (even + 1) / d_model)\n"),
+        (STACKED, SINES_AND_COSINES),
+    ),
+    table(
+        "exponent_doubled_in_pairs",
+        "the exponent is twice too large: what counts 0, 2, 4, … is 2i, and not i",
+        "ports of the loop in SamLynnEvans/Transformer, half mended",
+        (POWER, "position / 10000 ** (2 * even / d_model)"),
+    ),
+    table(
+        "exponent_multiplied",
+        "the position is multiplied by 10000^(2i / d_model) instead of divided: the waves get "
+        "faster from pair to pair",
+        "a comment in hkproj/pytorch-transformer that asks for it, issue #2",
+        (POWER, "position * 10000 ** (even / d_model)"),
+    ),
+    table(
+        "parentheses_missing",
+        "parentheses are missing: `10000 ** a / b` is (10000 ** a) / b",
+        "Python's order of operations; of the same kind: zju3dv/LoFTR #41",
+        (POWER, "position / (10000**even / d_model)"),
+    ),
+    table(
+        "integer_division",
+        "2i // d_model is 0 for every pair, so that all waves have the same frequency",
+        "Kyubyong/transformer pull request #81",
+        (POWER, "position / 10000 ** (even // d_model)"),
+    ),
+    table(
+        "cosine_first",
+        "the cosine stands before the sine",
+        "Open-Deep-ML/DML-OpenProblem pull request #595",
+        (STACKED, "torch.stack([angle.cos(), angle.sin()], dim=-1)"),
+    ),
+    table(
+        "halves_concatenated",
+        "all sines stand first and all cosines after them, instead of side by side in pairs",
+        "tensorflow/tensor2tensor #391, allenai/allennlp #2993, tensorflow/text #1122",
+        (STACKED, "torch.cat([angle.sin(), angle.cos()], dim=-1)"),
+    ),
+    table(
+        "positions_from_one",
+        "positions are counted from 1 instead of 0",
+        "PrimeIntellect-ai/prime-rl pull request #1545 (found in review)",
+        (POSITION, "torch.arange(1, max_len + 1, dtype=torch.float64)"),
+    ),
+    table(
+        "odd_d_model_fails",
+        "an odd d_model is forgotten: it has one cosine less than it has sines",
+        "The Annotated Transformer; codertimo/BERT-pytorch #78, pytorch/pytorch #173958",
+        (f"waves = {STACKED}", FILLED),
+        (CUT, "waves"),
+    ),
+    table(
+        "odd_d_model_refused",
+        "an odd d_model is refused: the last sine then has no cosine, and needs none",
+        "the guard of many ports, `assert d_model % 2 == 0`",
+        ("    check_sizes(", "    assert d_model % 2 == 0\n    check_sizes("),
+        tells=r"assert|raise",
+    ),
+    table(
+        "float64_kept",
+        "the table is left in float64, and makes float64 of everything it is added to",
+        "ports from NumPy: Kyubyong/transformer #19",
+        (".to(torch.get_default_dtype())", ""),
+    ),
+)
+
+PLACED = "ROWS[start:end]"  # ROWS stands for self.encoding or self.weight
+TOTAL = f"x + {PLACED}"
+WHOLE = f"self.dropout({TOTAL})"
+
+IN_EITHER = (
+    (
+        "cut_by_batch",
+        "the table is cut to x.size(0), the number of sentences, instead of their length",
+        "tanjimin/C.Origami #42, KasperGroesLudvigsen/influenza_transformer #9",
+        PLACED,
+        "ROWS[: x.size(0)]",
+    ),
+    (
+        "added_along_batch",
+        "rows are counted along the batch: all words of sentence 1 get the row of position 1",
+        "AkiRusProd/numpy-transformer #1, cmu-l3/anlp-fall2025-code #1, songyangco/GETNext #2",
+        PLACED,
+        "ROWS[: x.size(0)].unsqueeze(1)",
+    ),
+    (
+        "not_cut",
+        "the whole table is added, also to a sentence that is shorter",
+        "sktime/sktime pull request #9550 (found in review)",
+        PLACED,
+        "ROWS",
+    ),
+    (
+        "start_ignored",
+        "`start` is taken, and the rows are counted from 0 all the same",
+        "a keyword that is added to the signature for the KV cache, and then forgotten",
+        PLACED,
+        "ROWS[: x.size(-2)]",
+    ),
+    (
+        "in_place",
+        "`x += …` adds in place, and changes the words of whoever called",
+        "thuanz123/enhancing-transformers #11",
+        TOTAL,
+        f"x.add_({PLACED})",
+    ),
+    (
+        "dropout_always_on",
+        "dropout is on in eval mode too: F.dropout does not know the mode, unless told so",
+        "pytorch/pytorch #11999, delip/PyTorchNLPBook #28",
+        WHOLE,
+        f"nn.functional.dropout(x + {PLACED}, self.dropout.p)",
+    ),
+    (
+        "dropout_missing",
+        "the argument dropout is not used",
+        "jadore801120/attention-is-all-you-need-pytorch #69",
+        WHOLE,
+        f"x + {PLACED}",
+    ),
+)
+IN_THE_FIRST = (
+    (
+        "length_first",
+        "the table has the shape (L, 1, d_model), for tensors with the length first; "
+        "ours are (B, L, d_model)",
+        "NeuracoreAI/neuracore pull request #154; copies of PyTorch's old tutorial",
+        PLACED,
+        f"{PLACED}.unsqueeze(1)",
+    ),
+    (
+        "words_lost",
+        "the rows are returned without the words: they replace x instead of being added",
+        "jiwidi/Behavior-Sequence-Transformer-Pytorch #4",
+        TOTAL,
+        f"{PLACED}.expand_as(x)",
+    ),
+    (
+        "concatenated",
+        "the rows are set beside the words, so that the vectors get twice as wide",
+        "ml-explore/mlx #321, quanpn90/NMTGMinor #16",
+        TOTAL,
+        f"torch.cat([x, {PLACED}.expand_as(x)], dim=-1)",
+    ),
+    (
+        "words_scaled",
+        "the words are multiplied by √d_model here; that is the embedding's part (chapter 09)",
+        "khirotaka/SAnD #3, SamLynnEvans/Transformer #10",
+        TOTAL,
+        f"x * x.size(-1) ** 0.5 + {PLACED}",
+    ),
+    (
+        "dropout_on_rows",
+        "dropout acts on the rows only, not on the sum",
+        "EleutherAI/gpt-neo, as told in rasbt/LLMs-from-scratch pull request #50",
+        WHOLE,
+        f"x + self.dropout({PLACED})",
+    ),
+)
+
+
+def of(layer: Callable[..., Mistake], rows: str, cases: tuple) -> tuple[Mistake, ...]:
+    """List some mistakes for one of the layers.
+
+    Args:
+        layer: Makes its mistakes.
+        rows: What it calls its rows.
+        cases: Name, sentence, where seen, and what is changed into what.
+    """
+    return tuple(
+        layer(name, sentence, seen, (old.replace("ROWS", rows), new.replace("ROWS", rows)))
+        for name, sentence, seen, old, new in cases
+    )
+
 
 TABLE = "sinusoidal_encoding(max_len, d_model)"
 BUFFER = f'self.register_buffer("encoding", {TABLE}, persistent=False)'
 START = "torch.empty(max_len, d_model).normal_(std=0.02)"
 PARAMETER = f"nn.Parameter({START})"
 
-
 MISTAKES = (
-    *sinusoidal_encoding.MISTAKES,
-    *in_either(encoding, "self.encoding"),
+    *WAVES,
+    *of(encoding, "self.encoding", IN_EITHER + IN_THE_FIRST),
     encoding(
         "not_a_buffer",
-        "the table is a plain attribute: .to() and .double() leave it behind",
-        "facebookresearch/fairseq pull request #5213, lyuwenyu/RT-DETR #677",
+        "the table is a plain attribute: .to() and .bfloat16() leave it behind",
+        "facebookresearch/fairseq pull request #5213, lyuwenyu/RT-DETR #677; d2l",
         (BUFFER, f"self.encoding = {TABLE}"),
     ),
     encoding(
@@ -29,45 +231,24 @@ MISTAKES = (
         (BUFFER, f"self.encoding = nn.Parameter({TABLE})"),
     ),
     encoding(
-        "table_is_frozen",
-        "the table is an nn.Parameter without gradients: not learned, but saved and counted",
-        "code that came before buffers; mindspore-lab/mindone pull request #439",
-        (BUFFER, f"self.encoding = nn.Parameter({TABLE}, requires_grad=False)"),
-    ),
-    encoding(
         "table_is_saved",
-        "the buffer is persistent: a saved file holds the table, and then fits one max_len only",
-        "espnet/espnet pull request #1060, multidim-positional-encoding pull request #36",
+        "the table is saved with the weights: such a file fits one max_len only",
+        "The Annotated Transformer; espnet/espnet pull request #1060",
         (", persistent=False", ""),
     ),
     encoding(
         "sizes_swapped",
         "max_len and d_model are swapped: the table's length comes first, unlike the layer's",
-        "student code",
-        (TABLE, "sinusoidal_encoding(d_model, max_len)"),
-    ),
-    encoding(
-        "sizes_swapped_unguarded",
-        "max_len and d_model are swapped: the table's length comes first, unlike the layer's",
-        "student code",
+        "two signatures in one chapter, in two orders",
         (TABLE, "sinusoidal_encoding(d_model, max_len)"),
         ("check_fits(x, *self.encoding.shape, start)", ""),
     ),
-    *in_either(learned, "self.weight"),
+    *of(learned, "self.weight", IN_EITHER),
     learned(
         "not_a_parameter",
         "the rows are a plain tensor: the optimizer does not see them, and they are not saved",
         "guillefix/transflower-lightning #6 (a layer called learned that is not)",
         (PARAMETER, START),
-    ),
-    learned(
-        "rows_are_a_buffer",
-        "the rows are a buffer: saved, but never learned",
-        "student code",
-        (
-            f"self.weight = {PARAMETER}",
-            f'self.register_buffer("weight", {START})',
-        ),
     ),
     learned(
         "rows_are_frozen",
@@ -76,24 +257,11 @@ MISTAKES = (
         (PARAMETER, f"nn.Parameter({START}, requires_grad=False)"),
     ),
     learned(
-        "rows_are_detached",
-        "the rows are added through .data or .detach(): no gradient comes back to them",
-        "student code",
-        ("x + self.weight[", "x + self.weight.detach()["),
-    ),
-    learned(
-        "one_row_for_all",
-        "there is one row for all places, so that order stays invisible",
-        "student code",
-        (START, START.replace("max_len", "1")),
-        ("check_fits(x, *self.weight.shape, start)", ""),
-        ("self.weight[start:end]", "self.weight"),
-    ),
-    learned(
         "sizes_swapped",
         "the rows have the shape (d_model, max_len) instead of (max_len, d_model)",
-        "student code",
+        "the order of the signature, taken for the order of the axes",
         (START, START.replace("max_len, d_model", "d_model, max_len")),
+        ("check_fits(x, *self.weight.shape, start)", ""),
     ),
     learned(
         "never_filled",
@@ -103,15 +271,9 @@ MISTAKES = (
     ),
     learned(
         "rows_start_at_0",
-        "the rows start at 0: a fresh layer cannot tell one place from another",
+        "the rows start at 0: a fresh layer cannot tell one position from another",
         "karpathy/minGPT pull request #62",
         (START, "torch.zeros(max_len, d_model)"),
-    ),
-    learned(
-        "rows_start_alike",
-        "the rows start all alike: a fresh layer cannot tell one place from another",
-        "student code",
-        (START, "torch.full((max_len, d_model), 0.02)"),
     ),
     learned(
         "rows_start_large",

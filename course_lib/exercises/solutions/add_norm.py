@@ -40,39 +40,35 @@ class NormByMoments(nn.Module):
         return torch.einsum("...d,d->...d", normed, self.weight) + self.bias
 
 
-class NormByLoops(nn.Module):
-    """Normalize one vector after another."""
+class NormWithA2AndB2(nn.Module):
+    """Take the Annotated Transformer's names, and a deviation divided by d_model."""
 
-    def __init__(self, d_model: int, eps: float = 1e-5) -> None:
+    def __init__(self, features, eps=1e-6):
         super().__init__()
-        self.weight, self.bias = (nn.Parameter(make(d_model)) for make in (torch.ones, torch.zeros))
+        self.a_2 = nn.Parameter(torch.ones(features))
+        self.b_2 = nn.Parameter(torch.zeros(features))
         self.eps = eps
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Go through all vectors."""
-        rows = []
-        for row in x.reshape(-1, x.shape[-1]):
-            centre = sum(row) / len(row)
-            variance = sum((number - centre) ** 2 for number in row) / len(row)
-            rows.append((row - centre) / (variance + self.eps) ** 0.5 * self.weight + self.bias)
-        return torch.stack(rows).view(x.shape)
+    def forward(self, x):
+        """Add eps to the deviation."""
+        mean = x.mean(-1, keepdim=True)
+        std = x.std(-1, keepdim=True, unbiased=False)
+        return self.a_2 * (x - mean) / (std + self.eps) + self.b_2
 
 
-class NormByStd(nn.Module):
-    """Undo what std() divides by."""
+class NormWithGammaAndBeta(nn.Module):
+    """Take the names of the formula, and no eps as an argument."""
 
-    def __init__(self, d_model: int, eps: float = 1e-5) -> None:
+    def __init__(self, hidden_size):
         super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.beta = nn.Parameter(torch.zeros(hidden_size))
+        self.gamma = nn.Parameter(torch.ones(hidden_size))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Centre with a matrix; square the biased deviation again."""
+    def forward(self, x):
+        """Centre with a matrix."""
         d = x.size(-1)
         centred = x @ (torch.eye(d) - torch.ones(d, d) / d)
-        std = x.std(dim=-1, keepdim=True, unbiased=False)
-        return self.weight * centred / torch.sqrt(std**2 + self.eps) + self.bias
+        return self.gamma * centred / (centred.pow(2).mean(-1, True) + 1e-5).sqrt() + self.beta
 
 
 class AddNormInTwoLines(nn.Module):
@@ -110,26 +106,22 @@ class AddNormOfOurOwn(nn.Module):
         return after(torch.add(residual, x))
 
 
-class AddNormOnACopy(nn.Module):
-    """Add in place, to a copy."""
+class SublayerConnection(nn.Module):
+    """Take the Annotated Transformer's arguments, in the paper's order: the norm comes last."""
 
-    def __init__(self, d_model: int, dropout: float = 0.0, norm_first: bool = False) -> None:
+    def __init__(self, size, dropout):
         super().__init__()
-        self.norm = nn.LayerNorm(normalized_shape=[d_model])
-        self.dropout = nn.Dropout(p=dropout)
-        self.norm_first = norm_first
+        self.layer_norm = NormWithA2AndB2(size)
+        self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, sublayer) -> Tensor:
-        """Keep x apart."""
-        path = x.clone()
-        heard = x
-        if self.norm_first:
-            heard = F.layer_norm(x, (x.size(-1),), self.norm.weight, self.norm.bias)
-        path += self.dropout(sublayer(heard))
-        return path if self.norm_first else self.norm(path)
+    def forward(self, x, sublayer):
+        """Add in place, to a copy."""
+        residual = x.clone()
+        residual += self.dropout(sublayer(x))
+        return self.layer_norm(residual)
 
 
 ANSWERS = {
-    "LayerNorm": (NormByVar, NormByMoments, NormByLoops, NormByStd),
-    "AddNorm": (AddNormInTwoLines, AddNormOfOurOwn, AddNormOnACopy),
+    "LayerNorm": (NormByVar, NormByMoments, NormWithA2AndB2, NormWithGammaAndBeta),
+    "AddNorm": (AddNormInTwoLines, AddNormOfOurOwn, SublayerConnection),
 }

@@ -2,13 +2,11 @@
 
 from copy import deepcopy
 from functools import reduce
-from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.add_norm import AddNorm
+from course_lib.add_norm import AddNorm, LayerNorm
 from course_lib.decoder import DecoderLayer
 from course_lib.feed_forward import FeedForward
 from course_lib.multi_head import MultiHeadAttention
@@ -49,37 +47,6 @@ class LayerWithNamedSteps(nn.Module):
         for add_norm, step in zip(add_norms, steps, strict=True):
             x = add_norm(x, step)
         return x
-
-
-class LayerWrittenOut(nn.Module):
-    """Write both places of the norm out, with the parts inside AddNorm."""
-
-    def __init__(
-        self, d_model, num_heads, d_ff, dropout=0.0, norm_first=False, activation="relu", **inner
-    ):
-        super().__init__()
-        features = inner.pop("activation_dropout", 0.0)
-        inner["dropout"] = inner.pop("attention_dropout", 0.0)
-        self.add_norm1, self.add_norm2, self.add_norm3 = (AddNorm(d_model, dropout) for _ in "123")
-        self.feed_forward = FeedForward(d_model, d_ff, features, activation=activation)
-        self.cross_attn = MultiHeadAttention(d_model, num_heads, **inner)
-        self.self_attn = MultiHeadAttention(d_model, num_heads, **inner)
-        self.pre = norm_first
-
-    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None):
-        """Normalize before or after, by hand."""
-        one, two, three = self.add_norm1, self.add_norm2, self.add_norm3
-        if self.pre:
-            read = one.norm(tgt)
-            tgt = tgt + one.dropout(self.self_attn(read, read, read, tgt_mask)[0])
-            read = two.norm(tgt)
-            tgt = tgt + two.dropout(self.cross_attn(read, memory, memory, memory_mask)[0])
-            return tgt + three.dropout(self.feed_forward(three.norm(tgt)))
-        back = self.self_attn(tgt, tgt, tgt, tgt_mask)[0]
-        tgt = one.norm(tgt + one.dropout(back))
-        across = self.cross_attn(tgt, memory, memory, memory_mask)[0]
-        tgt = two.norm(tgt + two.dropout(across))
-        return three.norm(tgt + three.dropout(self.feed_forward(tgt)))
 
 
 class LayerOfFunctions(nn.Module):
@@ -128,6 +95,58 @@ class LayerOfFunctions(nn.Module):
         return x
 
 
+class SublayerConnection(nn.Module):
+    """Hold the norm and the dropout around one sub-layer."""
+
+    def __init__(self, size, dropout):
+        super().__init__()
+        self.norm = LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, sublayer):
+        """Add, then normalize."""
+        return self.norm(x + self.dropout(sublayer(x)))
+
+
+class LayerOfTheAnnotatedTransformer(nn.Module):
+    """Take its names, and its order of the masks: the source's first."""
+
+    def __init__(self, size, h, d_ff, dropout):
+        super().__init__()
+        self.self_attn = MultiHeadAttention(size, h)
+        self.src_attn = MultiHeadAttention(size, h)
+        self.feed_forward = FeedForward(size, d_ff)
+        self.sublayer = nn.ModuleList([SublayerConnection(size, dropout) for _ in range(3)])
+
+    def forward(self, x, memory, src_mask, tgt_mask):
+        """Follow figure 1."""
+        m = memory
+        x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, tgt_mask)[0])
+        x = self.sublayer[1](x, lambda x: self.src_attn(x, m, m, src_mask)[0])
+        return self.sublayer[2](x, self.feed_forward)
+
+
+class TransformerDecoderBlock(nn.Module):
+    """Take d2l's arguments and attribute names."""
+
+    def __init__(self, num_hiddens, ffn_num_hiddens, num_heads, dropout):
+        super().__init__()
+        self.attention1 = MultiHeadAttention(num_hiddens, num_heads)
+        self.addnorm1 = SublayerConnection(num_hiddens, dropout)
+        self.attention2 = MultiHeadAttention(num_hiddens, num_heads)
+        self.addnorm2 = SublayerConnection(num_hiddens, dropout)
+        self.ffn = nn.Module()
+        self.ffn.dense1 = nn.Linear(num_hiddens, ffn_num_hiddens)
+        self.ffn.dense2 = nn.Linear(ffn_num_hiddens, num_hiddens)
+        self.addnorm3 = SublayerConnection(num_hiddens, dropout)
+
+    def forward(self, X, enc_outputs, dec_mask=None, enc_mask=None):
+        """Name what every step makes."""
+        Y = self.addnorm1(X, lambda X: self.attention1(X, X, X, dec_mask)[0])
+        Z = self.addnorm2(Y, lambda Y: self.attention2(Y, enc_outputs, enc_outputs, enc_mask)[0])
+        return self.addnorm3(Z, lambda Z: self.ffn.dense2(F.relu(self.ffn.dense1(Z))))
+
+
 class StackByAppending(nn.Module):
     """Name the arguments, build in a loop, run by index."""
 
@@ -152,50 +171,43 @@ class StackByAppending(nn.Module):
         return self.norm(x)
 
 
-class StackByReducing(nn.Module):
-    """Copy one layer, and fold the stack with reduce."""
+class DecoderOfClones(nn.Module):
+    """Copy one layer N times, as the Annotated Transformer does; draw each anew."""
 
-    def __init__(self, num_layers: int, d_model: int, *args: Any, **kwargs: Any):
+    def __init__(self, N, d_model, d_ff, h, dropout=0.1):
         super().__init__()
-        first = DecoderLayer(d_model, *args, **kwargs)
-        copies = [first, *(deepcopy(first) for _ in range(num_layers - 1))]
-        for copy in copies[1:]:
-            copy.apply(lambda m: m.reset_parameters() if isinstance(m, nn.Linear) else None)
-        self.layers = nn.Sequential(*copies)
-        self.norm = None
-        if first.add_norm3.norm_first:
-            self.norm = nn.LayerNorm(d_model)
+        first = LayerOfTheAnnotatedTransformer(d_model, h, d_ff, dropout)
+        self.layers = nn.ModuleList([deepcopy(first) for _ in range(N)])
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.xavier_uniform_(p)
 
-    def forward(self, x, memory, *masks):
-        """Hand x from one layer to the next."""
-        y = reduce(lambda z, layer: layer(z, memory, *masks), self.layers, x)
-        return self.norm(y) if self.norm else y
+    def forward(self, x, memory, src_mask, tgt_mask):
+        """Pass x from one layer to the next."""
+        for layer in self.layers:
+            x = layer(x, memory, src_mask, tgt_mask)
+        return x
 
 
-class StackByRecursion(nn.Module):
-    """Let the top layer ask for what the layers below it make."""
+class TransformerDecoder(nn.Module):
+    """Take d2l's arguments, in its order."""
 
-    def __init__(self, num_layers: int, d_model: int, *args: Any, **kwargs: Any):
+    def __init__(self, num_hiddens, ffn_num_hiddens, num_heads, num_blks, dropout=0.0):
         super().__init__()
-        self.layers = nn.ModuleList(
-            map(lambda _: DecoderLayer(d_model, *args, **kwargs), range(num_layers))
-        )
-        pre = all(layer.add_norm2.norm_first for layer in self.layers)
-        self.register_module("norm", nn.LayerNorm(d_model) if pre else None)
+        sizes = (num_hiddens, ffn_num_hiddens, num_heads, dropout)
+        self.blks = nn.ModuleList(TransformerDecoderBlock(*sizes) for _ in range(num_blks))
 
-    def upto(self, depth: int, x: Tensor, *rest: Tensor | None) -> Tensor:
-        """Return what the first layers make of x."""
-        return x if depth == 0 else self.layers[depth - 1](self.upto(depth - 1, x, *rest), *rest)
-
-    def forward(self, x, memory, self_mask=None, cross_mask=None):
-        """Ask the top."""
-        top = self.upto(len(self.layers), x, memory, self_mask, cross_mask)
-        if self.norm is not None:
-            top = torch.layer_norm(top, top.shape[-1:], self.norm.weight, self.norm.bias)
-        return top
+    def forward(self, X, enc_outputs, *masks):
+        """Fold the stack with reduce."""
+        return reduce(lambda Y, blk: blk(Y, enc_outputs, *masks), self.blks, X)
 
 
 ANSWERS = {
-    "DecoderLayer": (LayerWithNamedSteps, LayerWrittenOut, LayerOfFunctions),
-    "Decoder": (StackByAppending, StackByReducing, StackByRecursion),
+    "DecoderLayer": (
+        LayerWithNamedSteps,
+        LayerOfFunctions,
+        LayerOfTheAnnotatedTransformer,
+        TransformerDecoderBlock,
+    ),
+    "Decoder": (StackByAppending, DecoderOfClones, TransformerDecoder),
 }

@@ -1,13 +1,12 @@
 """Chapter 07 in other words."""
 
+import copy
 import functools
-import inspect
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.add_norm import AddNorm, LayerNorm
+from course_lib.add_norm import AddNorm
 from course_lib.encoder import EncoderLayer
 from course_lib.feed_forward import FeedForward
 from course_lib.multi_head import MultiHeadAttention
@@ -36,34 +35,6 @@ class LayerOfNamedSteps(nn.Module):
             return output
 
         return self.add_norm2(self.add_norm1(x, attend), self.feed_forward)
-
-
-class LayerOfBranches(nn.Module):
-    """Write sums, norms and dropout out, once for each order."""
-
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=False, activation="relu",
-                 *, attention_dropout=0.0, activation_dropout=0.0, **widths):  # fmt: skip
-        super().__init__()
-        self.self_attn = MultiHeadAttention(d_model, num_heads, dropout=attention_dropout, **widths)
-        self.feed_forward = FeedForward(d_model, d_ff, activation_dropout, activation)
-        self.add_norm1, self.add_norm2 = nn.Module(), nn.Module()
-        self.add_norm1.norm, self.add_norm2.norm = LayerNorm(d_model), nn.LayerNorm(d_model)
-        self.p, self.pre = dropout, norm_first
-        self.add_norm1.norm_first = norm_first
-
-    def forward(self, x, mask=None):
-        """Follow figure 1."""
-        norm1, norm2 = self.add_norm1.norm, self.add_norm2.norm
-        if self.pre:
-            z = norm1(x)
-            x = x + self.drop(self.self_attn(z, z, z, mask)[0])
-            return x + self.drop(self.feed_forward(norm2(x)))
-        x = norm1(x + self.drop(self.self_attn(x, x, x, mask)[0]))
-        return norm2(x + self.drop(self.feed_forward(x)))
-
-    def drop(self, x: Tensor) -> Tensor:
-        """Drop while training."""
-        return F.dropout(x, self.p, self.training)
 
 
 class Heads(nn.Module):
@@ -118,6 +89,46 @@ class LayerOfOwnParts(nn.Module):
         return x
 
 
+class TransformerEncoderBlock(nn.Module):
+    """Take d2l's arguments and attribute names; the norm and the sum are written inside."""
+
+    def __init__(self, num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias=True):
+        super().__init__()
+        self.attention = MultiHeadAttention(num_hiddens, num_heads, bias=use_bias)
+        self.addnorm1 = nn.ModuleDict({"ln": nn.LayerNorm(num_hiddens)})
+        self.ffn = nn.Sequential(
+            nn.Linear(num_hiddens, ffn_num_hiddens),
+            nn.ReLU(),
+            nn.Linear(ffn_num_hiddens, num_hiddens),
+        )
+        self.addnorm2 = nn.ModuleDict({"ln": nn.LayerNorm(num_hiddens)})
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, X, attention_mask=None):
+        """Follow figure 1."""
+        Y = self.dropout(self.attention(X, X, X, attention_mask)[0])
+        Y = self.addnorm1["ln"](Y + X)
+        return self.addnorm2["ln"](self.dropout(self.ffn(Y)) + Y)
+
+
+class Block(nn.Module):
+    """Take a config as nanoGPT does, with the norms where the paper has them."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(config.n_embd)
+        self.attn = MultiHeadAttention(config.n_embd, config.n_head)
+        self.ln_2 = nn.LayerNorm(config.n_embd)
+        self.c_fc = nn.Linear(config.n_embd, config.d_ff)
+        self.c_proj = nn.Linear(config.d_ff, config.n_embd)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x, mask=None):
+        """Write one sub-layer a line."""
+        x = self.ln_1(x + self.dropout(self.attn(x, x, x, mask)[0]))
+        return self.ln_2(x + self.dropout(self.c_proj(self.c_fc(x).relu())))
+
+
 class StackByCounting(nn.Module):
     """Build the list piece by piece; end in a module that does nothing."""
 
@@ -136,49 +147,54 @@ class StackByCounting(nn.Module):
         return self.norm(x)
 
 
-class StackByAppending(nn.Module):
-    """Bind the arguments to the layer's signature to learn whether it is pre-norm."""
+class EncoderOfClones(nn.Module):
+    """Copy one layer N times, as the Annotated Transformer does; draw each anew."""
 
-    def __init__(self, num_layers: int, d_model: int, *args, **kwargs):
+    def __init__(self, N, d_model, d_ff, h, dropout=0.1):
         super().__init__()
-        bound = inspect.signature(EncoderLayer).bind(d_model, *args, **kwargs)
-        bound.apply_defaults()
-        self.layers = nn.ModuleList()
-        while len(self.layers) < num_layers:
-            self.layers.append(EncoderLayer(*bound.args, **bound.kwargs))
-        self.register_module("norm", None)
-        if bound.arguments["norm_first"]:
-            self.norm = LayerNorm(d_model)
+        layer = EncoderLayer(d_model, h, d_ff, dropout)
+        self.layers = nn.ModuleList([copy.deepcopy(layer) for _ in range(N)])
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.xavier_uniform_(p)
 
-    def forward(self, x, mask=None):
-        """Fold the layers into one call."""
-        x = functools.reduce(lambda x, layer: layer(x, mask), self.layers, x)
-        return x if self.norm is None else self.norm(x)
-
-
-class StackByFormula(nn.Module):
-    """Take the layers one by one, and normalize by a formula at the end."""
-
-    def __init__(self, num_layers, d_model, *args, **kwargs):
-        super().__init__()
-        layers = (EncoderLayer(d_model, *args, **kwargs) for _ in range(num_layers))
-        self.layers = nn.Sequential(*layers)
-        if self.layers[0].add_norm1.norm_first:
-            self.norm = nn.Module()
-            self.norm.weight = nn.Parameter(torch.ones(d_model))
-            self.norm.bias = nn.Parameter(torch.zeros(d_model))
-
-    def forward(self, x, mask=None):
-        """Call one child after another."""
-        for layer in self.layers.children():
+    def forward(self, x, mask):
+        """Pass the input and the mask through each layer in turn."""
+        for layer in self.layers:
             x = layer(x, mask)
-        if not hasattr(self, "norm"):
-            return x
-        spread, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
-        return (x - mean) * torch.rsqrt(spread + 1e-5) * self.norm.weight + self.norm.bias
+        return x
+
+
+class TransformerEncoder(nn.Module):
+    """Take d2l's arguments, in its order."""
+
+    def __init__(self, num_hiddens, ffn_num_hiddens, num_heads, num_blks, dropout):
+        super().__init__()
+        self.blks = nn.Sequential()
+        for i in range(num_blks):
+            block = TransformerEncoderBlock(num_hiddens, ffn_num_hiddens, num_heads, dropout)
+            self.blks.add_module("block" + str(i), block)
+
+    def forward(self, X, valid=None):
+        """Call one block after another."""
+        for blk in self.blks:
+            X = blk(X, valid)
+        return X
+
+
+class StackOfBlocks(nn.Module):
+    """Take a config as nanoGPT does."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.h = nn.ModuleList([Block(config) for _ in range(config.n_layer)])
+
+    def forward(self, x, mask=None):
+        """Fold the blocks into one call."""
+        return functools.reduce(lambda x, block: block(x, mask), self.h, x)
 
 
 ANSWERS = {
-    "EncoderLayer": (LayerOfNamedSteps, LayerOfBranches, LayerOfOwnParts),
-    "Encoder": (StackByCounting, StackByAppending, StackByFormula),
+    "EncoderLayer": (LayerOfNamedSteps, LayerOfOwnParts, TransformerEncoderBlock, Block),
+    "Encoder": (StackByCounting, EncoderOfClones, TransformerEncoder, StackOfBlocks),
 }

@@ -27,7 +27,7 @@ class ByHand(nn.Module):
         super().__init__()
         self.linear1 = self.layer(d_model, d_ff)
         self.linear2 = self.layer(d_ff, d_model)
-        self.dropout, self.curved = nn.Dropout(dropout), activation == "gelu"
+        self.dropout, self.activation = nn.Dropout(dropout), getattr(F, activation)
 
     @staticmethod
     def layer(width_in: int, width_out: int) -> nn.ParameterDict:
@@ -40,10 +40,6 @@ class ByHand(nn.Module):
             }
         )
 
-    def activation(self, x: Tensor) -> Tensor:
-        """Bend by a formula."""
-        return x * (1 + torch.erf(x / 2**0.5)) / 2 if self.curved else x.clamp(min=0)
-
     def forward(self, x: Tensor) -> Tensor:
         """Multiply, bend, drop, multiply."""
         p = self.dropout.p if self.training else 0.0
@@ -54,21 +50,49 @@ class ByHand(nn.Module):
         return hidden @ self.linear2["weight"].T + self.linear2["bias"]
 
 
-class ByPositions(nn.Module):
-    """Transform one vector after another, with an activation that works in place."""
+class PositionwiseFeedForward(nn.Module):
+    """Be the Annotated Transformer's: a core without a choice of activation."""
 
-    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, activation: str = "relu"):
+    def __init__(self, d_model, d_ff, dropout=0.1):
         super().__init__()
-        self.linear1 = nn.Linear(d_model, d_ff)
-        self.linear2 = nn.Linear(d_ff, d_model)
-        self.activation = nn.ReLU(inplace=True) if activation == "relu" else nn.GELU()
-        self.dropout = nn.Dropout(dropout, inplace=True)
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Put the answers together again."""
-        vectors = x.reshape(-1, x.shape[-1])
-        answers = [self.linear2(self.dropout(self.activation(self.linear1(v)))) for v in vectors]
-        return torch.stack(answers).view(x.shape)
+    def forward(self, x):
+        """Project up, bend, drop, project down."""
+        return self.w_2(self.dropout(self.w_1(x).relu()))
 
 
-ANSWERS = {"FeedForward": (ByFunctions, ByHand, ByPositions)}
+class MLP(nn.Module):
+    """Take a config as nanoGPT does, with the paper's activation; dropout comes last."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.c_fc = nn.Linear(config.n_embd, config.d_ff)
+        self.c_proj = nn.Linear(config.d_ff, config.n_embd)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x):
+        """Write one step a line."""
+        x = self.c_fc(x)
+        x = F.relu(x)
+        x = self.c_proj(x)
+        return self.dropout(x)
+
+
+class PositionWiseFFN(nn.Module):
+    """Be d2l's: other names of the sizes, and no dropout."""
+
+    def __init__(self, ffn_num_hiddens, ffn_num_input):
+        super().__init__()
+        self.dense1 = nn.Linear(ffn_num_input, ffn_num_hiddens)
+        self.relu = nn.ReLU()
+        self.dense2 = nn.Linear(ffn_num_hiddens, ffn_num_input)
+
+    def forward(self, X):
+        """Say it in one line."""
+        return self.dense2(self.relu(self.dense1(X)))
+
+
+ANSWERS = {"FeedForward": (ByFunctions, ByHand, PositionwiseFeedForward, MLP, PositionWiseFFN)}

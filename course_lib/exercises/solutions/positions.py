@@ -15,7 +15,7 @@ def encoding_in_slices(max_len: int, d_model: int) -> Tensor:
     position = torch.arange(max_len).unsqueeze(1)
     div_term = torch.exp(torch.arange(0, d_model, 2) * -(math.log(10000.0) / d_model))
     pe[:, 0::2] = torch.sin(position * div_term)
-    pe[:, 1::2] = torch.cos(position * div_term[: d_model // 2])
+    pe[:, 1::2] = torch.cos(position * div_term)
     return pe
 
 
@@ -26,17 +26,6 @@ def encoding_by_shifted_sines(max_len, d_model):
     return torch.sin(
         torch.outer(torch.arange(max_len).float(), frequency) + column % 2 * math.pi / 2
     )
-
-
-def encoding_by_rotation(max_len: int, d_model: int) -> Tensor:
-    """Turn complex numbers step by step."""
-    pairs = (d_model + 1) // 2
-    angles = torch.tensor([1 / 10000 ** (2 * i / d_model) for i in range(pairs)])
-    step, now, rows = torch.polar(torch.ones(pairs), angles), torch.ones(pairs) + 0j, []
-    for _ in range(max_len):
-        rows.append(torch.view_as_real(now).flip(-1).reshape(-1)[:d_model])
-        now = now * step
-    return torch.stack(rows)
 
 
 def encoding_by_loops(max_len: int, d_model: int) -> Tensor:
@@ -52,21 +41,6 @@ def encoding_by_loops(max_len: int, d_model: int) -> Tensor:
     )
 
 
-class EncodingWithBatchAxis(nn.Module):
-    """Keep a table with an axis for the batch, and switch dropout by hand."""
-
-    def __init__(self, d_model, max_len, dropout=0.0):
-        super().__init__()
-        self.p = dropout
-        table = encoding_in_slices(max_len, d_model)
-        self.register_buffer("encoding", table[None], persistent=False)
-
-    def forward(self, x):
-        """Add the first rows."""
-        placed = x + self.encoding[:, : x.shape[1], :].requires_grad_(False)
-        return F.dropout(placed, self.p, training=self.training)
-
-
 class EncodingByLookup(nn.Module):
     """Look every place up."""
 
@@ -75,10 +49,36 @@ class EncodingByLookup(nn.Module):
         self.drop = nn.Dropout(p=dropout)
         self.register_buffer("encoding", sinusoidal_encoding(max_len, d_model), False)
 
-    def forward(self, words: Tensor) -> Tensor:
+    def forward(self, words: Tensor, start: int = 0) -> Tensor:
         """Add one row after another."""
-        places = torch.arange(words.size(1), device=words.device)
+        places = torch.arange(start, start + words.size(1), device=words.device)
         return self.drop(F.embedding(places, self.encoding).expand_as(words).add(words))
+
+
+class EncodingWithBatchAxis(nn.Module):
+    """Take the Annotated Transformer's arguments, in its order; the table is saved."""
+
+    def __init__(self, d_model, dropout, max_len=5000):
+        super().__init__()
+        self.dropout = nn.Dropout(p=dropout)
+        self.register_buffer("pe", encoding_in_slices(max_len, d_model).unsqueeze(0))
+
+    def forward(self, x):
+        """Add the first rows."""
+        return self.dropout(x + self.pe[:, : x.size(1)].requires_grad_(False))
+
+
+class EncodingOfD2l(nn.Module):
+    """Keep the table as a plain attribute, and move it in ``forward``."""
+
+    def __init__(self, num_hiddens, dropout, max_len=1000):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.P = encoding_by_loops(max_len, num_hiddens)[None]
+
+    def forward(self, X):
+        """Add the first rows."""
+        return self.dropout(X + self.P[:, : X.shape[1], :].to(X.device))
 
 
 class EncodingWordByWord(nn.Module):
@@ -95,19 +95,6 @@ class EncodingWordByWord(nn.Module):
         return self.dropout(torch.stack(sums)).transpose(0, 1)
 
 
-class LearnedByEmbedding(nn.Embedding):
-    """Be torch's embedding, asked for the places 0, 1, 2, …."""
-
-    def __init__(self, d_model: int, max_len: int, dropout: float = 0.0) -> None:
-        super().__init__(max_len, d_model)
-        nn.init.trunc_normal_(self.weight, std=0.02)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Look the places up, and add them."""
-        return self.dropout(x + super().forward(torch.arange(x.size(1), device=x.device)))
-
-
 class LearnedBySlice(nn.Module):
     """Draw small rows at once."""
 
@@ -116,33 +103,45 @@ class LearnedBySlice(nn.Module):
         self.weight = nn.Parameter(0.01 * torch.randn(max_len, d_model))
         self.rate = dropout
 
-    def forward(self, x):
+    def forward(self, x, start=0):
         """Add the first rows, and drop."""
-        out = torch.add(self.weight.narrow(0, 0, x.shape[-2]), x)
+        out = torch.add(self.weight.narrow(0, start, x.shape[-2]), x)
         return F.dropout(out, self.rate, self.training)
 
 
-class LearnedByOneHot(nn.Module):
-    """Pick rows by a product with an identity."""
+class LearnedByEmbedding(nn.Module):
+    """Ask torch's embedding for the positions 0, 1, 2, …, as nanoGPT does with its wpe."""
 
-    def __init__(self, d_model: int, max_len: int, dropout: float = 0.0) -> None:
+    def __init__(self, config):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(max_len, d_model).uniform_(-0.05, 0.05))
-        self.dropout = nn.Dropout(dropout)
+        self.wpe = nn.Embedding(config.block_size, config.n_embd)
+        self.drop = nn.Dropout(config.dropout)
+
+    def forward(self, tok_emb):
+        """Look the positions up, and add them."""
+        pos = torch.arange(0, tok_emb.size(1), dtype=torch.long, device=tok_emb.device)
+        return self.drop(tok_emb + self.wpe(pos))
+
+
+class LearnedWithBatchAxis(nn.Embedding):
+    """Be torch's embedding, as BERT's textbook code is; no dropout."""
+
+    def __init__(self, d_model: int, max_len: int = 512) -> None:
+        super().__init__(max_len, d_model)
+        nn.init.trunc_normal_(self.weight, std=0.02)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add an identity times the rows."""
-        places = torch.eye(x.size(1), self.weight.size(0))
-        return self.dropout(torch.einsum("lp,pd->ld", places, self.weight) + x)
+        """Look the positions up, and add them."""
+        return x + super().forward(torch.arange(x.size(1)))[None]
 
 
 ANSWERS = {
-    "sinusoidal_encoding": (
-        encoding_in_slices,
-        encoding_by_shifted_sines,
-        encoding_by_rotation,
-        encoding_by_loops,
+    "sinusoidal_encoding": (encoding_by_shifted_sines, encoding_in_slices, encoding_by_loops),
+    "PositionalEncoding": (
+        EncodingByLookup,
+        EncodingWithBatchAxis,
+        EncodingOfD2l,
+        EncodingWordByWord,
     ),
-    "PositionalEncoding": (EncodingWithBatchAxis, EncodingByLookup, EncodingWordByWord),
-    "LearnedPositionalEmbedding": (LearnedByEmbedding, LearnedBySlice, LearnedByOneHot),
+    "LearnedPositionalEmbedding": (LearnedBySlice, LearnedByEmbedding, LearnedWithBatchAxis),
 }

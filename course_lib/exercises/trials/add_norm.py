@@ -1,61 +1,91 @@
-"""What is asked of chapter 04: a norm of one's own, and a sum that keeps one path open."""
+"""What is asked of chapter 04."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.add_norm import AddNorm
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.dropout_detector import HALF, what_is_dropped
-from course_lib.exercises.old_trial import (
+from course_lib.exercises.layer_trials import keeps_still
+from course_lib.exercises.trial import (
     D_K,
     B,
     T,
     Trial,
+    by_name,
     module_trial,
+    names_trial,
     normal,
     parameters_trial,
     value_trial,
 )
-from course_lib.exercises.trials import layer_norm
 
-KINDS = {False: "norm_first=False", True: "norm_first=True"}
+BUILD = {"d_model": D_K}
+PRE = BUILD | {"norm_first": True}
+TAKEN = (
+    "This lets torch normalize, the very thing you are building here. `AddNorm` may use it, "
+    "a few cells further down; write out mean, variance and root first."
+)
+
+
+def numbers(*shape: int) -> Tensor:
+    """Draw vectors whose mean is not 0 and whose variance is not 1."""
+    return 3 + 2 * normal("x", *shape)
+
+
+def normed(label: str, x: Tensor, **options: Any) -> Trial:
+    """Compare outputs and gradients of a norm, for a gain and a shift of any kind."""
+    return module_trial(label, {"d_model": x.size(-1), **options}, {"x": x})
+
+
+def fresh(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
+    """Return the gain and the shift of a fresh norm."""
+    named = by_name(candidate(D_K))
+    return {name: named[name].detach() for name in ("weight", "bias")}
+
+
+def means(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
+    """Average every normalized vector."""
+    return {"mean of each vector": candidate(D_K)(numbers(B, T, D_K)).mean(-1).detach()}
+
+
+def variances(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
+    """Take the variance of every normalized vector, dividing by its width."""
+    output = candidate(D_K)(numbers(B, T, D_K)).detach()
+    return {"variance of each vector": output.var(dim=-1, correction=0)}
+
+
+def company(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
+    """Change all vectors but one, and look whether that one comes out as before."""
+    norm, x = candidate(D_K), numbers(B, T, D_K)
+    others = normal("others", B, T, D_K)
+    others[1, 2] = x[1, 2]
+    same = torch.allclose(norm(x.clone())[1, 2], norm(others)[1, 2], atol=1e-5)
+    return {"other vectors change the answer": not same}
+
+
+def flat(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
+    """Normalize a vector of equal numbers."""
+    return {"output": candidate(D_K)(torch.full((1, 1, D_K), 0.5)).detach()}
 
 
 def sublayer(x: Tensor) -> Tensor:
-    """Answer something that depends on all numbers of a vector."""
-    return torch.tanh(x @ normal("sub-layer", x.size(-1), x.size(-1)))
+    """Answer something that depends on all numbers of a vector, and is not 0 at 0."""
+    return torch.tanh(x @ normal("sub-layer", x.size(-1), x.size(-1)) + 0.5)
 
 
-def normed(x: Tensor) -> Tensor:
-    """Normalize as a fresh norm does."""
-    return F.layer_norm(x, x.shape[-1:])
+AROUND = {"x": normal("x", B, T, D_K), "sublayer": sublayer}
 
 
-def tried(label: str, norm_first: bool, *shape: int) -> Trial:
-    """Compare outputs and gradients with the formula on torch's kernel."""
-    build = {"d_model": shape[-1], "norm_first": norm_first}
-
-    def reference(named: Mapping[str, Tensor], x: Tensor, run: Callable) -> Tensor:
-        """Write the formula out."""
-        learned = named["norm.weight"], named["norm.bias"]
-        if norm_first:
-            return torch.add(x, run(F.layer_norm(x, x.shape[-1:], *learned)))
-        return F.layer_norm(torch.add(x, run(x)), x.shape[-1:], *learned)
-
+def around(label: str, build: dict, *shape: int, **how: Any) -> Trial:
+    """Compare outputs and gradients around a sub-layer."""
     given = {"x": normal("x", *shape), "sublayer": sublayer}
-    return module_trial(f"{KINDS[norm_first]}, {label}", AddNorm, build, given, reference)
+    return module_trial(label, build | {"d_model": shape[-1]}, given, **how)
 
 
-def built(candidate: Callable, norm_first: bool, dropout: float = 0.0) -> Any:
-    """Build one in training mode."""
-    return candidate(d_model=D_K, dropout=dropout, norm_first=norm_first)
-
-
-def readings(candidate: Callable, norm_first: bool) -> list[Tensor]:
+def readings(candidate: Callable[..., nn.Module], build: dict) -> list[Tensor]:
     """List what the sub-layer was given, call by call."""
     seen = []
 
@@ -64,139 +94,153 @@ def readings(candidate: Callable, norm_first: bool) -> list[Tensor]:
         seen.append(x.detach().clone())
         return sublayer(x)
 
-    built(candidate, norm_first)(normal("x", B, T, D_K), note)
+    candidate(**build).eval()(normal("x", B, T, D_K), note)
     return seen
 
 
-def calls(candidate: Callable) -> dict[str, int]:
-    """Count the calls of the sub-layer, for both kinds."""
-    return {
-        f"calls of the sub-layer, {label}": len(readings(candidate, norm_first))
-        for norm_first, label in KINDS.items()
-    }
-
-
-def reads(norm_first: bool) -> Trial:
+def reads(build: dict, says: str) -> Trial:
     """Look at what the sub-layer is given."""
-    x = normal("x", B, T, D_K)
-    says = "In pre-norm the sub-layer reads norm(x)."
-    if not norm_first:
-        says = "In post-norm the sub-layer reads x as it is."
 
-    def act(candidate: Callable) -> dict[str, Tensor]:
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
         """Keep the first reading."""
-        first, *_ = readings(candidate, norm_first) or [None]
+        first, *_ = readings(candidate, build) or [None]
         return {"what the sub-layer reads": first}
 
-    right = {"what the sub-layer reads": normed(x) if norm_first else x}
-    return value_trial(f"{KINDS[norm_first]}, a look at its input", act, right, says=says)
+    return value_trial("a look at what the sub-layer reads", act, says=says)
 
 
-def silent(norm_first: bool) -> Trial:
+def calls(candidate: Callable[..., nn.Module]) -> dict[str, int]:
+    """Count the calls of the sub-layer."""
+    return {"calls of the sub-layer": len(readings(candidate, BUILD))}
+
+
+def silent(build: dict, says: str) -> Trial:
     """Look at what comes around a sub-layer that answers zeros."""
-    x = normal("x", B, T, D_K)
-    says = (
-        "The path around the sub-layer is free: x itself arrives, whatever the norm does."
-        if norm_first
-        else "What goes around the sub-layer is x, and the norm acts on the sum."
-    )
 
-    def act(candidate: Callable) -> dict[str, Tensor]:
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
         """Say nothing."""
-        return {"output": built(candidate, norm_first)(x.clone(), torch.zeros_like).detach()}
+        module = candidate(**build).eval()
+        return {"output": module(normal("x", B, T, D_K), torch.zeros_like).detach()}
 
-    right = {"output": x if norm_first else normed(x)}
-    return value_trial(f"{KINDS[norm_first]}, zeros as the answer", act, right, says=says)
+    return value_trial("a sub-layer that answers zeros", act, says=says)
 
 
-def one_scale(candidate: Callable) -> dict[str, Tensor]:
+def one_scale(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     """Take mean and variance of what post-norm returns."""
-    output = built(candidate, False)(normal("x", B, T, D_K), sublayer).detach()
+    output = candidate(**BUILD).eval()(normal("x", B, T, D_K), sublayer).detach()
     return {"means": output.mean(dim=-1), "variances": output.var(dim=-1, correction=0)}
 
 
-def dropped(norm_first: bool) -> Trial:
-    """Find out which numbers dropout removes in training."""
-    x = normal("x", B, T, D_K)
-    before, after = (normed, torch.clone) if norm_first else (torch.clone, normed)
-    answer = sublayer(before(x))
-    guesses = {
-        "the answer of the sub-layer": lambda mask: after(x + mask * answer),
-        "the sum": lambda mask: after(mask * (x + answer)),
-        "what the sub-layer reads": lambda mask: after(x + sublayer(mask * before(x))),
-        "the path around the sub-layer": lambda mask: after(mask * x + answer),
-        "the result": lambda mask: mask * after(x + answer),
-    }
-
-    def act(candidate: Callable) -> dict[str, str]:
-        """Call one that is being trained."""
-        with torch.no_grad():
-            output = built(candidate, norm_first, HALF).train()(x.clone(), sublayer)
-            return {"dropout acts on": what_is_dropped(output, after(x + answer), guesses)}
-
-    return value_trial(
-        f"{KINDS[norm_first]}, dropout=0.5 in training",
-        act,
-        {"dropout acts on": "the answer of the sub-layer"},
-        stage="train and eval",
+def dropped(label: str, build: dict) -> Trial:
+    """Drop the whole answer of the sub-layer."""
+    return around(
+        f"dropout=1.0 in training, {label}",
+        build | {"dropout": 1.0},
+        *(B, T, D_K),
+        training=True,
+        kind="train and eval",
         says="Dropout acts on the sub-layer's answer, before the sum, in training only (§5.4).",
     )
 
 
-def rested(norm_first: bool) -> Trial:
-    """Call one with dropout in eval mode."""
-    x = normal("x", B, T, D_K)
-    right = x + sublayer(normed(x)) if norm_first else normed(x + sublayer(x))
-
-    def act(candidate: Callable) -> dict[str, Tensor]:
-        """Call one that is not being trained."""
-        module = built(candidate, norm_first, HALF).eval()
-        return {"output": module(x.clone(), sublayer).detach()}
-
-    return value_trial(
-        f"{KINDS[norm_first]}, dropout=0.5 in eval mode",
-        act,
-        {"output": right},
-        stage="train and eval",
-        says="In eval mode nothing is dropped.",
-    )
-
-
 EXERCISES = (
-    *layer_norm.EXERCISES,
+    Exercise(
+        "LayerNorm",
+        "add_norm",
+        20,
+        core={
+            "parameters": (
+                parameters_trial(
+                    BUILD,
+                    "Gain and shift are learned, one number for each feature: nn.Parameters "
+                    "`weight` and `bias`, each of shape (d_model,).",
+                ),
+                value_trial(
+                    "a fresh norm",
+                    fresh,
+                    says="A fresh norm only normalizes: its gain is 1 and its shift 0.",
+                ),
+            ),
+            "mean and variance": (
+                value_trial(
+                    "other vectors around it",
+                    company,
+                    says="Every vector is normalized by its own numbers alone: mean over the last "
+                    "axis.",
+                ),
+                value_trial(
+                    "a look at the mean",
+                    means,
+                    says="After a fresh norm, the numbers of each vector average 0.",
+                ),
+                value_trial(
+                    "a look at the variance",
+                    variances,
+                    says="After a fresh norm, each vector has variance 1, "
+                    "where the sum of squares is divided by d_model.",
+                ),
+            ),
+            "formula": (
+                normed("sizes that differ", numbers(B, T, D_K)),
+                normed("sizes that are all equal", numbers(D_K, D_K, D_K)),
+                value_trial(
+                    "a vector of equal numbers",
+                    flat,
+                    says="A vector of equal numbers becomes zeros; eps keeps 0 / 0 away.",
+                ),
+            ),
+        },
+        hints=(
+            "Mean and variance are taken over the last axis, one of each per vector. "
+            "What does `keepdim=True` keep?",
+            "The variance is the mean of the squared distances from the mean; `x.var()` divides "
+            "by one less, unless told `correction=0`.",
+            "Divide the centred vector by `(variance + self.eps).sqrt()`, then `self.weight * … + "
+            "self.bias`; these two are `nn.Parameter`s, ones and zeros of shape `(d_model,)`.",
+        ),
+        shortcuts=dict.fromkeys((F.layer_norm, torch.layer_norm, torch.native_layer_norm), TAKEN),
+        extras={
+            "one vector": (normed("one vector and no more axes", numbers(D_K)),),
+            "eps": (
+                normed("eps=0.5", numbers(B, T, D_K), eps=0.5),
+                normed("vectors with hardly any spread", 1e-3 * numbers(B, T, D_K)),
+            ),
+            "names": (names_trial(BUILD),),
+        },
+    ),
     Exercise(
         "AddNorm",
         "add_norm",
         15,
-        (
-            parameters_trial(
-                AddNorm,
-                {"d_model": D_K},
-                "One norm, an attribute called `norm`, with a gain and a shift for each feature.",
+        core={
+            "parameters": (
+                parameters_trial(
+                    BUILD,
+                    "One norm, an attribute called `norm`, with a gain and a shift for each "
+                    "feature.",
+                ),
             ),
-            reads(False),
-            reads(True),
-            value_trial(
-                "a sub-layer that counts its calls",
-                calls,
-                {f"calls of the sub-layer, {label}": 1 for label in KINDS.values()},
-                says="The sub-layer runs once: keep its answer in a variable.",
+            "sub-layer": (
+                reads(BUILD, "In post-norm the sub-layer reads x as it is."),
+                value_trial(
+                    "a sub-layer that counts its calls",
+                    calls,
+                    says="The sub-layer runs once: keep its answer in a variable.",
+                ),
             ),
-            silent(True),
-            value_trial(
-                "norm_first=False, a look at the result",
-                one_scale,
-                {"means": torch.zeros(B, T), "variances": torch.ones(B, T)},
-                says="What a fresh post-norm returns has mean 0 and variance 1: "
-                "the norm acts last, on the sum.",
+            "sum and norm": (
+                value_trial(
+                    "a look at the result",
+                    one_scale,
+                    says="What a fresh post-norm returns has mean 0 and variance 1: "
+                    "the norm acts last, on the sum.",
+                ),
+                silent(BUILD, "What goes around the sub-layer is x, and the norm acts on the sum."),
+                around("sizes that differ", BUILD, B, T, D_K),
+                around("sizes that are all equal", BUILD, D_K, D_K, D_K),
             ),
-            silent(False),
-            *(tried("sizes that differ", kind, B, T, D_K) for kind in KINDS),
-            *(tried("sizes that are all equal", kind, D_K, D_K, D_K) for kind in KINDS),
-            *(rested(kind) for kind in KINDS),
-            *(dropped(kind) for kind in KINDS),
-        ),
-        (
+        },
+        hints=(
             "There are two orders. Post-norm: run, drop, add, norm. Pre-norm: norm, run, drop, "
             "add. What goes *around* the sub-layer is `x` in both.",
             "`__init__` needs an `nn.LayerNorm(d_model)` called `norm`, an `nn.Dropout`, and has "
@@ -204,5 +248,20 @@ EXERCISES = (
             "Post-norm is `self.norm(x + self.dropout(sublayer(x)))`. For pre-norm the norm moves "
             "to the inside: around the x that the sub-layer reads.",
         ),
+        extras={
+            "norm_first": (
+                reads(PRE, "In pre-norm the sub-layer reads norm(x)."),
+                silent(PRE, "The residual path is free: x itself arrives, whatever the norm does."),
+                around("norm_first=True", PRE, B, T, D_K),
+            ),
+            "dropout": (
+                dropped("norm_first=False", BUILD),
+                keeps_still(
+                    BUILD, {"x": normal("x", B, T, D_K), "sublayer": sublayer}, dropout=0.5
+                ),
+            ),
+            "dropout in pre-norm": (dropped("norm_first=True", PRE),),
+            "names": (names_trial(BUILD),),
+        },
     ),
 )

@@ -1,85 +1,179 @@
-"""What is asked of chapter 08: a stack is its layers in a row, all with one memory in view."""
+"""What is asked of chapter 08."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from course_lib.decoder import Decoder
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.old_trial import S, Trial, module_trial, parameters_trial
-from course_lib.exercises.trials.decoder_layer import EXERCISES as LAYER
-from course_lib.exercises.trials.decoder_layer import LAYER as SIZES
-from course_lib.exercises.trials.decoder_layer import (
-    SAME,
-    by_place,
-    good_ears,
-    inputs,
-    masks,
-    no_leak,
-    trained,
+from course_lib.exercises.layer_trials import TORCHS, dropout_trials
+from course_lib.exercises.trial import (
+    D_K,
+    B,
+    H,
+    S,
+    T,
+    Trial,
+    filled,
+    module_trial,
+    names_trial,
+    normal,
+    parameters_trial,
+    value_trial,
 )
-from course_lib.exercises.trials.layer_formulas import TORCHS, decoder
 
-STACK = dict(num_layers=2, **SIZES)
-SHARED = (
+SIZES = dict(d_model=H * D_K, num_heads=H, d_ff=11)
+STACK = dict(num_layers=2) | SIZES
+LAYER_SAYS = (
+    "A layer owns two attentions, self_attn and cross_attn, a feed_forward, and three AddNorms: "
+    "add_norm1, add_norm2, add_norm3."
+)
+STACK_SAYS = (
     "Every layer of a stack is an object of its own, kept in an nn.ModuleList `layers`; "
     "`norm` is a LayerNorm in pre-norm, and None in post-norm."
 )
 
 
-def stack_case(
-    label: str, options: Mapping, given: Mapping, *, places: int = 2, **more: Any
-) -> Trial:
-    """Compare a stack with its layers' formulas in a row; its first arguments come by place."""
-    how = {name: x for name, x in options.items() if name != "dropout"}
-    last = "norm" if options.get("norm_first") else None
-
-    def formulas(p: dict, *given: Any) -> Tensor:
-        """Run two layers, and the final norm in pre-norm."""
-        return decoder(p, ["layers.0.", "layers.1."], *given, last=last, **how)
-
-    build = STACK | dict(options)
-    case = module_trial(label, Decoder, build, given, formulas, **more)
-    return by_place(case, *list(build)[:places])
+def masks(length: int = T) -> dict[str, Tensor]:
+    """Make a causal mask and paddings: the target's within the first, the source's apart."""
+    real = torch.ones(B, 1, 1, length, dtype=torch.bool)
+    real[1, ..., -1] = False
+    source = torch.ones(B, 1, 1, S, dtype=torch.bool)
+    source[0, ..., -2:] = False
+    past = torch.ones(length, length).tril().bool()
+    return {"self_mask": past & real, "cross_mask": source}
 
 
-def stack_parameters(label: str, **options: Any) -> Trial:
-    """Compare names, shapes and sharing of a stack's parameters."""
-    case = parameters_trial(Decoder, STACK | options, SHARED)
-    return replace(by_place(case, "num_layers", "d_model"), label=label)
+def inputs(length: int = T, masked: bool = True) -> dict[str, Tensor]:
+    """Make vectors of the target, the memory, and masks if there are any."""
+    x, memory = normal("x", B, length, H * D_K), normal("memory", B, S, H * D_K)
+    return {"x": x, "memory": memory} | (masks(length) if masked else {})
 
 
-STACK_CASES = (
-    stack_case("two layers and both masks", {}, inputs(**masks())),
-    stack_case("a target as long as the source", {}, inputs(S, **masks(S))),
-    stack_parameters("two layers in post-norm"),
-    stack_parameters("two layers in pre-norm", norm_first=True, d_k=5, d_v=7),
-    stack_case("norm_first=True", dict(norm_first=True, activation="gelu"), inputs(**masks())),
-    stack_case(
-        "norm_first given by place", dict(dropout=0.0, norm_first=True), inputs(**masks()), places=6
-    ),
-    no_leak(STACK),
-    good_ears(STACK),
-    trained(stack_case("training mode", {}, inputs(**masks()), training=True, says=SAME)),
-)
+def called(label: str, build: Mapping[str, Any], **how: Any) -> Trial:
+    """Compare the output and all gradients, with both masks."""
+    return module_trial(label, build, inputs(), **how)
+
+
+def answered(module: nn.Module, given: Mapping[str, Tensor]) -> Tensor:
+    """Call a module without gradients."""
+    with torch.no_grad():
+        return module(*given.values())
+
+
+def leaks(candidate: Callable[..., nn.Module], build: Mapping[str, Any]) -> dict[str, bool]:
+    """Change the last words, and look whether the first answers change."""
+    module, other = filled(candidate(**build)).eval(), inputs()
+    other["x"][:, 2:] += 3
+    before, after = answered(module, inputs()), answered(module, other)
+    same = torch.allclose(before[:, :2], after[:, :2], atol=1e-4)
+    return {"a later word changes an earlier answer": not same}
+
+
+def reads(candidate: Callable[..., nn.Module], build: Mapping[str, Any]) -> dict[str, bool]:
+    """Change the memory: where it may be seen, then only where it is padding."""
+    module = filled(candidate(**build)).eval()
+    words, padding = inputs(), inputs()
+    words["memory"][:, 0] += 3
+    padding["memory"][0, -2:] += 3
+    plain, seen, hidden = (answered(module, given) for given in (inputs(), words, padding))
+    return {
+        "every position reads the memory": bool(((seen - plain).abs().amax(-1) > 1e-4).all()),
+        "the memory's padding is read": not torch.allclose(plain, hidden, atol=1e-4),
+    }
+
+
+def core(build: Mapping[str, Any], says: str) -> dict[str, tuple[Trial, ...]]:
+    """Return what is asked first of a layer, and of a stack."""
+    return {
+        "formula": (module_trial("no masks", build, inputs(masked=False)),),
+        "parameters": (parameters_trial(build, says),),
+        "self_mask": (
+            value_trial(
+                "a later word",
+                partial(leaks, build=build),
+                says="A later word must not change what stands before it.",
+            ),
+            called("both masks", build),
+            module_trial("a target as long as the source", build, inputs(S)),
+        ),
+        "cross_mask": (
+            value_trial(
+                "another memory",
+                partial(reads, build=build),
+                says="Every position of the target reads the memory, but not what `cross_mask` "
+                "hides.",
+            ),
+        ),
+    }
+
 
 EXERCISES = (
-    *LAYER,
+    Exercise(
+        "DecoderLayer",
+        "decoder",
+        25,
+        core=core(SIZES, LAYER_SAYS),
+        hints=(
+            "Six parts: two `MultiHeadAttention`s, a `FeedForward`, three `AddNorm`s. Who asks in "
+            "cross-attention, and who answers?",
+            "`AddNorm` is called with x and a function of one argument; an attention returns two "
+            "things, and the sum needs the first. Look at your EncoderLayer: two of the three "
+            "lines are there.",
+            "The new line is "
+            "`x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])`. "
+            "The two dropouts at the end of the signature go into the attentions and into "
+            "`FeedForward`.",
+        ),
+        shortcuts=TORCHS,
+        extras={
+            "norm_first": (called("norm_first=True", SIZES | {"norm_first": True}),),
+            "activation, d_k, d_v": (
+                called('activation="gelu"', SIZES | {"activation": "gelu"}),
+                called("d_k=5 and d_v=7", SIZES | {"d_k": 5, "d_v": 7}),
+            ),
+            **dropout_trials(SIZES, inputs(), ("self_attn", "cross_attn", "feed_forward")),
+            "names": (names_trial(SIZES),),
+        },
+    ),
     Exercise(
         "Decoder",
         "decoder",
         15,
-        STACK_CASES,
-        (
-            "It is the Encoder of chapter 07 with more to hand on. What changes from layer to "
+        core=core(STACK, STACK_SAYS),
+        hints=(
+            "It is the Encoder of chapter 07 with more to pass on. What changes from layer to "
             "layer, and what stays the same for all?",
             "Make the layers one by one and keep them in `nn.ModuleList`; x passes from layer to "
             "layer, the memory and the masks go to each as they came.",
             "Every argument goes on to the layers. `self.norm` is `nn.LayerNorm(d_model)` with "
             "`norm_first`, else `None`.",
         ),
-        TORCHS,
+        shortcuts=TORCHS,
+        extras={
+            "norm_first": (
+                parameters_trial(STACK | {"norm_first": True}, STACK_SAYS),
+                called("norm_first=True", STACK | {"norm_first": True}),
+            ),
+            "activation, d_k, d_v": (
+                called(
+                    'activation="gelu", d_k=5 and d_v=7',
+                    STACK | {"activation": "gelu", "d_k": 5, "d_v": 7},
+                ),
+            ),
+            "dropout": tuple(
+                called(
+                    f"{' and '.join(names)} 1.0 in training",
+                    STACK | dict.fromkeys(names, 1.0),
+                    training=True,
+                    kind="train and eval",
+                    says="The layers get every argument, the dropouts too.",
+                )
+                for names in (["dropout"], ["attention_dropout", "activation_dropout"])
+            ),
+            "names": (names_trial(STACK),),
+        },
     ),
 )

@@ -1,4 +1,4 @@
-"""What is asked of chapter 07: its layer, and a stack of layers that each learn on their own."""
+"""What is asked of chapter 07."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -7,97 +7,117 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.encoder import Encoder
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.old_trial import (
+from course_lib.exercises.layer_trials import TORCHS, dropout_trials
+from course_lib.exercises.trial import (
+    B,
     H,
+    S,
     Trial,
     filled,
     module_trial,
+    names_trial,
+    normal,
     parameters_trial,
     value_trial,
 )
-from course_lib.exercises.trials import encoder_layer
-from course_lib.exercises.trials.encoder_layer import (
-    HEADS,
-    HEARD,
-    PADDING,
-    SIZES,
-    X,
-    who_hears,
-)
-from course_lib.exercises.trials.feed_forward import keeps_quiet
-from course_lib.exercises.trials.layer_formulas import TORCHS
-from course_lib.exercises.trials.torch_encoder_reference import torch_encoder
 
+SIZES = dict(d_model=6, num_heads=H, d_ff=10)
 STACK = dict(num_layers=3) | SIZES
-PLACES = (2, 6, H, 10, 0.0, True)  # num_layers, d_model, num_heads, d_ff, dropout, norm_first
+PADDING = torch.tensor([[True, True, True, False, False], [True] * S])[:, None, None, :]
+HEADS = (normal("mask", B, H, S, S) > 0) | torch.eye(S, dtype=torch.bool)
+X = normal("x", B, S, 6)
+LAYER_SAYS = "A layer has self_attn, feed_forward, add_norm1 and add_norm2, each of its own."
+STACK_SAYS = (
+    "Every layer has parameters of its own, in an nn.ModuleList called layers (a plain list hides "
+    "them from torch); only in pre-norm there is one more LayerNorm, called norm."
+)
+FAR = "Without a mask all words attend to each other; nobody attends to hidden padding."
 
 
-def tried(label: str, build: Mapping[str, Any], mask: Tensor | None = None, **which: Any) -> Trial:
-    """Compare output and gradients with torch's stack."""
-    inputs = {"x": X} if mask is None else {"x": X, "mask": mask}
-    reference = which.pop("reference", torch_encoder)
-    return module_trial(label, Encoder, STACK | build, inputs, reference, **which)
+def called(label: str, build: Mapping[str, Any], mask: Tensor | None = None, **how: Any) -> Trial:
+    """Compare the output and all gradients."""
+    return module_trial(label, build, {"x": X} if mask is None else {"x": X, "mask": mask}, **how)
 
 
-def by_place() -> Trial:
-    """Compare a pre-norm stack whose arguments are given by their places."""
-    reference = partial(torch_encoder, norm_first=True)
-    case = module_trial("arguments by place", partial(Encoder, *PLACES), {}, {"x": X}, reference)
-    return Trial(case.label, lambda candidate: case.act(partial(candidate, *PLACES)), case.wanted)
+def moved(layer: nn.Module, mask: Tensor | None, position: int) -> str:
+    """Change one position of the first sentence; list the positions whose answer changes."""
+    other = X.clone()
+    other[0, position] = 1 - other[0, position]
+    masks = ([] if mask is None else [mask.clone()] for _ in range(2))
+    after, before = (layer(x.clone(), *m) for x, m in zip((other, X), masks, strict=True))
+    return str(((after - before)[0].abs().amax(dim=-1) > 1e-5).nonzero().flatten().tolist())
 
 
-def training(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Call a stack twice in training mode."""
-    stack = filled(candidate(**STACK, dropout=0.5)).train()
-    return {"two calls differ": not torch.equal(stack(X.clone()), stack(X.clone()))}
+def reach(candidate: Callable[..., nn.Module], build: Mapping[str, Any]) -> dict[str, str]:
+    """Change a word, and padding, and look whose answer changes."""
+    layer = filled(candidate(**build)).eval()
+    return {
+        "a change of word 2 shows at": moved(layer, None, 2),
+        "a change of word 2 beside hidden padding shows at": moved(layer, PADDING, 2),
+        "a change of padding 3, hidden, shows at": moved(layer, PADDING, 3),
+    }
 
 
 EXERCISES = (
-    *encoder_layer.EXERCISES,
+    Exercise(
+        "EncoderLayer",
+        "encoder",
+        25,
+        core={
+            "formula": (
+                called("sizes that all differ", SIZES),
+                module_trial(
+                    "sizes that are all equal",
+                    dict(d_model=4, num_heads=4, d_ff=4),
+                    {"x": normal("x", 4, 4, 4)},
+                ),
+            ),
+            "parameters": (parameters_trial(SIZES, LAYER_SAYS),),
+            "mask": (
+                value_trial("one position changed", partial(reach, build=SIZES), says=FAR),
+                called("a padding mask", SIZES, PADDING),
+                called("a mask for every head", SIZES, HEADS),
+            ),
+        },
+        hints=(
+            "Four parts come from earlier chapters: `MultiHeadAttention`, `FeedForward`, and an "
+            "`AddNorm` for each of them. Which arguments of the layer does each part need?",
+            "`AddNorm` adds, drops and normalizes already: `forward` only says what is wrapped. "
+            "It wants a function of one tensor that returns one tensor; a lambda makes one of "
+            "attention, which takes three and a mask, and returns a pair.",
+            "Inside the lambda use its own argument three times, and close over the mask: "
+            "`lambda y: self.self_attn(y, y, y, mask)[0]`. What add_norm1 returns is what "
+            "add_norm2 gets, together with `self.feed_forward`.",
+        ),
+        shortcuts=TORCHS,
+        extras={
+            "norm_first": (called("norm_first=True", SIZES | {"norm_first": True}, PADDING),),
+            "activation, d_k, d_v": (
+                called('activation="gelu"', SIZES | {"activation": "gelu"}),
+                called("d_k=4 and d_v=7", SIZES | {"d_k": 4, "d_v": 7}),
+            ),
+            **dropout_trials(SIZES, {"x": X}, ("self_attn", "feed_forward")),
+            "names": (names_trial(SIZES),),
+        },
+    ),
     Exercise(
         "Encoder",
         "encoder",
         15,
-        (
-            parameters_trial(
-                Encoder,
-                STACK,
-                "Every layer has parameters of its own, in an nn.ModuleList called layers (a "
-                "plain list hides them from torch); in post-norm nothing else has any.",
+        core={
+            "layers": (called("three layers", STACK),),
+            "parameters": (parameters_trial(STACK, STACK_SAYS),),
+            "mask": (
+                value_trial(
+                    "one position changed",
+                    partial(reach, build=STACK),
+                    says="Every layer needs the mask: nobody attends to hidden padding.",
+                ),
+                called("a padding mask", STACK, PADDING),
             ),
-            parameters_trial(
-                Encoder,
-                STACK | dict(norm_first=True, d_k=5, d_v=7),
-                "A pre-norm stack has layers with parameters of their own, and a last LayerNorm "
-                "called norm.",
-            ),
-            value_trial(
-                "one position changed",
-                partial(who_hears, build=STACK),
-                HEARD,
-                says="Every layer needs the mask: hidden padding is heard by nobody else.",
-            ),
-            tried("three layers", {}),
-            tried("a padding mask", {}, PADDING),
-            tried(
-                'norm_first=True, activation="gelu" and a mask for every head',
-                dict(norm_first=True, activation="gelu"),
-                HEADS,
-                reference=partial(torch_encoder, norm_first=True, activation="gelu"),
-            ),
-            by_place(),
-            keeps_quiet(STACK, dropout=0.5, attention_dropout=0.5),
-            value_trial(
-                "dropout=0.5 in training mode",
-                training,
-                {"two calls differ": True},
-                stage="train and eval",
-                says="The layers get every argument, dropout too.",
-            ),
-        ),
-        (
+        },
+        hints=(
             "Make `num_layers` layers, one call of `EncoderLayer` for each, and keep them where "
             "torch finds their parameters. Every argument goes on to the layers.",
             "`nn.ModuleList` takes a list of modules. In `forward` every layer reads what the "
@@ -105,6 +125,29 @@ EXERCISES = (
             "With `norm_first`, `self.norm` is an `nn.LayerNorm(d_model)` that `forward` applies "
             "at the end; otherwise it is `None`.",
         ),
-        TORCHS,
+        shortcuts=TORCHS,
+        extras={
+            "norm_first": (
+                parameters_trial(STACK | {"norm_first": True}, STACK_SAYS),
+                called("norm_first=True", STACK | {"norm_first": True}, HEADS),
+            ),
+            "activation, d_k, d_v": (
+                called(
+                    'activation="gelu", d_k=5 and d_v=7',
+                    STACK | {"activation": "gelu", "d_k": 5, "d_v": 7},
+                ),
+            ),
+            "dropout": tuple(
+                called(
+                    f"{' and '.join(names)} 1.0 in training",
+                    STACK | dict.fromkeys(names, 1.0),
+                    training=True,
+                    kind="train and eval",
+                    says="The layers get every argument, the dropouts too.",
+                )
+                for names in (["dropout"], ["attention_dropout", "activation_dropout"])
+            ),
+            "names": (names_trial(STACK),),
+        },
     ),
 )

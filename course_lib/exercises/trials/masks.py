@@ -1,4 +1,4 @@
-"""What is asked of chapter 06: True means may look, padding hides keys, nobody sees ahead."""
+"""What is asked of chapter 06."""
 
 from collections.abc import Callable
 
@@ -6,32 +6,22 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.old_trial import Trial, function_trial, value_trial
+from course_lib.exercises.trial import Trial, function_trial, value_trial
 
-RIGHT = [[5, 0, 7, 3, 3], [4, 6, 0, 9, 8]]  # filled up with 3; 0 is a word like any other
-LEFT = [[0, 0, 4, 5, 6], [0, 2, 3, 4, 5]]  # filled up with 0, in front
-
-
-def real_tokens(ids: Tensor, pad_id: int) -> Tensor:
-    """Look at one token after another."""
-    return torch.tensor([[[[token != pad_id for token in row]]] for row in ids.tolist()])
-
-
-def not_ahead(length: int) -> Tensor:
-    """Look at one pair of positions after another."""
-    return torch.tensor([[column <= row for column in range(length)] for row in range(length)])
+RIGHT = [[5, 0, 7, 3, 3], [4, 6, 0, 9, 8]]  # padded with 3; 0 is a word like any other
+LEFT = [[0, 0, 4, 5, 6], [0, 2, 3, 4, 5]]  # padded with 0, in front
 
 
 def padded(label: str, rows: list[list[int]], pad_id: int) -> Trial:
-    """Compare the padding mask of some sentences with the one made token by token."""
-    return function_trial(label, {"ids": torch.tensor(rows), "pad_id": pad_id}, real_tokens)
+    """Compare the padding mask of some sentences."""
+    return function_trial(label, {"ids": torch.tensor(rows), "pad_id": pad_id}, ("mask",))
 
 
 def kept_tokens(candidate: Callable[..., Tensor]) -> dict[str, str]:
     """List the tokens of each sentence that may be looked at."""
     mask = candidate(torch.tensor(RIGHT), 3)
     return {
-        f"of {row}, filled up with 3, stay": str(
+        f"of {row}, padded with 3, stay": str(
             [token for token, seen in zip(row, flags.flatten().tolist(), strict=True) if seen]
         )
         for row, flags in zip(RIGHT, mask, strict=True)
@@ -47,14 +37,8 @@ def sights(candidate: Callable[..., Tensor]) -> dict[str, str]:
 
 
 def device_asked(candidate: Callable[..., Tensor]) -> dict[str, str]:
-    """Name a device that does not exist: whoever makes the mask there, hears of it from torch."""
-    try:
-        candidate(3, device="nowhere")
-    except NotImplementedError:  # a stub, and a RuntimeError, too
-        raise
-    except RuntimeError:
-        return {"the device asked for": "used"}
-    return {"the device asked for": "not used"}
+    """Ask for the device without storage."""
+    return {"device of the mask": str(candidate(3, device="meta").device)}
 
 
 EXERCISES = (
@@ -62,21 +46,21 @@ EXERCISES = (
         "padding_mask",
         "masks",
         10,
-        (
-            padded("sentences filled up at the end", RIGHT, 3),
-            value_trial(
-                "a look at what stays",
-                kept_tokens,
-                {
-                    "of [5, 0, 7, 3, 3], filled up with 3, stay": "[5, 0, 7]",
-                    "of [4, 6, 0, 9, 8], filled up with 3, stay": "[4, 6, 0, 9, 8]",
-                },
-                says="True means *may look*: the real tokens stay, and only the padding is hidden.",
+        core={
+            "real tokens": (
+                padded("sentences padded at the end", RIGHT, 3),
+                value_trial(
+                    "a look at what stays",
+                    kept_tokens,
+                    says="True means *may look*: real tokens stay, only padding is hidden.",
+                ),
             ),
-            padded("sentences filled up in front", LEFT, 0),
-            padded("a single sentence", RIGHT[:1], 3),
-        ),
-        (
+            "any batch": (
+                padded("sentences padded in front", LEFT, 0),
+                padded("a single sentence", RIGHT[:1], 3),
+            ),
+        },
+        hints=(
             "Compare the ids with `pad_id`: one comparison answers for all tokens of all "
             "sentences. Should it be `==` or `!=`, when True means *may look*?",
             "The result has the shape (B, S). Attention's scores are (B, H, T, S), and padding "
@@ -88,32 +72,32 @@ EXERCISES = (
         "causal_mask",
         "masks",
         10,
-        (
-            value_trial(
-                "a look at three positions",
-                sights,
-                {
-                    "position 0 may look at": "[0]",
-                    "position 1 may look at": "[0, 1]",
-                    "position 2 may look at": "[0, 1, 2]",
-                },
-                says="Every position sees itself and what came before, and nothing else.",
+        core={
+            "triangle": (
+                value_trial(
+                    "a look at three positions",
+                    sights,
+                    says="Every position sees itself and what came before, and nothing else.",
+                ),
+                function_trial("length 4", {"length": 4}, ("mask",)),
             ),
-            function_trial("length 4", {"length": 4}, not_ahead),
-            function_trial("length 1", {"length": 1}, not_ahead),
-            value_trial(
-                "a device that does not exist",
-                device_asked,
-                {"the device asked for": "used"},
-                says="The mask has to be made on the device that is asked for: torch cannot "
-                "combine tensors of two devices.",
-            ),
-        ),
-        (
+            "one token": (function_trial("length 1", {"length": 1}, ("mask",)),),
+        },
+        hints=(
             "Rows are those who look, columns what they look at. Draw the 3 by 3 mask on paper: "
             "which triangle is True, and is the diagonal part of it?",
             "`torch.ones(length, length, dtype=torch.bool, device=device)` is True everywhere; "
             "`tril` keeps the lower triangle, `triu` the upper one. Both return a new tensor.",
         ),
+        extras={
+            "device": (
+                value_trial(
+                    'device="meta"',
+                    device_asked,
+                    says="The mask has to be made on the device that is asked for: torch cannot "
+                    "combine tensors of two devices.",
+                ),
+            ),
+        },
     ),
 )

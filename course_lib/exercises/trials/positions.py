@@ -1,120 +1,87 @@
-"""What is asked of chapter 03's layers: rows added along the sentence, computed or learned."""
+"""What is asked of chapter 03."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.dropout_detector import HALF, what_is_dropped
-from course_lib.exercises.old_trial import (
+from course_lib.exercises.layer_trials import keeps_still
+from course_lib.exercises.trial import (
     D_K,
     B,
+    H,
     T,
     Trial,
     by_name,
+    filled,
+    function_trial,
+    module_trial,
+    names_trial,
     normal,
-    observe,
     parameters_trial,
     value_trial,
 )
-from course_lib.exercises.trials import sinusoidal_encoding
-from course_lib.exercises.trials.sinusoidal_encoding import MAX_LEN, table_by_loops
-from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
 
+MAX_LEN = 9
+BUILD = {"d_model": D_K, "max_len": MAX_LEN}
+X = {"x": normal("x", B, T, D_K)}
 SMALL = 0.2  # rows are to start far below 1, the size of a word's numbers
 
 
-def ready(candidate: Callable, d_model: int = D_K, max_len: int = MAX_LEN, dropout: float = 0.0):
-    """Build a layer; rows that are learned get known numbers."""
-    layer = candidate(d_model=d_model, max_len=max_len, dropout=dropout)
-    if isinstance(getattr(layer, "weight", None), Tensor):
-        with torch.no_grad():
-            layer.weight.copy_(normal("weight", *layer.weight.shape))
-    return layer
+def table(label: str, max_len: int, d_model: int) -> Trial:
+    """Compare a table, number by number."""
+    return function_trial(label, {"max_len": max_len, "d_model": d_model}, ("table",))
 
 
-def rows_of(learned: bool, d_model: int = D_K, max_len: int = MAX_LEN) -> Tensor:
-    """Return the rows that a layer from ``ready`` has to add, computed another way."""
-    return normal("weight", max_len, d_model) if learned else table_by_loops(max_len, d_model)
+def first_row(candidate: Callable[..., Tensor]) -> dict[str, Tensor]:
+    """Return the row of position 0."""
+    return {"the row of position 0": candidate(H, D_K)[0]}
 
 
-def placed(
-    label: str,
-    learned: bool,
-    shape: tuple[int, ...] = (B, T, D_K),
-    max_len: int = MAX_LEN,
-) -> Trial:
-    """Compare what a layer makes of some vectors with a lookup of each place."""
-    x = {"x": normal("x", *shape)}
-
-    def act(candidate: Callable[..., nn.Module]) -> Any:
-        """Build it, call it."""
-        layer = ready(candidate, shape[-1], max_len)
-        named = by_name(layer) if learned else {}
-        return observe(lambda now: layer(now["x"]), x, ("output",), named)
-
-    def wanted() -> Any:
-        """Look the rows up in torch's embedding."""
-        rows = rows_of(learned, shape[-1], max_len).requires_grad_(learned)
-        found = {"weight": rows} if learned else {}
-        places = F.embedding(torch.arange(shape[1]), rows)
-        return observe(lambda now: now["x"] + places, x, ("output",), found)
-
-    return Trial(label, act, wanted)
+def first_pair(candidate: Callable[..., Tensor]) -> dict[str, Tensor]:
+    """Return the pair that rotates by one radian per step."""
+    return {"columns 0 and 1": candidate(MAX_LEN, D_K)[:, :2]}
 
 
-def sentences(candidate: Callable) -> dict[str, bool]:
+def circles(candidate: Callable[..., Tensor]) -> dict[str, Tensor]:
+    """Add up the squares of every pair of columns."""
+    pairs = candidate(MAX_LEN, D_K).square().reshape(MAX_LEN, -1, 2)
+    return {"sum of squares of each pair": pairs.sum(dim=-1)}
+
+
+def kind(candidate: Callable[..., Tensor]) -> dict[str, str]:
+    """Return the type of the numbers."""
+    return {"the type of the numbers": str(candidate(H, D_K).dtype)}
+
+
+def sentences(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     """Look whether equal sentences stay equal."""
-    with torch.no_grad():
-        output = ready(candidate)(torch.zeros(T, T, D_K))
+    output = filled(candidate(**BUILD)).eval()(torch.zeros(T, T, D_K))
     return {"every sentence gets the same rows": torch.allclose(output, output[:1])}
 
 
-def words(candidate: Callable) -> dict[str, Tensor]:
-    """Take away what is added to a sentence of zeros; the words are to be left."""
-    layer, x = ready(candidate), normal("x", B, MAX_LEN, D_K)
-    with torch.no_grad():
-        return {"what is left of the words": layer(x.clone()) - layer(torch.zeros_like(x))}
+def learned(candidate: Callable[..., nn.Module]) -> dict[str, int]:
+    """Count what an optimizer would change."""
+    module = candidate(**BUILD)
+    return {"learned numbers": sum(p.numel() for p in module.parameters() if p.requires_grad)}
 
 
-def at_rest(candidate: Callable) -> dict[str, Tensor]:
-    """Call a layer with dropout that is not being trained."""
-    with torch.no_grad():
-        return {"output": ready(candidate, dropout=HALF).eval()(normal("x", B, T, D_K))}
+def saved(candidate: Callable[..., nn.Module]) -> dict[str, int]:
+    """Count what a file of weights would hold."""
+    return {"saved tensors": len(candidate(**BUILD).state_dict())}
 
 
-def dropped(learned: bool) -> Callable:
-    """Return what tells which numbers dropout removes in training."""
-    x, rows = normal("x", B, T, D_K), rows_of(learned)[:T]
-    guesses = {
-        "the sum": lambda mask: mask * (x + rows),
-        "the rows before the sum": lambda mask: x + mask * rows,
-        "the words before the sum": lambda mask: mask * x + rows,
-    }
-
-    def act(candidate: Callable) -> dict[str, str]:
-        """Call a layer that is being trained."""
-        with torch.no_grad():
-            output = ready(candidate, dropout=HALF).train()(x.clone())
-        return {"dropout acts on": what_is_dropped(output, x + rows, guesses)}
-
-    return act
-
-
-def moved(candidate: Callable) -> dict[str, Any]:
-    """Change the type and the device of a layer, and look whether its table follows."""
-    layer = candidate(d_model=D_K, max_len=MAX_LEN)
-    found = {"`encoding` wants a gradient": layer.encoding.requires_grad}
-    found |= {"type of `encoding` after .double()": str(layer.double().encoding.dtype)}
-    return found | {"device after .to('meta')": str(layer.to("meta").encoding.device)}
+def moved(candidate: Callable[..., nn.Module]) -> dict[str, str]:
+    """Change type and device of a layer, and look whether its table follows."""
+    layer, x = candidate(**BUILD).eval(), X["x"]
+    found = {"type after .bfloat16()": str(layer.bfloat16()(x.bfloat16()).dtype)}
+    return found | {"device after .to('meta')": str(layer.to("meta")(x.to("meta")).device)}
 
 
 @contextmanager
-def visible_gaps():
+def visible_gaps() -> Iterator[None]:
     """Let torch fill with nan what a program leaves unfilled; otherwise chance decides."""
     before = torch.get_deterministic_debug_mode()
     torch.set_deterministic_debug_mode("warn")
@@ -124,94 +91,142 @@ def visible_gaps():
         torch.set_deterministic_debug_mode(before)
 
 
-def start(candidate: Callable) -> dict[str, str]:
+def start(candidate: Callable[..., nn.Module]) -> dict[str, str]:
     """Say how the rows of a fresh layer look."""
     with visible_gaps():
-        rows = candidate(d_model=64, max_len=100).weight.detach()
-    found = "small, and no two alike"
+        rows = by_name(candidate(d_model=64, max_len=100))["weight"].detach()
     if not rows.isfinite().all():
-        found = "never filled"
-    elif not rows.any():
-        found = "all 0"
-    elif rows.dim() < 2 or rows.unique(dim=0).size(0) < rows.size(0):
-        found = "alike"
-    elif rows.std() > SMALL:
-        found = "as large as the words"
-    return {"the rows start": found}
+        return {"the rows start": "never filled"}
+    alike = rows.dim() < 2 or rows.unique(dim=0).size(0) < rows.size(0)
+    return {"the rows start": "alike" if alike else "all different"}
 
 
-def sums(learned: bool) -> tuple[Trial, ...]:
-    """List what is asked of the sum, in both layers."""
-    return (
-        placed("sizes that differ", learned),
-        placed("sizes that are all equal", learned, (D_K, D_K, D_K), D_K),
-        placed("as many sentences as words", learned, (T, T, D_K)),
-        placed("a sentence as long as the table", learned, (B, MAX_LEN, D_K)),
-        placed("a single word", learned, (B, 1, D_K)),
-        placed("a single sentence", learned, (1, T, D_K)),
-        value_trial(
-            "a look at the words",
-            words,
-            {"what is left of the words": normal("x", B, MAX_LEN, D_K)},
-            says="The rows are added: take them away, and the words are left as they were.",
-        ),
-        value_trial(
-            "sentences that are all alike",
-            sentences,
-            {"every sentence gets the same rows": True},
-            says="Places are counted along the sentence (axis 1), not along the batch (axis 0).",
-        ),
-    )
-
-
-def dropouts(learned: bool) -> tuple[Trial, ...]:
-    """List what is asked of dropout, in both layers."""
-    return (
-        value_trial(
-            "dropout=0.5 in eval mode",
-            at_rest,
-            {"output": normal("x", B, T, D_K) + rows_of(learned)[:T]},
-            stage="train and eval",
-            says="In eval mode nothing is dropped.",
-        ),
-        value_trial(
-            "dropout=0.5 in training",
-            dropped(learned),
-            {"dropout acts on": "the sum"},
-            stage="train and eval",
-            says="Dropout acts on the sum of word and place, in training only (§5.4).",
-        ),
-    )
+def spread(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
+    """Compare the rows of a fresh layer with a word's numbers."""
+    rows = by_name(candidate(d_model=64, max_len=100))["weight"].detach()
+    return {"the rows start far below 1": bool(rows.std() < SMALL)}
 
 
 def layer_exercise(
-    given: type[nn.Module], cases: tuple[Trial, ...], says: str, hints: tuple[str, ...]
+    name: str,
+    first: Mapping[str, tuple[Trial, ...]],
+    last: Mapping[str, tuple[Trial, ...]],
+    hints: tuple[str, ...],
 ) -> Exercise:
     """Put together the exercise of one of the two layers."""
-    build: Mapping[str, int] = {"d_model": D_K, "max_len": MAX_LEN}
-    learned = given is LearnedPositionalEmbedding
-    asked = (parameters_trial(given, build, says), *cases, *sums(learned), *dropouts(learned))
-    return Exercise(given.__name__, "positions", 10, asked, hints)
+    shapes = {
+        "sizes that differ": (B, T, D_K),
+        "as many sentences as words": (T, T, D_K),
+        "a sentence as long as the table": (B, MAX_LEN, D_K),
+        "a single word": (B, 1, D_K),
+    }
+    core = {
+        "sum": (
+            *(module_trial(label, BUILD, {"x": normal("x", *s)}) for label, s in shapes.items()),
+            value_trial(
+                "sentences that are all alike",
+                sentences,
+                says="Positions are counted along the sentence (axis 1), not along the batch.",
+            ),
+        )
+    }
+    dropout = (
+        module_trial(
+            "dropout=1.0 in training",
+            BUILD | {"dropout": 1.0},
+            X,
+            training=True,
+            kind="train and eval",
+            says="Dropout acts on the sum of word and position, in training only (§5.4).",
+        ),
+        keeps_still(BUILD, X, dropout=0.5),
+    )
+    moved_on = (module_trial("start=3", BUILD, X, options={"start": 3}),)
+    extras = {"dropout": dropout, "start": moved_on, **last}
+    return Exercise(name, "positions", 10, {**core, **first}, hints, extras=extras)
 
 
 EXERCISES = (
-    *sinusoidal_encoding.EXERCISES,
-    layer_exercise(
-        PositionalEncoding,
-        (
-            value_trial(
-                "a layer that moves",
-                moved,
-                {
-                    "`encoding` wants a gradient": False,
-                    "type of `encoding` after .double()": "torch.float64",
-                    "device after .to('meta')": "meta",
-                },
-                says="The table must move and change type with the layer: a buffer does, "
-                "a plain attribute stays behind.",
+    Exercise(
+        "sinusoidal_encoding",
+        "positions",
+        15,
+        core={
+            "formula": (
+                table("sizes that differ", MAX_LEN, D_K),
+                table("as many positions as columns", 8, 8),
+                value_trial(
+                    "a look at the type",
+                    kind,
+                    kind="shape",
+                    says="The table is added to vectors of torch's default type, and has it too.",
+                ),
             ),
+            "pairs": (
+                value_trial(
+                    "a look at position 0",
+                    first_row,
+                    says="At position 0 no pair has rotated: its row is 0, 1, 0, 1, …",
+                ),
+                value_trial(
+                    "a look at the pairs of columns",
+                    circles,
+                    says="Columns 2i and 2i+1 hold sine and cosine of *one* angle: "
+                    "their squares add up to 1.",
+                ),
+                value_trial(
+                    "a look at the first pair",
+                    first_pair,
+                    says="The first pair rotates by one radian at every step: "
+                    "sine and cosine of the position itself.",
+                ),
+            ),
+        },
+        hints=(
+            "Make one angle for each position and each *pair* of columns: positions as a column "
+            "`(max_len, 1)`, one frequency per pair as a row; broadcasting makes the table.",
+            "`torch.arange(0, d_model, 2)` is the 2i of the formula. Divide the position by "
+            "10000 ** (2i / d_model).",
+            "`torch.stack([angle.sin(), angle.cos()], dim=-1)` puts each cosine beside its sine; "
+            "`flatten(1)` lays the pairs out in a row. Cut off a last column that is too many.",
         ),
-        "The waves are computed: no parameter, and nothing that a file has to hold.",
+        extras={
+            "odd width": (
+                table("d_model=5, which is odd", MAX_LEN, 5),
+                table("d_model=1", T, 1),
+            )
+        },
+    ),
+    layer_exercise(
+        "PositionalEncoding",
+        {
+            "not learned": (
+                value_trial(
+                    "a look at what is learned",
+                    learned,
+                    kind="parameters",
+                    says="The waves are computed: training must not change them.",
+                ),
+            )
+        },
+        {
+            "device": (
+                value_trial(
+                    "a layer that moves",
+                    moved,
+                    says="The table must move and change type with the layer: a buffer does, "
+                    "a plain attribute stays behind.",
+                ),
+            ),
+            "saved file": (
+                value_trial(
+                    "a look at what is saved",
+                    saved,
+                    kind="parameters",
+                    says="The table can be computed again: no file has to hold it.",
+                ),
+            ),
+        },
         (
             "Compute the table once, in `__init__`, and keep it as a *buffer*: "
             "it moves with the layer and is not learned. Which sizes come first, the table's or "
@@ -223,16 +238,31 @@ EXERCISES = (
         ),
     ),
     layer_exercise(
-        LearnedPositionalEmbedding,
-        (
-            value_trial(
-                "a fresh layer",
-                start,
-                {"the rows start": "small, and no two alike"},
-                says="The rows start as small random numbers.",
+        "LearnedPositionalEmbedding",
+        {
+            "parameters": (
+                parameters_trial(
+                    BUILD,
+                    "One learned row for every position: an nn.Parameter called `weight`, "
+                    "(max_len, d_model).",
+                ),
+                value_trial(
+                    "a fresh layer",
+                    start,
+                    says="The rows start as random numbers, no two rows alike.",
+                ),
+            )
+        },
+        {
+            "small start": (
+                value_trial(
+                    "the scale of a fresh layer",
+                    spread,
+                    says="The rows start small, far below the words they are added to.",
+                ),
             ),
-        ),
-        "One learned row for every place: an nn.Parameter called `weight`, (max_len, d_model).",
+            "names": (names_trial(BUILD),),
+        },
         (
             "Only `__init__` differs from `PositionalEncoding`: the rows are an `nn.Parameter` "
             "called `weight`, `(max_len, d_model)`.",

@@ -1,0 +1,117 @@
+"""Trials that the layers of several chapters share."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_lib.exercises.trial import H, Trial, by_name, filled, module_trial, value_trial
+
+TORCHS = {  # what the exercises from the encoder layer on must not call
+    F.multi_head_attention_forward: "This calls torch's own attention layer. Take the "
+    "MultiHeadAttention of chapter 02: its parameters have the names that are asked for."
+}
+
+
+def rounded(x: Tensor) -> str:
+    """List the different numbers in a tensor, rounded."""
+    found = sorted({round(value, 2) + 0.0 for value in x.flatten().tolist()})  # + 0.0: no -0
+    return " or ".join(f"{value:g}" for value in found)
+
+
+def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: float) -> Trial:
+    """Ask for a dropout that acts in training mode only.
+
+    Args:
+        build: Arguments of the constructor.
+        inputs: Of ``forward``, by name.
+        rates: Dropout probabilities, by the names of their arguments.
+    """
+
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
+        """Call it in eval mode."""
+        layer = filled(candidate(**build, **rates)).eval()
+        copies = (x.clone() if isinstance(x, Tensor) else x for x in inputs.values())
+        return {"output": layer(*copies).detach()}
+
+    return value_trial(
+        "dropout in eval mode",
+        act,
+        kind="train and eval",
+        says="Dropout acts in training mode only: nn.Dropout knows the mode, F.dropout has to "
+        "be told.",
+    )
+
+
+def said(candidate: Callable[..., nn.Module], speaker: str, *inputs: Tensor, **rates: float) -> str:
+    """Let one sub-layer answer 2 everywhere, the others 0; list what training adds to x.
+
+    Args:
+        candidate: A layer of the encoder or the decoder; it is built in pre-norm.
+        speaker: The attribute of the sub-layer that answers.
+        inputs: Of ``forward``; x first.
+        rates: Dropout probabilities, by the names of their arguments.
+    """
+    width = inputs[0].size(-1)
+    layer = candidate(d_model=width, num_heads=H, d_ff=width, norm_first=True, **rates).train()
+    ends = ("linear1.bias", "linear2.weight", "linear2.bias", "w_v.bias", "w_o.weight", "w_o.bias")
+    with torch.no_grad():
+        for name, parameter in by_name(layer).items():
+            speaks = name.startswith(speaker) and name.endswith(ends)
+            ones = torch.eye(width) if parameter.dim() == 2 else torch.ones_like(parameter)
+            if "norm" not in name:
+                parameter.copy_(ones if speaks else torch.zeros_like(parameter))
+        return rounded(layer(*inputs) - inputs[0])
+
+
+def dropout_trials(
+    build: Mapping[str, Any], inputs: Mapping[str, Tensor], speakers: Sequence[str]
+) -> dict[str, tuple[Trial, ...]]:
+    """Return what is asked of the three dropouts of a layer.
+
+    Args:
+        build: Its sizes.
+        inputs: Of ``forward``, by name.
+        speakers: The attributes of its sub-layers.
+    """
+
+    def answers(candidate: Callable[..., nn.Module]) -> dict[str, str]:
+        """List what becomes of answers of 2, sub-layer by sub-layer."""
+        given = [x for x in inputs.values() if x.is_floating_point()]
+        return {
+            f"answers of 2 from {name} become": said(candidate, name, *given, dropout=0.2)
+            for name in speakers
+        }
+
+    whole = {
+        "dropout": "the answer of each sub-layer, before the sum",
+        "attention_dropout": "the attention weights",
+        "activation_dropout": "the features",
+    }
+    ones = [
+        module_trial(
+            f"{name}=1.0 in training",
+            {**build, name: 1.0},
+            inputs,
+            training=True,
+            kind="train and eval",
+            says=f"`{name}` acts on {what}.",
+        )
+        for name, what in whole.items()
+    ]
+    nowhere_else = value_trial(
+        "dropout=0.2 in training, norm_first=True",
+        answers,
+        kind="train and eval",
+        says="`dropout` acts on the answer of each sub-layer, and nowhere else.",
+    )
+    return {
+        "dropout": (ones[0], keeps_still(build, inputs, dropout=0.5)),
+        "inner dropouts": (
+            nowhere_else,
+            *ones[1:],
+            keeps_still(build, inputs, attention_dropout=0.5, activation_dropout=0.5),
+        ),
+    }
