@@ -1,6 +1,5 @@
 """Small models that behave like a ``Transformer``, and note how they are used."""
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,7 +7,7 @@ from torch import Tensor, nn
 
 from course_lib.exercises.trial import filled
 from course_lib.positions import PositionalEncoding
-from course_lib.transformer import Transformer, TransformerConfig, check_ids, check_same_batch
+from course_lib.transformer import TransformerConfig, check_ids, check_same_batch
 
 PATIENCE = 240  # calls; no right answer needs half as many
 
@@ -37,7 +36,7 @@ def all_tokens(new: Tensor, cache: Any) -> Tensor:
 
 
 class Witness:
-    """Note what a model reads and in which mode, and end a loop that does not end.
+    """Note in which mode a model is called, and end a loop that does not end.
 
     Args:
         *args: What the model is built from.
@@ -45,7 +44,6 @@ class Witness:
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.read: list[Tensor] = []  # targets
         self.modes: dict[str, list[bool]] = {"encoder": [], "decoder": []}
         self.with_gradients: list[bool] = []
 
@@ -57,10 +55,7 @@ class Witness:
     def decode(self, tgt: Tensor, memory: Tensor, src: Tensor, *, cache: Any = None) -> Tensor:
         """Take note, and decode; what has no layers keeps the ids themselves in a cache."""
         self._notice("decoder")
-        if cache is not None and isinstance(self, Transformer):
-            return super().decode(tgt, memory, src, cache=cache)
         whole = tgt.clone() if cache is None else all_tokens(tgt, cache)  # (B, n)
-        self.read.append(whole)
         return super().decode(whole, memory, src)[:, -tgt.size(1) :]
 
     def _notice(self, part: str) -> None:
@@ -109,10 +104,6 @@ class SmallModel(Witness, Summary):
     """Learn and decode quickly, under watch."""
 
 
-class SmallTransformer(Witness, Transformer):
-    """Be the course's own ``Transformer``, under watch."""
-
-
 class Script(nn.Module):
     """Write to each source, known by its first token, the line that a script gives it.
 
@@ -158,16 +149,6 @@ class SmallScript(Witness, Script):
     """Follow a script, under watch."""
 
 
-def small_model(kind: type[nn.Module] = SmallModel, pad_id: int = 0, max_len: int = 6) -> nn.Module:
+def small_model(pad_id: int = 0, max_len: int = 6) -> SmallModel:
     """Build a model and fill it with known numbers."""
-    return filled(kind(small_config(pad_id, max_len)))
-
-
-def talkative_transformer(pad_id: int, max_len: int) -> SmallTransformer:
-    """Build a ``Transformer`` with matrices so large that its sentences differ."""
-    config = replace(small_config(pad_id, max_len), d_model=12, norm_first=True)
-    model = filled(SmallTransformer(config))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2 if parameter.dim() > 1 else 1)
-    return model
+    return filled(SmallModel(small_config(pad_id, max_len)))
