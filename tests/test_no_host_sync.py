@@ -12,9 +12,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib import gpt, transformer
-from course_lib.tasks import language_model_training as language
-from course_lib.tasks import multi30k_training as real
-from course_lib.tasks.multi30k import SIZES, RealConfig
+from course_lib.tasks.language_model import LanguageModel
+from course_lib.tasks.multi30k import SIZES, Multi30k, RealConfig
+from course_lib.trainer import task
 from course_lib.trainer.loop import make_step, start
 from course_lib.training import ADAM, training_step
 from course_lib.transformer import Transformer, TransformerConfig
@@ -58,7 +58,7 @@ def plain_step(device, bfloat16, folder):
 
 def real_step(device, bfloat16, folder):
     """Prepare chapter 16's step."""
-    run = start(real.Multi30k, replace(TRANSLATOR, bfloat16=bfloat16), folder / "out")
+    run = start(Multi30k, replace(TRANSLATOR, bfloat16=bfloat16), folder / "out")
     run.losses = run.losses.to(device)
     return run.pipeline.model.to(device), run, lambda: make_step(run)
 
@@ -67,7 +67,7 @@ def language_step(device, bfloat16, folder):
     """Prepare chapter 18's step."""
     config = replace(WRITER, bfloat16=bfloat16)
     data = write_play(folder / "data")
-    run = start(language.LanguageModel, config, folder / "out", data=data)
+    run = start(LanguageModel, config, folder / "out", data=data)
     run.losses = run.losses.to(device)
     return run.pipeline.model.to(device), run, lambda: make_step(run)
 
@@ -83,16 +83,20 @@ def prepare(name, device, folder, *, bfloat16=False, fused=False):
     return model.train(), step
 
 
+def stack_of(model):
+    """Return what runs in every step: the loss in chunks does without the forward of the whole."""
+    return getattr(model, "decoder", model)
+
+
 @pytest.fixture
 def unreadable(monkeypatch, tmp_path):
     """Return what prepares a step where nothing can be read, and makes it."""
 
     def make(name, plant=None):
-        for room in (real, language):
-            monkeypatch.setattr(room, "mixed_precision", lambda *_: nullcontext())
+        monkeypatch.setattr(task, "mixed_precision", lambda *_: nullcontext())
         model, step = prepare(name, UNREADABLE, tmp_path)
         if plant is not None:
-            model.register_forward_hook(lambda module, args, output: plant(output))
+            stack_of(model).register_forward_hook(lambda module, args, output: plant(output))
         with NoWords():
             step()
         return model
@@ -135,7 +139,7 @@ def reads(monkeypatch, tmp_path):
         step()  # what is made once is made here
         before = next(model.parameters()).clone()
         if plant is not None:
-            model.register_forward_hook(lambda module, args, output: plant(output))
+            stack_of(model).register_forward_hook(lambda module, args, output: plant(output))
         with Reads() as mode:
             step()
         assert not torch.equal(next(model.parameters()), before), "it was no training step"
