@@ -22,7 +22,7 @@ def exact_match(written: Sequence[str], wanted: Sequence[str]) -> float:
         wanted: The right texts, in the same order.
 
     Returns:
-        The share of texts that are equal, in [0, 1].
+        The fraction of texts that are equal, in [0, 1].
 
     Raises:
         ValueError: If there are not as many texts on both sides, or none; the message holds
@@ -39,7 +39,7 @@ def exact_match(written: Sequence[str], wanted: Sequence[str]) -> float:
 
 # %% ../notebooks/14_evaluation.ipynb #97433b72
 def token_accuracy(logits: Tensor, targets: Tensor, pad_id: int) -> float:
-    """Count the next tokens that are right while a teacher supplies the ones before.
+    """Count the next tokens that are right under teacher forcing.
 
     This is no translation: every mistake is forgiven before the next guess.
 
@@ -49,7 +49,7 @@ def token_accuracy(logits: Tensor, targets: Tensor, pad_id: int) -> float:
         pad_id: Targets equal to it count for nothing.
 
     Returns:
-        The share of real targets with the highest score, in [0, 1].
+        The fraction of real targets with the highest score, in [0, 1].
 
     Raises:
         ValueError: If the shapes do not fit, or no target is real.
@@ -71,14 +71,14 @@ def token_accuracy(logits: Tensor, targets: Tensor, pad_id: int) -> float:
 
 # %% ../notebooks/14_evaluation.ipynb #8218f9f0
 def alignment_from_attention(weights: Tensor, threshold: float) -> set[tuple[int, int]]:
-    """Call a target and a source piece linked where attention is at least so strong.
+    """Call a target and a source token linked where attention is at least so strong.
 
     Args:
         weights: Cross-attention of one sentence, without padding. Shape ``(T, S)``.
         threshold: Smallest weight that counts as a link, in (0, 1].
 
     Returns:
-        Pairs of places (target, source).
+        Pairs of positions (target, source).
 
     Raises:
         ValueError: If the weights are no table, or the threshold is not in (0, 1]; the message
@@ -107,7 +107,7 @@ def alignment_error_rate(
     Differs: they let annotators call links possible besides sure ones; ours are known, all sure.
 
     Args:
-        found: For each sentence, pairs of places (target, source).
+        found: For each sentence, pairs of positions (target, source).
         known: The right ones, in the same order.
 
     Returns:

@@ -7,11 +7,11 @@ __all__ = [
     "ADAM",
     "label_smoothed_cross_entropy",
     "warmup_inverse_sqrt",
+    "training_step",
+    "train",
     "warmup_cooldown",
     "warmup_cosine",
     "warmup_stable_decay",
-    "training_step",
-    "train",
 ]
 
 # %% ../notebooks/10_training.ipynb #60ea363d
@@ -27,16 +27,16 @@ from tqdm.auto import tqdm
 def label_smoothed_cross_entropy(
     logits: Tensor, targets: Tensor, *, pad_id: int | None = None, smoothing: float = 0.1
 ) -> Tensor:
-    """Measure how surprised the model is, and ask it to keep a little doubt.
+    """Compute the cross-entropy with a target that is smoothed.
 
     Paper: §5.4, label smoothing with ε = 0.1.
 
     Args:
         logits: Scores before any softmax. Shape ``(..., V)``.
         targets: The right ids. Shape ``(...)``.
-        pad_id: Targets equal to it count for nothing, and no doubt is spent on it. ``None``:
-            every target counts and doubt is spread over all V entries, as ``torch`` does.
-        smoothing: Share of probability taken from the right entry and spread evenly over all
+        pad_id: Targets equal to it count for nothing, and get no smoothing mass. ``None``: every
+            target counts and the mass is spread over all V entries, as ``torch`` does.
+        smoothing: Probability taken from the right entry and spread evenly over all
             entries but ``pad_id``, the right one included; in [0, 1].
 
     Returns:
@@ -97,6 +97,86 @@ def warmup_inverse_sqrt(step: int, d_model: int, warmup_steps: int) -> float:
     if min(step, d_model, warmup_steps) < 1:
         raise ValueError(f"all count from 1: step={step}, {d_model=}, {warmup_steps=}")
     return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+
+
+# %% ../notebooks/10_training.ipynb #ed46fdcd
+ADAM = dict(lr=1.0, betas=(0.9, 0.98), eps=1e-9)  # §5.3; lr 1: the schedule supplies the rate
+
+
+# %% ../notebooks/10_training.ipynb #c499666f
+def training_step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, src: Tensor, tgt: Tensor, smoothing: float
+) -> Tensor:
+    """Let the model predict every next token of the target at once, and update its weights.
+
+    Paper: §3.1, outputs shifted right.
+
+    Args:
+        model: A ``Transformer``, in training mode; ``model.config.pad_id`` fills targets up.
+        optimizer: Holds the learning rate of this step; gradients of earlier steps, which it
+            may still hold, play no part.
+        src: Source ids. Shape ``(B, S)``.
+        tgt: Target ids from ``bos_id`` to ``eos_id``. Shape ``(B, T + 1)``.
+        smoothing: Label smoothing, in [0, 1].
+
+    Returns:
+        The ``label_smoothed_cross_entropy`` before the update, in nats per real token: a
+        scalar, detached.
+    """
+    tgt_in = tgt[:, :-1]  # (B, T)
+    tgt_out = tgt[:, 1:]  # (B, T)
+    logits = model(src, tgt_in)  # (B, T, V)
+    loss = label_smoothed_cross_entropy(
+        logits, tgt_out, pad_id=model.config.pad_id, smoothing=smoothing
+    )
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+# %% ../notebooks/10_training.ipynb #08bc39a2
+def train(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    make_batch: Callable[[int], tuple[Tensor, Tensor]],
+    *,
+    steps: int,
+    rate: Callable[[int], float],
+    first_step: int = 1,
+    smoothing: float = 0.1,
+    after_step: Callable[[int, Tensor], None] = lambda step, loss: None,
+) -> list[float]:
+    """Run training steps under a schedule, with a progress bar.
+
+    Paper: §5.
+
+    Args:
+        model: A ``Transformer``; it learns, and is left, in training mode.
+        optimizer: Made with ``**ADAM``; before each step all its parameter groups get the rate.
+        make_batch: Gives source and target ids for a step; the same ones for the same step.
+        steps: The last step.
+        rate: Gives the learning rate of a step.
+        first_step: Where to go on; 1 for a new model.
+        smoothing: Label smoothing, in [0, 1].
+        after_step: Called after each step, with its number and its loss (a tensor), to save or
+            to show something.
+
+    Returns:
+        The loss of every step made, in nats per real token: numbers, no tensors.
+    """
+    losses = []
+    model.train()
+    bar = tqdm(range(first_step, steps + 1), initial=first_step - 1, total=steps, unit="step")
+    for step in bar:
+        for group in optimizer.param_groups:
+            group["lr"] = rate(step)
+        src, tgt = make_batch(step)
+        losses.append(training_step(model, optimizer, src, tgt, smoothing))
+        after_step(step, losses[-1])
+        if step % 50 == 0:
+            bar.set_postfix(loss=f"{losses[-1].item():.3f}")
+    return [loss.item() for loss in losses]
 
 
 # %% ../notebooks/10_training.ipynb #48d12ec7
@@ -195,83 +275,3 @@ def warmup_stable_decay(
     if not 1 <= step <= steps or min(warmup_steps, decay_steps) < 1:
         raise ValueError(f"step={step} of {steps=}, {warmup_steps=}, {decay_steps=} from 1")
     return peak * min(1.0, step / warmup_steps, (steps + 1 - step) / decay_steps)
-
-
-# %% ../notebooks/10_training.ipynb #ed46fdcd
-ADAM = dict(lr=1.0, betas=(0.9, 0.98), eps=1e-9)  # §5.3; lr 1: the schedule supplies the rate
-
-
-# %% ../notebooks/10_training.ipynb #c499666f
-def training_step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, src: Tensor, tgt: Tensor, smoothing: float
-) -> Tensor:
-    """Let the model guess every next token of the target at once, and correct it.
-
-    Paper: §3.1, outputs shifted right.
-
-    Args:
-        model: A ``Transformer``, in training mode; ``model.config.pad_id`` fills targets up.
-        optimizer: Holds the learning rate of this step; gradients of earlier steps, which it
-            may still hold, play no part.
-        src: Source ids. Shape ``(B, S)``.
-        tgt: Target ids from ``bos_id`` to ``eos_id``. Shape ``(B, T + 1)``.
-        smoothing: Label smoothing, in [0, 1].
-
-    Returns:
-        The ``label_smoothed_cross_entropy`` before the correction, in nats per real token: a
-        scalar, detached.
-    """
-    tgt_in = tgt[:, :-1]  # (B, T)
-    tgt_out = tgt[:, 1:]  # (B, T)
-    logits = model(src, tgt_in)  # (B, T, V)
-    loss = label_smoothed_cross_entropy(
-        logits, tgt_out, pad_id=model.config.pad_id, smoothing=smoothing
-    )
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return loss.detach()
-
-
-# %% ../notebooks/10_training.ipynb #08bc39a2
-def train(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    make_batch: Callable[[int], tuple[Tensor, Tensor]],
-    *,
-    steps: int,
-    rate: Callable[[int], float],
-    first_step: int = 1,
-    smoothing: float = 0.1,
-    after_step: Callable[[int, Tensor], None] = lambda step, loss: None,
-) -> list[float]:
-    """Run training steps under a schedule, with a progress bar.
-
-    Paper: §5.
-
-    Args:
-        model: A ``Transformer``; it learns, and is left, in training mode.
-        optimizer: Made with ``**ADAM``; before each step all its parameter groups get the rate.
-        make_batch: Gives source and target ids for a step; the same ones for the same step.
-        steps: The last step.
-        rate: Gives the learning rate of a step.
-        first_step: Where to go on; 1 for a new model.
-        smoothing: Label smoothing, in [0, 1].
-        after_step: Called after each step, with its number and its loss (a tensor), to save or
-            to show something.
-
-    Returns:
-        The loss of every step made, in nats per real token: numbers, no tensors.
-    """
-    losses = []
-    model.train()
-    bar = tqdm(range(first_step, steps + 1), initial=first_step - 1, total=steps, unit="step")
-    for step in bar:
-        for group in optimizer.param_groups:
-            group["lr"] = rate(step)
-        src, tgt = make_batch(step)
-        losses.append(training_step(model, optimizer, src, tgt, smoothing))
-        after_step(step, losses[-1])
-        if step % 50 == 0:
-            bar.set_postfix(loss=f"{losses[-1].item():.3f}")
-    return [loss.item() for loss in losses]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from course_lib.add_norm import LayerNorm
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.batching import padding_fraction
+from course_lib.data import pad_rows
 from course_lib.decoder import DecoderLayer
 from course_lib.encoder import EncoderLayer
 from course_lib.evaluation import alignment_error_rate
@@ -48,7 +49,7 @@ class Prediction:
     name: str
     chapter: int
     asks: str
-    truth: Callable[[], float | Sequence[float]]
+    truth: Callable[[], float | Sequence[float] | Tensor]
     close: float = 0.01
     guesses: tuple[tuple[float, str], ...] = ()
     minutes: int = 3
@@ -72,7 +73,8 @@ def judge_prediction(task: Prediction, answer: Any) -> Report:
     except (TypeError, ValueError, RuntimeError):
         guess = None
     if guess is None or guess.shape != truth.shape:
-        kind = "one number" if truth.dim() == 0 else f"a list of {truth.numel()} numbers"
+        kinds = ["one number", "a list of {} numbers", "{} lists of {} numbers each"]
+        kind = kinds[truth.dim()].format(*truth.shape)
         return Report(task.name, False, hint=f"{task.asks}: {kind}, please, not {answer!r}.")
     if _near(guess, truth, task.close):
         return Report(task.name, True, detail=f"{task.asks}: {_show(truth)}")
@@ -178,13 +180,22 @@ def big_model() -> float:
         return count(Transformer(config)) / 1e6
 
 
+TARGETS = [[1, 83, 2], [1, 40, 121, 2], [1, 95, 40, 121, 62, 2]]  # of chapter 10, as ids
+
+
 def untrained_loss() -> float:
-    """Measure the loss of a model that gives 400 pieces the same score."""
+    """Measure the loss of a model that gives 400 tokens the same score."""
     return label_smoothed_cross_entropy(torch.zeros(1, 400), torch.tensor([7])).item()
 
 
+def clipped_precision() -> float:
+    """Count single words, each at most as often as the reference has it."""
+    written, known = "the cat the cat on the mat".split(), "the cat is on the mat".split()
+    return sum(min(written.count(word), known.count(word)) for word in set(written)) / len(written)
+
+
 def rate_of_linking_everything() -> float:
-    """Link four target pieces with all four source pieces; the diagonal is known."""
+    """Link four target tokens with all four source tokens; the diagonal is known."""
     everything = {(t, s) for t in range(4) for s in range(4)}
     return alignment_error_rate([everything], [{(t, t) for t in range(4)}])
 
@@ -355,13 +366,24 @@ PREDICTIONS = (
         ),
     ),
     Prediction(
+        "batch_by_hand",
+        10,
+        "the batch",
+        lambda: pad_rows(TARGETS, pad_id=0),
+        guesses=(
+            ([[0, 0, 0, *TARGETS[0]], [0, 0, *TARGETS[1]], TARGETS[2]], "Pad at the end, please."),
+            (pad_rows(TARGETS, 2).tolist(), "That fills up with [eos]; the id of [pad] is 0."),
+        ),
+        minutes=5,
+    ),
+    Prediction(
         "loss_of_400_pieces",
         10,
         "the first loss",
         untrained_loss,
         guesses=(
-            (2 * math.log(200), "Twice the pieces is not twice the surprise: a logarithm adds."),
-            (math.log(200) + 1, "Twice the pieces is one *bit* more, and we count in nats."),
+            (2 * math.log(200), "Twice the tokens is not twice the surprise: a logarithm adds."),
+            (math.log(200) + 1, "Twice the tokens is one *bit* more, and we count in nats."),
         ),
     ),
     Prediction(
@@ -398,6 +420,17 @@ PREDICTIONS = (
         guesses=(
             (4, "All four could end; then nothing would be left to go on."),
             (44, "That is every continuation; the best of them are enough."),
+        ),
+    ),
+    Prediction(
+        "clipped_precision",
+        14,
+        "the precision",
+        clipped_precision,
+        guesses=(
+            (1.0, "Every word is in the reference, but not so often: clip the counts."),
+            (4 / 7, "That counts each word once; the reference has *the* twice."),
+            (5 / 6, "Divide by the words that were written, not by the reference's."),
         ),
     ),
     Prediction(

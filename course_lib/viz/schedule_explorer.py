@@ -1,4 +1,4 @@
-"""Move the warm-up and the doubt, and see the learning rate and the target that follow (§5)."""
+"""Move the warm-up and the smoothing, and see the learning rate and the target that follow (§5)."""
 
 import math
 
@@ -25,14 +25,14 @@ TOPS = [0.5, 2.0, 8.0, 20.0, 100.0]  # where the axis of the learning rate may e
 
 
 def smoothed_target(smoothing: float, vocab_size: int, right: int, pad_id: int) -> Tensor:
-    """Spread a little doubt over every token but padding.
+    """Spread the smoothing mass over every token but padding.
 
     Paper: §5.4.
 
     Args:
-        smoothing: Share of probability that is spread, in [0, 1].
+        smoothing: Probability that is spread, in [0, 1].
         vocab_size: Tokens, V.
-        right: The right token; it gets its part of the doubt too.
+        right: The right token; it gets its part of the mass too.
         pad_id: What gets none.
 
     Returns:

@@ -11,11 +11,11 @@ TITLE = (
     "each from the true tokens before it"
 )
 DESC = (
-    "Six tokens from <bos> to vierzig enter the decoder together; above them stand the six "
-    "tokens to predict, from drei to <eos>, the same sentence shifted by one place. Bold "
-    "lines show that fünf is predicted from <bos>, drei and hundert only."
+    "Six tokens from [bos] to vierzig enter the decoder together; above them stand the six "
+    "tokens to predict, from drei to [eos], the same sentence shifted by one place. Bold "
+    "lines show that fünf is predicted from [bos], drei and hundert only."
 )
-TARGET = ("<bos>", "drei", "hundert", "fünf", "und", "vierzig", "<eos>")
+TARGET = ("[bos]", "drei", "hundert", "fünf", "und", "vierzig", "[eos]")
 READ, PREDICT = TARGET[:-1], TARGET[1:]
 SHOWN = 2  # the position whose view is drawn boldly
 LEFT, PITCH = 188, 73
@@ -65,7 +65,7 @@ def encoder() -> str:
 
 
 def draw() -> str:
-    """Draw a target sentence as it is read, and one place earlier as it is predicted."""
+    """Draw a target sentence as it is read, and one position earlier as it is predicted."""
     return page(
         TITLE,
         DESC,
@@ -83,5 +83,5 @@ def draw() -> str:
         row(IN_Y, READ),
         encoder(),
         text(LEFT - 6, OUT_Y + 19, "tgt_out: to predict", anchor="end", bold=True),
-        text(LEFT + 4, IN_Y + 48, "tgt_in: read, the same sentence one place later", bold=True),
+        text(LEFT + 4, IN_Y + 48, "tgt_in: read, the same sentence one position later", bold=True),
     )

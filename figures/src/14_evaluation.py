@@ -1,19 +1,19 @@
-"""Chapter 14: evaluation, where a teacher forgives each mistake and free running does not."""
+"""Chapter 14: evaluation, where teacher forcing forgives each mistake and free running does not."""
 
 from drawing import Box, arrow, group, page, path, text
 from token_cells import token
 
-TITLE = "With a teacher each mistake is forgiven;\nalone, the model must go on from it"
+TITLE = "Teacher-forced, each mistake is forgiven;\nfree-running, the model must go on from it"
 DESC = (
-    "Two panels, each with a row of tokens that the decoder reads and a row that it guesses. With "
-    "the teacher it guesses acht where fünf is right, reads the true fünf next, and guesses the "
-    "rest right: five of six tokens. Alone it reads its own acht and then guesses <eos>: the "
-    "sentence is wrong."
+    "Two panels, each with a row of tokens that the decoder reads and a row that it predicts. "
+    "Teacher-forced, it predicts acht where fünf is right, reads the true fünf next, and predicts "
+    "the rest right: five of six tokens. Free-running, it reads its own acht and then predicts "
+    "[eos]: the sentence is wrong."
 )
-RIGHT = ("drei", "hundert", "fünf", "und", "vierzig", "<eos>")
-WRONG = 2  # the place of the mistake
+RIGHT = ("drei", "hundert", "fünf", "und", "vierzig", "[eos]")
+WRONG = 2  # the position of the mistake
 FORCED = (*RIGHT[:WRONG], "acht", *RIGHT[WRONG + 1 :])
-FREE = (*RIGHT[:WRONG], "acht", "<eos>")
+FREE = (*RIGHT[:WRONG], "acht", "[eos]")
 LEFT, PITCH, WIDE, HIGH = 104, 74, 66, 28
 FIRST, SECOND, BETWEEN = 108, 300, 76
 
@@ -38,7 +38,7 @@ def panel(y: float, name: str, guessed: tuple[str, ...], read: tuple[str, ...], 
     ups = [(place(i, y).cx, i) for i in range(len(guessed))]
     return group(
         text(20, y - 14, name, bold=True),
-        text(20, y + 19, "guesses"),
+        text(20, y + 19, "predicts"),
         text(20, y + BETWEEN + 19, "reads"),
         *(arrow([(x, y + BETWEEN), (x, y + HIGH)]) for x, _ in ups),
         row(guessed, y, WRONG),
@@ -70,10 +70,10 @@ def draw() -> str:
         TITLE,
         DESC,
         452,
-        panel(FIRST, "With the teacher: it reads what is right", FORCED, ("<bos>", *RIGHT[:-1]), 3),
+        panel(FIRST, "Teacher-forced: it reads what is right", FORCED, ("[bos]", *RIGHT[:-1]), 3),
         struck(FIRST),
         text(20, FIRST + 134, f"{right} of {len(RIGHT)} tokens are right.", bold=True),
-        panel(SECOND, "Alone: it reads what it wrote", FREE, ("<bos>", *FREE[:-1]), 3),
+        panel(SECOND, "Free-running: it reads what it wrote", FREE, ("[bos]", *FREE[:-1]), 3),
         struck(SECOND),
         *(fed_back(i) for i in range(len(FREE) - 1)),
         text(20, SECOND + 134, "0 of 1 sentences are right: 308 is not 345.", bold=True),
