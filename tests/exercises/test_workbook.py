@@ -811,7 +811,7 @@ def test_a_fresh_library_runs_the_courses_text_and_its_translator_uses_it(made):
     done = subprocess.run(command, cwd=made, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     whose, loaded = done.stdout.splitlines()
-    assert whose == "['my_lib.tasks.translator', 'my_lib.training', 'my_lib.transformer']"
+    assert whose == "['my_lib.tasks.numbers', 'my_lib.training', 'my_lib.transformer']"
     assert loaded == str(sorted(f"my_lib.{module}" for module in [*MODULES, "tasks"]))
 
 
