@@ -6,6 +6,7 @@ from functools import cache, wraps
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from torch import nn
 from torch.func import functional_call
 
@@ -57,9 +58,9 @@ def fit(
         bound = theirs.bind(*args, **kwargs).arguments
     except TypeError:
         return args, kwargs  # a call that is wrong for the course's definition, too
-    kinds = {parameter.kind for parameter in mine.parameters.values()}
-    loose = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & kinds
-    if loose or (mine.parameters.keys() >= bound.keys() and _binds(mine, theirs, args, kwargs)):
+    if _is_loose(mine) or (
+        mine.parameters.keys() >= bound.keys() and _binds(mine, theirs, args, kwargs)
+    ):
         return args, kwargs
     if list(mine.parameters)[-1] in ("config", "cfg") and "config" not in theirs.parameters:
         return (*args[: len(mine.parameters) - 1], _config(theirs, bound)), {}
@@ -163,33 +164,52 @@ def _adapted(answer: type[nn.Module], given: type[nn.Module]) -> type[nn.Module]
     return Adapted
 
 
+def takes_all(answer: Any, given: Any) -> bool:
+    """Say whether an answer takes every argument of the course's definition by its name."""
+    pairs = [(answer, given)]
+    if inspect.isclass(given):
+        pairs.append((answer.forward, given.forward))
+    signatures = [(_signature(mine), _signature(theirs)) for mine, theirs in pairs]
+    return all(
+        mine is None or _is_loose(mine) or mine.parameters.keys() >= theirs.parameters.keys()
+        for mine, theirs in signatures
+    )
+
+
 def serve(answer: Any, given: Any) -> Any:
     """Make an answer that holds the core fit for every later cell.
 
-    A call with an option that is not at its default runs the course's own definition, on the
+    A call with an option that the answer cannot take runs the course's own definition, on the
     answer's parameters where it has some, and a line says so. All other calls run the answer.
     ``answer`` is kept as the attribute ``served``.
     """
+    fitted = adapt(answer, given)
     if not inspect.isclass(given):
 
         @wraps(answer)
         def served(*args: Any, **kwargs: Any) -> Any:
             """Call the answer, or the course's function."""
-            if _beyond_core(given, given, args, kwargs):
-                return given(*args, **kwargs)
-            return fitted(*args, **kwargs)
+            try:
+                return fitted(*args, **kwargs)
+            except Exception as error:
+                _give_way(given, given, args, kwargs, error)
+            return given(*args, **kwargs)
 
-        fitted, served.served = adapt(answer, given), answer
+        served.served = answer
         return served
 
-    class Served(_adapted(answer, given)):
+    class Served(fitted):
         """Build and call the answer, or the course's class."""
 
         served = answer
 
         def __new__(cls, *args: Any, **kwargs: Any) -> nn.Module:
-            if _beyond_core(given, given, args, kwargs):
-                return given(*args, **kwargs)  # no instance: __init__ is not called
+            try:
+                with torch.random.fork_rng(devices=[]):
+                    fitted(*args, **kwargs)
+            except Exception as error:
+                _give_way(given, given, args, kwargs, error)
+                return given(*args, **kwargs)  # no instance of this class: no __init__
             return super().__new__(cls)
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -198,35 +218,49 @@ def serve(answer: Any, given: Any) -> Any:
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             """Call the answer's, or the course's on the same parameters."""
-            if not _beyond_core(given, given.forward, (self, *args), kwargs):
+            try:
                 return super().forward(*args, **kwargs)
+            except Exception as error:
+                _give_way(given, given.forward, (self, *args), kwargs, error)
             built, options = vars(self)["built"]
             names = vars(self).get("course_names", {})
-            weights = {
-                names.get(name, name): x for name, x in self.state_dict(keep_vars=True).items()
-            }
+            own = self.state_dict(keep_vars=True)
             course = given(*built, **options).train(self.training)
-            return functional_call(course, weights, args, kwargs)
+            return functional_call(
+                course, {names.get(n, n): x for n, x in own.items()}, args, kwargs
+            )
 
     Served.__name__, Served.__qualname__ = answer.__name__, answer.__qualname__
     return Served
 
 
-def _beyond_core(given: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Say, in the notebook too, whether a call gives an option that only an extra asks for."""
+def _give_way(
+    given: Any, function: Any, args: tuple, kwargs: dict[str, Any], error: Exception
+) -> None:
+    """Say that the course's own runs, if the call asks for more than the core.
+
+    Raises:
+        Exception: The ``error`` itself, if it does not.
+    """
     signature = _signature(function)
     try:
         bound = signature.bind(*args, **kwargs).arguments
     except TypeError:
-        return False
+        raise error from None
     parameters = signature.parameters
-    beyond = [
+    options = [
         name
         for name, value in bound.items()
         if parameters[name].default is not inspect.Parameter.empty
         and not name.endswith("mask")
         and not _same(value, parameters[name].default)
     ]
-    if beyond:
-        print(f"{given.__name__} with {', '.join(beyond)}: the course's own runs here, not yours.")
-    return bool(beyond)
+    if not options:
+        raise error
+    print(f"With {', '.join(options)} the course's own {given.__name__} runs. Yours: {error}")
+
+
+def _is_loose(signature: inspect.Signature) -> bool:
+    """Say whether a signature takes whatever comes."""
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    return bool({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & kinds)

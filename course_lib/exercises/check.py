@@ -51,6 +51,7 @@ MODULES = (
     "data_parallel",
 )
 WHOLLY = float("inf")
+LEFTOVER = "Your lines are there, and `raise NotImplementedError` is still below: delete that line."
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
     constructs = inspect.isclass(task.given) and "__init__" in vars(task.given)
     began = constructs and "__init__" not in sentence
     if wrote_above(error):
-        hint = "A `raise NotImplementedError` is left below your lines: delete it."
+        hint = LEFTOVER
         return Report(task.name, False, hint=hint, kind="runs")
     hint = f"Well begun. {sentence}" if began else "Replace `raise NotImplementedError` by yours."
     return Report(task.name, False, hint=hint, kind="runs", attempted=began)

@@ -63,7 +63,10 @@ def test_a_served_answer_runs_itself_or_says_that_the_courses_runs(capsys):
     again.sum().backward()
     assert mine.linears[0].weight.grad is not None, "the course's code, the learner's weights"
     assert type(served(8, 3, d_k=2, d_v=2)) is MultiHeadAttention
-    assert "with d_k, d_v: the course's own runs here" in capsys.readouterr().out
+    assert (
+        "With d_k, d_v the course's own MultiHeadAttention runs. Yours: There"
+        in capsys.readouterr().out
+    )
     assert examine("MultiHeadAttention", served.served).passed
 
 

@@ -1,6 +1,7 @@
 """What passes becomes the learner's library, as it was run; what is not theirs uses their parts."""
 
 import importlib
+import inspect
 import itertools
 import linecache
 import os
@@ -9,6 +10,7 @@ from types import ModuleType
 
 import nbformat
 import pytest
+import torch
 from nbclient import NotebookClient
 
 from course_lib.exercises import export as export_module
@@ -18,6 +20,7 @@ from course_lib.exercises.check import exercise
 from course_lib.exercises.export import Export, export
 from course_lib.exercises.library import INIT, cells_in, module_text
 from course_lib.exercises.report import Report
+from course_lib.exercises.solutions.multi_head import Annotated
 
 START = """import torch
 from torch import Tensor
@@ -351,7 +354,6 @@ def test_what_is_not_written_is_built_from_the_learners_parts(library):
     model = importlib.import_module("my_lib.transformer")
     sizes = dict(d_model=4, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, d_ff=4)
     config = model.TransformerConfig(src_vocab_size=5, tgt_vocab_size=5, **sizes)
-    torch = importlib.import_module("torch")
     ids = torch.tensor([[1, 2, 3]])
     model.Transformer(config)(ids, ids)
     assert model.causal_mask.__code__.co_varnames == ("length", "device", "rows")
@@ -360,6 +362,31 @@ def test_what_is_not_written_is_built_from_the_learners_parts(library):
     whose = parts_of_yours(model.Transformer)
     assert whose.startswith("parts of yours in this model: 4 of 15; the course's: scaled_dot")
     assert "Transformer" in whose and "LayerNorm" not in whose  # AddNorm has torch's
+
+
+def test_an_answer_of_the_core_alone_serves_the_chapters_after_it(library, capsys):
+    """The textbook's signature: no d_k, no bias, the number of heads first."""
+    source = inspect.getsource(inspect.getmodule(Annotated))
+    text = module_text(
+        "multi_head", {"MultiHeadAttention": f"{source}\nMultiHeadAttention = Annotated"}
+    )
+    (library / "multi_head.py").write_text(text)
+    encoder = importlib.import_module("my_lib.encoder")
+    layer = encoder.EncoderLayer(8, 2, 16)
+    assert layer.self_attn.h == 2 and layer.self_attn.d_k == 4, "the learner's class"
+    assert layer(torch.ones(1, 3, 8)).shape == (1, 3, 8)
+    assert capsys.readouterr().out == ""
+    encoder.EncoderLayer(8, 2, 16, d_k=3, d_v=3)
+    assert "With d_k, d_v the course's own MultiHeadAttention runs" in capsys.readouterr().out
+    assert "scaled_dot" not in parts_of_yours(encoder.EncoderLayer)
+
+
+def test_what_passes_without_the_extras_goes_on_in_its_chapter_too(capsys):
+    heads = attempt("MultiHeadAttention", Annotated)
+    assert "The core is right, you may go on" in capsys.readouterr().out
+    assert issubclass(heads, Annotated) and PASSED["MultiHeadAttention"].candidate is Annotated
+    assert isinstance(heads(8, 2, dropout=0.1), Annotated), "the answer takes dropout"
+    assert heads(8, 3, d_k=2, d_v=2).dropout == 0.0, "the course's: nothing crashes"
 
 
 def test_the_next_import_reads_the_new_file(library, monkeypatch):
