@@ -158,6 +158,14 @@ def test_every_line_goes_through_its_points_and_is_told_apart_without_its_colour
     assert curves([1, 2], {"loss": [1.0, 0.5]}, xlabel="x", ylabel="y").get_legend() is None
 
 
+def test_every_bar_has_its_height_and_its_name_and_two_of_one_name_stay_two():
+    ax = bars(["ja", "ja"], [0.75, 0.25], ylabel="probability", colour=COLOURS["value"])
+    assert [bar.get_height() for bar in ax.patches] == [0.75, 0.25]
+    assert len({bar.get_x() for bar in ax.patches}) == 2
+    assert {to_rgb(bar.get_facecolor()) for bar in ax.patches} == {to_rgb(COLOURS["value"])}
+    assert words(ax.get_xticklabels()) == ["ja", "ja"] and ax.get_ylabel() == "probability"
+
+
 # --- all of them
 
 
