@@ -229,6 +229,17 @@ def test_show_puts_one_image_in_the_notebook_at_its_size_in_words(shown):
     assert width == pytest.approx(2 * 480, rel=0.1), "twice the pixels, for sharp screens"
 
 
+def test_the_shown_image_keeps_every_colour_of_a_heat_map(shown):
+    mask = torch.tensor([[True] * 8 + [False]])
+    ax = heatmap(torch.arange(9.0).unsqueeze(0) / 8, ["q"], ["a"] * 9, mask=mask)
+    painted = colours(ax)[0, :, :3]
+    show(ax.figure, alt="A row from dark to bright, then a grey cell.")
+    data = image_tag(shown[0])["src"].split(",")[1]
+    pixels = torch.tensor(imread(io.BytesIO(base64.b64decode(data))))[..., :3].flatten(0, 1)
+    for colour in painted.to(pixels.dtype):
+        assert (pixels - colour).abs().amax(dim=1).min() < 0.02, f"no pixel is {colour}"
+
+
 @pytest.mark.parametrize(
     "alt", ['“it” looks at "animal"', "weights < 0.5 & > 0.1", "it's <b>bold</b>\"><script>"]
 )
