@@ -197,3 +197,14 @@ def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):
     for count in (0, 4):
         with pytest.raises(ValueError, match=f"keeps 3 epochs; {count} cannot"):
             average_of_last(tmp_path, count)
+
+
+def test_outside_everything_is_as_before():
+    x = torch.ones(3, 4)
+    with mixed_precision():
+        assert (x @ x.T).dtype == torch.bfloat16
+    assert (x @ x.T).dtype == torch.float32
+    torch.manual_seed(0)
+    dropped = F.dropout(x, 0.5)
+    torch.manual_seed(0)
+    assert torch.equal(F.dropout(x, 0.5), dropped)

@@ -192,6 +192,13 @@ def test_a_change_brings_a_new_picture_sentence_and_alternative_text():
     assert doubler.picture.value == before, "the same setting is the same picture"
 
 
+def test_the_layout_of_the_first_picture_stays():
+    doubler = Doubler()
+    before = doubler.ax.get_position().bounds
+    doubler.controls["number"].value = 20  # its axis has longer numbers
+    assert doubler.ax.get_position().bounds == before
+
+
 def test_nothing_drawn_is_left_on_a_wiped_panel():
     ax = make_figure().subplots()
     empty = len(ax.get_children())

@@ -226,3 +226,10 @@ def test_what_is_written_is_judged_with_and_without_heads(explorer, monkeypatch)
     assert "“dreihundertfünfundvierzig” (right)" in whole
     assert "without heads 0, 2 of layer 1" in cut and "“drei”, cut after" in cut
     assert "(wrong)" in cut
+
+
+def test_the_three_attentions_are_told_apart(translator):
+    model = translator.model
+    assert attention_of(translator, "encoder", 1) is model.encoder.layers[1].self_attn
+    assert attention_of(translator, "decoder", 0) is model.decoder.layers[0].self_attn
+    assert attention_of(translator, "cross", 1) is model.decoder.layers[1].cross_attn

@@ -10,7 +10,7 @@ from matplotlib.textpath import text_to_path
 
 from course_lib.viz import mask_table as module
 from course_lib.viz.explorer_base import make_figure
-from course_lib.viz.mask_table import FONT, draw_row, draw_table, outline, shorten
+from course_lib.viz.mask_table import FONT, draw_row, draw_scale, draw_table, outline, shorten
 from course_lib.viz.plots import COLOURS
 
 MASK = torch.tensor([[True, False, False], [True, True, False]])
@@ -82,3 +82,14 @@ def test_a_shortened_word_fits_its_room(word, room):
     assert short.replace(r"\$", "$") == word or short.endswith("…")
     width = text_to_path.get_text_width_height_descent
     assert width(short.replace(r"\$", "$"), FONT, False)[0] <= room
+
+
+def test_the_scale_goes_from_0_below_to_1_above(ax):
+    draw_scale(ax)
+    shades = ax.images[0].get_array()
+    assert shades[0, 0] == 1 and shades[-1, 0] == 0 and ax.images[0].get_cmap().name == "cividis"
+    assert [word.get_text() for word in ax.get_yticklabels()] == ["0", "1"]
+
+
+def test_a_dollar_is_drawn_as_a_dollar():
+    assert len(outline(r"\$x\$")[0]) == 2 * len(outline(r"\$")[0]) + len(outline("x")[0])

@@ -158,6 +158,14 @@ def test_every_line_goes_through_its_points_and_is_told_apart_without_its_colour
     assert curves([1, 2], {"loss": [1.0, 0.5]}, xlabel="x", ylabel="y").get_legend() is None
 
 
+def test_every_bar_has_its_height_and_its_name_and_two_of_one_name_stay_two():
+    ax = bars(["ja", "ja"], [0.75, 0.25], ylabel="probability", colour=COLOURS["value"])
+    assert [bar.get_height() for bar in ax.patches] == [0.75, 0.25]
+    assert len({bar.get_x() for bar in ax.patches}) == 2
+    assert {to_rgb(bar.get_facecolor()) for bar in ax.patches} == {to_rgb(COLOURS["value"])}
+    assert words(ax.get_xticklabels()) == ["ja", "ja"] and ax.get_ylabel() == "probability"
+
+
 # --- all of them
 
 
@@ -219,6 +227,17 @@ def test_show_puts_one_image_in_the_notebook_at_its_size_in_words(shown):
     assert width > height
     assert int(tag["width"]) == round(width / 2)
     assert width == pytest.approx(2 * 480, rel=0.1), "twice the pixels, for sharp screens"
+
+
+def test_the_shown_image_keeps_every_colour_of_a_heat_map(shown):
+    mask = torch.tensor([[True] * 8 + [False]])
+    ax = heatmap(torch.arange(9.0).unsqueeze(0) / 8, ["q"], ["a"] * 9, mask=mask)
+    painted = colours(ax)[0, :, :3]
+    show(ax.figure, alt="A row from dark to bright, then a grey cell.")
+    data = image_tag(shown[0])["src"].split(",")[1]
+    pixels = torch.tensor(imread(io.BytesIO(base64.b64decode(data))))[..., :3].flatten(0, 1)
+    for colour in painted.to(pixels.dtype):
+        assert (pixels - colour).abs().amax(dim=1).min() < 0.02, f"no pixel is {colour}"
 
 
 @pytest.mark.parametrize(
