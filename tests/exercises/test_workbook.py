@@ -793,7 +793,7 @@ def test_a_fresh_library_hands_on_the_courses_and_its_translator_uses_it(made):
     loaded = sorted(f"my_lib.{module}" for module in [*MODULES, "tasks"])
     assert done.stdout.strip() == str(loaded)
     text = "".join(path.read_text("utf-8") for path in (made / "my_lib" / "tasks").glob("*.py"))
-    used = ("transformer", "training", "decoding", "evaluation", "data_parallel", "tasks")
+    used = ("transformer", "training", "decoding", "evaluation", "data_parallel")
     assert {f"my_lib.{name}" for name in used} == set(re.findall(r"from (my_lib\.\w+)", text))
     assert not re.search(rf"course_lib\.({'|'.join(MODULES)})\b", text)
 
