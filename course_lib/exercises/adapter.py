@@ -26,6 +26,13 @@ SYNONYMS = {  # what textbooks, and code that many have read, call the arguments
 
 PARAMETERS = dict.fromkeys(("weight", "gamma", "a_2", "a2", "gain", "scale", "g"), "weight")
 PARAMETERS |= dict.fromkeys(("bias", "beta", "b_2", "b2", "shift", "b"), "bias")
+LAYERS = {  # what they call layers of one shape, which order alone would mix up
+    "w_q": ("query",),
+    "w_k": ("key",),
+    "w_v": ("value",),
+    "gate": ("w1",),
+    "linear1": ("up", "w3"),
+}
 
 
 class MissingOption(TypeError):
@@ -230,7 +237,10 @@ def _ordered(ours: Mapping[str, torch.Size], theirs: list[str]) -> list[str]:
 
 def _likeness(course: str, other: str) -> int:
     """Count the parts of a name that stand in another, too."""
-    return sum(_letters(part) in _letters(other) for part in course.split("."))
+    return sum(
+        any(word in _letters(other) for word in (_letters(part), *LAYERS.get(part, ())))
+        for part in course.split(".")
+    )
 
 
 def _shapes(given: type[nn.Module], args: tuple, kwargs: dict) -> dict[str, torch.Size]:

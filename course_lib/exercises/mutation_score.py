@@ -11,7 +11,7 @@ from torch import Tensor
 from course_lib.exercises.adapter import adapt
 from course_lib.exercises.cache_variants import RIGHT as CACHES
 from course_lib.exercises.cache_variants import WRONG as NO_CACHES
-from course_lib.exercises.check import exercise, known_mistakes
+from course_lib.exercises.check import examine, exercise, known_mistakes
 from course_lib.exercises.error_messages import explain
 from course_lib.exercises.report import Report
 from course_lib.exercises.rope_variants import RIGHT as ROTATIONS
@@ -44,12 +44,13 @@ class TestTask:
     __test__ = False  # pytest: this is no test
 
     def right(self) -> Sequence[Callable]:
-        """Return right answers in several styles."""
+        """Return right answers in several styles, those that hold the extras, too."""
         if self.exercise in _OTHERS:
             return _OTHERS[self.exercise][0]
         task = exercise(self.exercise)
         room = import_module(f"course_lib.exercises.solutions.{task.module}")
-        return (task.given, *(adapt(answer, task.given) for answer in room.ANSWERS[task.name]))
+        whole = [a for a in room.ANSWERS[task.name] if examine(task.name, a).complete]
+        return (task.given, *(adapt(answer, task.given) for answer in whole))
 
     def wrong(self) -> dict[str, tuple[str, Callable]]:
         """Return, by short name, a sentence and a wrong answer."""
