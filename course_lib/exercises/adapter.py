@@ -32,16 +32,22 @@ class MissingOption(TypeError):
 
 
 @cache
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """Return a signature, or nothing where Python knows none."""
+def _signature(function: Callable[..., Any], method: bool = False) -> inspect.Signature | None:
+    """Return a signature, a method's without ``self``; or nothing where Python knows none."""
     try:
-        return inspect.signature(function)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
         return None
+    return signature.replace(parameters=list(signature.parameters.values())[method:])
 
 
 def fit(
-    answer: Callable[..., Any], given: Callable[..., Any], args: tuple, kwargs: dict[str, Any]
+    answer: Callable[..., Any],
+    given: Callable[..., Any],
+    args: tuple,
+    kwargs: dict[str, Any],
+    *,
+    method: bool = False,
 ) -> tuple[tuple, dict[str, Any]]:
     """Translate the arguments of a call of the course's definition into those of an answer.
 
@@ -51,7 +57,7 @@ def fit(
     Raises:
         MissingOption: If an option with another value has no place.
     """
-    mine, theirs = _signature(answer), _signature(given)
+    mine, theirs = _signature(answer, method), _signature(given, method)
     if mine is None or theirs is None or mine == theirs:
         return args, kwargs
     try:
@@ -155,9 +161,8 @@ def _adapted(answer: type[nn.Module], given: type[nn.Module]) -> type[nn.Module]
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             """Call the answer's with its own names."""
-            fitted, options = fit(answer.forward, given.forward, (self, *args), kwargs)
-            options.pop("self", None)
-            return super().forward(*fitted[1:], **options)
+            args, kwargs = fit(answer.forward, given.forward, args, kwargs, method=True)
+            return super().forward(*args, **kwargs)
 
     Adapted.__name__, Adapted.__qualname__ = answer.__name__, answer.__qualname__
     Adapted.__module__, Adapted.__doc__ = answer.__module__, answer.__doc__
@@ -166,10 +171,9 @@ def _adapted(answer: type[nn.Module], given: type[nn.Module]) -> type[nn.Module]
 
 def takes_all(answer: Any, given: Any) -> bool:
     """Say whether an answer takes every argument of the course's definition by its name."""
-    pairs = [(answer, given)]
+    signatures = [(_signature(answer), _signature(given))]
     if inspect.isclass(given):
-        pairs.append((answer.forward, given.forward))
-    signatures = [(_signature(mine), _signature(theirs)) for mine, theirs in pairs]
+        signatures.append((_signature(answer.forward, True), _signature(given.forward, True)))
     return all(
         mine is None or _is_loose(mine) or mine.parameters.keys() >= theirs.parameters.keys()
         for mine, theirs in signatures

@@ -118,7 +118,7 @@ def test_a_good_test_is_scored_by_what_it_finds():
     report = score_test("test_of_the_past", my_test)
     assert report.passed
     found, total = (int(word) for word in report.detail.split() if word.isdigit())
-    assert found >= 9 and total == len(known_mistakes("causal_mask"))
+    assert found == total - 1 and total == len(known_mistakes("causal_mask"))  # no device
 
 
 def test_an_unknown_task_names_its_neighbours():

@@ -33,6 +33,33 @@ def over(axes: str) -> Sequence[tuple[str, str]]:
     return (MEAN, f"x.mean({axes})"), (VARIANCE, f"centred.square().mean({axes})")
 
 
+OVER = (
+    (
+        "the_sequence",
+        "along the sentence (dim=1) instead of over the features",
+        "jadore801120/attention-is-all-you-need-pytorch #17, OpenNMT/OpenNMT-tf #6",
+        "dim=1, keepdim=True",
+    ),
+    (
+        "the_batch",
+        "over the sentences of the batch (dim=0)",
+        "code for rows (B, features), where dim=0 is batch normalization",
+        "dim=0, keepdim=True",
+    ),
+    ("all_axes", "over the whole batch at once", "mean() and var() without dim", ""),
+    (
+        "whole_sentences",
+        "over a whole sentence: over words and features together",
+        "reczoo/FuxiCTR #23, Qualcomm-AI-research/geometric-algebra-transformer #8",
+        "dim=(-2, -1), keepdim=True",
+    ),
+    (
+        "each_feature",
+        "over all words, for each feature: that is batch normalization",
+        "Kyubyong/transformer #40",
+        "dim=(0, 1), keepdim=True",
+    ),
+)
 READ = "self.norm(x) if self.norm_first else x"
 RUN = f"answer = sublayer({READ})"
 SUM = "total = x + self.dropout(answer)"
@@ -76,23 +103,9 @@ MISTAKES = (
         "hand-written norms on GitHub: `std = x.mean(dim=-1, keepdim=True)`",
         (ROOT, f"({MEAN} + self.eps)"),
     ),
-    norm(
-        "over_the_sequence",
-        "mean and variance are taken along the sentence (dim=1) instead of over the features",
-        "jadore801120/attention-is-all-you-need-pytorch #17, OpenNMT/OpenNMT-tf #6",
-        *over("dim=1, keepdim=True"),
-    ),
-    norm(
-        "over_whole_sentences",
-        "mean and variance are taken over a whole sentence: over words and features together",
-        "reczoo/FuxiCTR #23, Qualcomm-AI-research/geometric-algebra-transformer #8",
-        *over("dim=(-2, -1), keepdim=True"),
-    ),
-    norm(
-        "over_each_feature",
-        "mean and variance are taken over all words, for each feature: that is batch normalization",
-        "Kyubyong/transformer #40",
-        *over("dim=(0, 1), keepdim=True"),
+    *(
+        norm(f"over_{name}", f"mean and variance are taken {words}", seen, *over(axes))
+        for name, words, seen, axes in OVER
     ),
     norm(
         "running_statistics",
@@ -144,6 +157,12 @@ MISTAKES = (
         (CHECK, ""),
     ),
     norm(
+        "gain_unused",
+        "the gain is made and not used",
+        "the formula of the normalized vector, returned as it is",
+        ("self.weight * centred", "centred"),
+    ),
+    norm(
         "shift_unused",
         "the shift is made and not used",
         "a formula that ends one term early",
@@ -164,7 +183,7 @@ MISTAKES = (
         "tensors that __init__ makes without nn.Parameter",
         (GAIN, "torch.ones(d_model)"),
         (SHIFT, "torch.zeros(d_model)"),
-        tells=r"= torch\.(ones|zeros)\(",
+        tells=r"=\s*torch\.(ones|zeros)\(",
     ),
     norm(
         "shift_starts_at_1",

@@ -47,11 +47,25 @@ MISTAKES = (
         (CROSS_ATTN, "self.cross_attn = self.self_attn"),
     ),
     layer(
-        "norms_shared",
-        "one AddNorm serves all three sub-layers: its gains cannot suit three places",
+        "self_attn_used_twice",
+        "self_attn is called in both places, and cross_attn is built but never used",
+        "maxjcohen/transformer #23",
+        ("self.cross_attn(y", "self.self_attn(y"),
+    ),
+    layer(
+        "one_norm",
+        "there is one norm for all three sub-layers: each needs a gain and a shift of its own",
         "one self.norm for every sub-layer, as in hand-written post-norm layers",
-        (NORM2, "self.add_norm2 = self.add_norm1"),
-        (NORM3, "self.add_norm3 = self.add_norm1"),
+        (NORM2, ""),
+        (NORM3, ""),
+        ("self.add_norm2(", "self.add_norm1("),
+        ("self.add_norm3(", "self.add_norm1("),
+    ),
+    layer(
+        "always_pre_norm",
+        "the norm comes before each sub-layer, though the paper's order is asked for",
+        "The Annotated Transformer, and GPT-2 after it",
+        ("AddNorm(d_model, dropout, norm_first)", "AddNorm(d_model, dropout, True)"),
     ),
     layer(
         "self_mask_lost",
@@ -71,6 +85,12 @@ MISTAKES = (
         "hkproj/pytorch-transformer #27 stumbles over two orders of arguments",
         ("memory, memory, cross_mask", "memory, memory, self_mask"),
         ("y, y, y, self_mask", "y, y, y, cross_mask"),
+    ),
+    layer(
+        "self_mask_across",
+        "cross-attention gets self_mask: it hides what is right of the diagonal of the source",
+        "Kamichanw/SeekDeeper #3",
+        ("memory, memory, cross_mask", "memory, memory, self_mask"),
     ),
     layer(
         "masks_inverted",
@@ -181,6 +201,12 @@ MISTAKES = (
         "the answer of the first layer is returned, from inside the loop",
         "tonyzhaozh/act #10 takes the first layer's output",
         (LOOP, f"{LOOP}\n            break"),
+    ),
+    stack(
+        "result_dropped",
+        "layer(…) is called and its result not kept: x stays as it came",
+        "a call without `x =`; linters do not see it",
+        ("x = layer(x, memory", "layer(x, memory"),
     ),
     stack(
         "memory_replaced",

@@ -48,10 +48,17 @@ MISTAKES = (
         (THINK, THINK.replace("return ", "return x + ")),
     ),
     layer(
-        "norm_shared",
-        "add_norm2 is add_norm1: both sub-layers share one LayerNorm",
+        "one_norm",
+        "there is one norm for both sub-layers: each needs a gain and a shift of its own",
         "bentrevett/pytorch-seq2seq #100; lsdefine/attention-is-all-you-need-keras #33",
-        (NORM2, "self.add_norm2 = self.add_norm1"),
+        (NORM2, ""),
+        (THINK, THINK.replace("add_norm2", "add_norm1")),
+    ),
+    layer(
+        "always_pre_norm",
+        "the norm comes before each sub-layer, though the paper's order is asked for",
+        "The Annotated Transformer, and GPT-2 after it",
+        (NORM, "AddNorm(d_model, dropout, True)"),
     ),
     layer(
         "add_norm1_twice",
@@ -65,6 +72,12 @@ MISTAKES = (
         "allenai/allennlp #3334",
         (ATTEND, "x = self.add_norm1(x, self.feed_forward)"),
         (THINK, f"return self.add_norm2(x, lambda y: {LOOK})"),
+    ),
+    layer(
+        "attention_dropped",
+        "attention is computed and its result not kept: add_norm2 gets the layer's input again",
+        "a call without `x =`; linters do not see it",
+        (ATTEND, ATTEND.replace("x = ", "", 1)),
     ),
     layer(
         "mask_not_handed_on",
@@ -135,6 +148,12 @@ MISTAKES = (
         "only the first layer runs: a return inside the loop ends it",
         "microsoft/ProDA #33",
         (LOOP, f"{LOOP}\n            {END}"),
+    ),
+    stack(
+        "result_dropped",
+        "layer(…) is called and its result not kept: x stays as it came",
+        "a call without `x =`; linters do not see it",
+        ("x = layer(x, mask)", "layer(x, mask)"),
     ),
     stack(
         "mask_not_handed_on",

@@ -32,10 +32,22 @@ MISTAKES = (
         (FEATURES, "self.linear1(self.activation(x))"),
     ),
     layer(
+        "activation_twice",
+        "linear2 has an activation after it, too: no answer can be negative then",
+        "namedtensor/notation #72 (a feed-forward layer that ends with a ReLU)",
+        (BACK, "self.activation(self.linear2(self.dropout(features)))"),
+    ),
+    layer(
         "activation_ignored",
         "the activation is always ReLU, whatever is asked for",
         "NVlabs/Forecasting-Model-Search #6; bytedance/lightseq #231",
         ("ACTIVATIONS[activation]()", "nn.ReLU()"),
+    ),
+    layer(
+        "gelu_always",
+        "the activation is GELU; the paper's, and the default, is ReLU",
+        "GPT-2, nanoGPT and BERT have it",
+        ("ACTIVATIONS[activation]()", "nn.GELU()"),
     ),
     layer(
         "gelu_by_tanh",
@@ -82,6 +94,13 @@ MISTAKES = (
         "brightmart/text_classification #86",
         (FIRST, "self.linear1 = nn.Linear(d_model, d_model)"),
         (SECOND, "self.linear2 = nn.Linear(d_model, d_model)"),
+    ),
+    layer(
+        "d_ff_fixed",
+        "d_ff is a fixed 4 · d_model, whatever is asked for",
+        "HorizonRobotics/alf #1299; nanoGPT, which has no d_ff",
+        (FIRST, "self.linear1 = nn.Linear(d_model, 4 * d_model)"),
+        (SECOND, "self.linear2 = nn.Linear(4 * d_model, d_model)"),
     ),
     layer(
         "d_ff_swapped",

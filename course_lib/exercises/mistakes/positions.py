@@ -43,6 +43,12 @@ WAVES = (
         (POWER, "position / 10000 ** (2 * even / d_model)"),
     ),
     table(
+        "exponent_halved",
+        "the exponent is i / d_model instead of 2i / d_model, so no wave gets slow enough",
+        "arange(d_model // 2) taken for 2i",
+        (POWER, "position / 10000 ** (even / 2 / d_model)"),
+    ),
+    table(
         "exponent_multiplied",
         "the position is multiplied by 10000^(2i / d_model) instead of divided: the waves get "
         "faster from pair to pair",

@@ -46,15 +46,10 @@ def fresh(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     return {name: named[name].detach() for name in ("weight", "bias")}
 
 
-def means(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
-    """Average every normalized vector."""
-    return {"mean of each vector": candidate(D_K)(numbers(B, T, D_K)).mean(-1).detach()}
-
-
-def variances(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
-    """Take the variance of every normalized vector, dividing by its width."""
-    output = candidate(D_K)(numbers(B, T, D_K)).detach()
-    return {"variance of each vector": output.var(dim=-1, correction=0)}
+def moments(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
+    """Take mean and variance of every normalized vector, dividing by its width."""
+    variance, mean = torch.var_mean(candidate(D_K)(numbers(B, T, D_K)), dim=-1, correction=0)
+    return {"mean of each vector": mean.detach(), "variance of each vector": variance.detach()}
 
 
 def company(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
@@ -114,15 +109,10 @@ def calls(candidate: Callable[..., nn.Module]) -> dict[str, int]:
     return {"calls of the sub-layer": len(readings(candidate, BUILD))}
 
 
-def silent(build: dict, says: str) -> Trial:
-    """Look at what comes around a sub-layer that answers zeros."""
-
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
-        """Say nothing."""
-        module = candidate(**build).eval()
-        return {"output": module(normal("x", B, T, D_K), torch.zeros_like).detach()}
-
-    return value_trial("a sub-layer that answers zeros", act, says=says)
+def silent(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
+    """Look at what comes around a sub-layer that answers zeros, in pre-norm."""
+    module = candidate(**PRE).eval()
+    return {"output": module(normal("x", B, T, D_K), torch.zeros_like).detach()}
 
 
 def one_scale(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
@@ -169,15 +159,10 @@ EXERCISES = (
                     "axis.",
                 ),
                 value_trial(
-                    "a look at the mean",
-                    means,
-                    says="After a fresh norm, the numbers of each vector average 0.",
-                ),
-                value_trial(
-                    "a look at the variance",
-                    variances,
-                    says="After a fresh norm, each vector has variance 1, "
-                    "where the sum of squares is divided by d_model.",
+                    "a look at mean and variance",
+                    moments,
+                    says="After a fresh norm, each vector has mean 0 and variance 1, where the sum "
+                    "of squares is divided by d_model.",
                 ),
             ),
             "formula": (
@@ -235,7 +220,6 @@ EXERCISES = (
                     says="What a fresh post-norm returns has mean 0 and variance 1: "
                     "the norm acts last, on the sum.",
                 ),
-                silent(BUILD, "What goes around the sub-layer is x, and the norm acts on the sum."),
                 around("sizes that differ", BUILD, B, T, D_K),
                 around("sizes that are all equal", BUILD, D_K, D_K, D_K),
             ),
@@ -251,7 +235,11 @@ EXERCISES = (
         extras={
             "norm_first": (
                 reads(PRE, "In pre-norm the sub-layer reads norm(x)."),
-                silent(PRE, "The residual path is free: x itself arrives, whatever the norm does."),
+                value_trial(
+                    "a sub-layer that answers zeros",
+                    silent,
+                    says="The residual path is free: x itself arrives, whatever the norm does.",
+                ),
                 around("norm_first=True", PRE, B, T, D_K),
             ),
             "dropout": (

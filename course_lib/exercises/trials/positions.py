@@ -45,6 +45,11 @@ def first_pair(candidate: Callable[..., Tensor]) -> dict[str, Tensor]:
     return {"columns 0 and 1": candidate(MAX_LEN, D_K)[:, :2]}
 
 
+def slowest(candidate: Callable[..., Tensor]) -> dict[str, Tensor]:
+    """Return the last of three pairs, after one step."""
+    return {"columns 4 and 5": candidate(H, 6)[1, 4:].round(decimals=2)}
+
+
 def circles(candidate: Callable[..., Tensor]) -> dict[str, Tensor]:
     """Add up the squares of every pair of columns."""
     pairs = candidate(MAX_LEN, D_K).square().reshape(MAX_LEN, -1, 2)
@@ -153,8 +158,8 @@ EXERCISES = (
         15,
         core={
             "formula": (
-                table("sizes that differ", MAX_LEN, D_K),
-                table("as many positions as columns", 8, 8),
+                table("sizes that differ", 5, 4),  # small: large angles differ by rounding
+                table("as many positions as columns", 4, 4),
                 value_trial(
                     "a look at the type",
                     kind,
@@ -179,6 +184,11 @@ EXERCISES = (
                     first_pair,
                     says="The first pair rotates by one radian at every step: "
                     "sine and cosine of the position itself.",
+                ),
+                value_trial(
+                    "a look at the slowest pair",
+                    slowest,
+                    says="The last pair is the slowest: after one step it has hardly rotated.",
                 ),
             ),
         },
