@@ -251,7 +251,7 @@ EXERCISES = (
         "training",
         30,
         core={
-            "smoothing": (
+            "formula": (
                 loss("every target real, and the smoothing of 0.1"),
                 value_trial(
                     "equal scores for all tokens",
@@ -262,6 +262,7 @@ EXERCISES = (
             "padding": (
                 loss("pad_id=3", pad_id=3),
                 loss("pad_id=0", scores(WITH_ZEROS), pad_id=0),
+                loss("sizes that are all equal", scores(SQUARE, 4), pad_id=0),
                 value_trial(
                     "other logits at padding, and more padding",
                     padding_heard,
@@ -269,7 +270,6 @@ EXERCISES = (
                     "in the number by which the sum is divided.",
                 ),
             ),
-            "other sizes": (loss("sizes that are all equal", scores(SQUARE, 4), pad_id=0),),
         },
         hints=(
             "Turn the logits into log-probabilities over the last axis. One term reads them at the "
@@ -281,13 +281,12 @@ EXERCISES = (
             "divide by how many targets are real. (`pad_id` may be 0: ask `is None`.)",
         ),
         extras={
-            "smoothing=0": (
-                loss("no padding and smoothing=0", smoothing=0.0),
+            "smoothing": (
+                loss("pad_id=3 and smoothing=0.3", pad_id=3, smoothing=0.3),
                 loss("pad_id=0 and smoothing=0", scores(WITH_ZEROS), pad_id=0, smoothing=0.0),
             ),
-            "smoothing=0.3": (loss("pad_id=3 and smoothing=0.3", pad_id=3, smoothing=0.3),),
             "large logits": (loss("logits in the hundreds", scores(size=150), pad_id=3),),
-            "a single token": (loss("a single token", scores(torch.tensor(5)), pad_id=3),),
+            "single token": (loss("a single token", scores(torch.tensor(5)), pad_id=3),),
         },
     ),
     Exercise(
