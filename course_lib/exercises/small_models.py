@@ -15,18 +15,10 @@ PATIENCE = 240  # calls; no right answer needs half as many
 def small_config(pad_id: int, max_len: int) -> TransformerConfig:
     """Return the numbers of a small model; source and target share 11 tokens."""
     return TransformerConfig(
-        src_vocab_size=11,
-        tgt_vocab_size=11,
-        d_model=6,
-        num_heads=2,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        d_ff=5,
-        dropout=0.0,
-        max_len=max_len,
-        tie_embeddings="none",
+        src_vocab_size=11, tgt_vocab_size=11, d_model=6, num_heads=2, num_encoder_layers=1,
+        num_decoder_layers=1, d_ff=5, dropout=0.0, max_len=max_len, tie_embeddings="none",
         pad_id=pad_id,
-    )
+    )  # fmt: skip
 
 
 def all_tokens(new: Tensor, cache: Any) -> Tensor:

@@ -96,7 +96,8 @@ WRITING = (
     ),
     greedy(
         "padding_chosen",
-        "padding is written wherever it has the highest score, before the end too",
+        "padding is written wherever it has the highest score, before the end too (masked_fill "
+        "returns a new tensor: was it kept?)",
         "asyml/texar #62",
         ('            logits[:, model.config.pad_id] = float("-inf")  # never written\n', ""),
     ),
@@ -158,7 +159,7 @@ DRAWING = (
     sample(
         "likeliest_taken",
         "the likeliest token is taken and nothing is drawn",
-        "argmax",
+        "argmax in place of a draw",
         (DRAW, "probs.argmax(dim=-1, keepdim=True)"),
     ),
     sample(

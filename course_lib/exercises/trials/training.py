@@ -27,6 +27,7 @@ BATCHES = [  # with pad_id=0: source (2, 3) and target (2, 5), from bos 1 to eos
     (torch.tensor([[7, 8, 9], [6, 10, 0]]), torch.tensor([[1, 9, 5, 3, 2], [1, 6, 2, 0, 0]])),
     (torch.tensor([[10, 4, 6], [3, 9, 0]]), torch.tensor([[1, 7, 10, 2, 0], [1, 3, 4, 8, 2]])),
 ]
+WITH_THREES = tuple(ids + 3 * (ids == 0).long() - 3 * (ids == 3).long() for ids in BATCHES[0])
 FORMULA = (
     "Minus the log-probability of the right token, times 1 - smoothing, and minus the mean "
     "log-probability of all entries that may be written, times smoothing."
@@ -36,7 +37,6 @@ SHIFT = (
     "The loss compares what the model says after `tgt[:, :-1]` with `tgt[:, 1:]`; then every "
     "weight goes down its own gradient, once."
 )
-EACH_STEP = "Every step corrects the weights once, with the batch and at the rate of this step."
 
 
 def scores(targets: Tensor = TARGETS, num: int = V, size: float = 2.5) -> dict[str, Tensor]:
@@ -130,11 +130,6 @@ def graph_kept(candidate: Callable) -> dict[str, bool]:
     return {"the loss keeps its graph": isinstance(value, Tensor) and value.requires_grad}
 
 
-def with_3_for_0(ids: Tensor) -> Tensor:
-    """Let 3 and 0 change places."""
-    return ids.clone().masked_fill(ids == 0, 3).masked_fill(ids == 3, 0)
-
-
 @contextmanager
 def no_bar() -> Iterator[None]:
     """Let no progress bar appear while an attempt is tried."""
@@ -153,16 +148,16 @@ class Diary:
 
     Args:
         candidate: What is tried in place of ``train``.
+        steps: The last step.
         training: The mode in which the model comes.
         listens: Whether an ``after_step`` is handed over.
-        **options: Of ``train``.
+        **options: What ``train`` takes besides.
     """
 
     def __init__(
-        self, candidate: Callable, training: bool = False, listens: bool = False, **options: Any
+        self, candidate: Callable, steps=4, training=False, listens=False, **options: Any
     ) -> None:
-        options = {"steps": 4} | options
-        self.last = options["steps"]
+        self.last = steps
         self.asked: list[int] = []
         self.rates: list[list[float]] = []
         self.told: list[tuple[int, Any]] = []
@@ -175,7 +170,7 @@ class Diary:
         options |= {"after_step": self._listen} if listens else {}
         given = (self.model, self.optimizer, self._make_batch)
         with no_bar():
-            self.losses = candidate(*given, rate=self._rate, **options)
+            self.losses = candidate(*given, steps=steps, rate=self._rate, **options)
 
     def _rate(self, step: int) -> float:
         """Give the rate of a step: another one in each of seven, as long as there are steps."""
@@ -208,11 +203,11 @@ def trained(label: str, **options: Any) -> Trial:
     def act(candidate: Callable) -> dict[str, Any]:
         """Train, and show the losses, how many they are, and the weights."""
         diary = Diary(candidate, **options)
-        losses = diary.losses
-        count = {"number of losses": len(losses)} if isinstance(losses, list | tuple) else {}
-        return {"losses": losses, "weights": weights_of(diary.model)} | count
+        count = len(diary.losses) if isinstance(diary.losses, list | tuple) else 1
+        shown = {"losses": diary.losses, "number of losses": count}
+        return shown | {"weights": weights_of(diary.model)}
 
-    return value_trial(label, act, kind="equality", says=EACH_STEP)
+    return value_trial(label, act, kind="equality", says="Every step corrects the weights once.")
 
 
 def rates_and_batches(candidate: Callable) -> dict[str, str]:
@@ -251,7 +246,7 @@ EXERCISES = (
         "training",
         30,
         core={
-            "smoothing": (
+            "formula": (
                 loss("every target real, and the smoothing of 0.1"),
                 value_trial(
                     "equal scores for all tokens",
@@ -262,6 +257,7 @@ EXERCISES = (
             "padding": (
                 loss("pad_id=3", pad_id=3),
                 loss("pad_id=0", scores(WITH_ZEROS), pad_id=0),
+                loss("sizes that are all equal", scores(SQUARE, 4), pad_id=0),
                 value_trial(
                     "other logits at padding, and more padding",
                     padding_heard,
@@ -269,7 +265,6 @@ EXERCISES = (
                     "in the number by which the sum is divided.",
                 ),
             ),
-            "other sizes": (loss("sizes that are all equal", scores(SQUARE, 4), pad_id=0),),
         },
         hints=(
             "Turn the logits into log-probabilities over the last axis. One term reads them at the "
@@ -281,13 +276,12 @@ EXERCISES = (
             "divide by how many targets are real. (`pad_id` may be 0: ask `is None`.)",
         ),
         extras={
-            "smoothing=0": (
-                loss("no padding and smoothing=0", smoothing=0.0),
+            "smoothing": (
+                loss("pad_id=3 and smoothing=0.3", pad_id=3, smoothing=0.3),
                 loss("pad_id=0 and smoothing=0", scores(WITH_ZEROS), pad_id=0, smoothing=0.0),
             ),
-            "smoothing=0.3": (loss("pad_id=3 and smoothing=0.3", pad_id=3, smoothing=0.3),),
             "large logits": (loss("logits in the hundreds", scores(size=150), pad_id=3),),
-            "a single token": (loss("a single token", scores(torch.tensor(5)), pad_id=3),),
+            "single token": (loss("a single token", scores(torch.tensor(5)), pad_id=3),),
         },
     ),
     Exercise(
@@ -321,7 +315,7 @@ EXERCISES = (
         core={
             "one step": (
                 stepped("one batch", BATCHES[:1]),
-                stepped("pad_id=3", [tuple(map(with_3_for_0, BATCHES[0]))], pad_id=3),
+                stepped("pad_id=3", [WITH_THREES], pad_id=3),
             ),
             "two steps": (stepped("two batches, one after the other", BATCHES),),
             "max_len": (stepped("a target of max_len + 1", BATCHES[:1], max_len=4),),
