@@ -9,7 +9,9 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = [
-    path for path in sorted(ROOT.glob("notebooks/*.ipynb")) if int(path.name[:2]) in SECOND_EDITION
+    path
+    for path in sorted(ROOT.glob("notebooks/*.ipynb"))
+    if int(path.name[:2]) in (*SECOND_EDITION, 11)
 ]
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 
