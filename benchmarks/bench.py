@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench_attention import bench_attention
 from bench_decoding import bench_decoding
+from bench_generate import bench_generate
 from bench_gpt import bench_gpt
 from bench_mixed import bench_mixed
 from bench_record import RECORD, draw, keep
@@ -47,6 +48,7 @@ PARTS = {  # what a name on the command line runs, in this order
     "mixed": bench_mixed,
     "roofline": bench_roofline,
     "decoding": bench_decoding,
+    "generate": bench_generate,
     "gpt": bench_gpt,
     "tests": bench_tests,  # last: it takes longest
 }

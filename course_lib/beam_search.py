@@ -115,7 +115,8 @@ class Beams:
         self.model = model
         self.src = src
         self.memory = model.encode(src)  # (B, S, d_model)
-        self.cache = KVCache(model.config.num_decoder_layers, limit) if use_cache else None
+        layers = model.config.num_decoder_layers
+        self.cache = KVCache(layers, limit, padding=False) if use_cache else None
         self.sources = torch.arange(B, device=src.device)
         self.rows = torch.arange(B * K, device=src.device).view(B, K)
         self.tgt = torch.full((B, K, 1 + limit), model.config.pad_id, device=src.device)

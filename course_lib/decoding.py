@@ -129,7 +129,8 @@ def greedy_decode(
     """
     with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:
         memory = model.encode(src)  # (B, S, d_model)
-        cache = KVCache(model.config.num_decoder_layers, limit) if use_cache else None
+        layers = model.config.num_decoder_layers
+        cache = KVCache(layers, limit, padding=False) if use_cache else None
         tgt = torch.full((len(src), limit + 1), model.config.pad_id, device=src.device)
         tgt[:, 0] = bos_id
         rows = torch.arange(len(src), device=src.device)  # those that have not ended
@@ -206,7 +207,7 @@ def sample_decode(
         src: Source ids. Shape ``(B, S)``.
         temperature: As in ``sample_tokens``, like the next three.
         top_k: So many likeliest tokens only.
-        top_p: As few of the likeliest as reach this share.
+        top_p: As few of the likeliest as reach this probability.
         generator: Where the random numbers come from.
         **options: What ``greedy_decode`` takes: ``bos_id``, ``eos_id``, and what may follow.
 

@@ -29,12 +29,13 @@ class AttentionCache:
             first. H counts KV heads: where heads share keys, as in grouped-query attention, there
             are fewer than queries have.
         values: ``(B, H, max_len, d_v)``, likewise.
+        spare: The keys and values that were reordered last: room for the next ones.
     """
 
     def __init__(self, max_len: int) -> None:
         self.max_len = max_len
         self.length = 0
-        self.keys = self.values = None
+        self.keys = self.values = self.spare = None
 
     def check_goes_on(self, rows: int, new: int) -> None:
         """Refuse new tokens of other rows than before, or more of them than there is room for.
@@ -80,15 +81,16 @@ class AttentionCache:
 
     def reorder(self, rows: Tensor) -> None:
         """Let row i go on from what was row ``rows[i]``; only the filled part is copied."""
-        if self.keys is not None:
-            self.keys, self.values = (self._take(x, rows) for x in (self.keys, self.values))
-
-    def _take(self, kept: Tensor, rows: Tensor) -> Tensor:
-        """Copy the filled part of some rows into new room."""
-        taken = kept.new_empty(len(rows), *kept.shape[1:])
-        filled = slice(0, self.length)
-        torch.index_select(kept[:, :, filled], 0, rows, out=taken[:, :, filled])
-        return taken
+        if self.keys is None:
+            return
+        kept = (self.keys, self.values)
+        if self.spare is None or len(self.spare[0]) != len(rows):
+            self.spare = tuple(x.new_empty(len(rows), *x.shape[1:]) for x in kept)
+        for old, new in zip(kept, self.spare, strict=True):
+            filled = new[:, :, : self.length]
+            torch.index_select(old[:, :, : self.length], 0, rows, out=filled)
+        self.keys, self.values = self.spare
+        self.spare = kept
 
 
 # %% ../notebooks/12_kv_cache.ipynb #b5c65625
@@ -144,19 +146,23 @@ class KVCache:
     Args:
         num_layers: Decoder layers.
         max_len: For how many target positions there is room.
+        padding: Whether target tokens may be padding. A model that writes reads none: then one new
+            token needs no mask.
 
     Attributes:
         layers: A ``LayerCache`` for each layer.
-        real: Which target tokens are no padding, ``(B, 1, 1, length)``; ``None`` where nobody asks
-            for ``self_mask``.
+        padding: As given.
+        real: Which target tokens are no padding, ``(B, 1, 1, length)``; ``None``
+            where ``self_mask`` is not asked for, and without padding.
 
     Raises:
         ValueError: If a size is below 1.
     """
 
-    def __init__(self, num_layers: int, max_len: int) -> None:
+    def __init__(self, num_layers: int, max_len: int, *, padding: bool = True) -> None:
         check_sizes(num_layers=num_layers, max_len=max_len)
         self.layers = [LayerCache(max_len) for _ in range(num_layers)]
+        self.padding = padding
         self.real = None
 
     @property
@@ -164,26 +170,29 @@ class KVCache:
         """Target tokens read so far."""
         return self.layers[0].self_attn.length
 
-    def self_mask(self, real: Tensor) -> Tensor:
+    def self_mask(self, real: Tensor) -> Tensor | None:
         """Say what new tokens may look at: no padding, and of the new ones none that comes later.
 
         Args:
             real: Which of the T new tokens are no padding. Shape ``(B, 1, 1, T)``.
 
         Returns:
-            ``(B, 1, T, n)``, n with the new tokens counted in; one new token needs one row only.
+            ``(B, 1, T, n)``, n with the new tokens counted in; one new token needs one row only,
+            and without padding ``None``: it may look at all.
 
         Raises:
             ValueError: If the rows are others than before, or there is no room.
         """
         T = real.size(-1)
         self.layers[0].self_attn.check_goes_on(len(real), T)
-        past = [] if self.real is None else [self.real[..., : self.length]]
-        self.real = torch.cat([*past, real], dim=-1)  # (B, 1, 1, n)
-        n = self.real.size(-1)
-        if T == 1:
-            return self.real
-        return causal_mask(n, real.device)[-T:] & self.real  # (B, 1, T, n)
+        past = None
+        if T > 1:
+            past = causal_mask(self.length + T, real.device)[-T:]  # (T, n)
+        if not self.padding:
+            return past
+        before = [] if self.real is None else [self.real[..., : self.length]]
+        self.real = torch.cat([*before, real], dim=-1)  # (B, 1, 1, n)
+        return self.real if past is None else past & self.real  # (B, 1, T, n)
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
         """Let row i go on from what was row ``rows[i]``; a row may be taken twice, or not.

@@ -5,6 +5,7 @@ from functools import partial
 
 import bench_attention
 import bench_decoding
+import bench_generate
 import bench_gpt
 import bench_mixed
 import bench_roofline
@@ -23,6 +24,9 @@ BENCHES = {
     bench_decoding.bench_decoding: dict(
         SIZES=dict(d_model=16, num_heads=2, d_ff=24), LAYERS=1, VOCAB=40, SENTENCES=2, SOURCE=5,
         PAIRS={3: 2, 9: 1},
+    ),
+    bench_generate.bench_generate: dict(
+        WIDTH=16, HEADS=2, LAYERS=1, VOCAB=40, SENTENCES=2, SOURCE=5, PROMPT=3, LENGTHS={4: 2},
     ),
     bench_gpt.bench_steps: dict(SIZES={(1, 2, 12, 16): (2, 1, 1.10)}),
     bench_gpt.bench_sampling: dict(SIZES={(1, 2, 12, 16): (2, 1, 1.10)}),
@@ -89,6 +93,7 @@ def doubled(function, *arguments, **options):
     ("bench", "owner", "name"),
     [
         (bench_decoding.bench_decoding, bench_decoding, "write_again"),
+        (bench_generate.bench_generate, bench_generate, "greedy_decode"),
         (bench_gpt.bench_steps, GPT, "forward"),
     ],
 )

@@ -23,6 +23,7 @@ from reference import (
     says,
     tiny_transformer,
 )
+from torch.testing import assert_close
 
 from course_lib import kv_cache
 from course_lib.beam_search import beam_search
@@ -90,6 +91,36 @@ def test_nothing_moves_while_there_is_room_and_only_the_filled_part_is_reordered
     cache.reorder(torch.tensor([1, 0]))
     assert copied == [5, 5]
     assert_equal(cache.keys[:, :, :5], torch.ones(2, 3, 5, 4))
+
+
+def test_reordering_again_and_again_takes_no_new_room():
+    cache, rooms = AttentionCache(9), []
+    expected = torch.arange(3.0).view(3, 1, 1, 1).expand(3, 2, 4, 5)
+    cache.append(expected, -expected)
+    for rows in ([2, 0, 1], [1, 1, 0], [0, 2, 2], [2, 1, 0]):
+        expected = expected[rows]
+        cache.reorder(torch.tensor(rows))
+        assert_equal(cache.keys[:, :, :4], expected)
+        assert_equal(cache.values[:, :, :4], -expected)
+        rooms.append(cache.keys.data_ptr())
+    assert rooms[:2] == rooms[2:] and rooms[0] != rooms[1]
+    cache.reorder(torch.tensor([1]))  # one row is left
+    assert_equal(cache.keys[:, :, :4], expected[[1]])
+
+
+@torch.no_grad()
+def test_without_padding_a_new_token_has_no_mask_and_the_logits_are_the_same(generator):
+    model = model_of()
+    src = random_ids(generator, SRC_VOCAB, B, S)
+    tgt = random_ids(generator, TGT_VOCAB, B, MAX_LEN)
+    cache, start, masks = KVCache(2, MAX_LEN, padding=False), 0, []
+    model.decoder.register_forward_hook(lambda _, args, out: masks.append(args[2]))
+    expected, memory = model(src, tgt), model.encode(src)
+    for end in (2, 3, 4, MAX_LEN):
+        logits = model.decode(tgt[:, start:end], memory, src, cache=cache)
+        assert_close(logits, expected[:, start:end])
+        start = end
+    assert [mask is None for mask in masks[1:]] == [False, True, True, False]
 
 
 def test_the_source_is_projected_once(generator):

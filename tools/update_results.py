@@ -44,6 +44,13 @@ DECODING = {
     "all": "torch computes the logits of every position, as most code does",
     "last": "torch computes the logits of the last position only",
 }
+GENERATE = {
+    "greedy": "Marian layout, greedy",
+    "beam 4": "Marian layout, beam 4",
+    "GPT, greedy": "GPT-2 layout, greedy",
+    "sampling": "GPT-2 layout, sampling",
+    "sampling, top-k 50": "GPT-2 layout, sampling with top-k 50",
+}
 GPTS = {
     "(4, 4, 128, 64)": "4 layers, 4 heads, 128 wide, windows of 64",
     "(6, 6, 384, 256)": "6 layers, 6 heads, 384 wide, windows of 256",
@@ -288,6 +295,9 @@ REGIONS: dict[str, Callable[[], str]] = {
     "decoding": lambda: bench_table(
         "decoding", DECODING, "new_tokens", {n: f"{n} new tokens" for n in (32, 64, 128, 256)},
         lambda row: with_range(row["ratio"], 1),
+    ),
+    "generate": lambda: bench_table(
+        "generate", GENERATE, "new_tokens", {n: f"{n} new tokens" for n in (64, 128, 256)},
     ),
     "gpt": lambda: bench_table("gpt", GPTS, "table", GPT_RATIOS),
     "waiting": waiting,
