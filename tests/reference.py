@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from course_lib.add_norm import AddNorm
 from course_lib.decoder import DecoderLayer
 from course_lib.encoder import EncoderLayer
-from course_lib.exercises.outcomes import STAGES
+from course_lib.exercises.outcomes import KINDS
 from course_lib.interop import grad_pairs
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.trainer.distributed import World
@@ -311,9 +311,9 @@ def recorded_stages() -> dict[tuple[str, str], list[str]]:
             exercise = line.strip("# `")
         elif line.startswith("| `"):
             _, name, signs = line.split("|", 2)
-            cells = signs.split("|")[-len(STAGES) - 1 : -1]
+            cells = signs.split("|")[-len(KINDS) - 1 : -1]
             stages[exercise, name.strip(" `")] = [
-                stage for stage, sign in zip(STAGES, cells, strict=True) if sign.strip()
+                stage for stage, sign in zip(KINDS, cells, strict=True) if sign.strip()
             ]
     return stages
 

@@ -3,7 +3,7 @@
 import difflib
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -13,11 +13,18 @@ from typing import Any
 
 import torch
 
+from course_lib.exercises.adapter import adapt
 from course_lib.exercises.call_tracer import watched
-from course_lib.exercises.error_messages import explain, from_outside, learners_frame, text_of
+from course_lib.exercises.error_messages import (
+    explain,
+    from_outside,
+    learners_frame,
+    text_of,
+    wrote_above,
+)
 from course_lib.exercises.mistake_catalogue import Mistake, given
-from course_lib.exercises.outcomes import STAGES, Failure, Outcome, alike, differences
-from course_lib.exercises.report import Report
+from course_lib.exercises.outcomes import KINDS, Failure, Outcome, alike, differences
+from course_lib.exercises.report import Report, Stage
 from course_lib.exercises.trial import Trial, try_out
 
 MODULES = (
@@ -54,17 +61,44 @@ class Exercise:
         name: The exported definition.
         module: Where it stands.
         minutes: How long a first-time learner needs.
-        trials: What is tried, in order.
+        core: What every right answer holds, by the names of its stages: required arguments and
+            masks, gradients and parameters. The first trial is the textbook case.
         hints: Help for the learner, from gentle to plain.
         shortcuts: Functions of torch that are the thing itself, and what to say about each.
+        extras: Other options, corner cases and devices, by the names of their stages.
     """
 
     name: str
     module: str
     minutes: int
-    trials: Sequence[Trial]
+    core: Mapping[str, Sequence[Trial]]
     hints: Sequence[str] = ()
     shortcuts: Mapping[Any, str] = field(default_factory=dict)
+    extras: Mapping[str, Sequence[Trial]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.core, Mapping):  # old
+            object.__setattr__(self, "core", {"all": self.core})  # old
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Return what is tried, in order."""
+        return [t for steps in (self.core, self.extras) for step in steps.values() for t in step]
+
+    @property
+    def core_size(self) -> int:
+        """Return how many of the trials belong to the core."""
+        return sum(map(len, self.core.values()))
+
+    def stages(self, failed: Collection[int]) -> tuple[Stage, ...]:
+        """Return the ladder, given the trials that failed."""
+        ladder, place = [], 0
+        for core, steps in ((True, self.core), (False, self.extras)):
+            for name, step in steps.items():
+                held = not any(n in failed for n in range(place, place + len(step)))
+                ladder.append(Stage(name, core, held))
+                place += len(step)
+        return tuple(ladder)
 
     @property
     def given(self) -> Any:
@@ -122,21 +156,26 @@ def examine(name: str, candidate: Any) -> Report:
     refused = _not_a_candidate(task, candidate)
     if refused is not None:
         return refused
+    tried = adapt(candidate, task.given)
     with watched(task.shortcuts, task.given, candidate) as verdict:
-        seen = [try_out(task.trials[0], candidate)]
+        seen = [try_out(task.trials[0], tried)]
         with redirect_stdout(StringIO()):  # what an attempt prints is read once, not n times
-            seen += [try_out(trial, candidate) for trial in task.trials[1:]]
+            seen += [try_out(trial, tried) for trial in task.trials[1:]]
         shortcut = verdict()
     unwritten = [s.error for s in seen if isinstance(s.error, NotImplementedError)]
     if len(unwritten) == len(seen):
         return _unwritten(task, unwritten[0])
     if shortcut:
-        return Report(name, False, hint=shortcut, stage="runs")
+        return Report(name, False, hint=shortcut, kind="runs")
     found = sorted(complaints(task, seen), key=lambda complaint: complaint.place)
+    stages = task.stages({complaint.trial for complaint in found})
+    core = [complaint for complaint in found if complaint.trial < task.core_size]
     if not found:
         count = len(task.trials)
-        return Report(name, True, detail=f"{count} trial{'s' if count > 1 else ''}")
-    return _named(task, candidate, seen, found[0])
+        detail = f"{count} trial{'s' if count > 1 else ''}"
+        return Report(name, True, detail=detail, stages=stages)
+    report = _named(task, candidate, seen, core or found, task.core_size if core else len(seen))
+    return replace(report, passed=not core, stages=stages)
 
 
 def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
@@ -145,12 +184,12 @@ def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
     for place, (trial, mine, right) in enumerate(trials):
         if mine.error is not None:
             sentence, detail = explain(mine.error)
-            stage = "runs" if learners_frame(mine.error) else trial.stage  # else: of no use to us
+            kind = "runs" if learners_frame(mine.error) else trial.kind  # else: of no use to us
             unwritten = isinstance(mine.error, NotImplementedError)
             sentence = f"With {trial.label}: {sentence}"
-            yield Failure(stage, sentence, detail, unwritten, place)
+            yield Failure(kind, sentence, detail, unwritten, place)
             continue
-        for wrong in differences(mine, right, trial.stage, trial.says):
+        for wrong in differences(mine, right, trial.kind, trial.says):
             yield replace(wrong, sentence=f"With {trial.label}: {wrong.sentence}", trial=place)
 
 
@@ -163,7 +202,7 @@ def _not_a_candidate(task: Exercise, candidate: Any) -> Report | None:
     kind = "class" if inspect.isclass(task.given) else "function"
     hint = f"{task.name} is to be a {kind}; give the {kind} itself, without calling it."
     found = "a class" if inspect.isclass(candidate) else f"of type {type(candidate).__name__}"
-    return Report(task.name, False, hint=hint, stage="runs", detail=f"what came is {found}")
+    return Report(task.name, False, hint=hint, kind="runs", detail=f"what came is {found}")
 
 
 def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
@@ -171,41 +210,50 @@ def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
     sentence, _ = explain(error)
     constructs = inspect.isclass(task.given) and "__init__" in vars(task.given)
     began = constructs and "__init__" not in sentence
+    if wrote_above(error):
+        hint = "A `raise NotImplementedError` is left below your lines: delete it."
+        return Report(task.name, False, hint=hint, kind="runs")
     hint = f"Well begun. {sentence}" if began else "Replace `raise NotImplementedError` by yours."
-    return Report(task.name, False, hint=hint, stage="runs", attempted=began)
+    return Report(task.name, False, hint=hint, kind="runs", attempted=began)
 
 
-def _named(task: Exercise, candidate: Any, seen: Sequence[Outcome], first: Failure) -> Report:
+def _named(
+    task: Exercise, candidate: Any, seen: Sequence[Outcome], found: Sequence[Failure], upto: int
+) -> Report:
     """Report the first thing that is wrong, under the name of the known mistake it looks like."""
-    mistake, also = _looks_like(task, candidate, seen, first)
+    first = found[0]
+    mistake = None if first.unwritten else _looks_like(task, candidate, seen, first, upto)
     detail = "\n".join(line for line in (first.detail, from_outside(candidate)) if line)
     if mistake is None:
-        return Report(task.name, False, None, first.sentence, first.stage, detail)
-    hint = f"This is what comes out when {mistake.sentence}.{also}"
-    where = f"What shows first: {first.sentence}" if also else first.sentence
-    detail = "\n".join(line for line in (where, detail) if line)
-    return Report(task.name, False, mistake.name, hint, first.stage, detail)
+        return Report(task.name, False, None, first.sentence, first.kind, detail)
+    hint = f"This is what comes out when {mistake.sentence}."
+    for other in found:
+        if not alike(seen[other.trial], _seen_of(mistake, other.trial)):
+            hint += f" Beside it, something else is not right. {other.sentence}"
+            detail = "\n".join(x for x in (f"What shows first: {first.sentence}", detail) if x)
+            break
+    return Report(task.name, False, mistake.name, hint, first.kind, detail)
 
 
 def _looks_like(
-    task: Exercise, candidate: Any, seen: Sequence[Outcome], first: Failure
-) -> tuple[Mistake | None, str]:
-    """Find the known mistake that explains the first complaint, and say whether it explains all."""
-    if first.unwritten:
-        return None, ""
+    task: Exercise, candidate: Any, seen: Sequence[Outcome], first: Failure, upto: int
+) -> Mistake | None:
+    """Find the known mistake that explains the first complaint, and as much else as possible.
+
+    Only the first ``upto`` trials need to fit; among several that do, one that fits all goes first.
+    """
     known = [
         m for m in known_mistakes(task.name) if alike(seen[first.trial], _seen_of(m, first.trial))
     ]
-    shared = {mistake: _likeness(seen, mistake) for mistake in known}
-    whole = [mistake for mistake in shared if shared[mistake] == WHOLLY]
     text = text_of(candidate)
-    told = [m for m in whole if m.tells and re.search(m.tells, text, re.M)]
-    for mistake in told + [m for m in whole if not m.tells] + whole:
-        return mistake, ""
+    for tried in (seen, seen[:upto]):
+        shared = {mistake: _likeness(tried, mistake) for mistake in known}
+        whole = [mistake for mistake in shared if shared[mistake] == WHOLLY]
+        told = [m for m in whole if m.tells and re.search(m.tells, text, re.M)]
+        for mistake in told + [m for m in whole if not m.tells] + whole:
+            return mistake
     most = max(shared, key=shared.get, default=None)
-    if most is not None and shared[most] > 0:
-        return most, " Something else is not right, too."
-    return None, ""
+    return most if most is not None and shared[most] > 0 else None
 
 
 def _likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
@@ -224,8 +272,8 @@ def _likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
             if known.error is not None:
                 errors.append((mine[n].error, known.error))
             else:
-                shared += any(differences(mine[n], wanted[n], trial.stage, ""))
-        elif known.error is not None or any(differences(known, wanted[n], trial.stage, "")):
+                shared += any(differences(mine[n], wanted[n], trial.kind, ""))
+        elif known.error is not None or any(differences(known, wanted[n], trial.kind, "")):
             return 0
         else:
             wholly = False
@@ -237,14 +285,19 @@ def _likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
 @cache
 def _seen_of(mistake: Mistake, place: int) -> Outcome:
     """Try a known mistake on one trial, once per process; most differ in the first."""
-    return try_out(exercise(mistake.exercise).trials[place], mistake.implementation)
+    task = exercise(mistake.exercise)
+    return try_out(task.trials[place], adapt(mistake.implementation, task.given))
 
 
 @cache
 def _wanted(name: str) -> list[Outcome]:
-    """Compute what is right once per process; the reader's random numbers stay as they are."""
-    with torch.random.fork_rng(devices=[]):
-        return [trial.wanted() for trial in exercise(name).trials]
+    """Try the course's own definition, once per process."""
+    task = exercise(name)
+    right = [try_out(trial, adapt(task.given, task.given)) for trial in task.trials]
+    for trial, outcome in zip(task.trials, right, strict=True):
+        if outcome.error is not None:
+            raise RuntimeError(f"{name}, {trial.label}: the trial itself fails") from outcome.error
+    return right
 
 
 @cache
@@ -256,8 +309,8 @@ def _catalogue() -> dict[str, Exercise]:
 
 
 def caught_at(mistake: Mistake) -> list[str]:
-    """Return the stages at which a known mistake shows, from the coarse to the subtle."""
+    """Return how a known mistake shows, from the coarse to the subtle: some of ``KINDS``."""
     task = exercise(mistake.exercise)
     seen = [_seen_of(mistake, place) for place in range(len(task.trials))]
-    stages = {wrong.stage for wrong in complaints(task, seen)}
-    return [stage for stage in STAGES if stage in stages]
+    kinds = {wrong.kind for wrong in complaints(task, seen)}
+    return [kind for kind in KINDS if kind in kinds]

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from course_lib.exercises.adapter import MissingOption
 from course_lib.exercises.call_tracer import codes_of
 from course_lib.exercises.outcomes import describe
 
@@ -28,6 +29,8 @@ def explain(error: BaseException) -> tuple[str, str]:
     if isinstance(error, NotImplementedError):
         frame = list(traceback.walk_tb(error.__traceback__))[-1][0]
         return f"{frame.f_code.co_qualname} is not written yet.", ""
+    if isinstance(error, MissingOption):
+        return str(error), ""
     message = str(error).partition("\n")[0]
     sentence = f"{type(error).__name__}: {message}"
     place = learners_frame(error)
@@ -42,6 +45,14 @@ def explain(error: BaseException) -> tuple[str, str]:
     shapes = ", ".join(f"{n} {tuple(x.shape)}" for n, x in tensors.items())
     lines = [f"line: {line}"] * bool(line) + [f"shapes there: {shapes}"] * bool(shapes)
     return f"{sentence}. {advice}".rstrip(". ") + ".", "\n".join(lines)
+
+
+def wrote_above(error: NotImplementedError) -> bool:
+    """Say whether there is code above the ``raise`` in its function: the learner's own."""
+    last = list(traceback.walk_tb(error.__traceback__))[-1]
+    code = last[0].f_code
+    lines = {line for _, _, line in code.co_lines() if line and line > code.co_firstlineno}
+    return any(line < last[1] for line in lines)
 
 
 def learners_frame(error: BaseException) -> tuple[FrameType, int] | None:

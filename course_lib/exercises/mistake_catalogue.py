@@ -93,3 +93,17 @@ def known(module: str, exercise: str) -> Callable[..., Mistake]:
         return Mistake(exercise, module, name, sentence, seen, edits, tells)
 
     return mistake
+
+
+def ignored(make: Callable[..., Mistake], *cases: tuple[Any, ...]) -> tuple[Mistake, ...]:
+    """Make a family of mistakes: arguments that are taken and then not used.
+
+    Args:
+        make: What ``known`` returned.
+        cases: The argument's name, then the edits that lose it.
+    """
+    seen = "student code: the signature grew, the call inside did not"
+    return tuple(
+        make(f"{name}_ignored", f"`{name}` is taken, and never used", seen, *edits)
+        for name, *edits in cases
+    )

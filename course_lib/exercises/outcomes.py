@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-STAGES = (
+KINDS = (
     "runs",
     "parameters",
     "shape",
@@ -40,9 +40,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Failure:
-    """Say that something is wrong, at which stage it shows, and with which numbers."""
+    """Say that something is wrong, how it shows, and with which numbers."""
 
-    stage: str
+    kind: str
     sentence: str
     detail: str = ""
     unwritten: bool = False
@@ -51,7 +51,7 @@ class Failure:
     @property
     def place(self) -> tuple[bool, int]:
         """Return where it stands among others: what is written first, the coarse first."""
-        return self.unwritten, STAGES.index(self.stage)
+        return self.unwritten, KINDS.index(self.kind)
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -80,26 +80,39 @@ def close(one: Any, other: Any) -> bool:
 
 
 def alike(one: Outcome, other: Outcome) -> bool:
-    """Say whether two calls showed the same: values, gradients, changes, or both an error."""
+    """Say whether two calls showed the same: values, gradients, changes, or both an error.
+
+    What is not finite counts as 0: whether a mistake was mended by ``nan_to_num`` makes no other
+    mistake of it.
+    """
     if (one.error is None) != (other.error is None) or one.changed != other.changed:
         return False
     for a, b in ((one.values, other.values), (one.gradients, other.gradients)):
         mine, theirs = dict(leaves(a)), dict(leaves(b))
-        if mine.keys() != theirs.keys() or not all(close(mine[k], theirs[k]) for k in mine):
+        if mine.keys() != theirs.keys() or not all(
+            close(_canonical(mine[k]), _canonical(theirs[k])) for k in mine
+        ):
             return False
     return True
 
 
-def differences(seen: Outcome, wanted: Outcome, stage: str, says: str) -> Iterator[Failure]:
+def _canonical(value: Any) -> Any:
+    """Write 0 for all that is not finite."""
+    if not isinstance(value, Tensor) or not value.is_floating_point() or value.isfinite().all():
+        return value
+    return value.masked_fill(~value.isfinite(), 0)
+
+
+def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterator[Failure]:
     """Yield what is wrong with a call that raised nothing.
 
     Args:
         seen: What came out.
         wanted: What should have come out.
-        stage: Where a wrong value is counted.
+        kind: Where a wrong value is counted.
         says: What a wrong value means here, in a sentence; may be empty.
     """
-    if stage == "parameters":
+    if kind == "parameters" and "shapes" in wanted.values:
         yield from _wrong_parameters(seen.values, wanted.values, says)
         return
     mine, right = dict(leaves(seen.values)), dict(leaves(wanted.values))
@@ -115,7 +128,7 @@ def differences(seen: Outcome, wanted: Outcome, stage: str, says: str) -> Iterat
         complaint
         for path in right
         if path in mine
-        for complaint in _wrong_leaf(path, mine[path], right[path], stage, says)
+        for complaint in _wrong_leaf(path, mine[path], right[path], kind, says)
     ]
     yield from wrong
     if seen.changed:
@@ -156,13 +169,13 @@ def _wrong_parameters(mine: dict, right: dict, says: str) -> Iterator[Failure]:
         yield Failure("parameters", says, "\n".join(shown))
 
 
-def _wrong_leaf(path: str, mine: Any, right: Any, stage: str, says: str) -> Iterator[Failure]:
+def _wrong_leaf(path: str, mine: Any, right: Any, kind: str, says: str) -> Iterator[Failure]:
     """Compare one result, from the coarse to the subtle; yield at most one complaint."""
     if close(mine, right):
         return
     if not isinstance(right, Tensor):
         detail = f"{path}: {describe(mine)}; right: {describe(right)}"
-        yield Failure(stage, says or f"{path} is wrong.", detail)
+        yield Failure(kind, says or f"{path} is wrong.", detail)
     elif not isinstance(mine, Tensor) or mine.shape != right.shape:
         sentence = f"{path} should be {describe(right)}."
         yield Failure("shape", sentence, f"{path} is {describe(mine)}")
@@ -175,7 +188,7 @@ def _wrong_leaf(path: str, mine: Any, right: Any, stage: str, says: str) -> Iter
         sentence = f"nan or inf in {path}."
         yield Failure("finite", sentence, f"{bad} of {mine.numel()} entries")
     else:
-        yield Failure(stage, says or f"{path} has other numbers.", largest(path, mine, right))
+        yield Failure(kind, says or f"{path} has other numbers.", largest(path, mine, right))
 
 
 def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Failure]:

@@ -9,26 +9,46 @@ _COLOURS = {CORRECT: "#009E73", WRONG: "#D55E00", UNTOUCHED: "#777777"}
 
 
 @dataclass(frozen=True, repr=False)
+class Stage:
+    """One step of the ladder: its name, whether it belongs to the core, whether it holds."""
+
+    name: str
+    core: bool
+    held: bool
+
+    def __str__(self) -> str:
+        """Show it with its sign."""
+        return f"{'✓' if self.held else '○'} {self.name}"
+
+
+@dataclass(frozen=True, repr=False)
 class Report:
     """Say how an attempt went; in a notebook it shows itself.
 
     Args:
         name: The exercise.
-        passed: Whether everything that was tried came out right.
+        passed: Whether the core holds: the required arguments, masks, gradients, parameters.
         mistake: Short name of the known mistake that the attempt looks like, if any.
         hint: The first thing that is wrong, or what to do next; empty when all is right.
-        stage: At which stage it shows, one of ``STAGES``.
+        kind: How it shows, one of ``KINDS``.
         detail: The numbers, names or shapes behind the hint.
         attempted: ``False`` where there is nothing but the stub.
+        stages: The ladder, the core first; empty where the task has one step.
     """
 
     name: str
     passed: bool
     mistake: str | None = None
     hint: str = ""
-    stage: str | None = None
+    kind: str | None = None
     detail: str = ""
     attempted: bool = True
+    stages: tuple[Stage, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Say whether the extras hold, too."""
+        return self.passed and all(stage.held for stage in self.stages)
 
     @property
     def state(self) -> str:
@@ -41,15 +61,25 @@ class Report:
     def title(self) -> str:
         """Return the verdict in one line."""
         words = {CORRECT: "Correct", WRONG: "Not yet", UNTOUCHED: "Not attempted yet"}
-        return f"{_SIGNS[self.state]} {words[self.state]}: {self.name}"
+        said = words[self.state]
+        if self.passed and not self.complete:
+            said = "The core is right, you may go on"
+        return f"{_SIGNS[self.state]} {said}: {self.name}"
+
+    @property
+    def ladder(self) -> str:
+        """Return the stages in one line, extras behind a dot."""
+        parts = (" ".join(str(s) for s in self.stages if s.core is core) for core in (True, False))
+        return " · ".join(part for part in parts if part) if self.attempted else ""
 
     def __repr__(self) -> str:
         """Show verdict, hint and detail as plain text."""
-        return "\n".join(line for line in (self.title, self.hint, self.detail) if line)
+        return "\n".join(line for line in (self.title, self.ladder, self.hint, self.detail) if line)
 
     def _repr_html_(self) -> str:
         """Show the same as a box in JupyterLab, in colours that both themes can read."""
         colour = _COLOURS[self.state]
+        ladder = f"<div>{html.escape(self.ladder)}</div>" if self.ladder else ""
         hint = f"<div>{html.escape(self.hint)}</div>" if self.hint else ""
         detail = (
             f'<pre style="margin: 4px 0 0; white-space: pre-wrap">{html.escape(self.detail)}</pre>'
@@ -58,4 +88,4 @@ class Report:
         )
         title = f'<strong style="color: {colour}">{html.escape(self.title)}</strong>'
         style = f"border-left: 4px solid {colour}; padding: 4px 12px"
-        return f'<div role="status" style="{style}">{title}{hint}{detail}</div>'
+        return f'<div role="status" style="{style}">{title}{ladder}{hint}{detail}</div>'

@@ -38,13 +38,6 @@ def stub(source: str, names: Collection[str]) -> str:
     return _edited(source, lambda lines: [_stubbed(f, lines) for n in chosen for f in _outer(n)])
 
 
-def unfinished(source: str, name: str) -> bool:
-    """Say whether lines were written into a definition, and the stub's own line left below them."""
-    functions = _outer(defined(source)[name]) if name in defined(source) else ()
-    bodies = [f.body[_docstring(f) is not None :] for f in functions]
-    return any(len(body) > 1 and ast.unparse(body[-1]) == STUB for body in bodies)
-
-
 def without(source: str, gone: Callable[[ast.stmt], bool]) -> str:
     """Leave out statements; where others share their lines, these are written anew."""
     body = ast.parse(source).body

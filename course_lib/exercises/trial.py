@@ -1,4 +1,4 @@
-"""Ways to try a candidate: on which inputs, and what is right, computed another way."""
+"""Ways to try a candidate. What is right is what the course's own definition shows."""
 
 import re
 import warnings
@@ -15,32 +15,30 @@ from course_lib.exercises.outcomes import Outcome
 SIZES = B, H, T, S, D_K, D_V = 2, 3, 4, 5, 6, 7  # no two are equal: no two axes can be swapped
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trial:
     """Try a candidate once.
 
     Args:
-        label: What is special about it; completes "with …".
+        label: What is special about it; completes "With …".
         act: Tries a candidate; whatever it raises is caught by ``try_out``.
-        wanted: What should be seen, computed another way than the expected solution.
-        stage: Where a wrong value is counted, one of ``STAGES``.
+        kind: Where a wrong value is counted, one of ``KINDS``.
         says: What a wrong value means here, in a sentence.
     """
 
     label: str
     act: Callable[[Any], Outcome]
-    wanted: Callable[[], Outcome]
-    stage: str = "equality"
+    kind: str = "equality"
     says: str = ""
 
 
-def try_out(case: Trial, candidate: Any) -> Outcome:
+def try_out(trial: Trial, candidate: Any) -> Outcome:
     """Try a candidate, the same way every time, and catch what it raises."""
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.default_generator.manual_seed(0)  # torch.manual_seed tells every device, slowly
         try:
-            return case.act(candidate)
+            return trial.act(candidate)
         except (Exception, SystemExit) as error:  # whatever it raises is part of what is seen
             return Outcome(error=error)
 
@@ -54,11 +52,10 @@ def normal(name: str, *shape: int) -> Tensor:
 def function_trial(
     label: str,
     inputs: Mapping[str, Any],
-    reference: Callable[..., Any],
-    names: Sequence[str] = ("output",),
+    names: Sequence[str | None] = ("output",),
     *,
     options: Mapping[str, Any] | None = None,
-    stage: str = "equality",
+    kind: str = "equality",
     says: str = "",
 ) -> Trial:
     """Call a function, inputs by place and options by name; look at results and gradients.
@@ -66,10 +63,9 @@ def function_trial(
     Args:
         label: What is special about it.
         inputs: By name, in the order of the signature.
-        reference: Called in the same way; returns what is right.
-        names: How the results are called, one for each thing returned.
+        names: How the results are called, one for each thing returned; ``None``: not looked at.
         options: Arguments given by name.
-        stage: Where a wrong value is counted.
+        kind: Where a wrong value is counted.
         says: What a wrong value means here.
     """
 
@@ -77,57 +73,46 @@ def function_trial(
         """Call it on copies, and look for changes afterwards."""
         return observe(lambda given: candidate(*given.values(), **(options or {})), inputs, names)
 
-    return Trial(label, act, lambda: act(reference), stage, says)
+    return Trial(label, act, kind, says)
 
 
 def module_trial(
     label: str,
-    given: Callable[..., nn.Module],
     build: Mapping[str, Any],
     inputs: Mapping[str, Any],
-    reference: Callable[..., Any],
-    names: Sequence[str] = ("output",),
+    names: Sequence[str | None] = ("output",),
     *,
     options: Mapping[str, Any] | None = None,
     training: bool = False,
-    stage: str = "equality",
+    kind: str = "equality",
     says: str = "",
 ) -> Trial:
     """Build a module, fill it with known numbers, call it; look at results and gradients.
 
     Args:
         label: What is special about it.
-        given: The course's class; it tells the names and shapes of the parameters.
         build: Arguments of the constructor, by name.
         inputs: By name, in the order of ``forward``'s signature.
-        reference: Called with a dict of all parameters, then as ``forward``.
-        names: How the results are called.
+        names: How the results are called; ``None``: not looked at.
         options: Arguments of ``forward`` given by name.
         training: Whether it is called in training mode.
-        stage: Where a wrong value is counted.
+        kind: Where a wrong value is counted.
         says: What a wrong value means here.
     """
-    options = options or {}
 
     def act(candidate: Callable[..., nn.Module]) -> Outcome:
         """Build, fill, call."""
         module = filled(candidate(**build)).train(training)
-        named = by_name(module)
-        return observe(lambda now: module(*now.values(), **options), inputs, names, named)
+        call = lambda now: module(*now.values(), **(options or {}))  # noqa: E731
+        return observe(call, inputs, names, by_name(module))
 
-    def wanted() -> Outcome:
-        """Compute what is right from the same numbers."""
-        named = by_name(filled(given(**build)))
-        return observe(lambda now: reference(named, *now.values(), **options), inputs, names, named)
-
-    return Trial(label, act, wanted, stage, says)
+    return Trial(label, act, kind, says)
 
 
-def parameters_trial(given: Callable[..., nn.Module], build: Mapping[str, Any], says: str) -> Trial:
-    """Compare the names, shapes and sharing of all parameters with the course's class.
+def parameters_trial(build: Mapping[str, Any], says: str) -> Trial:
+    """Compare shapes and sharing of what a module registers, under whatever names.
 
     Args:
-        given: The course's class.
         build: Arguments of the constructor, by name.
         says: What to look at when something is missing.
     """
@@ -139,32 +124,38 @@ def parameters_trial(given: Callable[..., nn.Module], build: Mapping[str, Any], 
             raise TypeError(f"the class should be an nn.Module, {type(module).__name__} is none")
         return Outcome(census(module))
 
-    return Trial("its parameters", act, lambda: act(given), "parameters", says)
+    return Trial("its parameters", act, "parameters", says)
+
+
+def names_trial(build: Mapping[str, Any]) -> Trial:
+    """Compare the names of all parameters with the course's: an extra of every module."""
+
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
+        """List the names as a file of weights holds them."""
+        return {
+            "names": ", ".join(sorted(name for name, _ in candidate(**build).named_parameters()))
+        }
+
+    says = "The mathematics is right under other names; with the course's, saved weights load."
+    return value_trial("the names of its parameters", act, kind="parameters", says=says)
 
 
 def value_trial(
     label: str,
     act: Callable[[Any], Mapping[str, Any]],
-    wanted: Mapping[str, Any],
     *,
-    stage: str = "property",
+    kind: str = "property",
     says: str = "",
 ) -> Trial:
-    """Derive some named values from a candidate that are known beforehand.
+    """Derive some named values from a candidate.
 
     Args:
         label: What is special about it.
         act: Tries a candidate and returns the values.
-        wanted: The right ones.
-        stage: Where a wrong value is counted.
+        kind: Where a wrong value is counted.
         says: What a wrong value means here.
     """
-
-    def tried(candidate: Any) -> Outcome:
-        """Derive the values of one candidate."""
-        return Outcome(dict(act(candidate)))
-
-    return Trial(label, tried, lambda: Outcome(dict(wanted)), stage, says)
+    return Trial(label, lambda candidate: Outcome(dict(act(candidate))), kind, says)
 
 
 def refuses(candidate: Callable[..., Any], *args: Any, words: Sequence[Any] = (), **kwargs: Any):
@@ -190,7 +181,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 def observe(
     call: Callable[[dict[str, Any]], Any],
     inputs: Mapping[str, Any],
-    names: Sequence[str],
+    names: Sequence[str | None],
     parameters: Mapping[str, Tensor] | None = None,
 ) -> Outcome:
     """Call something on copies of the inputs; keep results, gradients and changes.
@@ -221,12 +212,12 @@ def observe(
     return Outcome(shown, gradients, changed)
 
 
-def named_results(result: Any, names: Sequence[str]) -> dict[str, Any]:
+def named_results(result: Any, names: Sequence[str | None]) -> dict[str, Any]:
     """Give every result its name; keep a result of another form as it is."""
     if len(names) == 1:
         return {names[0]: result}
     if isinstance(result, tuple | list) and len(result) == len(names):
-        return dict(zip(names, result, strict=True))
+        return {name: x for name, x in zip(names, result, strict=True) if name is not None}
     return {"returned": result}
 
 
@@ -255,20 +246,28 @@ def filled(module: nn.Module) -> nn.Module:
 
 
 def by_name(module: nn.Module) -> dict[str, nn.Parameter]:
-    """List every parameter once; one of several names goes by the first in the alphabet."""
-    named = sorted(module.named_parameters(remove_duplicate=False), reverse=True)
+    """List every parameter once, under the course's name; of several, the first in the alphabet."""
+    named = sorted(_named_parameters(module), reverse=True)
     names = {id(parameter): name for name, parameter in named}
     return {name: parameter for name, parameter in named if names[id(parameter)] == name}
 
 
 def census(module: nn.Module) -> dict[str, Any]:
     """List shapes by name, names that share one tensor, and what a saved file would hold."""
-    named = sorted(module.named_parameters(remove_duplicate=False))
+    named = sorted(_named_parameters(module))
     names: dict[int, list[str]] = {}
     for name, parameter in named:
         names.setdefault(id(parameter), []).append(name)
+    renamed = vars(module).get("course_names", {})
     return {
         "shapes": {name: tuple(parameter.shape) for name, parameter in named},
         "shared": sorted(" = ".join(group) for group in names.values() if group[1:]),
-        "saved": sorted(module.state_dict()),
+        "saved": sorted(renamed.get(name, name) for name in module.state_dict()),
     }
+
+
+def _named_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """List all parameters; those that ``adapter`` recognised go by the course's names."""
+    renamed = vars(module).get("course_names", {})
+    named = module.named_parameters(remove_duplicate=False)
+    return [(renamed.get(name, name), parameter) for name, parameter in named]

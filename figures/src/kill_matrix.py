@@ -7,11 +7,11 @@ from drawing import Box, page, rect, text
 
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.check import caught_at
-from course_lib.exercises.outcomes import STAGES
+from course_lib.exercises.outcomes import KINDS
 from course_lib.exercises.progress import chapter_of
 
 LEFT, TOP, ACROSS, ROW, MARK = 132, 66, 488, 26, 20
-PANEL = ROW * len(STAGES) + 48  # with the brackets of its chapters below
+PANEL = ROW * len(KINDS) + 48  # with the brackets of its chapters below
 FIRST = (1, 7, 13)  # the first chapter of each panel
 AGAIN = mix(INK, PAPER, 0.7)  # lighter: seen at this stage, too
 
@@ -57,11 +57,11 @@ def markdown() -> str:
     ]
     for name in exercises():
         lines += ["", f"## `{name}`", ""]
-        lines += [f"| mistake | when … | seen in | {' | '.join(STAGES)} |"]
-        lines += ["|---|---|---|" + ":-:|" * len(STAGES)]
+        lines += [f"| mistake | when … | seen in | {' | '.join(KINDS)} |"]
+        lines += ["|---|---|---|" + ":-:|" * len(KINDS)]
         for mistake in known_mistakes(name):
             at = caught_at(mistake)
-            signs = ["" if s not in at else "●" if s == at[0] else "○" for s in STAGES]
+            signs = ["" if s not in at else "●" if s == at[0] else "○" for s in KINDS]
             words = f"`{mistake.name}` | {mistake.sentence} | {mistake.seen}"
             lines.append(f"| {words} | {' | '.join(signs)} |")
     return "\n".join(lines) + "\n"
@@ -72,11 +72,11 @@ def _panel(found: list[Column], top: float) -> list[str]:
     width = ACROSS / len(found)
     names = [
         text(LEFT - 10, top + ROW * place + 15, stage, anchor="end")
-        for place, stage in enumerate(STAGES)
+        for place, stage in enumerate(KINDS)
     ]
     marks = [
         rect(
-            Box(LEFT + place * width, top + ROW * STAGES.index(stage), 0.8 * width, MARK),
+            Box(LEFT + place * width, top + ROW * KINDS.index(stage), 0.8 * width, MARK),
             fill=INK if stage == stages[0] else AGAIN,
             stroke=None,
             radius=0,
@@ -84,7 +84,7 @@ def _panel(found: list[Column], top: float) -> list[str]:
         for place, (_, stages) in enumerate(found)
         for stage in stages
     ]
-    return names + marks + _chapters(found, top + ROW * len(STAGES) + 4)
+    return names + marks + _chapters(found, top + ROW * len(KINDS) + 4)
 
 
 def _chapters(found: list[Column], y: float) -> list[str]:

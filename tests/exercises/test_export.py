@@ -170,7 +170,7 @@ def test_lines_above_a_stub_that_was_left_over_are_an_attempt(source, title, cap
     Notebook(causal(source))
     out = capsys.readouterr().out
     assert out.startswith(f"{title}: causal_mask")
-    assert ("delete that line" in out) == ("rows" in source and ">" not in source)
+    assert ("below your lines: delete it" in out) == ("rows" in source and ">" not in source)
 
 
 # --- export: the cell that passed
@@ -360,6 +360,36 @@ def test_what_is_not_written_is_built_from_the_learners_parts(library):
     whose = parts_of_yours(model.Transformer)
     assert whose.startswith("parts of yours in this model: 4 of 15; the course's: scaled_dot")
     assert "Transformer" in whose and "LayerNorm" not in whose  # AddNorm has torch's
+
+
+CORE = """from torch import nn
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        for name in ("w_q", "w_k", "w_v", "w_o"):
+            setattr(self, name, nn.Linear(d_model, d_model))
+
+    def forward(self, query, key, value, mask=None):
+        pairs = zip((self.w_q, self.w_k, self.w_v), (query, key, value))
+        q, k, v = (w(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for w, x in pairs)
+        scores = q @ k.transpose(-2, -1) / q.size(-1) ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf"))
+        return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), None"""
+
+
+def test_an_answer_that_holds_only_the_core_serves_the_model(library):
+    notebook = Notebook(cell(CORE, "MultiHeadAttention"))
+    assert not PASSED["MultiHeadAttention"].report.complete
+    assert export(library, notebook).yours == {"MultiHeadAttention": ""}
+    torch, encoder = notebook["torch"], importlib.import_module("my_lib.encoder")
+    layer = encoder.EncoderLayer(4, 2, 8)
+    assert layer(torch.randn(1, 3, 4)).shape == (1, 3, 4)
+    assert layer.self_attn.served.__init__.__code__.co_names[0] == "super"
+    assert "MultiHeadAttention" not in parts_of_yours(encoder.EncoderLayer)  # none of the course's
 
 
 def test_the_next_import_reads_the_new_file(library, monkeypatch):

@@ -39,7 +39,7 @@ def test_what_is_read_from_the_notebook_is_named():
 
 def test_results_in_the_wrong_order_are_named():
     report = examine(ATTENTION, lambda *given: attend(*given)[::-1])
-    assert report.stage == "shape"
+    assert report.kind == "shape"
     assert "output and weights have changed places" in report.hint
 
 

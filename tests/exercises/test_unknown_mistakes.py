@@ -78,5 +78,5 @@ def test_a_mistake_of_no_bank_is_found_and_described(name):
     report = examine(name, wrong)
     assert not report.passed and report.attempted
     assert report.mistake is None, f"called {report.mistake}"
-    assert report.stage == stage or stage is None
-    assert len(report.hint.split()) > 4 and (report.detail or report.stage == "unchanged")
+    assert report.kind == stage or stage is None
+    assert len(report.hint.split()) > 4 and (report.detail or report.kind == "unchanged")

@@ -1,6 +1,6 @@
 """What goes wrong in chapter 01."""
 
-from course_lib.exercises.mistake_catalogue import known
+from course_lib.exercises.mistake_catalogue import ignored, known
 
 attention = known("attention", "scaled_dot_product_attention")
 
@@ -23,12 +23,6 @@ MISTAKES = (
         "the scores are divided by d_k instead of √d_k",
         "delzac/cntkx #10",
         (SCALE, "/ d_k"),
-    ),
-    attention(
-        "scale_length",
-        "the scores are divided by the root of the number of keys instead of √d_k",
-        "student code: the last size taken of the scores, not of the query",
-        (SCALE, "/ math.sqrt(key.size(-2))"),
     ),
     attention(
         "scale_d_v",
@@ -62,30 +56,6 @@ MISTAKES = (
         (ZEROED, "    weights = weights.nan_to_num(0.0)\n"),
     ),
     attention(
-        "mask_inverted_nan",
-        "the mask is read the other way round, True as blocked, and a row that is left with "
-        "nothing becomes nan",
-        "cnzzx/GeMap #1 (True taken for may look, in a library where it means blocked)",
-        (MASKED, 'scores = scores.masked_fill(mask, float("-inf"))'),
-        (ZEROED, ""),
-    ),
-    attention(
-        "softmax_over_queries_nan",
-        "softmax runs over the queries instead of the keys: a key that nobody may look at has "
-        "nothing to share out, and becomes nan",
-        "labmlai/annotated_deep_learning_paper_implementations #146",
-        ("scores.softmax(dim=-1)", "scores.softmax(dim=-2)"),
-        (ZEROED, ""),
-    ),
-    attention(
-        "softmax_over_heads_nan",
-        "softmax runs over the heads (dim=1) instead of the keys: a blocked pair has nothing "
-        "to share out, and becomes nan",
-        "FudanNLP/fastNLP #254 (a fixed dim, right for three axes only)",
-        ("scores.softmax(dim=-1)", "scores.softmax(dim=min(1, scores.dim() - 1))"),
-        (ZEROED, ""),
-    ),
-    attention(
         "mask_ignored",
         "the mask is not used at all",
         "models that worked until their first padded batch",
@@ -108,26 +78,11 @@ MISTAKES = (
     ),
     attention(
         "mask_filled_with_zero",
-        "blocked scores are set to 0, which is a score like any other",
-        "allenai/allennlp #105",
+        "blocked scores become 0, by fill or by multiplication: a score like any other, not an "
+        "impossible one",
+        "allenai/allennlp #105; georg-wolflein/good-features #1; THUwangcy/ReChorus #8 (1e-13)",
         (MASKED, "scores = scores.masked_fill(~mask, 0.0)"),
         (ZEROED, ""),
-    ),
-    attention(
-        "mask_filled_with_tiny",
-        "blocked scores are set to 1e-10 (a missing minus and 20 powers of ten)",
-        "advice in THUwangcy/ReChorus #8 (1e-13)",
-        (MASKED, "scores = scores.masked_fill(~mask, 1e-10)"),
-        (ZEROED, ""),
-        tells=r"\b1e-\d",
-    ),
-    attention(
-        "mask_multiplied",
-        "the mask is multiplied into the scores: a blocked score becomes 0, not impossible",
-        "georg-wolflein/good-features #1",
-        (MASKED, "scores = scores * mask"),
-        (ZEROED, ""),
-        tells=r"\* ?mask|mask \*|\.mul_?\(",
     ),
     attention(
         "mask_large_negative",
@@ -156,22 +111,10 @@ MISTAKES = (
         ("key.transpose(-2, -1)", "key.reshape(*key.shape[:-2], d_k, -1)"),
     ),
     attention(
-        "weights_are_scores",
-        "the scores are returned in place of the weights",
-        "student code, where a name was used twice",
-        (BLEND, "F.dropout(weights, dropout_p) @ value, scores"),
-    ),
-    attention(
         "weights_after_dropout",
         "the weights are returned after dropout",
         "many hand-written layers, which drop in place before they return",
         (BLEND, "(w := F.dropout(weights, dropout_p)) @ value, w"),
-    ),
-    attention(
-        "dropout_missing",
-        "dropout_p is not used",
-        "student code",
-        (BLEND, "weights @ value, weights"),
     ),
     attention(
         "dropout_on_output",
@@ -185,10 +128,5 @@ MISTAKES = (
         "jadore801120/attention-is-all-you-need-pytorch #16 (masking .data)",
         (BLEND, "F.dropout(weights.detach(), dropout_p) @ value, weights"),
     ),
-    attention(
-        "key_as_value",
-        "the keys are blended in place of the values",
-        "snu-comparch/InfiniGen #5",
-        (BLEND, "F.dropout(weights, dropout_p) @ key, weights"),
-    ),
+    *ignored(attention, ("dropout_p", (BLEND, "weights @ value, weights"))),
 )

@@ -1,8 +1,8 @@
 """What goes wrong in chapter 02."""
 
-from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.mistakes import split_heads
+from course_lib.exercises.mistake_catalogue import ignored, known
 
+split = known("multi_head", "split_heads")
 heads = known("multi_head", "MultiHeadAttention")
 
 Q = "split_heads(self.w_q(query), self.num_heads)"
@@ -14,10 +14,41 @@ W_V = "self.w_v = nn.Linear(d_model, num_heads * d_v, bias=bias)"
 W_O = "self.w_o = nn.Linear(num_heads * d_v, d_model, bias=bias)"
 JOIN = "heads.transpose(-3, -2).flatten(-2)"
 OUT = "self.w_o(joined), weights"
+DEFAULT_K = "d_k = head_width(d_model, num_heads, d_k)"
+ATTENDED = "heads, weights = attend(q, k, v, mask, dropout_p)"
+AXIS = """scores = q @ k.mT / q.size(-1) ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf"))
+        weights = scores.softmax(dim=AXIS)
+        heads, weights = weights @ v, weights if need_weights else None"""
 DROP = "self.dropout if self.training else 0.0"
 
 MISTAKES = (
-    *split_heads.MISTAKES,
+    split(
+        "cut_without_transpose",
+        "view or reshape puts the heads in front of the tokens: that mixes the tokens",
+        "hyunwoongko/transformer #15 (asked), reczoo/FuxiCTR #30",
+        ("x.unflatten(-1, (num_heads, -1))", "x.reshape(*x.shape[:-2], num_heads, x.size(-2), -1)"),
+        (".transpose(-3, -2)", ""),
+    ),
+    split(
+        "heads_left_behind",
+        "the heads stay behind the tokens: exchange the two axes",
+        "harvardnlp/annotated-transformer #118 (asked)",
+        (".transpose(-3, -2)", ""),
+    ),
+    split(
+        "heads_interleaved",
+        "every head takes each num_heads-th column instead of its own block of columns",
+        "ports between libraries that order the columns differently",
+        ("x.unflatten(-1, (num_heads, -1))", "x.unflatten(-1, (-1, num_heads)).transpose(-1, -2)"),
+    ),
+    split(
+        "width_and_tokens_swapped",
+        "tokens and width are exchanged instead of tokens and heads",
+        "student code: transpose(-1, -2) for transpose(1, 2)",
+        (".transpose(-3, -2)", ".transpose(-3, -2).transpose(-2, -1)"),
+    ),
     heads(
         "scale_d_model",
         "the scores are divided by √d_model instead of √d_k, the width of one head",
@@ -84,12 +115,6 @@ MISTAKES = (
         (V, "split_heads(self.w_k(value), self.num_heads)"),
     ),
     heads(
-        "key_through_w_q",
-        "the keys go through w_q instead of w_k",
-        "stevezheng23/sequence_labeling_tf #81 (projections reused)",
-        (K, "split_heads(self.w_q(key), self.num_heads)"),
-    ),
-    heads(
         "keys_and_values_swapped",
         "keys and values change places on their way into the attention",
         "pbloem/former #2 (values scaled in place of keys)",
@@ -134,12 +159,6 @@ MISTAKES = (
         ("check_widths(self, query, key, value)", "pass"),
     ),
     heads(
-        "mask_not_handed_on",
-        "the mask is not handed on to the attention",
-        "wrappers that accept a mask and forget it",
-        ("check_widths(self, query, key, value)", "mask = None"),
-    ),
-    heads(
         "mask_inverted",
         "the mask is turned round on the way: True means may look, here as in the fused kernel",
         "cnzzx/GeMap #1; InseeFrLab/torchTextClassifiers #92",
@@ -147,12 +166,6 @@ MISTAKES = (
             "check_widths(self, query, key, value)",
             "mask = mask if mask is None else ~mask",
         ),
-    ),
-    heads(
-        "weights_averaged",
-        "the weights of the heads are averaged into one map",
-        "nn.MultiheadAttention's default, average_attn_weights=True",
-        (OUT, "self.w_o(joined), weights if weights is None else weights.mean(dim=1)"),
     ),
     heads(
         "weights_never_returned",
@@ -173,12 +186,6 @@ MISTAKES = (
         (DROP, "self.dropout"),
     ),
     heads(
-        "dropout_missing",
-        "dropout is never handed to the attention",
-        "student code",
-        (DROP, "0.0"),
-    ),
-    heads(
         "dropout_on_output",
         "dropout acts on the output of the layer instead of the attention weights",
         "layers that take one dropout for every place",
@@ -186,16 +193,43 @@ MISTAKES = (
         (OUT, "F.dropout(self.w_o(joined), self.dropout, self.training), weights"),
     ),
     heads(
-        "widths_ignored",
-        "d_k and d_v are not looked at: every head gets d_model / num_heads",
-        "student code",
-        ("head_width(d_model, num_heads, d_k)", "head_width(d_model, num_heads)"),
-        ("head_width(d_model, num_heads, d_v)", "head_width(d_model, num_heads)"),
+        "softmax_over_heads",
+        "softmax runs over the heads (dim=1) instead of the keys",
+        "jadore801120/attention-is-all-you-need-pytorch, forks with softmax(dim=1) on four axes",
+        (ATTENDED, AXIS.replace("AXIS", "1")),
     ),
     heads(
-        "bias_ignored",
-        "bias=False is not handed to the four layers",
-        "student code",
-        ("bias=bias", "bias=True"),
+        "softmax_over_queries",
+        "softmax runs over the queries instead of the keys",
+        "labmlai/annotated_deep_learning_paper_implementations #146",
+        (ATTENDED, AXIS.replace("AXIS", "-2")),
+    ),
+    heads(
+        "query_and_key_swapped",
+        "query and key change places: what is asked is matched as if it were offered",
+        "student code: forward(key, query, value), called in the paper's order",
+        (Q, "split_heads(self.w_q(key), self.num_heads)"),
+        (
+            "self.project(key, value)",
+            "(split_heads(self.w_k(query), self.num_heads), "
+            "split_heads(self.w_v(value), self.num_heads))",
+        ),
+    ),
+    heads(
+        "width_must_divide",
+        "d_model has to divide by num_heads even where d_k and d_v are given",
+        "the assert of most textbooks, copied where the widths are free",
+        (DEFAULT_K, "assert d_model % num_heads == 0\n        " + DEFAULT_K),
+    ),
+    *ignored(
+        heads,
+        ("mask", ("check_widths(self, query, key, value)", "mask = None")),
+        ("dropout", (DROP, "0.0")),
+        ("bias", ("bias=bias", "bias=True")),
+        (
+            "d_k",
+            ("head_width(d_model, num_heads, d_k)", "head_width(d_model, num_heads)"),
+            ("head_width(d_model, num_heads, d_v)", "head_width(d_model, num_heads)"),
+        ),
     ),
 )

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from course_lib.add_norm import AddNorm
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.dropout_detector import HALF, what_is_dropped
-from course_lib.exercises.trial import (
+from course_lib.exercises.old_trial import (
     D_K,
     B,
     T,

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.old_trial import S, T, Trial, normal, refuses, value_trial
 from course_lib.exercises.outcomes import Outcome, describe
-from course_lib.exercises.trial import S, T, Trial, normal, refuses, value_trial
 
 Links = set[tuple[int, int]]
 

@@ -1,4 +1,4 @@
-"""What is asked of chapter 01: attention equals torch's kernel, and its guard refuses in words."""
+"""What is asked of chapter 01."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,26 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import (
-    D_K,
-    D_V,
-    B,
-    H,
-    S,
-    T,
-    Trial,
-    function_trial,
-    normal,
-    value_trial,
-)
-
-NAMES = ("output", "weights")
-
-
-def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, _: float = 0):
-    """Ask torch's fused kernel; blending the rows of an identity shows its weights."""
-    rows = torch.eye(key.size(-2)).expand(*key.shape[:-1], -1)  # (..., S, S)
-    return tuple(F.scaled_dot_product_attention(query, key, v, mask) for v in (value, rows))
+from course_lib.exercises.trial import D_K, D_V, B, H, S, T, Trial, function_trial, normal
+from course_lib.exercises.trial import value_trial as looks
 
 
 def inputs(leading=(B, H), lengths=(T, S), widths=(D_K, D_V), mask: Tensor | None = None) -> dict:
@@ -40,23 +22,18 @@ def inputs(leading=(B, H), lengths=(T, S), widths=(D_K, D_V), mask: Tensor | Non
     return named if mask is None else named | {"mask": mask}
 
 
-def some_mask(*shape: int) -> Tensor:
-    """Make a mask that is no triangle and blocks no row."""
+def some_mask(*shape: int, blocked: int | None = None) -> Tensor:
+    """Make a mask that is no triangle; one row, if any, may look at nothing."""
     mask = normal("mask", *shape) > 0
     mask[..., 1] = True
+    if blocked is not None:
+        mask[blocked] = False
     return mask
 
 
-def blocked_row() -> Tensor:
-    """Make a mask whose row 2 may look at nothing."""
-    mask = some_mask(T, S)
-    mask[2] = False
-    return mask
-
-
-def tried(label: str, says: str = "", stage: str = "equality", **which: Any) -> Trial:
-    """Compare output, weights and gradients with torch's on some inputs."""
-    return function_trial(label, inputs(**which), attention, NAMES, says=says, stage=stage)
+def called(label: str, **which: Any) -> Trial:
+    """Compare output, weights and gradients on some inputs."""
+    return function_trial(label, inputs(**which), ("output", "weights"))
 
 
 def row_sums(candidate: Callable) -> dict[str, Tensor]:
@@ -78,7 +55,7 @@ def hidden_keys(candidate: Callable) -> dict[str, bool]:
 
 def nothing_to_see(candidate: Callable) -> dict[str, Tensor]:
     """Block a whole row, and return what comes out of it."""
-    output, weights = candidate(*inputs(mask=blocked_row()).values())
+    output, weights = candidate(*inputs(mask=some_mask(T, S, blocked=2)).values())
     return {"its weights": weights[..., 2, :], "its output": output[..., 2, :]}
 
 
@@ -90,12 +67,12 @@ def asked_plainly(candidate: Callable) -> dict[str, Any]:
     return {"two calls differ": not torch.equal(one, other), "float64 comes back": double.dtype}
 
 
-def dropped(candidate: Callable) -> dict[str, Any]:
+def dropped(candidate: Callable) -> dict[str, bool]:
     """Drop half of the weights; values that are two identities show which are left."""
     twice = torch.eye(S).repeat(1, 2).expand(B, H, S, 2 * S)
     given = inputs(mask=some_mask(T, S)) | {"value": twice}
     _, whole = candidate(*given.values())
-    output, weights = candidate(*given.values(), 0.5)
+    output, weights = candidate(*given.values(), dropout_p=0.5)
     output, again = output.split(S, dim=-1)
     kept = output != 0
     return {
@@ -112,62 +89,34 @@ EXERCISES = (
         "scaled_dot_product_attention",
         "attention",
         25,
-        (
-            tried("sizes that all differ"),
-            tried("sizes that are all equal", lengths=(S, S), widths=(S, S)),
-            tried("no batch and no heads", leading=()),
-            value_trial(
-                "a look at the weights",
-                row_sums,
-                {"sum of each row": torch.ones(B, H, T)},
-                says="Every query shares out one unit of attention: each row must add up to 1.",
-            ),
-            value_trial(
-                "no word about dropout",
-                asked_plainly,
-                {"two calls differ": False, "float64 comes back": torch.float64},
-                says="Nothing is dropped unless asked for, and numbers keep their dtype.",
-            ),
-            value_trial(
-                "a key that nobody may look at",
-                hidden_keys,
-                {"a blocked key is heard": False},
-                says="True means *may look*; what is blocked must have no say in the output.",
-            ),
-            tried("a mask for every query", mask=some_mask(T, S)),
-            tried("a mask for every head", mask=some_mask(B, H, T, S)),
-            tried("a padding mask (B, 1, 1, S)", mask=some_mask(B, 1, 1, S)),
-            value_trial(
-                "a query that may look at nothing",
-                nothing_to_see,
-                {"its weights": torch.zeros(B, H, S), "its output": torch.zeros(B, H, D_V)},
-                says="Such a query gets zeros: no weights, no output.",
-            ),
-            tried("a blocked row among others", mask=blocked_row()),
-            function_trial(
-                "scores in the thousands",
-                {n: 60 * x if n != "value" else x for n, x in inputs().items()},
-                attention,
-                NAMES,
-            ),
-            value_trial(
-                "dropout_p=0.5",
-                dropped,
-                dict.fromkeys(
-                    (
-                        "a dropped weight is dropped for the whole value",
-                        "what is left is doubled",
-                        "something is dropped",
-                        "something is left",
-                        "weights are those before dropout",
-                    ),
-                    True,
+        core={
+            "formula": (
+                called("sizes that all differ"),
+                called("sizes that are all equal", lengths=(S, S), widths=(S, S)),
+                called("no batch and no heads", leading=()),
+                looks(
+                    "a look at the weights",
+                    row_sums,
+                    says="Every query shares out one unit of attention: each row adds up to 1.",
                 ),
-                stage="train and eval",
-                says="Dropout acts on the weights that blend; those returned stay whole.",
+                looks(
+                    "no word about dropout",
+                    asked_plainly,
+                    says="Nothing is dropped unless asked for, and numbers keep their dtype.",
+                ),
             ),
-        ),
-        (
+            "mask": (
+                looks(
+                    "a key that nobody may look at",
+                    hidden_keys,
+                    says="True means *may look*; what is blocked must have no say in the output.",
+                ),
+                called("a mask for every query", mask=some_mask(T, S)),
+                called("a mask for every head", mask=some_mask(B, H, T, S)),
+                called("a padding mask (B, 1, 1, S)", mask=some_mask(B, 1, 1, S)),
+            ),
+        },
+        hints=(
             "Three lines mirror the formula: scores, weights, and what the weights make of the "
             "values. Which axis of `key` has to move so that `query @ …` compares every query "
             "with every key?",
@@ -176,9 +125,34 @@ EXERCISES = (
             "A row that is blocked everywhere is all `-inf`, and its softmax is nan: after the "
             "softmax, set the blocked weights to 0. `F.dropout(weights, dropout_p)` does the rest.",
         ),
-        {
+        shortcuts={
             F.scaled_dot_product_attention: "This calls torch's own kernel, the very thing you "
             "are building here. It has its place in chapter 02; write the formula out first."
+        },
+        extras={
+            "fully masked row": (
+                looks(
+                    "a query that may look at nothing",
+                    nothing_to_see,
+                    says="Such a query gets zeros: no weights, no output.",
+                ),
+                called("a blocked row among others", mask=some_mask(T, S, blocked=2)),
+            ),
+            "large scores": (
+                function_trial(
+                    "scores in the thousands",
+                    {n: 60 * x if n != "value" else x for n, x in inputs().items()},
+                    ("output", "weights"),
+                ),
+            ),
+            "dropout": (
+                looks(
+                    "dropout_p=0.5",
+                    dropped,
+                    kind="train and eval",
+                    says="Dropout acts on the weights that blend; those returned stay whole.",
+                ),
+            ),
         },
     ),
 )

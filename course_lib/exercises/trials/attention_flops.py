@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import D_K, D_V, H, S, T, value_trial
+from course_lib.exercises.old_trial import D_K, D_V, H, S, T, value_trial
 from course_lib.exercises.trials.flops_reference import attention, counted, counts_case, kind_case
 
 D_MODEL = H * D_K

@@ -6,8 +6,8 @@ from operator import index
 from typing import Any
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.old_trial import Trial, refuses, value_trial
 from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trial import Trial, refuses, value_trial
 
 Lengths = Sequence[tuple[int, int]]
 Batches = Sequence[Sequence[int]]

@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import refuses, value_trial
+from course_lib.exercises.old_trial import refuses, value_trial
 from course_lib.exercises.trials.batch_by_tokens import EXERCISES as BATCHES
 from course_lib.exercises.trials.batch_by_tokens import tried
 from course_lib.exercises.trials.evaluation import number

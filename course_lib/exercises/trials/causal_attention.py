@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trial import (
+from course_lib.exercises.old_trial import (
     D_K,
     B,
     H,
@@ -23,6 +22,7 @@ from course_lib.exercises.trial import (
     refuses,
     value_trial,
 )
+from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.trials.decoder_layer import asked, by_place
 from course_lib.exercises.trials.gpt_formulas import D_MODEL
 from course_lib.exercises.trials.layer_formulas import TORCHS

@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.old_trial import Trial, refuses, value_trial
 from course_lib.exercises.outcomes import Outcome, describe
-from course_lib.exercises.trial import Trial, refuses, value_trial
 from course_lib.exercises.trials.token_loss_scale import EXERCISES as WEIGHT
 
 EVEN = {(8, 2), (6, 3), (3, 3), (4, 1)}

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from course_lib.decoder import Decoder
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import S, Trial, module_trial, parameters_trial
+from course_lib.exercises.old_trial import S, Trial, module_trial, parameters_trial
 from course_lib.exercises.trials.decoder_layer import EXERCISES as LAYER
 from course_lib.exercises.trials.decoder_layer import LAYER as SIZES
 from course_lib.exercises.trials.decoder_layer import (

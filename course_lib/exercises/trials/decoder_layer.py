@@ -9,8 +9,7 @@ from torch import Tensor
 
 from course_lib.decoder import DecoderLayer
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trial import (
+from course_lib.exercises.old_trial import (
     D_K,
     B,
     H,
@@ -23,6 +22,7 @@ from course_lib.exercises.trial import (
     parameters_trial,
     value_trial,
 )
+from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.trials.layer_formulas import TORCHS, add_norms, decoder
 
 D_MODEL, D_FF = H * D_K, 11

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from course_lib.decoder_only import DecoderOnly
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trial import (
+from course_lib.exercises.old_trial import (
     Trial,
     filled,
     module_trial,
@@ -19,6 +18,7 @@ from course_lib.exercises.trial import (
     refuses,
     value_trial,
 )
+from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.trials.decoder_layer import asked, by_place
 from course_lib.exercises.trials.initialize import loudness, reach
 from course_lib.exercises.trials.layer_formulas import TORCHS, add_norms, encoder

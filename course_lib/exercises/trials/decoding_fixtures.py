@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_lib.exercises.old_trial import Trial, value_trial
 from course_lib.exercises.outcomes import describe
-from course_lib.exercises.trial import Trial, value_trial
 from course_lib.exercises.trials.small_models import SmallScript, small_config
 
 MAX_LEN = 9

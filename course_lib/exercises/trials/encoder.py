@@ -9,7 +9,14 @@ from torch import Tensor, nn
 
 from course_lib.encoder import Encoder
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import H, Trial, filled, module_trial, parameters_trial, value_trial
+from course_lib.exercises.old_trial import (
+    H,
+    Trial,
+    filled,
+    module_trial,
+    parameters_trial,
+    value_trial,
+)
 from course_lib.exercises.trials import encoder_layer
 from course_lib.exercises.trials.encoder_layer import (
     HEADS,

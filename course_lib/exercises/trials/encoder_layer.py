@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from course_lib.encoder import EncoderLayer
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import (
+from course_lib.exercises.old_trial import (
     B,
     H,
     S,

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.old_trial import B, T, Trial, normal, refuses, value_trial
 from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trial import B, T, Trial, normal, refuses, value_trial
 from course_lib.exercises.trials.alignment import EXERCISES as ALIGNMENT
 
 PAIRS = {  # what was written, what is right, the share of equal texts

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.outcomes import CLOSE
-from course_lib.exercises.trial import (
+from course_lib.exercises.old_trial import (
     B,
     S,
     Trial,
@@ -20,6 +19,7 @@ from course_lib.exercises.trial import (
     parameters_trial,
     value_trial,
 )
+from course_lib.exercises.outcomes import CLOSE
 from course_lib.feed_forward import FeedForward
 
 SIZES = dict(d_model=6, d_ff=10)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.old_trial import Trial, refuses, value_trial
 from course_lib.exercises.outcomes import describe
-from course_lib.exercises.trial import Trial, refuses, value_trial
 from course_lib.exercises.trials.attention_flops import EXERCISES as ATTENTION
 from course_lib.exercises.trials.flops_reference import counted, written
 from course_lib.exercises.trials.forward_flops import EXERCISES as MODEL

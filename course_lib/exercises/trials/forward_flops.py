@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import D_K, H, S, T, value_trial
+from course_lib.exercises.old_trial import D_K, H, S, T, value_trial
 from course_lib.exercises.trials.flops_reference import (
     counted,
     counts_case,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from course_lib.exercises.trial import D_K, H, by_name, filled
+from course_lib.exercises.old_trial import D_K, H, by_name, filled
 from course_lib.exercises.trials.layer_formulas import encoder
 from course_lib.gpt import GPT, GPTConfig
 

@@ -7,7 +7,13 @@ import torch
 from torch import nn
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import Trial, filled, module_trial, parameters_trial, value_trial
+from course_lib.exercises.old_trial import (
+    Trial,
+    filled,
+    module_trial,
+    parameters_trial,
+    value_trial,
+)
 from course_lib.exercises.trials.causal_attention import PLAIN, X, leaks
 from course_lib.exercises.trials.decoder_layer import by_place
 from course_lib.exercises.trials.gpt_formulas import layer

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trial import (
+from course_lib.exercises.old_trial import (
     Trial,
     by_name,
     filled,
@@ -19,6 +18,7 @@ from course_lib.exercises.trial import (
     refuses,
     value_trial,
 )
+from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.trials.decoder_layer import asked, by_place
 from course_lib.exercises.trials.gpt_formulas import CONFIG, IDS, scores, surprise
 from course_lib.exercises.trials.layer_formulas import TORCHS

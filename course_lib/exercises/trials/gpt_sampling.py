@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.old_trial import Trial, refuses, value_trial
 from course_lib.exercises.outcomes import Outcome, describe
-from course_lib.exercises.trial import Trial, refuses, value_trial
 from course_lib.exercises.trials.gpt_formulas import WRITER, says, writer
 from course_lib.exercises.trials.sampling_frequencies import DRAWS
 from course_lib.gpt import GPT

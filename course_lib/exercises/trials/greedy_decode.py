@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.old_trial import Trial, value_trial
 from course_lib.exercises.outcomes import Outcome, describe
-from course_lib.exercises.trial import Trial, value_trial
 from course_lib.exercises.trials.decoding_fixtures import (
     BOS,
     ENDS,

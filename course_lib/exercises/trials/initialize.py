@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import value_trial
+from course_lib.exercises.old_trial import value_trial
 
 D_MODEL, D_FF = 64, 192  # large enough to measure the spread of what is drawn
 VOCAB = 200

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from course_lib.add_norm import LayerNorm
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import (
+from course_lib.exercises.old_trial import (
     D_K,
     B,
     T,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import Trial, function_trial, value_trial
+from course_lib.exercises.old_trial import Trial, function_trial, value_trial
 
 RIGHT = [[5, 0, 7, 3, 3], [4, 6, 0, 9, 8]]  # filled up with 3; 0 is a word like any other
 LEFT = [[0, 0, 4, 5, 6], [0, 2, 3, 4, 5]]  # filled up with 0, in front

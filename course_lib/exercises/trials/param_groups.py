@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.old_trial import by_name, refuses, value_trial
 from course_lib.exercises.outcomes import describe
-from course_lib.exercises.trial import by_name, refuses, value_trial
 from course_lib.exercises.trials.gpt_formulas import CONFIG
 from course_lib.gpt import GPT
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.old_trial import Trial, normal, refuses, value_trial
 from course_lib.exercises.outcomes import Outcome, describe
-from course_lib.exercises.trial import Trial, normal, refuses, value_trial
 
 TEXT = normal("a text", 40).argsort() + 50  # 40 tokens, 50 … 89, no two alike
 READ, PREDICTED = "what is read", "what is to be predicted"

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import (
+from course_lib.exercises.old_trial import (
     D_K,
     B,
     T,

@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.old_trial import Trial, value_trial
 from course_lib.exercises.outcomes import describe
-from course_lib.exercises.trial import Trial, value_trial
 
 D_MODEL, WARMUP = 16, 5
 

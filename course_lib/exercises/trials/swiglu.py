@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import (
+from course_lib.exercises.old_trial import (
     D_K,
     D_V,
     B,

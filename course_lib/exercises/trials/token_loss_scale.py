@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.old_trial import refuses, value_trial
 from course_lib.exercises.outcomes import describe
-from course_lib.exercises.trial import refuses, value_trial
 from course_lib.exercises.trials.schedules import number
 
 WEIGHTS = {  # tokens here, in all, processes; the weight

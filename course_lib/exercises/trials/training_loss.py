@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import T, Trial, function_trial, normal, value_trial
+from course_lib.exercises.old_trial import T, Trial, function_trial, normal, value_trial
 
 V = 7
 TARGETS = torch.tensor([[5, 0, 2, 1], [6, 3, 3, 3]])  # (2, T): with pad_id=3, four and one

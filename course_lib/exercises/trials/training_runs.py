@@ -10,8 +10,8 @@ import tqdm.std
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.old_trial import Trial, value_trial
 from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trial import Trial, value_trial
 from course_lib.exercises.trials.schedules import number
 from course_lib.exercises.trials.small_models import small_model
 from course_lib.exercises.trials.training_steps import SMOOTHING, batch_of, walk, weights_of

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.old_trial import Trial, by_name, value_trial
 from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trial import Trial, by_name, value_trial
 from course_lib.exercises.trials.small_models import SmallTransformer, small_model
 from course_lib.exercises.trials.training_loss import cross_entropy
 

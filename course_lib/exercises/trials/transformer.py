@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trial import (
+from course_lib.exercises.old_trial import (
     Trial,
     by_name,
     filled,
@@ -17,6 +16,7 @@ from course_lib.exercises.trial import (
     normal,
     parameters_trial,
 )
+from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.trials.decoder_layer import by_place
 from course_lib.exercises.trials.initialize import EXERCISES as START
 from course_lib.exercises.trials.layer_formulas import TORCHS, add_norms

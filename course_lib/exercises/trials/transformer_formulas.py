@@ -7,7 +7,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from course_lib.exercises.trial import D_K, H
+from course_lib.exercises.old_trial import D_K, H
 from course_lib.exercises.trials.decoder_layer import D_FF
 from course_lib.exercises.trials.layer_formulas import decoder, encoder
 from course_lib.transformer import TransformerConfig

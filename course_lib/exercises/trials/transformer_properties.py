@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch.nn import functional as F
 
-from course_lib.exercises.trial import filled, value_trial
+from course_lib.exercises.old_trial import filled, value_trial
 from course_lib.exercises.trials.decoder_layer import FUTURE, asked
 from course_lib.exercises.trials.initialize import loudness, reach
 from course_lib.exercises.trials.transformer_formulas import APART, ONE, PAD, SRC, TGT

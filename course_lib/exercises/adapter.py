@@ -1,0 +1,262 @@
+"""Call an answer whose signature or attribute names differ from the course's."""
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache, wraps
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.func import functional_call
+
+SYNONYMS = {  # what textbooks, and code that many have read, call the arguments
+    "d_model": ("size", "dim", "embed_dim", "n_embd", "num_hiddens", "hidden_size", "features"),
+    "num_heads": ("h", "heads", "n_heads", "n_head", "nhead"),
+    "d_ff": ("hidden", "d_hidden", "ffn_num_hiddens", "dim_feedforward"),
+    "dropout": ("p", "drop", "dropout_p", "drop_prob", "dropout_rate", "dropout_prob"),
+    "dropout_p": ("p", "dropout", "drop"),
+    "mask": ("attn_mask", "attention_mask", "src_mask"),
+    "max_len": ("block_size", "max_length", "max_seq_len", "num_positions"),
+    "num_layers": ("n", "N", "n_layers", "n_layer"),
+    "eps": ("epsilon",),
+}
+
+
+class MissingOption(TypeError):
+    """An argument of the course's definition that an answer does not take yet."""
+
+
+@cache
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """Return a signature, or nothing where Python knows none."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def fit(
+    answer: Callable[..., Any], given: Callable[..., Any], args: tuple, kwargs: dict[str, Any]
+) -> tuple[tuple, dict[str, Any]]:
+    """Translate the arguments of a call of the course's definition into those of an answer.
+
+    What has the same name, or a synonym, goes there; what is left goes by its place. An option
+    at its default is left out where the answer does not take it.
+
+    Raises:
+        MissingOption: If an option with another value has no place.
+    """
+    mine, theirs = _signature(answer), _signature(given)
+    if mine is None or theirs is None or mine == theirs:
+        return args, kwargs
+    try:
+        bound = theirs.bind(*args, **kwargs).arguments
+    except TypeError:
+        return args, kwargs  # a call that is wrong for the course's definition, too
+    kinds = {parameter.kind for parameter in mine.parameters.values()}
+    loose = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & kinds
+    if loose or mine.parameters.keys() >= bound.keys():
+        return args, kwargs
+    if list(mine.parameters)[-1] in ("config", "cfg") and "config" not in theirs.parameters:
+        return (*args[: len(mine.parameters) - 1], _config(theirs, bound)), {}
+    return (), _placed(mine, theirs, bound, len(args))
+
+
+def _placed(
+    mine: inspect.Signature, theirs: inspect.Signature, bound: Mapping[str, Any], by_place: int
+) -> dict[str, Any]:
+    """Find a place for every argument, by name, by synonym, or by order where it came so."""
+    placed, rest = {}, []
+    for name in bound:
+        known = [n for n in (name, *SYNONYMS.get(name, ())) if n in mine.parameters]
+        if known and known[0] not in placed:
+            placed[known[0]] = bound[name]
+        else:
+            rest.append(name)
+    free = [name for name in mine.parameters if name not in placed]
+    for name in rest:
+        default = theirs.parameters[name].default
+        ordered = default is inspect.Parameter.empty or list(bound).index(name) < by_place
+        if ordered and free:
+            placed[free.pop(0)] = bound[name]
+        elif default is inspect.Parameter.empty or not _same(bound[name], default):
+            raise MissingOption(f"There is no argument `{name}` yet: add `{name}={default!r}`.")
+    for name in free:  # what the answer takes beyond the call: at the course's default
+        near = [n for n in theirs.parameters if name in (n, *SYNONYMS.get(n, ()))]
+        needed = mine.parameters[name].default is inspect.Parameter.empty
+        if name not in placed and near and (needed or name in theirs.parameters):
+            placed[name] = theirs.parameters[near[0]].default
+    return placed
+
+
+def _config(theirs: inspect.Signature, bound: Mapping[str, Any]) -> SimpleNamespace:
+    """Gather the arguments of a constructor as one object, under all their names."""
+    values = {n: p.default for n, p in theirs.parameters.items()} | dict(bound)
+    names = {other: values[name] for name in values for other in SYNONYMS.get(name, ())}
+    return SimpleNamespace(**(names | values))
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Compare an argument with a default; tensors are never a default."""
+    return value is default or (isinstance(value, type(default)) and bool(value == default))
+
+
+def adapt(answer: Any, given: Any) -> Any:
+    """Make an answer callable as the course's definition is, wherever that has one meaning.
+
+    Args:
+        answer: A function or a class.
+        given: The course's own definition.
+
+    Returns:
+        A function or a subclass that fits the arguments of each call, and under which
+        parameters of other names are found by the course's, matched by shape and order.
+    """
+    if not inspect.isclass(given):
+
+        @wraps(answer)
+        def fitted(*args: Any, **kwargs: Any) -> Any:
+            """Call the answer with its own names."""
+            args, kwargs = fit(answer, given, args, kwargs)
+            return answer(*args, **kwargs)
+
+        return fitted
+    return _adapted(answer, given) if issubclass(answer, nn.Module) else answer
+
+
+def _adapted(answer: type[nn.Module], given: type[nn.Module]) -> type[nn.Module]:
+    """Make the subclass."""
+
+    class Adapted(answer):
+        """Fit the arguments of constructor and ``forward``."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            fitted, options = fit(answer, given, args, kwargs)
+            super().__init__(*fitted, **options)
+            if isinstance(self, nn.Module) and "_parameters" in vars(self):
+                recognise(self, given, args, kwargs)
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            """Call the answer's with its own names."""
+            fitted, options = fit(answer.forward, given.forward, (self, *args), kwargs)
+            options.pop("self", None)
+            return super().forward(*fitted[1:], **options)
+
+    Adapted.__name__, Adapted.__qualname__ = answer.__name__, answer.__qualname__
+    Adapted.__module__, Adapted.__doc__ = answer.__module__, answer.__doc__
+    return Adapted
+
+
+def serve(answer: Any, given: Any) -> Any:
+    """Make an answer that holds the core fit for every later cell.
+
+    A call with an option that is not at its default runs the course's own definition, on the
+    answer's parameters where it has some, and a line says so. All other calls run the answer.
+    ``answer`` is kept as the attribute ``served``.
+    """
+    if not inspect.isclass(given):
+
+        @wraps(answer)
+        def served(*args: Any, **kwargs: Any) -> Any:
+            """Call the answer, or the course's function."""
+            if _beyond_core(given, given, args, kwargs):
+                return given(*args, **kwargs)
+            return fitted(*args, **kwargs)
+
+        fitted, served.served = adapt(answer, given), answer
+        return served
+
+    class Served(_adapted(answer, given)):
+        """Build and call the answer, or the course's class."""
+
+        served = answer
+
+        def __new__(cls, *args: Any, **kwargs: Any) -> nn.Module:
+            if _beyond_core(given, given, args, kwargs):
+                return given(*args, **kwargs)  # no instance: __init__ is not called
+            return super().__new__(cls)
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            vars(self)["built"] = args, kwargs
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            """Call the answer's, or the course's on the same parameters."""
+            if not _beyond_core(given, given.forward, (self, *args), kwargs):
+                return super().forward(*args, **kwargs)
+            built, options = vars(self)["built"]
+            names = vars(self).get("course_names", {})
+            weights = {
+                names.get(name, name): x for name, x in self.state_dict(keep_vars=True).items()
+            }
+            course = given(*built, **options).train(self.training)
+            return functional_call(course, weights, args, kwargs)
+
+    Served.__name__, Served.__qualname__ = answer.__name__, answer.__qualname__
+    return Served
+
+
+def _beyond_core(given: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Say, in the notebook too, whether a call gives an option that only an extra asks for."""
+    signature = _signature(function)
+    try:
+        bound = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return False
+    parameters = signature.parameters
+    beyond = [
+        name
+        for name, value in bound.items()
+        if parameters[name].default is not inspect.Parameter.empty
+        and not name.endswith("mask")
+        and not _same(value, parameters[name].default)
+    ]
+    if beyond:
+        print(f"{given.__name__} with {', '.join(beyond)}: the course's own runs here, not yours.")
+    return bool(beyond)
+
+
+def recognise(module: nn.Module, given: type[nn.Module], args: tuple, kwargs: dict) -> None:
+    """Match parameters of other names with the course's, and make them known under both."""
+    profile = sys.getprofile()
+    sys.setprofile(None)  # that the course's own class runs here is no cheating
+    try:
+        wanted = _shapes(given, args, kwargs)
+    finally:
+        sys.setprofile(profile)
+    mine = dict(module.named_parameters(remove_duplicate=False))
+    strange = [name for name in mine if name not in wanted]
+    names = vars(module)["course_names"] = {}
+    for name, shape in wanted.items():
+        fitting = [s for s in strange if mine[s].shape == shape and name not in mine]
+        if fitting:
+            best = max(fitting, key=lambda s: _letters(name) in _letters(s))
+            strange.remove(best)
+            names[best] = name
+    for theirs, name in names.items():
+        own, course = theirs.split("."), name.split(".")
+        while len(own) > 1 and len(course) > 1 and own[-1] == course[-1]:
+            own.pop()
+            course.pop()
+        if len(course) == 1 and not hasattr(module, course[0]):
+            found = module
+            for part in own:
+                found = getattr(found, part)
+            vars(module)[course[0]] = found  # an alias, not registered a second time
+
+
+def _shapes(given: type[nn.Module], args: tuple, kwargs: dict) -> dict[str, torch.Size]:
+    """Return the course's names and shapes for one construction; the random state stays."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            built = given(*args, **kwargs)
+    except Exception:  # a call that the course's class refuses has no names to offer
+        return {}
+    return {name: p.shape for name, p in built.named_parameters(remove_duplicate=False)}
+
+
+def _letters(name: str) -> str:
+    """Keep what two spellings of a name share."""
+    return name.replace("_", "").lower()

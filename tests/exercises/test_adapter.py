@@ -1,0 +1,78 @@
+"""Answers under other names: called as the course's own, and served to all later cells."""
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from course_lib.add_norm import LayerNorm
+from course_lib.attention import scaled_dot_product_attention
+from course_lib.exercises.adapter import MissingOption, adapt, serve
+from course_lib.exercises.check import examine
+from course_lib.exercises.solutions.attention import textbook
+from course_lib.exercises.solutions.multi_head import Annotated
+from course_lib.multi_head import MultiHeadAttention
+
+X = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(0))
+
+
+class Gamma(nn.Module):
+    def __init__(self, features, epsilon=1e-6):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.full((features,), 2.0))
+        self.beta = nn.Parameter(torch.ones(features))
+        self.epsilon = epsilon
+
+    def forward(self, x):
+        centred = x - x.mean(-1, keepdim=True)
+        variance = centred.square().mean(-1, keepdim=True)
+        return self.gamma * centred / (variance + self.epsilon).sqrt() + self.beta
+
+
+def test_parameters_of_other_names_are_found_by_the_courses_and_saved_once():
+    norm = adapt(Gamma, LayerNorm)(d_model=8, eps=0.5)
+    assert norm.epsilon == 0.5 and norm.weight is norm.gamma and norm.bias is norm.beta
+    assert list(norm.state_dict()) == ["gamma", "beta"]
+    attention = adapt(Annotated, MultiHeadAttention)(8, 2)
+    assert attention.d_k == 4 and attention.w_o is attention.linears[3]
+
+
+def test_an_option_that_has_no_place_is_asked_for_by_name():
+    attention = adapt(Annotated, MultiHeadAttention)
+    with pytest.raises(MissingOption, match="`d_k`.*add `d_k=None`"):
+        attention(8, 2, d_k=3)
+    with pytest.raises(MissingOption, match="need_weights=False"):
+        attention(8, 2)(X, X, X, need_weights=True)
+
+
+def test_the_order_and_the_defaults_of_an_answer_do_not_matter():
+    torch.manual_seed(0)
+    attention = adapt(Annotated, MultiHeadAttention)(8, 2)
+    assert (attention.h, attention.dropout.p) == (2, 0.0)
+    assert_close(attention(X, X, X)[0], attention.eval()(X, X, X)[0])
+
+
+def test_a_served_answer_runs_itself_or_says_that_the_courses_runs(capsys):
+    served = serve(Annotated, MultiHeadAttention)
+    mine = served(8, 2).eval()
+    output, _ = mine(X, X, X)
+    assert isinstance(mine, Annotated) and capsys.readouterr().out == ""
+    again, weights = mine(X, X, X, need_weights=True)
+    assert_close(again, output)
+    assert weights.shape == (2, 2, 3, 3) and "need_weights" in capsys.readouterr().out
+    again.sum().backward()
+    assert mine.linears[0].weight.grad is not None, "the course's code, the learner's weights"
+    assert type(served(8, 3, d_k=2, d_v=2)) is MultiHeadAttention
+    assert "with d_k, d_v: the course's own runs here" in capsys.readouterr().out
+    assert examine("MultiHeadAttention", served.served).passed
+
+
+def test_a_served_function_drops_where_its_own_cannot(capsys):
+    attend = serve(textbook, scaled_dot_product_attention)
+    mask = torch.ones(3, 3, dtype=torch.bool).tril()
+    assert_close(attend(X, X, X, mask), scaled_dot_product_attention(X, X, X, mask))
+    torch.manual_seed(0)
+    dropped = attend(X, X, X, mask, 0.5)
+    torch.manual_seed(0)
+    assert_close(dropped, scaled_dot_product_attention(X, X, X, mask, 0.5))
+    assert capsys.readouterr().out.count("dropout_p") == 1
