@@ -169,17 +169,6 @@ def _adapted(answer: type[nn.Module], given: type[nn.Module]) -> type[nn.Module]
     return Adapted
 
 
-def takes_all(answer: Any, given: Any) -> bool:
-    """Say whether an answer takes every argument of the course's definition by its name."""
-    signatures = [(_signature(answer), _signature(given))]
-    if inspect.isclass(given):
-        signatures.append((_signature(answer.forward, True), _signature(given.forward, True)))
-    return all(
-        mine is None or _is_loose(mine) or mine.parameters.keys() >= theirs.parameters.keys()
-        for mine, theirs in signatures
-    )
-
-
 def serve(answer: Any, given: Any) -> Any:
     """Make an answer that holds the core fit for every later cell.
 

@@ -34,6 +34,7 @@ PASTED = (
     "run the cell, then this one"
 )
 NAMELESS = "it passed, but its cell does not define `{}`: give it that name there"
+CORE_ONLY = '\n\n\n{0} = core_only("{0}", {0})  # options that it lacks run the course\'s own'
 ALONE = "in the file, where your notebook's other cells are missing: {}"
 
 
@@ -143,7 +144,9 @@ def _cell(name: str) -> str:
     kept = re.sub(r"\A(?:[ \t]*(?:#\s*\|.*)?\n)+", "", kept).rstrip()
     own = getattr(PASSED[name].candidate, "__name__", name)
     defined = exported(kept)
-    return f"{kept}\n\n\n{name} = {own}" if name not in defined and own in defined else kept
+    if name not in defined and own in defined:
+        kept += f"\n\n\n{name} = {own}"
+    return kept if PASSED[name].report.complete else kept + CORE_ONLY.format(name)
 
 
 def _asks(node: ast.stmt) -> bool:

@@ -12,7 +12,7 @@ SEAL = "# As it was written: "
 TEXT = '''"""Your `{module}`."""
 # export_mine() writes this file: change your cell in the notebook, run it, then export_mine().
 
-from course_lib.exercises.stand_ins import stand_ins
+from course_lib.exercises.stand_ins import core_only, stand_ins
 
 stand_ins(globals())  # what is not yours below is the course's, and uses your parts
 '''

@@ -23,6 +23,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from course_lib.exercises.adapter import adapt
 from course_lib.exercises.check import complaints, examine, exercise
 from course_lib.exercises.library import LIBRARY
 from course_lib.exercises.outcomes import Outcome
@@ -129,12 +130,16 @@ def _mark(name: str, answer: Mapping[str, Any]) -> Mark:
         return Mark(name, WRONG, *words)
     try:
         seen = [Outcome(**unpacked(outcome)) for outcome in answer["seen"]]
-        wrong = next(complaints(exercise(name), seen), None)
+        task = exercise(name)
+        found = list(complaints(task, seen))
+        core = [failure for failure in found if failure.trial < task.core_size]
     except Exception as error:  # what a hostile process sends may break anything
         return Mark(
             name, WRONG, hint=f"what it computes cannot be compared ({type(error).__name__})"
         )
-    return Mark(name, WRONG, hint=wrong.sentence) if wrong else Mark(name, CORRECT)
+    if core:
+        return Mark(name, WRONG, hint=core[0].sentence)
+    return Mark(name, CORRECT, *(words if found else ()))  # what an extra lacks
 
 
 class _Child:
@@ -312,10 +317,13 @@ def _tried(name: str, candidate: Any) -> dict[str, Any]:
     """Return the words about a definition, and what it computes if they are good."""
     if candidate is None or from_course(candidate):
         return {"state": UNTOUCHED}
+    candidate = getattr(candidate, "served", candidate)
     report = examine(name, candidate)
     answer = {"state": report.state, "mistake": report.mistake or "", "hint": report.hint}
     if report.passed:
-        seen = [try_out(trial, candidate) for trial in exercise(name).trials]
+        task = exercise(name)
+        tried = adapt(candidate, task.given)
+        seen = [try_out(trial, tried) for trial in task.trials]
         answer["seen"] = [packed(vars(outcome)) for outcome in seen]
     return answer
 

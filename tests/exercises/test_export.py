@@ -1,7 +1,6 @@
 """What passes becomes the learner's library, as it was run; what is not theirs uses their parts."""
 
 import importlib
-import inspect
 import itertools
 import linecache
 import os
@@ -364,21 +363,34 @@ def test_what_is_not_written_is_built_from_the_learners_parts(library):
     assert "Transformer" in whose and "LayerNorm" not in whose  # AddNorm has torch's
 
 
-def test_an_answer_of_the_core_alone_serves_the_chapters_after_it(library, capsys):
-    """The textbook's signature: no d_k, no bias, the number of heads first."""
-    source = inspect.getsource(inspect.getmodule(Annotated))
-    text = module_text(
-        "multi_head", {"MultiHeadAttention": f"{source}\nMultiHeadAttention = Annotated"}
-    )
-    (library / "multi_head.py").write_text(text)
-    encoder = importlib.import_module("my_lib.encoder")
-    layer = encoder.EncoderLayer(8, 2, 16)
-    assert layer.self_attn.h == 2 and layer.self_attn.d_k == 4, "the learner's class"
-    assert layer(torch.ones(1, 3, 8)).shape == (1, 3, 8)
-    assert capsys.readouterr().out == ""
-    encoder.EncoderLayer(8, 2, 16, d_k=3, d_v=3)
-    assert "With d_k, d_v the course's own MultiHeadAttention runs" in capsys.readouterr().out
-    assert "scaled_dot" not in parts_of_yours(encoder.EncoderLayer)
+CORE = """from torch import nn
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        for name in ("w_q", "w_k", "w_v", "w_o"):
+            setattr(self, name, nn.Linear(d_model, d_model))
+
+    def forward(self, query, key, value, mask=None):
+        pairs = zip((self.w_q, self.w_k, self.w_v), (query, key, value))
+        q, k, v = (w(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for w, x in pairs)
+        scores = q @ k.transpose(-2, -1) / q.size(-1) ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf"))
+        return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), None"""
+
+
+def test_an_answer_that_holds_only_the_core_serves_the_model(library):
+    notebook = Notebook(cell(CORE, "MultiHeadAttention"))
+    assert not PASSED["MultiHeadAttention"].report.complete
+    assert export(library, notebook).yours == {"MultiHeadAttention": ""}
+    torch, encoder = notebook["torch"], importlib.import_module("my_lib.encoder")
+    layer = encoder.EncoderLayer(4, 2, 8)
+    assert layer(torch.randn(1, 3, 4)).shape == (1, 3, 4)
+    assert layer.self_attn.served.__init__.__code__.co_names[0] == "super"
+    assert "MultiHeadAttention" not in parts_of_yours(encoder.EncoderLayer)  # none of the course's
 
 
 def test_what_passes_without_the_extras_goes_on_in_its_chapter_too(capsys):

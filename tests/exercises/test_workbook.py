@@ -152,6 +152,25 @@ def cells_of(path: Path) -> list[dict]:
             id="a function: signature, decorator, docstring, comments outside stay",
         ),
         pytest.param(
+            """
+            def f(
+                x,
+            ):
+                # a thought
+
+                @wraps
+                def g(): return x
+                return g
+            """,
+            """
+            def f(
+                x,
+            ):
+                raise NotImplementedError
+            """,
+            id="no docstring, and a decorated definition inside",
+        ),
+        pytest.param(
             'def f(x="…"): return x  # said',
             'def f(x="…"):\n    raise NotImplementedError',
             id="one line, with a letter of several bytes",
