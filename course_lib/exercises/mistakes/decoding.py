@@ -62,15 +62,6 @@ WRITING = (
         (GOING, "ended, going = ended | (tokens == eos_id), rows"),
     ),
     greedy(
-        "end_forgotten",
-        "ended is computed anew in each round: it must stay true once it was",
-        "ended = tokens == eos_id",
-        ("T = 1\n", f"T = 1\n        {ENDED}\n"),
-        (ROUND, "while T <= limit and not ended.all():"),
-        ("tgt[rows, T] = tokens", "tgt[:, T] = tokens.masked_fill(ended, model.config.pad_id)"),
-        (GOING, "ended, going = tgt[:, T - 1] == eos_id, rows"),
-    ),
-    greedy(
         "stops_with_the_first_end",
         "the loop stops when any row has ended, and the others are cut off",
         "h-transformer-1d #9 and lit-llama #153: code for one sentence, used for a batch",
@@ -136,12 +127,6 @@ WRITING = (
         "the graph of every round is kept: torch.no_grad() is missing",
         "allenai/OLMo #164, RaphaelOlivier/robust_speech #6",
         (FRAME, FRAME.replace("limit:", "limit, torch.enable_grad():")),
-    ),
-    greedy(
-        "gradients_stay_off",
-        "gradients are turned off and not on again: nothing learns afterwards",
-        "torch.set_grad_enabled(False) in a notebook",
-        (OUT, f"torch.set_grad_enabled(False)\n    {OUT}"),
     ),
     *ignored(
         greedy,
