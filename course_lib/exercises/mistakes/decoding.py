@@ -7,7 +7,6 @@ sample = known("decoding", "sample_tokens")
 
 FRAME = "with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:"
 LIMIT = "limit = max_new_tokens or model.config.max_len"
-ENCODE = "memory = model.encode(src)  # (B, S, d_model)"
 TABLE = "(len(src), limit + 1), model.config.pad_id"
 BOS = "tgt[:, 0] = bos_id"
 ROUND = "while T <= limit and len(rows):"

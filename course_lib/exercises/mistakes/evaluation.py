@@ -7,7 +7,6 @@ accuracy = known("evaluation", "token_accuracy")
 link = known("evaluation", "alignment_from_attention")
 rate = known("evaluation", "alignment_error_rate")
 
-EQUAL = "sum(a == b for a, b in zip(written, wanted, strict=True))"
 SAME_NUMBER = " or len(written) != len(wanted)"
 GUESS = "logits.argmax(dim=-1) == targets"
 RATIO = "right.sum().item() / real.sum().item()"
