@@ -7,7 +7,6 @@ sample = known("decoding", "sample_tokens")
 
 FRAME = "with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:"
 LIMIT = "limit = max_new_tokens or model.config.max_len"
-ENCODE = "memory = model.encode(src)  # (B, S, d_model)"
 TABLE = "(len(src), limit + 1), model.config.pad_id"
 BOS = "tgt[:, 0] = bos_id"
 ROUND = "while T <= limit and len(rows):"
@@ -60,15 +59,6 @@ WRITING = (
         ("T = 1\n", f"T = 1\n        {ENDED}\n"),
         (ROUND, "while T <= limit and not ended.all():"),
         (GOING, "ended, going = ended | (tokens == eos_id), rows"),
-    ),
-    greedy(
-        "end_forgotten",
-        "ended is computed anew in each round: it must stay true once it was",
-        "ended = tokens == eos_id",
-        ("T = 1\n", f"T = 1\n        {ENDED}\n"),
-        (ROUND, "while T <= limit and not ended.all():"),
-        ("tgt[rows, T] = tokens", "tgt[:, T] = tokens.masked_fill(ended, model.config.pad_id)"),
-        (GOING, "ended, going = tgt[:, T - 1] == eos_id, rows"),
     ),
     greedy(
         "stops_with_the_first_end",
@@ -136,12 +126,6 @@ WRITING = (
         "the graph of every round is kept: torch.no_grad() is missing",
         "allenai/OLMo #164, RaphaelOlivier/robust_speech #6",
         (FRAME, FRAME.replace("limit:", "limit, torch.enable_grad():")),
-    ),
-    greedy(
-        "gradients_stay_off",
-        "gradients are turned off and not on again: nothing learns afterwards",
-        "torch.set_grad_enabled(False) in a notebook",
-        (OUT, f"torch.set_grad_enabled(False)\n    {OUT}"),
     ),
     *ignored(
         greedy,

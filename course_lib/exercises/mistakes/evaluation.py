@@ -7,7 +7,6 @@ accuracy = known("evaluation", "token_accuracy")
 link = known("evaluation", "alignment_from_attention")
 rate = known("evaluation", "alignment_error_rate")
 
-EQUAL = "sum(a == b for a, b in zip(written, wanted, strict=True))"
 SAME_NUMBER = " or len(written) != len(wanted)"
 GUESS = "logits.argmax(dim=-1) == targets"
 RATIO = "right.sum().item() / real.sum().item()"
@@ -32,12 +31,6 @@ MISTAKES = (
         "a text counts as right when it is right for *some* source, not for its own",
         "text in wanted",
         ("a == b", "a in wanted"),
-    ),
-    share(
-        "sets_compared",
-        "the lists are compared as sets: order and repeats are lost",
-        "UKGovernmentBEIS/inspect_ai #4618, with the words of a text",
-        (EQUAL + " / len(wanted)", "len(set(written) & set(wanted)) / len(set(wanted))"),
     ),
     share(
         "contained",
@@ -106,12 +99,6 @@ MISTAKES = (
         "the targets are shifted against the logits, and they are shifted already",
         "shifted again, as for a language model's labels",
         (GUESS, "logits.argmax(dim=-1) == targets.roll(-1, dims=1)"),
-    ),
-    accuracy(
-        "sentences_counted",
-        "a row counts only if all of its tokens are right: that is another question",
-        "modelscope/ms-swift #10049 has both",
-        (RATIO, "(right | ~real).all(dim=1).float().mean().item()"),
     ),
     accuracy(
         "shapes_not_checked",
@@ -206,12 +193,6 @@ MISTAKES = (
             "sum(1 - 2 * len(m & r) / max(1, len(m) + len(r)) for m, r in zip(found, known)) "
             "/ len(known)",
         ),
-    ),
-    rate(
-        "percent",
-        "the rate comes in percent: in [0, 1] is asked for",
-        "tools that print AER in percent: neulab/awesome-align #20",
-        (ERROR, "100 * (1 - 2 * shared / links)"),
     ),
     rate(
         "cut_to_the_shorter",

@@ -188,12 +188,6 @@ LOSSES = (
         (BEGIN, f"{ANNOTATED_Q}    {BEGIN}"),
     ),
     loss(
-        "smoothing_swapped",
-        "smoothing and 1 - smoothing are swapped: nearly all goes to the doubt",
-        "linear_combination(x, y, epsilon) in pytorch/pytorch #7455, easily called the wrong way",
-        (BLEND, "-(smoothing * right + (1 - smoothing) * doubt)"),
-    ),
-    loss(
         "pad_zero_taken_for_none",
         "pad_id=0 is taken for no padding: `if pad_id` is false for 0, ask `is None`",
         "huggingface/transformers #47286, huggingface/transformers #25625",
@@ -383,12 +377,6 @@ MANY_STEPS = (
         (STEP, STEP + SET_RATE),
     ),
     many(
-        "rate_of_the_step_before",
-        "the schedule gets step - 1, as if steps were counted from 0",
-        "enumerate and schedulers that count from 0",
-        ("rate(step)", "rate(step - 1)"),
-    ),
-    many(
         "rate_of_one_group",
         "only the first group of the optimizer gets the rate",
         'optimizer.param_groups[0]["lr"] = ...',
@@ -405,12 +393,6 @@ MANY_STEPS = (
         "the steps are counted from 0 to steps - 1",
         "for step in range(steps)",
         (BAR, BAR.replace(STEPS, "range(first_step - 1, steps)")),
-    ),
-    many(
-        "steps_counted_from_first_step",
-        "steps is taken for how many steps to make: it is the last one",
-        "range(first_step, first_step + steps)",
-        (BAR, BAR.replace(STEPS, "range(first_step, first_step + steps)")),
     ),
     many(
         "batch_taken_once",

@@ -62,12 +62,6 @@ STARTS = (
         (GLOROT, "nn.init.kaiming_uniform_(module.weight)"),
     ),
     start(
-        "linears_normal",
-        "linear layers start normal (xavier_normal_) instead of uniform",
-        "the other half of torch.nn.init's pair",
-        (GLOROT, "nn.init.xavier_normal_(module.weight)"),
-    ),
-    start(
         "biases_zeroed",
         "biases are set to 0; they should stay as they are",
         "karpathy/minGPT: a line for module.bias",
@@ -114,12 +108,6 @@ WORDS = (
         ("math.sqrt(self.config.d_model)", "self.config.d_model"),
     ),
     model(
-        "scale_divided",
-        "the vectors are divided by √d_model instead of multiplied, as scores are",
-        "proposed in pytorch/tutorials #2849",
-        (SCALE, " / math.sqrt(self.config.d_model)"),
-    ),
-    model(
         "positions_missing",
         "positions are built and never added, on either side",
         "Lightning-AI/pytorch-lightning #20099",
@@ -156,12 +144,6 @@ MASKS = (
         "the decoder gets no causal mask: every position sees the word it must predict",
         "alex-matton/causal-transformer-decoder #1; huggingface/transformers #48745",
         (SELF, "padding_mask(tgt, self.config.pad_id)"),
-    ),
-    model(
-        "causal_only_in_training",
-        "the causal mask is used while training only",
-        "facebookresearch/fairmotion #56 moves the mask under `if self.training`",
-        (SELF, f"{SELF} if self.training else padding_mask(tgt, self.config.pad_id)"),
     ),
     model(
         "causal_transposed",
@@ -249,12 +231,6 @@ PARTS = (
         "tie_embeddings='all' leaves the source an embedding of its own",
         "one of three choices forgotten",
         ('if c.tie_embeddings != "all":', "if True:"),
-    ),
-    model(
-        "tied_always",
-        "the output shares the embedding's matrix though tie_embeddings is 'none'",
-        "awslabs/sockeye #137",
-        ('c.tie_embeddings != "none"', "True"),
     ),
     model(
         "output_bias",
