@@ -146,12 +146,6 @@ def new_model(candidate: Callable) -> dict[str, float]:
     }
 
 
-def learned_start(candidate: Callable) -> dict[str, float]:
-    """Measure how learned positions start."""
-    table = by_name(candidate(WIDE, learned_positions=True))["positions.weight"].detach()
-    return {"standard deviation of positions, of 0.02": round(float(table.std()) / 0.02, 1)}
-
-
 def bad_ids(candidate: Callable) -> dict[str, str]:
     """Hand over what the embedding cannot look up."""
     model = filled(candidate(SINES)).eval()
@@ -273,11 +267,6 @@ EXERCISES = (
         extras={
             "learned_positions": (
                 scored("learned_positions=True", PRE_NORM, learned_positions=True),
-                value_trial(
-                    "new learned positions",
-                    learned_start,
-                    says="Learned positions stay as `LearnedPositionalEmbedding` made them.",
-                ),
             ),
             "d_k, d_v": (scored("d_k=5 and d_v=7", replace(SINES, d_k=5, d_v=7)),),
             "dropout": (

@@ -266,12 +266,6 @@ def generators(candidate: Callable) -> dict[str, bool]:
     }
 
 
-def row_by_row(candidate: Callable) -> dict[str, bool]:
-    """Look whether rows that begin alike go on alike."""
-    text = candidate(liking(MANY), torch.zeros(60, 1).long(), 6)
-    return {"rows are drawn one by one": len({*map(tuple, text.tolist())}) > 1}
-
-
 def watched(candidate: Callable, training: bool = False, **how: Any) -> tuple[GPT, list]:
     """Let a model write four tokens; note at its first layer how many positions pass, and how."""
     model, noted = writer(dropout=0.5).train(training), []
@@ -567,9 +561,6 @@ EXERCISES = (
                 drawn(
                     "one token for many rows",
                     "How often each token comes: as the softmax of the last position says.",
-                ),
-                value_trial(
-                    "rows that begin alike", row_by_row, says="Every row has its own draw."
                 ),
             ),
         },
