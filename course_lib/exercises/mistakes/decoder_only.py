@@ -57,12 +57,6 @@ MISTAKES = (
         ("len(ids) - length,", "len(ids) - length - 1,"),
     ),
     windows(
-        "first_window_never_drawn",
-        "the first window is never drawn: the text begins at position 0",
-        "student code: torch.randint(1, …)",
-        ("torch.randint(len(ids)", "torch.randint(1, len(ids)"),
-    ),
-    windows(
         "past_the_end",
         "some windows start so late that they do not fit: length + 1 tokens are needed",
         "spro/char-rnn.pytorch #7",
@@ -86,12 +80,6 @@ MISTAKES = (
         "a window has length tokens, and one is lost where it is shifted: take length + 1",
         "student code: ids[start : start + length] for both",
         ("torch.arange(length + 1)", "torch.arange(length)"),
-    ),
-    windows(
-        "positions_for_tokens",
-        "positions come out: they are an index, and ids[…] holds the tokens",
-        "student code: the index forgotten",
-        (WINDOW, "starts + torch.arange(length + 1)"),
     ),
     windows(
         "time_before_batch",
@@ -224,12 +212,6 @@ MISTAKES = (
         (OUT, f"{OUT}.softmax(dim=-1)"),
     ),
     model(
-        "last_row_cut",
-        "the last row of logits is cut off: the window is shifted already, and all rows count",
-        "student code: logits[:, :-1], kept from another training loop",
-        (OUT, f"{OUT}[:, :-1]"),
-    ),
-    model(
         "initialize_missing",
         "the matrices start as torch leaves them: embeddings far too large, at N(0, 1)",
         "student code: the last line forgotten",
@@ -241,12 +223,6 @@ MISTAKES = (
         "student code: an Encoder, so num_encoder_layers",
         ("c.num_decoder_layers", "c.num_encoder_layers"),
     ),
-    model(
-        "sources_vocabulary",
-        "the vocabulary is the source's: of the two sides the target's counts",
-        "student code: src_vocab_size stands first",
-        ("tgt_vocab_size", "src_vocab_size"),
-    ),
     *ignored(
         model,
         ("norm_first", (SIZES, SIZES.replace(", c.norm_first, c.activation", ""))),
@@ -257,12 +233,6 @@ MISTAKES = (
         "dropout does not reach the embeddings with their positions",
         "student code: an argument with a default, not given",
         ("c.max_len, c.dropout)", "c.max_len)"),
-    ),
-    model(
-        "dropout_of_stack_missing",
-        "dropout does not reach the stack",
-        "student code: an argument with a default, not given",
-        ("c.d_ff, c.dropout,", "c.d_ff, 0.0,"),
     ),
     model(
         "ids_not_checked",

@@ -15,7 +15,6 @@ LOOK = "F.scaled_dot_product_attention(q, k, v, past, dropped, is_causal=cache i
 SCORES = "(q @ k.mT / math.sqrt(q.size(-1)))"
 FUTURE = "masked_fill(~causal_mask(x.size(1)), -math.inf)"
 WIDE = "self.w_qkv = nn.Linear(d_model, 3 * d_model)"
-MIX = "self.w_o = nn.Linear(d_model, d_model)"
 DROP = "self.dropout if self.training else 0.0"
 
 CHECKED = "        head_width(d_model, num_heads)\n"
@@ -131,12 +130,6 @@ MISTAKES = (
         ("is_causal=cache is None", "is_causal=True, scale=x.size(-1) ** -0.5"),
     ),
     attention(
-        "scale_missing",
-        "the scores are not divided by √d_k",
-        "student code: the division forgotten",
-        ("is_causal=cache is None", "is_causal=True, scale=1.0"),
-    ),
-    attention(
         "w_o_unused",
         "w_o is made and not used: the heads are never mixed",
         "JohnGiorgi/seq2rel #224",
@@ -148,13 +141,6 @@ MISTAKES = (
         "chapter 02's attention, and karpathy/ng-video-lecture",
         (WIDE, "self.w_q, self.w_k, self.w_v = (nn.Linear(d_model, d_model) for _ in range(3))"),
         ("self.w_qkv(x)", "torch.cat([self.w_q(x), self.w_k(x), self.w_v(x)], dim=-1)"),
-    ),
-    attention(
-        "biases_missing",
-        "the two layers have no biases",
-        "karpathy/ng-video-lecture builds its heads so",
-        (WIDE, WIDE.replace("3 * d_model", "3 * d_model, bias=False")),
-        (MIX, MIX.replace("d_model)", "d_model, bias=False)")),
     ),
     attention(
         "dropout_always_on",
@@ -209,12 +195,6 @@ MISTAKES = (
         "the features go through ReLU: GPT has GELU",
         "PaddlePaddle/PaddleNLP #1048, OpenNMT/OpenNMT-py #1971",
         (', activation="gelu"', ""),
-    ),
-    layer(
-        "widened_by_two",
-        "the feed-forward widens by 2: GPT's widens by 4",
-        "student code",
-        ("4 * d_model", "2 * d_model"),
     ),
     layer(
         "side_by_side",
@@ -287,12 +267,6 @@ MISTAKES = (
         (ALONE, "return logits[:, [-1]], None"),
     ),
     model(
-        "logits_alone",
-        "without targets one thing is returned: the caller expects two, logits and None",
-        "student code",
-        (ALONE, "return logits"),
-    ),
-    model(
         "shifted_again",
         "the loss shifts the targets once more: random_windows has shifted them already",
         "huggingface/transformers #47394, #46898; explained in #44642",
@@ -317,22 +291,10 @@ MISTAKES = (
         ('check_ids(ids, c.vocab_size, c.max_len, "input")', "pass"),
     ),
     model(
-        "targets_not_checked",
-        "targets of another shape are accepted, if there are as many",
-        "student code: view(-1) fits everything",
-        ("if targets is not None and targets.shape != ids.shape:", "if False:"),
-    ),
-    model(
         "output_not_tied",
         "the output does not share the embedding's matrix; a copy of its numbers is not sharing",
         "karpathy/nanoGPT #21",
         ("        self.output.weight = self.embedding.weight\n", ""),
-    ),
-    model(
-        "output_bias",
-        "the output adds a bias",
-        "nn.Linear's default, in student code",
-        (", bias=False)", ")"),
     ),
     model(
         "one_layer_repeated",
@@ -354,12 +316,6 @@ MISTAKES = (
         (LEARNED, LEARNED.replace(", c.dropout", "")),
     ),
     model(
-        "dropout_of_layers_missing",
-        "dropout does not reach the layers",
-        "student code: an argument with a default, not given",
-        ("c.num_heads, c.dropout)", "c.num_heads)"),
-    ),
-    model(
         "not_divided",
         "w_o and linear2 start as large as the others: they write into the residual stream, so "
         "divide by √(2N)",
@@ -373,12 +329,6 @@ MISTAKES = (
         (STD, "std=0.02 / math.sqrt(c.num_layers) ** into_sum"),
     ),
     model(
-        "linear2_not_divided",
-        "w_o is divided by √(2N) and linear2 is not: both write into the residual stream",
-        "student code: one of two names forgotten",
-        ('name.endswith(("w_o.weight", "linear2.weight"))', 'name.endswith("w_o.weight")'),
-    ),
-    model(
         "variance_for_deviation",
         "0.02 is taken for the variance: it is the standard deviation",
         "student code: N(0, 0.02), as papers write both",
@@ -389,12 +339,6 @@ MISTAKES = (
         "the matrices start as torch leaves them: the embedding at N(0, 1), fifty times too large",
         "pytorch/pytorch #3121: hours lost over the N(0, 1) of nn.Embedding",
         ("if parameter.dim() == 2:", "if False:"),
-    ),
-    model(
-        "biases_left_as_they_are",
-        "the biases start as torch leaves them: at 0 is asked for",
-        "student code: torch draws the biases of nn.Linear, too",
-        ('elif name.endswith("bias"):', "elif False:"),
     ),
     *ignored(
         model,
@@ -494,12 +438,6 @@ MISTAKES = (
         (FITS, "if cache is not None:"),
     ),
     write(
-        "cache_never_asked",
-        "a cache is made and never asked: everything is read again for each token",
-        "student code: the cache left at its first line",
-        (FITS, "if False:"),
-    ),
-    write(
         "only_the_new",
         "only what was written comes out: the text stands in front of it",
         "student code: chapter 11's habit",
@@ -510,12 +448,6 @@ MISTAKES = (
         "max_new_tokens is taken for the length of the whole text: it counts what is new",
         "ai-glimpse/toyllm #107: a loop from the prompt's length to max_new_tokens",
         (LOOP, "while ids.size(1) < max_new_tokens:"),
-    ),
-    write(
-        "first_position_read",
-        "the logits of the first new position are drawn from, not those of the last",
-        "student code: logits[:, 0]",
-        (TOKEN, TOKEN.replace("-1", "0")),
     ),
     write(
         "temperature_multiplied",
