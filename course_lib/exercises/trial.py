@@ -132,9 +132,8 @@ def names_trial(build: Mapping[str, Any]) -> Trial:
 
     def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
         """List the names as a file of weights holds them."""
-        return {
-            "names": ", ".join(sorted(name for name, _ in candidate(**build).named_parameters()))
-        }
+        named = candidate(**build).named_parameters(remove_duplicate=False)
+        return {"names": ", ".join(sorted(name for name, _ in named))}
 
     says = "The mathematics is right under other names; with the course's, saved weights load."
     return value_trial("the names of its parameters", act, kind="parameters", says=says)

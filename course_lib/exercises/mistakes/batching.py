@@ -60,12 +60,6 @@ MISTAKES = (
         (FRACTION, "100 * (1 - real / places)"),
     ),
     padding(
-        "padding_for_each_token",
-        "padding is divided by the tokens, not by all positions",
-        "student code: places / real - 1",
-        (FRACTION, "places / real - 1"),
-    ),
-    padding(
         "mean_of_batches",
         "every batch has a fraction of its own, and these are averaged: add the counts first",
         "student code: mean() of a list, one entry for each batch",
@@ -89,12 +83,6 @@ MISTAKES = (
         "both sides are taken to be as wide as the longer one; each has a rectangle of its own",
         "student code: one max_len for source and target",
         (WIDTH, "2 * max(*sources, *targets)"),
-    ),
-    padding(
-        "width_of_the_longest_pair",
-        "one pair's tokens are the width; longest source and longest target may be of two pairs",
-        "student code: max(map(sum, pairs))",
-        (WIDTH, "max(map(sum, zip(sources, targets)))"),
     ),
     padding(
         "as_wide_as_the_longest_of_all",
@@ -168,18 +156,6 @@ MISTAKES = (
         (FIRST_OF_A_BATCH, "batch = []"),
     ),
     cut(
-        "overflowing_pair_lost",
-        "the pair that does not fit ends a batch and then stands in none: it begins the next",
-        "student code: continue",
-        (FIRST_OF_A_BATCH, "batch, widest = [], (0, 0)\n            continue"),
-    ),
-    cut(
-        "full_is_too_much",
-        "a batch of exactly `tokens` positions is taken for too large: that many it may have",
-        "student code: >= for >",
-        (f"{POSITIONS} > tokens", f"batch and {POSITIONS} >= tokens"),
-    ),
-    cut(
         "not_sorted",
         "the pairs are taken in the order in which they come: long and short share a batch",
         "inclusionAI/AReno #204",
@@ -196,12 +172,6 @@ MISTAKES = (
         "the pairs are sorted by S + T: (2, 9) stands beside (9, 2), and both are padded",
         "Helsinki-NLP/mammoth #12",
         (KEY, "sum(lengths[i])"),
-    ),
-    cut(
-        "longer_side_sorted_only",
-        "the pairs are sorted by the longer side only: where it is equal, the shorter one decides",
-        "student code: key=max",
-        (KEY, "max(lengths[i])"),
     ),
     cut(
         "longest_first",
@@ -243,23 +213,11 @@ MISTAKES = (
         ("[*batch, pair]", "[*batch, sum(map(len, batches)) + len(batch)]"),
     ),
     cut(
-        "equal_pairs_looked_up",
-        "indices are looked up by their lengths: of equal pairs the first stands for all",
-        "student code: lengths.index(pair)",
-        (ORDER, f"map(lengths.index, sorted(lengths, key={PAIR_KEY}))"),
-    ),
-    cut(
         "sorted_in_place",
         "`lengths` itself is sorted: its indices are others then, and the caller's list is changed",
         "student code: .sort() for sorted",
         ("    batches = []\n", f"    lengths.sort(key={PAIR_KEY})\n    batches = []\n"),
         (ORDER, "range(len(lengths))"),
-    ),
-    cut(
-        "empty_batch_of_nothing",
-        "no pairs make one empty batch: they make none",
-        "student code: the last batch added unseen",
-        (END, "return [*batches, batch]"),
     ),
     average(
         "added_in_place",
@@ -324,12 +282,6 @@ MISTAKES = (
         (".mean(dim=0)", "[-1]"),
     ),
     average(
-        "one_mean_of_all",
-        "one mean of all numbers is taken: dim=0 goes over the checkpoints only",
-        "student code: .mean() without dim",
-        (".mean(dim=0)", ".mean()"),
-    ),
-    average(
         "by_order_not_by_name",
         "the tensors are matched by their order in the dict: go by name",
         "student code: zip(*(state.values() …))",
@@ -346,12 +298,6 @@ MISTAKES = (
         "each number is averaged in its own dtype, and whole numbers have no mean",
         "pytorch/pytorch #94909 and #64897",
         (".double()", ""),
-    ),
-    average(
-        "single_precision",
-        "the numbers are added in float32: float64 is asked for",
-        "student code: .float() for .double()",
-        (".double()", ".float()"),
     ),
     average(
         "dtype_stays_float64",

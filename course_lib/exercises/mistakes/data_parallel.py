@@ -66,24 +66,6 @@ MISTAKES = (
         (DEALT, "rows[::world_size]"),
     ),
     split(
-        "step_ignored",
-        "every row from `rank` on comes out: go on in steps of `world_size`",
-        "student code: rows[rank:]",
-        (DEALT, "rows[rank:]"),
-    ),
-    split(
-        "counted_from_one",
-        "ranks are counted from 1: rank 0 begins with the last row",
-        "student code: rank - 1",
-        (DEALT, "rows[rank - 1 :: world_size]"),
-    ),
-    split(
-        "rank_and_size_swapped",
-        "start and step have changed places: begin at `rank`, go on in steps of `world_size`",
-        "student code: rows[world_size::rank]",
-        (DEALT, "rows[world_size::rank]"),
-    ),
-    split(
         "indices_for_rows",
         "indices come out, and not the rows that are there",
         "DistributedSampler's way, which leaves the rows to the loader",
@@ -94,12 +76,6 @@ MISTAKES = (
         "what the slice gives comes out as it is, and that is no list for a text or a range",
         "student code: rows[rank::world_size], tried on lists only",
         (LISTED, DEALT),
-    ),
-    split(
-        "equal_rows_together",
-        "`index` finds the first of equal rows, so that all of them go to one process",
-        "student code: rows.index(row) % world_size",
-        (LISTED, "[row for row in rows if rows.index(row) % world_size == rank]"),
     ),
     split(
         "few_rows_refused",
@@ -150,18 +126,6 @@ MISTAKES = (
         "the loss is taken to be a sum over the tokens; here it is a mean, so they count, too",
         "right where losses are sums: facebookresearch/fairseq #494",
         (SCALE, "world_size / all_tokens"),
-    ),
-    scale(
-        "upside_down",
-        "the fraction is upside down: many tokens would weigh less",
-        "student code: all_tokens on top",
-        (SCALE, "all_tokens / (world_size * num_tokens)"),
-    ),
-    scale(
-        "integer_division",
-        "the division is one of whole numbers, `//`: the factor is 0, 1, 2, and never between",
-        "student code: // for /",
-        (SCALE, f"{FACTORS} // all_tokens"),
     ),
     scale(
         "at_least_one_token",

@@ -1,12 +1,18 @@
 """What goes wrong in chapter 17."""
 
-from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.mistakes.random_windows import MISTAKES as WINDOWS
+from course_lib.exercises.mistake_catalogue import ignored, known
 
+windows = known("decoder_only", "random_windows")
 model = known("decoder_only", "DecoderOnly")
 
+STARTS = "torch.randint(len(ids) - length, (batch_size, 1), generator=generator)"
+WINDOW = "ids[starts + torch.arange(length + 1)]"
+PAIR = "return window[:, :-1], window[:, 1:]"
+TOO_SHORT = "if min(batch_size, length) < 1 or len(ids) <= length:"
+REFUSAL = 'raise ValueError(f"no {batch_size} windows of {length} + 1 tokens in {len(ids)}")'
+
 PAST = "past = causal_mask(ids.size(1), ids.device)"
-SCALE = " * math.sqrt(self.config.d_model)"
+ROOT = "math.sqrt(self.config.d_model)"
 PLACED = "self.positions(vectors)"
 STACK = f"self.stack({PLACED}, past)"
 OUT = f"return self.output({STACK})"
@@ -15,7 +21,95 @@ CHECK = 'check_ids(ids, self.config.tgt_vocab_size, self.config.max_len, "input"
 SQUARE = "torch.ones(ids.size(1), ids.size(1), dtype=torch.bool)"
 
 MISTAKES = (
-    *WINDOWS,
+    windows(
+        "targets_not_shifted",
+        "what is to be predicted is what is read: move it on by one token",
+        "songlab-cal/tape #32 asks; a model that copies has zero loss at once",
+        (PAIR, "return window[:, :-1], window[:, :-1]"),
+    ),
+    windows(
+        "shifted_by_two",
+        "the targets stand two tokens further on: one is right",
+        "huggingface/transformers #47394: shifted here, and once more in the loss",
+        (WINDOW, "ids[starts + torch.arange(length + 2)]"),
+        ("len(ids) - length,", "max(1, len(ids) - length - 1),"),
+        (PAIR, "return window[:, :-2], window[:, 2:]"),
+    ),
+    windows(
+        "shifted_the_wrong_way",
+        "the two have changed places: the later tokens are read, the earlier ones predicted",
+        "student code: y, x = …",
+        (PAIR, "return window[:, 1:], window[:, :-1]"),
+    ),
+    windows(
+        "next_window_predicted",
+        "the targets are the window that follows: at each position the next *token* is to be "
+        "predicted",
+        "pytorch/text #207 shows such targets",
+        (WINDOW, "ids[starts + torch.arange(2 * length)]"),
+        ("len(ids) - length,", "max(1, len(ids) + 1 - 2 * length),"),
+        (PAIR, "return window[:, :length], window[:, length:]"),
+    ),
+    windows(
+        "last_window_never_drawn",
+        "the last window that fits is never drawn: randint leaves its upper end out already",
+        "karpathy/ng-video-lecture #56 proposes it; karpathy/minGPT #31 takes it back",
+        ("len(ids) - length,", "len(ids) - length - 1,"),
+    ),
+    windows(
+        "past_the_end",
+        "some windows start so late that they do not fit: length + 1 tokens are needed",
+        "spro/char-rnn.pytorch #7",
+        ("len(ids) - length,", "len(ids) - length + 1,"),
+    ),
+    windows(
+        "side_by_side",
+        "windows start at multiples of length only: they may start anywhere",
+        "ShusenTang/Dive-into-DL-PyTorch #160 asks why so few are drawn",
+        (STARTS, f"length * {STARTS.replace('len(ids) - length', '(len(ids) - 1) // length')}"),
+    ),
+    windows(
+        "one_start_for_all",
+        "all windows start at one position: each row needs a start of its own",
+        "student code: one start = randint(…) for the whole batch",
+        ("(batch_size, 1)", "(1, 1)"),
+        (PAIR, "window = window.expand(batch_size, -1)\n    " + PAIR),
+    ),
+    windows(
+        "one_token_short",
+        "a window has length tokens, and one is lost where it is shifted: take length + 1",
+        "student code: ids[start : start + length] for both",
+        ("torch.arange(length + 1)", "torch.arange(length)"),
+    ),
+    windows(
+        "time_before_batch",
+        "the windows stand in columns: a row for each window is asked for, (B, T)",
+        "nn.RNN and PyTorch's word language model, whose batches are (T, B)",
+        (PAIR, "return window[:, :-1].T, window[:, 1:].T"),
+    ),
+    *ignored(windows, ("generator", (", generator=generator)", ")"))),
+    windows(
+        "seeded_inside",
+        "a seed is set inside: every call draws the same windows",
+        "student code: manual_seed(0) in the function, for repeatable results",
+        ("    starts = ", "    generator = torch.Generator().manual_seed(0)\n    starts = "),
+    ),
+    windows(
+        "nothing_refused",
+        "sizes and lengths are not checked: a batch of no windows goes through",
+        "nanoGPT's get_batch checks nothing",
+        (TOO_SHORT, "if False:"),
+    ),
+    windows(
+        "asserted",
+        "bad sizes stop at an `assert`: a ValueError is asked for, as asserts are skipped under "
+        "`python -O`",
+        "the habit of minGPT and nanoGPT",
+        (
+            f"    {TOO_SHORT}\n        {REFUSAL}",
+            "    assert min(batch_size, length) > 0 and len(ids) > length",
+        ),
+    ),
     model(
         "future_seen",
         "no causal mask is handed on: every row sees the token that it should predict",
@@ -24,13 +118,13 @@ MISTAKES = (
     ),
     model(
         "future_seen_in_eval",
-        "the causal mask is used while training only",
+        "the causal mask is used in training only",
         "facebookresearch/fairmotion #56 moves the mask under `if self.training`",
         (STACK, f"self.stack({PLACED}, past if self.training else None)"),
     ),
     model(
         "future_seen_in_training",
-        "the causal mask is used while predicting only: in training each row sees its answer",
+        "the causal mask is used in eval mode only: in training each row sees its answer",
         "student code: a mask that was added for sampling",
         (STACK, f"self.stack({PLACED}, None if self.training else past)"),
     ),
@@ -43,12 +137,12 @@ MISTAKES = (
     model(
         "causal_transposed",
         "the causal mask is transposed: a row sees itself and what comes later",
-        "triu in place of tril, in student code",
+        "student code: triu for tril",
         (PAST, f"{PAST}.T"),
     ),
     model(
         "causal_inverted",
-        "the causal mask is turned round, as torch.nn wants it: True as blocked",
+        "the causal mask is inverted, as torch.nn wants it: True as blocked",
         "ports from nn.TransformerEncoder, whose True means blocked",
         (PAST, "past = ~causal_mask(ids.size(1), ids.device)"),
     ),
@@ -65,15 +159,6 @@ MISTAKES = (
         (PAST, f"{PAST} & (ids != self.config.pad_id)[:, None, None]"),
     ),
     model(
-        "padding_learns_nothing",
-        "the embedding is told of a padding_idx, and that token's vector does not learn",
-        "student code: an embedding kept from the translator",
-        (
-            "nn.Embedding(c.tgt_vocab_size, c.d_model)",
-            "nn.Embedding(c.tgt_vocab_size, c.d_model, padding_idx=c.pad_id)",
-        ),
-    ),
-    model(
         "positions_missing",
         "positions are never added: a layer reads the earlier tokens as a bag, without order",
         "Lightning-AI/pytorch-lightning #20099",
@@ -83,23 +168,30 @@ MISTAKES = (
         "positions_before_scaling",
         "the positions are added before the multiplication by √d_model, and grow with the tokens",
         "student code: the two lines in the other order",
-        (f"self.embedding(ids){SCALE}", f"self.positions(self.embedding(ids)){SCALE}"),
+        (f"self.embedding(ids) * {ROOT}", f"self.positions(self.embedding(ids)) * {ROOT}"),
         (PLACED, "vectors"),
     ),
-    model(
-        "always_sines",
-        "learned_positions is not looked at: positions are sines and cosines in any case",
-        "student code: an argument that nobody reads",
+    *ignored(
+        model,
         (
-            "LearnedPositionalEmbedding if learned_positions else PositionalEncoding",
-            "PositionalEncoding",
+            "learned_positions",
+            (
+                "LearnedPositionalEmbedding if learned_positions else PositionalEncoding",
+                "PositionalEncoding",
+            ),
         ),
     ),
     model(
         "scale_missing",
         "the vectors are not multiplied by √d_model",
         "asked about again and again: pytorch/examples #854, OpenNMT/OpenNMT-py #1328",
-        (SCALE, ""),
+        (f" * {ROOT}", ""),
+    ),
+    model(
+        "scale_without_root",
+        "the vectors are multiplied by d_model, not by its root",
+        "student code: sqrt forgotten",
+        (ROOT, "self.config.d_model"),
     ),
     model(
         "output_not_tied",
@@ -120,14 +212,8 @@ MISTAKES = (
         (OUT, f"{OUT}.softmax(dim=-1)"),
     ),
     model(
-        "last_row_cut",
-        "the last row of logits is cut off: the window is shifted already, and all rows count",
-        "student code: logits[:, :-1], kept from another training loop",
-        (OUT, f"{OUT}[:, :-1]"),
-    ),
-    model(
         "initialize_missing",
-        "the matrices start as torch leaves them: tokens eight times too loud, at d_model = 64",
+        "the matrices start as torch leaves them: embeddings far too large, at N(0, 1)",
         "student code: the last line forgotten",
         ("\n        initialize(self)\n", "\n"),
     ),
@@ -137,50 +223,21 @@ MISTAKES = (
         "student code: an Encoder, so num_encoder_layers",
         ("c.num_decoder_layers", "c.num_encoder_layers"),
     ),
-    model(
-        "sources_vocabulary",
-        "the vocabulary is the source's: of the two sides the target's counts",
-        "student code: src_vocab_size stands first",
-        ("tgt_vocab_size", "src_vocab_size"),
+    *ignored(
+        model,
+        ("norm_first", (SIZES, SIZES.replace(", c.norm_first, c.activation", ""))),
+        ("d_k", (", d_k=c.d_k, d_v=c.d_v", "")),
     ),
     model(
-        "norm_first_lost",
-        "norm_first and activation are not handed on to the stack",
-        "student code: arguments with a default, not given",
-        (SIZES, SIZES.replace(", c.norm_first, c.activation", "")),
-    ),
-    model(
-        "head_widths_lost",
-        "d_k and d_v are not handed on to the stack",
-        "student code: arguments with a default, not given",
-        (", d_k=c.d_k, d_v=c.d_v", ""),
-    ),
-    model(
-        "norm_at_the_end_of_post_norm",
-        "one more norm follows the stack: in post-norm the last sub-layer has normalized already",
-        "torch.nn.Transformer has such a norm; pytorch/pytorch #50086",
-        (
-            "        initialize(self)\n",
-            "        self.norm = nn.LayerNorm(c.d_model)\n        initialize(self)\n",
-        ),
-        (STACK, f"self.norm({STACK})"),
-    ),
-    model(
-        "dropout_on_tokens_missing",
-        "dropout does not reach the tokens with their positions",
+        "dropout_of_embeddings_missing",
+        "dropout does not reach the embeddings with their positions",
         "student code: an argument with a default, not given",
         ("c.max_len, c.dropout)", "c.max_len)"),
     ),
     model(
-        "dropout_in_the_stack_missing",
-        "dropout does not reach the stack",
-        "student code: an argument with a default, not given",
-        ("c.d_ff, c.dropout,", "c.d_ff, 0.0,"),
-    ),
-    model(
         "ids_not_checked",
         "the ids are not checked: torch's own error comes, from further down, or none",
-        "student code",
+        "student code: a model without input checks",
         (CHECK, "pass"),
     ),
 )

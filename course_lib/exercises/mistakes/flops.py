@@ -12,14 +12,6 @@ SELF = "length**2 * d_model,"
 RECURRENT = '"recurrent": length * d_model**2'
 CONVOLUTION = "kernel_size * length * d_model**2"
 LEAST = "min(length, d_model, kernel_size) < 1"
-TABLE = (  # the dict that is returned
-    "return {\n"
-    f'        "self-attention": {SELF}\n'
-    f"        {RECURRENT},\n"
-    f'        "convolution": {CONVOLUTION},\n'
-    "    }"
-)
-
 SIX = "(queries + keys + values + mixing + scores + blend)"
 SUM = f"2 * num_heads * {SIX}"
 FIRST = "queries ="
@@ -87,12 +79,6 @@ MISTAKES = (
         (RECURRENT, '"recurrent": 2 * length * d_model**2'),
         (CONVOLUTION, f"2 * {CONVOLUTION}"),
     ),
-    layer(
-        "kernel_forgotten",
-        "the convolution is counted as if it saw one position: it has a matrix for each of k",
-        "student code: n · d² for both",
-        (CONVOLUTION, "length * d_model**2"),
-    ),
     *ignored(layer, ("kernel_size", (CONVOLUTION, "3 * length * d_model**2"))),
     layer(
         "steps_in_a_row",
@@ -107,12 +93,6 @@ MISTAKES = (
         "the names have underscores: they are to be the table's",
         "student code: dict(self_attention=…)",
         ('"self-attention"', '"self_attention"'),
-    ),
-    layer(
-        "without_names",
-        "three numbers come out, and nobody knows which is which: return a dict",
-        "student code: return a, b, c",
-        (TABLE, f"return {SELF} length * d_model**2, {CONVOLUTION}"),
     ),
     layer(
         "zero_accepted",
@@ -201,12 +181,6 @@ MISTAKES = (
         "zhangzjn/EMO #5, hahnyuan/LLM-Viewer #11",
         (f"return {SUM}", f"return {SUM} + 5 * num_heads * tgt_len * src_len"),
     ),
-    attention(
-        "backward_counted",
-        "three times as much comes out: that is forward and backward together",
-        "formulas for a step of training, 6 in place of 2",
-        (SUM, f"3 * {SUM}"),
-    ),
     model(
         "output_forgotten",
         "the output layer is forgotten: it multiplies T vectors by the whole vocabulary",
@@ -224,12 +198,6 @@ MISTAKES = (
         "the output layer costs nothing where its matrix is shared: it multiplies all the same",
         "huggingface/trl #6731",
         ("+ output", '+ output * (config.tie_embeddings == "none")'),
-    ),
-    model(
-        "source_vocabulary",
-        "the output layer is taken to score the source's vocabulary",
-        "student code: one vocab_size for both",
-        ("config.tgt_vocab_size", "config.src_vocab_size"),
     ),
     model(
         "last_position_only",
@@ -254,12 +222,6 @@ MISTAKES = (
         "the decoder's second attention is counted over the target again: keys are the source's",
         "student code: two attentions of (T, T)",
         (CROSS, "attention(tgt_len, tgt_len)"),
-    ),
-    model(
-        "lengths_swapped",
-        "the two lengths have changed places: the encoder reads the source",
-        "student code: (tgt_len, src_len), the order of attention's arguments",
-        ("width = dict(", "src_len, tgt_len = tgt_len, src_len\n    width = dict("),
     ),
     model(
         "one_matrix_of_two",

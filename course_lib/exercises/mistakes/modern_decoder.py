@@ -43,12 +43,6 @@ MISTAKES = (
         (SQUARES, "x.square().sum(dim=-1, keepdim=True)"),
     ),
     norm(
-        "root_missing",
-        "x is divided by the mean square, not by its root",
-        "student code: the formula read without its root sign",
-        (".rsqrt()", ".reciprocal()"),
-    ),
-    norm(
         "multiplied_by_the_root",
         "x is multiplied by the root: rsqrt() is one over the root already, so divide by sqrt() "
         "or multiply by rsqrt()",
@@ -75,12 +69,6 @@ MISTAKES = (
     ),
     *ignored(norm, ("eps", ("+ self.eps", "+ 1e-5"))),
     norm(
-        "mean_squared",
-        "the mean is squared: first the squares, then their mean",
-        "student code: x.mean(…) ** 2",
-        (SQUARES, "x.mean(dim=-1, keepdim=True).square()"),
-    ),
-    norm(
         "over_the_sequence",
         "the mean of the squares runs along the sequence (dim=-2) instead of over the features",
         "kyegomez/zeta #180",
@@ -93,22 +81,10 @@ MISTAKES = (
         ("dim=-1", "dim=(-2, -1)"),
     ),
     norm(
-        "over_all_axes",
-        "one mean is taken over the whole batch: every vector has its own",
-        "student code: x.square().mean()",
-        ("mean(dim=-1, keepdim=True)", "mean()"),
-    ),
-    norm(
         "keepdim_missing",
         "keepdim=True is missing: the means have lost their axis, and meet the wrong one",
         "student code: mean(-1), as numpy has it",
         (", keepdim=True", ""),
-    ),
-    norm(
-        "gain_unused",
-        "the gains are made and not multiplied with",
-        "student code: the last line without its weight",
-        ("self.weight * x", "x"),
     ),
     norm(
         "one_plus_gain",
@@ -135,12 +111,6 @@ MISTAKES = (
         "the class of chapter 04 under another name",
         (START, SHIFT),
         (ALL, f"{CENTRED}{ALL} + self.bias"),
-    ),
-    norm(
-        "in_place",
-        "x itself is scaled (x *= …): the residual connection outside needs it as it was",
-        "student code: x *= rsqrt",
-        (ALL, f"x *= {ROOT}\n        return self.weight * x"),
     ),
     gated(
         "gate_and_features_exchanged",
@@ -190,22 +160,10 @@ MISTAKES = (
         (SILU, "self.gate(x)"),
     ),
     gated(
-        "sum_for_product",
-        "gate and features are added: a gate multiplies",
-        "student code: + for *",
-        (") * self", ") + self"),
-    ),
-    gated(
         "gate_unused",
         "the gate is made and not used: what is left is a feed-forward with SiLU",
         "google-research/timesfm #493",
         (INSIDE, "F.silu(self.linear1(x))"),
-    ),
-    gated(
-        "one_matrix_for_both",
-        "gate and features come from one matrix: x · SiLU(x) of the same numbers",
-        "student code: linear1 called twice",
-        (SILU, "F.silu(self.linear1(x))"),
     ),
     gated(
         "biases_on",

@@ -40,6 +40,14 @@ def windows_by_unfold(
     return [rows.narrow(1, 0, length), rows.narrow(1, 1, length)]
 
 
+def get_batch(data, batch_size, block_size):
+    """Hold the core, as nanoGPT does: one random offset a row, two slices."""
+    ix = torch.randint(len(data) - block_size, (batch_size,))
+    x = torch.stack([data[i : i + block_size] for i in ix])
+    y = torch.stack([data[i + 1 : i + 1 + block_size] for i in ix])
+    return x, y
+
+
 class DecoderOfSteps(nn.Module):
     """Give embedding and scoring methods of their own; share the matrix from the output's side."""
 
@@ -68,9 +76,9 @@ class DecoderOfSteps(nn.Module):
         return self.positions(self.embedding(ids).mul(self.config.d_model**0.5))
 
     def forward(self, ids):
-        """Compare places to learn what is past."""
-        place = torch.arange(ids.shape[-1], device=ids.device)
-        return self.output(self.stack(self.embed(ids), mask=place.view(-1, 1) >= place))
+        """Compare positions to learn what is past."""
+        position = torch.arange(ids.shape[-1], device=ids.device)
+        return self.output(self.stack(self.embed(ids), mask=position.view(-1, 1) >= position))
 
 
 class DecoderLayerByLayer(nn.Module):
@@ -111,7 +119,37 @@ class DecoderLayerByLayer(nn.Module):
         return F.linear(self.stack.norm(x), self.output.weight)
 
 
+class DecoderOfTextbook(nn.Module):
+    """Hold the core under other names, with a list of layers, and no input checks."""
+
+    def __init__(self, cfg):
+        super().__init__()
+        self.config = cfg
+        self.tok_emb = nn.Embedding(cfg.tgt_vocab_size, cfg.d_model)
+        self.blocks = nn.ModuleList(
+            EncoderLayer(
+                cfg.d_model, cfg.num_heads, cfg.d_ff, norm_first=cfg.norm_first,
+                activation=cfg.activation,
+            )
+            for _ in range(cfg.num_decoder_layers)
+        )  # fmt: skip
+        self.final_norm = nn.LayerNorm(cfg.d_model) if cfg.norm_first else nn.Identity()
+        self.head = nn.Linear(cfg.d_model, cfg.tgt_vocab_size, bias=False)
+        self.head.weight = self.tok_emb.weight
+        initialize(self)
+
+    def forward(self, idx):
+        """Embed, run the blocks, score."""
+        _, T = idx.shape
+        x = self.tok_emb(idx) * self.config.d_model**0.5
+        x = x + sinusoidal_encoding(T, self.config.d_model)
+        mask = torch.tril(torch.ones(T, T, device=idx.device)).bool()
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.head(self.final_norm(x))
+
+
 ANSWERS = {
-    "random_windows": (windows_by_slices, windows_by_unfold),
-    "DecoderOnly": (DecoderOfSteps, DecoderLayerByLayer),
+    "random_windows": (windows_by_slices, windows_by_unfold, get_batch),
+    "DecoderOnly": (DecoderOfSteps, DecoderLayerByLayer, DecoderOfTextbook),
 }

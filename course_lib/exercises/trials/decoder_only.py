@@ -1,154 +1,149 @@
-"""What is asked of chapter 17: the model equals its formulas, and no row hears what comes later."""
+"""What is asked of chapter 17: windows of a text, and a decoder without an encoder."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from course_lib.decoder_only import DecoderOnly
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.measures import loudness, reach
-from course_lib.exercises.old_trial import (
+from course_lib.exercises.outcomes import describe
+from course_lib.exercises.trial import (
     Trial,
+    by_name,
     filled,
     module_trial,
+    names_trial,
     normal,
     parameters_trial,
     refuses,
     value_trial,
 )
-from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.trials.decoder_layer import asked, by_place
-from course_lib.exercises.trials.layer_formulas import TORCHS, add_norms, encoder
-from course_lib.exercises.trials.random_windows import EXERCISES as WINDOWS
-from course_lib.exercises.trials.transformer_formulas import APART, waves
 from course_lib.transformer import TransformerConfig
 
-SINES = replace(APART, num_decoder_layers=2, max_len=6)  # a vocabulary of 10, and 13 for a source
-GPTS = replace(SINES, norm_first=True, activation="gelu", d_k=5, d_v=7, dropout=0.5)
-IDS = torch.tensor([[1, 4, 0, 6, 3], [3, 7, 8, 2, 9]])  # 3 is pad_id, and a token like any other
-LEARNED = dict(learned_positions=True)
+TEXT = normal("a text", 40).argsort() + 50  # 40 tokens, 50 … 89, no two alike
+READ, PREDICTED = "what is read", "what is to be predicted"
+
+SINES = TransformerConfig(  # pad_id is a token like any other
+    src_vocab_size=13, tgt_vocab_size=10, d_model=18, num_heads=3, num_encoder_layers=1,
+    num_decoder_layers=2, d_ff=11, dropout=0.0, max_len=6, tie_embeddings="none", pad_id=3,
+)  # fmt: skip
+PRE_NORM = replace(SINES, norm_first=True, activation="gelu")
+WIDE = replace(SINES, src_vocab_size=200, tgt_vocab_size=200, d_model=64, num_heads=4, d_ff=192)
+IDS = torch.tensor([[1, 4, 0, 6, 3], [3, 7, 8, 2, 9]])
 PARTS = (
     "The parts are embedding, positions, stack (an `Encoder` of num_decoder_layers) and output, "
     "which has no bias and shares the embedding's matrix."
 )
+TORCHS = {  # what the exercises from here on must not call
+    F.multi_head_attention_forward: "This calls torch's own attention layer. Take the course's "
+    "parts: their parameters have the names that are asked for."
+}
 
 
-def score(p: Mapping, ids: Tensor, config: TransformerConfig, learned: bool = False) -> Tensor:
-    """Run the model: a table, positions, layers under a triangle, the table again."""
-    length = ids.size(1)
-    table = p["positions.weight"][:length] if learned else waves(length)
-    x = p["embedding.weight"][ids] * config.d_model**0.5 + table
-    layers = [f"stack.layers.{n}." for n in range(config.num_decoder_layers)]
-    how = dict(norm_first=config.norm_first, activation=config.activation)
-    last = "stack.norm" if config.norm_first else None
-    past = torch.ones(length, length).tril().bool()
-    x = encoder(p, layers, x, past, last=last, **how)
-    return torch.einsum("btd,vd->btv", x, p["embedding.weight"])
+def drawn(candidate: Callable, size: int, batch: int, length: int, *more: Any) -> list[Tensor]:
+    """Draw windows of a text, and say where in it their tokens stand; far off, for strangers."""
+    answer = candidate(TEXT[:size].clone(), batch, length, *more)
+    pair = list(answer) if isinstance(answer, tuple | list) else [answer]
+    if len(pair) != 2 or not all(isinstance(x, Tensor) for x in pair):
+        raise TypeError(f"two tensors should come out, and not {describe(answer)}")
+    where = torch.full((100,), -1000)
+    where[TEXT] = torch.arange(len(TEXT))
+    return [where[x.long().clamp(0, 99)] for x in pair]
 
 
-def model_case(label: str, config: TransformerConfig, ids: Tensor = IDS, **build: Any) -> Trial:
-    """Compare logits, and the gradients of all parameters, with the formulas."""
-    learned = bool(build.get("learned_positions"))
-    build = {"config": config} | build
-    case = module_trial(
-        label,
-        DecoderOnly,
-        build,
-        {"ids": ids},
-        lambda p, ids: score(p, ids, config, learned),
-        ("logits",),
+def shapes(candidate: Callable) -> dict[str, str]:
+    """Name what comes out."""
+    pair = zip((READ, PREDICTED), drawn(candidate, 40, 3, 5), strict=True)
+    return {name: describe(x) for name, x in pair}
+
+
+def steps(candidate: Callable) -> dict[str, str]:
+    """Measure from token to token, in many windows."""
+    read, predicted = drawn(candidate, 12, 300, 4)
+    different = {"one token to the next": read.diff(dim=1), "a token to its target":
+                 predicted - read}  # fmt: skip
+    found = {name: sorted(set(x.flatten().tolist())) for name, x in different.items()}
+    return {f"steps from {name}": str(n) if len(n) < 4 else "many" for name, n in found.items()}
+
+
+def starts(candidate: Callable) -> dict[str, str]:
+    """Count where in a text of 9 tokens windows of 4 start, in tenths."""
+    read, _ = drawn(candidate, 9, 2000, 4)
+    counts = read[:, 0].clamp(0, 9).bincount(minlength=10).tolist()
+    return {f"windows that start at {n}": f"{count / 2000:.1f}" for n, count in enumerate(counts)}
+
+
+def whole_text(candidate: Callable) -> dict[str, Tensor]:
+    """Draw from a text that holds one window."""
+    return dict(zip((READ, PREDICTED), drawn(candidate, 5, 2, 4), strict=True))
+
+
+def generators(candidate: Callable) -> dict[str, bool]:
+    """Draw with generators of the same seed, with another, and twice with one."""
+    one = torch.Generator().manual_seed(1)
+    first, later = (drawn(candidate, 40, 30, 8, one)[0] for _ in range(2))
+    again, other = (
+        drawn(candidate, 40, 30, 8, torch.Generator().manual_seed(seed))[0] for seed in (1, 2)
     )
-    return by_place(case, "config")
+    return {
+        "the same generator gives the same windows": first.equal(again),
+        "another one gives others": not first.equal(other),
+        "a second call gives others": not first.equal(later),
+    }
 
 
-def matrices(label: str, config: TransformerConfig, **build: Any) -> Trial:
-    """Compare names, shapes and sharing of all parameters."""
-    case = parameters_trial(DecoderOnly, {"config": config} | build, PARTS)
-    return replace(by_place(case, "config"), label=label)
+def too_short(candidate: Callable) -> dict[str, str]:
+    """Ask for windows that cannot be drawn."""
+    return {
+        "a text as long as what is read": refuses(candidate, TEXT[:4].clone(), 2, 4),
+        "no windows": refuses(candidate, TEXT.clone(), 0, 4),
+        "windows of length 0": refuses(candidate, TEXT.clone(), 2, 0),
+    }
 
 
-def ears(candidate: Callable) -> dict[str, bool]:
+def scored(label: str, config: TransformerConfig, ids: Tensor = IDS, **build: Any) -> Trial:
+    """Compare logits, and the gradients of all parameters."""
+    return module_trial(label, {"config": config} | build, {"ids": ids}, ("logits",))
+
+
+def answer(model: nn.Module, ids: Tensor) -> Tensor:
+    """Ask a model, with the same random numbers every time."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        return model(ids)
+
+
+def who_sees_whom(candidate: Callable) -> dict[str, bool]:
     """Change later tokens, an earlier one, and the order of earlier ones; look who notices."""
-    model, found = filled(candidate(SINES)), {}
+    model, found = filled(candidate(replace(SINES, num_decoder_layers=1))), {}
     later, earlier, swapped = IDS.clone(), IDS.clone(), IDS[:, [1, 0, 2, 3, 4]]
     later[:, 3:] = (IDS[:, 3:] + 1) % 10
     earlier[:, 0] = (IDS[:, 0] + 1) % 10
-    for mode, training in (("while training", True), ("afterwards", False)):
-        model.train(training)
-        plain, other = (asked(model, {"ids": ids})[:, :3] for ids in (IDS, later))
-        found[f"a later token is heard {mode}"] = not torch.allclose(plain, other, atol=1e-4)
-    model = filled(candidate(replace(SINES, num_decoder_layers=1)))  # two would tell the order
-    last = asked(model, {"ids": IDS})[:, -1]
+    for mode, training in (("in training", True), ("in eval mode", False)):
+        plain, other = (answer(model.train(training), ids)[:, :3] for ids in (IDS, later))
+        found[f"a later token is seen {mode}"] = not torch.allclose(plain, other, atol=1e-4)
+    last = answer(model, IDS)[:, -1]
     for what, ids in (("an earlier token", earlier), ("the order of earlier tokens", swapped)):
-        other = asked(model, {"ids": ids})[:, -1]
-        found[f"{what} is heard"] = bool(((other - last).abs().amax(dim=-1) > 1e-4).all())
+        change = (answer(model, ids)[:, -1] - last).abs().amax(dim=-1)
+        found[f"{what} is seen"] = bool((change > 1e-4).all())
     return found
 
 
-def lengths(answer: Callable) -> dict[str, Tensor]:
-    """Read one token, and as many as fit."""
-    full = torch.cat([IDS, IDS[:, :1]], dim=1)
-    return {"one token": answer(IDS[:, :1]), "max_len tokens": answer(full)}
-
-
-def numbers() -> dict[str, Tensor]:
-    """Return the known numbers of a model by name."""
-    return dict(filled(DecoderOnly(SINES)).named_parameters())
-
-
-def probabilities(candidate: Callable) -> dict[str, bool]:
-    """Look whether a softmax stands at the end."""
-    with torch.no_grad():
-        logits = filled(candidate(SINES)).eval()(IDS)
-    one = torch.ones(logits.shape[:-1])
+def new_model(candidate: Callable) -> dict[str, float]:
+    """Measure how a new model starts, to a tenth of what is right."""
+    named = by_name(candidate(WIDE))
+    table = named["embedding.weight"].detach()
+    linear = named["stack.layers.0.feed_forward.linear1.weight"].detach()
     return {
-        "the numbers of a place add up to 1": torch.allclose(logits.sum(dim=-1), one, atol=1e-3),
-    }
-
-
-def steady(candidate: Callable) -> dict[str, bool]:
-    """Ask twice in eval mode."""
-    model = filled(candidate(replace(SINES, dropout=0.5))).eval()
-    with torch.no_grad():
-        return {"both answers are the same": torch.equal(model(IDS), model(IDS))}
-
-
-def silenced(candidate: Callable) -> dict[str, Tensor]:
-    """Drop everything, tokens and answers; what is left are norms of norms."""
-    with torch.no_grad():
-        return {"logits": filled(candidate(replace(SINES, dropout=1.0))).train()(IDS)}
-
-
-def silenced_wanted() -> dict[str, Tensor]:
-    """Normalize zeros, sub-layer after sub-layer."""
-    p, x = numbers(), torch.zeros(*IDS.shape, SINES.d_model)
-    for n in range(SINES.num_decoder_layers):
-        x = add_norms(p, f"stack.layers.{n}.", x, [torch.zeros_like] * 2, norm_first=False)
-    return {"logits": (x @ p["embedding.weight"].T).detach()}
-
-
-def start(candidate: Callable) -> dict[str, Any]:
-    """Measure how a new model starts."""
-    wide = replace(SINES, src_vocab_size=200, tgt_vocab_size=200, d_model=64, num_heads=4)
-    model = candidate(replace(wide, d_ff=192, max_len=200), learned_positions=True)
-    linear = model.stack.layers[0].feed_forward.linear1.weight
-    return {
-        "times √d_model, the deviation of the embedding": loudness(model.embedding.weight),
-        "as a share of its bound, the largest of a linear layer": reach(linear),
-        "in units of 0.02, the deviation of learned positions": round(
-            float(model.positions.weight.detach().std()) / 0.02, 1
+        "standard deviation of the embedding": round(float(table.std()) * WIDE.d_model**0.5, 1),
+        "largest weight of a linear layer": round(
+            float(linear.abs().max()) / math.sqrt(6 / sum(linear.shape)), 1
         ),
     }
-
-
-STARTS = {
-    "times √d_model, the deviation of the embedding": 1.0,
-    "as a share of its bound, the largest of a linear layer": 1.0,
-    "in units of 0.02, the deviation of learned positions": 1.0,
-}
 
 
 def bad_ids(candidate: Callable) -> dict[str, str]:
@@ -161,74 +156,105 @@ def bad_ids(candidate: Callable) -> dict[str, str]:
     }
 
 
-HEARD = {
-    "a later token is heard while training": False,
-    "a later token is heard afterwards": False,
-    "an earlier token is heard": True,
-    "the order of earlier tokens is heard": True,
-}
-BAD = ("more tokens than max_len", "an id that the vocabulary lacks", "numbers that are no ids")
+def dropped(candidate: Callable) -> dict[str, Any]:
+    """Ask twice in eval mode; then drop everything: what is left are norms of norms."""
+    model = filled(candidate(replace(SINES, dropout=0.5))).eval()
+    nothing = filled(candidate(replace(SINES, dropout=1.0))).train()
+    with torch.no_grad():
+        return {"random in eval mode": not model(IDS).equal(model(IDS)), "logits": nothing(IDS)}
+
 
 EXERCISES = (
-    *WINDOWS,
+    Exercise(
+        "random_windows",
+        "decoder_only",
+        12,
+        core={
+            "windows": (
+                value_trial(
+                    "3 windows of 5 tokens",
+                    shapes,
+                    kind="shape",
+                    says="Two tensors of tokens come out, each of shape (batch_size, length).",
+                ),
+                value_trial(
+                    "a text of tokens that all differ",
+                    steps,
+                    says="A window is a part of the text as it stands there; the target of every "
+                    "position is the token that follows.",
+                ),
+                value_trial(
+                    "a text as long as one window",
+                    whole_text,
+                    kind="equality",
+                    says="A window takes length + 1 tokens; here that is the whole text.",
+                ),
+            ),
+            "start": (
+                value_trial(
+                    "2,000 windows of 4 from a text of 9",
+                    starts,
+                    says="Every window that fits is equally likely: it starts at 0 … "
+                    "len(ids) - length - 1.",
+                ),
+            ),
+        },
+        hints=(
+            "How many tokens does a window take out of the text, if `length` are read and each of "
+            "them has a successor? Where can the last such window begin?",
+            "`torch.randint(end, (batch_size, 1), generator=generator)` draws a column of "
+            "positions, 0 … end - 1. Add `torch.arange(length + 1)`: every row counts on from its "
+            "own.",
+            "A tensor of positions is an index: `ids[starts + torch.arange(length + 1)]`. All "
+            "columns but the last are read, all but the first are to be predicted.",
+        ),
+        extras={
+            "generator": (
+                value_trial(
+                    "generators",
+                    generators,
+                    says="The random numbers come from `generator`, as it stands.",
+                ),
+            ),
+            "text too short": (
+                value_trial(
+                    "calls that cannot be right",
+                    too_short,
+                    says="Sizes from 1, and a text of at least length + 1 tokens, or a ValueError.",
+                ),
+            ),
+        },
+    ),
     Exercise(
         "DecoderOnly",
         "decoder_only",
         20,
-        (
-            matrices("its parameters", SINES),
-            matrices("learned_positions=True, in pre-norm", GPTS, **LEARNED),
-            model_case("sines and post-norm", SINES),
-            model_case(
-                "learned_positions=True, norm_first, gelu and free head widths", GPTS, **LEARNED
+        core={
+            "parameters": (parameters_trial({"config": SINES}, PARTS),),
+            "logits": (
+                value_trial(
+                    "a look at who sees whom",
+                    who_sees_whom,
+                    says="A row sees what stands before it, in its order, and never what comes "
+                    "later, in training and in eval mode.",
+                ),
+                scored("sines and post-norm", SINES),
+                scored("one token", SINES, IDS[:, :1]),
+                scored("max_len tokens", SINES, torch.cat([IDS, IDS[:, :1]], dim=1)),
             ),
-            value_trial(
-                "a look at who hears whom",
-                ears,
-                HEARD,
-                says="A row hears what stands before it, in its order, and never what "
-                "comes later, while training and afterwards.",
+            "norm_first": (
+                parameters_trial({"config": PRE_NORM}, PARTS),
+                scored("norm_first and gelu in the config", PRE_NORM),
             ),
-            Trial(
-                "one token, and as many as fit",
-                lambda candidate: Outcome(lengths(filled(candidate(SINES)).eval())),
-                lambda: Outcome(lengths(lambda ids: score(numbers(), ids, SINES))),
+            "initialization": (
+                value_trial(
+                    "a new model",
+                    new_model,
+                    says="Every matrix starts as `initialize` says, the tied one as an embedding.",
+                ),
             ),
-            value_trial(
-                "a look at the logits",
-                probabilities,
-                {"the numbers of a place add up to 1": False},
-                says="The model ends with logits; the softmax comes later, inside the loss.",
-            ),
-            value_trial(
-                "a new model",
-                start,
-                STARTS,
-                says="Every matrix starts as `initialize` says, the shared one as an embedding; "
-                "learned positions stay as they were made.",
-            ),
-            value_trial(
-                "ids that cannot be",
-                bad_ids,
-                dict.fromkeys(BAD, "a ValueError"),
-                says="`check_ids` refuses them, in words, before anything is looked up.",
-            ),
-            value_trial(
-                "two calls in eval mode",
-                steady,
-                {"both answers are the same": True},
-                stage="train and eval",
-                says="In eval mode nothing may be random: dropout belongs to training.",
-            ),
-            Trial(
-                "dropout=1.0 while training",
-                lambda c: Outcome(silenced(c)),
-                lambda: Outcome(silenced_wanted()),
-                "train and eval",
-                "Tokens with their positions, and all that sub-layers say, are dropped then.",
-            ),
-        ),
-        (
+        },
+        hints=(
             "It is chapter 09's `Transformer` without its left half: four parts, embedding, "
             "positions, stack, output. What hides the future, if there is no padding?",
             "`Encoder(c.num_decoder_layers, c.d_model, c.num_heads, c.d_ff, c.dropout, "
@@ -237,6 +263,29 @@ EXERCISES = (
             "In `forward`: `check_ids`, look up, times √d_model, positions, the stack under "
             "`causal_mask(ids.size(1), ids.device)`, and `self.output`.",
         ),
-        TORCHS,
+        shortcuts=TORCHS,
+        extras={
+            "learned_positions": (
+                scored("learned_positions=True", PRE_NORM, learned_positions=True),
+            ),
+            "d_k, d_v": (scored("d_k=5 and d_v=7", replace(SINES, d_k=5, d_v=7)),),
+            "dropout": (
+                value_trial(
+                    "dropout",
+                    dropped,
+                    kind="train and eval",
+                    says="Dropout acts in training only, on embeddings with their positions and "
+                    "on the output of every sub-layer.",
+                ),
+            ),
+            "bad ids": (
+                value_trial(
+                    "ids that cannot be",
+                    bad_ids,
+                    says="`check_ids` refuses them, in words, before anything is looked up.",
+                ),
+            ),
+            "names": (names_trial({"config": SINES}),),
+        },
     ),
 )
