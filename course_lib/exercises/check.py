@@ -77,10 +77,6 @@ class Exercise:
     shortcuts: Mapping[Any, str] = field(default_factory=dict)
     extras: Mapping[str, Sequence[Trial]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.core, Mapping):  # old
-            object.__setattr__(self, "core", {"all": self.core})  # old
-
     @property
     def trials(self) -> list[Trial]:
         """Return what is tried, in order."""
