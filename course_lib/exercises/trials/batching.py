@@ -9,8 +9,8 @@ from torch import Tensor
 
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import describe
-from course_lib.exercises.plain_values import calls, fraction, refusals
 from course_lib.exercises.trial import S, T, normal
+from course_lib.exercises.value_trials import calls, fraction, refusals
 
 Lengths = Sequence[tuple[int, int]]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import describe
-from course_lib.exercises.plain_values import calls, number, refusals
 from course_lib.exercises.trial import value_trial
+from course_lib.exercises.value_trials import calls, number, refusals
 
 SIZES = ((7, 3), (8, 2), (9, 4), (10, 3), (4, 1), (11, 8))  # rows, processes
 FEW = ((2, 5), (0, 2))

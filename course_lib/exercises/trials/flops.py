@@ -6,8 +6,8 @@ from typing import Any
 
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import describe
-from course_lib.exercises.plain_values import calls, number, refusals
 from course_lib.exercises.trial import D_K, D_V, H, S, T, value_trial
+from course_lib.exercises.value_trials import calls, number, refusals
 from course_lib.transformer import TransformerConfig
 
 D_MODEL = H * D_K
