@@ -66,6 +66,13 @@ def said(candidate: Callable[..., nn.Module], speaker: str, *inputs: Tensor, **r
         return rounded(layer(*inputs) - inputs[0])
 
 
+WHERE = {  # what each dropout of a layer acts on
+    "dropout": "the answer of each sub-layer, before the sum",
+    "attention_dropout": "the attention weights",
+    "activation_dropout": "the features",
+}
+
+
 def dropout_trials(
     build: Mapping[str, Any], inputs: Mapping[str, Tensor], speakers: Sequence[str]
 ) -> dict[str, tuple[Trial, ...]]:
@@ -76,21 +83,8 @@ def dropout_trials(
         inputs: Of ``forward``, by name.
         speakers: The attributes of its sub-layers.
     """
-
-    def answers(candidate: Callable[..., nn.Module]) -> dict[str, str]:
-        """List what becomes of answers of 2, sub-layer by sub-layer."""
-        given = [x for x in inputs.values() if x.is_floating_point()]
-        return {
-            f"answers of 2 from {name} become": said(candidate, name, *given, dropout=0.2)
-            for name in speakers
-        }
-
-    whole = {
-        "dropout": "the answer of each sub-layer, before the sum",
-        "attention_dropout": "the attention weights",
-        "activation_dropout": "the features",
-    }
-    ones = [
+    given = [x for x in inputs.values() if x.is_floating_point()]
+    outer, *inner = (
         module_trial(
             f"{name}=1.0 in training",
             {**build, name: 1.0},
@@ -99,19 +93,28 @@ def dropout_trials(
             kind="train and eval",
             says=f"`{name}` acts on {what}.",
         )
-        for name, what in whole.items()
-    ]
-    nowhere_else = value_trial(
+        for name, what in WHERE.items()
+    )
+    still = keeps_still(build, inputs, attention_dropout=0.5, activation_dropout=0.5)
+    return {
+        "dropout": (outer, keeps_still(build, inputs, dropout=0.5)),
+        "inner dropouts": (nowhere_else(given, speakers), *inner, still),
+    }
+
+
+def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
+    """Ask that ``dropout`` acts on answers only, not inside the sub-layers."""
+
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
+        """List what becomes of answers of 2, sub-layer by sub-layer."""
+        return {
+            f"answers of 2 from {name} become": said(candidate, name, *inputs, dropout=0.2)
+            for name in speakers
+        }
+
+    return value_trial(
         "dropout=0.2 in training, norm_first=True",
-        answers,
+        act,
         kind="train and eval",
         says="`dropout` acts on the answer of each sub-layer, and nowhere else.",
     )
-    return {
-        "dropout": (ones[0], keeps_still(build, inputs, dropout=0.5)),
-        "inner dropouts": (
-            nowhere_else,
-            *ones[1:],
-            keeps_still(build, inputs, attention_dropout=0.5, activation_dropout=0.5),
-        ),
-    }

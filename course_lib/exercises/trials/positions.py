@@ -112,6 +112,34 @@ def spread(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     return {"the rows start far below 1": bool(rows.std() < SMALL)}
 
 
+SHAPES = {
+    "sizes that differ": (B, T, D_K),
+    "as many sentences as words": (T, T, D_K),
+    "a sentence as long as the table": (B, MAX_LEN, D_K),
+    "a single word": (B, 1, D_K),
+}
+SUM = (
+    *(module_trial(label, BUILD, {"x": normal("x", *shape)}) for label, shape in SHAPES.items()),
+    value_trial(
+        "sentences that are all alike",
+        sentences,
+        says="Positions are counted along the sentence (axis 1), not along the batch.",
+    ),
+)
+DROPOUT = (
+    module_trial(
+        "dropout=1.0 in training",
+        BUILD | {"dropout": 1.0},
+        X,
+        training=True,
+        kind="train and eval",
+        says="Dropout acts on the sum of word and position, in training only (§5.4).",
+    ),
+    keeps_still(BUILD, X, dropout=0.5),
+)
+MOVED = (module_trial("start=3", BUILD, X, options={"start": 3}),)
+
+
 def layer_exercise(
     name: str,
     first: Mapping[str, tuple[Trial, ...]],
@@ -119,36 +147,8 @@ def layer_exercise(
     hints: tuple[str, ...],
 ) -> Exercise:
     """Put together the exercise of one of the two layers."""
-    shapes = {
-        "sizes that differ": (B, T, D_K),
-        "as many sentences as words": (T, T, D_K),
-        "a sentence as long as the table": (B, MAX_LEN, D_K),
-        "a single word": (B, 1, D_K),
-    }
-    core = {
-        "sum": (
-            *(module_trial(label, BUILD, {"x": normal("x", *s)}) for label, s in shapes.items()),
-            value_trial(
-                "sentences that are all alike",
-                sentences,
-                says="Positions are counted along the sentence (axis 1), not along the batch.",
-            ),
-        )
-    }
-    dropout = (
-        module_trial(
-            "dropout=1.0 in training",
-            BUILD | {"dropout": 1.0},
-            X,
-            training=True,
-            kind="train and eval",
-            says="Dropout acts on the sum of word and position, in training only (§5.4).",
-        ),
-        keeps_still(BUILD, X, dropout=0.5),
-    )
-    moved_on = (module_trial("start=3", BUILD, X, options={"start": 3}),)
-    extras = {"dropout": dropout, "start": moved_on, **last}
-    return Exercise(name, "positions", 10, {**core, **first}, hints, extras=extras)
+    extras = {"dropout": DROPOUT, "start": MOVED, **last}
+    return Exercise(name, "positions", 10, {"sum": SUM, **first}, hints, extras=extras)
 
 
 EXERCISES = (
