@@ -196,7 +196,7 @@ def recognise(module: nn.Module, given: type[nn.Module], args: tuple, kwargs: di
 def matched(mine: Mapping[str, torch.Size], wanted: Mapping[str, torch.Size]) -> dict[str, str]:
     """Give parameters of other names the course's: whole layers first, then what is left.
 
-    A linear layer and a norm hold vectors of one width; taken layer by layer, they are not mixed up.
+    A linear layer and a norm hold vectors of one width; layer by layer they are not mixed up.
     """
     strange = {name: shape for name, shape in mine.items() if name not in wanted}
     missing = {name: shape for name, shape in wanted.items() if name not in mine}
