@@ -20,12 +20,10 @@ DROP = "self.dropout if self.training else 0.0"
 CHECKED = "        head_width(d_model, num_heads)\n"
 
 NORMS = "dropout, norm_first=True, bias=bias)"
-NORM2 = "self.add_norm2 = AddNorm(d_model, dropout, norm_first=True, bias=bias)"
 THINK = 'FeedForward(d_model, 4 * d_model, activation="gelu", bias=bias)'
 RUN = "return self.add_norm2(self.add_norm1(x, attend), self.feed_forward)"
 
 EMBED = "self.positions(self.embedding(ids), **start)"
-LEARNED = "self.positions = LearnedPositionalEmbedding(c.d_model, c.max_len, c.dropout)"
 LAYERS = "nn.ModuleList(GPTLayer(*sizes, bias=c.bias) for _ in range(c.num_layers))"
 LOGITS = "self.output(self.norm(x))"
 STD = "std=c.init_std / math.sqrt(2 * c.num_layers) ** into_sum"
@@ -117,13 +115,6 @@ MISTAKES = (
         (JOIN, "heads.reshape(len(heads), heads.size(2), -1)"),
     ),
     attention(
-        "attention_among_heads",
-        "the heads were never moved in front of the tokens: heads attend to heads",
-        "student code: view(B, T, H, d_k) straight into the fused kernel",
-        (PARTS, "parts.permute(2, 0, 1, 3, 4).unbind()"),
-        (JOIN, "heads.flatten(2)"),
-    ),
-    attention(
         "scale_d_model",
         "the scores are divided by √d_model instead of √d_k, the width of one head",
         "karpathy/ng-video-lecture #6; FareedKhan-dev/train-llm-from-scratch #3",
@@ -210,12 +201,6 @@ MISTAKES = (
         "the feed-forward part comes before attention",
         "allenai/allennlp #3334",
         (RUN, "return self.add_norm2(self.add_norm1(x, self.feed_forward), self.self_attn)"),
-    ),
-    layer(
-        "norm_shared",
-        "add_norm2 is add_norm1: both sub-layers share one norm",
-        "bentrevett/pytorch-seq2seq #100",
-        (NORM2, "self.add_norm2 = self.add_norm1"),
     ),
     layer(
         "dropout_inside_the_features",
@@ -310,12 +295,6 @@ MISTAKES = (
         (LAYERS, "[GPTLayer(*sizes, bias=c.bias) for _ in range(c.num_layers)]"),
     ),
     model(
-        "dropout_of_tokens_missing",
-        "dropout does not reach the tokens with their positions",
-        "student code: an argument with a default, not given",
-        (LEARNED, LEARNED.replace(", c.dropout", "")),
-    ),
-    model(
         "not_divided",
         "w_o and linear2 start as large as the others: they write into the residual stream, so "
         "divide by √(2N)",
@@ -327,12 +306,6 @@ MISTAKES = (
         "w_o and linear2 are divided by √N: each layer adds twice, so there are 2N additions",
         "GPT-2's own words leave it open: karpathy/minGPT #134, affjljoo3581/GPT2 #10",
         (STD, "std=c.init_std / math.sqrt(c.num_layers) ** into_sum"),
-    ),
-    model(
-        "variance_for_deviation",
-        "0.02 is taken for the variance: it is the standard deviation",
-        "student code: N(0, 0.02), as papers write both",
-        (STD, STD.replace("c.init_std", "math.sqrt(c.init_std)")),
     ),
     model(
         "torchs_own_start",
@@ -460,12 +433,6 @@ MISTAKES = (
         "the likeliest token is taken and nothing is drawn",
         "student code: argmax",
         (TOKEN, "logits[:, -1].argmax(dim=-1)"),
-    ),
-    write(
-        "one_draw_for_all",
-        "one draw is made for the first row, and every row gets it",
-        "code for one text, used for a batch",
-        (TOKEN, f"{TOKEN}[:1].expand(len(ids))"),
     ),
     write(
         "dropout_left_on",
