@@ -236,7 +236,7 @@ def backward(values: Mapping[str, Any], leaf: Mapping[str, Tensor]) -> dict[str,
 
 
 def filled(module: nn.Module) -> nn.Module:
-    """Fill every parameter with numbers that depend on its name only; gains vary around 1 and -1."""
+    """Fill every parameter with numbers that depend on its name; gains are near 1 and -1."""
     with torch.no_grad():
         for name, parameter in by_name(module).items():
             gain = name.endswith("weight") and parameter.dim() == 1
