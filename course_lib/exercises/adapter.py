@@ -40,16 +40,22 @@ class MissingOption(TypeError):
 
 
 @cache
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """Return a signature, or nothing where Python knows none."""
+def _signature(function: Callable[..., Any], method: bool) -> inspect.Signature | None:
+    """Return a signature, a method's without ``self``; or nothing where Python knows none."""
     try:
-        return inspect.signature(function)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
         return None
+    return signature.replace(parameters=list(signature.parameters.values())[method:])
 
 
 def fit(
-    answer: Callable[..., Any], given: Callable[..., Any], args: tuple, kwargs: dict[str, Any]
+    answer: Callable[..., Any],
+    given: Callable[..., Any],
+    args: tuple,
+    kwargs: dict[str, Any],
+    *,
+    method: bool = False,
 ) -> tuple[tuple, dict[str, Any]]:
     """Translate the arguments of a call of the course's definition into those of an answer.
 
@@ -59,7 +65,7 @@ def fit(
     Raises:
         MissingOption: If an option with another value has no place.
     """
-    mine, theirs = _signature(answer), _signature(given)
+    mine, theirs = _signature(answer, method), _signature(given, method)
     if mine is None or theirs is None or mine == theirs:
         return args, kwargs
     try:
@@ -162,9 +168,8 @@ def _adapted(answer: type[nn.Module], given: type[nn.Module]) -> type[nn.Module]
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             """Call the answer's with its own names."""
-            fitted, options = fit(answer.forward, given.forward, (self, *args), kwargs)
-            options.pop("self", None)
-            return super().forward(*fitted[1:], **options)
+            args, kwargs = fit(answer.forward, given.forward, args, kwargs, method=True)
+            return super().forward(*args, **kwargs)
 
     Adapted.__name__, Adapted.__qualname__ = answer.__name__, answer.__qualname__
     Adapted.__module__, Adapted.__doc__ = answer.__module__, answer.__doc__
@@ -196,7 +201,7 @@ def recognise(module: nn.Module, given: type[nn.Module], args: tuple, kwargs: di
 def matched(mine: Mapping[str, torch.Size], wanted: Mapping[str, torch.Size]) -> dict[str, str]:
     """Give parameters of other names the course's: whole layers first, then what is left.
 
-    A linear layer and a norm hold vectors of one width; layer by layer they are not mixed up.
+    A linear layer and a norm hold vectors of one width; layer by layer, they are not mixed up.
     """
     strange = {name: shape for name, shape in mine.items() if name not in wanted}
     missing = {name: shape for name, shape in wanted.items() if name not in mine}
