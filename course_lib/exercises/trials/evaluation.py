@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.measures import number
 from course_lib.exercises.trial import B, S, T, Trial, normal, refuses, value_trial
+from course_lib.exercises.value_trials import fraction
 
 PLACES = {  # what was written, what is right
     "three of four right": (["elf", "zwei", "drei", "acht"], ["elf", "zwei", "drei", "vier"]),
@@ -70,7 +70,7 @@ def compared(label: str, pairs: Mapping[str, tuple[Sequence, Sequence]], says: s
 
     def act(candidate: Callable) -> dict[str, float]:
         """Call it on copies."""
-        return {name: number(candidate([*a], [*b])) for name, (a, b) in pairs.items()}
+        return {name: fraction(candidate([*a], [*b])) for name, (a, b) in pairs.items()}
 
     return value_trial(label, act, kind="equality", says=says)
 
@@ -96,7 +96,7 @@ def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Tr
 
     def act(candidate: Callable) -> dict[str, float]:
         """Call it on copies."""
-        return {"the share": number(candidate(logits.clone(), targets.clone(), pad_id))}
+        return {"the share": fraction(candidate(logits.clone(), targets.clone(), pad_id))}
 
     return value_trial(label, act, kind="equality", says=ACCURACY)
 
