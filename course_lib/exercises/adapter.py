@@ -177,19 +177,26 @@ def serve(answer: Any, given: Any) -> Any:
     ``answer`` is kept as the attribute ``served``.
     """
     fitted = adapt(answer, given)
-    if not inspect.isclass(given):
+    if inspect.isclass(given):
+        return _served(answer, fitted, given)
 
-        @wraps(answer)
-        def served(*args: Any, **kwargs: Any) -> Any:
-            """Call the answer, or the course's function."""
-            try:
-                return fitted(*args, **kwargs)
-            except Exception as error:
-                _give_way(given, given, args, kwargs, error)
-            return given(*args, **kwargs)
+    @wraps(answer)
+    def served(*args: Any, **kwargs: Any) -> Any:
+        """Call the answer, or the course's function."""
+        try:
+            return fitted(*args, **kwargs)
+        except Exception as error:
+            _give_way(given, given, args, kwargs, error)
+        return given(*args, **kwargs)
 
-        served.served = answer
-        return served
+    served.served = answer
+    return served
+
+
+def _served(
+    answer: type[nn.Module], fitted: type[nn.Module], given: type[nn.Module]
+) -> type[nn.Module]:
+    """Make the subclass that builds and calls the answer, or the course's class."""
 
     class Served(fitted):
         """Build and call the answer, or the course's class."""
