@@ -107,7 +107,7 @@ def test_modules_are_small():
         a_table = (
             path.parent.name in ("mistakes", "trials") or path.stem == "predictions"
         )  # of data
-        assert code_lines(source) <= (450 if a_table else 300), path
+        assert code_lines(source) <= (550 if a_table else 300), path
         for node in definitions(TREES[path]):
             length = code_lines(source, node.lineno, node.end_lineno)
             limit = 80 if isinstance(node, ast.ClassDef) else 30
