@@ -171,7 +171,15 @@ def test_the_output_is_the_embedding_and_stays_it():
 
 
 def test_the_defaults_are_the_smallest_gpt_2():
-    small = dict(max_len=1024, num_layers=12, num_heads=12, d_model=768, dropout=0.1, bias=True)
+    small = dict(
+        max_len=1024,
+        num_layers=12,
+        num_heads=12,
+        d_model=768,
+        dropout=0.1,
+        bias=True,
+        init_std=0.02,
+    )
     assert dataclasses.asdict(GPTConfig(vocab_size=5)) == dict(vocab_size=5) | small
 
 
