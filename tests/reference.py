@@ -5,49 +5,6 @@ from collections.abc import Callable
 from itertools import product
 
 import torch
-from compare import (  # noqa: F401
-    EXACT,
-    KILL_MATRIX,
-    Pretended,
-    assert_equal,
-    assert_parity,
-    assert_same,
-    hooks_left,
-    overheard,
-    recorded_kinds,
-    says,
-    silenced,
-    trace,
-)
-from draws import (  # noqa: F401
-    make_generator,
-    make_mask,
-    normal,
-    random_ids,
-    randomize,
-    seeded,
-    tiny_config,
-    tiny_transformer,
-    torch_attn_mask,
-    torch_stack,
-    torch_transformer,
-)
-from sizes import (  # noqa: F401
-    D_FF,
-    D_K,
-    D_MODEL,
-    D_V,
-    MASK_KINDS,
-    MAX_LEN,
-    PAD,
-    SRC_VOCAB,
-    TGT_VOCAB,
-    TORCH_MASK_KINDS,
-    B,
-    H,
-    S,
-    T,
-)
 from torch import Tensor, nn
 from torch.nn import functional as F
 

@@ -4,21 +4,11 @@ from itertools import product
 
 import pytest
 import torch
+from compare import EXACT, says
+from draws import make_generator, normal, random_ids, tiny_config, tiny_transformer
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import (
-    EXACT,
-    MAX_LEN,
-    PAD,
-    SRC_VOCAB,
-    TGT_VOCAB,
-    make_generator,
-    normal,
-    random_ids,
-    says,
-    tiny_config,
-    tiny_transformer,
-)
+from sizes import MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB
 from test_decoding import BOS, EOS, SPECIAL, Scripted, biased, side_by_side, some_model
 from torch import nn
 from torch.testing import assert_close

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from reference import assert_same, normal, says
+from compare import assert_same, says
+from draws import normal
 
 from course_lib.trainer.checkpoint import FORMAT, explaining, load_checkpoint, save_checkpoint
 

@@ -4,25 +4,11 @@ import math
 
 import pytest
 import torch
+from compare import EXACT, says
+from draws import make_generator, normal, random_ids, tiny_config, tiny_transformer
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import (
-    D_MODEL,
-    EXACT,
-    MAX_LEN,
-    PAD,
-    SRC_VOCAB,
-    TGT_VOCAB,
-    B,
-    S,
-    T,
-    make_generator,
-    normal,
-    random_ids,
-    says,
-    tiny_config,
-    tiny_transformer,
-)
+from sizes import D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
 from torch import nn
 from torch.testing import assert_close
 

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from reference import says
+from compare import says
 
 from course_lib import cli
 from course_lib.interop import download as module

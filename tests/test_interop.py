@@ -5,16 +5,9 @@ from copy import deepcopy
 
 import pytest
 import torch
-from reference import (
-    D_FF,
-    D_MODEL,
-    H,
-    assert_equal,
-    randomize,
-    tiny_transformer,
-    torch_stack,
-    torch_transformer,
-)
+from compare import assert_equal
+from draws import randomize, tiny_transformer, torch_stack, torch_transformer
+from sizes import D_FF, D_MODEL, H
 from torch import nn
 
 from course_lib.add_norm import AddNorm, LayerNorm

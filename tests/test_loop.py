@@ -16,9 +16,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from compare import Pretended, says
 from gpt_fixtures import SETTINGS, write_play
 from gpt_fixtures import TINY as WRITER
-from reference import Pretended, says
 
 from course_lib import cli
 from course_lib.data import draw_pairs

@@ -4,7 +4,9 @@ from copy import deepcopy
 
 import pytest
 import torch
-from reference import B, T, assert_equal, make_generator, normal, randomize, says
+from compare import assert_equal, says
+from draws import make_generator, normal, randomize
+from sizes import B, T
 from torch import nn
 from torch.nn import functional as F
 

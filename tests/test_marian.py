@@ -7,8 +7,9 @@ import pytest
 import sentencepiece
 import torch
 import transformers
+from compare import assert_equal, says
+from draws import make_generator
 from published import EOS, MAX_LEN, PAD, VOCAB, edit_config, edit_weights, published
-from reference import assert_equal, make_generator, says
 from safetensors.torch import load_file, save_file
 
 from course_lib import cli

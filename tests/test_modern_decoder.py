@@ -2,20 +2,12 @@
 
 import pytest
 import torch
+from compare import assert_equal, says, trace
+from draws import make_generator, normal, randomize
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import (
-    MAX_LEN,
-    B,
-    T,
-    assert_equal,
-    attention_by_loops,
-    make_generator,
-    normal,
-    randomize,
-    says,
-    trace,
-)
+from reference import attention_by_loops
+from sizes import MAX_LEN, B, T
 from torch import nn
 from torch.nn import functional as F
 

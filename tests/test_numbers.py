@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from compare import assert_same, says
 from platformdirs import user_data_path
-from reference import assert_same, says
 from torch.testing import assert_close
 
 import course_lib

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from reference import SRC_VOCAB, Pretended, make_generator, random_ids, tiny_transformer
+from compare import Pretended
+from draws import make_generator, random_ids, tiny_transformer
+from sizes import SRC_VOCAB
 from torch.distributed import checkpoint
 
 from course_lib.cli import main

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 
 import pytest
 import torch
-from reference import says
+from compare import says
 
 from course_lib.atomic_write import write_whole
 from course_lib.tasks.commands import graceful_shutdown
