@@ -24,6 +24,7 @@ folder: `jupyter lab 00_start_here.ipynb`.)
   | it shows | it means |
   |---|---|
   | ✓ Correct | it does all that is asked |
+  | ✓ The core is right | go on; what is marked ○ is missing, and the course's stands in for it |
   | ✗ Not yet | the first thing that is not right, in words |
   | ○ Not attempted yet | there is nothing but the stub |
 
