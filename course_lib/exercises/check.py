@@ -3,12 +3,14 @@
 import difflib
 import inspect
 import re
+from bisect import bisect
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from io import StringIO
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -23,7 +25,7 @@ from course_lib.exercises.error_messages import (
     wrote_above,
 )
 from course_lib.exercises.mistake_catalogue import Mistake, given
-from course_lib.exercises.outcomes import Failure, Outcome, alike, differences
+from course_lib.exercises.outcomes import KINDS, Failure, Outcome, alike, differences
 from course_lib.exercises.report import Report, Stage
 from course_lib.exercises.trial import Trial, try_out
 
@@ -87,20 +89,22 @@ class Exercise:
         """Return how many of the trials belong to the core."""
         return sum(map(len, self.core.values()))
 
-    def stages(self, failed: Collection[int]) -> tuple[Stage, ...]:
-        """Return the ladder, given the trials that failed."""
-        ladder, place = [], 0
-        for core, steps in ((True, self.core), (False, self.extras)):
-            for name, step in steps.items():
-                held = not any(n in failed for n in range(place, place + len(step)))
-                ladder.append(Stage(name, core, held))
-                place += len(step)
-        return tuple(ladder)
-
     @property
     def given(self) -> Any:
         """Return the course's own definition."""
         return given(self.module, self.name)
+
+    @property
+    def ends(self) -> list[int]:
+        """Return where each stage ends, in the order of the trials."""
+        steps = [*self.core.values(), *self.extras.values()]
+        return list(accumulate(map(len, steps)))
+
+    def stages(self, failed: Collection[int]) -> tuple[Stage, ...]:
+        """Return the ladder, given the trials that failed."""
+        missed = {bisect(self.ends, trial) for trial in failed}
+        names = [*self.core, *self.extras]
+        return tuple(Stage(x, n < len(self.core), n not in missed) for n, x in enumerate(names))
 
 
 def exercises() -> list[str]:
@@ -171,14 +175,20 @@ def examine(name: str, candidate: Any) -> Report:
         count = len(task.trials)
         detail = f"{count} trial{'s' if count > 1 else ''}"
         return Report(name, True, detail=detail, stages=stages)
-    report = _named(task, candidate, seen, found, task.core_size if core else len(seen))
+    report = _named(task, candidate, seen, core or found)
     return replace(report, passed=not core, stages=stages)
 
 
 def ordered(task: Exercise, seen: Sequence[Outcome]) -> list[Failure]:
-    """List all that is wrong: the core before the extras, then the coarse before the subtle."""
-    beyond = lambda failure: failure.trial >= task.core_size  # noqa: E731
-    return sorted(complaints(task, seen), key=lambda failure: (beyond(failure), failure.place))
+    """List all that is wrong: stage by stage, and in each the coarse before the subtle."""
+
+    def place(failure: Failure) -> tuple[bool, bool, int, int]:
+        """Return where it stands; what is not written yet hides nothing of the core or extras."""
+        beyond = failure.trial >= task.core_size
+        stage = bisect(task.ends, failure.trial)
+        return beyond, failure.unwritten, stage, KINDS.index(failure.kind)
+
+    return sorted(complaints(task, seen), key=place)
 
 
 def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
@@ -221,11 +231,11 @@ def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
 
 
 def _named(
-    task: Exercise, candidate: Any, seen: Sequence[Outcome], found: Sequence[Failure], upto: int
+    task: Exercise, candidate: Any, seen: Sequence[Outcome], found: Sequence[Failure]
 ) -> Report:
     """Report the first thing that is wrong, under the name of the known mistake it looks like."""
     first = found[0]
-    mistake = None if first.unwritten else _looks_like(task, candidate, seen, first, upto)
+    mistake = None if first.unwritten else _looks_like(task, candidate, seen, first)
     detail = "\n".join(line for line in (first.detail, from_outside(candidate)) if line)
     if mistake is None:
         return Report(task.name, False, None, first.sentence, first.kind, detail)
@@ -239,18 +249,19 @@ def _named(
 
 
 def _looks_like(
-    task: Exercise, candidate: Any, seen: Sequence[Outcome], first: Failure, upto: int
+    task: Exercise, candidate: Any, seen: Sequence[Outcome], first: Failure
 ) -> Mistake | None:
     """Find the known mistake that explains the first complaint, and as much else as possible.
 
-    Only the first ``upto`` trials need to fit; among several that do, one that fits all goes first.
+    One that fits all trials goes first, then one that fits the core, then one that fits the stages
+    up to the first that does not hold: several mistakes are named one after the other.
     """
     known = [
         m for m in known_mistakes(task.name) if alike(seen[first.trial], _seen_of(m, first.trial))
     ]
     text = text_of(candidate)
-    for tried in (seen, seen[:upto]):
-        shared = {mistake: _likeness(tried, mistake) for mistake in known}
+    for upto in (len(seen), task.core_size, task.ends[bisect(task.ends, first.trial)]):
+        shared = {mistake: _likeness(seen[:upto], mistake) for mistake in known}
         whole = [mistake for mistake in shared if shared[mistake] == WHOLLY]
         told = [m for m in whole if m.tells and re.search(m.tells, text, re.M)]
         for mistake in told + [m for m in whole if not m.tells] + whole:

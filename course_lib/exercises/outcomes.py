@@ -48,11 +48,6 @@ class Failure:
     unwritten: bool = False
     trial: int = -1
 
-    @property
-    def place(self) -> tuple[bool, int]:
-        """Return where it stands among others: what is written first, the coarse first."""
-        return self.unwritten, KINDS.index(self.kind)
-
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Walk through dicts, lists and tuples; yield every leaf with its path."""
