@@ -103,7 +103,8 @@ def _placed(
         if ordered and free:
             placed[free.pop(0)] = bound[name]
         elif default is inspect.Parameter.empty or not _same(bound[name], default):
-            raise MissingOption(f"There is no argument `{name}` yet: add `{name}={default!r}`.")
+            told = getattr(default, "__name__", repr(default))
+            raise MissingOption(f"There is no argument `{name}` yet: add `{name}={told}`.")
     for name in free:  # what the answer takes beyond the call: at the course's default
         near = [n for n in theirs.parameters if name in (n, *SYNONYMS.get(n, ()))]
         needed = mine.parameters[name].default is inspect.Parameter.empty

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from course_lib.exercises.adapter import adapt
+from course_lib.exercises.adapter import MissingOption, adapt
 from course_lib.exercises.call_tracer import watched
 from course_lib.exercises.error_messages import (
     explain,
@@ -182,13 +182,19 @@ def examine(name: str, candidate: Any) -> Report:
 def ordered(task: Exercise, seen: Sequence[Outcome]) -> list[Failure]:
     """List all that is wrong: stage by stage, and in each the coarse before the subtle."""
 
-    def place(failure: Failure) -> tuple[bool, bool, int, int]:
-        """Return where it stands; what is not written yet hides nothing of the core or extras."""
-        beyond = failure.trial >= task.core_size
-        stage = bisect(task.ends, failure.trial)
-        return beyond, failure.unwritten, stage, KINDS.index(failure.kind)
+    def place(failure: Failure) -> tuple[bool, bool, bool, int, int]:
+        """Return where it stands: what is missing, or has another name, hides nothing wrong."""
+        beyond, stage = failure.trial >= task.core_size, bisect(task.ends, failure.trial)
+        formal = _is_formal(task, seen, failure)
+        return beyond, formal, failure.unwritten, stage, KINDS.index(failure.kind)
 
     return sorted(complaints(task, seen), key=place)
+
+
+def _is_formal(task: Exercise, seen: Sequence[Outcome], failure: Failure) -> bool:
+    """Say whether an extra fails for a missing argument or another name alone."""
+    missing = isinstance(seen[failure.trial].error, MissingOption)
+    return failure.trial >= task.core_size and (missing or failure.kind == "parameters")
 
 
 def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
@@ -241,7 +247,8 @@ def _named(
         return Report(task.name, False, None, first.sentence, first.kind, detail)
     hint = f"This is what comes out when {mistake.sentence}."
     for other in found:
-        if not alike(seen[other.trial], _seen_of(mistake, other.trial)):
+        same = alike(seen[other.trial], _seen_of(mistake, other.trial))
+        if not same and not _is_formal(task, seen, other):
             hint += f" Beside it, something else is not right. {other.sentence}"
             detail = "\n".join(x for x in (f"What shows first: {first.sentence}", detail) if x)
             break

@@ -16,6 +16,8 @@ from course_lib.exercises.outcomes import describe
 ADVICE = {  # what torch or Python says, and what is mostly meant
     r"'tuple' object has no attribute|not tuple$|unsupported operand.*'tuple'": "A pair came where "
     "one tensor is wanted: attention returns (output, weights)",
+    r"'float' object is not callable": "A probability came, and is called like a layer: "
+    "F.dropout takes it",
     r"object is not callable": "A function is wanted there: lambda x: …",
     r"must be Tensor, not (ReLU|GELU)|Boolean value of Tensor.*ReLU": "ACTIVATIONS[…] is a class: "
     "make one of it with ()",

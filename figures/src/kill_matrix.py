@@ -9,7 +9,7 @@ from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.check import caught_at
 from course_lib.exercises.outcomes import KINDS
 
-LEFT, TOP, WIDE, HIGH = 172, 142, 44, 26
+LEFT, TOP, WIDE, HIGH = 172, 142, 42, 26
 
 
 def counts() -> dict[str, Counter]:

@@ -24,6 +24,19 @@ MISTAKES = (
         "delzac/cntkx #10",
         (SCALE, "/ d_k"),
     ),
+    *(
+        attention(
+            f"scale_{name}",
+            f"the scores are divided by the root of the {words} instead of √d_k",
+            "student code: sizes read by number, one axis too far to the left",
+            (SCALE, f"/ math.sqrt({size})"),
+        )
+        for name, words, size in (
+            ("keys", "number of keys", "key.size(-2)"),
+            ("queries", "number of queries", "query.size(-2)"),
+            ("second_axis", "size of axis 1", "query.size(min(1, query.dim() - 1))"),
+        )
+    ),
     attention(
         "scale_d_v",
         "the scores are divided by √d_v instead of √d_k",

@@ -25,7 +25,7 @@ def inputs(leading=(B, H), lengths=(T, S), widths=(D_K, D_V), mask: Tensor | Non
 def some_mask(*shape: int, blocked: int | None = None) -> Tensor:
     """Make a mask that is no triangle; one row, if any, may look at nothing."""
     mask = normal("mask", *shape) > 0
-    mask[..., 1] = True
+    mask[..., 0], mask[..., 1] = False, True  # read the other way round, no row is blocked
     if blocked is not None:
         mask[blocked] = False
     return mask

@@ -45,10 +45,15 @@ def inputs(batch: int, lengths=(T, S), width: int = D_MODEL, mask: Tensor | None
     return named if mask is None else named | {"mask": mask}
 
 
+def split(label: str, *shape: int) -> Trial:
+    """Cut vectors of one shape into heads."""
+    return function_trial(label, {"x": normal(label, *shape), "num_heads": H}, says=SPLIT)
+
+
 def some_mask(*shape: int) -> Tensor:
     """Make a mask that is no triangle and blocks no row."""
     mask = normal("many masks", *shape) > 0
-    mask[..., 1] = True
+    mask[..., 0], mask[..., 1] = False, True  # read the other way round, no row is blocked
     return mask
 
 
@@ -112,13 +117,9 @@ EXERCISES = (
         "multi_head",
         10,
         core={
-            "heads": tuple(
-                function_trial(label, {"x": x, "num_heads": H}, says=SPLIT)
-                for label, x in (
-                    ("a batch of vectors", normal("split", B, T, H * D_K)),
-                    ("as many tokens as heads", normal("even split", 3, 3, 9)),
-                    ("one sentence, no batch", normal("one split", T, H * D_K)),
-                )
+            "heads": (
+                split("a batch of vectors", B, T, H * D_K),
+                split("as many tokens as heads", 3, 3, 9),
             )
         },
         hints=(
@@ -127,6 +128,7 @@ EXERCISES = (
             "`x.unflatten(-1, (num_heads, -1))` cuts; `transpose(-3, -2)` exchanges tokens "
             "and heads.",
         ),
+        extras={"no batch": (split("one sentence, no batch", T, H * D_K),)},
     ),
     Exercise(
         "MultiHeadAttention",
