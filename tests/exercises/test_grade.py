@@ -153,7 +153,7 @@ def graded(tmp_path_factory):
         told.append(line)
         seen.append(len(rows_of(out)) if (out / "grades.csv").exists() else 0)
 
-    text = grade(folder, out, limit=30, tell=tell)
+    text = grade(folder, out, limit=15, tell=tell)
     server.close()
     assert files_in(folder) == before or not can_be_apart()
     assert text == (out / "grades.txt").read_text(encoding="utf-8")
@@ -281,7 +281,7 @@ def test_who_breaks_the_process_loses_only_what_broke_it(said):
     for name, words in {
         "scaled_dot_product_attention": "attention.py ended its process with code ",
         "split_heads": "it ended its process with code 3",
-        "sinusoidal_encoding": "positions.py did not finish within 30 s",
+        "sinusoidal_encoding": "positions.py did not finish within 15 s",
         "causal_mask": "masks.py sent what is no answer",
     }.items():
         assert said["fay", name][0] == "did not run" and said["fay", name][1].startswith(words)

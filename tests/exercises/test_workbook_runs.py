@@ -42,9 +42,8 @@ FIRST = {name: next(m for m in known_mistakes(name) if not m.tells) for name in 
 TRAINING = """
 import os
 os.environ["COURSE_CHECKPOINTS"] = "trained"
-from my_lib.tasks.numbers import load_or_train
-from my_lib.tasks.numbers import SIZES
-print(type(load_or_train(TranslatorConfig(**SIZES["smoke"])).model).__module__)
+from my_lib.tasks.numbers import Numbers, load_or_train
+print(type(load_or_train(TranslatorConfig(**Numbers.sizes["smoke"])).model).__module__)
 """
 LAST_WORDS = """
 print(type(model).__module__, greedy_decode.__module__)
