@@ -181,13 +181,15 @@ def serve(answer: Any, given: Any) -> Any:
     if inspect.isclass(given):
         return _served(answer, fitted, given)
 
+    said: set[str] = set()
+
     @wraps(answer)
     def served(*args: Any, **kwargs: Any) -> Any:
         """Call the answer, or the course's function."""
         try:
             return fitted(*args, **kwargs)
         except Exception as error:
-            _give_way(given, given, args, kwargs, error)
+            _give_way(given, given, args, kwargs, error, said)
         return given(*args, **kwargs)
 
     served.served = answer
@@ -199,6 +201,8 @@ def _served(
 ) -> type[nn.Module]:
     """Make the subclass that builds and calls the answer, or the course's class."""
 
+    said: set[str] = set()
+
     class Served(fitted):
         """Build and call the answer, or the course's class."""
 
@@ -209,20 +213,21 @@ def _served(
                 with torch.random.fork_rng(devices=[]):
                     fitted(*args, **kwargs)
             except Exception as error:
-                _give_way(given, given, args, kwargs, error)
+                _give_way(given, given, args, kwargs, error, said)
                 return given(*args, **kwargs)  # no instance of this class: no __init__
             return super().__new__(cls)
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             vars(self)["built"] = args, kwargs
+            self.register_load_state_dict_pre_hook(_by_the_courses_names)
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             """Call the answer's, or the course's on the same parameters."""
             try:
                 return super().forward(*args, **kwargs)
             except Exception as error:
-                _give_way(given, given.forward, (self, *args), kwargs, error)
+                _give_way(given, given.forward, (self, *args), kwargs, error, said)
             built, options = vars(self)["built"]
             names = vars(self).get("course_names", {})
             own = self.state_dict(keep_vars=True)
@@ -235,10 +240,22 @@ def _served(
     return Served
 
 
+def _by_the_courses_names(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Load weights saved under the course's names into an answer that has others."""
+    for mine, name in vars(module).get("course_names", {}).items():
+        if prefix + name in state:
+            state[prefix + mine] = state.pop(prefix + name)
+
+
 def _give_way(
-    given: Any, function: Any, args: tuple, kwargs: dict[str, Any], error: Exception
+    given: Any,
+    function: Any,
+    args: tuple,
+    kwargs: dict[str, Any],
+    error: Exception,
+    said: set[str],
 ) -> None:
-    """Say that the course's own runs, if the call asks for more than the core.
+    """Say once that the course's own runs, if the call asks for more than the core.
 
     Raises:
         Exception: The ``error`` itself, if it does not.
@@ -258,7 +275,10 @@ def _give_way(
     ]
     if not options:
         raise error
-    print(f"With {', '.join(options)} the course's own {given.__name__} runs. Yours: {error}")
+    words = f"With {', '.join(options)} the course's own {given.__name__} runs. Yours: {error}"
+    if words not in said:
+        said.add(words)
+        print(words)
 
 
 def _is_loose(signature: inspect.Signature) -> bool:

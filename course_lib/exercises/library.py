@@ -12,6 +12,12 @@ SEAL = "# As it was written: "
 TEXT = '''"""Your `{module}`."""
 # export_mine() writes this file: change your cell in the notebook, run it, then export_mine().
 
+import math  # what cells of the notebook can use, too
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
 from course_lib.exercises.stand_ins import core_only, stand_ins
 
 stand_ins(globals())  # what is not yours below is the course's, and uses your parts

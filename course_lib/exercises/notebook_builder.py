@@ -27,6 +27,7 @@ KEEP = (
     "**Into your library.** The next cell tries the cells that passed once more, without the rest "
     "of the notebook, and puts them into `my_lib/{module}.py`, where later chapters find them."
 )
+USUAL = "import math\n\nimport torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
 STAND_INS = "# the course's own stand in, until you write yours"
 
 Cell = dict[str, Any]
@@ -243,7 +244,7 @@ def imported(package: str, names: Sequence[str]) -> str:
 def stand_ins(module: str, names: Sequence[str]) -> str:
     """Write the cell that makes every name of a chapter known before it is written."""
     tools = imported("course_lib.exercises", ["attempt", "export_mine"])
-    return f"{tools}\n\n{STAND_INS}\n{imported(f'course_lib.{module}', names)}"
+    return f"{USUAL}\n{tools}\n\n{STAND_INS}\n{imported(f'course_lib.{module}', names)}"
 
 
 def _end_of_imports(chapter: Chapter) -> int | None:

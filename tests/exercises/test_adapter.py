@@ -79,3 +79,14 @@ def test_a_served_function_drops_where_its_own_cannot(capsys):
     torch.manual_seed(0)
     assert_close(dropped, scaled_dot_product_attention(X, X, X, mask, 0.5))
     assert capsys.readouterr().out.count("dropout_p") == 1
+
+
+def test_weights_are_loaded_under_the_courses_names_and_a_word_is_said_once(capsys):
+    served = serve(Annotated, MultiHeadAttention)
+    course, holder = MultiHeadAttention(8, 2), nn.ModuleList([served(8, 2).eval()])
+    course.eval()
+    holder.load_state_dict(nn.ModuleList([course]).state_dict())
+    assert_close(holder[0](X, X, X)[0], course(X, X, X)[0])
+    for _ in range(3):
+        holder[0](X, X, X, need_weights=True)
+    assert capsys.readouterr().out.count("With need_weights") == 1
