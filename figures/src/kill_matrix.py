@@ -9,7 +9,7 @@ from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.check import caught_at
 from course_lib.exercises.outcomes import KINDS
 
-LEFT, TOP, WIDE, HIGH = 172, 142, 42, 26
+LEFT, TOP, WIDE, HIGH = 172, 172, 50, 26
 
 
 def counts() -> dict[str, Counter]:
@@ -31,7 +31,7 @@ def draw() -> str:
         "cell is the percentage of the module's known mistakes that are seen first in that way."
     )
     heads = [
-        text(LEFT + WIDE * (n + 0.5) + 5, TOP - 10, kind, turn=-45) for n, kind in enumerate(KINDS)
+        text(LEFT + WIDE * (n + 0.5) + 5, TOP - 8, kind, turn=-90) for n, kind in enumerate(KINDS)
     ]
     rows = [_row(place, *row) for place, row in enumerate(found.items())]
     return page(

@@ -61,7 +61,7 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
     "attention_flops": ("return 2 * num_heads", "return 4 * num_heads", "equality"),
     "forward_flops": ("* decoder + output", "* decoder + 2 * output", "property"),
     "split_batch": ("[rank::world_size]", "[rank::world_size][::-1]", "equality"),
-    "token_loss_scale": ("world_size * num_tokens / all_tokens", "1 + num_tokens", "property"),
+    "token_loss_scale": ("world_size * num_tokens / all_tokens", "1 + num_tokens", "equality"),
 }
 
 
