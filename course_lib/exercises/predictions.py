@@ -72,8 +72,8 @@ def judge_prediction(task: Prediction, answer: Any) -> Report:
         guess = torch.as_tensor(answer, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError):
         guess = None
-    if guess is not None and guess.squeeze().shape == truth.squeeze().shape:
-        guess = guess.reshape(truth.shape)
+    if guess is not None and guess.dim() > truth.dim() >= 1:
+        guess = guess.squeeze()  # one row of a table is a list
     if guess is None or guess.shape != truth.shape:
         kinds = ["one number", "a list of {} numbers", "{} lists of {} numbers each"]
         kind = kinds[truth.dim()].format(*truth.shape)
