@@ -229,15 +229,17 @@ def _served(
             except Exception as error:
                 _give_way(given, given.forward, (self, *args), kwargs, error, said)
             built, options = vars(self)["built"]
-            names = vars(self).get("course_names", {})
-            own = self.state_dict(keep_vars=True)
             course = given(*built, **options).train(self.training)
-            return functional_call(
-                course, {names.get(n, n): x for n, x in own.items()}, args, kwargs
-            )
+            return functional_call(course, _under_the_courses_names(self), args, kwargs)
 
     Served.__name__, Served.__qualname__ = answer.__name__, answer.__qualname__
     return Served
+
+
+def _under_the_courses_names(module: nn.Module) -> dict[str, Any]:
+    """Return the parameters and buffers of an answer as the course's class would name them."""
+    names = vars(module).get("course_names", {})
+    return {names.get(name, name): x for name, x in module.state_dict(keep_vars=True).items()}
 
 
 def _by_the_courses_names(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
