@@ -7,7 +7,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.exercises.trial import H, Trial, by_name, filled, module_trial, value_trial
+from course_lib.exercises.trial import (
+    H,
+    Trial,
+    by_name,
+    filled,
+    module_trial,
+    names_trial,
+    parameters_trial,
+    value_trial,
+)
 
 TORCHS = {  # what the exercises from the encoder layer on must not call
     F.multi_head_attention_forward: "This calls torch's own attention layer. Take the "
@@ -118,3 +127,39 @@ def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
         kind="train and eval",
         says="`dropout` acts on the answer of each sub-layer, and nowhere else.",
     )
+
+
+def stack_extras(
+    build: Mapping[str, Any],
+    says: str,
+    called: Callable[..., Trial],
+    normed: Mapping[str, Any] | None = None,
+) -> dict[str, tuple[Trial, ...]]:
+    """Return the extras of a stack of layers: every argument goes on to the layers.
+
+    Args:
+        build: Its sizes.
+        says: What it registers, in a sentence.
+        called: Makes a trial of a label, a build, and what else the chapter's trials take.
+        normed: What else the trial in pre-norm is given.
+    """
+    wide = {"activation": "gelu", "d_k": 5, "d_v": 7}
+    pre_norm = {**build, "norm_first": True}
+    return {
+        "norm_first": (
+            parameters_trial(pre_norm, says),
+            called("norm_first=True", pre_norm, **(normed or {})),
+        ),
+        "activation, d_k, d_v": (called('activation="gelu", d_k=5 and d_v=7', {**build, **wide}),),
+        "dropout": tuple(
+            called(
+                f"{' and '.join(names)} 1.0 in training",
+                {**build, **dict.fromkeys(names, 1.0)},
+                training=True,
+                kind="train and eval",
+                says="The layers get every argument, the dropouts too.",
+            )
+            for names in (["dropout"], ["attention_dropout", "activation_dropout"])
+        ),
+        "names": (names_trial(build),),
+    }

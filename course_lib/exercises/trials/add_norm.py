@@ -71,9 +71,6 @@ def sublayer(x: Tensor) -> Tensor:
     return torch.tanh(x @ normal("sub-layer", x.size(-1), x.size(-1)) + 0.5)
 
 
-AROUND = {"x": normal("x", B, T, D_K), "sublayer": sublayer}
-
-
 def around(label: str, build: dict, *shape: int, **how: Any) -> Trial:
     """Compare outputs and gradients around a sub-layer."""
     given = {"x": normal("x", *shape), "sublayer": sublayer}

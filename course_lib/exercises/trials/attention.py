@@ -8,8 +8,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import D_K, D_V, B, H, S, T, Trial, function_trial, normal
-from course_lib.exercises.trial import value_trial as looks
+from course_lib.exercises.trial import (
+    D_K,
+    D_V,
+    B,
+    H,
+    S,
+    T,
+    Trial,
+    function_trial,
+    normal,
+    value_trial,
+)
 
 
 def inputs(leading=(B, H), lengths=(T, S), widths=(D_K, D_V), mask: Tensor | None = None) -> dict:
@@ -94,19 +104,19 @@ EXERCISES = (
                 called("sizes that all differ"),
                 called("sizes that are all equal", lengths=(S, S), widths=(S, S)),
                 called("no batch and no heads", leading=()),
-                looks(
+                value_trial(
                     "a look at the weights",
                     row_sums,
                     says="Every query shares out one unit of attention: each row adds up to 1.",
                 ),
-                looks(
+                value_trial(
                     "no word about dropout",
                     asked_plainly,
                     says="Nothing is dropped unless asked for, and numbers keep their dtype.",
                 ),
             ),
             "mask": (
-                looks(
+                value_trial(
                     "a key that nobody may look at",
                     hidden_keys,
                     says="True means *may look*; what is blocked must have no say in the output.",
@@ -131,7 +141,7 @@ EXERCISES = (
         },
         extras={
             "fully masked row": (
-                looks(
+                value_trial(
                     "a query that may look at nothing",
                     nothing_to_see,
                     says="Such a query gets zeros: no weights, no output.",
@@ -146,7 +156,7 @@ EXERCISES = (
                 ),
             ),
             "dropout": (
-                looks(
+                value_trial(
                     "dropout_p=0.5",
                     dropped,
                     kind="train and eval",

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.layer_trials import TORCHS, dropout_trials
+from course_lib.exercises.layer_trials import TORCHS, dropout_trials, stack_extras
 from course_lib.exercises.trial import (
     D_K,
     B,
@@ -152,28 +152,6 @@ EXERCISES = (
             "`norm_first`, else `None`.",
         ),
         shortcuts=TORCHS,
-        extras={
-            "norm_first": (
-                parameters_trial(STACK | {"norm_first": True}, STACK_SAYS),
-                called("norm_first=True", STACK | {"norm_first": True}),
-            ),
-            "activation, d_k, d_v": (
-                called(
-                    'activation="gelu", d_k=5 and d_v=7',
-                    STACK | {"activation": "gelu", "d_k": 5, "d_v": 7},
-                ),
-            ),
-            "dropout": tuple(
-                called(
-                    f"{' and '.join(names)} 1.0 in training",
-                    STACK | dict.fromkeys(names, 1.0),
-                    training=True,
-                    kind="train and eval",
-                    says="The layers get every argument, the dropouts too.",
-                )
-                for names in (["dropout"], ["attention_dropout", "activation_dropout"])
-            ),
-            "names": (names_trial(STACK),),
-        },
+        extras=stack_extras(STACK, STACK_SAYS, called),
     ),
 )
