@@ -7,15 +7,18 @@ that goes on with a text (``course train --task gpt --help``).
 import argparse
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.exercises.grade import LIMIT, grade
 from course_lib.exercises.library import LIBRARY
 from course_lib.exercises.progress import progress
-from course_lib.exercises.workbook import make_workbook
+from course_lib.exercises.workbook import copy_chapters, make_workbook
 from course_lib.interop.download import MODELS, continue_with, download, translate_with
 from course_lib.tasks.commands import STOPPED, TASKS, add_commands
 from course_lib.trainer.options import whole_from_one
@@ -72,6 +75,7 @@ def parser(task: str = "numbers") -> argparse.ArgumentParser:
         task: What they are about; each task has options of its own.
     """
     top = argparse.ArgumentParser(prog="course", description=__doc__)
+    top.add_argument("--version", action="version", version=f"course {version('course-lib')}")
     commands = top.add_subparsers(dest="command", required=True)
     add_commands(commands, TASKS.get(task, TASKS["numbers"]))
     _add_published(commands)
@@ -111,6 +115,18 @@ def published_command(options: argparse.Namespace) -> int:
     how = dict(temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
     print(continue_with(options.weights, options.prompt or "", options.tokens, options.draw, **how))
     return 0
+
+
+def lab_command(options: argparse.Namespace) -> int:
+    """Copy the chapters once, and open the first one in JupyterLab."""
+    first = copy_chapters(options.folder)
+    print(f"the chapters are in {first.parent}")
+    if options.copy_only:
+        return 0
+    if find_spec("jupyterlab") is None:
+        raise ValueError("JupyterLab is not installed: python -m pip install jupyterlab")
+    lab = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={options.folder}"]
+    return subprocess.call([*lab, str(first), *options.options])
 
 
 def workbook_command(options: argparse.Namespace) -> int:
@@ -154,6 +170,12 @@ def grade_command(options: argparse.Namespace) -> int:
 
 def _add_learners_commands(commands: argparse._SubParsersAction) -> None:
     """Describe the commands that go with the exercises."""
+    opens = commands.add_parser("lab", help="copy the worked chapters, and open them in JupyterLab")
+    opens.set_defaults(run=lab_command)
+    opens.add_argument("folder", type=Path, metavar="DIR", help="empty, new, or from last time")
+    opens.add_argument("--copy-only", action="store_true", help="do not open them")
+    opens.add_argument("options", nargs="*", help="after --, for JupyterLab, such as --allow-root")
+
     writes = commands.add_parser("workbook", help="write the learner's edition of the chapters")
     writes.set_defaults(run=workbook_command)
     writes.add_argument("folder", type=Path, metavar="DIR", help="an empty or a new folder")

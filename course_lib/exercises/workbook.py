@@ -11,7 +11,8 @@ from course_lib.exercises.library import INIT, LIBRARY, check_edition, module_te
 from course_lib.exercises.notebook_builder import Chapter, Edition, source_of
 from course_lib.exercises.safe_folder import fill
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[1]
+COURSE = PACKAGE if (PACKAGE / "notebooks").is_dir() else PACKAGE.parent  # in a wheel, or a clone
 TASKS = ("tasks.numbers",)  # it trains and uses the chapters' model
 README = """# Your workbook
 
@@ -69,7 +70,7 @@ def make_workbook(
         ValueError: If there are no chapters, the folder is not empty, or it is the course's own or
             of the first edition.
     """
-    chapters = (chapters or CHECKOUT / "notebooks").resolve()
+    chapters = (chapters or COURSE / "notebooks").resolve()
     if hints is None:
         hints = {name: exercise(name).hints for name in exercises()}
     if folder.resolve() in (chapters, chapters.parent):
@@ -77,6 +78,29 @@ def make_workbook(
     if (folder / LIBRARY).is_dir():
         check_edition(folder / LIBRARY)
     return fill(folder, workbook_files(chapters, hints, solutions=solutions), force=force)
+
+
+def copy_chapters(folder: Path) -> Path:
+    """Copy the worked chapters and their pictures into a folder, unless they are there.
+
+    Args:
+        folder: Where; it must be empty or missing, or hold what was copied before.
+
+    Returns:
+        The first chapter.
+
+    Raises:
+        ValueError: If something else is in the folder.
+    """
+    sources = sorted([*COURSE.glob("notebooks/*.ipynb"), *COURSE.glob("figures/*.svg")])
+    files = {path.relative_to(COURSE).as_posix(): path.read_bytes() for path in sources}
+    first = folder / "notebooks" / "00_start_here.ipynb"
+    if first.exists():
+        return first
+    if folder.is_dir() and any(folder.iterdir()):
+        raise ValueError(f"{folder} holds something else; give the chapters a folder of their own")
+    fill(folder, files)
+    return first
 
 
 def workbook_files(

@@ -464,7 +464,7 @@ def test_a_chapter_that_cannot_be_read_is_named(small, tmp_path, text):
 
 
 def test_without_chapters_it_says_where_to_run_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(workbook, "CHECKOUT", tmp_path / "site-packages")
+    monkeypatch.setattr(workbook, "COURSE", tmp_path / "site-packages")
     with pytest.raises(ValueError, match="run it from a clone of the course"):
         make_workbook(tmp_path / "a", hints={})
 
@@ -608,7 +608,7 @@ def test_a_full_disk_moves_nothing(small, tmp_path, monkeypatch):
 @pytest.fixture
 def course(small, tmp_path, monkeypatch, capsys):
     """Return a function that runs ``course workbook`` on the small course."""
-    monkeypatch.setattr(workbook, "CHECKOUT", small.parent)
+    monkeypatch.setattr(workbook, "COURSE", small.parent)
     monkeypatch.setattr(workbook, "exercises", lambda: ["double"])
     monkeypatch.setattr(
         workbook, "exercise", lambda name: type("Task", (), {"hints": ("a push",)})()
