@@ -4,10 +4,12 @@ A region of a page begins with ``<!-- results: NAME -->`` and ends with ``<!-- e
 """
 
 import argparse
+import json
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
@@ -19,7 +21,7 @@ from course_lib.tasks.multi30k import read_record as read_multi30k
 from course_lib.trainer.results import Entry, read_entries
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BENCH = ROOT / "benchmarks" / "bench.json"
 NUMBERS = ROOT / "course_lib" / "tasks" / "numbers_record.json"
 REGION = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(?=<!-- end -->)", re.S)
@@ -279,7 +281,39 @@ def known_mistakes_region() -> str:
     )
 
 
+def lessons() -> str:
+    """Say what each chapter takes and needs, from the box at its beginning."""
+    rows = []
+    for path in sorted(ROOT.glob("notebooks/*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells)
+        needs = re.search(r"\*\*You need\*\* (.*?)\s*\*\*Paper", text, re.S)[1]
+        reading, _, whole = re.search(r"About (\d+) minutes( to read, (\d+) with)?", text).groups()
+        rows.append([path.stem[:2], reading, whole or reading, " ".join(needs.split())])
+    return table(["chapter", "minutes to read", "with exercises", "needs"], rows)
+
+
+def common_mistakes(module: str, count: int = 5) -> str:
+    """List a module's mistakes that are cited from the most public issues and pull requests."""
+    known = [
+        mistake
+        for name in exercises()
+        for mistake in known_mistakes(name)
+        if mistake.module == module
+    ]
+    known.sort(key=lambda mistake: -len(re.findall(r"#\d+", mistake.seen)))
+    lines = [
+        f"- `{mistake.exercise}`: {mistake.sentence} ({mistake.seen})" for mistake in known[:count]
+    ]
+    return "\n".join(["**Mistakes to expect.**\n", *lines, ""])
+
+
 REGIONS: dict[str, Callable[[], str]] = {
+    "lessons": lessons,
+    **{
+        f"mistakes_{module}": partial(common_mistakes, module)
+        for module in sorted({known_mistakes(name)[0].module for name in exercises()})
+    },
     "summary": summary,
     "mistakes": known_mistakes_region,
     "numbers": numbers,
