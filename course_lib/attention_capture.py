@@ -22,7 +22,7 @@ def capture_attention(attentions: dict[str, list[nn.Module]], run: Callable[[], 
     Returns:
         For each name the weights ``(N, B, H, T, S)`` of its N layers.
     """
-    recorded = {name: [] for name in attentions}
+    recorded: dict[str, list[torch.Tensor]] = {name: [] for name in attentions}
 
     def ask(layer: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         """Ask a layer for its weights."""

@@ -7,10 +7,11 @@ __all__ = ["length_penalty", "beam_step", "take", "FinishedPool", "Beams", "beam
 
 # %% ../notebooks/13_beam_search.ipynb #07240b20
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .decoding import generation_mode, next_logits
 from .kv_cache import KVCache
+from .transformer import Transformer
 
 
 # %% ../notebooks/13_beam_search.ipynb #1fe6e322
@@ -109,7 +110,7 @@ class Beams:
     """
 
     def __init__(
-        self, model: nn.Module, src: Tensor, bos_id: int, K: int, limit: int, use_cache: bool
+        self, model: Transformer, src: Tensor, bos_id: int, K: int, limit: int, use_cache: bool
     ) -> None:
         B = len(src)
         self.model = model
@@ -131,11 +132,11 @@ class Beams:
             Ids ``(B, K, limit)``, and log-probabilities ``(B, K)``: -inf where one did not end.
         """
         K = self.tgt.size(1)
-        shared = (self.memory, self.src)  # the K hypotheses of a sentence share its source
+        memory, src = self.memory, self.src  # the K hypotheses of a sentence share its source
         if self.cache is None:
-            shared = [x.repeat_interleave(K, dim=0) for x in shared]
+            memory, src = (x.repeat_interleave(K, dim=0) for x in (memory, src))
         rows = self.tgt[..., :length].flatten(0, 1)  # (B·K, length)
-        logits = next_logits(self.model, rows, *shared, self.cache).unflatten(0, (-1, K))
+        logits = next_logits(self.model, rows, memory, src, self.cache).unflatten(0, (-1, K))
         beams, tokens, sums = beam_step(logits, self.totals, self.model.config.pad_id)  # (B, 2K)
         lines = take(self.tgt, beams)  # (B, 2K, 1 + limit)
         lines[..., length] = tokens
@@ -159,7 +160,7 @@ class Beams:
 
 # %% ../notebooks/13_beam_search.ipynb #c8f5f492
 def beam_search(
-    model: nn.Module,
+    model: Transformer,
     src: Tensor,
     *,
     bos_id: int,

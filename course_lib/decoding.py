@@ -19,15 +19,16 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .input_checks import check_special_ids
 from .kv_cache import KVCache
+from .transformer import Transformer
 
 
 # %% ../notebooks/11_decoding.ipynb #22350742
 def next_logits(
-    model: nn.Module, tgt: Tensor, memory: Tensor, src: Tensor, cache: KVCache | None = None
+    model: Transformer, tgt: Tensor, memory: Tensor, src: Tensor, cache: KVCache | None = None
 ) -> Tensor:
     """Score the next token of every row.
 
@@ -52,7 +53,7 @@ def next_logits(
 # %% ../notebooks/11_decoding.ipynb #1a84a72f
 @contextmanager
 def generation_mode(
-    model: nn.Module, bos_id: int, eos_id: int, max_new_tokens: int | None = None
+    model: Transformer, bos_id: int, eos_id: int, max_new_tokens: int | None = None
 ) -> Iterator[int]:
     """Switch dropout and gradients off while a model writes, and hand it back as it was.
 
@@ -98,7 +99,7 @@ def argmax_tokens(logits: Tensor) -> Tensor:
 
 # %% ../notebooks/11_decoding.ipynb #8c0fb812
 def greedy_decode(
-    model: nn.Module,
+    model: Transformer,
     src: Tensor,
     *,
     bos_id: int,
@@ -191,7 +192,7 @@ def sample_tokens(
 
 # %% ../notebooks/11_decoding.ipynb #c029dbc3
 def sample_decode(
-    model: nn.Module,
+    model: Transformer,
     src: Tensor,
     *,
     temperature: float = 1.0,

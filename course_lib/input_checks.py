@@ -165,19 +165,19 @@ def check_dropout(dropout: float) -> None:
         raise ValueError(f"dropout must be in [0, 1], got {dropout}")
 
 
-def check_fits(x: Tensor, max_len: int, d_model: int, start: int = 0) -> None:
+def check_fits(x: Tensor, table: Tensor, start: int = 0) -> None:
     """Refuse a sequence that is longer or wider than a table of positions.
 
     Args:
         x: Shape ``(..., L, d_model)``.
-        max_len: Rows of the table.
-        d_model: Columns of the table.
+        table: Shape ``(max_len, d_model)``.
         start: The row of the first vector, from 0.
 
     Raises:
         ValueError: If ``x`` has fewer than two axes, its vectors are of another width, or they are
             more than ``max_len``. The message holds what was given and what fits.
     """
+    max_len, d_model = table.shape
     if x.dim() < 2 or x.size(-1) != d_model:
         raise ValueError(f"expected vectors of width d_model={d_model}, got {tuple(x.shape)}")
     if start + x.size(-2) > max_len:

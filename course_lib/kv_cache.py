@@ -7,6 +7,7 @@ __all__ = ["AttentionCache", "SourceCache", "LayerCache", "KVCache"]
 
 # %% ../notebooks/12_kv_cache.ipynb #5ab8c643
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,7 +36,9 @@ class AttentionCache:
     def __init__(self, max_len: int) -> None:
         self.max_len = max_len
         self.length = 0
-        self.keys = self.values = self.spare = None
+        self.keys: Any = None
+        self.values: Any = None
+        self.spare: Any = None
 
     def check_goes_on(self, rows: int, new: int) -> None:
         """Refuse new tokens of other rows than before, or more of them than there is room for.
@@ -102,7 +105,7 @@ class SourceCache:
     """
 
     def __init__(self) -> None:
-        self.keys_values = None
+        self.keys_values: tuple[Tensor, Tensor] | None = None
 
     def project(self, project: Callable, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Return the keys and values of the memory; only the first call projects it."""
@@ -113,7 +116,8 @@ class SourceCache:
     def reorder(self, rows: Tensor) -> None:
         """Let source i be what was source ``rows[i]``."""
         if self.keys_values is not None:
-            self.keys_values = tuple(kept[rows] for kept in self.keys_values)
+            keys, values = self.keys_values
+            self.keys_values = (keys[rows], values[rows])
 
 
 # %% ../notebooks/12_kv_cache.ipynb #caa97a13
@@ -163,7 +167,7 @@ class KVCache:
         check_sizes(num_layers=num_layers, max_len=max_len)
         self.layers = [LayerCache(max_len) for _ in range(num_layers)]
         self.padding = padding
-        self.real = None
+        self.real: Tensor | None = None
 
     @property
     def length(self) -> int:

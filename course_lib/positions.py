@@ -77,7 +77,7 @@ class PositionalEncoding(nn.Module):
         Raises:
             ValueError: If the sequence is longer than ``max_len`` or of another width.
         """
-        check_fits(x, *self.encoding.shape, start)
+        check_fits(x, self.encoding, start)
         end = start + x.size(-2)
         return self.dropout(x + self.encoding[start:end])  # (B, L, d_model)
 
@@ -121,6 +121,6 @@ class LearnedPositionalEmbedding(nn.Module):
         Raises:
             ValueError: If the sequence is longer than ``max_len`` or of another width.
         """
-        check_fits(x, *self.weight.shape, start)
+        check_fits(x, self.weight, start)
         end = start + x.size(-2)
         return self.dropout(x + self.weight[start:end])  # (B, L, d_model)

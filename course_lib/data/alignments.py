@@ -91,7 +91,7 @@ def text_digits(number: int, language: str) -> list[frozenset[int]]:
         >>> [sorted(places) for places in text_digits(7, "zh")], len(text_digits(7, "en"))
         ([[0]], 5)
     """
-    letters = [frozenset()] * len(spell(number, language))
+    letters: list[frozenset[int]] = [frozenset()] * len(spell(number, language))
     for start, end, parts in part_spans(number, language):
         places = frozenset(place for part in parts for place in _places(part, number))
         letters[start:end] = [places] * (end - start)

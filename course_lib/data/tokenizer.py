@@ -46,10 +46,11 @@ class Tokenizer:
                 is part of the word.
         """
         inner = tokenizers.Tokenizer(models.BPE(unk_token=SPECIAL[cls.unk_id]))
-        words = pre_tokenizers.Metaspace()
+        inner.pre_tokenizer = pre_tokenizers.Metaspace()
         if split_punctuation:
-            words = pre_tokenizers.Sequence([words, pre_tokenizers.Punctuation()])
-        inner.pre_tokenizer = words
+            inner.pre_tokenizer = pre_tokenizers.Sequence(
+                [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()]
+            )
         inner.decoder = decoders.Metaspace()
         trainer = trainers.BpeTrainer(
             vocab_size=vocab_size, special_tokens=list(SPECIAL), show_progress=False
@@ -84,4 +85,4 @@ class Tokenizer:
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Name every id, for the axes of a picture; ``▁`` stands where a word begins."""
-        return [self._inner.id_to_token(int(token)) for token in ids]
+        return [str(self._inner.id_to_token(int(token))) for token in ids]

@@ -144,8 +144,8 @@ def load_state_dict(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     Raises:
         ValueError: If a weight is missing, unknown or of another shape, or a copy differs.
     """
-    copies = ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
-    copies = {f"{name}.weight": "model.shared.weight" for name in copies}
+    tied = ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
+    copies = {f"{name}.weight": "model.shared.weight" for name in tied}
     given = drop_copies(weights, copies, r".*\.embed_positions\.weight")
     pad_id = model.config.pad_id
 

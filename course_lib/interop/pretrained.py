@@ -59,7 +59,7 @@ def read_weights(folder: Path | str) -> dict[str, Tensor]:
     Raises:
         ValueError: If there are none.
     """
-    weights = {}
+    weights: dict[str, Tensor] = {}
     safe = sorted(Path(folder).glob("model*.safetensors"))  # a large model has several
     for path in safe or sorted(Path(folder).glob("pytorch_model*.bin")):
         if safe:

@@ -16,7 +16,7 @@ from course_lib.gpt import GPT, CausalSelfAttention, GPTLayer
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.transformer import Transformer
 
-Pairs = Iterator[tuple[nn.Parameter, Tensor]]
+Pairs = Iterator[tuple[Tensor, Tensor]]
 
 
 def load_from_torch(ours: nn.Module, theirs: nn.Module) -> None:
@@ -153,7 +153,7 @@ def _require_boolean(mask: Tensor) -> None:
         raise ValueError(f"a mask is boolean, True = may look; got {mask.dtype}")
 
 
-def _checked(ours: nn.Module, theirs: nn.Module) -> list[tuple[nn.Parameter, Tensor]]:
+def _checked(ours: nn.Module, theirs: nn.Module) -> list[tuple[Tensor, Tensor]]:
     """List all pairs of weights, after making sure that every shape fits."""
     pairs = list(_pairs(ours, theirs))
     for mine, other in pairs:
@@ -204,13 +204,15 @@ def _pairs(ours: nn.Module, theirs: nn.Module, grad: bool = False) -> Pairs:
     )
 
 
-def _pick(parameter: nn.Parameter, grad: bool) -> Tensor:
+def _pick(parameter: Tensor, grad: bool) -> Tensor:
     """Return a parameter, or its gradient."""
-    if grad and parameter.grad is None:
+    if not grad:
+        return parameter
+    if parameter.grad is None:
         raise ValueError(
             f"a parameter of shape {tuple(parameter.shape)} has no gradient; call backward first"
         )
-    return parameter.grad if grad else parameter
+    return parameter.grad
 
 
 def _linear(ours: nn.Linear, theirs: nn.Linear, grad: bool) -> Pairs:

@@ -120,8 +120,9 @@ def draw_blend(weights: Tensor, values: Tensor, words: list[str], ax: Axes) -> N
     widths = [8 * share for share in shares]
     ax.add_artist(LineCollection(ways, colors=COLOURS["value"], linewidths=widths, alpha=0.5))
     sizes = [25 + 300 * share for share in shares]
-    ax.scatter(*values.T.tolist(), s=sizes, color=COLOURS["value"], zorder=2)
-    ax.scatter(*output, s=130, marker="X", color=INK, edgecolor="white", zorder=3)
+    x, y = values.T.tolist()
+    ax.scatter(x, y, s=sizes, color=COLOURS["value"], zorder=2)
+    ax.scatter(output[0], output[1], s=130, marker="X", color=INK, edgecolor="white", zorder=3)
     write(words, values, VALUE_PLACES, ax)
 
 

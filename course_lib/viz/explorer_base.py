@@ -51,9 +51,9 @@ class Explorer(widgets.VBox):
     def __init__(self, controls: Mapping[str, widgets.Widget], fig: Figure) -> None:
         self.controls = dict(controls)
         self.fig = fig
-        FigureCanvasAgg(fig)
+        self.canvas = FigureCanvasAgg(fig)
         fig.set_dpi(PIXELS)
-        width, height = fig.canvas.get_width_height()
+        width, height = self.canvas.get_width_height()
         room = dict(width=f"{width}px", height=f"{height}px", flex="0 0 auto")
         fixed = widgets.Layout(object_fit="contain", **room)
         self.picture = widgets.Image(format="png", layout=fixed)
@@ -96,9 +96,9 @@ class Explorer(widgets.VBox):
 
     def _painted(self) -> bytes:
         """Paint the figure as a PNG, as fast as it goes."""
-        self.fig.canvas.draw()
+        self.canvas.draw()
         file = io.BytesIO()
-        pixels = np.asarray(self.fig.canvas.buffer_rgba())
+        pixels = np.asarray(self.canvas.buffer_rgba())
         Image.fromarray(pixels).convert("RGB").save(file, format="png", compress_level=1)
         return file.getvalue()
 

@@ -116,14 +116,14 @@ def read_through(
     tokenizer = translator.tokenizer
     src = translator.source_ids([text])  # (1, S)
     special = dict(bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id)
-    limit = min(LONGEST, model.config.max_len)
+    limit = min(LONGEST, translator.config.max_len)
     with torch.no_grad(), heads_off(attention_of(translator, place, layer), off):
         written = greedy_decode(model, src, **special, max_new_tokens=limit)  # (1, T)
         tgt_in = torch.cat([torch.tensor([[tokenizer.bos_id]]), written[:, :-1]], dim=1)  # (1, T)
         maps = model.attention_maps(src, tgt_in)
-    pieces = [tokenizer.pieces(ids[0]) for ids in (src, tgt_in, written)]
+    source, read, wrote = (tokenizer.pieces(ids[0]) for ids in (src, tgt_in, written))
     maps = {name: weights[:, 0] for name, weights in maps.items()}
-    return Reading(*pieces, tokenizer.decode(written[0]), maps)
+    return Reading(source, read, wrote, tokenizer.decode(written[0]), maps)
 
 
 def draw_head(ax: Axes, reading: Reading, place: str, layer: int, head: int) -> None:

@@ -167,7 +167,7 @@ class MaskExplorer(Explorer):
     def __init__(self) -> None:
         self.layer = small_layer()
         self.fitting = False
-        self.typed = {}
+        self.typed: dict[str, str] = {}
         fig = make_figure(6.4, 5.4)
         fig.set_layout_engine("none")  # the tables keep their places, whatever the words
         self.axes = make_axes(fig)

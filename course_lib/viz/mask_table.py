@@ -96,7 +96,7 @@ def draw_row(lines: dict[str, list[str]], look: Tensor, keys: list[str], ax: Axe
     wipe(ax)
     width = min(MAX_COLUMN, (ROW_WIDTH - NAMES_WIDTH) / len(keys))
     table = {"key": [shorten(key, width - 2) for key in keys]} | lines
-    placed = []
+    placed: list[tuple[float, float, str, float]] = []
     for k, (name, cells) in enumerate(table.items()):
         y = ROW_HEIGHT - LINE_HEIGHT * (k + 0.7)
         parts = TWO_LINES.get(name, [name])

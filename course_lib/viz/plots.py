@@ -99,8 +99,8 @@ def heatmap(
         values = values.masked_fill(~mask.cpu(), float("nan"))
         ax.add_artist(hatched(~mask.cpu()))
     low, high, colours = (0, 1, "cividis") if limit is None else (-limit, limit, "RdBu_r")
-    colours = plt.get_cmap(colours).with_extremes(bad=COLOURS["masked"])
-    ax.imshow(values.numpy(), vmin=low, vmax=high, cmap=colours, aspect="auto")
+    shades = plt.get_cmap(colours).with_extremes(bad=COLOURS["masked"])
+    ax.imshow(values.numpy(), vmin=low, vmax=high, cmap=shades, aspect="auto")
     _write_words(ax, rows, columns, upright)
     if numbers:
         _write_numbers(ax, values, low, high)
@@ -193,7 +193,7 @@ def _check_fit(
         raise ValueError(f"mask {tuple(mask.shape)} does not fit values {tuple(values.shape)}")
 
 
-def _plain(values: Sequence[float] | Tensor) -> Sequence[float]:
+def _plain(values: Sequence[float] | Tensor) -> Sequence[float] | np.ndarray:
     """Turn a tensor into what matplotlib takes."""
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
 

@@ -247,7 +247,7 @@ MISTAKES = (
         "max_len and d_model are swapped: the table's length comes first, unlike the layer's",
         "two signatures in one chapter, in two orders",
         (TABLE, "sinusoidal_encoding(d_model, max_len)"),
-        ("check_fits(x, *self.encoding.shape, start)", ""),
+        ("check_fits(x, self.encoding, start)", ""),
     ),
     *of(learned, "self.weight", IN_EITHER),
     learned(
@@ -267,7 +267,7 @@ MISTAKES = (
         "the rows have the shape (d_model, max_len) instead of (max_len, d_model)",
         "the order of the signature, taken for the order of the axes",
         (START, START.replace("max_len, d_model", "d_model, max_len")),
-        ("check_fits(x, *self.weight.shape, start)", ""),
+        ("check_fits(x, self.weight, start)", ""),
     ),
     learned(
         "never_filled",
