@@ -3,9 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 READY_TEST := .venv/.ready-test
+READY_SITE := .venv/.ready-site
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test quick export run figures screenshots workbook results bench unmoved
+.PHONY: help lab test quick export run figures screenshots workbook results bench site site-open unmoved
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -15,7 +16,7 @@ lab: $(READY)  ## set up once, then open the first chapter in JupyterLab
 	  { echo "JupyterLab opens for root only if told to: make lab OPTIONS=--allow-root"; exit 1; }
 	$(BIN)/jupyter lab --ServerApp.root_dir=. notebooks/00_start_here.ipynb $(OPTIONS)
 
-test: $(READY_TEST)  ## set up once, then run everything that CI runs
+test: $(READY_SITE)  ## set up once, then run everything that CI runs
 	$(BIN)/python tools/run_tests.py
 
 quick: $(READY_TEST)  ## run what the changed files need, by the names of modules and chapters
@@ -42,6 +43,12 @@ results: $(READY)  ## rewrite the numbers in README.md and docs/ from the record
 bench: $(READY_TEST)  ## measure on this machine, draw figures/benchmark_charts.svg (some parts: make bench PARTS="training gpt")
 	$(BIN)/python benchmarks/bench.py $(PARTS)
 
+site: $(READY_SITE)  ## build the site from the executed chapters and docs/ into site/
+	$(BIN)/python tools/build_site.py
+
+site-open: $(READY)  ## serve site/ on this computer
+	$(BIN)/python tools/build_site.py --open
+
 define install
 @echo "installing $(1) into .venv; the first time takes minutes"
 @$(BIN)/python -m pip install --quiet $(1) >.venv/pip.log 2>&1 || { echo "pip could not install it (is there \
@@ -64,4 +71,10 @@ endif
 
 $(READY_TEST): $(READY)
 	$(call install,-c constraints.txt -e '.[test]')
+	@touch $@
+
+$(READY_SITE): $(READY_TEST) package-lock.json
+	$(call install,-c constraints.txt -e '.[site]')
+	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund; \
+	  else echo "npm is missing: the site is not built, and its tests are skipped"; fi
 	@touch $@

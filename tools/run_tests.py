@@ -9,6 +9,8 @@ import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from build_site import MATHJAX
+
 ROOT = Path(__file__).resolve().parent.parent
 Parts = dict[str, list[str]]  # a name, and the arguments of python
 PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -35,6 +37,8 @@ PARTS = {  # chapter 10 comes first: it trains the translator that tests and cha
         *(chapter for chapter in reversed(CHAPTERS) if chapter != TRAINING),
     ],
 }
+if MATHJAX.is_dir():  # the browser tests open it
+    PARTS = {"site": ["tools/build_site.py"], **PARTS}
 BESIDE = {"browser": [*PYTEST, "-p", "no:nbval", "tests/browser"]}  # it waits more than it computes
 
 

@@ -1,0 +1,52 @@
+"""How Sphinx writes the site; ``make site`` (tools/build_site.py) lays out what it reads."""
+
+import os
+
+REPOSITORY = os.environ.get("COURSE_REPOSITORY", "")  # such as https://github.com/NAME/COURSE
+
+project = "The Transformer, part by part"
+author = "The authors of this course"
+copyright = "2026, the authors of this course; code: MIT, text and pictures: CC BY 4.0"
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
+root_doc = "index"
+suppress_warnings = ["myst.header"]  # a recap's table may follow a smaller heading
+
+nb_execution_mode = "off"  # the chapters are saved executed, and tested so
+nb_merge_streams = True
+myst_enable_extensions = ["dollarmath", "deflist", "html_image"]
+myst_heading_anchors = 3
+mathjax_path = "mathjax/tex-mml-chtml.js"
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+napoleon_google_docstring = True
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+
+html_theme = "sphinx_book_theme"
+html_title = project
+html_static_path = ["_static"]
+html_css_files = ["course.css"]
+html_copy_source = False
+html_theme_options = {
+    "navbar_persistent": [],  # the search stands in the side bar
+    "use_download_button": True,
+    "use_fullscreen_button": False,
+    "show_navbar_depth": 1,
+    "navigation_depth": 1,
+    "show_toc_level": 2,
+    "repository_url": REPOSITORY,
+    "path_to_docs": "",
+    "repository_branch": "main",
+    "use_repository_button": bool(REPOSITORY),
+    "launch_buttons": {
+        "colab_url": "https://colab.research.google.com" if REPOSITORY else "",
+        "binderhub_url": "https://mybinder.org" if REPOSITORY else "",
+    },
+}

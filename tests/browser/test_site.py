@@ -1,0 +1,129 @@
+"""The built site: every page opens without the network, and can be read by everybody."""
+
+import functools
+import http.server
+import re
+import threading
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from build_site import ROOT, SITE
+
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+PAGES = [
+    "index.html",
+    "notebooks/01_attention.html",
+    "notebooks/06_masks.html",
+    "notebooks/12_kv_cache.html",
+    "api/course_lib.beam_search.html",
+    "glossary.html",
+]
+MEGABYTE = 2**20
+
+
+@pytest.fixture(scope="module")
+def site():
+    """Serve the site on this computer, and return its address."""
+    if not (SITE / "index.html").exists():
+        pytest.skip("the site is not built: it needs npm, then make site")
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        """Serve without a line for each request."""
+
+        def log_message(self, *args):
+            """Say nothing."""
+
+    handler = functools.partial(Quiet, directory=SITE)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def page(browser, site):
+    """Open pages of the site; every other host is refused, and must not have been asked."""
+    foreign = []
+
+    def refuse(route):
+        """Let requests to the site through."""
+        if route.request.url.startswith((site, "data:")):
+            route.continue_()
+        else:
+            foreign.append(route.request.url)
+            route.abort()
+
+    context = browser.new_context(base_url=site, viewport={"width": 1280, "height": 900})
+    context.route("**/*", refuse)
+    yield context.new_page()
+    context.close()
+    assert not foreign
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(name)
+    page.wait_for_function("() => [...document.images].every(image => image.complete)")
+    assert page.evaluate("[...document.images].every(i => i.naturalWidth && i.alt.length > 3)")
+    if page.locator(".math").count():
+        page.wait_for_selector("mjx-container")
+    assert not errors
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_search_works_offline(page):
+    page.goto("search.html?q=KV+cache")
+    page.wait_for_selector("ul.search li")
+    found = page.locator("ul.search li a").all_text_contents()
+    assert any("KV cache" in title for title in found)
+
+
+@pytest.mark.parametrize("name", PAGES[:2] + PAGES[3:])
+def test_nobody_is_shut_out_by_a_serious_fault(page, name):
+    page.goto(name)
+    page.add_script_tag(path=AXE)
+    faults = page.evaluate("axe.run().then(result => result.violations)")
+    serious = [fault for fault in faults if fault["impact"] in ("serious", "critical")]
+    assert not [(fault["id"], fault["nodes"][0]["html"][:200]) for fault in serious]
+
+
+def test_no_link_inside_the_site_is_broken(site):
+    texts = {
+        path: path.read_text(encoding="utf-8")
+        for path in SITE.rglob("*.html")
+        if "_static" not in path.parts
+    }
+    names = {path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in texts.items()}
+    broken = []
+    for path, text in texts.items():
+        for link in re.findall(r'(?:href|src)="([^"]+)"', text):
+            parts = urlsplit(link)
+            if parts.scheme or link.startswith("//") or not (parts.path or parts.fragment):
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            anchors = names.get(target, set()) | {""}
+            if not target.exists() or (target in names and parts.fragment not in anchors):
+                broken.append((path.name, link))
+    assert not broken
+
+
+def test_the_site_is_light(site):
+    assert sum(path.stat().st_size for path in SITE.rglob("*") if path.is_file()) <= 40 * MEGABYTE
+    heavy = {
+        path.name: pictures_and_text(path)
+        for path in SITE.glob("notebooks/*.html")
+        if pictures_and_text(path) > 1.5 * MEGABYTE
+    }
+    assert not heavy
+
+
+def pictures_and_text(path: Path) -> int:
+    """Return the bytes of a page and of its pictures; styles and fonts are every page's."""
+    text = path.read_text(encoding="utf-8")
+    pictures = set(re.findall(r'<img [^>]*?src="(?!data:)([^"]+)"', text))
+    sizes = [(path.parent / unquote(picture)).stat().st_size for picture in pictures]
+    return path.stat().st_size + sum(sizes)

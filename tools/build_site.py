@@ -1,0 +1,162 @@
+"""Build the site from the committed, executed chapters and docs/: make site, make site-open.
+
+Nothing is executed and nothing is fetched. What Sphinx reads is laid out in .build/site, as the
+repository is, with a start page, the glossary and a page for each module; it writes site/.
+"""
+
+import argparse
+import http.server
+import json
+import re
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import glossary
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / ".build" / "site"
+SITE = ROOT / "site"
+MATHJAX = ROOT / "node_modules" / "mathjax" / "es5"
+
+
+def lay_out() -> None:
+    """Put everything that Sphinx reads into one folder.
+
+    Raises:
+        FileNotFoundError: If the packages from npm are not installed.
+    """
+    if not MATHJAX.is_dir():
+        raise FileNotFoundError(f"{MATHJAX} is missing; run: npm ci")
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("conf.py", "_*"))
+    shutil.copytree(ROOT / "docs" / "_static", SOURCE / "_static")
+    shutil.copy2(ROOT / "docs" / "conf.py", SOURCE)
+    shutil.copytree(ROOT / "figures", SOURCE / "figures", ignore=shutil.ignore_patterns("src"))
+    shutil.copytree(ROOT / "notebooks", SOURCE / "notebooks")
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "LICENSE-TEXT"):
+        shutil.copy2(ROOT / name, SOURCE)
+    for part in ("tex-mml-chtml.js", "output/chtml/fonts"):
+        target = SOURCE / "_static" / "mathjax" / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (MATHJAX / part).is_dir() else shutil.copy2
+        copy(MATHJAX / part, target)
+    chapters = sorted(SOURCE.glob("notebooks/*.ipynb"))
+    write("glossary.md", glossary.page(chapters))
+    write_modules()
+    write("index.md", start_page(chapters))
+
+
+def write(name: str, text: str) -> None:
+    """Write a page."""
+    path = SOURCE / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def write_modules() -> None:
+    """Write a page for each module of the package and for each folder, and their index."""
+    package = ROOT / "course_lib"
+    pages = {
+        f"course_lib.{path.stem}": sorted(path.glob("*.py")) if path.is_dir() else [path]
+        for path in sorted(package.iterdir())
+        if path.name not in ("__init__.py", "__pycache__")
+        and (path.is_dir() or path.suffix == ".py")
+    }
+    for page, paths in pages.items():
+        lines = [page, "=" * len(page), ""]
+        for path in paths:
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            name = ".".join(parts).removesuffix(".__init__")
+            lines += [
+                f".. automodule:: {name}",
+                "   :members:",
+                "   :undoc-members:",
+                "   :ignore-module-all:",
+                "",
+            ]
+        write(f"api/{page}.rst", "\n".join(lines))
+    write(
+        "api/index.md",
+        "# The modules\n\nIn the order of the alphabet; [where things are](../CONTRIBUTING.md) "
+        "says what each folder holds.\n\n```{toctree}\n:maxdepth: 1\n\n"
+        + "\n".join(pages)
+        + "\n```\n",
+    )
+
+
+def start_page(chapters: list[Path]) -> str:
+    """Write the first page: what it is, the two commands, a promise, three ways in, all pages."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    opening, _, rest = readme.partition("\n![")
+    start = re.search(r"(?s)## Start\n.*?```sh\n.*?```\n", readme)[0]
+    library = re.search(r"(?s)## As a library\n\n(```python\n.*?```)", readme)[1]
+    promise = "".join(
+        "".join(cell["source"])
+        for cell in json.loads(chapters[0].read_text(encoding="utf-8"))["cells"]
+        if "00_promise.svg" in "".join(cell["source"])
+    )
+    picture = re.search(r"!\[[^\]]*\]\(\.\./(figures/00_promise\.svg)\)", promise)
+    pages = {
+        "Chapters": [f"notebooks/{path.stem}" for path in chapters],
+        "Results and use": ["docs/results", "docs/benchmarks", "docs/training"],
+        "Reference": ["glossary", "api/index", "figures/kill_matrix", *others()],
+        "Teaching": ["docs/teaching", *sorted(f"docs/teaching/{p.stem}" for p in lessons())],
+        "The project": ["CONTRIBUTING", "CHANGELOG"],
+    }
+    trees = "\n".join(
+        "```{toctree}\n:hidden:\n:caption: " + caption + "\n\n" + "\n".join(names) + "\n```\n"
+        for caption, names in pages.items()
+    )
+    ways = (
+        "## Three ways in\n\n"
+        "- **The fast track.** [Start here](notebooks/00_start_here.ipynb), then the sections "
+        "marked *(fast track)* in chapters 00 to 11: about three hours, from two words to a model "
+        "that translates.\n"
+        "- **The full course.** Write each part yourself in the learner's edition (`make "
+        "workbook`): a check names the mistake.\n"
+        f"- **As a library.** [The modules](api/index.md), and a first call:\n\n{library}\n"
+    )
+    image = picture[0].replace("../figures", "figures")
+    return "\n\n".join([opening.strip(), image, start.strip(), ways, trees])
+
+
+def others() -> list[str]:
+    """Name the pages of docs/ that stand nowhere else."""
+    known = {"results", "benchmarks", "training", "teaching"}
+    return sorted(f"docs/{p.stem}" for p in (ROOT / "docs").glob("*.md") if p.stem not in known)
+
+
+def lessons() -> list[Path]:
+    """Find the pages of the pack for teachers."""
+    return list((ROOT / "docs" / "teaching").glob("*.md"))
+
+
+def build() -> int:
+    """Build the site; return the exit code of Sphinx, for which every warning is an error."""
+    lay_out()
+    shutil.rmtree(SITE, ignore_errors=True)
+    options = ["-W", "--keep-going", "-q", "-j", "auto", "-d", ROOT / ".build" / "doctrees"]
+    return subprocess.call([sys.executable, "-m", "sphinx", *options, SOURCE, SITE])
+
+
+def main() -> int:
+    """Build it, or with --open serve it on this computer."""
+    reader = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    reader.add_argument("--open", action="store_true", help="serve site/ until Ctrl-C")
+    if not reader.parse_args().open:
+        return build()
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=SITE)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 8000), handler) as server:
+        print("http://127.0.0.1:8000, until Ctrl-C")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

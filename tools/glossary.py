@@ -1,0 +1,83 @@
+"""The glossary: every term that a chapter sets in bold, with the sentence that explains it."""
+
+import json
+import re
+from pathlib import Path
+
+LABELS = r"(You|Papers?$|Guess|Differs|The |One |A |An |Is |Are |Does |Do |What |Why |How |\d|\W)"
+EMPHASIS = {  # bold, to be noticed, and no terms
+    *(
+        "active",
+        "added",
+        "after",
+        "attend",
+        "average",
+        "before",
+        "bounded",
+        "change",
+        "comparable",
+        "folds",
+    ),
+    *(
+        "guess",
+        "intensity",
+        "join",
+        "its own position",
+        "last position",
+        "left out",
+        "learned positions",
+    ),
+    *("measured", "merged back", "mix", "nearest", "none", "norms before the sub-layers"),
+    *(
+        "nothing causal",
+        "one pattern of weights",
+        "order",
+        "ours",
+        "position before",
+        "project and split",
+        "random",
+    ),
+    *("random digits", "read", "run", "three hours before", "time", "total", "unique", "units"),
+    *("used alike", "config.json", "model.safetensors", "gpt-2's own weights", "layer by layer"),
+}
+BOLD = re.compile(r"\*\*([^*`|\n]{2,45}?)\*\*")
+SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z*`$“])")
+
+
+def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
+    """Find the terms of the chapters.
+
+    Args:
+        chapters: The notebooks, in order.
+
+    Returns:
+        For each term, in the order of the alphabet, the chapter's file that sets it in bold first,
+        and the sentence around it.
+    """
+    found: dict[str, tuple[str, str, str]] = {}
+    for chapter in chapters:
+        cells = json.loads(chapter.read_text(encoding="utf-8"))["cells"]
+        texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+        prose = re.sub(r"```.*?```", "", "\n\n".join(texts), flags=re.S)
+        for paragraph in re.split(r"\n\s*\n|\n(?=[-#|\d])", prose):
+            for sentence in SENTENCE.split(" ".join(paragraph.lstrip("-# ").split())):
+                for term in filter(is_term, BOLD.findall(sentence)):
+                    found.setdefault(term.lower(), (term, chapter.name, sentence))
+    order = sorted(found.values(), key=lambda entry: entry[0].lower())
+    return {term: (chapter, sentence) for term, chapter, sentence in order}
+
+
+def is_term(bold: str) -> bool:
+    """Tell a term from a label such as **Guess:** and from a word that is only stressed."""
+    if bold.lower() in EMPHASIS or re.match(LABELS, bold):
+        return False
+    return bold[-1] not in ".:?!,(" and len(bold.split()) <= 4
+
+
+def page(chapters: list[Path]) -> str:
+    """Write the glossary as a page of the site, with a link from each term to its chapter."""
+    lines = ["# Glossary", "", "Every term that a chapter explains, in its own sentence.", ""]
+    for term, (chapter, sentence) in terms(chapters).items():
+        link = f"[chapter {chapter[:2]}](notebooks/{chapter})"
+        lines += [f"**{term}**", f": {sentence} ({link})", ""]
+    return "\n".join(lines)
