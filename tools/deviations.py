@@ -77,8 +77,8 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
     "encoder.Encoder": [
         (
             "in pre-norm nothing else bounds the scale of the residual stream",
-            NOT_MEASURED,
-            "tests/test_encoder.py::test_stack_agrees_with_torch",
+            "of the norm: not measured; in a fresh pre-norm stack without it the vectors grow",
+            "notebooks/04_add_norm.ipynb#40333200",
         )
     ],
     "decoder.Decoder": [
