@@ -19,6 +19,7 @@ class LayerNorm(nn.Module):
     """Bring every vector to mean 0 and variance 1, then let it choose its own scale and shift.
 
     Paper: §3.1 (layer normalization of Ba, Kiros and Hinton, 2016).
+    Differs: the paper names no ε; the default is torch's.
 
     Args:
         d_model: Width of the vectors.
@@ -66,8 +67,8 @@ class AddNorm(nn.Module):
     """Add what a sub-layer says to what was there, and keep the sum at one scale.
 
     Paper: §3.1, LayerNorm(x + Sublayer(x)); dropout before the sum: §5.4.
-    Differs: the norm is ``torch.nn.LayerNorm``, tested equal to ours;
-    ``norm_first=True`` normalizes what the sub-layer reads instead (pre-norm, as GPT-2).
+    Differs: the norm is ``torch.nn.LayerNorm``, tested equal to ours.
+    Differs: ``norm_first=True`` normalizes what the sub-layer reads instead (pre-norm, as GPT-2).
 
     Args:
         d_model: Width of the vectors.

@@ -19,6 +19,7 @@ def length_penalty(lengths: Tensor, alpha: float) -> Tensor:
     """Return what a log-probability is divided by, so that long sentences stand a chance.
 
     Paper: §6.1 takes alpha = 0.6; the formula is equation (14) of Wu et al. (2016).
+    Differs: neither says whether the end token counts; here it does.
 
     Args:
         lengths: Tokens written, the end among them. Any shape.
@@ -172,11 +173,12 @@ def beam_search(
 ) -> tuple[Tensor, Tensor]:
     """Write the best sentences that are found while K hypotheses of each go on side by side.
 
-    Paper: §6.1, with four beams and alpha = 0.6. Differs: the paper writes at most 50 tokens more
-    than the source has, we write at most ``max_new_tokens``.
-
-    Finished hypotheses that are among the K best leave for a pool of their own. A sentence is done
-    when no unfinished hypothesis can still get among the K best of its pool.
+    Paper: §6.1, with four beams and alpha = 0.6.
+    Differs: the paper writes at most 50 tokens more than the source has, we write at most
+    ``max_new_tokens``.
+    Differs: the paper stops early "when possible"; here finished hypotheses that are among the K
+    best leave for a pool of their own, and a sentence is done when no unfinished one can still
+    get among the K best of its pool.
 
     Args:
         model: A ``Transformer``; it writes in the context of ``generation_mode``.

@@ -23,6 +23,7 @@ class FeedForward(nn.Module):
     """Project every vector up to d_ff features, apply a nonlinearity, and project it down again.
 
     Paper: §3.3, equation (2).
+    Differs: ``dropout`` acts on the features; the paper has none here, and neither has the default.
 
     Args:
         d_model: Width of the vectors.

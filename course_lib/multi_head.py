@@ -68,6 +68,7 @@ class MultiHeadAttention(nn.Module):
 
     Paper: §3.2.2, figure 2 (right).
     Differs: the projections have biases, as in ``torch.nn``; ``bias=False`` removes them.
+    Differs: ``dropout`` acts on the weights; the paper drops none, and neither does the default.
 
     Args:
         d_model: Width of the inputs and of the output.

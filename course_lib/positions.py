@@ -47,6 +47,7 @@ class PositionalEncoding(nn.Module):
     """Add to every vector the sinusoidal code of where it stands.
 
     Paper: §3.5; dropout after the sum: §5.4.
+    Differs: the paper's formula has no longest sequence; the table ends at ``max_len``.
 
     Args:
         d_model: Width of the vectors.
@@ -87,6 +88,7 @@ class LearnedPositionalEmbedding(nn.Module):
     """Add to every vector a learned vector for where it stands.
 
     Paper: §3.5 and table 3, row (E).
+    Differs: the paper does not say how the rows start; ours start as ``weight`` says.
 
     Args:
         d_model: Width of the vectors.

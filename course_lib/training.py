@@ -30,6 +30,7 @@ def label_smoothed_cross_entropy(
     """Compute the cross-entropy with a target that is smoothed.
 
     Paper: §5.4, label smoothing with ε = 0.1.
+    Differs: padding gets no smoothing mass; the paper does not name the entries that get it.
 
     Args:
         logits: Scores before any softmax. Shape ``(..., V)``.
@@ -78,6 +79,7 @@ def warmup_inverse_sqrt(step: int, d_model: int, warmup_steps: int) -> float:
     """Raise the learning rate in a line, then let it fall as 1/√step.
 
     Paper: §5.3, equation (3).
+    Differs: the paper does not say where steps begin; ours at 1, for at 0 the formula divides by 0.
 
     Args:
         step: Optimizer step, from 1.

@@ -2,6 +2,8 @@
 
 import re
 
+import deviations
+import paper_audit
 import pytest
 import update_results
 
@@ -62,3 +64,39 @@ def test_number_words_were_measured_as_the_page_says():
     assert [(entry["to"], entry["seed"]) for entry in entries] == wanted
     steps = TranslatorConfig().steps
     assert all(entry["steps"] == steps and entry["count"] == 1000 for entry in entries)
+
+
+@pytest.mark.parametrize("name", paper_audit.ROWS)
+def test_the_closed_form_is_the_count_of_the_built_model(name):
+    built = sum(parameter.numel() for parameter in paper_audit.build(name).parameters())
+    assert paper_audit.parameters(name) == built
+
+
+def test_the_vocabularies_of_a_row_are_those_that_round_to_it():
+    for name, (config, millions) in paper_audit.ROWS.items():
+        if millions is not None:
+            sizes = paper_audit.vocabularies(name)
+            others = paper_audit.parameters(name) - config.tgt_vocab_size * config.d_model
+            for size in (sizes[0] - 1, sizes[0], sizes[-1], sizes[-1] + 1):
+                rounded = (others + size * config.d_model + 500_000) // 1_000_000
+                assert (rounded == millions) == (size in sizes)
+
+
+@pytest.mark.parametrize("name", paper_audit.TRAININGS)
+def test_the_papers_own_product_gives_what_table_2_prints(name):
+    *_, printed = paper_audit.TRAININGS[name]
+    assert f"{paper_audit.training_cost(name)['GPU-seconds']:.1e}" == f"{printed:.1e}"
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([], "1 times `Differs:`, and 0 rows"),
+        ([("why", "what", "tests/test_add_norm.py::test_nothing")], "no tests/.*test_nothing"),
+        ([("why", "what", "notebooks/04_add_norm.ipynb#0")], "no notebooks/04_add_norm.ipynb#0"),
+    ],
+)
+def test_a_difference_without_a_row_or_a_row_without_evidence_is_refused(monkeypatch, rows, words):
+    monkeypatch.setitem(deviations.LEDGER, "add_norm.LayerNorm", rows)
+    with pytest.raises(ValueError, match=words):
+        deviations.ledger()

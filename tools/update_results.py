@@ -13,6 +13,9 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
+import deviations
+import paper_audit
+
 from course_lib.atomic_write import write_whole
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.tasks.language_model import read_ablations
@@ -243,6 +246,59 @@ def multi30k() -> str:
     return table(head, rows)
 
 
+# --- docs/paper_audit.md and docs/deviations.md
+
+
+def table_3() -> str:
+    """Count the parameters of every row of the paper's table 3."""
+    rows = []
+    for name, (_, millions) in paper_audit.ROWS.items():
+        printed, asked = "", ""
+        if millions is not None:
+            sizes = paper_audit.vocabularies(name)
+            printed, asked = str(millions), f"{sizes[0]:,} to {sizes[-1]:,}"
+        rows.append([name, f"{paper_audit.parameters(name):,}", printed, asked])
+    head = ["row", "parameters, V = 37,000", "the paper, millions", "V that rounds to it"]
+    common = paper_audit.common_vocabularies()
+    return (
+        table(head, rows)
+        + "\n"
+        + paragraph(
+            f"All printed rows but the big model's have the vocabularies of {common[0]:,} to "
+            f"{common[-1]:,} tokens in common."
+        )
+    )
+
+
+def table_2() -> str:
+    """Estimate the cost of the paper's two trainings."""
+    costs = {name: paper_audit.training_cost(name) for name in paper_audit.TRAININGS}
+    rows = [["the paper, as printed", *(f"{t[-1]:.1e}" for t in paper_audit.TRAININGS.values())]]
+    rows += [[way, *(f"{cost[way]:.2e}" for cost in costs.values())] for way in costs["base"]]
+    parts = (100 * cost["counted"] / cost["GPU-seconds"] for cost in costs.values())
+    rows.append(["counted, of the GPU-seconds", *(f"{part:.0f} %" for part in parts)])
+    return table(["operations", *costs], rows)
+
+
+def table_1() -> str:
+    """Put what a layer of each kind multiplies beside the paper's table 1."""
+    rows = []
+    for length in (25, 512, 2048):
+        for kind, (printed, counted) in paper_audit.layer_table(length).items():
+            ratio = f"{counted / printed:.1f}"
+            rows.append(
+                [f"{length:,}", kind, f"{printed / 1e6:,.1f}", f"{counted / 1e6:,.1f}", ratio]
+            )
+    head = ["n", "layer", "table 1, millions", "counted, millions", "ratio"]
+    return table(head, rows)
+
+
+def deviation_ledger() -> str:
+    """List where the code differs from the paper."""
+    head = ["where", "what differs", "because", "measured effect", "cell or test"]
+    return table(head, deviations.ledger())
+
+
 # --- README.md
 
 
@@ -335,6 +391,10 @@ REGIONS: dict[str, Callable[[], str]] = {
     ),
     "gpt": lambda: bench_table("gpt", GPTS, "table", GPT_RATIOS),
     "waiting": waiting,
+    "table_1": table_1,
+    "table_2": table_2,
+    "table_3": table_3,
+    "deviations": deviation_ledger,
 }  # fmt: skip
 
 

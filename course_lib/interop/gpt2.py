@@ -1,4 +1,7 @@
-"""Carry weights between ``GPT`` and the layout that GPT-2 is published in."""
+"""Carry weights between ``GPT`` and the layout that GPT-2 is published in.
+
+Differs: GPT-2 was trained with an approximation of GELU by tanh, named ``gelu_new``.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +30,7 @@ NAMES = {  # ours: theirs
     "layers.*.feed_forward.linear2": "h.*.mlp.c_proj",
     "norm": "ln_f",
 }
-ACTIVATIONS = {  # Differs: GPT-2 was trained with an approximation of GELU by tanh
+ACTIVATIONS = {
     "gelu_new": lambda: nn.GELU("tanh"),
     "gelu_pytorch_tanh": lambda: nn.GELU("tanh"),
     "gelu": nn.GELU,
