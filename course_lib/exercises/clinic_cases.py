@@ -1,0 +1,187 @@
+"""The cases of the bug clinic: what is seen, what is wrong, and which probe tells."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from course_lib.exercises.check import known_mistakes
+from course_lib.exercises.clinic_measures import (
+    Seen,
+    alone_and_in_a_batch,
+    both_modes,
+    forced_and_free,
+    half_precision,
+    how_many_answers,
+    loss_and_one_answer,
+    loss_and_writing,
+    one_batch_after_another,
+    one_row,
+    same_sequence_many_times,
+    weights_of_another,
+    what_has_moved,
+    what_the_optimizer_gets,
+)
+from course_lib.exercises.clinic_models import Patient
+from course_lib.exercises.mistake_catalogue import Mistake, known
+
+
+@dataclass(frozen=True)
+class Case:
+    """Describe a model that is ill.
+
+    Args:
+        name: What one sees, in short.
+        measure: Looks at a model; says what is seen, and whether the symptom is there.
+        probe: The probe that tells most about the cause.
+        mistakes: What is wrong; the first one names the cause.
+        fresh: Whether the model to be probed is untrained.
+    """
+
+    name: str
+    measure: Callable[[Patient], Seen]
+    probe: str
+    mistakes: tuple[Mistake, ...]
+    fresh: bool = True
+    chapter: int = 15
+    kind: str = "diagnose"
+    minutes: int = 5
+
+    @property
+    def cause(self) -> str:
+        """Return the name of what is wrong."""
+        return self.mistakes[0].name.replace("_", " ")
+
+
+def catalogued(exercise: str, name: str) -> Mistake:
+    """Return a mistake that the checks of an exercise know."""
+    return next(mistake for mistake in known_mistakes(exercise) if mistake.name == name)
+
+
+transformer = known("transformer", "Transformer")
+fused = known("multi_head", "fused_attention")
+SDPA = "F.scaled_dot_product_attention(query, key, value, mask, dropout_p)"
+PAST = "causal_mask(tgt.size(1), tgt.device)"
+OWN = "padding_mask(tgt, self.config.pad_id)"
+ENCODED = "return self.encoder(self.positions(vectors), padding_mask(src, self.config.pad_id))"
+
+CASES = (
+    Case(
+        "loss_near_zero", loss_and_writing, "causality",
+        (catalogued("Transformer", "causal_missing"),),
+    ),
+    Case(
+        "right_alone_only", alone_and_in_a_batch, "padding invariance",
+        (catalogued("Transformer", "cross_mask_missing"),), fresh=False,
+    ),
+    Case(
+        "few_parameters_move", what_the_optimizer_gets, "parameters registered",
+        (catalogued("Encoder", "plain_list"), catalogued("Decoder", "plain_list")),
+    ),
+    Case(
+        "loss_stops", one_row, "overfit one batch",
+        (
+            transformer(
+                "softmax_before_cross_entropy",
+                "the model returns probabilities, and cross-entropy applies a softmax to them",
+                "nishnik/Deep-Semantic-Similarity-Model-PyTorch #2; ariecattan/SciCo #2",
+                ("src, cache=cache))", "src, cache=cache)).softmax(dim=-1)"),
+            ),
+        ),
+    ),
+    Case(
+        "right_with_a_teacher_only", forced_and_free, "free running",
+        (catalogued("greedy_decode", "starts_with_padding"),), fresh=False,
+    ),
+    Case(
+        "another_loss_in_eval_mode", both_modes, "training and eval mode",
+        (
+            transformer(
+                "causal_in_training_only",
+                "the causal mask is used in training mode only: in eval mode each position sees "
+                "what comes later",
+                "shiyu-coder/Kronos #199",
+                (f"mask = {PAST} & {OWN}", f"mask = {OWN}\n"
+                 f"            mask = mask & {PAST} if self.training else mask"),
+            ),
+        ),
+        fresh=False,
+    ),
+    Case(
+        "many_answers_to_one_source", same_sequence_many_times, "batch invariance",
+        (catalogued("PositionalEncoding", "added_along_batch"),),
+    ),
+    Case(
+        "one_answer_to_all_sources", how_many_answers, "context",
+        (catalogued("padding_mask", "padding_inverted"),),
+    ),
+    Case(
+        "repeats_what_it_reads", loss_and_one_answer, "overfit one batch",
+        (
+            known("exercises.clinic_models", "sequence_loss")(
+                "labels_not_shifted",
+                "the model must predict `tgt[:, :-1]`, the very tokens that it reads",
+                "jadore801120/attention-is-all-you-need-pytorch #123 asks where the shift is",
+                ("tgt_out = tgt[:, 1:]", "tgt_out = tgt[:, :-1]"),
+            ),
+        ),
+    ),
+    Case(
+        "some_weights_stay", what_has_moved, "gradient reach",
+        (catalogued("DecoderLayer", "self_attn_used_twice"),),
+    ),
+    Case(
+        "worse_after_each_batch", one_batch_after_another, "determinism",
+        (
+            transformer(
+                "mask_changed_in_place",
+                "a mask that is kept for later calls is changed in place: what was padding once "
+                "stays hidden",
+                "course notes",
+                ("self.config = c = config", "self.config = c = config\n        self.masks = {}"),
+                (ENCODED, "start = torch.ones(len(src), 1, 1, src.size(1), dtype=torch.bool)\n"
+                 "        mask = self.masks.setdefault(src.shape, start)\n"
+                 "        mask &= padding_mask(src, self.config.pad_id)\n"
+                 "        return self.encoder(self.positions(vectors), mask)"),
+            ),
+        ),
+        fresh=False,
+    ),
+    Case(
+        "other_answers_than_elsewhere", weights_of_another, "attention scores",
+        (
+            fused(
+                "scale_d_model",
+                "the scores are divided by √d_model instead of √d_k, the width of one head",
+                "karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
+                (SDPA, SDPA[:-1] + ", scale=d_model**-0.5)"),
+                ("    return F", "    d_model = query.size(1) * query.size(-1)\n    return F"),
+            ),
+        ),
+        fresh=False,
+    ),
+    Case(
+        "too_few_parameters", what_the_optimizer_gets, "parts used once",
+        (catalogued("EncoderLayer", "one_norm"),),
+    ),
+    Case(
+        "nan_in_half_precision", half_precision, "finite numbers",
+        (
+            fused(
+                "softmax_without_maximum",
+                "the softmax is written out, and the largest score is not subtracted before exp: "
+                "in float16 exp overflows above 11",
+                "NVIDIA/FasterTransformer #43; pyg-team/pytorch_geometric #53",
+                (f"return {SDPA}, None", "scores = query @ key.transpose(-2, -1) / "
+                 "query.size(-1) ** 0.5\n    if mask is not None:\n"
+                 '        scores = scores.masked_fill(~mask, float("-inf"))\n'
+                 "    weights = scores.exp()\n"
+                 "    weights = weights / weights.sum(dim=-1, keepdim=True)\n"
+                 "    return weights @ value, None"),
+            ),
+        ),
+        fresh=False,
+    ),
+    Case(
+        "loss_near_zero_again", loss_and_writing, "padding invariance",
+        (catalogued("MultiHeadAttention", "heads_joined_without_transpose"),),
+    ),
+)  # fmt: skip

@@ -1,0 +1,161 @@
+"""Probes of how a model learns: parameters, gradients and losses, and one batch by heart."""
+
+import copy
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.probes.subject import (
+    NOISE,
+    ROUNDING,
+    ROWS,
+    TARGET,
+    Subject,
+    a_probe,
+    difference,
+    own_loss,
+    shifted_loss,
+)
+
+STEPS = 250  # most steps to learn one batch
+REGISTERED = ("_modules", "_parameters", "_buffers")
+
+
+@a_probe("gradient reach")
+def gradient_reach(subject: Subject) -> tuple | None:
+    """Each parameter that is to learn gets a gradient that is not zero everywhere."""
+    with torch.enable_grad():
+        loss = own_loss(subject, *subject.batch())
+        if not loss.requires_grad:
+            return False, "the loss has no gradient: outputs are detached, or all is frozen", []
+        subject.model.zero_grad()
+        loss.backward()
+    learning = {n: p for n, p in subject.model.named_parameters() if p.requires_grad}
+    lost = [n for n, p in learning.items() if p.grad is None or not p.grad.any()]
+    if lost:
+        named = ", ".join(lost[:3]) + (", …" if len(lost) > 3 else "")
+        return False, f"{len(lost)} of {len(learning)} parameters get no gradient: {named}", lost
+    return True, f"all {len(learning)} parameters get a gradient", lost
+
+
+def _hanging(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Find modules and tensors in an attribute, and in its lists and dictionaries."""
+    if isinstance(value, (nn.Module, Tensor)):
+        yield name, value
+    elif isinstance(value, (list, tuple, dict)):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in pairs:
+            yield from _hanging(inner, f"{name}[{key!r}]")
+
+
+@a_probe("parameters registered")
+def parameters_registered(subject: Subject) -> tuple | None:
+    """No module and no tensor that has a say hangs where ``parameters()`` does not find it."""
+    known = {id(x) for x in (*subject.model.modules(), *subject.model.parameters())}
+    known |= {id(buffer) for buffer in subject.model.buffers()}
+    base = subject.logits(*subject.batch())
+    found = []
+    for owner, module in subject.model.named_modules():
+        own = {
+            k: v
+            for k, v in vars(module).items()
+            if k not in ("_modules", "_parameters", "_buffers")
+        }
+        for name, thing in _hanging(own, owner or "model"):
+            if id(thing) not in known and _has_a_say(subject, thing, base):
+                found.append(name.replace("['", ".").replace("']", ""))
+    if found:
+        return False, f"torch does not see {', '.join(found[:3])}: register it", found
+    return True, "all that has a say is registered", found
+
+
+def _has_a_say(subject: Subject, thing: Any, base: Tensor) -> bool:
+    """Say whether something unregistered learns, or moves the logits when it changes."""
+    if isinstance(thing, nn.Module):
+        return any(True for _ in thing.parameters())
+    if thing.requires_grad or not thing.is_floating_point():
+        return thing.requires_grad
+    kept = thing.clone()
+    thing += torch.linspace(1, 2, thing.numel(), device=thing.device).view_as(thing)
+    moved = not difference(subject.logits(*subject.batch()), base) < NOISE
+    thing.copy_(kept)
+    return moved
+
+
+@a_probe("initial loss")
+def initial_loss(subject: Subject) -> tuple | None:
+    """A fresh model's loss is near ln V: it holds no token for much likelier than another."""
+    loss = own_loss(subject, *subject.batch())
+    even = math.log(subject.logits(*subject.batch()).size(-1))
+    said = f"the first loss is {loss:.2f} nats, ln V is {even:.2f}"
+    if not even - 0.5 < loss < even + 2:
+        return False, f"{said}: a start at the wrong scale, or a model that is trained", loss.item()
+    return True, said, loss.item()
+
+
+@a_probe("overfit one batch")
+def overfit_one_batch(subject: Subject) -> tuple | None:
+    """Four short rows are learned by heart: four words, so that only the context tells them."""
+    ids = list(subject.batch(words=4, length=TARGET + 1))
+    if not subject.reads_source:
+        ids[0][:, 0] = subject.tokens(torch.arange(ROWS, device=ids[0].device))
+    hints = []
+    start = copy.deepcopy(subject.model.state_dict())
+    for rate in (3e-3, 3e-4):
+        subject.model.load_state_dict(start)
+        losses = _learn(subject, ids, rate)
+        loss, logits = shifted_loss(subject, *ids)
+        right = (logits.argmax(-1) == ids[-1][:, 1:]).float().mean().item()
+        bound = 0.2 if subject.loss is None else 0.5 * math.log(logits.size(-1))
+        said = f"after {len(losses)} steps the loss is {losses[-1]:.2f}, {right:.0%} are right"
+        if right == 1 and losses[-1] < bound:
+            return True, said, losses
+        hints.append(_why_not(said, logits, ids[-1]))
+    return False, hints[0], losses
+
+
+def _learn(subject: Subject, ids: list[Tensor], rate: float) -> list[float]:
+    """Learn a batch by heart, in eval mode; return the losses."""
+    optimizer = torch.optim.Adam(subject.model.parameters(), lr=rate, betas=(0.9, 0.98))
+    losses: list[float] = []
+    while len(losses) < STEPS and not (losses and losses[-1] < 0.05):
+        with torch.enable_grad():
+            loss = own_loss(subject, *ids)
+            optimizer.zero_grad()
+            loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@a_probe("loss per token")
+def loss_per_token(subject: Subject) -> tuple | None:
+    """Your loss of a batch is the mean over its real tokens, however long the rows are."""
+    if subject.loss is None:
+        return None
+    *source, text = subject.batch(length=TARGET + 1)
+    lengths = [text.size(1) - (0 if subject.pad_id is None else row) for row in range(ROWS)]
+    alone, padded = 0.0, text.clone()
+    for row, length in enumerate(lengths):
+        rows = (each[[row]] for each in source)
+        loss = subject.loss(subject.model, *rows, text[[row], :length]).item()
+        alone += (length - 1) * loss / (sum(lengths) - ROWS)
+        padded[row, length:] = text[row, 0] if subject.pad_id is None else subject.pad_id
+    together = subject.loss(subject.model, *source, padded).item()
+    said = f"together {together:.3f}, from single rows {alone:.3f} nats per token"
+    if not abs(together - alone) <= ROUNDING * abs(alone):
+        return False, f"{said}: look at padding, and at what the sum is divided by"
+    return True, said
+
+
+def _why_not(said: str, logits: Tensor, text: Tensor) -> str:
+    """Tell the usual reasons by what the model gives."""
+    probabilities = (logits >= 0).all() and (logits.sum(-1) - 1).abs().max() < 1e-3
+    if probabilities:
+        return f"{said}: it returns probabilities, and cross-entropy applies a softmax of its own"
+    if (logits.argmax(-1) == text[:, :-1]).all():
+        return f"{said}: it repeats the token it reads, as if the labels were not shifted"
+    return said
