@@ -1,0 +1,78 @@
+"""What holds for every model that scores the next token, tried without a second model beside it.
+
+A probe feeds a model ids of its own choice and looks at what comes out: a leak, padding that is
+read, a layer that never learns. It works on a copy, so that the model stays as it was.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from course_lib.probes.answers import (
+    batch_invariance,
+    causality,
+    context,
+    determinism,
+    free_running,
+    influence,
+    order_sensitivity,
+    padding_invariance,
+    training_and_eval_mode,
+)
+from course_lib.probes.learning import (
+    attention_scale,
+    finite_numbers,
+    gradient_reach,
+    initial_loss,
+    overfit_one_batch,
+    parameters_registered,
+    parts_used_once,
+)
+from course_lib.probes.subject import PROBES, ProbeResult, Subject, adapt
+
+__all__ = [
+    "PROBES", "ProbeResult", "Subject", "adapt", "attention_scale", "batch_invariance", "causality",
+    "context", "determinism", "finite_numbers", "free_running", "gradient_reach", "influence",
+    "initial_loss", "order_sensitivity", "overfit_one_batch", "padding_invariance",
+    "parameters_registered", "parts_used_once", "probe", "training_and_eval_mode",
+]  # fmt: skip
+
+
+def probe(
+    model: nn.Module,
+    *,
+    vocab_size: int,
+    pad_id: int | None = None,
+    forward: Callable[..., Any] | None = None,
+    loss: Callable[..., Tensor] | None = None,
+    generate: Callable[..., Tensor] | None = None,
+    bos_id: int | None = None,
+    fresh: bool = True,
+) -> list[ProbeResult]:
+    """Try all that holds for every right model.
+
+    Args:
+        model: Called as ``model(ids)`` if one argument is enough, else as ``model(src, tgt)``;
+            returns logits ``(B, T, V)``, a tuple with them first, or an object with ``.logits``.
+        vocab_size: Ids are drawn below it.
+        pad_id: Padding, if the model knows any.
+        forward: ``forward(model, ids)`` or ``forward(model, src, tgt)`` for all other models.
+        loss: Your own, ``loss(model, ids)`` or ``loss(model, src, tgt)`` of whole sequences
+            ``(B, T + 1)``, with which one batch is then learned.
+        generate: Your own greedy decoding, ``generate(model, src)``, which returns ids without
+            ``bos_id``, or ``generate(model, ids)``, which returns the ids it got and what follows.
+        bos_id: What every target begins with; needed with ``generate`` where there is a source.
+        fresh: ``False`` for a trained model, whose first loss tells nothing.
+
+    Returns:
+        A result for each probe that applies. Weights, mode, gradients and random state stay as
+        they were.
+
+    Raises:
+        ValueError: If ``adapt`` refuses the model.
+    """
+    more = dict(loss=loss, generate=generate, bos_id=bos_id)
+    subject = adapt(model, vocab_size=vocab_size, pad_id=pad_id, forward=forward, **more)
+    wanted = [run for run in PROBES if fresh or run is not initial_loss]
+    return [result for run in wanted if (result := run(subject)) is not None]
