@@ -93,13 +93,18 @@ def test_nothing_is_imported_by_star_or_from_the_workbench():
 
 
 def test_one_loop_trains_all_tasks():
-    """Chapter 10 shows a loop of its own, and the position explorer fits something small."""
+    """Chapter 10 shows a loop; a probe and the position explorer fit something small."""
     loops = {
         path.relative_to(PACKAGE).as_posix()
         for path, source in SOURCES.items()
         if "optimizer.step()" in source and room(path) != "exercises"
     }
-    assert loops == {"training.py", "trainer/loop.py", "viz/position_explorer.py"}
+    assert loops == {
+        "training.py",
+        "trainer/loop.py",
+        "probes/learning.py",
+        "viz/position_explorer.py",
+    }
 
 
 def test_modules_are_small():

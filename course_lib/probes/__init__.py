@@ -25,6 +25,7 @@ from course_lib.probes.learning import (
     finite_numbers,
     gradient_reach,
     initial_loss,
+    loss_per_token,
     overfit_one_batch,
     parameters_registered,
     parts_used_once,
@@ -34,8 +35,9 @@ from course_lib.probes.subject import PROBES, ProbeResult, Subject, adapt
 __all__ = [
     "PROBES", "ProbeResult", "Subject", "adapt", "attention_scale", "batch_invariance", "causality",
     "context", "determinism", "finite_numbers", "free_running", "gradient_reach", "influence",
-    "initial_loss", "order_sensitivity", "overfit_one_batch", "padding_invariance",
-    "parameters_registered", "parts_used_once", "probe", "training_and_eval_mode",
+    "initial_loss", "loss_per_token", "order_sensitivity", "overfit_one_batch",
+    "padding_invariance", "parameters_registered", "parts_used_once", "probe",
+    "training_and_eval_mode",
 ]  # fmt: skip
 
 

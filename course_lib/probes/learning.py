@@ -12,15 +12,19 @@ from torch.overrides import TorchFunctionMode
 
 from course_lib.probes.subject import (
     NOISE,
+    ROUNDING,
     ROWS,
     TARGET,
     Subject,
     a_probe,
     difference,
+    own_loss,
     shifted_loss,
 )
 
 STEPS = 150  # most steps to learn one batch
+QK = ("query", "key")
+SMALL = 1.5  # standard deviation of scores that need no scale
 REGISTERED = ("_modules", "_parameters", "_buffers")
 
 
@@ -28,7 +32,7 @@ REGISTERED = ("_modules", "_parameters", "_buffers")
 def gradient_reach(subject: Subject) -> tuple | None:
     """Each parameter that is to learn gets a gradient that is not zero everywhere."""
     with torch.enable_grad():
-        loss, _ = shifted_loss(subject, *subject.batch())
+        loss = own_loss(subject, *subject.batch())
         if not loss.requires_grad:
             return False, "the loss has no gradient: outputs are detached, or all is frozen", []
         subject.model.zero_grad()
@@ -140,47 +144,54 @@ def finite_numbers(subject: Subject) -> tuple | None:
 
 
 class _Scales(TorchFunctionMode):
-    """Note by what attention's scores are multiplied, and the width of its queries."""
+    """Note by what attention's scores are multiplied, the width of queries, and the spread."""
 
     def __init__(self) -> None:
         super().__init__()
         self.products: list[tuple[Tensor, int]] = []
-        self.found: list[tuple[float, int]] = []
+        self.found: list[tuple[float, int, float]] = []
+        self.axes: list[int] = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if name == "softmax":
-            self.note(kwargs.get("input", args[0] if args else None))
-        elif name == "scaled_dot_product_attention" and kwargs.get("scale") is not None:
-            self.found.append((kwargs["scale"], args[0].size(-1)))
+            axis = kwargs.get("dim", args[1] if len(args) > 1 else -1)
+            self.compare(kwargs.get("input", args[0] if args else None), axis)
         elif name == "scaled_dot_product_attention":
-            self.found.append((args[0].size(-1) ** -0.5, args[0].size(-1)))
+            q, k = (kwargs.get(n, args[i] if len(args) > i else None) for i, n in enumerate(QK))
+            scale = kwargs.get("scale") or q.size(-1) ** -0.5
+            spread = (q @ k.transpose(-2, -1)).std().item() if q.size(1) == k.size(1) else 1.0
+            self.found.append((scale, q.size(-1), scale * spread))
         result = func(*args, **kwargs)
         if name in ("matmul", "__matmul__", "bmm", "einsum") and args:
             self.products.append((result.clone(), args[-1 if name == "einsum" else 0].size(-1)))
         return result
 
-    def note(self, scores: Tensor) -> None:
+    def compare(self, scores: Tensor, axis: int) -> None:
         """Compare what enters a softmax with the last product of its shape."""
         for product, width in reversed(self.products):
             if product.shape == scores.shape:
+                self.axes.append(axis % scores.dim() - scores.dim())
                 kept = (scores > -1e4) & (product.abs() > 1e-3 * product.abs().max())
                 ratios = scores[kept] / product[kept]
                 if len(ratios) and ratios.std(correction=0) < 1e-3 * ratios.mean().abs():
-                    self.found.append((ratios.mean().item(), width))
+                    self.found.append((ratios.mean().item(), width, scores[kept].std().item()))
                 return
 
 
 @a_probe("attention scale")
 def attention_scale(subject: Subject) -> tuple | None:
-    """Scores are divided by √d_k, by d_k, or, as in T5, by nothing."""
+    """Scores are divided by √d_k; by nothing, as in T5, only where they are small anyway."""
     with _Scales() as seen:
         subject.logits(*subject.batch())
+    if any(axis != -1 for axis in seen.axes):
+        return False, "the softmax of the scores is not over their last axis, the keys"
     if not seen.found:
         return None
-    for scale, width in seen.found:
-        if all(abs(scale * d - 1) > 0.01 for d in (1, width, math.sqrt(width))):
+    for scale, width, spread in seen.found:
+        unscaled = abs(scale - 1) < 0.01 and spread < SMALL
+        if not unscaled and abs(scale * math.sqrt(width) - 1) > 0.01:
             hint = f"scores of queries with {width} numbers are divided by {1 / scale:.3g}"
             return False, f"{hint}, √d_k is {math.sqrt(width):.3g}", seen.found
     return True, "scores are scaled by the width of one head", seen.found
@@ -189,8 +200,8 @@ def attention_scale(subject: Subject) -> tuple | None:
 @a_probe("initial loss")
 def initial_loss(subject: Subject) -> tuple | None:
     """A fresh model's loss is near ln V: it holds no token for much likelier than another."""
-    loss, logits = shifted_loss(subject, *subject.batch())
-    even = math.log(logits.size(-1))
+    loss = own_loss(subject, *subject.batch())
+    even = math.log(subject.logits(*subject.batch()).size(-1))
     said = f"the first loss is {loss:.2f} nats, ln V is {even:.2f}"
     if not even - 0.5 < loss < even + 2:
         return False, f"{said}: a start at the wrong scale, or a model that is trained", loss.item()
@@ -224,13 +235,32 @@ def _learn(subject: Subject, ids: list[Tensor], rate: float) -> list[float]:
     losses: list[float] = []
     while len(losses) < STEPS and not (losses and losses[-1] < 0.05):
         with torch.enable_grad():
-            own = subject.loss
-            loss = shifted_loss(subject, *ids)[0] if own is None else own(subject.model, *ids)
+            loss = own_loss(subject, *ids)
             optimizer.zero_grad()
             loss.backward()
         optimizer.step()
         losses.append(loss.item())
     return losses
+
+
+@a_probe("loss per token")
+def loss_per_token(subject: Subject) -> tuple | None:
+    """Your loss of a batch is the mean over its real tokens, however long the rows are."""
+    if subject.loss is None:
+        return None
+    *source, text = subject.batch(length=TARGET + 1)
+    lengths = [text.size(1) - (0 if subject.pad_id is None else row) for row in range(ROWS)]
+    alone, padded = 0.0, text.clone()
+    for row, length in enumerate(lengths):
+        rows = (each[[row]] for each in source)
+        loss = subject.loss(subject.model, *rows, text[[row], :length]).item()
+        alone += (length - 1) * loss / (sum(lengths) - ROWS)
+        padded[row, length:] = text[row, 0] if subject.pad_id is None else subject.pad_id
+    together = subject.loss(subject.model, *source, padded).item()
+    said = f"together {together:.3f}, from single rows {alone:.3f} nats per token"
+    if not abs(together - alone) <= ROUNDING * abs(alone):
+        return False, f"{said}: look at padding, and at what the sum is divided by"
+    return True, said
 
 
 def _why_not(said: str, logits: Tensor, text: Tensor) -> str:

@@ -149,6 +149,11 @@ def adapt(
     return subject
 
 
+def first_line(error: Exception) -> str:
+    """Return what an error says, in a line."""
+    return str(error).strip().partition("\n")[0]
+
+
 def _alone(subject: Subject, function: Callable[[Subject], Any]) -> Any:
     """Run something on a copy in eval mode, without gradients, and keep the random state."""
     model = copy.deepcopy(subject.model)
@@ -168,7 +173,10 @@ def a_probe(name: str) -> Callable[[Callable], Callable[[Subject], ProbeResult |
         @functools.wraps(function)
         def run(subject: Subject) -> ProbeResult | None:
             """Run it on a copy; ``None`` where it does not apply."""
-            found = _alone(subject, function)
+            try:
+                found = _alone(subject, function)
+            except Exception as error:
+                found = False, f"{type(error).__name__}: {first_line(error)}"
             return None if found is None else ProbeResult(name, *found)
 
         PROBES.append(run)
@@ -181,6 +189,13 @@ def difference(a: Tensor, b: Tensor) -> float:
     """Return the largest difference, in units of the largest number; ``inf`` for nan."""
     gap = (a - b).abs().max() / b.abs().max().clamp(min=1e-30)
     return math.inf if gap.isnan() else gap.item()
+
+
+def own_loss(subject: Subject, *ids: Tensor) -> Tensor:
+    """Compute the loss that the model is trained with, as far as it is known."""
+    if subject.loss is None:
+        return shifted_loss(subject, *ids)[0]
+    return subject.loss(subject.model, *ids)
 
 
 def shifted_loss(subject: Subject, *ids: Tensor) -> tuple[Tensor, Tensor]:
