@@ -280,17 +280,14 @@ def mutants() -> list[Mistake]:
     return [mistake for name in names for mistake in known_mistakes(name)]
 
 
-def seen_entry(mistake: Mistake | None) -> dict[str, Any]:
-    """Return what a mistake does to two models, and which probes see it in each."""
-    if mistake is None:
-        paper = other = "nothing"
-    else:
-        paper, other = changes(mistake), changes(mistake, **OTHER)
+def seen_entry(mistake: Mistake) -> dict[str, Any]:
+    """Return what a mistake does to two models, and which probes see it."""
+    paper, other = changes(mistake), changes(mistake, **OTHER)
     return {
         "paper": paper,
         "other": other,
-        "probes": probed(mistake) if mistake is None or paper != "nothing" else [],
-        "probes_other": probed(mistake, **OTHER) if mistake is None or other != "nothing" else [],
+        "probes": probed(mistake) if paper != "nothing" else [],
+        "probes_other": probed(mistake, **OTHER) if other != "nothing" == paper else [],
     }
 
 
@@ -323,18 +320,21 @@ def record(seeds: Sequence[int], steps: int, folder: Path, tell: Callable[[str],
         folder: Of both records; a stopped run goes on with them.
         tell: Called with a line for each.
     """
+    for mistake in mutants():
+        which = {"exercise": mistake.exercise, "mistake": mistake.name}
+        if find(folder / SEEN, which) is None:
+            found = which | seen_entry(mistake)
+            add(folder / SEEN, found)
+            tell(" ".join(map(str, found.values())))
     for seed in seeds:
         for mistake in [None, *mutants()]:
-            where, name = (mistake.exercise, mistake.name) if mistake else ("", "")
-            which = {"exercise": where, "mistake": name}
-            found = find(folder / SEEN, which)
-            if found is None:
-                found = which | seen_entry(mistake)
-                add(folder / SEEN, found)
-                tell(" ".join(map(str, found.values())))
-            run = which | {"seed": seed, "steps": steps}
-            trains = mistake is None or found["paper"] in ("numbers", "rate")
-            if trains and find(folder / TRAINED, run) is None:
+            run = {"exercise": "", "mistake": ""}
+            if mistake is not None:
+                run = {"exercise": mistake.exercise, "mistake": mistake.name}
+                if find(folder / SEEN, run)["paper"] not in ("numbers", "rate"):
+                    continue
+            run |= {"seed": seed, "steps": steps}
+            if find(folder / TRAINED, run) is None:
                 run |= train_one(mistake, ReversalConfig(seed=seed, steps=steps))
                 add(folder / TRAINED, run)
                 tell(" ".join(map(str, run.values())))

@@ -20,23 +20,26 @@ from course_lib.probes.answers import (
     padding_invariance,
     training_and_eval_mode,
 )
-from course_lib.probes.learning import (
-    attention_scale,
+from course_lib.probes.inside import (
+    attention_scores,
     finite_numbers,
+    parts_used_once,
+    residual_paths,
+)
+from course_lib.probes.learning import (
     gradient_reach,
     initial_loss,
     loss_per_token,
     overfit_one_batch,
     parameters_registered,
-    parts_used_once,
 )
 from course_lib.probes.subject import PROBES, ProbeResult, Subject, adapt
 
 __all__ = [
-    "PROBES", "ProbeResult", "Subject", "adapt", "attention_scale", "batch_invariance", "causality",
-    "context", "determinism", "finite_numbers", "free_running", "gradient_reach", "influence",
-    "initial_loss", "loss_per_token", "order_sensitivity", "overfit_one_batch",
-    "padding_invariance", "parameters_registered", "parts_used_once", "probe",
+    "PROBES", "ProbeResult", "Subject", "adapt", "attention_scores", "batch_invariance",
+    "causality", "context", "determinism", "finite_numbers", "free_running", "gradient_reach",
+    "influence", "initial_loss", "loss_per_token", "order_sensitivity", "overfit_one_batch",
+    "padding_invariance", "parameters_registered", "parts_used_once", "probe", "residual_paths",
     "training_and_eval_mode",
 ]  # fmt: skip
 

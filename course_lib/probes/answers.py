@@ -101,7 +101,7 @@ def _gap_when_padding_is_louder(subject: Subject) -> float:
 
     def louder(module: nn.Module, read: tuple, output: Tensor) -> Tensor:
         """Change the embedding of padding where the source is looked up."""
-        if not read or not torch.equal(read[0], src):
+        if not (read and isinstance(read[0], Tensor) and torch.equal(read[0], src)):
             return output
         return output + (src == subject.pad_id).unsqueeze(-1)
 

@@ -1,14 +1,12 @@
-"""Probes of how a model learns: its parameters, gradients and scales, and one batch by heart."""
+"""Probes of how a model learns: parameters, gradients and losses, and one batch by heart."""
 
 import copy
 import math
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from course_lib.probes.subject import (
     NOISE,
@@ -22,9 +20,7 @@ from course_lib.probes.subject import (
     shifted_loss,
 )
 
-STEPS = 150  # most steps to learn one batch
-QK = ("query", "key")
-SMALL = 1.5  # standard deviation of scores that need no scale
+STEPS = 250  # most steps to learn one batch
 REGISTERED = ("_modules", "_parameters", "_buffers")
 
 
@@ -87,114 +83,6 @@ def _has_a_say(subject: Subject, thing: Any, base: Tensor) -> bool:
     moved = not difference(subject.logits(*subject.batch()), base) < NOISE
     thing.copy_(kept)
     return moved
-
-
-@a_probe("parts used once")
-def parts_used_once(subject: Subject) -> tuple | None:
-    """No part with weights runs twice in a pass, except for embeddings."""
-    calls = Counter()
-    for name, module in subject.model.named_modules():
-        if next(module.parameters(recurse=False), None) is not None:
-            if not isinstance(module, nn.Embedding):
-                module.register_forward_hook(lambda *_, name=name: calls.update([name]))
-    subject.logits(*subject.batch())
-    often = {name: count for name, count in calls.items() if count > 1}
-    if often:
-        name, count = next(iter(often.items()))
-        hint = (
-            f"{name} runs {count} times in one pass: right only where weights are shared on purpose"
-        )
-        return False, hint, often
-    return True, "each part with weights runs once at most", often
-
-
-@a_probe("finite numbers")
-def finite_numbers(subject: Subject) -> tuple | None:
-    """Nothing is nan or infinite, in the model's own type, in bfloat16 and in float16."""
-    ids = list(subject.batch())
-    if subject.pad_id is not None:
-        ids[0][1:, -2:] = subject.pad_id
-    culprits: list[str] = []
-
-    def trace(name: str, output: Any) -> None:
-        """Note the first module that makes one."""
-        first = output[0] if isinstance(output, tuple) and output else output
-        first = getattr(first, "logits", first)
-        if isinstance(first, Tensor) and first.is_floating_point() and not first.isfinite().all():
-            culprits.append(name)
-
-    for name, module in subject.model.named_modules():
-        module.register_forward_hook(lambda m, i, out, name=name: trace(name or "the model", out))
-    untried = []
-    for kind in (None, torch.bfloat16, torch.float16):
-        said = str(kind or "its own type").removeprefix("torch.")
-        subject.model.to(kind)
-        try:
-            finite = subject.logits(*ids).isfinite().all()
-        except RuntimeError as error:
-            if "overflow" in str(error):
-                return False, f"in {said}: {error}: masks want -inf, not a large number", said
-            untried.append(said)
-            continue
-        if not finite:
-            culprit = culprits[0] if culprits else "the model"
-            return False, f"in {said}, {culprit} makes the first nan or infinity", culprit
-    missing = f"; it cannot be called in {' and '.join(untried)}" if untried else ""
-    return True, f"no nan, no infinity{missing}", ""
-
-
-class _Scales(TorchFunctionMode):
-    """Note by what attention's scores are multiplied, the width of queries, and the spread."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.products: list[tuple[Tensor, int]] = []
-        self.found: list[tuple[float, int, float]] = []
-        self.axes: list[int] = []
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        name = getattr(func, "__name__", "")
-        if name == "softmax":
-            axis = kwargs.get("dim", args[1] if len(args) > 1 else -1)
-            self.compare(kwargs.get("input", args[0] if args else None), axis)
-        elif name == "scaled_dot_product_attention":
-            q, k = (kwargs.get(n, args[i] if len(args) > i else None) for i, n in enumerate(QK))
-            scale = kwargs.get("scale") or q.size(-1) ** -0.5
-            spread = (q @ k.transpose(-2, -1)).std().item() if q.size(1) == k.size(1) else 1.0
-            self.found.append((scale, q.size(-1), scale * spread))
-        result = func(*args, **kwargs)
-        if name in ("matmul", "__matmul__", "bmm", "einsum") and args:
-            self.products.append((result.clone(), args[-1 if name == "einsum" else 0].size(-1)))
-        return result
-
-    def compare(self, scores: Tensor, axis: int) -> None:
-        """Compare what enters a softmax with the last product of its shape."""
-        for product, width in reversed(self.products):
-            if product.shape == scores.shape:
-                self.axes.append(axis % scores.dim() - scores.dim())
-                kept = (scores > -1e4) & (product.abs() > 1e-3 * product.abs().max())
-                ratios = scores[kept] / product[kept]
-                if len(ratios) and ratios.std(correction=0) < 1e-3 * ratios.mean().abs():
-                    self.found.append((ratios.mean().item(), width, scores[kept].std().item()))
-                return
-
-
-@a_probe("attention scale")
-def attention_scale(subject: Subject) -> tuple | None:
-    """Scores are divided by √d_k; by nothing, as in T5, only where they are small anyway."""
-    with _Scales() as seen:
-        subject.logits(*subject.batch())
-    if any(axis != -1 for axis in seen.axes):
-        return False, "the softmax of the scores is not over their last axis, the keys"
-    if not seen.found:
-        return None
-    for scale, width, spread in seen.found:
-        unscaled = abs(scale - 1) < 0.01 and spread < SMALL
-        if not unscaled and abs(scale * math.sqrt(width) - 1) > 0.01:
-            hint = f"scores of queries with {width} numbers are divided by {1 / scale:.3g}"
-            return False, f"{hint}, √d_k is {math.sqrt(width):.3g}", seen.found
-    return True, "scores are scaled by the width of one head", seen.found
 
 
 @a_probe("initial loss")
