@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
+import mutant_tables
+
 from course_lib.atomic_write import write_whole
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.tasks.language_model import read_ablations
@@ -335,6 +337,9 @@ REGIONS: dict[str, Callable[[], str]] = {
     ),
     "gpt": lambda: bench_table("gpt", GPTS, "table", GPT_RATIOS),
     "waiting": waiting,
+    "probes": lambda: mutant_tables.seen_by_probes(paragraph),
+    "not_seen": lambda: mutant_tables.not_seen(table),
+    "mutants": lambda: mutant_tables.mutants(table),
 }  # fmt: skip
 
 
