@@ -1,6 +1,7 @@
 """Probes: no alarm on right models, and each sees a bug of its own kind."""
 
-import random
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -187,9 +188,9 @@ def test_everything_stays_as_it_was():
         parameter.grad = torch.ones_like(parameter)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     modes = [module.training for module in model.modules()]
-    states = torch.get_rng_state(), random.getstate()
+    state = torch.get_rng_state()
     probes.probe(model, vocab_size=VOCAB, pad_id=PAD)
-    assert torch.equal(torch.get_rng_state(), states[0]) and random.getstate() == states[1]
+    assert torch.equal(torch.get_rng_state(), state)
     assert [module.training for module in model.modules()] == modes
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     assert all((parameter.grad == 1).all() for parameter in model.parameters())
@@ -224,8 +225,19 @@ def test_a_result_shows_itself():
     assert str(result) == "✗ a < b: look" and "a &lt; b" in result._repr_html_()
 
 
+def test_the_page_shows_what_is_printed(capsys):
+    page = (Path(__file__).parents[1] / "docs" / "probes.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n(.*?)```", page, re.S)[1]
+    shown = re.search(r"```text\n(.*?)```", page, re.S)[1].splitlines()
+    exec(example, {})
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 15 and set(shown) <= set(printed)
+    told = set(re.findall(r"^\| `(\w+)`", page, re.M))
+    assert told >= {run.__name__ for run in probes.PROBES}
+
+
 def test_command(tmp_path, monkeypatch, capsys):
-    text = "from test_probes import Wrapped, translator\ndef right():\n    return translator()\n"
+    text = "from test_probes import Wrapped, translator as right\n"
     text += "def wrong():\n    change = lambda wrapped, logits: logits.softmax(dim=-1)\n"
     text += "    return {'model': Wrapped(change), 'pad_id': 2}\ndef none():\n    return 1\n"
     (tmp_path / "mine.py").write_text(text)

@@ -15,6 +15,7 @@ from course_lib.probes.subject import (
     Subject,
     a_probe,
     difference,
+    logits_of,
     own_loss,
     shifted_loss,
 )
@@ -145,6 +146,47 @@ def loss_per_token(subject: Subject) -> tuple | None:
     if not abs(together - alone) <= ROUNDING * abs(alone):
         return False, f"{said}: look at padding, and at what the sum is divided by"
     return True, said
+
+
+@a_probe("targets of the loss")
+def loss_targets(subject: Subject) -> tuple | None:
+    """Your loss pulls each position's probabilities to a distribution around the next token.
+
+    The gradient of a mean cross-entropy is (p - q) / n: from it q, the target, is read.
+    """
+    if subject.loss is None:
+        return None
+    *source, text = subject.batch(length=TARGET + 1)
+    if subject.pad_id is not None:
+        text[0, -2:] = subject.pad_id
+    given: list[Tensor] = []
+
+    def keep(module: nn.Module, read: tuple, output: Any) -> None:
+        """Keep the logits, and their gradient."""
+        given.append(logits_of(output))
+        given[-1].retain_grad()
+
+    subject.model.register_forward_hook(keep)
+    with torch.enable_grad():
+        loss = subject.loss(subject.model, *source, text)
+        if loss.requires_grad:
+            loss.backward()
+    if not given or given[0].grad is None or given[0].size(1) != text.size(1) - 1:
+        return False, "no gradient reaches logits of every position but the last"
+    wanted = text[:, 1:]  # (B, T)
+    real = torch.ones_like(wanted, dtype=torch.bool)
+    if subject.pad_id is not None:
+        real = wanted != subject.pad_id
+    if given[0].grad[~real].any():
+        return False, "targets that are padding have a say"
+    q = (given[0].softmax(-1) - given[0].grad * real.sum())[real]  # (n, V)
+    if (q.argmax(-1) != wanted[real]).any():
+        return False, "a target is not the next token: look at the shift"
+    if q.min() < -1e-3 or (q.sum(-1) - 1).abs().max() > 1e-3:
+        return False, "the targets are no probabilities, or the loss is no mean over real tokens"
+    if subject.pad_id is not None and q[:, subject.pad_id].max() > 1e-4:
+        return False, "padding is among what is to be predicted: it gets smoothing mass"
+    return True, f"the next token is to get {q.max(-1).values.mean():.3f}"
 
 
 def _why_not(said: str, logits: Tensor, text: Tensor) -> str:
