@@ -120,6 +120,7 @@ def seen_by(name: str, model, **how) -> bool:
         ("residual_paths", "EncoderLayer", "residual_missing"),
         ("initial_loss", "initialize", "embeddings_std_one"),
         ("loss_per_token", "label_smoothed_cross_entropy", "padding_counted"),
+        ("loss_targets", "label_smoothed_cross_entropy", "smoothing_on_padding"),
         ("free_running", "greedy_decode", "starts_with_padding"),
     ],
 )

@@ -174,9 +174,7 @@ def loss_targets(subject: Subject) -> tuple | None:
     if not given or given[0].grad is None or given[0].size(1) != text.size(1) - 1:
         return False, "no gradient reaches logits of every position but the last"
     wanted = text[:, 1:]  # (B, T)
-    real = torch.ones_like(wanted, dtype=torch.bool)
-    if subject.pad_id is not None:
-        real = wanted != subject.pad_id
+    real = wanted != (-1 if subject.pad_id is None else subject.pad_id)  # (B, T)
     if given[0].grad[~real].any():
         return False, "targets that are padding have a say"
     q = (given[0].softmax(-1) - given[0].grad * real.sum())[real]  # (n, V)
