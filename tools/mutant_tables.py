@@ -59,9 +59,8 @@ def seen_by_probes(paragraph: Callable[[str], str]) -> str:
     found = assembled()
     seen = [entry for entry in found if entry["probes"]]
     share = len(seen) / len(found) if found else 0.0
-    writing = [
-        e for e in read_entries(RECORDS / SEEN) if exercise(e["exercise"]).module == "decoding"
-    ]
+    entries = read_entries(RECORDS / SEEN)
+    writing = [e for e in entries if exercise(e["exercise"]).module == "decoding"]
     written = sum(bool(entry["probes"]) for entry in writing)
     refused = sum(entry["probes"] == ["call"] for entry in seen)
     counted = Counter(name for entry in seen for name in entry["probes"] if name != "call")
@@ -69,9 +68,9 @@ def seen_by_probes(paragraph: Callable[[str], str]) -> str:
     return paragraph(
         f"Of {len(found)} known mistakes of the chapters 06 to 10 that change the outputs or "
         f"gradients of an assembled model, the probes see {len(seen)}, {share:.0%}. In {refused} "
-        f"of these the model cannot even be called. Seen by: {often}. The mistakes of chapter 11 change "
-        f"what is written, not the model: with `generate`, {written} of {len(writing)} are seen, those "
-        f"that choose another token than the arg max; what follows the end of a sentence is not."
+        f"of these the model cannot even be called. Seen by: {often}. The mistakes of chapter 11 "
+        f"change what is written, not the model: with `generate`, {written} of {len(writing)} are "
+        "seen, those that write another token than the arg max, but not what follows an end."
     )
 
 
