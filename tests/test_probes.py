@@ -108,7 +108,6 @@ def seen_by(name: str, model, **how) -> bool:
     [
         ("causality", "causal_mask", "causal_sees_next"),
         ("context", "causal_mask", "causal_transposed"),
-        ("padding_invariance", "padding_mask", "padding_is_zero"),
         ("padding_invariance", "padding_mask", "padding_by_length"),
         ("order_sensitivity", "Transformer", "positions_missing_source"),
         ("gradient_reach", "Encoder", "first_layer_only"),
@@ -159,7 +158,6 @@ CHANGES = {
     "causality": lambda wrapped, logits: logits + wrapped.training * logits.mean(1, keepdim=True),
     "batch_invariance": lambda wrapped, logits: logits.log_softmax(dim=0),
     "overfit_one_batch": lambda wrapped, logits: logits.softmax(dim=-1),
-    "gradient_reach": lambda wrapped, logits: logits.detach(),
     "parameters_registered": lambda wrapped, logits: logits * (1 + wrapped.kept),
 }
 
