@@ -10,16 +10,22 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+import torch
+from torch import nn
+
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.exercises.grade import LIMIT, grade
 from course_lib.exercises.library import LIBRARY
+from course_lib.exercises.mutants import RECORDS, ReversalConfig, record
 from course_lib.exercises.progress import progress
 from course_lib.exercises.workbook import copy_chapters, make_workbook
 from course_lib.interop.download import MODELS, continue_with, download, translate_with
+from course_lib.probes import probe
 from course_lib.tasks.commands import STOPPED, TASKS, add_commands
 from course_lib.trainer.options import whole_from_one
 
@@ -33,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The words after ``course``; those of the process unless given.
 
     Returns:
-        The exit code: 0, 2 for what cannot be done (said in one sentence), 130 after Ctrl-C.
+        The exit code: 0, 1 if a probe fails, 2 for what cannot be done (said in one sentence), 130
+        after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parser(task_of(arguments)).parse_args(arguments)
@@ -80,6 +87,7 @@ def parser(task: str = "numbers") -> argparse.ArgumentParser:
     add_commands(commands, TASKS.get(task, TASKS["numbers"]))
     _add_published(commands)
     _add_learners_commands(commands)
+    _add_probes(commands)
     return top
 
 
@@ -166,6 +174,49 @@ def grade_command(options: argparse.Namespace) -> int:
         return STOPPED
     print(text, end="")
     return 0
+
+
+def probe_command(options: argparse.Namespace) -> int:
+    """Probe what a function of the user's makes; 1 when a probe fails."""
+    module, _, name = options.factory.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        made = getattr(import_module(module), name)()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise ValueError(f"{options.factory} makes no model: {error}") from error
+    arguments = made if isinstance(made, dict) else {"model": made}
+    if not isinstance(arguments.get("model"), nn.Module):
+        raise ValueError(f"{options.factory} returns neither a model nor a dict with one")
+    sizes = {"vocab_size": options.vocab_size, "pad_id": options.pad_id}
+    arguments |= {key: value for key, value in sizes.items() if value is not None}
+    if "vocab_size" not in arguments:
+        raise ValueError("how many ids does the model know? Say --vocab-size")
+    results = probe(**arguments)
+    for result in results:
+        print(result)
+    return int(not all(result.passed for result in results))
+
+
+def mutants_command(options: argparse.Namespace) -> int:
+    """Probe and train the known mistakes that the records lack."""
+    torch.set_num_threads(1)
+    record(options.seeds, options.steps, options.folder, tell=print)
+    return 0
+
+
+def _add_probes(commands: argparse._SubParsersAction) -> None:
+    """Describe the commands that look for mistakes in models."""
+    probes = commands.add_parser("probe", help="look for mistakes in a model of yours")
+    probes.set_defaults(run=probe_command)
+    probes.add_argument("factory", metavar="MODULE:FUNCTION", help="returns it, or probe()'s dict")
+    probes.add_argument("--vocab-size", type=whole_from_one, metavar="V")
+    probes.add_argument("--pad-id", type=int, metavar="ID")
+
+    trains = commands.add_parser("mutants", help="train the known mistakes (hours)")
+    trains.set_defaults(run=mutants_command)
+    trains.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
+    trains.add_argument("--steps", type=whole_from_one, default=ReversalConfig.steps)
+    trains.add_argument("--folder", type=Path, default=RECORDS, help="of the two records")
 
 
 def _add_learners_commands(commands: argparse._SubParsersAction) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 import deviations
+import mutant_tables
 import paper_audit
 
 from course_lib.atomic_write import write_whole
@@ -395,6 +396,9 @@ REGIONS: dict[str, Callable[[], str]] = {
     "table_2": table_2,
     "table_3": table_3,
     "deviations": deviation_ledger,
+    "probes": lambda: mutant_tables.seen_by_probes(paragraph),
+    "not_seen": lambda: mutant_tables.not_seen(table),
+    "mutants": lambda: mutant_tables.mutants(table),
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -240,6 +241,12 @@ def fingerprint(mistake: Mistake | None, **other: Any) -> list[Tensor]:
         return [x.detach() for x in (*found, loss, *grads)]
 
 
+@cache
+def right_fingerprint(**other: Any) -> list[Tensor]:
+    """Return what the right model gives."""
+    return fingerprint(None, **other)
+
+
 def changes(mistake: Mistake, **other: Any) -> str:
     """Say what a mistake does to the model.
 
@@ -251,7 +258,7 @@ def changes(mistake: Mistake, **other: Any) -> str:
     """
     if mistake.exercise == "warmup_inverse_sqrt":
         return "rate"
-    right = fingerprint(None, **other)
+    right = right_fingerprint(**other)
     try:
         wrong = fingerprint(mistake, **other)
     except Exception as error:  # whatever a wrong model raises is what it does
@@ -281,14 +288,13 @@ def mutants() -> list[Mistake]:
 
 
 def seen_entry(mistake: Mistake) -> dict[str, Any]:
-    """Return what a mistake does to two models, and which probes see it."""
-    paper, other = changes(mistake), changes(mistake, **OTHER)
-    return {
-        "paper": paper,
-        "other": other,
-        "probes": probed(mistake) if paper != "nothing" else [],
-        "probes_other": probed(mistake, **OTHER) if other != "nothing" == paper else [],
-    }
+    """Return what a mistake does to the paper's model, or else to another, and who sees it."""
+    paper = changes(mistake)
+    if paper != "nothing":
+        return {"paper": paper, "probes": probed(mistake)}
+    other = changes(mistake, **OTHER)
+    seen = probed(mistake, **OTHER) if other != "nothing" else []
+    return {"paper": paper, "other": other, "probes": seen}
 
 
 def train_one(mistake: Mistake | None, config: ReversalConfig) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from course_lib.probes.learning import (
     gradient_reach,
     initial_loss,
     loss_per_token,
+    loss_targets,
     overfit_one_batch,
     parameters_registered,
 )
@@ -38,9 +39,9 @@ from course_lib.probes.subject import PROBES, ProbeResult, Subject, adapt
 __all__ = [
     "PROBES", "ProbeResult", "Subject", "adapt", "attention_scores", "batch_invariance",
     "causality", "context", "determinism", "finite_numbers", "free_running", "gradient_reach",
-    "influence", "initial_loss", "loss_per_token", "order_sensitivity", "overfit_one_batch",
-    "padding_invariance", "parameters_registered", "parts_used_once", "probe", "residual_paths",
-    "training_and_eval_mode",
+    "influence", "initial_loss", "loss_per_token", "loss_targets", "order_sensitivity",
+    "overfit_one_batch", "padding_invariance", "parameters_registered", "parts_used_once", "probe",
+    "residual_paths", "training_and_eval_mode",
 ]  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """Probes of how a model learns: parameters, gradients and losses, and one batch by heart."""
 
-import copy
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +15,7 @@ from course_lib.probes.subject import (
     Subject,
     a_probe,
     difference,
+    logits_of,
     own_loss,
     shifted_loss,
 )
@@ -98,27 +98,24 @@ def initial_loss(subject: Subject) -> tuple | None:
 
 @a_probe("overfit one batch")
 def overfit_one_batch(subject: Subject) -> tuple | None:
-    """Four short rows are learned by heart: four words, so that only the context tells them."""
+    """Three short rows are learned by heart: of four words, so that only the context tells them."""
     ids = list(subject.batch(words=4, length=TARGET + 1))
     if not subject.reads_source:
         ids[0][:, 0] = subject.tokens(torch.arange(ROWS, device=ids[0].device))
-    hints = []
-    start = copy.deepcopy(subject.model.state_dict())
-    for rate in (3e-3, 3e-4):
-        subject.model.load_state_dict(start)
-        losses = _learn(subject, ids, rate)
-        loss, logits = shifted_loss(subject, *ids)
-        right = (logits.argmax(-1) == ids[-1][:, 1:]).float().mean().item()
-        bound = 0.2 if subject.loss is None else 0.5 * math.log(logits.size(-1))
-        said = f"after {len(losses)} steps the loss is {losses[-1]:.2f}, {right:.0%} are right"
-        if right == 1 and losses[-1] < bound:
-            return True, said, losses
-        hints.append(_why_not(said, logits, ids[-1]))
-    return False, hints[0], losses
+    losses = _learn(subject, ids)
+    _, logits = shifted_loss(subject, *ids)
+    right = (logits.argmax(-1) == ids[-1][:, 1:]).float().mean().item()
+    bound = 0.2 if subject.loss is None else 0.5 * math.log(logits.size(-1))
+    said = f"after {len(losses)} steps the loss is {losses[-1]:.2f}, {right:.0%} are right"
+    if right == 1 and losses[-1] < bound:
+        return True, said, losses
+    return False, _why_not(said, logits, ids[-1]), losses
 
 
-def _learn(subject: Subject, ids: list[Tensor], rate: float) -> list[float]:
+def _learn(subject: Subject, ids: list[Tensor]) -> list[float]:
     """Learn a batch by heart, in eval mode; return the losses."""
+    widest = max(parameter.size(-1) for parameter in subject.model.parameters() if parameter.dim())
+    rate = 0.02 / math.sqrt(widest)
     optimizer = torch.optim.Adam(subject.model.parameters(), lr=rate, betas=(0.9, 0.98))
     losses: list[float] = []
     while len(losses) < STEPS and not (losses and losses[-1] < 0.05):
@@ -149,6 +146,45 @@ def loss_per_token(subject: Subject) -> tuple | None:
     if not abs(together - alone) <= ROUNDING * abs(alone):
         return False, f"{said}: look at padding, and at what the sum is divided by"
     return True, said
+
+
+@a_probe("targets of the loss")
+def loss_targets(subject: Subject) -> tuple | None:
+    """Your loss pulls each position's probabilities to a distribution around the next token.
+
+    The gradient of a mean cross-entropy is (p - q) / n: from it q, the target, is read.
+    """
+    if subject.loss is None:
+        return None
+    *source, text = subject.batch(length=TARGET + 1)
+    if subject.pad_id is not None:
+        text[0, -2:] = subject.pad_id
+    given: list[Tensor] = []
+
+    def keep(module: nn.Module, read: tuple, output: Any) -> None:
+        """Keep the logits, and their gradient."""
+        given.append(logits_of(output))
+        given[-1].retain_grad()
+
+    subject.model.register_forward_hook(keep)
+    with torch.enable_grad():
+        loss = subject.loss(subject.model, *source, text)
+        if loss.requires_grad:
+            loss.backward()
+    if not given or given[0].grad is None or given[0].size(1) != text.size(1) - 1:
+        return False, "no gradient reaches logits of every position but the last"
+    wanted = text[:, 1:]  # (B, T)
+    real = wanted != (-1 if subject.pad_id is None else subject.pad_id)  # (B, T)
+    if given[0].grad[~real].any():
+        return False, "targets that are padding have a say"
+    q = (given[0].softmax(-1) - given[0].grad * real.sum())[real]  # (n, V)
+    if (q.argmax(-1) != wanted[real]).any():
+        return False, "a target is not the next token: look at the shift"
+    if q.min() < -1e-3 or (q.sum(-1) - 1).abs().max() > 1e-3:
+        return False, "the targets are no probabilities, or the loss is no mean over real tokens"
+    if subject.pad_id is not None and q[:, subject.pad_id].max() > 1e-4:
+        return False, "padding is among what is to be predicted: it gets smoothing mass"
+    return True, f"the next token is to get {q.max(-1).values.mean():.3f}"
 
 
 def _why_not(said: str, logits: Tensor, text: Tensor) -> str:

@@ -1,5 +1,13 @@
 """What you look at: plots with one message each, in one style."""
 
-from course_lib.viz.plots import COLOURS, bars, curves, heatmap, show, use_course_style
+from course_lib.viz.plots import (
+    COLOURS,
+    bars,
+    curves,
+    heatmap,
+    probe_picture,
+    show,
+    use_course_style,
+)
 
-__all__ = ["COLOURS", "bars", "curves", "heatmap", "show", "use_course_style"]
+__all__ = ["COLOURS", "bars", "curves", "heatmap", "probe_picture", "show", "use_course_style"]

@@ -6,6 +6,7 @@ import io
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -246,3 +247,27 @@ def _cells(values: Tensor) -> list[tuple[tuple[int, int], float]]:
         for row in range(values.size(0))
         for column in range(values.size(1))
     ]
+
+
+def probe_picture(result: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw what a probe measured: which token moves which position's logits, or a loss.
+
+    Args:
+        result: A ``ProbeResult``, such as those of ``causality``, ``context`` and
+            ``overfit_one_batch``. Influence is drawn by its logarithm, from 1e-6 to 1.
+        ax: Where to draw; a new figure unless given.
+
+    Raises:
+        ValueError: If there is nothing to draw.
+    """
+    data = result.data
+    if isinstance(data, Tensor) and data.dim() == 2:
+        rows, columns = ([str(place) for place in range(size)] for size in data.shape)
+        ax = heatmap((data.clamp(1e-6, 1).log10() / 6 + 1).float(), rows, columns, ax=ax)
+        ax.set(xlabel="token that changes", ylabel="position whose logits move")
+    elif isinstance(data, list) and data and isinstance(data[0], float):
+        steps = range(1, len(data) + 1)
+        ax = curves(steps, {"loss": data}, xlabel="step", ylabel="nats", ax=ax)
+    else:
+        raise ValueError(f"the probe {result.name!r} has nothing to draw")
+    return ax

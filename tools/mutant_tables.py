@@ -1,0 +1,108 @@
+"""Tables of the known mistakes: which probe sees them, and what their training shows."""
+
+from collections import Counter
+from collections.abc import Callable
+from statistics import fmean
+
+from course_lib.exercises import exercises, known_mistakes
+from course_lib.exercises.check import exercise
+from course_lib.exercises.mutants import RECORDS, SEEN, TRAINED
+from course_lib.trainer.results import Entry, read_entries
+
+ASSEMBLED = ("masks", "encoder", "decoder", "transformer", "training")  # 06 to 10; 11 writes
+REASONS = {  # why no probe sees a mistake, by words of its name
+    ("pre_norm", "norm_first", "post_norm", "last_norm", "activation"): (
+        "another architecture that is right, too: only a reference tells which was meant"
+    ),
+    ("first", "before_self", "residual_of_input", "not_normalized"): (
+        "another architecture: each layer still hands on what it reads, and all of it learns"
+    ),
+    ("dropout", "options", "defaults", "widths"): (
+        "another size or rate: no rule says which was asked for"
+    ),
+    ("scale", "std", "glorot", "initialized", "initialize", "kaiming", "linear", "variance"): (
+        "another start or scale of embeddings, within what a first loss may be"
+    ),
+    ("tied", "embedding", "bias", "sharing"): (
+        "more weights, or fewer, than asked for; all of them learn"
+    ),
+    ("smoothing", "doubt", "loss", "divergence", "pad", "softmax", "log"): (
+        "another loss that is also a mean over tokens, and falls when the model learns"
+    ),
+}
+OTHERWISE = "what goes wrong lies outside the logits, the loss and the tokens that are compared"
+
+
+def reason(name: str) -> str:
+    """Say why no probe sees a mistake."""
+    return next(
+        (why for words, why in REASONS.items() if any(word in name for word in words)), OTHERWISE
+    )
+
+
+def effective(entry: Entry) -> bool:
+    """Say whether a mistake changes what an assembled model gives."""
+    return bool({entry["paper"], entry.get("other", "nothing")} - {"nothing", "rate"})
+
+
+def assembled() -> list[Entry]:
+    """Return the mistakes of 06 to 10 that change an assembled model."""
+    entries = (
+        e for e in read_entries(RECORDS / SEEN) if exercise(e["exercise"]).module in ASSEMBLED
+    )
+    late = (e for e in entries if exercise(e["exercise"]).module in ASSEMBLED)
+    return [entry for entry in late if effective(entry)]
+
+
+def seen_by_probes(paragraph: Callable[[str], str]) -> str:
+    """Count what the probes see of the mistakes of 06 to 10."""
+    found = assembled()
+    seen = [entry for entry in found if entry["probes"]]
+    share = len(seen) / len(found) if found else 0.0
+    entries = read_entries(RECORDS / SEEN)
+    writing = [e for e in entries if exercise(e["exercise"]).module == "decoding"]
+    written = sum(bool(entry["probes"]) for entry in writing)
+    refused = sum(entry["probes"] == ["call"] for entry in seen)
+    counted = Counter(name for entry in seen for name in entry["probes"] if name != "call")
+    often = ", ".join(f"{name} {count}" for name, count in counted.most_common())
+    return paragraph(
+        f"Of {len(found)} known mistakes of the chapters 06 to 10 that change the outputs or "
+        f"gradients of an assembled model, the probes see {len(seen)}, {share:.0%}. In {refused} "
+        f"of these the model cannot even be called. Seen by: {often}. The mistakes of chapter 11 "
+        f"change what is written, not the model: with `generate`, {written} of {len(writing)} are "
+        "seen, those that write another token than the arg max, but not what follows an end."
+    )
+
+
+def not_seen(table: Callable) -> str:
+    """List the mistakes of 06 to 10 that no probe sees, and why."""
+    rows = [
+        [f"`{e['exercise']}`", e["mistake"].replace("_", " "), reason(e["mistake"])]
+        for e in assembled()
+        if not e["probes"]
+    ]
+    return table(["in", "mistake", "why no probe sees it"], sorted(rows))
+
+
+def mutants(table: Callable) -> str:
+    """List what the trainings came to, the lowest loss first; the right model is among them."""
+    probes = {(e["exercise"], e["mistake"]): e["probes"] for e in read_entries(RECORDS / SEEN)}
+    sentences = {(name, m.name): m for name in exercises() for m in known_mistakes(name)}
+    runs: dict[tuple[str, str], list[Entry]] = {}
+    for entry in read_entries(RECORDS / TRAINED):
+        which = (entry["exercise"], entry["mistake"])
+        if which in sentences or which == ("", ""):
+            runs.setdefault(which, []).append(entry)
+    rows = []
+    for (where, name), entries in runs.items():
+        said = [f"`{where}`: {name.replace('_', ' ')}" if where else "**the right model**"]
+        ended = [entry for entry in entries if entry["outcome"] == "trains"]
+        means = [
+            fmean(e[key] for e in ended) if ended else None
+            for key in ("val_loss", "accuracy", "exact_match")
+        ]
+        said += ["–" if mean is None else f"{mean:.3f}" for mean in means]
+        said += [str(len(entries)), ", ".join(probes.get((where, name), [])) or "–"]
+        rows.append((means[0] is None, means[0] or 0.0, said))
+    head = ["mistake", "loss", "teacher-forced accuracy", "exact match", "seeds", "probes"]
+    return table(head, [said for *_, said in sorted(rows)])
