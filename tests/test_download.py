@@ -4,6 +4,7 @@ import hashlib
 import http.server
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -154,11 +155,13 @@ def promise(handler, seconds=0):
 
 
 def never_end(handler):
-    """Send without an end in sight."""
+    """Send for a long time, and note if somebody has listened to the end."""
     handler.send_response(200)
     handler.end_headers()
-    for _ in range(20):
-        handler.wfile.write(b"x" * 100_000)
+    with suppress(ConnectionError):
+        for _ in range(200):
+            handler.wfile.write(b"x" * 100_000)
+        handler.asked.append("all")
 
 
 @pytest.mark.parametrize(
@@ -177,6 +180,7 @@ def test_a_server_that_fails_is_explained(answer, message, bytes_left, hub, tmp_
     with pytest.raises(OSError, match=message):
         fetch(address, part, timeout=0.3, most=1_000_000)
     assert (part.stat().st_size if part.exists() else None) == bytes_left
+    assert "all" not in handler.asked
 
 
 def test_every_model_of_the_list_has_what_its_loader_reads():
