@@ -12,8 +12,8 @@ from draws import make_generator, random_ids, tiny_transformer
 from sizes import SRC_VOCAB
 from torch.distributed import checkpoint
 
+from course_lib import cli
 from course_lib.cli import main
-from course_lib.tasks import commands
 from course_lib.trainer import distributed, sharded_checkpoint
 from course_lib.trainer.chunked_loss import backward_in_chunks
 from course_lib.trainer.distributed import (
@@ -227,9 +227,9 @@ def test_several_are_told_twice_to_stop_and_one_of_them_says_so(
         assert stop()
         return False
 
-    monkeypatch.setattr(commands, "init_distributed", lambda device: nullcontext(world))
-    monkeypatch.setattr(commands, "_begin", lambda *words: (run, False))
-    monkeypatch.setattr(commands, "train", learn)
+    monkeypatch.setattr(cli, "init_distributed", lambda device: nullcontext(world))
+    monkeypatch.setattr(cli, "_begin", lambda *words: (run, False))
+    monkeypatch.setattr(cli, "train", learn)
     assert main([*SMOKE, "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert said.startswith("stopped at step 3,") if rank == 0 else said == ""

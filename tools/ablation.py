@@ -17,10 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-import course_lib.tasks
+from course_lib.cli import STOPPED
 from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT
-from course_lib.tasks.commands import STOPPED
 from course_lib.tasks.language_model import (
     ABLATIONS,
     LanguageModel,
@@ -32,7 +31,7 @@ from course_lib.trainer.loop import train
 from course_lib.trainer.machine import describe_machine
 from course_lib.trainer.options import whole_from_one
 from course_lib.trainer.results import add_entry
-from course_lib.trainer.run_folder import checkpoints_beside
+from course_lib.trainer.run_folder import checkpoints_folder
 from course_lib.trainer.task import TrainState
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -192,9 +191,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     file = options.file or ABLATIONS
     if not options.file and options.steps != USUAL.steps:  # a quick try is none of the record's
-        file = (
-            checkpoints_beside(course_lib.tasks.__file__) / f"deletion-{options.steps}-steps.json"
-        )
+        file = checkpoints_folder() / f"deletion-{options.steps}-steps.json"
     print(f"the record is {file}", flush=True)
     try:
         train_all(options.seeds, options.steps, file)

@@ -29,7 +29,7 @@ from course_lib.trainer.options import (
     check_from_one,
     whole_from_one,
 )
-from course_lib.trainer.run_folder import checkpoints_beside, is_kept, read_kept
+from course_lib.trainer.run_folder import checkpoints_folder, is_kept, read_kept
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import ADAM, label_smoothed_cross_entropy, warmup_cooldown
 from course_lib.transformer import Transformer, TransformerConfig
@@ -251,7 +251,7 @@ class Numbers(Task):
 
 def folder_of(config: TranslatorConfig) -> Path:
     """Say where a translator is kept: under ``checkpoints/``, or under COURSE_CHECKPOINTS."""
-    return checkpoints_beside(__file__) / Numbers.folder_name(config, "course")
+    return checkpoints_folder() / Numbers.folder_name(config, "course")
 
 
 def load_or_train(config: TranslatorConfig | None = None) -> Translator:
