@@ -9,7 +9,6 @@ from gpt_fixtures import write_library
 from torch.nn import functional as F
 
 from course_lib.data import read_library
-from course_lib.tasks import language_model
 from course_lib.tasks.language_model import ABLATIONS, LanguageModel, read_ablations
 from course_lib.trainer.loop import start, train
 
@@ -34,7 +33,7 @@ def text(monkeypatch, tmp_path):
     """Make the models small and the library short; return it."""
     folder = write_library(tmp_path / "library")
     monkeypatch.setattr(ablation, "USUAL", SMALL)
-    monkeypatch.setattr(language_model, "read_library", lambda: read_library(folder))
+    monkeypatch.setattr("course_lib.data.text.read_library", lambda: read_library(folder))
     return read_library(folder)
 
 

@@ -10,7 +10,14 @@ import torch
 from gpt_fixtures import SETTINGS, TINY, write_library, write_play
 
 from course_lib import cli
-from course_lib.data import Tokenizer, draw_pairs, multi30k_files, read_library, read_shakespeare
+from course_lib.data import (
+    Tokenizer,
+    draw_pairs,
+    multi30k_files,
+    read_library,
+    read_shakespeare,
+    side_by_side,
+)
 from course_lib.gpt import parse_rate
 from course_lib.tasks import language_model, multi30k
 from course_lib.tasks.language_model import (
@@ -18,7 +25,6 @@ from course_lib.tasks.language_model import (
     TextGeneratorConfig,
     loss_on,
     program_lines,
-    side_by_side,
 )
 from course_lib.tasks.multi30k import (
     CAPTIONS,
@@ -480,7 +486,7 @@ def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_pat
 
 def test_of_python_the_lines_are_parsed(course, tmp_path, monkeypatch):
     folder = write_library(tmp_path / "library")
-    monkeypatch.setattr(language_model, "read_library", lambda: read_library(folder))
+    monkeypatch.setattr("course_lib.data.text.read_library", lambda: read_library(folder))
     own = ["--out", str(tmp_path / "own"), "--task", "gpt", "--threads", "1"]
     changed = [*SETTINGS, "--set", "steps=150", "--set", "text=library"]
     assert cli.main(["train", *changed, *own]) == 0

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.cli import STOPPED
+from course_lib.data import side_by_side
 from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT
 from course_lib.tasks.language_model import (
@@ -25,7 +26,6 @@ from course_lib.tasks.language_model import (
     LanguageModel,
     TextGeneratorConfig,
     read_ablations,
-    side_by_side,
 )
 from course_lib.trainer.loop import train
 from course_lib.trainer.machine import describe_machine

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.data import Characters, Text, read_library, read_shakespeare
+from course_lib.data import Characters, read_text, side_by_side
 from course_lib.data_parallel import split_batch
 from course_lib.decoder_only import random_windows
 from course_lib.gpt import GPT, GPTConfig, param_groups, parse_rate, sample
@@ -138,15 +138,6 @@ class TextGenerator(Pipeline):
         return [self.tokenizer.decode(row) for row in written]
 
 
-def read_text(name: str, folder: Path | str | None = None) -> Text:
-    """Read ``"library"``, or from a folder of data ``"shakespeare"``.
-
-    Raises:
-        ValueError: As ``read_library`` and ``read_shakespeare``.
-    """
-    return read_library() if name == "library" else read_shakespeare(folder)
-
-
 SIZES = {
     "cpu": {},
     "smoke": dict(
@@ -263,28 +254,10 @@ class LanguageModel(Task):
         rate = {"parse_rate": parse_rate(lines) if lines else None}
         return found | rate if of_python else found
 
-    @staticmethod
-    def record_key(entry: dict[str, Any]) -> list[Any]:
+    @classmethod
+    def record_key(cls, entry: dict[str, Any]) -> list[Any]:
         """Return all settings."""
         return list(entry["settings"].values())
-
-
-def side_by_side(ids: Tensor, length: int) -> Tensor:
-    """Cut a text ``(L,)`` into windows ``(windows, T + 1)`` that share no prediction.
-
-    Each begins with the last token of the one before; a rest too short for a window is left out.
-
-    Raises:
-        ValueError: If the text is too short for one window.
-
-    Example:
-        >>> side_by_side(torch.arange(8), 3)
-        tensor([[0, 1, 2, 3],
-                [3, 4, 5, 6]])
-    """
-    if len(ids) <= length:
-        raise ValueError(f"{len(ids)} characters hold no window of {length} + 1")
-    return ids.unfold(0, length + 1, length)
 
 
 @torch.no_grad()
