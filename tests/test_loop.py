@@ -380,9 +380,11 @@ def test_one_way_of_keeping_takes_the_place_of_the_other(run, tmp_path):
     save_as(run, Pretended(1, 2), tmp_path)
     assert not (tmp_path / LOG).exists()
     save_as(run, Pretended(0, 2), tmp_path)
-    assert not (tmp_path / LAST).exists() and find_sharded(tmp_path)
+    assert not (tmp_path / LAST).exists() and find_sharded(tmp_path).name == "last-0000002"
     assert (tmp_path / LOG).exists()
     make_step(run)
+    save_as(run, Pretended(1, 2), tmp_path)
+    assert find_sharded(tmp_path).name == "last-0000002"
     save_as(run, World(), tmp_path)
     assert (tmp_path / LAST).exists() and find_sharded(tmp_path) is None
 
