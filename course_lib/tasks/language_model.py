@@ -3,6 +3,7 @@
 import zlib
 from argparse import Namespace
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from course_lib.training import warmup_cosine
 
 RECORD = Path(__file__).with_name("language_model_record.json")
 ABLATIONS = Path(__file__).with_name("ablation.json")
+read_record = partial(read_entries, RECORD)  #: the entries, each of one trained GPT
+read_ablations = partial(read_entries, ABLATIONS)  #: what tools/ablation.py wrote, for chapter 17
 PROMPTS = {"library": "def ", "shakespeare": "\n"}  # how each text may begin
 LAST_SEED = 2**32 - 1
 POSITIONS = 4_096  # characters read at once while measuring
@@ -280,13 +283,3 @@ def program_lines(text: str) -> list[str]:
     """
     lines = (line.strip() for line in text.split("\n")[1:-1])
     return [line for line in lines if line and not line.startswith("#")]
-
-
-def read_record(path: Path = RECORD) -> list[dict[str, Any]]:
-    """Return the entries that ``course evaluate --task gpt --record`` wrote."""
-    return read_entries(path)
-
-
-def read_ablations(path: Path = ABLATIONS) -> list[dict[str, Any]]:
-    """Return what ``tools/ablation.py`` wrote: every model of chapter 17, cut by cut, by seed."""
-    return read_entries(path)

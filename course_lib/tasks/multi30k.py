@@ -30,6 +30,7 @@ from course_lib.transformer import TransformerConfig
 Pairs = list[tuple[str, str]]
 TEST = "test_2016_flickr"
 RECORD = Path(__file__).with_name("multi30k_record.json")
+read_record = partial(read_entries, RECORD)  #: the entries, each of one translator on one split
 CORPUS = Path(__file__).with_name("multi30k_corpus.json")  # what tools/corpus_stats.py measured
 SETTINGS = ("direction", "seed", "epochs", "vocab_size", "dropout")  # of an entry of the record
 MOST_ALPHA = 10  # of the length penalty; beyond it, nothing but the length counts
@@ -360,11 +361,6 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, flo
         result[name] = metric.corpus_score(list(hypotheses), [list(references)]).score
         result[f"{name}_signature"] = str(metric.get_signature())
     return result
-
-
-def read_record(path: Path = RECORD) -> list[dict[str, Any]]:
-    """Return the entries, each of one trained translator on one split."""
-    return read_entries(path)
 
 
 def read_corpus_facts() -> dict[str, Any]:
