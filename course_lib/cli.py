@@ -10,10 +10,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -26,17 +29,27 @@ from course_lib.exercises.progress import progress
 from course_lib.exercises.workbook import copy_chapters, make_workbook
 from course_lib.interop.download import MODELS, continue_with, download, translate_with
 from course_lib.probes import probe
-from course_lib.tasks.commands import STOPPED, TASKS, add_commands
-from course_lib.trainer.options import whole_from_one
+from course_lib.tasks.language_model import LanguageModel
+from course_lib.tasks.multi30k import Multi30k
+from course_lib.tasks.numbers import Numbers
+from course_lib.trainer import run_folder
+from course_lib.trainer.checkpoint import average_of_last, explaining
+from course_lib.trainer.distributed import World, init_distributed, is_restarted, job
+from course_lib.trainer.loop import graceful_shutdown, start, train
+from course_lib.trainer.machine import prepare_machine
+from course_lib.trainer.options import setting_of, whole_from_one
+from course_lib.trainer.results import add_entry
+from course_lib.trainer.task import Pipeline, Task, TrainState
 
+TASKS: dict[str, type[Task]] = {task.name: task for task in (Numbers, Multi30k, LanguageModel)}
+STOPPED = 130  # the exit code after Ctrl-C
+SHARD = "under torchrun: no process holds all weights (FSDP2); else each has a copy (DDP)"
+PARTS = "micro-batches of a step: less memory, the same gradients"
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        arguments: The words after ``course``; those of the process unless given.
+    """Run the command line: the words after ``course``, those of the process unless given.
 
     Returns:
         The exit code: 0, 1 if a probe fails, 2 for what cannot be done (said in one sentence), 130
@@ -53,18 +66,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
         return 0
     except (ValueError, OSError) as error:
-        print(f"course {options.command}: {error}", file=sys.stderr)
-        return 2
+        sentence = str(error)
     except (MemoryError, RuntimeError) as error:
-        said = str(error)
-        if isinstance(error, RuntimeError) and not any(words in said for words in NO_MEMORY):
+        told = any(words in str(error) for words in NO_MEMORY)
+        if not told and not isinstance(error, MemoryError):
             raise
         sentence = "it does not fit into the memory; take a smaller model or smaller batches"
-        print(f"course {options.command}: {sentence}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print(f"\ncourse {options.command}: stopped", file=sys.stderr)
         return STOPPED
+    print(f"course {options.command}: {sentence}", file=sys.stderr)
+    return 2
 
 
 def task_of(arguments: Sequence[str]) -> str:
@@ -76,27 +88,184 @@ def task_of(arguments: Sequence[str]) -> str:
 
 
 def parser(task: str = "numbers") -> argparse.ArgumentParser:
-    """Describe the commands and their options.
-
-    Args:
-        task: What they are about; each task has options of its own.
-    """
+    """Describe the commands and their options; each task has options of its own."""
     top = argparse.ArgumentParser(prog="course", description=__doc__)
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")
     commands = top.add_subparsers(dest="command", required=True)
-    add_commands(commands, TASKS.get(task, TASKS["numbers"]))
+    _add_training(commands, TASKS.get(task, TASKS["numbers"]))
     _add_published(commands)
     _add_learners_commands(commands)
     _add_probes(commands)
     return top
 
 
+def _add_training(commands: argparse._SubParsersAction, task: type[Task]) -> None:
+    """Describe what can be done with a task; another one has other options."""
+    trains = commands.add_parser("train", help=f"train {task.kind.what} ({task.takes})")
+    trains.set_defaults(run=train_command)
+    setting = setting_of(task.kind.config_class)
+    trains.add_argument("--set", type=setting, action="append", default=[], metavar="NAME=VALUE")
+    trains.add_argument("--minutes", type=float, help="stop, to be resumed, after so many in all")
+    trains.add_argument("--shard", action="store_true", help=SHARD)
+    trains.add_argument("--accumulate", type=whole_from_one, default=1, metavar="K", help=PARTS)
+    kept = trains.add_mutually_exclusive_group()
+    kept.add_argument("--resume", action="store_true", help="go on from what is kept")
+    kept.add_argument("--force", action="store_true", help="replace what is kept")
+    evaluates = commands.add_parser("evaluate", help="measure what was trained")
+    evaluates.set_defaults(run=evaluate_command)
+    evaluates.add_argument("--record", type=Path, metavar="FILE", help="add the results to it")
+    writes = commands.add_parser(task.verb, help=f"use {task.kind.what}")
+    writes.set_defaults(run=write_command)
+    for command, own in {trains: {}, evaluates: task.evaluating, writes: task.writing}.items():
+        _add_options(command, task, own)
+        if command is not trains and task.keep_last:
+            command.add_argument("--average", type=whole_from_one, help="of so many last epochs")
+
+
+def _add_options(
+    command: argparse.ArgumentParser, task: type[Task], own: dict[str, dict[str, Any]]
+) -> None:
+    """Describe which training is meant, what computes, and what else a task needs."""
+    told = "what learns; each has its own options"
+    command.add_argument("--task", choices=TASKS, default=task.name, help=told)
+    command.add_argument("--size", choices=task.sizes, default=[*task.sizes][0])
+    for name, how in {"seed": dict(type=int), **task.settings}.items():
+        command.add_argument(f"--{name}", **how)
+    command.add_argument("--data", type=Path, metavar="DIR", help="texts, or COURSE_DATA")
+    command.add_argument("--out", type=Path, metavar="DIR", help="a folder of your own")
+    command.add_argument("--threads", type=int, default=task.threads or torch.get_num_threads())
+    devices = ("cuda", "cpu") if torch.cuda.is_available() else ("cpu", "cuda")
+    command.add_argument("--device", choices=devices, default=devices[0])
+    for name, how in own.items():
+        command.add_argument(name, **how)
+
+
+def train_command(options: argparse.Namespace) -> int:
+    """Train, resumably, with a progress bar, checkpoints and a log."""
+    prepare_machine(options.threads, options.device)
+    if options.minutes is not None and not options.minutes >= 0:
+        raise ValueError(f"--minutes {options.minutes}: a number from 0 is needed")
+    out = _folder(options)
+    try:
+        with init_distributed(options.device) as world:
+            return _train(options, out, world)
+    except KeyboardInterrupt:  # before the first step, or for the second time
+        last = run_folder.last_checkpoint(out)
+        kept = f"{last} is as it was kept last, and --resume goes on from it"
+        kept = kept if last.exists() else "nothing is kept yet"
+        print(f"\nstopped at once; {kept}", file=sys.stderr)
+        return STOPPED
+
+
+def _train(options: argparse.Namespace, out: Path, world: World) -> int:
+    """Train to the end, or to the end of the step at which somebody asks to stop."""
+    state, anew = _begin(options, out, world)
+    lock = run_folder.locked(out) if world.is_main else nullcontext()
+    with lock, graceful_shutdown(patient=world.size > 1) as stop:
+        if world.is_main and anew:  # only now: what can be wrong was found before
+            run_folder.remove_kept(out)
+        world.wait()
+        done = train(state, out, minutes=options.minutes, stop=stop)
+    spent = f"{state.seconds['wall'] / 60:.1f} minutes in all"
+    if world.is_main and done:
+        print(f"trained to step {state.step}, {spent}: {out}")
+    elif world.is_main:
+        print(f"stopped at step {state.step}, {spent}; go on with the same command and --resume")
+    return STOPPED if stop() and not done and world.size == 1 else 0
+
+
+def _begin(options: argparse.Namespace, out: Path, world: World) -> tuple[TrainState, bool]:
+    """Start or go on; return the training, and whether it begins anew."""
+    task = TASKS[options.task]
+    asked = options.resume or (is_restarted() and run_folder.is_kept(out))
+    kept, content = run_folder.read_kept(task.kind, out) if asked else (None, {})
+    resume = options.resume or content.get("job") == job()
+    if run_folder.is_kept(out) and not (resume or options.force):
+        raise ValueError(f"{out} keeps a training; --resume goes on from it, --force starts anew")
+    chosen = _chosen(options)
+    settled = task.settled_here(chosen, kept.config if resume else None, options)
+    if settled:  # measured by every process: all take what any of them found
+        chosen |= {name: world.any_rank(value, options.device) for name, value in settled.items()}
+    config = task.kind.config_class(**chosen)
+    how = dict(data=options.data, device=options.device, world=world, sharded=options.shard)
+    state = start(task, config, out, anew=not resume, accumulate=options.accumulate, **how)
+    world.wait()  # all have read
+    return state, not resume
+
+
+def evaluate_command(options: argparse.Namespace) -> int:
+    """Measure, print what was found, and record it if asked to."""
+    task = TASKS[options.task]
+    pipeline, content = _kept(options)
+    found = task.evaluate(pipeline, options)
+    if options.record:
+        entry = {
+            **task.entry(pipeline, content, options),
+            **found,
+            "steps": content["step"],
+            "parameters": sum(p.numel() for p in pipeline.model.parameters()),
+            "minutes": {name: seconds / 60 for name, seconds in content["seconds"].items()},
+            "machine": content["machine"],
+        }
+        add_entry(options.record, entry, task.record_key)
+    return 0
+
+
+def write_command(options: argparse.Namespace) -> int:
+    """Translate a text, or go on with one."""
+    print(TASKS[options.task].write(_kept(options)[0], options))
+    return 0
+
+
+def _chosen(options: argparse.Namespace) -> dict[str, Any]:
+    """Gather the hyperparameters asked for: those of the size, then the others."""
+    size = TASKS[options.task].sizes[options.size]
+    return size | _given(options) | dict(getattr(options, "set", []))
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that have an option of their own, as far as they were given."""
+    names = ("seed", *TASKS[options.task].settings)
+    asked = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _folder(options: argparse.Namespace) -> Path:
+    """Say where a training is kept: in a folder of one's own, or beside the other ones."""
+    task = TASKS[options.task]
+    name = task.folder_name(task.kind.config_class(**_chosen(options)), options.size)
+    return options.out or run_folder.checkpoints_folder() / name
+
+
+def _kept(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
+    """Load what was trained, with the mean of its last epochs if asked, and its checkpoint."""
+    prepare_machine(options.threads, options.device)
+    task = TASKS[options.task]
+    out = _folder(options)
+    given = _given(options)
+    if not run_folder.is_kept(out):
+        words = dict(task=task.name, size=options.size) | given | dict(out=options.out)
+        how = " ".join(f"--{name} {value}" for name, value in words.items() if value is not None)
+        raise ValueError(f"there is nothing in {out}; run: course train {how}")
+    pipeline, content = run_folder.read_kept(task.kind, out)
+    for name, value in given.items():
+        found = getattr(pipeline.config, name)
+        if found != value:
+            raise ValueError(f"{out} was trained with --{name} {found}, not {value}")
+    average = getattr(options, "average", None)
+    if average:
+        weights = average_of_last(out, average)
+        with explaining(out, pipeline.what):
+            pipeline.model.load_state_dict(weights)
+    pipeline.model.to(options.device).eval()
+    return pipeline, content
+
+
 def _add_published(commands: argparse._SubParsersAction) -> None:
     """Describe what gets and uses published models, and the only command that needs a network."""
+    how = dict(type=Path, metavar="FOLDER", help="of a published model (chapter 20)")
     for name in {"translate", "sample"} & commands.choices.keys():
-        commands.choices[name].add_argument(
-            "--weights", type=Path, metavar="FOLDER", help="of a published model (chapter 20)"
-        )
+        commands.choices[name].add_argument("--weights", **how)
     downloads = commands.add_parser("download", help="get a corpus or a model once, checked")
     downloads.set_defaults(run=download_command)
     downloads.add_argument("name", choices=("multi30k", *MODELS))
@@ -105,13 +274,12 @@ def _add_published(commands: argparse._SubParsersAction) -> None:
 
 def download_command(options: argparse.Namespace) -> int:
     """Get what is missing, and say where it is."""
-    if options.name not in MODELS:
+    if options.name in MODELS:
+        folder = download(options.name, options.folder)
+        print(f"{options.name} is in {folder}; licence: {MODELS[options.name].licence}")
+    else:
         folder = download_multi30k(options.folder)
-        where = f"--data {options.folder}"
-        print(f"Multi30k is in {folder}; now: course train --task multi30k {where}")
-        return 0
-    folder = download(options.name, options.folder)
-    print(f"{options.name} is in {folder}; licence: {MODELS[options.name].licence}")
+        print(f"Multi30k is in {folder}; now: course train --task multi30k --data {options.folder}")
     return 0
 
 
@@ -119,9 +287,10 @@ def published_command(options: argparse.Namespace) -> int:
     """Translate, or go on with a text, with published weights."""
     if options.command == "translate":
         print(translate_with(options.weights, [" ".join(options.text)])[0])
-        return 0
-    how = dict(temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
-    print(continue_with(options.weights, options.prompt or "", options.tokens, options.draw, **how))
+    else:
+        how = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
+        prompt = options.prompt or ""
+        print(continue_with(options.weights, prompt, options.tokens, options.draw, **how))
     return 0
 
 
@@ -160,15 +329,10 @@ def progress_command(options: argparse.Namespace) -> int:
 
 def grade_command(options: argparse.Namespace) -> int:
     """Grade, with a line for each learner on the way, and print the table."""
-
-    def tell(line: str) -> None:
-        """Print a line beside the table."""
-        print(line, file=sys.stderr)
-
-    out = options.out
-    force = options.force
+    tell = partial(print, file=sys.stderr)
+    how = dict(force=options.force, limit=options.limit, tell=tell)
     try:
-        text = grade(options.folder, out, force=force, limit=options.limit, tell=tell)
+        text = grade(options.folder, options.out, **how)
     except KeyboardInterrupt:
         print("\nstopped; the tables hold who was told above", file=sys.stderr)
         return STOPPED
@@ -235,15 +399,12 @@ def _add_learners_commands(commands: argparse._SubParsersAction) -> None:
 
     shows = commands.add_parser("progress", help="list every exercise with its state and minutes")
     shows.set_defaults(run=progress_command)
-    shows.add_argument(
-        "folder", type=Path, nargs="?", help="a workbook; . or workbook if not given"
-    )
+    where = "a workbook; . or workbook if not given"
+    shows.add_argument("folder", type=Path, nargs="?", help=where)
 
     grades = commands.add_parser("grade", help="check what learners wrote; their code runs here")
     grades.set_defaults(run=grade_command)
-    grades.add_argument(
-        "folder", type=Path, help="a workbook, its my_lib, or a folder of workbooks"
-    )
+    grades.add_argument("folder", type=Path, help="a workbook, its my_lib, or one of workbooks")
     grades.add_argument("--out", type=Path, metavar="DIR", help="for the tables; here if not given")
     grades.add_argument("--force", action="store_true", help="replace tables that are there")
     grades.add_argument("--limit", type=whole_from_one, default=LIMIT, help="seconds for a module")

@@ -23,9 +23,23 @@ def dying(run):
     MAKE_STEP(run)
 
 
-if __name__ == "__main__":
+def course(words, environment, log):
+    """Run a command in a forked process, with an environment and a file for what is printed."""
+    os.environ.update(environment)
+    with Path(log).open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    in_float64(words)
+
+
+def in_float64(words=None):
+    """Run a command in float64 on one thread, and end the process."""
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     if "COURSE_TEST_KILL" in os.environ:
         loop.make_step = dying
-    sys.exit(main())
+    sys.exit(main(words))
+
+
+if __name__ == "__main__":
+    in_float64()

@@ -9,9 +9,9 @@ from gpt_fixtures import write_library
 from torch.nn import functional as F
 
 from course_lib.data import read_library
-from course_lib.tasks import language_model
-from course_lib.tasks.language_model import ABLATIONS, LanguageModel, read_ablations
+from course_lib.tasks.language_model import ABLATIONS, LanguageModel
 from course_lib.trainer.loop import start, train
+from course_lib.trainer.results import read_entries
 
 pytestmark = pytest.mark.usefixtures("no_network")
 SMALL = replace(
@@ -34,7 +34,7 @@ def text(monkeypatch, tmp_path):
     """Make the models small and the library short; return it."""
     folder = write_library(tmp_path / "library")
     monkeypatch.setattr(ablation, "USUAL", SMALL)
-    monkeypatch.setattr(language_model, "read_library", lambda: read_library(folder))
+    monkeypatch.setattr("course_lib.data.text.read_library", lambda: read_library(folder))
     return read_library(folder)
 
 
@@ -46,7 +46,7 @@ def delete(*words):
 def test_six_models_are_trained_from_each_seed_and_none_twice(text, tmp_path, monkeypatch, capsys):
     file = tmp_path / "ablation.json"
     assert delete("--steps", 3, "--seeds", 0, 1, "--file", file) == 0
-    entries = read_ablations(file)
+    entries = read_entries(file)
     assert [e["name"] for e in entries] == [name for name in NAMES for _ in range(2)]
     assert [e["seed"] for e in entries] == [0, 1] * 8
     assert len({e["val_loss"] for e in entries}) == 16
@@ -68,7 +68,7 @@ def test_six_models_are_trained_from_each_seed_and_none_twice(text, tmp_path, mo
     monkeypatch.setattr(ablation, "train_one", watch)
     assert delete("--steps", 3, "--seeds", 0, 1, "--file", file) == 0
     assert trained == [(lost["name"], lost["seed"])]
-    assert read_ablations(file)[7]["val_loss"] == lost["val_loss"]  # the very same training
+    assert read_entries(file)[7]["val_loss"] == lost["val_loss"]  # the very same training
 
 
 def test_what_is_trained_is_kept_at_once_and_a_stop_says_how_to_go_on(
@@ -83,7 +83,7 @@ def test_what_is_trained_is_kept_at_once_and_a_stop_says_how_to_go_on(
 
     monkeypatch.setattr(ablation, "train_one", stop)
     assert delete("--steps", 2, "--seeds", 0, "--file", file) == 130
-    assert [e["name"] for e in read_ablations(file)] == NAMES[:2]
+    assert [e["name"] for e in read_entries(file)] == NAMES[:2]
     assert "the same command goes on" in capsys.readouterr().err
 
 
@@ -91,7 +91,7 @@ def test_a_quick_try_is_not_written_into_the_record(text, tmp_path, monkeypatch)
     before = ABLATIONS.read_bytes() if ABLATIONS.exists() else None
     monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path))
     assert delete("--steps", 1, "--seeds", 0) == 0
-    assert len(read_ablations(tmp_path / "deletion-1-steps.json")) == 8
+    assert len(read_entries(tmp_path / "deletion-1-steps.json")) == 8
     assert (ABLATIONS.read_bytes() if ABLATIONS.exists() else None) == before
     asked = []
     monkeypatch.setattr(ablation, "train_all", lambda *how: asked.append(how))

@@ -11,7 +11,6 @@ import course_lib
 from course_lib import cli
 from course_lib.cli import main
 from course_lib.data import multi30k_files
-from course_lib.tasks import commands
 
 ROOT = Path(course_lib.__file__).parents[1]
 
@@ -51,7 +50,7 @@ def test_a_model_beyond_the_memory_is_explained(error, monkeypatch, capsys):
     def refuse(*words, **how):
         raise error("DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(commands, "start", refuse)
+    monkeypatch.setattr(cli, "start", refuse)
     assert main(["train"]) == 2
     out, err = capsys.readouterr()
     assert out == "" and "does not fit into the memory" in err
@@ -61,7 +60,7 @@ def test_a_fault_of_our_own_is_not_hidden(monkeypatch):
     def fail(*words, **how):
         raise RuntimeError("unsupported memory format")
 
-    monkeypatch.setattr(commands, "start", fail)
+    monkeypatch.setattr(cli, "start", fail)
     with pytest.raises(RuntimeError, match="memory format"):
         main(["train"])
 
@@ -70,7 +69,7 @@ def test_a_reader_that_has_enough_is_no_error(monkeypatch):
     def refuse(*words):
         raise BrokenPipeError
 
-    monkeypatch.setattr(commands, "prepare_machine", refuse)
+    monkeypatch.setattr(cli, "prepare_machine", refuse)
     monkeypatch.setattr(sys, "stdout", sys.stdout)  # it is replaced: nothing is flushed at the end
     assert main(["translate", "one"]) == 0
 

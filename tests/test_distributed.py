@@ -1,12 +1,18 @@
 """Several processes train as one does, survive a kill, and go on as another number of them."""
 
+import multiprocessing
 import os
+import socket
 import subprocess
 import sys
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed.checkpoint
+import torch.distributed.fsdp  # forked processes need not import them again
+from distributed_worker import course
 from gpt_fixtures import write_play
 from torch.testing import assert_close
 
@@ -16,6 +22,8 @@ from course_lib.tasks.numbers import Translator
 from course_lib.trainer.run_folder import LAST, read_kept
 from course_lib.trainer.sharded_checkpoint import find_sharded
 
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
+FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
 WORKER = Path(__file__).parent / "distributed_worker.py"  # the command line, in float64
 FRESH = {
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # or a restart may look for the dead
@@ -33,35 +41,76 @@ TASKS = {  # the class of its pipelines, and the words that describe it
 }  # fmt: skip
 
 
-def train(task, processes, out, *words, restarts=0, kill=None):
-    """Train with so many processes (0: without torchrun), and return what was printed.
-
-    ``kill``, a rank and a step: that process dies then.
-    """
+def words_of(task, out, *words):
+    """Return the words of a training, and what else its processes find in their environment."""
     _, size, settings = TASKS[task]
     told = ["train", "--task", task, *size.split(), "--out", str(out), *words]
     told += [word for setting in settings.split() for word in ("--set", setting)]
-    many = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    many += [f"--max-restarts={restarts}", "--monitor-interval=0.1"]
+    return told, {"COURSE_DATA": str(out.parent / "data") if task == "gpt" else ""}
+
+
+def order_of(kill, out):
+    """Order a process, given by rank and step, to die then; it leaves a note."""
+    return {"COURSE_TEST_KILL": f"{kill[0]} {kill[1]} {out}-note"} if kill else {}
+
+
+def assert_obeyed(kill, out, said):
+    """Find the note of the one that was to die, if one was."""
     note = Path(f"{out}-note")
-    order = {"COURSE_TEST_KILL": f"{kill[0]} {kill[1]} {note}"} if kill else {}
-    order["COURSE_DATA"] = str(out.parent / "data") if task == "gpt" else ""
+    assert note.exists() == bool(kill), f"who was to be killed was: {said}"
+    note.unlink(missing_ok=True)
+
+
+def train(task, processes, out, *words, kill=None):
+    """Train with so many forked processes, in one world if there are several.
+
+    ``kill``, a rank and a step: that process dies then, and the others with it.
+    """
+    told, environment = words_of(task, out, *words)
+    environment |= order_of(kill, out)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        world = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free.getsockname()[1]))
+    world |= dict(TORCHELASTIC_RUN_ID="test", WORLD_SIZE=str(processes))
+    running = []
+    for rank in range(processes):
+        mine = world | dict(RANK=str(rank), LOCAL_RANK=str(rank)) if processes > 1 else {}
+        log = f"{out}-rank{rank}.txt"
+        running.append(FORK.Process(target=course, args=(told, environment | mine, log)))
+        running[-1].start()
+    try:
+        wait([process.sentinel for process in running], timeout=120)
+        for process in running:
+            process.join(0 if kill else 120)
+    finally:
+        for process in running:
+            process.kill()
+            process.join()
+    said = Path(f"{out}-rank0.txt").read_text()
+    assert_obeyed(kill, out, said)
+    assert kill or [process.exitcode for process in running] == [0] * processes, said
+
+
+def train_by_torchrun(task, out, kill):
+    """Train with two processes, of which one dies at a step; return what was printed."""
+    told, environment = words_of(task, out)
+    many = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    many += ["--max-restarts=1", "--monitor-interval=0.1", str(WORKER)]
+    fresh = {"OMP_NUM_THREADS": "1", **FRESH, **environment, **order_of(kill, out)}
     running = subprocess.Popen(
-        [sys.executable, *(many if processes else []), str(WORKER), *told],
-        env={**os.environ, "OMP_NUM_THREADS": "1", **FRESH, **order},
+        [sys.executable, *many, *told],
+        env={**os.environ, **fresh},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     try:
-        told, errors = running.communicate(timeout=200)
+        printed, errors = running.communicate(timeout=200)
     finally:
         running.terminate()  # torchrun then ends its processes; a kill would leave them behind
-    assert note.exists() == bool(kill), f"who was to be killed was: {told}{errors}"
-    note.unlink(missing_ok=True)
-    survives = not kill or restarts > 0
-    assert (running.returncode == 0) == survives, told + errors
-    return told
+    assert_obeyed(kill, out, printed + errors)
+    assert running.returncode == 0, printed + errors
+    return printed
 
 
 def kept(task, out):
@@ -92,16 +141,16 @@ def alone(request, tmp_path_factory):
     """Train with one process, as everybody does; return the task, the folder, and the steps."""
     folder = tmp_path_factory.mktemp("alone")
     write_play(folder / "data")
-    train(request.param, 0, folder / "run")
+    train(request.param, 1, folder / "run")
     steps = [line["step"] for line in kept(request.param, folder / "run")[1]]
     return request.param, folder, steps
 
 
-def test_two_processes_train_as_one_does_though_one_is_killed_and_both_start_again(alone):
+def test_two_processes_train_as_one_does(alone):
     task, folder, steps = alone
-    printed = train(task, 2, folder / "restarted", restarts=1, kill=(1, steps[1] + 2))
-    assert_same_training(task, folder / "run", folder / "restarted")
-    assert printed.count("trained to step") == 1
+    train(task, 2, folder / "both")
+    assert_same_training(task, folder / "run", folder / "both")
+    assert find_sharded(folder / "both")
 
 
 def test_a_sharded_training_goes_on_as_another_number_of_processes(alone):
@@ -109,7 +158,15 @@ def test_a_sharded_training_goes_on_as_another_number_of_processes(alone):
     out = folder / "shared"
     train(task, 2, out, "--shard", kill=(0, steps[0] + 2))
     assert len(kept(task, out)[1]) == 1 and not (out / LAST).exists()
-    train(task, 0, out, "--resume", kill=(0, steps[1] + 2))
+    train(task, 1, out, "--resume", kill=(0, steps[1] + 2))
     assert len(kept(task, out)[1]) == 2 and find_sharded(out) is None
     train(task, 2, out, "--resume")
     assert_same_training(task, folder / "run", out)
+
+
+def test_one_is_killed_under_torchrun_and_both_start_again(tmp_path):
+    write_play(tmp_path / "data")
+    train("gpt", 1, tmp_path / "run")
+    printed = train_by_torchrun("gpt", tmp_path / "restarted", kill=(1, 10))
+    assert_same_training("gpt", tmp_path / "run", tmp_path / "restarted")
+    assert printed.count("trained to step") == 1

@@ -3,12 +3,16 @@
 import hashlib
 import http.server
 import threading
+import time
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 from compare import says
 
 from course_lib import cli
+from course_lib.data.http_download import fetch
 from course_lib.interop import download as module
 from course_lib.interop.download import SUMS, Published, download
 
@@ -51,7 +55,7 @@ def hub(monkeypatch):
     """Start a hub that publishes one model; return its handler and address."""
     kind = type("OneHub", (Hub,), {"asked": []})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     model = Published("org/model", "abc", "free", 5, dict.fromkeys(FILES))
     monkeypatch.setattr(module, "MODELS", {"small": model})
@@ -138,6 +142,45 @@ def test_what_cannot_be_had_is_named(hub, tmp_path):
         download("small", tmp_path, hub=address)
     with pytest.raises(OSError, match=says("network")):
         download("small", tmp_path, hub="http://127.0.0.1:9")
+
+
+def promise(handler, seconds=0):
+    """Promise more bytes than are sent, and perhaps keep the line open."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "100000")
+    handler.end_headers()
+    handler.wfile.write(b"x" * 70_000)
+    handler.wfile.flush()
+    time.sleep(seconds)
+
+
+def never_end(handler):
+    """Send for a long time, and note if somebody has listened to the end."""
+    handler.send_response(200)
+    handler.end_headers()
+    with suppress(ConnectionError):
+        for _ in range(200):
+            handler.wfile.write(b"x" * 100_000)
+        handler.asked.append("all")
+
+
+@pytest.mark.parametrize(
+    ("answer", "message", "bytes_left"),
+    [
+        (lambda handler: handler.wfile.write(b"hello\n"), "could not be read .*hello", None),
+        (promise, "broke off at 70000 of 100000 bytes", 70_000),
+        (partial(promise, seconds=2), "timed out.*is there a network.*copy", 70_000),
+        (never_end, "sent more than 1000000 bytes", None),
+    ],
+)
+def test_a_server_that_fails_is_explained(answer, message, bytes_left, hub, tmp_path, monkeypatch):
+    handler, address = hub
+    monkeypatch.setattr(handler, "do_GET", lambda self: answer(self))
+    part = tmp_path / "file.part"
+    with pytest.raises(OSError, match=message):
+        fetch(address, part, timeout=0.3, most=1_000_000)
+    assert (part.stat().st_size if part.exists() else None) == bytes_left
+    assert "all" not in handler.asked
 
 
 def test_every_model_of_the_list_has_what_its_loader_reads():

@@ -57,9 +57,6 @@ def future(length):
     return torch.ones(length, length, dtype=torch.bool).triu(1)
 
 
-# --- parity: attention and layer
-
-
 # --- parity: the model
 
 SIZES = {

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from course_lib import gpt
-from course_lib.data import read_shakespeare
+from course_lib.data import read_shakespeare, side_by_side
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.tasks import language_model
 from course_lib.tasks.language_model import (
@@ -23,7 +23,6 @@ from course_lib.tasks.language_model import (
     program_lines,
     read_ablations,
     read_record,
-    side_by_side,
 )
 from course_lib.trainer import loop
 from course_lib.trainer.loop import start

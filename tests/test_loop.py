@@ -3,11 +3,10 @@
 import io
 import json
 import math
+import multiprocessing
 import os
 import pickle
 import random
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from itertools import count
@@ -41,6 +40,7 @@ from course_lib.trainer.run_folder import (
 from course_lib.trainer.sharded_checkpoint import FACTS, find_sharded, load_sharded, read_facts
 
 pytestmark = pytest.mark.usefixtures("no_network")
+FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
 TRANSLATOR = RealConfig(**{**SIZES["smoke"], "num_pairs": 40, "tokens": 300, "epochs": 2,
                            "d_model": 16, "d_ff": 24, "num_layers": 1, "dropout": 0.3,
                            "vocab_size": 90, "norm_first": False, "cooldown": 0.2})  # fmt: skip
@@ -132,23 +132,22 @@ def test_a_stop_anywhere_changes_no_bit(stop_at, bfloat16, task, whole, tmp_path
     assert_same_run(run, expected)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+@pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
 def test_a_process_killed_anywhere_loses_nothing(tmp_path, data, monkeypatch):
     monkeypatch.setenv("COURSE_DATA", str(data))
-    out, steps, chance = tmp_path / "killed", 400, random.Random(0)
+    out, steps, chance = tmp_path / "killed", 200, random.Random(0)
     words = ["train", "--task", "gpt", "--text", "shakespeare", "--threads", "1", "--out", str(out)]
     words += [*SETTINGS, "--set", f"steps={steps}"]
-    for kill in range(3):
-        child = subprocess.Popen(
-            [sys.executable, "-m", "course_lib.cli", *words, *["--resume"][:kill]]
-        )
-        before = load_checkpoint(out / LAST)["step"] if kill else 0
-        while not (out / LAST).exists() or load_checkpoint(out / LAST)["step"] == before:
-            assert child.poll() is None
-            time.sleep(0.002)
-        time.sleep(0.1 * chance.random())
+    for kill in range(5):
+        child = FORK.Process(target=cli.main, args=([*words, *["--resume"][:kill]],))
+        before = written(out)
+        child.start()
+        while written(out) == before:
+            assert child.is_alive()
+            time.sleep(0.01)
+        time.sleep(0.05 * chance.random())
         child.kill()
-        child.wait()
+        child.join()
     assert 0 < load_checkpoint(out / LAST)["step"] < steps
     assert cli.main([*words, "--resume"]) == 0
     config = replace(WRITER, steps=steps)
@@ -157,6 +156,11 @@ def test_a_process_killed_anywhere_loses_nothing(tmp_path, data, monkeypatch):
     train(again, tmp_path / "whole")
     assert run.step == steps
     assert_same_run(run, again)
+
+
+def written(out):
+    """Say when the checkpoint of a folder was written; at 0, if there is none."""
+    return (out / LAST).stat().st_mtime_ns if (out / LAST).exists() else 0
 
 
 def test_the_checkpoint_is_written_when_measured_and_every_few_steps(task, tmp_path, monkeypatch):
@@ -215,17 +219,23 @@ def test_a_loss_on_val_that_is_no_number_is_not_kept(task, tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
+def hold(out, told):
+    """Train in a folder, as far as others can see, until somebody puts an end to it."""
+    with locked(out):
+        told.send("locked")
+        time.sleep(100)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
 def test_one_training_at_a_time_writes_in_a_folder(tmp_path):
-    hold = "from pathlib import Path; from course_lib.trainer.run_folder import locked\n"
-    hold += f"with locked(Path({str(tmp_path)!r})): print('locked', flush=True); input()"
-    child = subprocess.Popen(
-        [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert child.stdout.readline() == "locked\n"
+    heard, told = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=hold, args=(tmp_path, told))
+    child.start()
+    assert heard.recv() == "locked"
     with pytest.raises(ValueError, match=says("another process", tmp_path)), locked(tmp_path):
         pass
     child.kill()  # who has died holds nothing
-    child.communicate()
+    child.join()
     (tmp_path / "last.pt.7.part").touch()
     with locked(tmp_path):
         assert not list(tmp_path.glob("*.part"))
@@ -370,9 +380,11 @@ def test_one_way_of_keeping_takes_the_place_of_the_other(run, tmp_path):
     save_as(run, Pretended(1, 2), tmp_path)
     assert not (tmp_path / LOG).exists()
     save_as(run, Pretended(0, 2), tmp_path)
-    assert not (tmp_path / LAST).exists() and find_sharded(tmp_path)
+    assert not (tmp_path / LAST).exists() and find_sharded(tmp_path).name == "last-0000002"
     assert (tmp_path / LOG).exists()
     make_step(run)
+    save_as(run, Pretended(1, 2), tmp_path)
+    assert find_sharded(tmp_path).name == "last-0000002"
     save_as(run, World(), tmp_path)
     assert (tmp_path / LAST).exists() and find_sharded(tmp_path) is None
 

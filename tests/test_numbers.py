@@ -23,7 +23,7 @@ from course_lib.tasks.numbers import (
     translated_exactly,
 )
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.run_folder import LAST, checkpoints_beside
+from course_lib.trainer.run_folder import LAST, checkpoints_folder
 
 TINY = TranslatorConfig(
     num_pairs=120, vocab_size=70, d_model=12, num_heads=3, num_layers=1, d_ff=20, batch_size=5,
@@ -123,7 +123,7 @@ def test_an_installed_package_keeps_nothing_among_installed_files(folder, monkey
     monkeypatch.delenv("COURSE_CHECKPOINTS")
     monkeypatch.setenv("XDG_DATA_HOME", str(folder))
     installed = folder / "lib" / "site-packages"
-    kept = checkpoints_beside(str(installed / "course_lib" / "tasks" / "numbers.py"))
+    kept = checkpoints_folder(str(installed / "course_lib" / "tasks" / "numbers.py"))
     assert kept == user_data_path("course_lib", appauthor=False) / "checkpoints"
     assert installed not in kept.parents
 

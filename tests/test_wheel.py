@@ -69,8 +69,8 @@ def test_every_command_works_from_the_wheel_and_writes_nothing_beside_it(install
         assert run(installed, command.split(), tmp_path)
     pictures = {path.name for path in tmp_path.glob("chapters/figures/*.svg")}
     assert pictures == {path.name for path in ROOT.glob("figures/*.svg")}
-    where = "from course_lib.tasks.numbers import checkpoints_beside, __file__ as here; "
-    kept = run(installed, ["python", "-c", f"{where}print(checkpoints_beside(here))"], tmp_path)
+    where = "from course_lib.tasks.numbers import checkpoints_folder; print(checkpoints_folder())"
+    kept = run(installed, ["python", "-c", where], tmp_path)
     assert not Path(kept.strip()).is_relative_to(installed[1].parent)
     assert sorted(installed[1].rglob("*")) == before
 

@@ -17,22 +17,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-import course_lib.tasks
+from course_lib.cli import STOPPED
+from course_lib.data import side_by_side
 from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT
-from course_lib.tasks.commands import STOPPED
 from course_lib.tasks.language_model import (
     ABLATIONS,
     LanguageModel,
     TextGeneratorConfig,
-    read_ablations,
-    side_by_side,
 )
 from course_lib.trainer.loop import train
 from course_lib.trainer.machine import describe_machine
 from course_lib.trainer.options import whole_from_one
-from course_lib.trainer.results import add_entry
-from course_lib.trainer.run_folder import checkpoints_beside
+from course_lib.trainer.results import add_entry, read_entries
+from course_lib.trainer.run_folder import checkpoints_folder
 from course_lib.trainer.task import TrainState
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -171,11 +169,11 @@ def train_all(seeds: list[int], steps: int, file: Path) -> None:
     """Train what the file lacks, and add each as soon as it is trained."""
     for seed in seeds:
         for name in MODELS:
-            done = {(e["name"], e["seed"], e["steps"]) for e in read_ablations(file)}
+            done = {(e["name"], e["seed"], e["steps"]) for e in read_entries(file)}
             if (name, seed, steps) not in done:
                 entry = train_one(name, replace(USUAL, seed=seed, steps=steps))
                 add_ablation(file, entry)
-    for entry in read_ablations(file):
+    for entry in read_entries(file):
         if entry["steps"] == steps:
             losses = f"val loss {entry['val_loss']:.4f}, {entry['parameters']:,} parameters"
             print(f"{entry['name']:20} seed {entry['seed']}: {losses}")
@@ -192,9 +190,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     file = options.file or ABLATIONS
     if not options.file and options.steps != USUAL.steps:  # a quick try is none of the record's
-        file = (
-            checkpoints_beside(course_lib.tasks.__file__) / f"deletion-{options.steps}-steps.json"
-        )
+        file = checkpoints_folder() / f"deletion-{options.steps}-steps.json"
     print(f"the record is {file}", flush=True)
     try:
         train_all(options.seeds, options.steps, file)

@@ -9,7 +9,14 @@ from course_lib.data.number_words import (
     draw_pairs,
     spell,
 )
-from course_lib.data.text import Characters, Text, read_library, read_shakespeare
+from course_lib.data.text import (
+    Characters,
+    Text,
+    read_library,
+    read_shakespeare,
+    read_text,
+    side_by_side,
+)
 from course_lib.data.tokenizer import Tokenizer
 
 __all__ = [
@@ -25,5 +32,7 @@ __all__ = [
     "pad_rows",
     "read_library",
     "read_shakespeare",
+    "read_text",
+    "side_by_side",
     "spell",
 ]

@@ -6,12 +6,11 @@ Made by Elliott, Frank, Sima'an and Specia (2016) from Flickr30k, and provided f
 
 import hashlib
 import os
-import urllib.request
 import zlib
-from http.client import HTTPException
 from pathlib import Path
 
-from tqdm.auto import tqdm
+from course_lib.atomic_write import replacing
+from course_lib.data.http_download import fetch
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 NAME = "multi30k"  # the folder's name inside COURSE_DATA
@@ -107,7 +106,7 @@ def check_sum(content: bytes, name: str, place: str) -> None:
 def download_multi30k(folder: Path | str, *, url: str = URL, timeout: float = 30.0) -> Path:
     """Get the files that are not there yet, check each, and only then put it in its place.
 
-    Stopped at any moment, it leaves whole files only; called again, it gets the others.
+    Stopped at any moment, it leaves whole files and the part of one; called again, it goes on.
 
     Args:
         folder: Where the folder ``multi30k`` is made, or is already.
@@ -124,40 +123,17 @@ def download_multi30k(folder: Path | str, *, url: str = URL, timeout: float = 30
     target = Path(folder) / NAME
     target.mkdir(parents=True, exist_ok=True)
     missing = [name for name in SUMS if not (target / name).is_file()]
-    for name in tqdm(missing, desc="Multi30k", unit="file"):
-        content = _unpack(_fetch(f"{url}/{name}.gz", timeout), f"{url}/{name}.gz")
+    for name in missing:
+        part = target / f"{name}.gz.part"
+        address = f"{url}/{name}.gz"
+        fetch(address, part, timeout=timeout, most=MOST_BYTES)
+        packed = part.read_bytes()
+        part.unlink()
+        content = _unpack(packed, address)
         check_sum(content, name, url)
-        beside = target / f"{name}.{os.getpid()}.part"
-        try:
-            beside.write_bytes(content)
-            os.replace(beside, target / name)
-        finally:
-            beside.unlink(missing_ok=True)
+        with replacing(target / name) as file:
+            file.write(content)
     return target
-
-
-def _fetch(address: str, timeout: float) -> bytes:
-    """Read one file from the network, with a progress bar, whole or not at all."""
-    try:
-        with urllib.request.urlopen(address, timeout=timeout) as answer:
-            length = answer.headers.get("Content-Length", "")
-            total = int(length) if length.isdigit() else None
-            pieces = []
-            size = 0
-            name = address.rpartition("/")[2]
-            with tqdm(total=total, desc=name, unit="B", unit_scale=True, leave=False) as bar:
-                while size <= MOST_BYTES and (piece := answer.read(1 << 16)):
-                    pieces.append(piece)
-                    size += len(piece)
-                    bar.update(len(piece))
-    except (OSError, HTTPException) as error:  # URLError, timeouts and resets are OSErrors
-        raise OSError(
-            f"{address} could not be read ({error}); is there a network? Otherwise copy the "
-            "files from another computer and name their folder with --data or COURSE_DATA"
-        ) from error
-    if size > MOST_BYTES or total not in (None, size):
-        raise OSError(f"{address} sent {size} bytes of {total or MOST_BYTES}; try again later")
-    return b"".join(pieces)
 
 
 def _unpack(packed: bytes, address: str) -> bytes:

@@ -133,3 +133,30 @@ def _is_plain(path: Path) -> bool:
     """Say whether a file holds nothing but ``PRINTABLE`` characters."""
     content = path.read_bytes()
     return not content.translate(None, PRINTABLE.encode())
+
+
+def read_text(name: str, folder: Path | str | None = None) -> Text:
+    """Read ``"library"``, or from a folder of data ``"shakespeare"``.
+
+    Raises:
+        ValueError: As ``read_library`` and ``read_shakespeare``.
+    """
+    return read_library() if name == "library" else read_shakespeare(folder)
+
+
+def side_by_side(ids: Tensor, length: int) -> Tensor:
+    """Cut a text ``(L,)`` into windows ``(windows, T + 1)`` that share no prediction.
+
+    Each begins with the last token of the one before; a rest too short for a window is left out.
+
+    Raises:
+        ValueError: If the text is too short for one window.
+
+    Example:
+        >>> side_by_side(torch.arange(8), 3)
+        tensor([[0, 1, 2, 3],
+                [3, 4, 5, 6]])
+    """
+    if len(ids) <= length:
+        raise ValueError(f"{len(ids)} characters hold no window of {length} + 1")
+    return ids.unfold(0, length + 1, length)

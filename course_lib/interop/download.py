@@ -2,27 +2,23 @@
 
 import hashlib
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm.auto import tqdm
 
 from course_lib.atomic_write import write_whole
 from course_lib.beam_search import beam_search
 from course_lib.data import pad_rows
+from course_lib.data.http_download import fetch
 from course_lib.gpt import sample
 from course_lib.interop import gpt2, llama, marian
 from course_lib.interop.pretrained import read_config
 
 HUB = "https://huggingface.co"
 SUMS = "SHA256SUMS"  # in a model's folder: the digest of every file that was downloaded
-BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -104,7 +100,7 @@ def download(name: str, folder: Path | str, *, hub: str = HUB, timeout: float = 
         if not path.is_file():
             address = f"{hub}/{model.repository}/resolve/{model.revision}/{file}"
             part = path.with_name(f"{file}.part")
-            _fetch(address, part, timeout)
+            fetch(address, part, timeout=timeout)
             _check(part, file, expected)
             os.replace(part, path)
         _check(path, file, expected)
@@ -132,36 +128,6 @@ def _check(path: Path, file: str, expected: str | None) -> None:
     known = _read_sums(path.parent) | {file: found}
     lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(known.items()))
     write_whole(path.parent / SUMS, lines)
-
-
-def _fetch(address: str, part: Path, timeout: float) -> None:
-    """Read a file from the network into ``part``, from where an earlier attempt broke off."""
-    start = part.stat().st_size if part.is_file() else 0
-    request = urllib.request.Request(address, headers={"Range": f"bytes={start}-"})
-    if start == 0:
-        request.remove_header("Range")
-    try:
-        with urllib.request.urlopen(request, timeout=timeout) as answer:
-            goes_on = answer.status == 206  # partial content: the server knows ranges
-            start = start if goes_on else 0
-            length = answer.headers.get("Content-Length", "")
-            total = start + int(length) if length.isdigit() else None
-            bar = tqdm(total=total, initial=start, desc=part.stem, unit="B", unit_scale=True)
-            with part.open("ab" if goes_on else "wb") as file, bar:
-                while block := answer.read(BLOCK):
-                    file.write(block)
-                    bar.update(len(block))
-    except urllib.error.HTTPError as error:
-        if error.code == 416 and start:  # nothing is left to send: it was whole already
-            return
-        raise OSError(f"{address} could not be read ({error})") from error
-    except (OSError, HTTPException) as error:  # URLError, timeouts and resets are OSErrors
-        raise OSError(
-            f"{address} could not be read ({error}); is there a network? The next call goes on "
-            f"from what is in {part}; or copy the model's folder from another computer"
-        ) from error
-    if total not in (None, part.stat().st_size):
-        raise OSError(f"{address} broke off at {part.stat().st_size} of {total} bytes; try again")
 
 
 def translate_with(folder: Path | str, texts: Sequence[str], beam_size: int = 4) -> list[str]:

@@ -3,13 +3,14 @@
 import zlib
 from argparse import Namespace
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_lib.data import Characters, Text, read_library, read_shakespeare
+from course_lib.data import Characters, read_text, side_by_side
 from course_lib.data_parallel import split_batch
 from course_lib.decoder_only import random_windows
 from course_lib.gpt import GPT, GPTConfig, param_groups, parse_rate, sample
@@ -25,6 +26,8 @@ from course_lib.training import warmup_cosine
 
 RECORD = Path(__file__).with_name("language_model_record.json")
 ABLATIONS = Path(__file__).with_name("ablation.json")
+read_record = partial(read_entries, RECORD)  #: the entries, each of one trained GPT
+read_ablations = partial(read_entries, ABLATIONS)  #: what tools/ablation.py wrote, for chapter 17
 PROMPTS = {"library": "def ", "shakespeare": "\n"}  # how each text may begin
 LAST_SEED = 2**32 - 1
 POSITIONS = 4_096  # characters read at once while measuring
@@ -136,15 +139,6 @@ class TextGenerator(Pipeline):
         how = {"temperature": 0.8, **how}
         written = sample(self.model, ids, tokens, generator=generator, **how)
         return [self.tokenizer.decode(row) for row in written]
-
-
-def read_text(name: str, folder: Path | str | None = None) -> Text:
-    """Read ``"library"``, or from a folder of data ``"shakespeare"``.
-
-    Raises:
-        ValueError: As ``read_library`` and ``read_shakespeare``.
-    """
-    return read_library() if name == "library" else read_shakespeare(folder)
 
 
 SIZES = {
@@ -263,28 +257,10 @@ class LanguageModel(Task):
         rate = {"parse_rate": parse_rate(lines) if lines else None}
         return found | rate if of_python else found
 
-    @staticmethod
-    def record_key(entry: dict[str, Any]) -> list[Any]:
+    @classmethod
+    def record_key(cls, entry: dict[str, Any]) -> list[Any]:
         """Return all settings."""
         return list(entry["settings"].values())
-
-
-def side_by_side(ids: Tensor, length: int) -> Tensor:
-    """Cut a text ``(L,)`` into windows ``(windows, T + 1)`` that share no prediction.
-
-    Each begins with the last token of the one before; a rest too short for a window is left out.
-
-    Raises:
-        ValueError: If the text is too short for one window.
-
-    Example:
-        >>> side_by_side(torch.arange(8), 3)
-        tensor([[0, 1, 2, 3],
-                [3, 4, 5, 6]])
-    """
-    if len(ids) <= length:
-        raise ValueError(f"{len(ids)} characters hold no window of {length} + 1")
-    return ids.unfold(0, length + 1, length)
 
 
 @torch.no_grad()
@@ -307,13 +283,3 @@ def program_lines(text: str) -> list[str]:
     """
     lines = (line.strip() for line in text.split("\n")[1:-1])
     return [line for line in lines if line and not line.startswith("#")]
-
-
-def read_record(path: Path = RECORD) -> list[dict[str, Any]]:
-    """Return the entries that ``course evaluate --task gpt --record`` wrote."""
-    return read_entries(path)
-
-
-def read_ablations(path: Path = ABLATIONS) -> list[dict[str, Any]]:
-    """Return what ``tools/ablation.py`` wrote: every model of chapter 17, cut by cut, by seed."""
-    return read_entries(path)

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from sacrebleu.metrics import BLEU, CHRF
 from torch import Tensor, nn
 
@@ -25,12 +24,13 @@ from course_lib.trainer.options import check_above_zero, check_between, check_fr
 from course_lib.trainer.precision import bfloat16_pays, drop_by_bytes
 from course_lib.trainer.results import read_entries
 from course_lib.trainer.task import Task
-from course_lib.training import ADAM, warmup_inverse_sqrt
+from course_lib.training import warmup_inverse_sqrt
 from course_lib.transformer import TransformerConfig
 
 Pairs = list[tuple[str, str]]
 TEST = "test_2016_flickr"
 RECORD = Path(__file__).with_name("multi30k_record.json")
+read_record = partial(read_entries, RECORD)  #: the entries, each of one translator on one split
 CORPUS = Path(__file__).with_name("multi30k_corpus.json")  # what tools/corpus_stats.py measured
 SETTINGS = ("direction", "seed", "epochs", "vocab_size", "dropout")  # of an entry of the record
 MOST_ALPHA = 10  # of the length penalty; beyond it, nothing but the length counts
@@ -248,6 +248,7 @@ class Multi30k(Task):
     named = "direction"
     writing = {"text": dict(nargs="+", help='such as "Ein Mann fährt Fahrrad."'), **SEARCH}
     evaluating = {"--split": dict(choices=[*LINES][1:], default="val"), **SEARCH}
+    record_keys = (*SETTINGS, "split", "average", "beam_size", "alpha")
     evaluate = staticmethod(measured)
     entry = staticmethod(entry_of)
 
@@ -277,10 +278,6 @@ class Multi30k(Task):
     def engine(self) -> nn.Module:
         """Return the module that a step calls: its logits never exist at once."""
         return HiddenStates(self.pipeline.model)
-
-    def optimizer(self) -> torch.optim.Optimizer:
-        """Make Adam, with the paper's numbers."""
-        return torch.optim.Adam(self.pipeline.model.parameters(), fused=True, **ADAM)
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, from 1."""
@@ -329,11 +326,6 @@ class Multi30k(Task):
         """Translate one text."""
         return pipeline.translate([typed_text(options)], **_search(options))[0]
 
-    @staticmethod
-    def record_key(entry: dict[str, Any]) -> list[Any]:
-        """Return what tells two searches with two translators apart."""
-        return [entry[name] for name in (*SETTINGS, "split", "average", "beam_size", "alpha")]
-
 
 def _search(options: Namespace) -> dict[str, Any]:
     """Return how a translation is searched for."""
@@ -369,11 +361,6 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, flo
         result[name] = metric.corpus_score(list(hypotheses), [list(references)]).score
         result[f"{name}_signature"] = str(metric.get_signature())
     return result
-
-
-def read_record(path: Path = RECORD) -> list[dict[str, Any]]:
-    """Return the entries, each of one trained translator on one split."""
-    return read_entries(path)
 
 
 def read_corpus_facts() -> dict[str, Any]:

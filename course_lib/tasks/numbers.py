@@ -29,9 +29,9 @@ from course_lib.trainer.options import (
     check_from_one,
     whole_from_one,
 )
-from course_lib.trainer.run_folder import checkpoints_beside, is_kept, read_kept
+from course_lib.trainer.run_folder import checkpoints_folder, is_kept, read_kept
 from course_lib.trainer.task import Pipeline, Task
-from course_lib.training import ADAM, label_smoothed_cross_entropy, warmup_cooldown
+from course_lib.training import label_smoothed_cross_entropy, warmup_cooldown
 from course_lib.transformer import Transformer, TransformerConfig
 
 VAL = 200  # numbers to measure the loss on
@@ -177,6 +177,7 @@ class Numbers(Task):
     threads = 1
     writing = {"text": dict(nargs="+", help='such as "three hundred forty-five"')}
     evaluating = {"--count": dict(type=whole_from_one, default=1000, help="of test numbers")}
+    record_keys = ("to", "seed")
 
     def __init__(
         self, config: TranslatorConfig, data: Any = None, pipeline: Translator | None = None
@@ -190,10 +191,6 @@ class Numbers(Task):
         self.val = BatchMaker(draw_pairs("valid", VAL, to=config.to), pipeline.tokenizer, VAL)(1)
         self.steps = config.steps
         self.checksum = zlib.crc32(str(self.batches.rows).encode())
-
-    def optimizer(self) -> torch.optim.Optimizer:
-        """Make Adam, with the paper's numbers."""
-        return torch.optim.Adam(self.pipeline.model.parameters(), fused=True, **ADAM)
 
     def share(self, step: int, rank: int, size: int) -> tuple[tuple[Tensor, Tensor], float]:
         """Return source and target ids, and their weight: as they have real tokens."""
@@ -238,20 +235,10 @@ class Numbers(Task):
         print(f"{which}: exact match {exact:.3f} on {options.count} numbers of the test split")
         return {"count": options.count, "exact_match": exact}
 
-    @staticmethod
-    def entry(pipeline: Translator, content: dict[str, Any], options: Namespace) -> dict[str, Any]:
-        """Return which translator it is."""
-        return {name: content["config"][name] for name in ("to", "seed")}
-
-    @staticmethod
-    def record_key(entry: dict[str, Any]) -> list[Any]:
-        """Return which translator it is."""
-        return [entry["to"], entry["seed"]]
-
 
 def folder_of(config: TranslatorConfig) -> Path:
     """Say where a translator is kept: under ``checkpoints/``, or under COURSE_CHECKPOINTS."""
-    return checkpoints_beside(__file__) / Numbers.folder_name(config, "course")
+    return checkpoints_folder() / Numbers.folder_name(config, "course")
 
 
 def load_or_train(config: TranslatorConfig | None = None) -> Translator:

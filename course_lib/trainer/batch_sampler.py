@@ -2,6 +2,7 @@
 
 import bisect
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -54,8 +55,7 @@ class TokenBatches:
         self.seed = seed
         self.pool_size = pool_size
         self._ends = [0]  # the last step of every epoch planned so far, after a first 0
-        self._epoch = 0
-        self._plan = []
+        self._plan_of = lru_cache(maxsize=2)(self.plan)
 
     def plan(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch, from 1, each a list of positions in ``rows``."""
@@ -73,8 +73,7 @@ class TokenBatches:
         if step < 1:
             raise ValueError(f"steps count from 1, got step={step}")
         while self._ends[-1] < step:
-            self._turn_to(len(self._ends))
-            self._ends.append(self._ends[-1] + len(self._plan))
+            self._ends.append(self._ends[-1] + len(self._plan_of(len(self._ends))))
         epoch = bisect.bisect_left(self._ends, step)
         return epoch, step - self._ends[epoch - 1] - 1
 
@@ -83,11 +82,6 @@ class TokenBatches:
         while len(self._ends) <= epoch:
             self.find(self._ends[-1] + 1)
         return self._ends[epoch]
-
-    def _turn_to(self, epoch: int) -> None:
-        """Plan an epoch, unless it is the one at hand."""
-        if epoch != self._epoch:
-            self._epoch, self._plan = epoch, self.plan(epoch)
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
         """Return source ids ``(B, S)`` and target ids ``(B, T + 1)``, bos to eos, for a step."""
@@ -100,8 +94,7 @@ class TokenBatches:
         the others wait for its gradients.
         """
         epoch, place = self.find(step)
-        self._turn_to(epoch)
-        whole = self._plan[place]
+        whole = self._plan_of(epoch)[place]
         mine = split_batch(whole, rank, world_size)
         weight = token_loss_scale(self._targets(mine), self._targets(whole), world_size)
         return *self.batch(mine or whole[:1]), weight

@@ -1,9 +1,10 @@
 """One loop for everything that learns: a step, a measurement, a checkpoint (§5)."""
 
 import math
+import signal
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +204,27 @@ def any_rank(state: TrainState, wish: bool) -> bool:
     """Tell whether any process wants to stop; several ask each other every few steps only."""
     asked = state.world.size == 1 or state.step % ASK_EVERY == 0
     return asked and state.world.any_rank(wish, state.losses.device.type)
+
+
+@contextmanager
+def graceful_shutdown(*, patient: bool = False) -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C (and a plain kill) ask for a stop after the step; a second one stops at once.
+
+    Args:
+        patient: Whether a second one is the first again: both the terminal and ``torchrun`` tell
+            every process.
+    """
+    asked = []
+
+    def ask(number: int, frame: Any) -> None:
+        """Remember the first signal; obey the second."""
+        if asked and not patient:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

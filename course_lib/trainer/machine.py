@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,11 +29,8 @@ def describe_machine(device: str) -> str:
     """Name the processor, and how many threads of it compute."""
     name = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    for line in lines:
-        if line.startswith("model name"):
-            name = line.partition(": ")[2]
-            break
+    models = re.findall("model name.*: (.*)", cpuinfo.read_text() if cpuinfo.exists() else "")
+    name = models[0] if models else name
     if device == "cuda":
         name = torch.cuda.get_device_name()
     threads = f"{torch.get_num_threads()} of {os.cpu_count()} threads"

@@ -35,13 +35,10 @@ LOG = "log.txt"
 LOCK = "training.lock"  # held by the process that trains in the folder; it dies with it
 
 
-def checkpoints_beside(module: str) -> Path:
+def checkpoints_folder(module: str = __file__) -> Path:
     """Say where trainings are kept: where COURSE_CHECKPOINTS says, else beside the package.
 
-    An installed package keeps them in the user's data folder, never among installed files.
-
-    Args:
-        module: The file of a module in a folder of the package.
+    A package whose ``module`` was installed keeps them in the user's data folder instead.
     """
     named = os.environ.get("COURSE_CHECKPOINTS")
     if named:
@@ -54,7 +51,12 @@ def checkpoints_beside(module: str) -> Path:
 
 def is_kept(out: Path) -> bool:
     """Tell whether a folder keeps a training."""
-    return (out / LAST).exists() or find_sharded(out) is not None
+    return last_checkpoint(out).exists()
+
+
+def last_checkpoint(out: Path) -> Path:
+    """Name the shards that a training is kept in, or else the file of one process."""
+    return find_sharded(out) or out / LAST
 
 
 def read_kept(kind: type[Pipeline], out: Path) -> tuple[Pipeline, dict[str, Any]]:
@@ -177,7 +179,7 @@ def refuse_non_finite(name: str, value: float, state: TrainState, out: Path) -> 
         return
     kept = "nothing is kept yet"
     if is_kept(out):
-        kept = f"{find_sharded(out) or out / LAST} is as it was before"
+        kept = f"{last_checkpoint(out)} is as it was before"
     raise ValueError(
         f"the {name} is {value} at step {state.step}: begin anew with a lower rate; {kept}"
     )

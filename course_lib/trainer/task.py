@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from course_lib.trainer.distributed import World
 from course_lib.trainer.precision import mixed_precision
+from course_lib.training import ADAM
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Task(ABC):
     verb: ClassVar[str] = "translate"  #: the command that uses what was trained
     writing: ClassVar[dict[str, dict[str, Any]]]  #: its options
     evaluating: ClassVar[dict[str, dict[str, Any]]] = {}  #: those of ``course evaluate``
+    record_keys: ClassVar[tuple[str, ...]] = ()  #: what tells two entries of a record apart
 
     clip_norm: float = math.inf  #: the largest norm that all gradients together may have
     pipeline: Pipeline
@@ -94,9 +96,9 @@ class Task(ABC):
     def __init__(self, config: Any, data: Path | str | None, pipeline: Any) -> None:
         """Read the data, and make a new pipeline unless one is given."""
 
-    @abstractmethod
     def optimizer(self) -> torch.optim.Optimizer:
-        """Make a new optimizer of the model's parameters."""
+        """Make a new optimizer of the model's parameters: Adam, with the paper's numbers."""
+        return torch.optim.Adam(self.pipeline.model.parameters(), fused=True, **ADAM)
 
     @abstractmethod
     def share(self, step: int, rank: int, size: int) -> tuple[tuple[Tensor, ...], float]:
@@ -153,15 +155,15 @@ class Task(ABC):
     def evaluate(pipeline: Any, options: Namespace) -> dict[str, Any]:
         """Measure what was trained; print it, and return it."""
 
-    @staticmethod
-    @abstractmethod
-    def entry(pipeline: Any, content: dict[str, Any], options: Namespace) -> dict[str, Any]:
+    @classmethod
+    def entry(cls, pipeline: Any, content: dict[str, Any], options: Namespace) -> dict[str, Any]:
         """Return what a record keeps beside what was measured and what any training has."""
+        return {name: content["config"][name] for name in cls.record_keys}
 
-    @staticmethod
-    @abstractmethod
-    def record_key(entry: dict[str, Any]) -> list[Any]:
+    @classmethod
+    def record_key(cls, entry: dict[str, Any]) -> list[Any]:
         """Return what tells two entries of a record apart."""
+        return [entry[name] for name in cls.record_keys]
 
 
 @dataclass

@@ -16,9 +16,9 @@ from draws import make_generator, random_ids
 from torch.nn import functional as F
 from torch.testing import assert_close
 
+from course_lib.cli import TASKS
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.interop import load_from_torch
-from course_lib.tasks.commands import TASKS
 from course_lib.trainer.loop import make_step, start
 from course_lib.transformer import Transformer, TransformerConfig
 

@@ -10,15 +10,21 @@ import torch
 from gpt_fixtures import SETTINGS, TINY, write_library, write_play
 
 from course_lib import cli
-from course_lib.data import Tokenizer, draw_pairs, multi30k_files, read_library, read_shakespeare
+from course_lib.data import (
+    Tokenizer,
+    draw_pairs,
+    multi30k_files,
+    read_library,
+    read_shakespeare,
+    side_by_side,
+)
 from course_lib.gpt import parse_rate
-from course_lib.tasks import commands, language_model, multi30k
+from course_lib.tasks import language_model, multi30k
 from course_lib.tasks.language_model import (
     TextGenerator,
     TextGeneratorConfig,
     loss_on,
     program_lines,
-    side_by_side,
 )
 from course_lib.tasks.multi30k import (
     CAPTIONS,
@@ -156,7 +162,7 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
     assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), "ask for the same")
     assert task.train("--set", task.impossible, "--force")[0] == 2
     assert contents(task.folder) == before  # the new one cannot begin
-    monkeypatch.setattr(commands, "train", interrupt)
+    monkeypatch.setattr(cli, "train", interrupt)
     code, _, err = task.train("--force")
     assert code == 130 and "nothing is kept yet" in err and not contents(task.folder)
 
@@ -195,11 +201,11 @@ def test_a_signal_ends_the_step_and_keeps_it(number, task, monkeypatch):
 @pytest.mark.parametrize("place", ["start", "train"])
 def test_a_stop_that_does_not_wait_says_what_is_kept(place, task, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(commands, place, interrupt)
+        patch.setattr(cli, place, interrupt)
         code, out, err = task.train()
         assert (code, out) == (130, "") and "nothing is kept yet" in err
     task.train()
-    monkeypatch.setattr(commands, place, interrupt)
+    monkeypatch.setattr(cli, place, interrupt)
     code, out, err = task.train("--resume")
     assert (code, out) == (130, "") and "--resume goes on from it" in err
 
@@ -221,8 +227,8 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
         asked.update(where, task=task, config=config, out=out)
         return SimpleNamespace(step=1, seconds={"wall": 0.0})
 
-    monkeypatch.setattr(commands, "start", begin)
-    monkeypatch.setattr(commands, "train", lambda run, out, **how: asked.update(how))
+    monkeypatch.setattr(cli, "start", begin)
+    monkeypatch.setattr(cli, "train", lambda run, out, **how: asked.update(how))
     monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: False)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: asked.update(threads=number))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -480,7 +486,7 @@ def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_pat
 
 def test_of_python_the_lines_are_parsed(course, tmp_path, monkeypatch):
     folder = write_library(tmp_path / "library")
-    monkeypatch.setattr(language_model, "read_library", lambda: read_library(folder))
+    monkeypatch.setattr("course_lib.data.text.read_library", lambda: read_library(folder))
     own = ["--out", str(tmp_path / "own"), "--task", "gpt", "--threads", "1"]
     changed = [*SETTINGS, "--set", "steps=150", "--set", "text=library"]
     assert cli.main(["train", *changed, *own]) == 0
