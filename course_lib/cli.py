@@ -7,28 +7,24 @@ that goes on with a text (``course train --task gpt --help``).
 import argparse
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
-from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.exercises.grade import LIMIT, grade
 from course_lib.exercises.library import LIBRARY
 from course_lib.exercises.mutants import RECORDS, ReversalConfig, record
 from course_lib.exercises.progress import progress
-from course_lib.exercises.workbook import copy_chapters, make_workbook
+from course_lib.exercises.workbook import copy_chapters, make_workbook, open_lab
 from course_lib.interop.download import MODELS, continue_with, download, translate_with
-from course_lib.probes import probe
+from course_lib.probes import probe_made
 from course_lib.tasks.language_model import LanguageModel
 from course_lib.tasks.multi30k import Multi30k
 from course_lib.tasks.numbers import Numbers
@@ -298,12 +294,7 @@ def lab_command(options: argparse.Namespace) -> int:
     """Copy the chapters once, and open the first one in JupyterLab."""
     first = copy_chapters(options.folder)
     print(f"the chapters are in {first.parent}")
-    if options.copy_only:
-        return 0
-    if find_spec("jupyterlab") is None:
-        raise ValueError("JupyterLab is not installed: python -m pip install jupyterlab")
-    lab = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={options.folder}"]
-    return subprocess.call([*lab, str(first), *options.options])
+    return 0 if options.copy_only else open_lab(first, options.options)
 
 
 def workbook_command(options: argparse.Namespace) -> int:
@@ -342,20 +333,8 @@ def grade_command(options: argparse.Namespace) -> int:
 
 def probe_command(options: argparse.Namespace) -> int:
     """Probe what a function of the user's makes; 1 when a probe fails."""
-    module, _, name = options.factory.partition(":")
     sys.path.insert(0, os.getcwd())
-    try:
-        made = getattr(import_module(module), name)()
-    except (ImportError, AttributeError, TypeError) as error:
-        raise ValueError(f"{options.factory} makes no model: {error}") from error
-    arguments = made if isinstance(made, dict) else {"model": made}
-    if not isinstance(arguments.get("model"), nn.Module):
-        raise ValueError(f"{options.factory} returns neither a model nor a dict with one")
-    sizes = {"vocab_size": options.vocab_size, "pad_id": options.pad_id}
-    arguments |= {key: value for key, value in sizes.items() if value is not None}
-    if "vocab_size" not in arguments:
-        raise ValueError("how many ids does the model know? Say --vocab-size")
-    results = probe(**arguments)
+    results = probe_made(options.factory, vocab_size=options.vocab_size, pad_id=options.pad_id)
     for result in results:
         print(result)
     return int(not all(result.passed for result in results))

@@ -2,7 +2,10 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +104,18 @@ def copy_chapters(folder: Path) -> Path:
         raise ValueError(f"{folder} holds something else; give the chapters a folder of their own")
     fill(folder, files)
     return first
+
+
+def open_lab(chapter: Path, options: Sequence[str] = ()) -> int:
+    """Open a chapter that ``copy_chapters`` copied in JupyterLab; return its exit code.
+
+    Raises:
+        ValueError: If JupyterLab is not installed.
+    """
+    if find_spec("jupyterlab") is None:
+        raise ValueError("JupyterLab is not installed: python -m pip install jupyterlab")
+    root = f"--ServerApp.root_dir={chapter.parents[1]}"
+    return subprocess.call([sys.executable, "-m", "jupyterlab", root, str(chapter), *options])
 
 
 def workbook_files(

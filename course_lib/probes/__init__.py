@@ -5,6 +5,7 @@ read, a layer that never learns. It works on a copy, so that the model stays as 
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from torch import Tensor, nn
@@ -41,7 +42,7 @@ __all__ = [
     "causality", "context", "determinism", "finite_numbers", "free_running", "gradient_reach",
     "influence", "initial_loss", "loss_per_token", "loss_targets", "order_sensitivity",
     "overfit_one_batch", "padding_invariance", "parameters_registered", "parts_used_once", "probe",
-    "residual_paths", "training_and_eval_mode",
+    "probe_made", "residual_paths", "training_and_eval_mode",
 ]  # fmt: skip
 
 
@@ -82,3 +83,28 @@ def probe(
     subject = adapt(model, vocab_size=vocab_size, pad_id=pad_id, forward=forward, **more)
     wanted = [run for run in PROBES if fresh or run is not initial_loss]
     return [result for run in wanted if (result := run(subject)) is not None]
+
+
+def probe_made(factory: str, **options: Any) -> list[ProbeResult]:
+    """Probe what a function makes that is named by its module.
+
+    Args:
+        factory: Such as ``"package.module:function"``; called without arguments, it returns a
+            model, or the arguments of ``probe`` as a dict.
+        **options: Arguments of ``probe`` that go before those; ``None`` where there is none.
+
+    Raises:
+        ValueError: If nothing comes out that can be probed.
+    """
+    module, _, name = factory.partition(":")
+    try:
+        made = getattr(import_module(module), name)()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise ValueError(f"{factory} makes no model: {error}") from error
+    arguments = made if isinstance(made, dict) else {"model": made}
+    if not isinstance(arguments.get("model"), nn.Module):
+        raise ValueError(f"{factory} returns neither a model nor a dict with one")
+    arguments = arguments | {name: value for name, value in options.items() if value is not None}
+    if "vocab_size" not in arguments:
+        raise ValueError("how many ids does the model know? Say --vocab-size")
+    return probe(**arguments)
