@@ -64,7 +64,7 @@ def attention_flops(
         d_v: Width of a head's values; likewise.
 
     Returns:
-        Floating-point operations of the four projections, of the scores and of the blend: a
+        Floating-point operations of the four projections, the scores and the weighted sum: a
         product ``(a, b) @ (b, c)`` takes 2 · a · b · c, a multiplication and an addition each.
         Softmax, masks and biases are left out.
 
@@ -88,9 +88,9 @@ def attention_flops(
 
 # %% ../notebooks/21_efficiency.ipynb #f5f33c31
 def forward_flops(config: TransformerConfig, src_len: int, tgt_len: int) -> int:
-    """Count the arithmetic of a whole model's matrix products on the way forward, for one pair.
+    """Count the arithmetic of a whole model's matrix products in a forward pass, for one pair.
 
-    Paper: §3.1, figure 1. The way back takes twice as much: of each product it needs two.
+    Paper: §3.1, figure 1. The backward pass takes twice as much: two products for each.
 
     Args:
         config: Of a ``Transformer``.

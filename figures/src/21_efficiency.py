@@ -1,4 +1,4 @@
-"""Chapter 21: the same attention, computed in five ways that differ in their trips to memory."""
+"""Chapter 21: the same attention, computed in four ways that differ in their trips to memory."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,16 @@ from drawing import Box, arrow, centred, group, lines, page, rect, strokes, text
 from token_cells import cell
 
 TITLE = (
-    "One attention, five ways to compute it: the sums are\nthe same, the trips to memory are not"
+    "One attention, four ways to compute it: the sums are\nthe same, the trips to memory are not"
 )
 DESC = (
-    "Five rows, each with the processor's steps above and the computer's memory below: Q Kᵀ, "
+    "Four rows, each with the processor's steps above and the computer's memory below: Q Kᵀ, "
     "scale, mask, softmax, times V. An arrow for every trip is as thick as its bytes. Heads in a "
     "loop: thin arrows down to a small table and up again after every step, and all of it four "
     "times. All heads at once: the same tables side by side, four thick arrows down and four up. "
-    "Fused kernel: one long box around all steps, with small blocks of scores inside; only Q, K "
-    "and V come up and the result goes down. Compiled: scale, mask and softmax share a box, so "
-    "that two trips each way are left. bfloat16: every table and arrow is half as wide. Bars "
-    "compare the bytes, from row to row:"
+    "bfloat16: every table and arrow is half as wide. FlashAttention: one long box around all "
+    "steps, with small blocks of scores inside; only Q, K and V come up and the output goes down. "
+    "Bars compare the bytes, from row to row:"
 )
 NOTE = (
     "Drawn for H = 4, T = S = 8, d_k = d_v = 2. With H = 8, T = S = 512 and 32 texts\n"
@@ -26,7 +25,7 @@ NOTE = (
 STAYS = "scores and weights stay in the processor's cache"
 STEPS = ("Q Kᵀ", "scale", "mask", "softmax", "· V")
 APART = tuple((i,) for i in range(len(STEPS)))  # every step is a pass of its own
-MIDDLE, WHOLE = ((0,), (1, 2, 3), (4,)), (tuple(range(len(STEPS))),)
+WHOLE = (tuple(range(len(STEPS))),)
 TABLES = ("scores", "scaled", "masked", "weights")  # what stands after each step but the last
 HEADS, LENGTH, WIDTH = 4, 8, 2  # H; T and S; d_k and d_v
 KIB = 1024  # bytes
@@ -81,9 +80,8 @@ class Way:
 WAYS = (
     Way("Heads in a loop", "calls: 5 steps × 4 heads", loop=True),
     Way("All heads at once", "calls, but the same bytes"),
-    Way("Fused kernel", "call, and no table is written", WHOLE),
-    Way("Compiled", "calls: three steps are one", MIDDLE),
     Way("bfloat16", "calls, half the bytes, rounded", size=2),
+    Way("FlashAttention", "call, and no table is written", WHOLE),
 )
 
 
@@ -182,9 +180,8 @@ def worked(way: Way, line: float) -> str:
         x, end = place(steps[0]), place(steps[-1]) + STEP
         parts.append(rect(Box(x, line, end - x, LINE_H), fill=PAPER, stroke=INK))
         for i in steps[:-1]:
-            rows, columns = (4, 4) if way.passes == WHOLE else (2, LENGTH)
-            left, top = place(i + 1) - GAP / 2 - columns * CELL / 2, line + LINE_H / 2
-            parts.append(numbers(left, top - rows * CELL / 2, columns, rows))
+            left, top = place(i + 1) - GAP / 2 - 2 * CELL, line + LINE_H / 2
+            parts.append(numbers(left, top - 2 * CELL, 4, 4))
     return group(
         *parts,
         *(centred(place(i) + STEP / 2, line + LINE_H / 2, words) for i, words in enumerate(STEPS)),

@@ -16,20 +16,20 @@ DESC = (
     "them a batch of four texts; what it has is yellow. Data: all layers and every second text; "
     "between them a plus, for gradients. Fully sharded: the same texts, but half of every matrix; "
     "of one layer the other half is borrowed. Tensor: half of every matrix, the first cut into "
-    "columns and the second into rows, all texts, a plus at every layer. Sequence: all layers and "
+    "columns and the second into rows, all texts, a plus at every layer. Context: all layers and "
     "half of the positions of every text; keys and values go both ways. Pipeline: two layers "
     "each, all texts; activations go ahead and gradients back. Beside it two rows of squares "
-    "show when each works on the small batches 1 to 4, with hatched squares at the start, in "
+    "show when each works on the micro-batches 1 to 4, with hatched squares at the start, in "
     "the middle and at the end where one waits."
 )
 LAYERS, ROWS, LENGTH = 4, 4, 8  # of the model; texts of the batch, and their positions
-BACK = 2  # how often the way forward fits into the way back
+BACK = 2  # how often the forward pass fits into the backward pass
 MATRIX, PITCH, CELL = 32, 21, 8  # px: a matrix, across; from layer to layer; a position
 CARD_W, CARD_H, APART = 122, 164, 46  # a processor, and the way between two of them
 LEFT, RIGHT, TOP, DOWN = 20, 334, 104, 248  # where panels begin; DOWN from one to the one below
-UNIT = 17  # px for the time that a small batch takes forward
-TIMES = (ROWS + 1) * (1 + BACK)  # until a pipeline of two has worked on all small batches
-BEHIND = mix(SOFT, PAPER, 0.7)  # fills the way back
+UNIT = 17  # px for the time that a micro-batch takes forward
+TIMES = (ROWS + 1) * (1 + BACK)  # until a pipeline of two has worked on all micro-batches
+BEHIND = mix(SOFT, PAPER, 0.7)  # fills the backward pass
 NOTE = "saves weights: the memory for them,\ntheir gradients and Adam's moments"
 NONE, ALL = (0, 0, 0, 0), (0, 0, 1, 1)  # of a box: where a share begins, how large it is
 COLUMNS = ((0, 0, 0.5, 1), (0.5, 0, 0.5, 1))
@@ -38,21 +38,21 @@ NAMES = {
     "data": "Data: half of the rows",
     "sharded": "Data, fully sharded: weights too",
     "tensor": "Tensor: half of every matrix",
-    "sequence": "Sequence: half of the positions",
+    "context": "Context: half of the positions",
     "pipeline": "Pipeline: half of the layers",
 }
 SENT = {
     "data": "gradients, summed once a step",
     "sharded": "halves of weights; gradients",
     "tensor": "partial sums, after every layer",
-    "sequence": "keys and values; gradients too",
+    "context": "keys and values; gradients too",
     "pipeline": "activations; gradients back",
 }
 SAVED = {
     "data": "time, activations",
     "sharded": "time, weights, activations",
     "tensor": "time, weights, some activations",
-    "sequence": "time, activations of long texts",
+    "context": "time, activations of long texts",
     "pipeline": "some time, weights, activations",
 }
 
@@ -104,7 +104,7 @@ def reads(way: str, who: int, row: int) -> tuple:
     """Tell what a processor reads of a text of the batch."""
     if way in ("data", "sharded"):
         return ALL if row % 2 == who else NONE
-    return COLUMNS[who] if way == "sequence" else ALL
+    return COLUMNS[who] if way == "context" else ALL
 
 
 def sentence(box: Box, share: tuple) -> str:
@@ -163,7 +163,7 @@ def travel(way: str, x: float, y: float) -> str:
         return both(x, heights[1])
     if way == "tensor":
         return group(*(both(x, height, added=True) for height in heights))
-    if way == "sequence":
+    if way == "context":
         ways = [(h + d, colour) for h in heights for d, colour in ((-4.5, KEY), (4.5, VALUE))]
         names, middle = (("K", KEY, -8), ("V", VALUE, 8)), x + CARD_W + APART / 2
         return group(
@@ -191,7 +191,7 @@ def panel(way: str, x: float, y: float) -> str:
 
 
 def schedule(who: int) -> list[tuple[int, int, int]]:
-    """List when a processor of the pipeline works: from when, how long, on which small batch."""
+    """List when a processor of the pipeline works: from when, how long, on which micro-batch."""
     turn = ROWS + 1 + BACK * (1 - who)
     ahead = [(who + i, 1, i + 1) for i in range(ROWS)]
     return ahead + [(turn + BACK * i, BACK, ROWS - i) for i in range(ROWS)]
