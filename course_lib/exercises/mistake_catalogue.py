@@ -3,7 +3,7 @@
 import inspect
 import linecache
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ def written(module: str, name: str) -> str:
     return inspect.getsource(given(module, name))
 
 
-def define(source: str, module: str, name: str, file: str) -> Any:
+def define(
+    source: str, module: str, name: str, file: str, beside: Mapping[str, Any] = NOTHING
+) -> Any:
     """Run the text of a definition among the names of its module, and return what it defines.
 
     Args:
@@ -76,9 +80,11 @@ def define(source: str, module: str, name: str, file: str) -> Any:
         module: One of the course's; its names can be used, and torch's usual ones.
         name: What the text defines.
         file: How tracebacks call the text.
+        beside: Other definitions, in place of the module's own of the same names.
     """
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names = dict(math=math, torch=torch, nn=nn, F=F) | vars(import_module(f"course_lib.{module}"))
+    names |= beside
     exec(compile(source, file, "exec"), names)
     return names[name]
 

@@ -1,0 +1,185 @@
+"""Small models with a mistake in them, and a task that is learned in two seconds."""
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_lib.data import pad_rows
+from course_lib.exercises.mistake_catalogue import Mistake, define, written
+from course_lib.probes import Subject, adapt
+from course_lib.transformer import TransformerConfig
+
+PAD, BOS, EOS, VOCABULARY = 0, 1, 2, 10  # seven digits, 3 to 9, and the special ids
+LENGTHS = (1, 2, 3)  # digits of a sequence; the task is to write them in reverse
+STEPS, ROWS, RATE = 200, 64, 6e-3
+LOSS = ("exercises.clinic_models", "sequence_loss")
+PARTS = (
+    ("multi_head", "fused_attention"), ("multi_head", "MultiHeadAttention"),
+    ("masks", "padding_mask"), ("positions", "PositionalEncoding"), ("encoder", "EncoderLayer"),
+    ("encoder", "Encoder"), ("decoder", "DecoderLayer"), ("decoder", "Decoder"),
+    ("transformer", "Transformer"), ("decoding", "greedy_decode"), LOSS,
+)  # fmt: skip
+
+Line = tuple[str, str]
+TRAINED: dict[tuple, tuple[dict[str, Tensor], list[float]]] = {}
+
+
+def sequence_loss(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
+    """Predict every next token of the target; return the mean loss in nats."""
+    tgt_in = tgt[:, :-1]  # (B, T)
+    tgt_out = tgt[:, 1:]  # (B, T)
+    logits = model(src, tgt_in)  # (B, T, V)
+    return F.cross_entropy(logits.flatten(0, 1), tgt_out.flatten(), ignore_index=PAD)
+
+
+def sources(mistakes: Sequence[Mistake], lines: Sequence[Line] = ()) -> dict[str, str]:
+    """Return the text of each definition with a mistake in it, and then with lines replaced.
+
+    Raises:
+        ValueError: If a line to be replaced stands in none of them.
+    """
+    texts = {mistake.exercise: mistake.source for mistake in mistakes}
+    for old, new in lines:
+        if not any(old in text for text in texts.values()):
+            raise ValueError(f"there is no {old!r} in {' or '.join(texts)}")
+        texts = {name: text.replace(old, new) for name, text in texts.items()}
+    return texts
+
+
+def build(mistakes: Sequence[Mistake] = (), lines: Sequence[Line] = ()) -> SimpleNamespace:
+    """Define the course's model anew, some of its parts with a mistake.
+
+    Args:
+        mistakes: Each in a definition of ``PARTS``.
+        lines: Pairs of what stands in the wrong definitions, and what is to stand there.
+
+    Returns:
+        The definitions by name; each uses the others.
+    """
+    wrong = sources(mistakes, lines)
+    names: dict[str, Any] = {}
+    for module, name in PARTS:
+        text = wrong.get(name) or written(module, name)
+        names[name] = define(text, module, name, f"<clinic: {name}>", names)
+    return SimpleNamespace(**names)
+
+
+def new_model(parts: SimpleNamespace, weights: Mapping[str, Tensor] | None = None) -> nn.Module:
+    """Make a small model from these parts, the same each time, or with given weights."""
+    config = TransformerConfig(
+        src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY, d_model=48, num_heads=4,
+        num_encoder_layers=1, num_decoder_layers=1, d_ff=96, dropout=0.0, max_len=64,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = parts.Transformer(config)
+    if weights is not None:
+        model.load_state_dict(weights)
+    return model
+
+
+def rows_of(length: int, seed: int, rows: int = ROWS) -> tuple[Tensor, Tensor]:
+    """Draw sources ``(B, S)`` of one length, and what is to be written, ``(B, S + 2)``."""
+    generator = torch.Generator().manual_seed(seed)
+    src = torch.randint(3, VOCABULARY, (rows, length), generator=generator)
+    tgt = F.pad(F.pad(src.flip(1), (1, 0), value=BOS), (0, 1), value=EOS)
+    return src, tgt
+
+
+def mixed_rows(seed: int = 10**6) -> tuple[Tensor, list[list[int]]]:
+    """Draw sources of all lengths, padded to one width, and the right answers."""
+    drawn = [rows_of(length, seed + length, 16) for length in LENGTHS]
+    src = pad_rows([row for src, _ in drawn for row in src.tolist()], PAD)
+    return src, [row[1:-1] for _, tgt in drawn for row in tgt.tolist()]
+
+
+def fit(
+    parts: SimpleNamespace,
+    model: nn.Module,
+    steps: int = STEPS,
+    lengths: Sequence[int] = LENGTHS,
+) -> list[float]:
+    """Train on batches of one length each, so that none has padding; return the losses."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
+    losses = []
+    model.train()
+    for step in range(steps):
+        warm, left = (step + 1) / 10, 1.2 * (1 - step / steps)
+        optimizer.param_groups[0]["lr"] = RATE * min(1.0, warm, left)
+        loss = parts.sequence_loss(model, *rows_of(lengths[step % len(lengths)], step))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    model.eval()
+    return losses
+
+
+def write(parts: SimpleNamespace, model: nn.Module, src: Tensor) -> list[list[int]]:
+    """Let the model write; return the tokens before each end."""
+    rows = parts.greedy_decode(
+        model, src, bos_id=BOS, eos_id=EOS, max_new_tokens=7, use_cache=False
+    ).tolist()
+    return [[*row, EOS][: [*row, EOS].index(EOS)] for row in rows]
+
+
+def fraction_right(parts: SimpleNamespace, model: nn.Module) -> float:
+    """Return the fraction of mixed rows that are written without a mistake."""
+    src, wanted = mixed_rows()
+    written = write(parts, model, src)
+    return sum(a == b for a, b in zip(written, wanted, strict=True)) / len(wanted)
+
+
+class Patient:
+    """A model with a mistake in it, or mended, and what one may want to know about it.
+
+    Args:
+        mistakes: Each in a definition of ``PARTS``.
+        lines: Pairs of what stands in the wrong definitions, and what is to stand there.
+    """
+
+    def __init__(self, mistakes: Sequence[Mistake] = (), lines: Sequence[Line] = ()) -> None:
+        self.parts = build(mistakes, lines)
+        right = {name: written(module, name) for module, name in PARTS}
+        texts = sources(mistakes, lines)
+        self.texts = tuple(sorted((n, t) for n, t in texts.items() if t != right[n]))
+
+    def fresh(self) -> nn.Module:
+        """Return the model before any training."""
+        return new_model(self.parts)
+
+    def trained(self) -> tuple[nn.Module, list[float]]:
+        """Return the model after training, and its losses; each training is made once."""
+        if self.texts not in TRAINED:
+            model = self.fresh()
+            losses = fit(self.parts, model)
+            TRAINED[self.texts] = model.state_dict(), losses
+        weights, losses = TRAINED[self.texts]
+        return new_model(self.parts, weights).eval(), losses
+
+    def with_good_weights(self) -> nn.Module:
+        """Return the model with the weights of one that was right when it was trained."""
+        return new_model(self.parts, Patient().trained()[0].state_dict()).eval()
+
+
+def to_probe(parts: SimpleNamespace, model: nn.Module) -> Subject:
+    """Hand a model to the probes, with its own loss and its own decoding."""
+
+    def generate(model: nn.Module, src: Tensor) -> Tensor:
+        """Write greedily, at most four tokens."""
+        return parts.greedy_decode(
+            model, src, bos_id=BOS, eos_id=EOS, max_new_tokens=4, use_cache=False
+        )
+
+    return adapt(
+        model,
+        vocab_size=VOCABULARY,
+        pad_id=PAD,
+        loss=parts.sequence_loss,
+        generate=generate,
+        bos_id=BOS,
+    )
