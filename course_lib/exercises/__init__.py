@@ -2,6 +2,7 @@
 
 from course_lib.exercises.attempts import attempt
 from course_lib.exercises.check import exercises, known_mistakes
+from course_lib.exercises.clinic import causes, clinic, diagnose
 from course_lib.exercises.export import export_mine
 from course_lib.exercises.installation import check_installation
 from course_lib.exercises.notebook_api import check, predict, score_test
@@ -12,8 +13,11 @@ from course_lib.exercises.stand_ins import parts_of_yours
 __all__ = [
     "Report",
     "attempt",
+    "causes",
     "check",
     "check_installation",
+    "clinic",
+    "diagnose",
     "exercises",
     "export_mine",
     "known_mistakes",

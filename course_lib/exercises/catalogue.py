@@ -1,16 +1,19 @@
-"""What is asked beside building: predictions, and tests to write."""
+"""What is asked beside building: predictions, tests to write, and cases of the clinic."""
 
 from course_lib.exercises.check import look_up
+from course_lib.exercises.clinic_cases import CASES, Case
 from course_lib.exercises.mutation_score import TESTS, TestTask
 from course_lib.exercises.predictions import PREDICTIONS, Prediction
 
+Task = Prediction | TestTask | Case
 
-def tasks() -> list[Prediction | TestTask]:
+
+def tasks() -> list[Task]:
     """Return all of them, in the order of the chapters."""
-    return sorted((*PREDICTIONS, *TESTS), key=lambda task: task.chapter)
+    return sorted((*PREDICTIONS, *TESTS, *CASES), key=lambda task: task.chapter)
 
 
-def find(name: str, kind: type) -> Prediction | TestTask:
+def find(name: str, kind: type) -> Task:
     """Return a task by its name.
 
     Raises:

@@ -1,6 +1,6 @@
 """Small models with a mistake in them, and a task that is learned in two seconds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,7 +36,7 @@ def sequence_loss(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), tgt_out.flatten(), ignore_index=PAD)
 
 
-def sources(mistakes: Sequence[Mistake], lines: Sequence[Line] = ()) -> dict[str, str]:
+def mended(mistakes: Sequence[Mistake], lines: Sequence[Line] = ()) -> dict[str, str]:
     """Return the text of each definition with a mistake in it, and then with lines replaced.
 
     Raises:
@@ -60,7 +60,7 @@ def build(mistakes: Sequence[Mistake] = (), lines: Sequence[Line] = ()) -> Simpl
     Returns:
         The definitions by name; each uses the others.
     """
-    wrong = sources(mistakes, lines)
+    wrong = mended(mistakes, lines)
     names: dict[str, Any] = {}
     for module, name in PARTS:
         text = wrong.get(name) or written(module, name)
@@ -97,20 +97,25 @@ def mixed_rows(seed: int = 10**6) -> tuple[Tensor, list[list[int]]]:
     return src, [row[1:-1] for _, tgt in drawn for row in tgt.tolist()]
 
 
+def one_length(step: int) -> tuple[Tensor, Tensor]:
+    """Draw the batch of a step: all of one length, so that none has padding."""
+    return rows_of(LENGTHS[step % len(LENGTHS)], step)
+
+
 def fit(
     parts: SimpleNamespace,
     model: nn.Module,
     steps: int = STEPS,
-    lengths: Sequence[int] = LENGTHS,
+    batch: Callable[[int], tuple[Tensor, Tensor]] = one_length,
 ) -> list[float]:
-    """Train on batches of one length each, so that none has padding; return the losses."""
+    """Train; return the losses."""
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
     losses = []
     model.train()
     for step in range(steps):
         warm, left = (step + 1) / 10, 1.2 * (1 - step / steps)
         optimizer.param_groups[0]["lr"] = RATE * min(1.0, warm, left)
-        loss = parts.sequence_loss(model, *rows_of(lengths[step % len(lengths)], step))
+        loss = parts.sequence_loss(model, *batch(step))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -145,7 +150,7 @@ class Patient:
     def __init__(self, mistakes: Sequence[Mistake] = (), lines: Sequence[Line] = ()) -> None:
         self.parts = build(mistakes, lines)
         right = {name: written(module, name) for module, name in PARTS}
-        texts = sources(mistakes, lines)
+        texts = mended(mistakes, lines)
         self.texts = tuple(sorted((n, t) for n, t in texts.items() if t != right[n]))
 
     def fresh(self) -> nn.Module:

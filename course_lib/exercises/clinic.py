@@ -1,0 +1,198 @@
+"""The bug clinic: choose probes, name the cause, mend the lines; a score counts the probes."""
+
+import ast
+import textwrap
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from course_lib.exercises.catalogue import find
+from course_lib.exercises.check import look_up
+from course_lib.exercises.clinic_cases import CASES, Case
+from course_lib.exercises.clinic_models import (
+    PARTS,
+    Line,
+    Patient,
+    mended,
+    to_probe,
+)
+from course_lib.exercises.mistake_catalogue import written
+from course_lib.exercises.progress import note
+from course_lib.exercises.report import Report, Stage
+from course_lib.probes import PROBES, ProbeResult
+
+KIT = {run.__name__.replace("_", " "): run for run in PROBES}
+TRAINED_ONLY = "initial loss"  # tells nothing of a model that has learned
+
+
+class Chart:
+    """Keep what is known of a case: its symptom, and the probes that were asked for.
+
+    Args:
+        case: One of ``CASES``.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.patient = Patient(case.mistakes)
+        self.asked: dict[str, ProbeResult | None] = {}
+
+    @cached_property
+    def symptom(self) -> str:
+        """What is seen; measured when it is first asked for."""
+        return self.case.measure(self.patient)[0]
+
+    @property
+    def score(self) -> int:
+        """How many probes were asked for; the fewer, the better."""
+        return len(self.asked)
+
+    def probe(self, name: str) -> ProbeResult:
+        """Try one probe; it counts once, however often it is asked for.
+
+        Args:
+            name: One of ``KIT``.
+
+        Raises:
+            ValueError: If there is no such probe; the message says which names are near.
+        """
+        look_up(name, KIT, "probe")
+        if name not in self.asked:
+            self.asked[name] = try_probe(self.case, self.patient, name)
+        return self.asked[name]
+
+    def code(self) -> str:
+        """Return the functions that have the mistake in them, without their docstrings."""
+        texts = mended(self.case.mistakes).items()
+        right = {name: written(module, name) for module, name in PARTS}
+        return "\n\n".join(_changed(text, right[name]) for name, text in texts)
+
+
+def try_probe(case: Case, patient: Patient, name: str) -> ProbeResult:
+    """Try a probe on a model, in the state in which the case is met."""
+    if name == TRAINED_ONLY and not case.fresh:
+        return ProbeResult(name, True, "this model is trained: its loss tells nothing of its start")
+    model = patient.fresh() if case.fresh else patient.with_good_weights()
+    found = KIT[name](to_probe(patient.parts, model))
+    return found or ProbeResult(name, True, "this probe does not apply here")
+
+
+def _changed(wrong: str, right: str) -> str:
+    """Return the functions of a text that differ from the right ones, without docstrings."""
+    kept = {ast.unparse(node) for node in _functions(right)}
+    lines = wrong.splitlines()
+    shown = []
+    for node in _functions(wrong):
+        if ast.unparse(node) not in kept:
+            first = node.body[0]
+            body = first.end_lineno if ast.get_docstring(node) else first.lineno - 1
+            told = lines[node.lineno - 1 : first.lineno - 1] + lines[body : node.end_lineno]
+            shown.append(textwrap.dedent("\n".join(told)))
+    return "\n\n".join(shown)
+
+
+def _functions(text: str) -> list[ast.FunctionDef]:
+    """Return the functions and methods in a text."""
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+
+
+def clinic(name: str) -> Chart:
+    """Open the chart of a case; in one session it stays the same.
+
+    Raises:
+        ValueError: If there is no such case.
+    """
+    find(name, Case)
+    return CHARTS[name]
+
+
+def causes() -> list[str]:
+    """Return the names of all causes, of all cases, in the order of the alphabet."""
+    return sorted(case.cause for case in CASES)
+
+
+def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) -> Report:
+    """Go as far as the answers reach: symptom, probes, cause, mended lines.
+
+    Args:
+        name: The case.
+        probes: Names of probes; each is tried, and counts.
+        cause: One of ``causes()``.
+        mend: ``(old, new)``, or a list of such pairs: what stands in the code that is shown once
+            the cause is named, and what is to stand there.
+
+    Raises:
+        ValueError: If there is no such case.
+    """
+    chart = clinic(name)
+    wanted = [] if probes is ... else [probes] if isinstance(probes, str) else list(probes)
+    unknown = [probe for probe in wanted if probe not in KIT]
+    found = [chart.probe(probe) for probe in wanted if probe in KIT]
+    seen = [
+        f"{'quiet' if result.passed else 'ALARM'}  {result.name}: {result.hint}" for result in found
+    ]
+    right = cause == chart.case.cause
+    healed, hint = False, ""
+    if unknown:
+        hint = f"There is no probe {unknown[0]!r}; there are {', '.join(KIT)}."
+    elif not wanted:
+        hint = f"Choose one or more probes: {', '.join(KIT)}."
+    elif cause is ...:
+        hint = f"What is wrong? One of: {', '.join(causes())}."
+    elif not right:
+        hint = _another(cause)
+    elif mend is ...:
+        seen += ["", chart.code()]
+        hint = f"Yes: {chart.case.mistakes[0].sentence}. Now mend it: (old, new)."
+    else:
+        healed, hint = examine_mend(chart, mend)
+    return note(_report(chart, seen, hint, right and cause is not ..., healed, bool(wanted)))
+
+
+def _report(
+    chart: Chart, seen: Sequence[str], hint: str, named: bool, healed: bool, attempted: bool
+) -> Report:
+    """Put a verdict together."""
+    stages = (Stage("cause", True, named), Stage("mended", True, healed))
+    count = f"probes used: {chart.score}"
+    detail = "\n".join([f"symptom: {chart.symptom}", *seen, *([count] if chart.score else [])])
+    return Report(
+        chart.case.name, healed, hint=hint, detail=detail, attempted=attempted, stages=stages
+    )
+
+
+def _another(cause: Any) -> str:
+    """Say kindly that a cause is another one's."""
+    named = [case for case in CASES if case.cause == cause]
+    if not named:
+        return f"{cause!r} is not among the causes: {', '.join(causes())}."
+    other = named[0]
+    return (
+        f"{cause!r} would mean that {other.mistakes[0].sentence}. Then the probe {other.probe!r} "
+        "would sound an alarm. Which one does here, and what does it say?"
+    )
+
+
+def examine_mend(chart: Chart, mend: Line | Sequence[Line]) -> tuple[bool, str]:
+    """Replace lines, and look whether symptom and alarm are gone; never raise on an answer.
+
+    Returns:
+        Whether they are, and what to say.
+    """
+    lines = [mend] if isinstance(mend, tuple) and isinstance(mend[0], str) else mend
+    case = chart.case
+    try:
+        patient = Patient(case.mistakes, lines)
+        said, ill = case.measure(patient)
+        result = try_probe(case, patient, case.probe)
+    except Exception as error:
+        return False, f"With these lines it does not run: {type(error).__name__}: {error}"
+    if ill:
+        return False, f"The symptom is still there: {said}."
+    if not result.passed:
+        return False, f"The symptom is gone, but {result.name} still sounds: {result.hint}."
+    first = case.mistakes[0]
+    return True, f"It was this: {first.sentence}. Now {said}. Seen in: {first.seen}."
+
+
+CHARTS = {case.name: Chart(case) for case in CASES}
