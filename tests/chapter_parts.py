@@ -11,7 +11,7 @@ from course_lib.exercises import exercises
 from course_lib.exercises.notebook_builder import is_marked
 from course_lib.exercises.stubs import defined
 
-SECOND_EDITION = (*range(11), 14, 19)  # the chapters that hold the norms of the second edition
+SECOND_EDITION = (*range(11), 14, 15, 19)  # the chapters that hold the norms of the second edition
 FAST_TRACK = range(12)  # the chapters with sections of the fast track
 FAST = " (fast track)"
 NOT_PROSE = r"```.*?```|\$\$.*?\$\$|!\[[^\]]*\]\([^)]*\)|<[^>]+>"

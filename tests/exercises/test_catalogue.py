@@ -53,7 +53,7 @@ def test_every_chapter_asks_for_a_prediction_or_two_and_one_test():
     asked = [(task.chapter, task.kind) for task in tasks()]
     assert asked == sorted(asked)
     for number in (int(chapter.name[:2]) for chapter in CHAPTERS):
-        if number == 20:  # its exercises are to come
+        if number in (15, 20):  # 15 asks for diagnoses; the exercises of 20 are to come
             continue
         assert asked.count((number, "write the test")) == 1
         assert asked.count((number, "predict")) in (1, 2)
