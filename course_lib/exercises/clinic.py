@@ -125,9 +125,11 @@ def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) ->
         ValueError: If there is no such case.
     """
     chart = clinic(name)
-    wanted = [] if probes is ... else [probes] if isinstance(probes, str) else list(probes)
-    unknown = [probe for probe in wanted if probe not in KIT]
-    found = [chart.probe(probe) for probe in wanted if probe in KIT]
+    wanted = list(probes) if isinstance(probes, list | tuple | set) else [probes]
+    wanted = [probe for probe in wanted if probe is not ...]
+    known = [probe for probe in wanted if isinstance(probe, str) and probe in KIT]
+    unknown = [probe for probe in wanted if probe not in known]
+    found = [chart.probe(probe) for probe in known]
     seen = [
         f"{'quiet' if result.passed else 'ALARM'}  {result.name}: {result.hint}" for result in found
     ]
@@ -146,7 +148,7 @@ def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) ->
         hint = f"Yes: {chart.case.mistakes[0].sentence}. Now mend it: (old, new)."
     else:
         healed, hint = examine_mend(chart, mend)
-    return note(_report(chart, seen, hint, right and cause is not ..., healed, bool(wanted)))
+    return note(_report(chart, seen, hint, right, healed, cause is not ...))
 
 
 def _report(

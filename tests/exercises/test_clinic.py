@@ -99,7 +99,11 @@ def test_what_is_not_answered_yet_leads_on_step_by_step():
     assert not first.attempted and "the loss ends at" in first.detail
     assert "Choose one or more probes" in first.hint
     second = diagnose("loss_near_zero", ["causality"], ...)
-    assert "ALARM  causality" in second.detail and "What is wrong?" in second.hint
+    assert (
+        not second.attempted
+        and "ALARM  causality" in second.detail
+        and "What is wrong?" in second.hint
+    )
     third = diagnose("loss_near_zero", ["causality"], "causal missing", ...)
     assert "mask = padding_mask(tgt" in third.detail and "Now mend it" in third.hint
     assert [stage.held for stage in third.stages] == [True, False] and not third.passed
@@ -115,6 +119,7 @@ def test_a_wrong_cause_is_answered_and_shows_no_code(cause):
 def test_a_probe_that_does_not_exist_costs_nothing():
     report = diagnose("loss_near_zero", ["causalty"])
     assert "no probe 'causalty'" in report.hint and clinic("loss_near_zero").score == 0
+    assert "no probe -17.25" in diagnose("loss_near_zero", -17.25, -17.25, -17.25).hint
     with pytest.raises(ValueError, match="did you mean causality"):
         clinic("loss_near_zero").probe("causalty")
     with pytest.raises(ValueError, match="did you mean loss_near_zero"):
