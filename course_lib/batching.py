@@ -21,13 +21,13 @@ def padding_fraction(lengths: Sequence[tuple[int, int]], batches: Sequence[Seque
         batches: Each a list of indices into ``lengths``.
 
     Returns:
-        The share of all places, in [0, 1).
+        The fraction of all positions, in [0, 1).
 
     Raises:
         ValueError: If there is no batch, or an empty one.
 
     Example:
-        >>> padding_fraction([(3, 3), (1, 2)], [[0, 1]])  # 12 places, 9 of them with a token
+        >>> padding_fraction([(3, 3), (1, 2)], [[0, 1]])  # 12 positions, 9 of them with a token
         0.25
     """
     if not batches or not all(batches):
@@ -49,7 +49,7 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
 
     Args:
         lengths: Tokens of source and target, S and T, of every pair.
-        tokens: Most places in a batch, padding included: B · (S + T).
+        tokens: Most positions in a batch, padding included: B · (S + T).
 
     Returns:
         Indices into ``lengths``, each once, sorted by the longer side, then by the shorter one.

@@ -22,7 +22,7 @@ from .transformer import TransformerConfig, initialize
 def random_windows(
     ids: Tensor, batch_size: int, length: int, generator: torch.Generator | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Cut windows out of a long text, at random places.
+    """Cut windows out of a long text, at random positions.
 
     Paper: §3.1, outputs shifted right.
 

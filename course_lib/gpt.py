@@ -142,7 +142,7 @@ class CausalSelfAttention(nn.Module):
 
 # %% ../notebooks/18_gpt.ipynb #f5bbe370
 class GPTLayer(nn.Module):
-    """Look back, then think alone; each beside the main road.
+    """Attend to the past, then transform each position; each adds to the residual stream.
 
     Paper: §3.1; pre-norm and GELU as in GPT-2.
 
@@ -330,7 +330,7 @@ def parse_rate(snippets: Sequence[str]) -> float:
             comment alone; whatever ``ast.parse`` raises, the text is no program.
 
     Returns:
-        The share that ``ast.parse`` accepts, in [0, 1].
+        The fraction that ``ast.parse`` accepts, in [0, 1].
 
     Raises:
         ValueError: If there is none.

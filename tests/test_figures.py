@@ -184,7 +184,7 @@ def test_the_drawing_of_batches_cuts_and_counts_as_the_package_does():
     pairs = [(length, 0) for length in drawing.LENGTHS]
     assert drawing.sorted_and_cut() == batch_by_tokens(pairs, drawing.TOKENS)
     for batches in (drawing.dealt(), drawing.sorted_and_cut()):
-        share = 1 - sum(drawing.LENGTHS) / drawing.places(batches)
+        share = 1 - sum(drawing.LENGTHS) / drawing.positions(batches)
         assert share == pytest.approx(padding_fraction(pairs, batches))
 
 

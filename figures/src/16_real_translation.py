@@ -11,7 +11,7 @@ TITLE = (
 LENGTHS = (5, 13, 5, 7, 8, 15, 5, 4, 4, 7, 5, 8)  # tokens of each sentence, in random order
 FOUND = (5, 7)  # a long and a short sentence, marked so that the eye finds them on both sides
 BATCH_SIZE = 4  # sentences in a batch on the left
-TOKENS = 32  # most places in a batch on the right, padding included
+TOKENS = 32  # most positions in a batch on the right, padding included
 LEFT, RIGHT, TOP = 20, 358, 158  # where the two columns of batches begin
 CELL, LABEL, GAP = 17, 8, 36  # GAP from batch to batch, with room for a line of words
 
@@ -32,12 +32,12 @@ def sorted_and_cut() -> list[list[int]]:
 
 
 def width(batch: list[int]) -> int:
-    """Count the places in each row of a batch: those of its longest sentence."""
+    """Count the positions in each row of a batch: those of its longest sentence."""
     return max(LENGTHS[i] for i in batch)
 
 
-def places(batches: list[list[int]]) -> int:
-    """Count the places that are computed."""
+def positions(batches: list[list[int]]) -> int:
+    """Count the positions that are computed."""
     return sum(len(batch) * width(batch) for batch in batches)
 
 
@@ -56,7 +56,7 @@ def rectangle(x: float, y: float, batch: list[int]) -> str:
     rows = sorted(zip(batch, tops, strict=True), key=lambda row: row[0] in FOUND)  # marked last
     empty = [Box(x + CELL * k, top, CELL, CELL) for i, top in rows for k in range(LENGTHS[i], long)]
     return group(
-        text(x, y - LABEL, f"{len(batch)} × {long} = {len(batch) * long} places"),
+        text(x, y - LABEL, f"{len(batch)} × {long} = {len(batch) * long} positions"),
         *(blocked(box) for box in empty),
         *(tokens(x, top, LENGTHS[i], found=i in FOUND) for i, top in rows),
     )
@@ -65,7 +65,7 @@ def rectangle(x: float, y: float, batch: list[int]) -> str:
 def column(x: float, name: str, rule: str, batches: list[list[int]]) -> str:
     """Draw one way to fill batches; below it, what is computed and how much of it is padding."""
     above = [sum(map(len, batches[:i])) for i in range(len(batches))]
-    end, computed = bottom(batches), places(batches)
+    end, computed = bottom(batches), positions(batches)
     padding = computed - sum(LENGTHS)
     return group(
         text(x, TOP - 64, name, bold=True),
@@ -74,7 +74,7 @@ def column(x: float, name: str, rule: str, batches: list[list[int]]) -> str:
             rectangle(x, TOP + CELL * rows + GAP * i, batch)
             for i, (rows, batch) in enumerate(zip(above, batches, strict=True))
         ),
-        text(x, end + 28, f"{computed} places computed,"),
+        text(x, end + 28, f"{computed} positions computed,"),
         text(x, end + 48, f"{padding} of them padding: {padding / computed:.0%}", bold=True),
     )
 
@@ -101,14 +101,14 @@ def described() -> str:
     """Say what there is to see, for a reader who does not see it."""
     before, after = dealt(), sorted_and_cut()
     shapes = [", ".join(f"{len(b)} by {width(b)}" for b in way) for way in (before, after)]
-    lost = [(places(way) - sum(LENGTHS), places(way)) for way in (before, after)]
+    lost = [(positions(way) - sum(LENGTHS), positions(way)) for way in (before, after)]
     return (
         f"The same {len(LENGTHS)} sentences as rows of cells, one for each token, in two columns "
         f"of {len(before)} rectangles. On the left, in random order, every rectangle has "
         f"{BATCH_SIZE} rows ({shapes[0]}), and beside each long row the short ones are filled up "
-        f"with hatched padding: {lost[0][0]} of {lost[0][1]} places. On the right, sorted by "
-        f"length and cut at {TOKENS} places, many short rows or few long ones make a rectangle "
-        f"({shapes[1]}), and only {lost[1][0]} of {lost[1][1]} places are padding. A short and a "
+        f"with hatched padding: {lost[0][0]} of {lost[0][1]} positions. On the right, sorted by "
+        f"length and cut at {TOKENS} positions, many short rows or few long ones make a rectangle "
+        f"({shapes[1]}), and only {lost[1][0]} of {lost[1][1]} positions are padding. A short and a "
         "long sentence are marked on both sides."
     )
 
@@ -121,6 +121,6 @@ def draw() -> str:
         described(),
         end + 120,
         column(LEFT, "in random order", f"{BATCH_SIZE} sentences in a batch", dealt()),
-        column(RIGHT, "sorted by length", f"at most {TOKENS} places in a batch", sorted_and_cut()),
+        column(RIGHT, "sorted by length", f"at most {TOKENS} positions in a batch", sorted_and_cut()),
         legend(end + 92),
     )
