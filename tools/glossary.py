@@ -60,7 +60,10 @@ def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
         texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
         prose = re.sub(r"```.*?```", "", "\n\n".join(texts), flags=re.S)
         for paragraph in re.split(r"\n\s*\n|\n(?=[-#|\d])", prose):
-            for sentence in SENTENCE.split(" ".join(paragraph.lstrip("-# ").split())):
+            line = " ".join(paragraph.lstrip("-# ").split())
+            if line.startswith("|"):  # a row of a table
+                line = ": ".join(cell.strip() for cell in line.strip("|").split("|"))
+            for sentence in SENTENCE.split(line):
                 for term in filter(is_term, BOLD.findall(sentence)):
                     found.setdefault(term.lower(), (term, chapter.name, sentence))
     order = sorted(found.values(), key=lambda entry: entry[0].lower())

@@ -1,0 +1,34 @@
+"""The glossary is what the chapters explain, and the words of the field are among it."""
+
+from pathlib import Path
+
+import glossary
+import pytest
+
+CHAPTERS = sorted((Path(__file__).resolve().parent.parent / "notebooks").glob("*.ipynb"))
+FIELD = [
+    *("embedding", "self-attention", "contextual representation", "residual stream"),
+    *("forward pass", "backward pass", "epoch", "hyperparameters", "overfitting"),
+    *("validation loss", "perplexity", "bits per character", "gradient clipping"),
+    *("gradient accumulation", "weight tying", "exposure bias", "temperature", "nucleus"),
+    *("kv cache", "prefill", "decode", "multi-query attention", "flashattention"),
+    *("memory-bound", "arithmetic intensity", "mixed precision", "all-reduce", "all-gather"),
+    *("reduce-scatter", "zero", "activation checkpointing", "fine-tuning"),
+]
+
+
+@pytest.mark.parametrize("term", FIELD)
+def test_a_chapter_explains_each_word_of_the_field(term):
+    found = {name.lower(): sentence for name, (_, sentence) in glossary.terms(CHAPTERS).items()}
+    assert len(found[term].split()) > 4 and term in found[term].lower()
+
+
+@pytest.mark.parametrize("bold", ["Guess", "You need", "Is it right?", "2. Predict.", "after"])
+def test_a_label_and_a_stressed_word_are_no_terms(bold):
+    assert not glossary.is_term(bold)
+
+
+def test_a_term_stands_with_the_sentence_and_the_chapter_that_has_it_first():
+    chapter, sentence = glossary.terms(CHAPTERS)["causal mask"]
+    assert chapter == "06_masks.ipynb" and "earlier positions" in sentence
+    assert f": {sentence} ([chapter 06](notebooks/{chapter}))" in glossary.page(CHAPTERS)
