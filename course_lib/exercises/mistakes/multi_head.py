@@ -71,13 +71,9 @@ MISTAKES = (
         "heads_split_without_transpose",
         "the heads are split by view or reshape without a transpose: tokens get mixed",
         "reczoo/FuxiCTR #30; 649453932/Chinese-Text-Classification-Pytorch #10",
-        (
-            f"q = {Q}",
-            "q, k, v = (y.reshape(y.size(0), self.num_heads, y.size(1), -1) for y in "
-            "(self.w_q(query), self.w_k(key), self.w_v(value)))",
-        ),
-        (f"k = {K}", "pass"),
-        (f"v = {V}", "pass"),
+        (Q, "self.w_q(query).reshape(len(query), self.num_heads, query.size(1), -1)"),
+        (K, "self.w_k(key).reshape(len(key), self.num_heads, key.size(1), -1)"),
+        (V, "self.w_v(value).reshape(len(value), self.num_heads, value.size(1), -1)"),
     ),
     heads(
         "heads_joined_without_transpose",
