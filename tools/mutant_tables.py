@@ -10,34 +10,6 @@ from course_lib.exercises.mutants import RECORDS, SEEN, TRAINED
 from course_lib.trainer.results import Entry, read_entries
 
 ASSEMBLED = ("masks", "encoder", "decoder", "transformer", "training")  # 06 to 10; 11 writes
-REASONS = {  # why no probe sees a mistake, by words of its name
-    ("pre_norm", "norm_first", "post_norm", "last_norm", "activation"): (
-        "another architecture that is right, too: only a reference tells which was meant"
-    ),
-    ("first", "before_self", "residual_of_input", "not_normalized"): (
-        "another architecture: each layer still hands on what it reads, and all of it learns"
-    ),
-    ("dropout", "options", "defaults", "widths"): (
-        "another size or rate: no rule says which was asked for"
-    ),
-    ("scale", "std", "glorot", "initialized", "initialize", "kaiming", "linear", "variance"): (
-        "another start or scale of embeddings, within what a first loss may be"
-    ),
-    ("tied", "embedding", "bias", "sharing"): (
-        "more weights, or fewer, than asked for; all of them learn"
-    ),
-    ("smoothing", "doubt", "loss", "divergence", "pad", "softmax", "log"): (
-        "another loss that is also a mean over tokens, and falls when the model learns"
-    ),
-}
-OTHERWISE = "what goes wrong lies outside the logits, the loss and the tokens that are compared"
-
-
-def reason(name: str) -> str:
-    """Say why no probe sees a mistake."""
-    return next(
-        (why for words, why in REASONS.items() if any(word in name for word in words)), OTHERWISE
-    )
 
 
 def effective(entry: Entry) -> bool:
@@ -75,13 +47,15 @@ def seen_by_probes(paragraph: Callable[[str], str]) -> str:
 
 
 def not_seen(table: Callable) -> str:
-    """List the mistakes of 06 to 10 that no probe sees, and why."""
+    """List the mistakes of 06 to 10 that no probe sees."""
+    unseen = {(e["exercise"], e["mistake"]) for e in assembled() if not e["probes"]}
     rows = [
-        [f"`{e['exercise']}`", e["mistake"].replace("_", " "), reason(e["mistake"])]
-        for e in assembled()
-        if not e["probes"]
+        [f"`{name}`", mistake.sentence]
+        for name in exercises()
+        for mistake in known_mistakes(name)
+        if (name, mistake.name) in unseen
     ]
-    return table(["in", "mistake", "why no probe sees it"], sorted(rows))
+    return table(["in", "what no probe sees"], rows)
 
 
 def mutants(table: Callable) -> str:
