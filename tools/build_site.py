@@ -137,9 +137,13 @@ def lessons() -> list[Path]:
 def build() -> int:
     """Build the site; return the exit code of Sphinx, for which every warning is an error."""
     lay_out()
-    shutil.rmtree(SITE, ignore_errors=True)
+    written = ROOT / ".build" / "html"  # myst-nb puts a folder of its own beside it
+    shutil.rmtree(written, ignore_errors=True)
     options = ["-W", "--keep-going", "-q", "-j", "auto", "-d", ROOT / ".build" / "doctrees"]
-    return subprocess.call([sys.executable, "-m", "sphinx", *options, SOURCE, SITE])
+    code = subprocess.call([sys.executable, "-m", "sphinx", *options, SOURCE, written])
+    shutil.rmtree(SITE, ignore_errors=True)
+    shutil.move(written, SITE)
+    return code
 
 
 def main() -> int:
