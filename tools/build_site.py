@@ -141,8 +141,9 @@ def build() -> int:
     shutil.rmtree(written, ignore_errors=True)
     options = ["-W", "--keep-going", "-q", "-j", "auto", "-d", ROOT / ".build" / "doctrees"]
     code = subprocess.call([sys.executable, "-m", "sphinx", *options, SOURCE, written])
-    shutil.rmtree(SITE, ignore_errors=True)
-    shutil.move(written, SITE)
+    if written.exists():
+        shutil.rmtree(SITE, ignore_errors=True)
+        shutil.move(written, SITE)
     return code
 
 
