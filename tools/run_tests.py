@@ -37,7 +37,7 @@ PARTS = {  # chapter 10 comes first: it trains the translator that tests and cha
         *(chapter for chapter in reversed(CHAPTERS) if chapter != TRAINING),
     ],
 }
-if MATHJAX.is_dir():  # the browser tests open it
+if MATHJAX.is_dir():
     PARTS = {"site": ["tools/build_site.py"], **PARTS}
 BESIDE = {"browser": [*PYTEST, "-p", "no:nbval", "tests/browser"]}  # it waits more than it computes
 
@@ -80,13 +80,16 @@ def run_all(
     """
     start, results = time.perf_counter(), {}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
+        if "site" in parts:  # the browser tests open it
+            print("== site", flush=True)
+            results["site"] = run("site", parts["site"], Path(folder))
         running = {
             name: pool.submit(run, name, arguments, Path(folder), beside=True)
             for name, arguments in beside.items()
         }
-        for name, arguments in parts.items():
+        for name in [name for name in parts if name not in results]:
             print(f"== {name}", flush=True)
-            results[name] = run(name, arguments, Path(folder))
+            results[name] = run(name, parts[name], Path(folder))
         for name, future in running.items():
             results[name] = future.result()
             print(f"== {name}, beside the others", results[name][2], sep="\n", flush=True)

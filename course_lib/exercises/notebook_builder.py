@@ -129,14 +129,15 @@ class Edition:
                 yield new_cell("how-exercises-work", NOTE.format(help=HELP[self.solutions]))
             if place == imports:
                 yield new_cell("stand-ins", stand_ins(chapter.module, chapter.exported), "code")
-                yield from self._whose_model(cell)
+                yield from self._whose_model(chapter.cells[: place + 1])
         if chapter.exported:
             yield new_cell("into-your-library", KEEP.format(module=chapter.module))
             yield new_cell("export-mine", "export_mine()", "code")
 
-    def _whose_model(self, imports: Cell) -> Iterator[Cell]:
+    def _whose_model(self, cells: Sequence[Cell]) -> Iterator[Cell]:
         """Yield a cell that says how much of the model is the learner's, where one is imported."""
-        nodes = ast.parse(stubs.from_package(source_of(imports), self.modules, LIBRARY)).body
+        imports = "\n".join(source_of(cell) for cell in cells if cell["cell_type"] == "code")
+        nodes = ast.parse(stubs.from_package(imports, self.modules, LIBRARY)).body
         mine = [n for n in nodes if (getattr(n, "module", None) or "").startswith(f"{LIBRARY}.")]
         names = [alias.name for node in mine for alias in node.names]
         if "Transformer" in names:

@@ -238,7 +238,7 @@ class Numbers(Task):
 
 def folder_of(config: TranslatorConfig) -> Path:
     """Say where a translator is kept: under ``checkpoints/``, or under COURSE_CHECKPOINTS."""
-    return checkpoints_folder() / Numbers.folder_name(config, "course")
+    return checkpoints_folder(__file__) / Numbers.folder_name(config, "course")
 
 
 def load_or_train(config: TranslatorConfig | None = None) -> Translator:

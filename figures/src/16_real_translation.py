@@ -106,10 +106,10 @@ def described() -> str:
         f"The same {len(LENGTHS)} sentences as rows of cells, one for each token, in two columns "
         f"of {len(before)} rectangles. On the left, in random order, every rectangle has "
         f"{BATCH_SIZE} rows ({shapes[0]}), and beside each long row the short ones are filled up "
-        f"with hatched padding: {lost[0][0]} of {lost[0][1]} positions. On the right, sorted by "
-        f"length and cut at {TOKENS} positions, many short rows or few long ones make a rectangle "
-        f"({shapes[1]}), and only {lost[1][0]} of {lost[1][1]} positions are padding. A short and a "
-        "long sentence are marked on both sides."
+        f"with hatched padding: {lost[0][0]} of {lost[0][1]} positions. On the right, sorted "
+        f"by length and cut at {TOKENS} positions, many short rows or few long ones make a "
+        f"rectangle ({shapes[1]}), and only {lost[1][0]} of {lost[1][1]} positions are padding. A "
+        "short and a long sentence are marked on both sides."
     )
 
 
@@ -121,6 +121,8 @@ def draw() -> str:
         described(),
         end + 120,
         column(LEFT, "in random order", f"{BATCH_SIZE} sentences in a batch", dealt()),
-        column(RIGHT, "sorted by length", f"at most {TOKENS} positions in a batch", sorted_and_cut()),
+        column(
+            RIGHT, "sorted by length", f"at most {TOKENS} positions in a batch", sorted_and_cut()
+        ),
         legend(end + 92),
     )
