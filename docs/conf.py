@@ -33,6 +33,7 @@ html_theme = "sphinx_book_theme"
 html_title = project
 html_static_path = ["_static"]
 html_css_files = ["course.css"]
+html_js_files = ["course.js"]
 html_copy_source = False
 html_theme_options = {
     "navbar_persistent": [],  # the search stands in the side bar

@@ -72,7 +72,7 @@ def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
         page.wait_for_selector("mjx-container")
     assert not errors
     page.set_viewport_size({"width": 390, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate("document.querySelector('.bd-article').scrollWidth") <= 390
 
 
 def test_the_search_works_offline(page):
