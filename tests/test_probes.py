@@ -117,6 +117,7 @@ def seen_by(name: str, model, **how) -> bool:
         ("attention_scores", "scaled_dot_product_attention", "softmax_over_heads"),
         ("attention_scores", "causal_mask", "causal_without_itself"),
         ("residual_paths", "EncoderLayer", "residual_missing"),
+        ("dropout_rate", "EncoderLayer", "dropout_ignored"),
         ("initial_loss", "initialize", "embeddings_std_one"),
         ("loss_per_token", "label_smoothed_cross_entropy", "padding_counted"),
         ("loss_targets", "label_smoothed_cross_entropy", "smoothing_on_padding"),
@@ -125,7 +126,7 @@ def seen_by(name: str, model, **how) -> bool:
 )
 def test_a_probe_sees_a_known_mistake_of_its_kind(name, exercise, mistake):
     (wrong,) = (each for each in known_mistakes(exercise) if each.name == mistake)
-    more = dict(loss=loss_of_step, generate=write, bos_id=BOS)
+    more = dict(loss=loss_of_step, generate=write, bos_id=BOS, dropout=0.1)
     with planted(wrong):
         assert seen_by(name, translator(), **more)
     assert not seen_by(name, translator(), **more)
@@ -158,6 +159,7 @@ CHANGES = {
     "causality": lambda wrapped, logits: logits + wrapped.training * logits.mean(1, keepdim=True),
     "batch_invariance": lambda wrapped, logits: logits.log_softmax(dim=0),
     "overfit_one_batch": lambda wrapped, logits: logits.softmax(dim=-1),
+    "returns_logits": lambda wrapped, logits: logits.log_softmax(dim=-1),
     "parameters_registered": lambda wrapped, logits: logits * (1 + wrapped.kept),
 }
 
@@ -230,7 +232,7 @@ def test_the_page_shows_what_is_printed(capsys):
     shown = re.search(r"```text\n(.*?)```", page, re.S)[1].splitlines()
     exec(example, {})
     printed = capsys.readouterr().out.splitlines()
-    assert len(printed) == 15 and set(shown) <= set(printed)
+    assert len(printed) == 16 and set(shown) <= set(printed)
     told = set(re.findall(r"^\| `(\w+)`", page, re.M))
     assert told >= {run.__name__ for run in probes.PROBES}
 

@@ -34,7 +34,10 @@ CHAPTERS = (
 ELSEWHERE = ("LearnedPositionalEmbedding", "train", "sample_tokens")  # not in this model
 BOS, EOS, PAD, DIGIT = 0, 1, 2, 3  # the digit 0 is the id 3
 VOCAB, SMOOTHING, TEST = 13, 0.1, 200
-OTHER = dict(norm_first=True, activation="gelu", tie_embeddings="none")  # than the paper's choices
+DROPOUT = 0.1  # of the paper's choices
+OTHER = dict(  # than the paper's choices
+    norm_first=True, activation="gelu", tie_embeddings="none", dropout=0.2
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +54,7 @@ class ReversalConfig:
 
     def of_model(self, vocab_size: int, **other: Any) -> transformer.TransformerConfig:
         """Return the hyperparameters of the model."""
-        sizes = dict(d_model=self.d_model, num_heads=4, d_ff=64, max_len=16, dropout=0.1)
+        sizes = dict(d_model=self.d_model, num_heads=4, d_ff=64, max_len=16, dropout=DROPOUT)
         sizes |= dict(num_encoder_layers=2, num_decoder_layers=2, pad_id=PAD)
         sizes |= dict(src_vocab_size=vocab_size, tgt_vocab_size=vocab_size)
         return transformer.TransformerConfig(**sizes | other)
@@ -274,6 +277,7 @@ def probed(mistake: Mistake | None, **other: Any) -> list[str]:
     with planted(mistake):
         model = build(mistake, ReversalConfig(), **other)
         more = dict(vocab_size=VOCAB, pad_id=PAD, bos_id=BOS)
+        more["dropout"] = other.get("dropout", DROPOUT)
         try:
             results = probes.probe(model, loss=loss_of_step, generate=write, **more)
         except ValueError:

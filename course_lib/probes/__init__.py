@@ -19,10 +19,12 @@ from course_lib.probes.answers import (
     influence,
     order_sensitivity,
     padding_invariance,
+    returns_logits,
     training_and_eval_mode,
 )
 from course_lib.probes.inside import (
     attention_scores,
+    dropout_rate,
     finite_numbers,
     parts_used_once,
     residual_paths,
@@ -39,10 +41,11 @@ from course_lib.probes.subject import PROBES, ProbeResult, Subject, adapt
 
 __all__ = [
     "PROBES", "ProbeResult", "Subject", "adapt", "attention_scores", "batch_invariance",
-    "causality", "context", "determinism", "finite_numbers", "free_running", "gradient_reach",
-    "influence", "initial_loss", "loss_per_token", "loss_targets", "order_sensitivity",
-    "overfit_one_batch", "padding_invariance", "parameters_registered", "parts_used_once", "probe",
-    "probe_made", "residual_paths", "training_and_eval_mode",
+    "causality", "context", "determinism", "dropout_rate", "finite_numbers", "free_running",
+    "gradient_reach", "influence", "initial_loss", "loss_per_token", "loss_targets",
+    "order_sensitivity", "overfit_one_batch", "padding_invariance", "parameters_registered",
+    "parts_used_once", "probe", "probe_made", "residual_paths", "returns_logits",
+    "training_and_eval_mode",
 ]  # fmt: skip
 
 
@@ -55,6 +58,7 @@ def probe(
     loss: Callable[..., Tensor] | None = None,
     generate: Callable[..., Tensor] | None = None,
     bos_id: int | None = None,
+    dropout: float | None = None,
     fresh: bool = True,
 ) -> list[ProbeResult]:
     """Try all that holds for every right model.
@@ -70,6 +74,7 @@ def probe(
         generate: Your own greedy decoding, ``generate(model, src)``, which returns ids without
             ``bos_id``, or ``generate(model, ids)``, which returns the ids it got and what follows.
         bos_id: What every target begins with; needed with ``generate`` where there is a source.
+        dropout: The rate that the model was asked for, if every layer should drop at it.
         fresh: ``False`` for a trained model, whose first loss tells nothing.
 
     Returns:
@@ -79,7 +84,7 @@ def probe(
     Raises:
         ValueError: If ``adapt`` refuses the model.
     """
-    more = dict(loss=loss, generate=generate, bos_id=bos_id)
+    more = dict(loss=loss, generate=generate, bos_id=bos_id, dropout=dropout)
     subject = adapt(model, vocab_size=vocab_size, pad_id=pad_id, forward=forward, **more)
     wanted = [run for run in PROBES if fresh or run is not initial_loss]
     return [result for run in wanted if (result := run(subject)) is not None]

@@ -236,3 +236,14 @@ def _own_generate(subject: Subject, source: list[Tensor], text: Tensor) -> tuple
         hint = f"{wrong.sum()} of {wrong.numel()} tokens written are not the arg max of one pass"
         return False, f"{hint}: look at the first token it reads, the cache, and the mode"
     return True, f"all {new.numel()} tokens written are the arg max of one pass"
+
+
+@a_probe("logits")
+def returns_logits(subject: Subject) -> tuple:
+    """The model returns logits: no probabilities, and not their logarithms."""
+    logits = subject.logits(*subject.batch()).float()
+    if difference(logits.exp().sum(dim=-1), torch.ones(())) < ROUNDING:
+        return False, "it returns log-probabilities; cross-entropy takes the logarithm itself"
+    if logits.min() >= 0 and difference(logits.sum(dim=-1), torch.ones(())) < ROUNDING:
+        return False, "it returns probabilities; cross-entropy applies a softmax itself"
+    return True, "the outputs are neither probabilities nor their logarithms"

@@ -144,12 +144,7 @@ def attention_scores(subject: Subject) -> tuple | None:
 @a_probe("residual paths")
 def residual_paths(subject: Subject) -> tuple | None:
     """A layer whose matrices are zero hands its input on, as it is or normalized."""
-    layers = {
-        f"{name}.{place}": layer
-        for name, group in subject.model.named_modules()
-        if isinstance(group, nn.ModuleList)
-        for place, layer in group.named_children()
-    }
+    layers = _layers(subject.model)
     lost: list[str] = []
 
     def compare(name: str, given: tuple, output: Any) -> None:
@@ -167,6 +162,17 @@ def residual_paths(subject: Subject) -> tuple | None:
         hint = f"with its matrices at zero, {lost[0]} does not hand on what it reads"
         return False, f"{hint}: a residual path is missing, or added twice", lost
     return (True, "every layer hands on what it reads", lost) if layers else None
+
+
+def _layers(model: nn.Module) -> dict[str, nn.Module]:
+    """Find the layers by name: what stands in a ``ModuleList`` and has parts, outermost only."""
+    found: dict[str, nn.Module] = {}
+    for name, group in model.named_modules():
+        inside = any(f"{name}.".startswith(f"{layer}.") for layer in found)
+        if isinstance(group, nn.ModuleList) and not inside:
+            parts = ((f"{name}.{place}", layer) for place, layer in group.named_children())
+            found.update((place, layer) for place, layer in parts if any(layer.children()))
+    return found
 
 
 def _silence(layer: nn.Module) -> None:
@@ -187,3 +193,46 @@ def _handed_on(x: Tensor) -> tuple[Tensor, ...]:
 def _size(x: Tensor) -> Tensor:
     """Return the root of the mean square of each vector."""
     return x.square().mean(dim=-1, keepdim=True).sqrt()
+
+
+class _DropoutRates(TorchFunctionMode):
+    """Note at which rates dropout acts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[float] = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name == "dropout" and kwargs.get("training", args[2] if len(args) > 2 else True):
+            self.found.append(kwargs.get("p", args[1] if len(args) > 1 else 0.5))
+        elif name == "scaled_dot_product_attention":
+            self.found.append(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0))
+        return func(*args, **kwargs)
+
+
+@a_probe("dropout rate")
+def dropout_rate(subject: Subject) -> tuple | None:
+    """In training mode torch's dropout acts in every layer, at the rate asked for or not at all."""
+    if subject.dropout is None:
+        return None
+    rates: dict[str, set[float]] = {}
+    with _DropoutRates() as seen:
+
+        def note(name: str) -> None:
+            """Give a layer the rates found since the one before it."""
+            rates[name] = set(seen.found) - {0.0}
+            seen.found.clear()
+
+        for name, layer in _layers(subject.model).items():
+            layer.register_forward_pre_hook(lambda *_: seen.found.clear())
+            layer.register_forward_hook(lambda *_, name=name: note(name))
+        subject.model.train()
+        subject.logits(*subject.batch())
+    wanted = {subject.dropout} - {0.0}
+    for name, found in rates.items():
+        if found != wanted:
+            said = ", ".join(f"{rate:g}" for rate in sorted(found)) or "no rate"
+            return False, f"{name} drops at {said}, asked for is {subject.dropout:g}", rates
+    return (True, f"every layer drops at {subject.dropout:g}", rates) if rates else None

@@ -59,6 +59,7 @@ class Subject:
         loss: As in ``probe``, like the next two.
         generate: As in ``probe``.
         bos_id: As in ``probe``.
+        dropout: As in ``probe``.
     """
 
     model: nn.Module
@@ -69,6 +70,7 @@ class Subject:
     loss: Callable[..., Tensor] | None = None
     generate: Callable[..., Tensor] | None = None
     bos_id: int | None = None
+    dropout: float | None = None
 
     def logits(self, *ids: Tensor) -> Tensor:
         """Score the ids ``(B, T, V)``; what is random is drawn from the same seed each time."""
