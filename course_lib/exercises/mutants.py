@@ -31,7 +31,7 @@ CHAPTERS = (
     "attention", "multi_head", "positions", "add_norm", "feed_forward", "masks", "encoder",
     "decoder", "transformer", "training", "decoding",
 )  # fmt: skip
-ELSEWHERE = ("LearnedPositionalEmbedding", "train", "sample_tokens")  # not in this model
+ELSEWHERE = ("sample_tokens",)  # not in this model
 BOS, EOS, PAD, DIGIT = 0, 1, 2, 3  # the digit 0 is the id 3
 VOCAB, SMOOTHING, TEST = 13, 0.1, 200
 DROPOUT = 0.1  # of the paper's choices

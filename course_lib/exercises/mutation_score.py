@@ -16,8 +16,6 @@ from course_lib.exercises.error_messages import explain
 from course_lib.exercises.report import Report
 from course_lib.exercises.rope_variants import RIGHT as ROTATIONS
 from course_lib.exercises.rope_variants import WRONG as NO_ROTATIONS
-from course_lib.exercises.sharding_variants import RIGHT as DEALS
-from course_lib.exercises.sharding_variants import WRONG as NO_DEALS
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class TestTask:
         name: Short name.
         chapter: Its number.
         exercise: What the test is given to judge: right answers of it, and known mistakes; or
-            what is no exercise: ``softmax``, and ``a cache``, ``a rotation`` or ``a deal``, of
+            what is no exercise: ``softmax``, and ``a cache`` or ``a rotation``, of
             which many are right.
         must: Short names of the mistakes that it has to find.
         minutes: How long a first-time learner needs.
@@ -122,7 +120,6 @@ _OTHERS = {
     "softmax": ((lambda x: x.softmax(dim=-1), _by_exponentials), _WRONG_SHARES),
     "a cache": (CACHES, NO_CACHES),
     "a rotation": (ROTATIONS, NO_ROTATIONS),
-    "a deal": (DEALS, NO_DEALS),
 }
 
 TESTS = (
@@ -149,7 +146,6 @@ TESTS = (
     TestTask(
         "test_of_the_penalty", 13, "length_penalty", ("exponent_negative", "alpha_multiplied")
     ),
-    TestTask("test_of_the_links", 14, "alignment_error_rate", ("recall_only", "mean_of_sentences")),
     TestTask(
         "test_of_the_batches", 16, "batch_by_tokens", ("padding_not_counted", "last_batch_lost")
     ),
@@ -163,18 +159,6 @@ TESTS = (
             "future_seen_in_training",
             "positions_missing",
             "sees_only_itself",
-        ),
-    ),
-    TestTask(
-        "test_of_sampling",
-        18,
-        "sample",
-        (
-            "window_not_cropped",
-            "first_tokens_read",
-            "cache_not_dropped",
-            "only_the_new",
-            "temperature_multiplied",
         ),
     ),
     TestTask(
@@ -205,21 +189,6 @@ TESTS = (
             "multiplications_only",
             "heads_forgotten",
             "heads_twice",
-        ),
-    ),
-    TestTask(
-        "test_of_the_shares",
-        22,
-        "a deal",
-        (
-            "everything_for_everybody",
-            "remainder_dropped",
-            "remainder_cut_off",
-            "filled_up_from_the_front",
-            "few_rows_repeated",
-            "few_rows_lost",
-            "pieces_rounded_up",
-            "rest_for_the_last",
         ),
     ),
 )

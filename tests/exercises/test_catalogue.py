@@ -49,13 +49,13 @@ every_prediction = pytest.mark.parametrize("task", PREDICTIONS, ids=lambda task:
 every_test = pytest.mark.parametrize("task", TESTS, ids=lambda task: task.name)
 
 
-def test_every_chapter_asks_for_a_prediction_or_two_and_one_test():
+def test_every_chapter_asks_for_a_prediction_or_two_and_those_of_the_model_for_one_test():
     asked = [(task.chapter, task.kind) for task in tasks()]
     assert asked == sorted(asked)
     for number in (int(chapter.name[:2]) for chapter in CHAPTERS):
         if number in (15, 20):  # 15 asks for diagnoses; the exercises of 20 are to come
             continue
-        assert asked.count((number, "write the test")) == 1
+        assert asked.count((number, "write the test")) in ((1,) if number < 14 else (0, 1))
         assert asked.count((number, "predict")) in (1, 2)
     assert {number for number, _ in asked} <= {int(chapter.name[:2]) for chapter in CHAPTERS}
     assert len({task.name for task in tasks()}) == len(tasks())

@@ -2,67 +2,14 @@
 
 from course_lib.exercises.mistake_catalogue import known
 
-share = known("evaluation", "exact_match")
 accuracy = known("evaluation", "token_accuracy")
 link = known("evaluation", "alignment_from_attention")
-rate = known("evaluation", "alignment_error_rate")
 
-SAME_NUMBER = " or len(written) != len(wanted)"
 GUESS = "logits.argmax(dim=-1) == targets"
 RATIO = "right.sum().item() / real.sum().item()"
 REACHED = "(weights >= threshold).nonzero().tolist()"
-ERROR = "1 - 2 * shared / links"
 
 MISTAKES = (
-    share(
-        "spaces_stripped",
-        "spaces at the ends are cut off before the texts are compared",
-        "scorers that call strip() first",
-        ("a == b", "a.strip() == b.strip()"),
-    ),
-    share(
-        "small_and_stripped",
-        "both texts are stripped and put into small letters before they are compared",
-        "OpenAgentHQ/openagent-eval #225",
-        ("a == b", "a.strip().lower() == b.strip().lower()"),
-    ),
-    share(
-        "found_anywhere",
-        "a text counts as right when it is right for *some* source, not for its own",
-        "text in wanted",
-        ("a == b", "a in wanted"),
-    ),
-    share(
-        "contained",
-        "a text is right as soon as the right one is somewhere in it",
-        "scorers called contains or includes",
-        ("a == b", "b in a"),
-    ),
-    share(
-        "count_returned",
-        "the count is returned: divide by the number of texts",
-        "the last line forgotten",
-        (" / len(wanted)", ""),
-    ),
-    share(
-        "percent",
-        "the share comes in percent: in [0, 1] is asked for",
-        "metrics in [0, 100] beside others in [0, 1]",
-        (" / len(wanted)", " / len(wanted) * 100"),
-    ),
-    share(
-        "cut_to_the_shorter",
-        "zip stops at the end of the shorter list: sentences that were not translated are forgiven",
-        "zip without strict=True",
-        (SAME_NUMBER, ""),
-        ("strict=True", "strict=False"),
-    ),
-    share(
-        "empty_divides_by_zero",
-        "no texts lead to a ZeroDivisionError instead of a ValueError with words",
-        "the empty list not thought of",
-        ("not wanted or ", ""),
-    ),
     accuracy(
         "padding_counted",
         "padding is counted, among the right tokens and among all",
@@ -153,58 +100,5 @@ MISTAKES = (
         "any threshold passes",
         "what the docstring says under Raises left out",
         (" or not 0 < threshold <= 1", ""),
-    ),
-    rate(
-        "precision_only",
-        "only links too many cost: those that are missing do not show",
-        "1 - precision",
-        (ERROR, "1 - shared / max(1, sum(map(len, found)))"),
-    ),
-    rate(
-        "recall_only",
-        "only missing links cost: linking everything would be perfect",
-        "1 - recall",
-        (ERROR, "1 - shared / max(1, sum(map(len, known)))"),
-    ),
-    rate(
-        "agreement",
-        "the agreement is returned, not the error: take it from 1",
-        "mozilla/TTS #484 asks whether high or low is better",
-        (ERROR, "2 * shared / links"),
-    ),
-    rate(
-        "two_forgotten",
-        "shared links are counted once, and they are in both numbers below the line",
-        "no 2 in the formula",
-        (ERROR, "1 - shared / links"),
-    ),
-    rate(
-        "jaccard",
-        "the shared links are divided by all different ones: that is Jaccard's measure",
-        "intersection over union",
-        (ERROR, "1 - shared / (links - shared)"),
-    ),
-    rate(
-        "mean_of_sentences",
-        "every sentence has a rate of its own, and the rates are averaged: add the counts first",
-        "SeanNaren/deepspeech.pytorch #265, PaddlePaddle/PaddleSpeech #50",
-        (
-            ERROR,
-            "sum(1 - 2 * len(m & r) / max(1, len(m) + len(r)) for m, r in zip(found, known)) "
-            "/ len(known)",
-        ),
-    ),
-    rate(
-        "cut_to_the_shorter",
-        "zip stops at the end of the shorter list: the sentences behind it are not compared",
-        "zip without strict=True",
-        ("len(found) != len(known) or ", ""),
-        ("strict=True", "strict=False"),
-    ),
-    rate(
-        "no_links_divide_by_zero",
-        "no links at all lead to a ZeroDivisionError instead of a ValueError with words",
-        "the empty set not thought of",
-        (" or links == 0", ""),
     ),
 )

@@ -1,12 +1,9 @@
 """What goes wrong in chapter 03."""
 
-from collections.abc import Callable
-
-from course_lib.exercises.mistake_catalogue import Mistake, known
+from course_lib.exercises.mistake_catalogue import known
 
 table = known("positions", "sinusoidal_encoding")
 encoding = known("positions", "PositionalEncoding")
-learned = known("positions", "LearnedPositionalEmbedding")
 
 POSITION = "torch.arange(max_len, dtype=torch.float64)"
 POWER = "position / 10000 ** (even / d_model)"
@@ -107,123 +104,93 @@ WAVES = (
     ),
 )
 
-PLACED = "ROWS[start:end]"  # ROWS stands for self.encoding or self.weight
+PLACED = "self.encoding[start:end]"
 TOTAL = f"x + {PLACED}"
 WHOLE = f"self.dropout({TOTAL})"
 
-IN_EITHER = (
-    (
+ADDED = (
+    encoding(
         "cut_by_batch",
         "the table is cut to x.size(0), the number of sentences, instead of their length",
         "tanjimin/C.Origami #42, KasperGroesLudvigsen/influenza_transformer #9",
-        PLACED,
-        "ROWS[: x.size(0)]",
+        (PLACED, "self.encoding[: x.size(0)]"),
     ),
-    (
+    encoding(
         "added_along_batch",
         "rows are counted along the batch: all words of sentence 1 get the row of position 1",
         "AkiRusProd/numpy-transformer #1, cmu-l3/anlp-fall2025-code #1, songyangco/GETNext #2",
-        PLACED,
-        "ROWS[: x.size(0)].unsqueeze(1)",
+        (PLACED, "self.encoding[: x.size(0)].unsqueeze(1)"),
     ),
-    (
+    encoding(
         "not_cut",
         "the whole table is added, also to a sentence that is shorter",
         "sktime/sktime pull request #9550 (found in review)",
-        PLACED,
-        "ROWS",
+        (PLACED, "self.encoding"),
     ),
-    (
+    encoding(
         "start_ignored",
         "`start` is taken, and the rows are counted from 0 all the same",
         "a keyword that is added to the signature for the KV cache, and then forgotten",
-        PLACED,
-        "ROWS[: x.size(-2)]",
+        (PLACED, "self.encoding[: x.size(-2)]"),
     ),
-    (
+    encoding(
         "in_place",
         "`x += …` adds in place, and changes the words of whoever called",
         "thuanz123/enhancing-transformers #11",
-        TOTAL,
-        f"x.add_({PLACED})",
+        (TOTAL, f"x.add_({PLACED})"),
     ),
-    (
+    encoding(
         "dropout_always_on",
         "dropout is on in eval mode too: F.dropout does not know the mode, unless told so",
         "pytorch/pytorch #11999, delip/PyTorchNLPBook #28",
-        WHOLE,
-        f"nn.functional.dropout(x + {PLACED}, self.dropout.p)",
+        (WHOLE, f"nn.functional.dropout(x + {PLACED}, self.dropout.p)"),
     ),
-    (
+    encoding(
         "dropout_missing",
         "the argument dropout is not used",
         "jadore801120/attention-is-all-you-need-pytorch #69",
-        WHOLE,
-        f"x + {PLACED}",
+        (WHOLE, f"x + {PLACED}"),
     ),
-)
-IN_THE_FIRST = (
-    (
+    encoding(
         "length_first",
         "the table has the shape (L, 1, d_model), for tensors with the length first; "
         "ours are (B, L, d_model)",
         "NeuracoreAI/neuracore pull request #154; copies of PyTorch's old tutorial",
-        PLACED,
-        f"{PLACED}.unsqueeze(1)",
+        (PLACED, f"{PLACED}.unsqueeze(1)"),
     ),
-    (
+    encoding(
         "words_lost",
         "the rows are returned without the words: they replace x instead of being added",
         "jiwidi/Behavior-Sequence-Transformer-Pytorch #4",
-        TOTAL,
-        f"{PLACED}.expand_as(x)",
+        (TOTAL, f"{PLACED}.expand_as(x)"),
     ),
-    (
+    encoding(
         "concatenated",
         "the rows are set beside the words, so that the vectors get twice as wide",
         "ml-explore/mlx #321, quanpn90/NMTGMinor #16",
-        TOTAL,
-        f"torch.cat([x, {PLACED}.expand_as(x)], dim=-1)",
+        (TOTAL, f"torch.cat([x, {PLACED}.expand_as(x)], dim=-1)"),
     ),
-    (
+    encoding(
         "words_scaled",
         "the words are multiplied by √d_model here; that is the embedding's part (chapter 09)",
         "khirotaka/SAnD #3, SamLynnEvans/Transformer #10",
-        TOTAL,
-        f"x * x.size(-1) ** 0.5 + {PLACED}",
+        (TOTAL, f"x * x.size(-1) ** 0.5 + {PLACED}"),
     ),
-    (
+    encoding(
         "dropout_on_rows",
         "dropout acts on the rows only, not on the sum",
         "EleutherAI/gpt-neo, as told in rasbt/LLMs-from-scratch pull request #50",
-        WHOLE,
-        f"x + self.dropout({PLACED})",
+        (WHOLE, f"x + self.dropout({PLACED})"),
     ),
 )
 
 
-def of(layer: Callable[..., Mistake], rows: str, cases: tuple) -> tuple[Mistake, ...]:
-    """List some mistakes for one of the layers.
-
-    Args:
-        layer: Makes its mistakes.
-        rows: What it calls its rows.
-        cases: Name, sentence, where seen, and what is changed into what.
-    """
-    return tuple(
-        layer(name, sentence, seen, (old.replace("ROWS", rows), new.replace("ROWS", rows)))
-        for name, sentence, seen, old, new in cases
-    )
-
-
 TABLE = "sinusoidal_encoding(max_len, d_model)"
 BUFFER = f'self.register_buffer("encoding", {TABLE}, persistent=False)'
-START = "torch.empty(max_len, d_model).normal_(std=0.02)"
-PARAMETER = f"nn.Parameter({START})"
 
 MISTAKES = (
     *WAVES,
-    *of(encoding, "self.encoding", IN_EITHER + IN_THE_FIRST),
+    *ADDED,
     encoding(
         "not_a_buffer",
         "the table is a plain attribute: .to() and .bfloat16() leave it behind",
@@ -248,43 +215,5 @@ MISTAKES = (
         "two signatures in one chapter, in two orders",
         (TABLE, "sinusoidal_encoding(d_model, max_len)"),
         ("check_fits(x, self.encoding, start)", ""),
-    ),
-    *of(learned, "self.weight", IN_EITHER),
-    learned(
-        "not_a_parameter",
-        "the rows are a plain tensor: the optimizer does not see them, and they are not saved",
-        "guillefix/transflower-lightning #6 (a layer called learned that is not)",
-        (PARAMETER, START),
-    ),
-    learned(
-        "rows_are_frozen",
-        "requires_grad=False: the rows are counted and saved, but never learned",
-        "MSA-LMC/S2D #21, hancyran/LiDAR-Diffusion #25",
-        (PARAMETER, f"nn.Parameter({START}, requires_grad=False)"),
-    ),
-    learned(
-        "sizes_swapped",
-        "the rows have the shape (d_model, max_len) instead of (max_len, d_model)",
-        "the order of the signature, taken for the order of the axes",
-        (START, START.replace("max_len, d_model", "d_model, max_len")),
-        ("check_fits(x, self.weight, start)", ""),
-    ),
-    learned(
-        "never_filled",
-        "torch.empty is never filled: the rows start as whatever the memory held, nan too",
-        "junjiehe96/FastInst #57",
-        (START, "torch.empty(max_len, d_model)"),
-    ),
-    learned(
-        "rows_start_at_0",
-        "the rows start at 0: a fresh layer cannot tell one position from another",
-        "karpathy/minGPT pull request #62",
-        (START, "torch.zeros(max_len, d_model)"),
-    ),
-    learned(
-        "rows_start_large",
-        "the rows start as large as the words (torch.randn, and nn.Embedding, have spread 1)",
-        "lucidrains/vit-pytorch #134, Advocate99/DiffGesture #13",
-        (START, "torch.randn(max_len, d_model)"),
     ),
 )

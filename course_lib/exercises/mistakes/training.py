@@ -5,7 +5,6 @@ from course_lib.exercises.mistake_catalogue import ignored, known
 loss = known("training", "label_smoothed_cross_entropy")
 paper = known("training", "warmup_inverse_sqrt")
 step = known("training", "training_step")
-many = known("training", "train")
 
 LOGS = "logits.log_softmax(dim=-1)"
 BEGIN = f"log_probs = {LOGS}  # (..., V)"
@@ -37,25 +36,6 @@ MOVE = "    optimizer.step()\n"
 CALL = "logits = model(src, tgt_in)"
 HANDED_ON = "logits, tgt_out, pad_id=model.config.pad_id, smoothing=smoothing"
 
-SET_RATE = """        for group in optimizer.param_groups:
-            group["lr"] = rate(step)
-"""
-TAKE = "        src, tgt = make_batch(step)\n"
-STEP = "        losses.append(training_step(model, optimizer, src, tgt, smoothing))\n"
-TELL = "        after_step(step, losses[-1])\n"
-STEPS = "range(first_step, steps + 1)"
-BAR = f"    bar = tqdm({STEPS}"
-RETURN = "return [loss.item() for loss in losses]"
-TOLD_TOO_EARLY = """        logits = model(src, tgt[:, :-1])
-        loss = label_smoothed_cross_entropy(
-            logits, tgt[:, 1:], pad_id=model.config.pad_id, smoothing=smoothing
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        after_step(step, loss.detach())
-        optimizer.step()
-        losses.append(loss.detach())
-"""
 
 LOSSES = (
     loss(
@@ -362,72 +342,9 @@ ONE_STEP = (
     *ignored(step, ("smoothing", (HANDED_ON, "logits, tgt_out, pad_id=model.config.pad_id"))),
 )
 
-MANY_STEPS = (
-    many(
-        "train_mode_missing",
-        "model.train() is missing: a model that comes in eval mode learns without dropout",
-        "pytorch/tutorials #1624, tk-rusch/coRNN #1",
-        ("    model.train()\n", ""),
-    ),
-    many(
-        "rate_set_after_the_step",
-        "the rate is set after the step, so that it acts one step late",
-        "scheduler.step() after optimizer.step(), as torch's schedulers want it",
-        (SET_RATE, ""),
-        (STEP, STEP + SET_RATE),
-    ),
-    many(
-        "rate_of_one_group",
-        "only the first group of the optimizer gets the rate",
-        'optimizer.param_groups[0]["lr"] = ...',
-        ("in optimizer.param_groups:", "in optimizer.param_groups[:1]:"),
-    ),
-    many(
-        "last_step_missing",
-        "the loop ends before the last step: range(first_step, steps) leaves steps out",
-        "Python's range, whose end is not included",
-        (BAR, BAR.replace("steps + 1", "steps")),
-    ),
-    many(
-        "steps_from_zero",
-        "the steps are counted from 0 to steps - 1",
-        "for step in range(steps)",
-        (BAR, BAR.replace(STEPS, "range(first_step - 1, steps)")),
-    ),
-    many(
-        "batch_taken_once",
-        "the batch is taken once, before the loop, and never changes",
-        "next(iter(loader)) before the loop",
-        (TAKE, ""),
-        (BAR, f"    src, tgt = make_batch(first_step)\n{BAR}"),
-    ),
-    many(
-        "after_step_before_the_step",
-        "after_step is called before the weights have moved: what it saves is one step old",
-        "a checkpoint written between backward and step",
-        (STEP, TOLD_TOO_EARLY),
-        (TELL, ""),
-    ),
-    many(
-        "losses_as_tensors",
-        "the losses are returned as tensors: numbers are asked for, and a tensor that was not "
-        "detached keeps its graph in memory",
-        "TRI-ML/packnet-sfm #51, pytorch/pytorch #17568",
-        (RETURN, "return losses"),
-    ),
-    many(
-        "last_loss_only",
-        "only the last loss is returned",
-        "the name `loss` left over from the loop",
-        (RETURN, "return losses[-1].item()"),
-    ),
-    *ignored(
-        many,
-        ("rate", (SET_RATE, "")),
-        ("first_step", (BAR, BAR.replace(STEPS, "range(1, steps + 1)"))),
-        ("after_step", (TELL, "")),
-        ("smoothing", ("src, tgt, smoothing)", "src, tgt, 0.1)")),
-    ),
-)
 
-MISTAKES = (*LOSSES, *RATES, *ONE_STEP, *MANY_STEPS)
+MISTAKES = (
+    *LOSSES,
+    *RATES,
+    *ONE_STEP,
+)

@@ -95,46 +95,6 @@ class EncodingWordByWord(nn.Module):
         return self.dropout(torch.stack(sums)).transpose(0, 1)
 
 
-class LearnedBySlice(nn.Module):
-    """Draw small rows at once."""
-
-    def __init__(self, d_model, max_len, dropout=0.0):
-        super().__init__()
-        self.weight = nn.Parameter(0.01 * torch.randn(max_len, d_model))
-        self.rate = dropout
-
-    def forward(self, x, start=0):
-        """Add the first rows, and drop."""
-        out = torch.add(self.weight.narrow(0, start, x.shape[-2]), x)
-        return F.dropout(out, self.rate, self.training)
-
-
-class LearnedByEmbedding(nn.Module):
-    """Ask torch's embedding for the positions 0, 1, 2, …, as nanoGPT does with its wpe."""
-
-    def __init__(self, config):
-        super().__init__()
-        self.wpe = nn.Embedding(config.block_size, config.n_embd)
-        self.drop = nn.Dropout(config.dropout)
-
-    def forward(self, tok_emb):
-        """Look the positions up, and add them."""
-        pos = torch.arange(0, tok_emb.size(1), dtype=torch.long, device=tok_emb.device)
-        return self.drop(tok_emb + self.wpe(pos))
-
-
-class LearnedWithBatchAxis(nn.Embedding):
-    """Be torch's embedding, as BERT's textbook code is; no dropout."""
-
-    def __init__(self, d_model: int, max_len: int = 512) -> None:
-        super().__init__(max_len, d_model)
-        nn.init.trunc_normal_(self.weight, std=0.02)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Look the positions up, and add them."""
-        return x + super().forward(torch.arange(x.size(1)))[None]
-
-
 ANSWERS = {
     "sinusoidal_encoding": (encoding_by_shifted_sines, encoding_in_slices, encoding_by_loops),
     "PositionalEncoding": (
@@ -143,5 +103,4 @@ ANSWERS = {
         EncodingOfD2l,
         EncodingWordByWord,
     ),
-    "LearnedPositionalEmbedding": (LearnedBySlice, LearnedByEmbedding, LearnedWithBatchAxis),
 }

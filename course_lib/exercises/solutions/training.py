@@ -122,65 +122,6 @@ def step_by_the_book(net, opt, src, tgt, smoothing):
     return loss.data
 
 
-def train_without_a_bar(
-    model, optimizer, make_batch, *, steps, rate, first_step=1, smoothing=0.1, after_step=None
-):
-    """Count by hand, with the step written out."""
-    model.train()
-    history, step = [], first_step
-    while step <= steps:
-        lr = rate(step)
-        for i in range(len(optimizer.param_groups)):
-            optimizer.param_groups[i].update(lr=lr)
-        loss = step_that_clears_behind_itself(model, optimizer, *make_batch(step), smoothing)
-        history.append(loss.item())
-        if after_step is not None:
-            after_step(step, loss)
-        step += 1
-    return history
-
-
-def train_through_a_generator(
-    model,
-    optimizer,
-    make_batch,
-    *,
-    steps,
-    rate,
-    first_step=1,
-    smoothing=0.1,
-    after_step=lambda *_: None,
-):
-    """Let the steps come out of a generator, and print now and then."""
-
-    def losses():
-        """Make one step after another."""
-        for step in range(first_step, steps + 1):
-            model.train(True)
-            src, tgt = make_batch(step)
-            for group in optimizer.param_groups:
-                group["lr"] = rate(step)
-            loss = step_by_autograd(model, optimizer, src, tgt, smoothing)
-            after_step(step, loss)
-            yield float(loss)
-
-    return list(losses())
-
-
-def train_with_a_scheduler(model, optimizer, make_batch, steps, rate):
-    """Let torch's LambdaLR set the rates, from a rate of 1: the core and no more."""
-    scheduler = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda done: rate(min(done + 1, steps))
-    )
-    losses = []
-    for i in range(steps):
-        model.train()
-        loss = step_by_the_book(model, optimizer, *make_batch(i + 1), 0.1)
-        scheduler.step()
-        losses.append(loss.item())
-    return losses
-
-
 ANSWERS = {
     "label_smoothed_cross_entropy": (
         loss_by_distribution,
@@ -190,5 +131,4 @@ ANSWERS = {
     ),
     "warmup_inverse_sqrt": (rate_by_cases, rate_by_tensors, noam_rate),
     "training_step": (step_that_clears_behind_itself, step_by_autograd, step_by_the_book),
-    "train": (train_without_a_bar, train_through_a_generator, train_with_a_scheduler),
 }

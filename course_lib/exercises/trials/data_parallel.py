@@ -1,51 +1,15 @@
 """What is asked of chapter 22: a batch split among processes, and what each part's loss weighs."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.outcomes import describe
 from course_lib.exercises.trial import value_trial
 from course_lib.exercises.value_trials import calls, number, refusals
 
-SIZES = ((7, 3), (8, 2), (9, 4), (10, 3), (4, 1), (11, 8))  # rows, processes
-FEW = ((2, 5), (0, 2))
-OTHERS = {  # rows of other kinds, and among how many they are split
-    "letters of a text": ("abcdefg", 3),
-    "a range": (range(5), 2),
-    "lists of ids": ([[7, 8], [9], [4, 5, 6], [3], [2, 2]], 2),
-    "rows that are equal": ([5, 5, 3, 5, 3, 3, 3, 5], 3),
-}
-FIVE = [10, 11, 12, 13, 14]
 LOSSES = {  # tokens of each process, and its mean loss
     "three processes": ((6, 1, 5), (2.0, 5.0, 3.0)),
     "as many tokens each": ((4, 4), (1.0, 3.0)),
 }
-
-
-def rows_of(answer: Any, *_: Any) -> str:
-    """Write a list out, and what is none with its type."""
-    return str(answer) if isinstance(answer, list) else f"no list, but {describe(answer)}"
-
-
-def split(rows: Sequence, world_size: int) -> dict[str, tuple]:
-    """Let every process ask for its part."""
-    return {f"rank {rank} of {world_size}": (rows, rank, world_size) for rank in range(world_size)}
-
-
-def numbered(*sizes: tuple[int, int]) -> dict[str, tuple]:
-    """Make numbered rows, and let every process ask."""
-    return {
-        f"{count} rows, {name}": given
-        for count, world_size in sizes
-        for name, given in split(list(range(10, 10 + count)), world_size).items()
-    }
-
-
-def together(candidate: Callable) -> dict[str, str]:
-    """Put the parts of all processes together again."""
-    parts = [candidate(list(range(7)), rank, 3) for rank in range(3)]
-    return {"rows that some process gets": str(sorted(sum(map(list, parts), [])))}
 
 
 def means(candidate: Callable) -> dict[str, float]:
@@ -59,67 +23,6 @@ def means(candidate: Callable) -> dict[str, float]:
 
 
 EXERCISES = (
-    Exercise(
-        "split_batch",
-        "data_parallel",
-        8,
-        core={
-            "rows": (
-                calls("seven rows, three processes", numbered((7, 3)), rows_of),
-                value_trial(
-                    "the parts of all processes",
-                    together,
-                    says="Every row is for one process, also where they cannot be split evenly.",
-                ),
-                calls(
-                    "numbered rows",
-                    numbered(*SIZES),
-                    rows_of,
-                    says="Rows are dealt like cards: every `world_size`-th row, from row `rank` "
-                    "on, so that no one gets all the long ones of a sorted batch.",
-                ),
-            ),
-            "rows of any kind": (
-                calls(
-                    "rows of other kinds",
-                    {
-                        f"{name}, {which}": given
-                        for name, case in OTHERS.items()
-                        for which, given in split(*case).items()
-                    },
-                    rows_of,
-                    says="A list should come out, of rows dealt by index, whatever they hold.",
-                ),
-            ),
-        },
-        hints=(
-            "Lay seven cards out before three people, one by one. Which ones does the second "
-            "person get, and what is the distance from one to the next?",
-            "A slice has a start, a stop and a step: `rows[start::step]` goes on to the end.",
-            "`list(rows[rank::world_size])`; before it, an input check: `0 <= rank < world_size`.",
-        ),
-        extras={
-            "few rows": (
-                calls(
-                    "fewer rows than processes",
-                    numbered(*FEW),
-                    rows_of,
-                    says="Where there are fewer rows than processes, some get an empty list.",
-                ),
-            ),
-            "bad rank": (
-                refusals(
-                    "ranks that no process has",
-                    {
-                        "rank 3 of 3": (FIVE, 3, 3),
-                        "rank -1 of 3": (FIVE, -1, 3),
-                        "rank 0 of no processes": (FIVE, 0, 0),
-                    },
-                    "Ranks go from 0 to `world_size - 1`; any other is a ValueError.",
-                ),
-            ),
-        },
-    ),
     Exercise(
         "token_loss_scale",
         "data_parallel",

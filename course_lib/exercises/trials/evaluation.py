@@ -1,6 +1,6 @@
 """What is asked of chapter 14."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -10,23 +10,6 @@ from course_lib.exercises.check import Exercise
 from course_lib.exercises.trial import B, S, T, Trial, normal, refuses, value_trial
 from course_lib.exercises.value_trials import fraction
 
-PLACES = {  # what was written, what is right
-    "three of four right": (["elf", "zwei", "drei", "acht"], ["elf", "zwei", "drei", "vier"]),
-    "the right texts in another order": (["zwei", "eins", "drei"], ["eins", "zwei", "drei"]),
-    "the same text twice": (["eins", "eins", "zwei"], ["eins", "eins", "drei"]),
-    "all right": (["eins", "zwei"], ["eins", "zwei"]),
-    "all wrong": (["eins", "zwei"], ["elf", "zwölf"]),
-}
-LETTERS = {
-    "a capital letter": (["Eins", "zwei"], ["eins", "zwei"]),
-    "a space at an end": (["eins ", "zwei"], ["eins", "zwei"]),
-    "texts that go on": (["dreihundert", "elf", "drei"], ["drei", "elf", "dreißig"]),
-}
-NO_PAIRS = {
-    "two texts against three": (["eins", "zwei"], ["eins", "zwei", "drei"]),
-    "three texts against two": (["eins", "zwei", "drei"], ["eins", "zwei"]),
-    "no texts": ([], []),
-}
 NO_TOKENS = {
     "one target row for two": (torch.zeros(2, 4, 6), torch.ones(1, 4, dtype=torch.long), 0),
     "one position too few": (torch.zeros(2, 4, 6), torch.ones(2, 3, dtype=torch.long), 0),
@@ -39,40 +22,8 @@ NO_MAPS = {
     "threshold 0": (MAP, 0.0),
     "a threshold above 1": (MAP, 1.5),
 }
-DIAGONAL = {(0, 0), (1, 1), (2, 2)}
-ALL = {(t, s) for t in range(3) for s in range(3)}
-ONE_SENTENCE = {  # found, known
-    "the same links": ([DIAGONAL], [DIAGONAL]),
-    "nothing shared": ([{(0, 1), (1, 0)}], [{(1, 1)}]),
-    "links too many": ([ALL], [DIAGONAL]),
-    "links too few": ([{(0, 0)}], [DIAGONAL]),
-    "positions exchanged": ([{(0, 1), (2, 2)}], [{(1, 0), (2, 2)}]),
-}
-SENTENCES = {
-    "a short and a long sentence": ([{(0, 0)}, {(0, 0)}], [{(0, 0)}, DIAGONAL]),
-    "a link of the other sentence": ([{(0, 0)}, {(1, 1)}], [{(1, 1)}, {(0, 0)}]),
-    "a sentence where none was found": ([set(), DIAGONAL], [{(0, 1)}, DIAGONAL]),
-    "a sentence where none is known": ([{(0, 1)}, DIAGONAL], [set(), DIAGONAL]),
-}
-NO_RATES = {
-    "one sentence against two": ([DIAGONAL], [DIAGONAL, ALL]),
-    "two sentences against one": ([DIAGONAL, ALL], [DIAGONAL]),
-    "no links at all": ([set()], [set()]),
-}
-EQUAL = "The texts that equal the one at their own place, over all texts."
 ACCURACY = "Right tokens over real tokens, of all rows together; padding is in neither count."
 LINK = "A pair (target, source) of positions, from 0, for each weight that reaches the threshold."
-RATE = "1 - 2 · shared / (found + known), each counted over all sentences."
-
-
-def compared(label: str, pairs: Mapping[str, tuple[Sequence, Sequence]], says: str) -> Trial:
-    """Compare the number that comes out for each pair of lists."""
-
-    def act(candidate: Callable) -> dict[str, float]:
-        """Call it on copies."""
-        return {name: fraction(candidate([*a], [*b])) for name, (a, b) in pairs.items()}
-
-    return value_trial(label, act, kind="equality", says=says)
 
 
 def refused(label: str, inputs: Mapping[str, tuple], says: str) -> Trial:
@@ -117,29 +68,6 @@ def linked(label: str, weights: Tensor, threshold: float) -> Trial:
 
 
 EXERCISES = (
-    Exercise(
-        "exact_match",
-        "evaluation",
-        8,
-        core={
-            "own place": (compared("lists of texts", PLACES, EQUAL),),
-            "to the last letter": (compared("texts that are nearly equal", LETTERS, EQUAL),),
-        },
-        hints=(
-            "`zip` walks through both lists together; what does it do when one is shorter?",
-            "`a == b` is True or False, and `sum` counts the True ones. Divide by how many there "
-            "are; refuse other lengths before.",
-        ),
-        extras={
-            "errors": (
-                refused(
-                    "lists that cannot be compared",
-                    NO_PAIRS,
-                    "As many texts on both sides, and at least one, or a ValueError.",
-                ),
-            ),
-        },
-    ),
     Exercise(
         "token_accuracy",
         "evaluation",
@@ -195,30 +123,6 @@ EXERCISES = (
                     "what has no links",
                     NO_MAPS,
                     "A table (T, S) and a threshold in (0, 1], or a ValueError.",
-                ),
-            ),
-        },
-    ),
-    Exercise(
-        "alignment_error_rate",
-        "evaluation",
-        10,
-        core={
-            "one sentence": (compared("sets of links", ONE_SENTENCE, RATE),),
-            "several sentences": (compared("several sentences", SENTENCES, RATE),),
-        },
-        hints=(
-            "Three counts are all you need: the links found, the links known, and those in both. "
-            "`found & known` of two sets holds what is in both.",
-            "Add the counts of all sentences before you divide: "
-            "`1 - 2 * shared / (found + known)`.",
-        ),
-        extras={
-            "errors": (
-                refused(
-                    "lists that have no rate",
-                    NO_RATES,
-                    "As many sentences on both sides and a link somewhere, or a ValueError.",
                 ),
             ),
         },

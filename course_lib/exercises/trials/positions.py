@@ -1,7 +1,6 @@
 """What is asked of chapter 03."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -14,20 +13,16 @@ from course_lib.exercises.trial import (
     H,
     T,
     Trial,
-    by_name,
     filled,
     function_trial,
     module_trial,
-    names_trial,
     normal,
-    parameters_trial,
     value_trial,
 )
 
 MAX_LEN = 9
 BUILD = {"d_model": D_K, "max_len": MAX_LEN}
 X = {"x": normal("x", B, T, D_K)}
-SMALL = 0.2  # rows are to start far below 1, the size of a word's numbers
 
 
 def table(label: str, max_len: int, d_model: int) -> Trial:
@@ -85,33 +80,6 @@ def moved(candidate: Callable[..., nn.Module]) -> dict[str, str]:
     return found | {"device after .to('meta')": str(layer.to("meta")(x.to("meta")).device)}
 
 
-@contextmanager
-def visible_gaps() -> Iterator[None]:
-    """Let torch fill with nan what a program leaves unfilled; otherwise chance decides."""
-    before = torch.get_deterministic_debug_mode()
-    torch.set_deterministic_debug_mode("warn")
-    try:
-        yield
-    finally:
-        torch.set_deterministic_debug_mode(before)
-
-
-def start(candidate: Callable[..., nn.Module]) -> dict[str, str]:
-    """Say how the rows of a fresh layer look."""
-    with visible_gaps():
-        rows = by_name(candidate(d_model=64, max_len=100))["weight"].detach()
-    if not rows.isfinite().all():
-        return {"the rows start": "never filled"}
-    alike = rows.dim() < 2 or rows.unique(dim=0).size(0) < rows.size(0)
-    return {"the rows start": "alike" if alike else "all different"}
-
-
-def spread(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Compare the rows of a fresh layer with a word's numbers."""
-    rows = by_name(candidate(d_model=64, max_len=100))["weight"].detach()
-    return {"the rows start far below 1": bool(rows.std() < SMALL)}
-
-
 SHAPES = {
     "sizes that differ": (B, T, D_K),
     "as many sentences as words": (T, T, D_K),
@@ -138,17 +106,6 @@ DROPOUT = (
     keeps_still(BUILD, X, dropout=0.5),
 )
 MOVED = (module_trial("start=3", BUILD, X, options={"start": 3}),)
-
-
-def layer_exercise(
-    name: str,
-    first: Mapping[str, tuple[Trial, ...]],
-    last: Mapping[str, tuple[Trial, ...]],
-    hints: tuple[str, ...],
-) -> Exercise:
-    """Put together the exercise of one of the two layers."""
-    extras = {"dropout": DROPOUT, "start": MOVED, **last}
-    return Exercise(name, "positions", 10, {"sum": SUM, **first}, hints, extras=extras)
 
 
 EXERCISES = (
@@ -207,9 +164,12 @@ EXERCISES = (
             )
         },
     ),
-    layer_exercise(
+    Exercise(
         "PositionalEncoding",
-        {
+        "positions",
+        10,
+        core={
+            "sum": SUM,
             "not learned": (
                 value_trial(
                     "a look at what is learned",
@@ -217,9 +177,11 @@ EXERCISES = (
                     kind="parameters",
                     says="The waves are computed: training must not change them.",
                 ),
-            )
+            ),
         },
-        {
+        extras={
+            "dropout": DROPOUT,
+            "start": MOVED,
             "device": (
                 value_trial(
                     "a layer that moves",
@@ -237,7 +199,7 @@ EXERCISES = (
                 ),
             ),
         },
-        (
+        hints=(
             "Compute the table once, in `__init__`, and keep it as a *buffer*: "
             "it moves with the layer and is not learned. Which sizes come first, the table's or "
             "the layer's?",
@@ -245,39 +207,6 @@ EXERCISES = (
             "out of saved files.",
             "In `forward`, cut the table to the length of the sentence, `x.size(-2)`; broadcasting "
             "adds the rows to every sentence. Dropout comes after the sum.",
-        ),
-    ),
-    layer_exercise(
-        "LearnedPositionalEmbedding",
-        {
-            "parameters": (
-                parameters_trial(
-                    BUILD,
-                    "One learned row for every position: an nn.Parameter called `weight`, "
-                    "(max_len, d_model).",
-                ),
-                value_trial(
-                    "a fresh layer",
-                    start,
-                    says="The rows start as random numbers, no two rows alike.",
-                ),
-            )
-        },
-        {
-            "small start": (
-                value_trial(
-                    "the scale of a fresh layer",
-                    spread,
-                    says="The rows start small, far below the words they are added to.",
-                ),
-            ),
-            "names": (names_trial(BUILD),),
-        },
-        (
-            "Only `__init__` differs from `PositionalEncoding`: the rows are an `nn.Parameter` "
-            "called `weight`, `(max_len, d_model)`.",
-            "`torch.empty` fills nothing in. `nn.init.normal_(self.weight, std=0.02)` does.",
-            "In `forward`: the first `x.size(-2)` rows, added to `x`; then dropout.",
         ),
     ),
 )

@@ -197,39 +197,6 @@ class Diary:
         self.start = now
 
 
-def trained(label: str, **options: Any) -> Trial:
-    """Compare losses and weights after a training."""
-
-    def act(candidate: Callable) -> dict[str, Any]:
-        """Train, and show the losses, how many they are, and the weights."""
-        diary = Diary(candidate, **options)
-        count = len(diary.losses) if isinstance(diary.losses, list | tuple) else 1
-        shown = {"losses": diary.losses, "number of losses": count}
-        return shown | {"weights": weights_of(diary.model)}
-
-    return value_trial(label, act, kind="equality", says="Every step corrects the weights once.")
-
-
-def rates_and_batches(candidate: Callable) -> dict[str, str]:
-    """Return the steps for which batches were asked, and the rates of the corrections."""
-    diary = Diary(candidate)
-    shown = {"batches of steps": str(list(dict.fromkeys(diary.asked)))}
-    for i, group in enumerate(zip(*diary.rates, strict=True), start=1):
-        shown[f"rates of group {i}"] = ", ".join(f"{lr:.3f}" for lr in group)
-    return shown
-
-
-def told_after(candidate: Callable) -> dict[str, Any]:
-    """Return what ``after_step`` was told, and whether the weights had moved by then."""
-    diary = Diary(candidate, listens=True, first_step=49, steps=51)
-    losses = [f"{fraction(value):.2f}" for value in diary.losses or []]
-    return {
-        "after_step was told of steps": str([step for step, _ in diary.told]),
-        "with their losses": losses == [f"{fraction(value):.2f}" for _, value in diary.told],
-        "when the weights had moved": all(diary.moved),
-    }
-
-
 def modes(candidate: Callable) -> dict[str, bool]:
     """Look whether the model was in training mode while it learned."""
     return {
@@ -333,49 +300,6 @@ EXERCISES = (
                     "a look at the loss",
                     graph_kept,
                     says="Return `loss.detach()`: who keeps the loss need not keep its graph.",
-                ),
-            ),
-        },
-    ),
-    Exercise(
-        "train",
-        "training",
-        20,
-        core={
-            "steps": (trained("steps 1 to 4"),),
-            "rates and batches": (
-                value_trial(
-                    "a look at the rates and at make_batch",
-                    rates_and_batches,
-                    says="Every step from 1 to `steps` has its own batch, `make_batch(step)`; "
-                    "before it, every group of the optimizer gets `rate(step)`.",
-                ),
-            ),
-            "mode": (
-                value_trial(
-                    "a look at the mode",
-                    modes,
-                    kind="train and eval",
-                    says="Say `model.train()` first: without it dropout stays off.",
-                ),
-            ),
-        },
-        hints=(
-            "Before the loop: `model.train()`. The loop runs from `first_step` to `steps`, the "
-            "last one included.",
-            'In each step: set `group["lr"] = rate(step)` in every group of '
-            "`optimizer.param_groups`, take `make_batch(step)`, call `training_step`, then "
-            "`after_step(step, loss)`.",
-            "Keep the losses, and return them as numbers: `[loss.item() for loss in losses]`.",
-        ),
-        extras={
-            "smoothing": (trained("smoothing=0.3", steps=2, smoothing=SMOOTHING),),
-            "first_step": (trained("first_step=3 and steps=6", first_step=3, steps=6),),
-            "after_step": (
-                value_trial(
-                    "first_step=49, steps=51 and an after_step",
-                    told_after,
-                    says="Once the weights have moved, `after_step(step, loss)` is called.",
                 ),
             ),
         },
