@@ -1,4 +1,4 @@
-"""Train the six models of chapter 17, cut by cut, and two more to explain what two cuts did.
+"""Train the six models of chapter 17, cut by cut, and five more as controls.
 
 What each comes to is kept in the record that the chapter reads.
 """
@@ -21,6 +21,7 @@ from course_lib.cli import STOPPED
 from course_lib.data import side_by_side
 from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT
+from course_lib.positions import LearnedPositionalEmbedding
 from course_lib.tasks.language_model import (
     ABLATIONS,
     LanguageModel,
@@ -56,6 +57,30 @@ def louder_positions(vocab_size: int) -> DecoderOnly:
     return model
 
 
+def unscaled(vocab_size: int) -> DecoderOnly:
+    """Build the model of the third cut, its words not multiplied by √d_model."""
+    model = DecoderOnly(sizes(vocab_size, norm_first=True), learned_positions=True)
+    model.embedding.register_forward_hook(lambda _, ids, words: words / math.sqrt(USUAL.d_model))
+    return model
+
+
+class FastPositions(LearnedPositionalEmbedding):
+    """Start as learned positions do, and move √d_model times as far in a step, as words do."""
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """Add the rows, multiplied by √d_model."""
+        return x + self.weight[start : start + x.size(-2)] * math.sqrt(x.size(-1))
+
+
+def fast_positions(vocab_size: int) -> DecoderOnly:
+    """Build the model of the third cut, its positions as fast under Adam as its words."""
+    model = DecoderOnly(sizes(vocab_size, norm_first=True), learned_positions=True)
+    positions = FastPositions(USUAL.d_model, USUAL.max_len)
+    positions.weight.data = model.positions.weight.data / math.sqrt(USUAL.d_model)
+    model.positions = positions
+    return model
+
+
 def started_as_gpt(vocab_size: int) -> DecoderOnly:
     """Build the model of the fourth cut, with the start of chapter 18's ``GPT``.
 
@@ -83,7 +108,11 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, fr
     "one product": lambda V: GPT(USUAL.of_model(V)),  # chapter 18's GPT
     "louder positions": louder_positions,  # no cut: the third, explained
     "start of chapter 18": started_as_gpt,  # no cut: the fifth, explained
+    "two stacks, 2 × steps": lambda V: Transformer(sizes(V + 1, pad_id=V)),  # as many targets
+    "no √d_model": unscaled,
+    "fast positions": fast_positions,
 }
+LONGER = {"two stacks, 2 × steps": 2}  # times the steps
 
 
 def scores(model: nn.Module, ids: Tensor) -> Tensor:
@@ -142,7 +171,7 @@ class Ablated(LanguageModel):
 
 def train_one(name: str, config: TextGeneratorConfig) -> dict[str, Any]:
     """Train one model from one seed; return its entry."""
-    task = Ablated(name, config)
+    task = Ablated(name, replace(config, steps=LONGER.get(name, 1) * config.steps))
     model = task.pipeline.model
     state = TrainState(task, model, task.optimizer())
     with TemporaryDirectory() as folder:

@@ -403,6 +403,16 @@ PREDICTIONS = (
         ),
     ),
     Prediction(
+        "positions_copied",
+        12,
+        "positions copied",
+        lambda: sum(range(256)),
+        guesses=(
+            (65_536, "Before step n there are n positions to copy, not all 256."),
+            (256, "Each step copies all that stand there already, not one."),
+        ),
+    ),
+    Prediction(
         "numbers_kept",
         12,
         "numbers kept",
@@ -508,6 +518,16 @@ PREDICTIONS = (
             (2.0**30, "Those are bytes; a GiB has 2^30 of them."),
             (1024.0, "Those are MiB; a GiB has 1,024 of them."),
             (32.0, "That is 32 times too much: the heads that ask keep nothing."),
+        ),
+    ),
+    Prediction(
+        "rows_of_k_proj",
+        20,
+        "rows of k_proj",
+        lambda: GroupedQueryAttention(576, 9, 3).w_k.out_features,
+        guesses=(
+            (576, "That is q_proj; groups of three queries share a key here."),
+            (64, "That is one head; three heads have keys."),
         ),
     ),
     Prediction(
