@@ -11,16 +11,6 @@ from course_lib.exercises import exercises
 from course_lib.exercises.notebook_builder import is_marked
 from course_lib.exercises.stubs import defined
 
-SECOND_EDITION = (
-    *range(16),
-    16,
-    17,
-    18,
-    19,
-    20,
-    21,
-    22,
-)  # they hold the norms of the second edition
 FAST_TRACK = range(12)  # the chapters with sections of the fast track
 FAST = " (fast track)"
 NOT_PROSE = r"```.*?```|\$\$.*?\$\$|!\[[^\]]*\]\([^)]*\)|<[^>]+>"

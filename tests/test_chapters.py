@@ -8,7 +8,6 @@ from pathlib import Path
 import nbformat
 import pytest
 from chapter_parts import (
-    SECOND_EDITION,
     first_exercise,
     main_way,
     printed_bodies,
@@ -26,8 +25,6 @@ HASTY_WORDS = r"\b(simply|just|obviously|of course|clearly|trivial|trivially)\b"
 MAGICS = r"^\s*([!%]|sys\.path)|\b(wget|urllib|requests)\b"
 
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-SECOND = [path for path in CHAPTERS if int(path.name[:2]) in SECOND_EDITION]
-second_edition = pytest.mark.parametrize("path", SECOND, ids=lambda path: path.stem)
 
 
 @cache
@@ -64,15 +61,13 @@ def test_opens_with_a_title_a_question_a_picture_and_a_box(path):
 @chapter
 def test_is_as_short_as_promised(path):
     markdown, code = cells(path, "markdown"), cells(path, "code")
-    second = path in SECOND  # its deep dives are long, its main way is short
-    assert len(markdown) + len(code) <= (85 if second else 70)
-    assert second or words(markdown) <= 2500
+    assert len(markdown) + len(code) <= 85
     assert path.stat().st_size <= 500_000
     long = [cell.source for cell in markdown if len(prose(cell).split()) > 120]
     assert not long, f"more than 120 words:\n{long}"
 
 
-@second_edition
+@chapter
 def test_the_main_way_is_short(path):
     way = main_way(read(path).cells)
     on_it = [cell for _, inside in way for cell in inside]
@@ -83,14 +78,14 @@ def test_the_main_way_is_short(path):
     assert guesses <= 5
 
 
-@second_edition
+@chapter
 def test_the_first_exercise_comes_early_and_nothing_above_a_stub_prints_its_body(path):
     all_cells = read(path).cells
     assert first_exercise(all_cells) <= len(all_cells) / 3
     assert not list(printed_bodies(all_cells))
 
 
-@second_edition
+@chapter
 def test_after_the_recap_there_are_deep_dives_only(path):
     headings = [heading for heading, _ in sections(read(path).cells)]
     behind = headings[headings.index("Recap") + 1 :]
@@ -108,7 +103,7 @@ def box(path: Path) -> list[str]:
     return [cell.source for cell in read(path).cells[:3]]
 
 
-@second_edition
+@chapter
 def test_the_box_tells_the_time_with_the_exercises(path):
     reading, whole = minutes(path)
     told = f"About {reading} minutes to read, {whole} with the exercises."
@@ -148,9 +143,7 @@ def test_has_one_title_and_few_headings(path):
     lines = [line for cell in cells(path, "markdown") for line in cell.source.splitlines()]
     assert sum(line.startswith("# ") for line in lines) == 1
     deep = sum(line.startswith("## Deep dive: ") for line in lines)
-    assert (
-        3 <= sum(line.startswith("## ") for line in lines) - deep <= (10 if path in SECOND else 9)
-    )
+    assert 3 <= sum(line.startswith("## ") for line in lines) - deep <= 10
     assert any(line.startswith("## Exercises") for line in lines)
     assert any(line.startswith("## Recap") for line in lines)
 
