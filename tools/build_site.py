@@ -15,11 +15,17 @@ from functools import partial
 from pathlib import Path
 
 import glossary
+import slides
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / ".build" / "site"
 SITE = ROOT / "site"
 MATHJAX = ROOT / "node_modules" / "mathjax" / "es5"
+REVEAL = ROOT / "node_modules" / "reveal.js" / "dist"
+SHIPPED = {
+    MATHJAX: ["tex-mml-chtml.js", "output/chtml/fonts"],
+    REVEAL: ["reset.css", "reveal.css", "reveal.js"],
+}
 
 
 def lay_out() -> None:
@@ -28,8 +34,9 @@ def lay_out() -> None:
     Raises:
         FileNotFoundError: If the packages from npm are not installed.
     """
-    if not MATHJAX.is_dir():
-        raise FileNotFoundError(f"{MATHJAX} is missing; run: npm ci")
+    for folder in SHIPPED:
+        if not folder.is_dir():
+            raise FileNotFoundError(f"{folder} is missing; run: npm ci")
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("conf.py", "_*"))
     shutil.copytree(ROOT / "docs" / "_static", SOURCE / "_static")
@@ -38,13 +45,15 @@ def lay_out() -> None:
     shutil.copytree(ROOT / "notebooks", SOURCE / "notebooks")
     for name in ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "LICENSE-TEXT"):
         shutil.copy2(ROOT / name, SOURCE)
-    for part in ("tex-mml-chtml.js", "output/chtml/fonts"):
-        target = SOURCE / "_static" / "mathjax" / part
-        target.parent.mkdir(parents=True, exist_ok=True)
-        copy = shutil.copytree if (MATHJAX / part).is_dir() else shutil.copy2
-        copy(MATHJAX / part, target)
+    for folder, parts in SHIPPED.items():
+        for part in parts:
+            target = SOURCE / "_static" / folder.parent.name / part
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copy = shutil.copytree if (folder / part).is_dir() else shutil.copy2
+            copy(folder / part, target)
     chapters = sorted(SOURCE.glob("notebooks/*.ipynb"))
     write("glossary.md", glossary.page(chapters))
+    write("slides.md", slides.page(chapters))
     write_modules()
     write("index.md", start_page(chapters))
 
@@ -103,7 +112,7 @@ def start_page(chapters: list[Path]) -> str:
         "Chapters": [f"notebooks/{path.stem}" for path in chapters],
         "Results and use": ["docs/results", "docs/benchmarks", "docs/training"],
         "Reference": ["glossary", "api/index", "figures/kill_matrix", *others()],
-        "Teaching": ["docs/teaching", *sorted(f"docs/teaching/{p.stem}" for p in lessons())],
+        "Teaching": ["docs/teaching", "slides", *lessons()],
         "The project": ["CONTRIBUTING", "CHANGELOG"],
     }
     trees = "\n".join(
@@ -129,9 +138,9 @@ def others() -> list[str]:
     return sorted(f"docs/{p.stem}" for p in (ROOT / "docs").glob("*.md") if p.stem not in known)
 
 
-def lessons() -> list[Path]:
-    """Find the pages of the pack for teachers."""
-    return list((ROOT / "docs" / "teaching").glob("*.md"))
+def lessons() -> list[str]:
+    """Name the pages of the pack for teachers."""
+    return sorted(f"docs/teaching/{p.stem}" for p in (ROOT / "docs" / "teaching").glob("*.md"))
 
 
 def build() -> int:
@@ -144,6 +153,7 @@ def build() -> int:
     if written.exists():
         shutil.rmtree(SITE, ignore_errors=True)
         shutil.move(written, SITE)
+        slides.write_decks(SITE)
     return code
 
 

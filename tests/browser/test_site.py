@@ -19,6 +19,20 @@ PAGES = [
     "api/course_lib.beam_search.html",
     "glossary.html",
 ]
+DECK = "slides/01_attention.html"
+# the formulas are set, and every slide shows all that it holds
+FAULTY_SLIDES = """async () => {
+    await MathJax.startup.promise;
+    return Reveal.getSlides().filter((slide, index) => {
+        Reveal.slide(index);
+        const { width, height } = Reveal.getConfig();
+        const empty = slide.children.length === slide.querySelectorAll("h2").length;
+        const pictures = [...slide.querySelectorAll("img")].every(i => i.naturalWidth && i.alt);
+        const formulas = !/\\\\[([]/.test(slide.innerText);
+        const fits = slide.scrollHeight <= height && slide.scrollWidth <= 1.01 * width;
+        return empty || !pictures || !formulas || !fits;
+    }).map(slide => slide.innerHTML.slice(0, 200));
+}"""
 MEGABYTE = 2**20
 
 
@@ -82,7 +96,21 @@ def test_the_search_works_offline(page):
     assert any("KV cache" in title for title in found)
 
 
-@pytest.mark.parametrize("name", PAGES[:2] + PAGES[3:])
+def test_every_chapter_has_slides_that_fit_into_the_window(page):
+    decks = sorted(path.name for path in SITE.glob("slides/*.html"))
+    assert decks == sorted(f"{path.stem}.html" for path in ROOT.glob("notebooks/*.ipynb"))
+    for deck in decks:
+        page.goto(f"slides/{deck}")
+        page.wait_for_function("() => window.MathJax?.startup?.promise && Reveal.isReady()")
+        page.wait_for_function("() => [...document.images].every(image => image.complete)")
+        assert (deck, page.evaluate(FAULTY_SLIDES)) == (deck, [])
+    page.keyboard.press("Home")
+    assert page.locator("section.present h1").is_visible()
+    page.keyboard.press("End")
+    assert page.locator("section.present h2").inner_text() == "Recap"
+
+
+@pytest.mark.parametrize("name", [*PAGES[:2], *PAGES[3:], DECK])
 def test_nobody_is_shut_out_by_a_serious_fault(page, name):
     page.goto(name)
     page.add_script_tag(path=AXE)

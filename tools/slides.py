@@ -1,0 +1,101 @@
+"""Write a deck of slides for each chapter of the built site, into site/slides/: make site.
+
+A deck holds what a teacher shows: the question and the opening picture, then section by section the
+formulas, the figures and the guesses, and the recap. All of it is cut out of the chapter's page.
+"""
+
+import json
+from html import escape
+from pathlib import Path
+from urllib.parse import urljoin
+
+from lxml import html
+from lxml.html import HtmlElement
+
+LEFT_OUT = ".//details | .//a[@class='headerlink']"  # solutions, and the signs beside headings
+SHOWN = ".//div[contains(@class, 'math')] | .//img | .//p[contains(., 'Guess')]"
+SUMMARY, TABLE = "*[following-sibling::*//table][not(self::h2)]", ".//table"  # of a recap
+DECK = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}: slides</title>
+<link rel="stylesheet" href="../_static/reveal.js/reset.css">
+<link rel="stylesheet" href="../_static/reveal.js/reveal.css">
+<link rel="stylesheet" href="../_static/slides.css">
+<script defer src="../_static/reveal.js/reveal.js"></script>
+<script defer src="../_static/slides.js"></script>
+<script defer src="../_static/mathjax/tex-mml-chtml.js"></script>
+</head>
+<body>
+<main class="reveal"><div class="slides">
+{slides}
+</div></main>
+</body>
+</html>
+"""
+
+
+def page(chapters: list[Path]) -> str:
+    """Write the page of the site that links the decks."""
+    items = []
+    for path in chapters:
+        first = json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"][0]
+        title = escape(first.removeprefix("# ").strip())
+        items.append(f'<li><a href="slides/{path.stem}.html">{title}</a></li>')
+    lines = [
+        "# Slides",
+        "",
+        "One deck for each chapter: its question, its pictures and formulas, the guesses that the",
+        "class makes, and the recap. Arrow keys turn the slides, *F* fills the screen, *O* shows",
+        "all; `?print-pdf` behind the address, before a `#`, lays them out for printing.",
+        "",
+        "```{raw} html",
+        "<ul>",
+        *items,
+        "</ul>",
+        "```",
+    ]
+    return "\n".join(lines)
+
+
+def write_decks(site: Path) -> None:
+    """Write a deck for every chapter of the site."""
+    (site / "slides").mkdir()
+    for path in sorted(site.glob("notebooks/*.html")):
+        chapter = html.parse(path).find(".//article/section")
+        (site / "slides" / path.name).write_text(deck(chapter, path.name), encoding="utf-8")
+
+
+def deck(chapter: HtmlElement, name: str) -> str:
+    """Return a deck.
+
+    Args:
+        chapter: The chapter, as it stands in its page; its links are changed on the way.
+        name: The name of the page, and of the deck, in another folder.
+    """
+    for part in chapter.xpath(LEFT_OUT):
+        part.drop_tree()
+    chapter.rewrite_links(
+        lambda link: link if ":" in link else f"..{urljoin(f'/notebooks/{name}', link)}"
+    )
+    title = chapter.find("h1").text_content()
+    back = f'<p><a href="../notebooks/{name}">The chapter</a></p>'
+    question, picture = chapter.find("blockquote"), chapter.find(".//img")
+    texts = [f"<h1>{escape(title)}</h1>{markup(question)}{back}", markup(picture)]
+    for section in chapter.findall("section"):
+        heading = section.find("h2").text_content()
+        above = f"<h2>{escape(heading.removesuffix(' (fast track)'))}</h2>"
+        if heading == "Recap":
+            texts += [above + markup(*section.xpath(part)) for part in (SUMMARY, TABLE)]
+            break
+        if heading != "Exercises":
+            texts += [above + markup(part) for part in section.xpath(SHOWN)]
+    slides = "\n".join(f"<section>{text}</section>" for text in texts)
+    return DECK.format(title=escape(title), slides=slides)
+
+
+def markup(*parts: HtmlElement) -> str:
+    """Return the HTML of elements."""
+    return "".join(html.tostring(part, encoding="unicode", with_tail=False) for part in parts)
