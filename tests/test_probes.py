@@ -118,6 +118,7 @@ def seen_by(name: str, model, **how) -> bool:
         ("attention_scores", "causal_mask", "causal_without_itself"),
         ("residual_paths", "EncoderLayer", "residual_missing"),
         ("dropout_rate", "EncoderLayer", "dropout_ignored"),
+        ("final_norm", "Encoder", "last_norm_missing"),
         ("initial_loss", "initialize", "embeddings_std_one"),
         ("loss_per_token", "label_smoothed_cross_entropy", "padding_counted"),
         ("loss_targets", "label_smoothed_cross_entropy", "smoothing_on_padding"),
@@ -127,9 +128,10 @@ def seen_by(name: str, model, **how) -> bool:
 def test_a_probe_sees_a_known_mistake_of_its_kind(name, exercise, mistake):
     (wrong,) = (each for each in known_mistakes(exercise) if each.name == mistake)
     more = dict(loss=loss_of_step, generate=write, bos_id=BOS, dropout=0.1)
+    order = dict(norm_first=name == "final_norm")
     with planted(wrong):
-        assert seen_by(name, translator(), **more)
-    assert not seen_by(name, translator(), **more)
+        assert seen_by(name, translator(**order), **more)
+    assert not seen_by(name, translator(**order), **more)
 
 
 class Wrapped(nn.Module):
@@ -232,7 +234,7 @@ def test_the_page_shows_what_is_printed(capsys):
     shown = re.search(r"```text\n(.*?)```", page, re.S)[1].splitlines()
     exec(example, {})
     printed = capsys.readouterr().out.splitlines()
-    assert len(printed) == 16 and set(shown) <= set(printed)
+    assert len(printed) == 17 and set(shown) <= set(printed)
     told = set(re.findall(r"^\| `(\w+)`", page, re.M))
     assert told >= {run.__name__ for run in probes.PROBES}
 

@@ -25,6 +25,7 @@ from course_lib.probes.answers import (
 from course_lib.probes.inside import (
     attention_scores,
     dropout_rate,
+    final_norm,
     finite_numbers,
     parts_used_once,
     residual_paths,
@@ -41,8 +42,8 @@ from course_lib.probes.subject import PROBES, ProbeResult, Subject, adapt
 
 __all__ = [
     "PROBES", "ProbeResult", "Subject", "adapt", "attention_scores", "batch_invariance",
-    "causality", "context", "determinism", "dropout_rate", "finite_numbers", "free_running",
-    "gradient_reach", "influence", "initial_loss", "loss_per_token", "loss_targets",
+    "causality", "context", "determinism", "dropout_rate", "final_norm", "finite_numbers",
+    "free_running", "gradient_reach", "influence", "initial_loss", "loss_per_token", "loss_targets",
     "order_sensitivity", "overfit_one_batch", "padding_invariance", "parameters_registered",
     "parts_used_once", "probe", "probe_made", "residual_paths", "returns_logits",
     "training_and_eval_mode",

@@ -1,16 +1,19 @@
 """Probes that look inside a model while it runs: attention scores, residual paths, nan, sharing."""
 
+import copy
 import math
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from course_lib.probes.subject import Subject, a_probe
+from course_lib.probes.subject import ROUNDING, Subject, a_probe, difference
 
 SMALL = 1.5  # standard deviation of scores that need no scale
+FORGOTTEN = 0.1  # a move of the logits that an epsilon does not explain
 BLOCKED = -1e4  # what a mask adds to a score, or less
 
 
@@ -173,6 +176,47 @@ def _layers(model: nn.Module) -> dict[str, nn.Module]:
             parts = ((f"{name}.{place}", layer) for place, layer in group.named_children())
             found.update((place, layer) for place, layer in parts if any(layer.children()))
     return found
+
+
+@a_probe("final norm")
+def final_norm(subject: Subject) -> tuple | None:
+    """Behind a stack of pre-norm layers stands a norm: the scale of its input moves no logits."""
+    last = {name.rpartition(".")[0]: name for name in _layers(subject.model)}
+    base = subject.logits(*subject.batch())
+    stacks = []
+    for name in last.values():
+        layer = subject.model.get_submodule(name)
+        read: list[tuple] = []
+        keep = partial(lambda into, _, *given: into.append(given), read)
+        handles = [
+            layer.register_forward_pre_hook(keep, with_kwargs=True),
+            layer.register_forward_hook(lambda _, given, out: _scaled(out)),
+        ]
+        moved = difference(subject.logits(*subject.batch()), base)
+        for handle in handles:
+            handle.remove()
+        if read and _is_pre_norm(layer, *read[0]):
+            stacks.append(name)
+            if moved > FORGOTTEN:
+                hint = f"the layers up to {name} are pre-norm, and no norm stands behind them"
+                return False, hint, moved
+    return (True, "a norm stands behind every pre-norm stack", stacks) if stacks else None
+
+
+def _scaled(output: Any) -> Any:
+    """Multiply what a layer returns, or the first thing of it."""
+    return (3 * output[0], *output[1:]) if isinstance(output, tuple) else 3 * output
+
+
+def _is_pre_norm(layer: nn.Module, given: tuple, named: dict) -> bool:
+    """Say whether a layer without its matrices hands on its input at any scale."""
+    silent = copy.deepcopy(layer)
+    _silence(silent)
+    if not given:
+        return False
+    output = silent(3 * given[0], *given[1:], **named)
+    answer = output[0] if isinstance(output, tuple) else output
+    return answer.shape == given[0].shape and difference(answer, 3 * given[0]) < ROUNDING
 
 
 def _silence(layer: nn.Module) -> None:
