@@ -62,8 +62,8 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
         [[2, 0], [1]]
     """
     batches = []
-    batch = []
-    widest = (0, 0)
+    batch: list[int] = []
+    widest: tuple[int, ...] = (0, 0)
     for pair in sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True)):
         if sum(lengths[pair]) > tokens:
             raise ValueError(f"a pair of {sum(lengths[pair])} tokens, a batch of {tokens}")

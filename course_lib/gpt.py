@@ -170,7 +170,7 @@ class GPTLayer(nn.Module):
 
     def forward(self, x: Tensor, *, cache: Any = None) -> Tensor:
         """Pass vectors ``(B, T, d_model)`` through both sub-layers; with a cache, the new ones."""
-        attend = self.self_attn
+        attend: Any = self.self_attn
         if cache is not None:
             attend = partial(attend, cache=cache.self_attn)
         return self.add_norm2(self.add_norm1(x, attend), self.feed_forward)

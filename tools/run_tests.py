@@ -21,6 +21,7 @@ TWO = ["-n", "2", "--dist", "worksteal"]  # who has nothing left to do takes fro
 PARTS = {  # chapter 10 comes first: it trains the translator that tests and chapters load
     "style": ["-m", "ruff", "check", "."],
     "format": ["-m", "ruff", "format", "--check", "."],
+    "types": ["-m", "mypy"],
     "chapter 10": [*PYTEST, *NBVAL, TRAINING],
     "tests and doctests": [
         *PYTEST,

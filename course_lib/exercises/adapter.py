@@ -148,7 +148,7 @@ def adapt(answer: Any, given: Any) -> Any:
     return _adapted(answer, given) if issubclass(answer, nn.Module) else answer
 
 
-def _adapted(answer: type[nn.Module], given: type[nn.Module]) -> type[nn.Module]:
+def _adapted(answer: Any, given: type[nn.Module]) -> type[nn.Module]:
     """Make the subclass."""
 
     class Adapted(answer):
@@ -192,13 +192,11 @@ def serve(answer: Any, given: Any) -> Any:
             _give_way(given, given, args, kwargs, error, said)
         return given(*args, **kwargs)
 
-    served.served = answer
+    served.served = answer  # type: ignore[attr-defined]
     return served
 
 
-def _served(
-    answer: type[nn.Module], fitted: type[nn.Module], given: type[nn.Module]
-) -> type[nn.Module]:
+def _served(answer: type[nn.Module], fitted: Any, given: type[nn.Module]) -> type[nn.Module]:
     """Make the subclass that builds and calls the answer, or the course's class."""
 
     said: set[str] = set()
@@ -208,7 +206,7 @@ def _served(
 
         served = answer
 
-        def __new__(cls, *args: Any, **kwargs: Any) -> nn.Module:
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             try:
                 with torch.random.fork_rng(devices=[]):
                     fitted(*args, **kwargs)

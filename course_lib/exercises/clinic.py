@@ -35,7 +35,7 @@ class Chart:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.patient = Patient(case.mistakes)
-        self.asked: dict[str, ProbeResult | None] = {}
+        self.asked: dict[str, ProbeResult] = {}
 
     @cached_property
     def symptom(self) -> str:

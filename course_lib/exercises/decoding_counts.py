@@ -40,7 +40,7 @@ def numbers_kept() -> int:
     with torch.no_grad():
         cache = LayerCache(max_len=20)
         layer(torch.zeros(1, 20, 512), torch.zeros(1, 30, 512), cache=cache)
-    kept = (cache.self_attn.keys, cache.self_attn.values, *cache.cross_attn.keys_values)
+    kept = (cache.self_attn.keys, cache.self_attn.values, *(cache.cross_attn.keys_values or ()))
     return 6 * sum(x.numel() for x in kept)
 
 

@@ -66,7 +66,8 @@ def learners_frame(error: BaseException) -> tuple[FrameType, int] | None:
         or frame.f_code.co_filename.startswith("<")
     ]
     own = [f for f in frames if not f[0].f_globals.get("__name__", "").startswith("course_lib")]
-    return (own or frames or [None])[-1]
+    deepest = (own or frames)[-1:]
+    return deepest[0] if deepest else None
 
 
 def from_outside(candidate: Any) -> str:

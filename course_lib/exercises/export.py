@@ -166,7 +166,8 @@ def _settled(
     Raises:
         ValueError: If the file does not run, and not because of a cell in it.
     """
-    chosen, flaws = dict(chosen), {}
+    chosen = dict(chosen)
+    flaws: dict[str, str] = {}
     names = [name for name in exercises() if exercise(name).module == module]
     while chosen:
         text = module_text(module, _ordered(chosen, names))
@@ -192,17 +193,18 @@ def _settled(
 
 def _ordered(chosen: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
     """Put cells in the order of the chapter, each without the definitions taken from others."""
-    order = [name for name in names if name in chosen]
-    return {
-        name: without(
-            chosen[name],
-            lambda node, cell=chosen[name]: any(
+
+    def own(cell: str) -> str:
+        """Leave out what another cell defines otherwise."""
+        return without(
+            cell,
+            lambda node: any(
                 other in names and chosen.get(other) != cell
                 for other in exported(ast.unparse(node))
             ),
         )
-        for name in order
-    }
+
+    return {name: own(chosen[name]) for name in names if name in chosen}
 
 
 def _last_words(name: str) -> str:

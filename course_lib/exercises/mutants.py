@@ -224,7 +224,7 @@ class Reversal(Task):
             "exact_match": whole.float().mean().item(),
         }
 
-    write = evaluate = entry = record_key = None  # no command trains it alone
+    write = evaluate = entry = record_key = None  # type: ignore[assignment]  # no command
 
 
 @torch.random.fork_rng()
@@ -330,15 +330,15 @@ def record(seeds: Sequence[int], steps: int, folder: Path, tell: Callable[[str],
         folder: Of both records; a stopped run goes on with them.
         tell: Called with a line for each.
     """
-    for mistake in mutants():
-        which = {"exercise": mistake.exercise, "mistake": mistake.name}
+    for known in mutants():
+        which = {"exercise": known.exercise, "mistake": known.name}
         if find(folder / SEEN, which) is None:
-            found = which | seen_entry(mistake)
+            found = which | seen_entry(known)
             add(folder / SEEN, found)
             tell(" ".join(map(str, found.values())))
     for seed in seeds:
         for mistake in [None, *mutants()]:
-            run = {"exercise": "", "mistake": ""}
+            run: dict[str, Any] = {"exercise": "", "mistake": ""}
             if mistake is not None:
                 run = {"exercise": mistake.exercise, "mistake": mistake.name}
                 if find(folder / SEEN, run)["paper"] not in ("numbers", "rate"):

@@ -1,6 +1,6 @@
 """Score a test that a learner wrote: by the mistakes it finds, and by its false alarms."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -50,7 +50,7 @@ class TestTask:
         whole = [a for a in room.ANSWERS[task.name] if examine(task.name, a).complete]
         return (task.given, *(adapt(answer, task.given) for answer in whole))
 
-    def wrong(self) -> dict[str, tuple[str, Callable]]:
+    def wrong(self) -> Mapping[str, tuple[str, Callable]]:
         """Return, by short name, a sentence and a wrong answer."""
         if self.exercise in _OTHERS:
             return _OTHERS[self.exercise][1]
@@ -116,7 +116,7 @@ _WRONG_SHARES: dict[str, tuple[str, Callable]] = {
     ),
     "not_shared_out": ("the exponentials are not divided by their sum", lambda x: x.exp()),
 }
-_OTHERS = {
+_OTHERS: dict[str, tuple[Sequence[Callable], Mapping[str, tuple[str, Callable]]]] = {
     "softmax": ((lambda x: x.softmax(dim=-1), _by_exponentials), _WRONG_SHARES),
     "a cache": (CACHES, NO_CACHES),
     "a rotation": (ROTATIONS, NO_ROTATIONS),

@@ -138,7 +138,8 @@ class Edition:
         """Yield a cell that says how much of the model is the learner's, where one is imported."""
         imports = "\n".join(source_of(cell) for cell in cells if cell["cell_type"] == "code")
         nodes = ast.parse(stubs.from_package(imports, self.modules, LIBRARY)).body
-        mine = [n for n in nodes if (getattr(n, "module", None) or "").startswith(f"{LIBRARY}.")]
+        imported = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+        mine = [node for node in imported if (node.module or "").startswith(f"{LIBRARY}.")]
         names = [alias.name for node in mine for alias in node.names]
         if "Transformer" in names:
             wanted = [name for name in names if name in ("Transformer", "load_or_train")]
@@ -206,7 +207,7 @@ def new_cell(name: str, text: str, kind: str = "markdown", metadata: Cell | None
     """Make a cell without output, as notebook files hold it; of the metadata, tags stay."""
     tags = (metadata or {}).get("tags")
     cell = {"cell_type": kind, "id": name, "metadata": {"tags": tags} if tags else {}}
-    code = {"outputs": [], "execution_count": None} if kind == "code" else {}
+    code: Cell = {"outputs": [], "execution_count": None} if kind == "code" else {}
     return cell | code | {"source": text.splitlines(keepends=True)}
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from course_lib.atomic_write import set_aside, write_whole
 from course_lib.exercises.catalogue import tasks
@@ -181,7 +182,7 @@ def chapter_of(module: str) -> int:
     return int(re.search(r"File to edit: \S*?(\d\d)_\w+\.ipynb", source)[1])
 
 
-def _read(package: Path) -> dict[str, dict[str, str | None]]:
+def _read(package: Path) -> dict[str, dict[str, Any]]:
     """Read what was kept; what cannot be read is moved aside, and said."""
     path = package / FILE
     if not path.exists():

@@ -84,7 +84,8 @@ def examine_apart(
     Returns:
         A mark for every exercise, in their order.
     """
-    marks, todo = {}, {}
+    marks: dict[str, Mark] = {}
+    todo: dict[str, list[str]] = {}
     end = time.monotonic() + 10 * limit
     with _copied(package, texts or {}) as place:
         for module, names in asked.items():
@@ -324,7 +325,7 @@ def _tried(name: str, candidate: Any) -> dict[str, Any]:
         task = exercise(name)
         tried = adapt(candidate, task.given)
         seen = [try_out(trial, tried) for trial in task.trials]
-        answer["seen"] = [packed(vars(outcome)) for outcome in seen]
+        return answer | {"seen": [packed(vars(outcome)) for outcome in seen]}
     return answer
 
 

@@ -27,7 +27,7 @@ def all_tokens(new: Tensor, cache: Any) -> Tensor:
     return cache.layers[0].self_attn.append(ids, ids)[0][:, 0, :, 0].long()  # (B, n)
 
 
-class Witness:
+class Witness(nn.Module):
     """Note in which mode a model is called, and end a loop that does not end.
 
     Args:
@@ -42,13 +42,14 @@ class Witness:
     def encode(self, src: Tensor) -> Tensor:
         """Take note, and encode."""
         self._notice("encoder")
-        return super().encode(src)
+        return super().encode(src)  # type: ignore[misc]  # of the class beside it
 
     def decode(self, tgt: Tensor, memory: Tensor, src: Tensor, *, cache: Any = None) -> Tensor:
         """Take note, and decode; what has no layers keeps the ids themselves in a cache."""
         self._notice("decoder")
         whole = tgt.clone() if cache is None else all_tokens(tgt, cache)  # (B, n)
-        return super().decode(whole, memory, src)[:, -tgt.size(1) :]
+        logits = super().decode(whole, memory, src)  # type: ignore[misc]
+        return logits[:, -tgt.size(1) :]
 
     def _notice(self, part: str) -> None:
         """Keep what there is to see."""

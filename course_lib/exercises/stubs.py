@@ -3,8 +3,10 @@
 import ast
 from collections.abc import Callable, Collection, Iterator
 
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-Edit = tuple[int, int, list[str]]  # first line, the line after the last (from 0), what comes there
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.ClassDef
+# first line, the line after the last (from 0), what comes there
+Edit = tuple[int | None, int | None, list[str]]
 
 STUB = "raise NotImplementedError"
 MINE = "my_"
@@ -119,7 +121,7 @@ def _edited(source: str, edits: Callable[[list[str]], Collection[Edit] | Iterato
     return "\n".join(lines)
 
 
-def _outer(node: Definition) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def _outer(node: Definition) -> Iterator[Function]:
     """Yield a function, or the methods of a class; what stands inside a function is its body."""
     if not isinstance(node, ast.ClassDef):
         yield node
@@ -129,7 +131,7 @@ def _outer(node: Definition) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
             yield from _outer(part)
 
 
-def _stubbed(function: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str]) -> Edit:
+def _stubbed(function: Function, lines: list[str]) -> Edit:
     """Describe the edit that leaves the signature and the docstring of a function."""
     first, last = _body(function, lines)
     indent = " " * (function.col_offset + 4)
@@ -140,7 +142,7 @@ def _stubbed(function: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str])
     return function.body[0].lineno - 1, last, [header, *said, indent + STUB]  # def f(): return 1
 
 
-def _body(function: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str]) -> tuple[int, int]:
+def _body(function: Function, lines: list[str]) -> tuple[int | None, int | None]:
     """Find the lines of a body without its docstring, with the comments around and in it."""
     docstring = _docstring(function)
     first = docstring.end_lineno if docstring else _first_line(function.body[0])
@@ -155,7 +157,7 @@ def _body(function: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str]) ->
     return first, last
 
 
-def _docstring(node: Definition) -> ast.Expr | None:
+def _docstring(node: Definition) -> ast.stmt | None:
     """Return the statement that is the docstring."""
     return node.body[0] if ast.get_docstring(node, clean=False) is not None else None
 

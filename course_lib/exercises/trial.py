@@ -5,7 +5,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from course_lib.exercises.outcomes import Outcome
 
 SIZES = B, H, T, S, D_K, D_V = 2, 3, 4, 5, 6, 7  # no two are equal: no two axes can be swapped
+Filled = TypeVar("Filled", bound=nn.Module)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +212,7 @@ def observe(
     return Outcome(shown, gradients, changed)
 
 
-def named_results(result: Any, names: Sequence[str | None]) -> dict[str, Any]:
+def named_results(result: Any, names: Sequence[str | None]) -> dict[Any, Any]:
     """Give every result its name; keep a result of another form as it is."""
     if len(names) == 1:
         return {names[0]: result}
@@ -222,7 +223,7 @@ def named_results(result: Any, names: Sequence[str | None]) -> dict[str, Any]:
 
 def backward(values: Mapping[str, Any], leaf: Mapping[str, Tensor]) -> dict[str, Any]:
     """Send a gradient back from all results at once; no symmetry hides in its direction."""
-    total = 0
+    total: Any = 0
     for name, x in values.items():
         if isinstance(x, Tensor) and x.requires_grad:
             total = total + (x * normal(f"direction of {name}", *x.shape)).sum()
@@ -235,7 +236,7 @@ def backward(values: Mapping[str, Any], leaf: Mapping[str, Tensor]) -> dict[str,
     return dict(zip(leaf, gradients, strict=True))
 
 
-def filled(module: nn.Module) -> nn.Module:
+def filled(module: Filled) -> Filled:
     """Fill every parameter with numbers that depend on its name; gains are near 1 and -1."""
     with torch.no_grad():
         for name, parameter in by_name(module).items():

@@ -20,7 +20,8 @@ def number(answer: Any) -> int | float:
     if isinstance(answer, Tensor) and answer.numel() == 1:
         answer = answer.item()
     if isinstance(answer, Real) and not isinstance(answer, bool):
-        return int(answer) if float(answer).is_integer() else float(answer)
+        kind: type = int if float(answer).is_integer() else float
+        return kind(answer)
     raise TypeError(f"one number should come out, and not {describe(answer)}")
 
 

@@ -145,8 +145,9 @@ def translate_with(folder: Path | str, texts: Sequence[str], beam_size: int = 4)
     if tokenizer is None:
         raise ValueError(f"{folder} holds no source.spm: without its tokenizer no text is read")
     src = pad_rows([tokenizer.encode(text) for text in texts], tokenizer.pad_id)  # (B, S)
-    how = dict(bos_id=model.config.bos_id, eos_id=model.config.eos_id, beam_size=beam_size)
-    longest = min(model.config.max_len, 2 * src.size(1) + 50)
+    config: Any = model.config
+    how = dict(bos_id=config.bos_id, eos_id=config.eos_id, beam_size=beam_size)
+    longest = min(config.max_len, 2 * src.size(1) + 50)
     ids, _ = beam_search(model, src, **how, max_new_tokens=longest)
     return [tokenizer.decode(best) for best in ids[:, 0].tolist()]
 

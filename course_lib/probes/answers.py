@@ -1,6 +1,7 @@
 """Probes of what a model answers: which ids, which neighbours and which mode move its logits."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -86,24 +87,24 @@ def padding_invariance(subject: Subject) -> tuple | None:
             hint = f"padding behind the {name} moves the logits by {gap:.1g} of the largest"
             return False, f"{hint}: look at the padding mask, its polarity and its axes"
     if subject.reads_source:
-        gap = _gap_when_padding_is_louder(subject)
+        gap = _gap_when_padding_is_louder(subject, subject.pad_id)
         if not gap < NOISE:
             return False, "padding in front of or inside a source is read: count no lengths"
     return True, "padding moves nothing"
 
 
-def _gap_when_padding_is_louder(subject: Subject) -> float:
+def _gap_when_padding_is_louder(subject: Subject, pad_id: int) -> float:
     """Return how far logits move when padding in front of a source has another embedding."""
     src, tgt = subject.batch()
-    src = F.pad(src, (2, 0), value=subject.pad_id)
-    src[:, 3] = subject.pad_id
+    src = F.pad(src, (2, 0), value=pad_id)
+    src[:, 3] = pad_id
     base = subject.logits(src, tgt)
 
     def louder(module: nn.Module, read: tuple, output: Tensor) -> Tensor:
         """Change the embedding of padding where the source is looked up."""
         if not (read and isinstance(read[0], Tensor) and torch.equal(read[0], src)):
             return output
-        return output + (src == subject.pad_id).unsqueeze(-1)
+        return output + (src == pad_id).unsqueeze(-1)
 
     for module in subject.model.modules():
         if isinstance(module, nn.Embedding):
@@ -207,7 +208,7 @@ def free_running(subject: Subject) -> tuple | None:
     """Written one by one, the tokens are the arg max of one pass over what was written."""
     *source, text = subject.batch()
     if subject.generate is not None:
-        return _own_generate(subject, source, text)
+        return _own_generate(subject, subject.generate, source, text)
     written = text[:, :2]
     steps = []
     for _ in range(4):
@@ -221,10 +222,12 @@ def free_running(subject: Subject) -> tuple | None:
     return True, "step by step and at once, the logits are the same"
 
 
-def _own_generate(subject: Subject, source: list[Tensor], text: Tensor) -> tuple:
+def _own_generate(
+    subject: Subject, generate: Callable, source: list[Tensor], text: Tensor
+) -> tuple:
     """Hold what ``generate`` writes against one pass over it."""
     prompt = text[:, :1] if source else text[:, :2]
-    own = subject.generate(subject.model, *(source or [prompt]))
+    own = generate(subject.model, *(source or [prompt]))
     written = torch.cat([prompt, own], dim=1) if source else own
     logits = subject.logits(*source, written[:, :-1])
     if subject.pad_id is not None:

@@ -20,7 +20,7 @@ BLOCKED = -1e4  # what a mask adds to a score, or less
 @a_probe("parts used once")
 def parts_used_once(subject: Subject) -> tuple | None:
     """No part with weights runs twice in a pass, except for embeddings."""
-    calls = Counter()
+    calls: Counter[str] = Counter()
     for name, module in subject.model.named_modules():
         if next(module.parameters(recurse=False), None) is not None:
             if not isinstance(module, nn.Embedding):

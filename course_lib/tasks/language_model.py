@@ -199,7 +199,7 @@ class LanguageModel(Task):
         betas = (config.beta1, config.beta2)
         return torch.optim.AdamW(groups, lr=config.peak_rate, betas=betas, fused=True)
 
-    def share(self, step: int, rank: int, size: int) -> tuple[tuple[Tensor, Tensor], float]:
+    def share(self, step: int, rank: int, size: int) -> tuple[tuple[Tensor, ...], float]:
         """Draw the windows of a step; return a process's part, and its weight."""
         config = self.pipeline.config
         drawn = random_windows(self.text.train, config.batch_size, config.max_len)
@@ -207,7 +207,7 @@ class LanguageModel(Task):
         rows = list(mine) or [0]  # who gets nothing gets a window of weight 0
         return tuple(part[rows] for part in drawn), len(mine) * size / config.batch_size
 
-    def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
         """Compute the mean loss of all predictions."""
         return model(*(part.to(self.pipeline.device, non_blocking=True) for part in batch))[1]
 

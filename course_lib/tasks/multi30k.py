@@ -34,7 +34,7 @@ read_record = partial(read_entries, RECORD)  #: the entries, each of one transla
 CORPUS = Path(__file__).with_name("multi30k_corpus.json")  # what tools/corpus_stats.py measured
 SETTINGS = ("direction", "seed", "epochs", "vocab_size", "dropout")  # of an entry of the record
 MOST_ALPHA = 10  # of the length penalty; beyond it, nothing but the length counts
-SEARCH = {
+SEARCH: dict[str, dict[str, Any]] = {
     "--beam": dict(type=int, default=4, help="1 is greedy"),
     "--alpha": dict(type=float, default=0.6, help="of the length penalty"),
 }
@@ -107,7 +107,7 @@ TINY = dict(
     tokens=1_000, epochs=30, warmup_steps=40, peak_rate=4e-3, cooldown=0.0, bfloat16=False,
     d_model=64, num_heads=4, num_layers=2, d_ff=256, dropout=0.0,
 )  # fmt: skip
-SIZES = {
+SIZES: dict[str, dict[str, Any]] = {
     "laptop": {},
     "smoke": dict(TINY, task="numbers", vocab_size=150),
     "slice": dict(TINY, num_pairs=300, vocab_size=1_000),
@@ -150,7 +150,7 @@ class RealTranslator(Translator):
             raise ValueError(f"{longest} tokens: this model reads {self.config.max_len}")
         return rows
 
-    def translate(
+    def translate(  # type: ignore[override]  # beam search has other options
         self, texts: Sequence[str], *, beam_size: int = 4, alpha: float = 0.6, tokens: int = 4_096
     ) -> list[str]:
         """Translate texts by beam search, those of about the same length at once.
@@ -260,7 +260,7 @@ class Multi30k(Task):
             texts = [text for pair in pairs for text in pair]
             real = config.task == "multi30k"
             tokenizer = Tokenizer.learn(texts, config.vocab_size, split_punctuation=real)
-            pipeline = self.kind.new(config, tokenizer)
+            pipeline = RealTranslator.new(config, tokenizer)
         if config.byte_dropout:
             drop_by_bytes(pipeline.model)
         self.pipeline = pipeline
@@ -288,7 +288,7 @@ class Multi30k(Task):
         src, tgt, weight = self.batches.share(step, rank, size)
         return (src, tgt), weight
 
-    def backward(self, engine: nn.Module, batch: tuple[Tensor, Tensor], weight: float) -> Tensor:
+    def backward(self, engine: nn.Module, batch: tuple[Tensor, ...], weight: float) -> Tensor:
         """Compute the label-smoothed loss and its gradients, a few rows of logits at a time."""
         return backward_in_chunks(
             self.pipeline.model,

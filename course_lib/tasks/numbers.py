@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -112,7 +112,7 @@ class Translator(Pipeline):
     """Put a ``Transformer`` and its ``Tokenizer`` together: text in, text out."""
 
     what = "a translator of number words"
-    config_class = TranslatorConfig
+    config_class: ClassVar[type] = TranslatorConfig
     model_class = Transformer
     tokenizer_class = Tokenizer
 
@@ -185,7 +185,7 @@ class Numbers(Task):
         pairs = draw_pairs("train", config.num_pairs, to=config.to, seed=config.seed)
         if pipeline is None:
             texts = dict.fromkeys(text for pair in pairs for text in pair)  # each once, in order
-            pipeline = self.kind.new(config, Tokenizer.learn(texts, config.vocab_size))
+            pipeline = Translator.new(config, Tokenizer.learn(texts, config.vocab_size))
         self.pipeline = pipeline
         self.batches = BatchMaker(pairs, pipeline.tokenizer, config.batch_size, config.seed)
         self.val = BatchMaker(draw_pairs("valid", VAL, to=config.to), pipeline.tokenizer, VAL)(1)
@@ -202,7 +202,7 @@ class Numbers(Task):
         return (src[rows], tgt[rows]), weight
 
     def loss(
-        self, model: nn.Module, batch: tuple[Tensor, Tensor], smoothing: float | None = None
+        self, model: nn.Module, batch: tuple[Tensor, ...], smoothing: float | None = None
     ) -> Tensor:
         """Compute chapter 10's loss of every next token of the targets ``(B, T + 1)``."""
         src, tgt = (ids.to(self.pipeline.device, non_blocking=True) for ids in batch)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,7 +56,7 @@ def backward_in_chunks(
         vectors, right = vectors_of_real_tokens(model, src, tgt, engine)  # (R, d_model), (R,)
     matrix = model.output.weight  # (V, d_model)
     ends = [x.detach().requires_grad_() for x in (vectors, matrix)]  # of a small graph of its own
-    total = 0.0
+    total: Any = 0.0  # a scalar on the device from the first part on
     for part, ids in zip(ends[0].split(rows), right.split(rows), strict=True):
         with precision():
             loss = _summed_loss(F.linear(part, ends[1]), ids, smoothing)
@@ -75,7 +76,7 @@ def _summed_loss(logits: Tensor, right: Tensor, smoothing: float) -> Tensor:
 def loss_in_chunks(model: nn.Module, src: Tensor, tgt: Tensor) -> tuple[Tensor, int]:
     """Return the summed loss of a batch in nats, unsmoothed, and its number of real tokens."""
     vectors, right = vectors_of_real_tokens(model, src, tgt)
-    total = 0.0
+    total: Any = 0.0
     for part, ids in zip(vectors.split(ROWS), right.split(ROWS), strict=True):
         total += _summed_loss(model.output(part), ids, smoothing=0.0)
     return total, len(right)

@@ -214,7 +214,7 @@ def graceful_shutdown(*, patient: bool = False) -> Iterator[Callable[[], bool]]:
         patient: Whether a second one is the first again: both the terminal and ``torchrun`` tell
             every process.
     """
-    asked = []
+    asked: list[int] = []
 
     def ask(number: int, frame: Any) -> None:
         """Remember the first signal; obey the second."""

@@ -10,7 +10,7 @@ from typing import Any
 
 def setting_of(kind: type) -> Callable[[str], tuple[str, Any]]:
     """Make what reads NAME=VALUE into a value of the type that this field has by default."""
-    types = {field.name: type(field.default) for field in fields(kind)}
+    types: dict[str, type] = {field.name: type(field.default) for field in fields(kind)}
 
     def setting(text: str) -> tuple[str, Any]:
         """Read one setting, or say what is wrong with it."""

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from filelock import FileLock, Timeout
@@ -29,6 +29,8 @@ from course_lib.trainer.sharded_checkpoint import (
     save_sharded,
 )
 from course_lib.trainer.task import Pipeline, TrainState
+
+Kept = TypeVar("Kept", bound=Pipeline)
 
 LAST = "last.pt"  # the checkpoint that one process goes on from
 LOG = "log.txt"
@@ -59,7 +61,7 @@ def last_checkpoint(out: Path) -> Path:
     return find_sharded(out) or out / LAST
 
 
-def read_kept(kind: type[Pipeline], out: Path) -> tuple[Pipeline, dict[str, Any]]:
+def read_kept(kind: type[Kept], out: Path) -> tuple[Kept, dict[str, Any]]:
     """Read the pipeline that a folder keeps, and the rest of its checkpoint.
 
     Raises:
@@ -67,9 +69,9 @@ def read_kept(kind: type[Pipeline], out: Path) -> tuple[Pipeline, dict[str, Any]
     """
     folder = find_sharded(out)
     content = load_checkpoint(out / LAST) if folder is None or (out / LAST).exists() else None
-    facts = read_facts(folder) if folder else None
+    facts = read_facts(folder) if folder else {}
     with explaining(out / LAST if content else folder, kind.what):
-        if content and (facts is None or content["step"] > facts["step"]):
+        if content and (not facts or content["step"] > facts["step"]):
             pipeline = kind.from_facts(content)
             pipeline.model.load_state_dict(content["model"])
             return pipeline, content

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
 from torch import distributed as dist
+from torch import nn
 from torch.optim import Optimizer
 
 from course_lib.atomic_write import write_whole
@@ -122,7 +122,7 @@ def load_sharded(folder: Path, model: nn.Module, optimizer: Optimizer | None = N
         state_dict.set_state_dict(model, optimizers, **new)
 
 
-def whole_weights(model: nn.Module) -> dict[str, Tensor]:
+def whole_weights(model: nn.Module) -> dict[str, Any]:
     """Gather the weights that were sharded: all for rank 0, none for the others."""
     from torch.distributed.checkpoint import state_dict
 

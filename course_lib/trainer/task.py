@@ -3,12 +3,11 @@
 import math
 from abc import ABC, abstractmethod
 from argparse import Namespace
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -25,25 +24,25 @@ class Pipeline:
     what: ClassVar[str]  #: for people, such as "a translator of sentences"
     config_class: ClassVar[type]  #: a dataclass; all fields have defaults, ``seed`` is among them
     model_class: ClassVar[type[nn.Module]]
-    tokenizer_class: ClassVar[Callable[[str], Any]]  #: makes it again from ``vocabulary()``
+    tokenizer_class: ClassVar[type]  #: makes it again from ``vocabulary()``
 
     model: nn.Module
     tokenizer: Any
     config: Any
 
     @classmethod
-    def new(cls, config: Any, tokenizer: Any) -> "Pipeline":
+    def new(cls, config: Any, tokenizer: Any) -> Self:
         """Make what a training starts from: the seed decides the first weights."""
         torch.manual_seed(config.seed)
         return cls.untrained(config, tokenizer)
 
     @classmethod
-    def untrained(cls, config: Any, tokenizer: Any) -> "Pipeline":
+    def untrained(cls, config: Any, tokenizer: Any) -> Self:
         """Build the model that fits a tokenizer, with weights that have learned nothing."""
         return cls(cls.model_class(config.of_model(len(tokenizer))), tokenizer, config)
 
     @classmethod
-    def from_facts(cls, facts: dict[str, Any]) -> "Pipeline":
+    def from_facts(cls, facts: dict[str, Any]) -> Self:
         """Build it from what ``facts`` returned."""
         config = cls.config_class(**facts["config"])
         return cls.untrained(config, cls.tokenizer_class(facts["tokenizer"]))
@@ -183,6 +182,6 @@ class TrainState:
     # (2,): this process's part of the sum and number of losses since the last measurement
 
     @property
-    def pipeline(self) -> Pipeline:
-        """Return what learns."""
+    def pipeline(self) -> Any:
+        """Return what learns, of the task's ``kind``."""
         return self.task.pipeline

@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import os
 import re
 import threading
 from pathlib import Path
@@ -33,6 +34,11 @@ FAULTY_SLIDES = """async () => {
         return empty || !pictures || !formulas || !fits;
     }).map(slide => slide.innerHTML.slice(0, 200));
 }"""
+ELSEWHERE = {  # what a reader may be sent to; open a new one before it is added
+    "https://arxiv.org/abs/1706.03762",
+    "https://github.com/bentrevett/pytorch-seq2seq",
+    "https://github.com/karpathy/nanoGPT",
+}
 MEGABYTE = 2**20
 
 
@@ -137,6 +143,17 @@ def test_no_link_inside_the_site_is_broken(site):
             if not target.exists() or (target in names and parts.fragment not in anchors):
                 broken.append((path.name, link))
     assert not broken
+
+
+@pytest.mark.skipif("COURSE_REPOSITORY" in os.environ, reason="its own links are on every page")
+def test_every_link_to_elsewhere_is_listed(site):
+    links = {
+        link
+        for path in SITE.rglob("*.html")
+        if "_static" not in path.parts
+        for link in re.findall(r'<a [^>]*?href="(\w+:[^"]+)"', path.read_text(encoding="utf-8"))
+    }
+    assert links == ELSEWHERE
 
 
 def test_the_site_is_light(site):
