@@ -57,6 +57,7 @@ def catalogued(exercise: str, name: str) -> Mistake:
 
 
 transformer = known("transformer", "Transformer")
+decoder = known("decoder", "Decoder")
 fused = known("multi_head", "fused_attention")
 SDPA = "F.scaled_dot_product_attention(query, key, value, mask, dropout_p)"
 PAST = "causal_mask(tgt.size(1), tgt.device)"
@@ -74,7 +75,15 @@ CASES = (
     ),
     Case(
         "few_parameters_move", what_the_optimizer_gets, "parameters registered",
-        (catalogued("Encoder", "plain_list"), catalogued("Decoder", "plain_list")),
+        (
+            catalogued("Encoder", "plain_list"),
+            decoder(
+                "plain_list",
+                "the layers stay in a plain Python list: no optimizer finds their parameters",
+                "maruya24/pytorch_robotics_transformer #3",
+                ("nn.ModuleList(layers)", "layers"),
+            ),
+        ),
     ),
     Case(
         "loss_stops", one_row, "overfit one batch",

@@ -12,24 +12,25 @@ from torch import Tensor, nn
 from course_lib.add_norm import LayerNorm
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.batching import padding_fraction
+from course_lib.beam_search import beam_step
 from course_lib.data import pad_rows
 from course_lib.decoder import DecoderLayer
+from course_lib.decoding import greedy_decode
 from course_lib.encoder import EncoderLayer
 from course_lib.evaluation import alignment_error_rate
-from course_lib.exercises.decoding_counts import (
-    continuations_of_a_step,
-    numbers_kept,
-    tokens_read,
-)
 from course_lib.exercises.report import Report
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import attention_flops
 from course_lib.gpt import GPT, GPTConfig
+from course_lib.kv_cache import LayerCache
 from course_lib.modern_decoder import GroupedQueryAttention
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import sinusoidal_encoding
 from course_lib.training import label_smoothed_cross_entropy
 from course_lib.transformer import Transformer, TransformerConfig
+
+PICTURE = torch.tensor([1.0, -1.5, 2.0, 5.0])  # the dot products in chapter 01's picture
+TARGETS = [[1, 83, 2], [1, 40, 121, 2], [1, 95, 40, 121, 62, 2]]  # of chapter 10, as ids
 
 
 @dataclass(frozen=True)
@@ -106,18 +107,64 @@ def count(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
+class Endless(nn.Module):
+    """Write for ever, and count the tokens read on the way."""
+
+    config = TransformerConfig(src_vocab_size=5, tgt_vocab_size=5, d_model=2, num_heads=1)
+    read = 0
+
+    def encode(self, src: Tensor) -> Tensor:
+        """Remember nothing."""
+        return src.unsqueeze(-1).float()
+
+    def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
+        """Count what is read; score token 4 highest, always."""
+        self.read += tgt.numel()
+        return torch.arange(5.0).repeat(*tgt.shape, 1)
+
+
+def asked(
+    chapter: int, what: str, *guesses: tuple[Any, str], close: float = 0.01, minutes: int = 3
+) -> Callable[[Callable], Prediction]:
+    """Make a prediction of the function that works it out; the function's name is its own."""
+
+    def make(truth: Callable[[], Any]) -> Prediction:
+        """Take the name."""
+        return Prediction(truth.__name__, chapter, what, truth, close, guesses, minutes)
+
+    return make
+
+
+@asked(
+    0,
+    "the scores of “two”",
+    ([4.0, 2.0], "Those are the scores of *forty*; *two* is the second row of X."),
+)
 def scores_of_two() -> Tensor:
     """Score the word "two" with "forty" and with itself."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
     return words @ words[1]
 
 
+@asked(
+    0,
+    "where “two” ends",
+    ([1.5, 0.5], "That was its place among two words; now *three* pulls, too."),
+)
 def where_two_ends() -> Tensor:
     """Let three words attend to each other, and return the second."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
     return scaled_dot_product_attention(words, words, words)[0][1]
 
 
+@asked(
+    1,
+    "the weights of the four keys",
+    (PICTURE.softmax(0).tolist(), "That is without the division by √2."),
+    ((PICTURE / 2).softmax(0).tolist(), "That divides by the width; divide by its root."),
+    ((PICTURE / 2**0.5).tolist(), "Those are the scores; softmax makes weights of them."),
+    minutes=5,
+)
 def weights_of_the_picture() -> Tensor:
     """Score the four keys of the picture that opens chapter 01, and weigh them."""
     query = torch.tensor([[2.0, 1.0]])
@@ -125,7 +172,15 @@ def weights_of_the_picture() -> Tensor:
     return scaled_dot_product_attention(query, keys, keys)[1][0]
 
 
-@cache  # it takes a second
+@asked(
+    1,
+    "the variance of the scores",
+    (1.0, "That is what dividing by √64 gives; a variance is divided by the square."),
+    (1 / 8, "A variance is divided by the square of what the scores are divided by."),
+    (64.0, "That is the variance before anything is divided."),
+    close=0.05,
+)
+@cache
 def variance_divided_by_d_k() -> float:
     """Measure the variance of many dot products of width 64, divided by 64."""
     generator = torch.Generator().manual_seed(0)
@@ -133,32 +188,59 @@ def variance_divided_by_d_k() -> float:
     return ((q * k).sum(dim=-1) / 64).var().item()
 
 
-def sixteen_heads() -> int:
+@asked(
+    2,
+    "parameters with 16 heads",
+    (2_097_152, "More heads are narrower heads: 16 share the 512 columns that 8 shared."),
+    (786_432, "Three matrices make queries, keys and values; a fourth joins the heads."),
+)
+def parameters_of_sixteen_heads() -> int:
     """Count one attention layer of 16 heads without biases."""
     return count(MultiHeadAttention(512, 16, bias=False))
 
 
+@asked(
+    3,
+    "the length of row 499",
+    (512**0.5, "That would be 512 ones; of a sine and its cosine, squares add up to 1."),
+)
 def length_of_row_499() -> float:
     """Measure a row of the table of positions."""
     return sinusoidal_encoding(500, 512)[499].norm().item()
 
 
+@asked(
+    4,
+    "the largest number after the norm",
+    (1.5, "That divides by n - 1; LayerNorm divides by n."),
+    (0.75, "That is the distance to the mean; divide it by the standard deviation."),
+)
 def largest_after_norm() -> float:
     """Normalize [0, 0, 0, 1]."""
     return LayerNorm(4)(torch.tensor([0.0, 0.0, 0.0, 1.0])).max().item()
 
 
-def feed_forward() -> int:
+@asked(
+    5, "what it learns", (30, "That is without the biases: 5 of the first layer, 3 of the second.")
+)
+def parameters_of_feed_forward() -> int:
     """Count a small feed-forward layer."""
     return count(FeedForward(d_model=3, d_ff=5))
 
 
+@asked(
+    6,
+    "the lowest loss of the leaky model",
+    (math.log(10), "That is without a leak: four guesses. Three of the four are copied."),
+    (0.0, "Three answers stand in the input. Where would the fourth come from?"),
+)
 def loss_of_a_leak() -> float:
     """Know three of four digits for certain, and score the ten of the last one alike."""
     logits = torch.cat([1e4 * torch.eye(10)[:3], torch.zeros(1, 10)])
     return label_smoothed_cross_entropy(logits, torch.arange(4), smoothing=0.0).item()
 
 
+@asked(7, "how far apart they come out")
 def distance_without_positions() -> float:
     """Encode one word alone, and four times in a row; measure how far apart it comes out."""
     layer = EncoderLayer(d_model=8, num_heads=2, d_ff=16)
@@ -167,13 +249,27 @@ def distance_without_positions() -> float:
         return (layer(word)[:, 0] - layer(word.repeat(1, 4, 1))[:, 0]).norm().item()
 
 
-def decoder_more() -> int:
+@asked(
+    8,
+    "how many more the decoder layer has",
+    (1_048_576, "Those are the four matrices; there are biases, and a norm, too."),
+    (1_050_624, "Those are the four matrices with biases; a third norm comes, too."),
+    close=0.0005,
+)
+def parameters_more_in_decoder() -> int:
     """Subtract the parameters of the paper's encoder layer from its decoder layer's."""
     sizes = dict(d_model=512, num_heads=8, d_ff=2048)
     return count(DecoderLayer(**sizes)) - count(EncoderLayer(**sizes))
 
 
-def big_model() -> float:
+@asked(
+    9,
+    "millions of parameters",
+    (126.2, "That doubles everything; a matrix that doubles in both directions is fourfold."),
+    (252.3, "That makes everything fourfold; the vocabulary stays as it is."),
+    close=0.03,
+)
+def parameters_of_the_big_model() -> float:
     """Count the paper's big model, in millions, without filling its memory."""
     config = TransformerConfig(
         src_vocab_size=37_000, tgt_vocab_size=37_000, d_model=1024, d_ff=4096, num_heads=16
@@ -182,42 +278,153 @@ def big_model() -> float:
         return count(Transformer(config)) / 1e6
 
 
-TARGETS = [[1, 83, 2], [1, 40, 121, 2], [1, 95, 40, 121, 62, 2]]  # of chapter 10, as ids
+@asked(
+    10,
+    "the batch",
+    ([[0, 0, 0, *TARGETS[0]], [0, 0, *TARGETS[1]], TARGETS[2]], "Pad at the end, please."),
+    (pad_rows(TARGETS, 2).tolist(), "That fills up with [eos]; the id of [pad] is 0."),
+    minutes=5,
+)
+def batch_by_hand() -> Tensor:
+    """Pad the targets of chapter 10."""
+    return pad_rows(TARGETS, pad_id=0)
 
 
-def untrained_loss() -> float:
+@asked(
+    10,
+    "the first loss",
+    (2 * math.log(200), "Twice the tokens is not twice the surprise: a logarithm adds."),
+    (math.log(200) + 1, "Twice the tokens is one *bit* more, and we count in nats."),
+)
+def loss_of_400_pieces() -> float:
     """Measure the loss of a model that gives 400 tokens the same score."""
     return label_smoothed_cross_entropy(torch.zeros(1, 400), torch.tensor([7])).item()
 
 
+@asked(
+    11,
+    "tokens read by the decoder",
+    (10, "That is with a cache. Without one, the whole prefix is read for every token."),
+    (100, "That is a fixed input of ten. Ours grows: one token, two, three, …."),
+)
+def tokens_read_for_ten() -> int:
+    """Write ten tokens, and count what the decoder reads for them."""
+    model = Endless()
+    how = dict(bos_id=1, eos_id=2, max_new_tokens=10, use_cache=False)
+    greedy_decode(model, torch.ones(1, 3, dtype=torch.long), **how)
+    return model.read
+
+
+@asked(
+    12,
+    "positions copied",
+    (65_536, "Before step n there are n positions to copy, not all 256."),
+    (256, "Each step copies all that stand there already, not one."),
+)
+def positions_copied() -> int:
+    """Copy before each step what stands there already."""
+    return sum(range(256))
+
+
+@asked(
+    12,
+    "numbers kept",
+    (153_600, "A key *and* a value are kept for each token."),
+    (122_880, "That is the target alone; the source's keys and values are kept, too."),
+)
+def numbers_kept() -> int:
+    """Let one of the six layers read 20 places, with 30 of a source, and count what it keeps."""
+    layer = DecoderLayer(d_model=512, num_heads=8, d_ff=1).eval()
+    with torch.no_grad():
+        cache = LayerCache(max_len=20)
+        layer(torch.zeros(1, 20, 512), torch.zeros(1, 30, 512), cache=cache)
+    kept = (cache.self_attn.keys, cache.self_attn.values, *(cache.cross_attn.keys_values or ()))
+    return 6 * sum(x.numel() for x in kept)
+
+
+@asked(
+    13,
+    "continuations",
+    (4, "All four could end; then nothing would be left to go on."),
+    (44, "That is every continuation; the best of them are enough."),
+)
+def continuations_of_a_step() -> int:
+    """Count the continuations that a step looks at for four hypotheses of 11 tokens."""
+    found, _, _ = beam_step(torch.arange(44.0).view(1, 4, 11), torch.zeros(1, 4), pad_id=0)
+    return found.numel()
+
+
+@asked(
+    14,
+    "the precision",
+    (1.0, "Every word is in the reference, but not so often: clip the counts."),
+    (4 / 7, "That counts each word once; the reference has *the* twice."),
+)
 def clipped_precision() -> float:
     """Count single words, each at most as often as the reference has it."""
     written, known = "the cat the cat on the mat".split(), "the cat is on the mat".split()
     return sum(min(written.count(word), known.count(word)) for word in set(written)) / len(written)
 
 
+@asked(
+    14,
+    "the alignment error rate",
+    (0.75, "That is the share of links that are wrong; the known ones count, too."),
+    (0.0, "No link is missed, and twelve are too many: those cost."),
+)
 def rate_of_linking_everything() -> float:
     """Link four target tokens with all four source tokens; the diagonal is known."""
     everything = {(t, s) for t in range(4) for s in range(4)}
     return alignment_error_rate([everything], [{(t, t) for t in range(4)}])
 
 
+@asked(
+    16,
+    "the share of padding",
+    (2 / 3, "That is the share of places with a token; the rest is padding."),
+    (1 / 2, "That is padding for each token, 16 to 32; the share is of *all* places."),
+)
 def share_of_padding_of_two() -> float:
     """Put a short pair into one batch with a long one."""
     return padding_fraction([(4, 4), (12, 12)], [[0, 1]])
 
 
+@asked(
+    17,
+    "the first loss",
+    (math.log2(65), "That is in bits, which count in twos; nats are the natural ln."),
+    (1 / 65, "That is the probability of each; the loss is -ln of it."),
+    (65.0, "That is e to the power of the loss, the perplexity."),
+)
 def first_loss() -> float:
     """Measure the loss of a model that gives 65 characters the same score."""
     return label_smoothed_cross_entropy(torch.zeros(1, 65), torch.tensor([7]), smoothing=0.0).item()
 
 
-def gpt2_small() -> int:
+@asked(
+    18,
+    "parameters of GPT-2 small",
+    (163_037_184, "The output shares the embedding's matrix: it counts once."),
+    (123_653_376, "The 1,024 positions are learned, too."),
+    (85_056_000, "Those are the layers and the last norm; the two tables come on top."),
+    (117_000_000, "So says the paper; its authors have corrected it since."),
+    close=0.0004,
+    minutes=6,
+)
+def parameters_of_gpt2() -> int:
     """Count GPT-2's smallest model, without filling its memory."""
     with torch.device("meta"):
         return count(GPT(GPTConfig(vocab_size=50_257)))
 
 
+@asked(
+    19,
+    "GiB of the cache",
+    (4.0, "That is with a KV head for each of the 32 heads; here they share 8."),
+    (0.5, "That is half of it: keys *and* values are kept, and a number takes 2 bytes."),
+    (2.0, "That is with 4 bytes a number; here each takes 2."),
+    (1 / 32, "That is one layer; there are 32."),
+)
 def cache_of_a_later_model() -> float:
     """Take what one layer makes beside queries, for 8,192 tokens, in 32 layers and GiB."""
     with torch.device("meta"):
@@ -226,6 +433,26 @@ def cache_of_a_later_model() -> float:
     return 32 * kept * 8_192 * 2 / 2**30
 
 
+@asked(
+    20,
+    "rows of k_proj",
+    (576, "That is q_proj; groups of three queries share a key here."),
+    (64, "That is one head; three heads have keys."),
+)
+def rows_of_k_proj() -> int:
+    """Build the attention of a small published model."""
+    return GroupedQueryAttention(576, 9, 3).w_k.out_features
+
+
+@asked(
+    21,
+    "the length",
+    (512.0, "That is where table 1's n² · d meets its n · d², a recurrent layer."),
+    (1024.0, "That is with the four projections alone; the feed-forward comes on top."),
+    (2048.0, "Four projections and *two* matrices of the feed-forward: some are missing."),
+    (6144.0, "Scores *and* blend: those are two products of n · n · d."),
+    minutes=6,
+)
 def length_where_attention_rules() -> float:
     """Tell apart what grows with n² in an encoder layer and what with n, and divide."""
     one, two = (attention_flops(512, 8, n, n) for n in (1, 2))
@@ -235,6 +462,15 @@ def length_where_attention_rules() -> float:
     return (one - pairs + 2 * matrices) / pairs
 
 
+@asked(
+    22,
+    "GB on each device",
+    (112.0, "That is all of it; each of the 8 holds an eighth."),
+    (3.5, "Those are the weights; there are gradients, and Adam's two moments."),
+    (7.0, "Those are weights and gradients; Adam keeps two moments of each number."),
+    (38.5, "That shares gradients and moments; the weights are shared out, too."),
+    (14e9 / 2**30, "That is in GiB, of 2^30 bytes; a GB has 10^9."),
+)
 def memory_of_a_share() -> float:
     """Take a step with a few numbers, count the bytes that stay for each, and share them out."""
     weight = nn.Parameter(torch.ones(1000))
@@ -246,330 +482,4 @@ def memory_of_a_share() -> float:
     return 7e9 * each / 8 / 1e9
 
 
-PICTURE = torch.tensor([1.0, -1.5, 2.0, 5.0])  # the dot products in chapter 01's picture
-
-PREDICTIONS = (
-    Prediction(
-        "scores_of_two",
-        0,
-        "the scores of “two”",
-        scores_of_two,
-        guesses=(([4.0, 2.0], "Those are the scores of *forty*; *two* is the second row of X."),),
-    ),
-    Prediction(
-        "where_two_ends",
-        0,
-        "where “two” ends",
-        where_two_ends,
-        guesses=(([1.5, 0.5], "That was its place among two words; now *three* pulls, too."),),
-    ),
-    Prediction(
-        "weights_of_the_picture",
-        1,
-        "the weights of the four keys",
-        weights_of_the_picture,
-        guesses=(
-            (PICTURE.softmax(0).tolist(), "That is without the division by √2."),
-            ((PICTURE / 2).softmax(0).tolist(), "That divides by the width; divide by its root."),
-            ((PICTURE / 2**0.5).tolist(), "Those are the scores; softmax makes weights of them."),
-            (PICTURE.tolist(), "Those are dot products; divide them, then take the softmax."),
-            ([1.0, 1.0, 1.0, 1.0], "Each is 1: the softmax runs along an axis of size 1."),
-        ),
-        minutes=5,
-    ),
-    Prediction(
-        "variance_divided_by_d_k",
-        1,
-        "the variance of the scores",
-        variance_divided_by_d_k,
-        close=0.05,
-        guesses=(
-            (1.0, "That is what dividing by √64 gives; a variance is divided by the square."),
-            (1 / 8, "A variance is divided by the square of what the scores are divided by."),
-            (64.0, "That is the variance before anything is divided."),
-        ),
-    ),
-    Prediction(
-        "parameters_of_sixteen_heads",
-        2,
-        "parameters with 16 heads",
-        sixteen_heads,
-        guesses=(
-            (2_097_152, "More heads are narrower heads: 16 share the 512 columns that 8 shared."),
-            (786_432, "Three matrices make queries, keys and values; a fourth joins the heads."),
-        ),
-    ),
-    Prediction(
-        "length_of_row_499",
-        3,
-        "the length of row 499",
-        length_of_row_499,
-        guesses=(
-            (512**0.5, "That would be 512 ones; of a sine and its cosine, squares add up to 1."),
-        ),
-    ),
-    Prediction(
-        "largest_after_norm",
-        4,
-        "the largest number after the norm",
-        largest_after_norm,
-        guesses=(
-            (1.5, "That divides by n - 1; LayerNorm divides by n."),
-            (0.75, "That is the distance to the mean; divide it by the standard deviation."),
-            (1.0, "The norm fixes the mean and the variance, not the largest number."),
-        ),
-    ),
-    Prediction(
-        "parameters_of_feed_forward",
-        5,
-        "what it learns",
-        feed_forward,
-        guesses=((30, "That is without the biases: 5 of the first layer, 3 of the second."),),
-    ),
-    Prediction(
-        "loss_of_a_leak",
-        6,
-        "the lowest loss of the leaky model",
-        loss_of_a_leak,
-        guesses=(
-            (math.log(10), "That is without a leak: four guesses. Three of the four are copied."),
-            (0.0, "Three answers stand in the input. Where would the fourth come from?"),
-        ),
-    ),
-    Prediction(
-        "distance_without_positions",
-        7,
-        "how far apart they come out",
-        distance_without_positions,
-    ),
-    Prediction(
-        "parameters_more_in_decoder",
-        8,
-        "how many more the decoder layer has",
-        decoder_more,
-        close=0.0005,
-        guesses=(
-            (1_048_576, "Those are the four matrices; there are biases, and a norm, too."),
-            (1_050_624, "Those are the four matrices with biases; a third norm comes, too."),
-        ),
-    ),
-    Prediction(
-        "parameters_of_the_big_model",
-        9,
-        "millions of parameters",
-        big_model,
-        close=0.03,
-        guesses=(
-            (
-                126.2,
-                "That doubles everything; a matrix that doubles in both directions is fourfold.",
-            ),
-            (252.3, "That makes everything fourfold; the vocabulary stays as it is."),
-        ),
-    ),
-    Prediction(
-        "batch_by_hand",
-        10,
-        "the batch",
-        lambda: pad_rows(TARGETS, pad_id=0),
-        guesses=(
-            ([[0, 0, 0, *TARGETS[0]], [0, 0, *TARGETS[1]], TARGETS[2]], "Pad at the end, please."),
-            (pad_rows(TARGETS, 2).tolist(), "That fills up with [eos]; the id of [pad] is 0."),
-        ),
-        minutes=5,
-    ),
-    Prediction(
-        "loss_of_400_pieces",
-        10,
-        "the first loss",
-        untrained_loss,
-        guesses=(
-            (2 * math.log(200), "Twice the tokens is not twice the surprise: a logarithm adds."),
-            (math.log(200) + 1, "Twice the tokens is one *bit* more, and we count in nats."),
-        ),
-    ),
-    Prediction(
-        "tokens_read_for_ten",
-        11,
-        "tokens read by the decoder",
-        tokens_read,
-        guesses=(
-            (
-                10,
-                "That is with a cache. Without one, the whole prefix is read for every token.",
-            ),
-            (100, "That is a fixed input of ten. Ours grows: one token, two, three, …."),
-            (45, "That is without the beginning of the sentence, which is read, too."),
-        ),
-    ),
-    Prediction(
-        "positions_copied",
-        12,
-        "positions copied",
-        lambda: sum(range(256)),
-        guesses=(
-            (65_536, "Before step n there are n positions to copy, not all 256."),
-            (256, "Each step copies all that stand there already, not one."),
-        ),
-    ),
-    Prediction(
-        "numbers_kept",
-        12,
-        "numbers kept",
-        numbers_kept,
-        guesses=(
-            (153_600, "A key *and* a value are kept for each token."),
-            (122_880, "That is the target alone; the source's keys and values are kept, too."),
-            (184_320, "That is the source alone; the target's keys and values are kept, too."),
-            (51_200, "That is one layer; each of the six keeps its own."),
-        ),
-    ),
-    Prediction(
-        "continuations_of_a_step",
-        13,
-        "continuations",
-        continuations_of_a_step,
-        guesses=(
-            (4, "All four could end; then nothing would be left to go on."),
-            (44, "That is every continuation; the best of them are enough."),
-        ),
-    ),
-    Prediction(
-        "clipped_precision",
-        14,
-        "the precision",
-        clipped_precision,
-        guesses=(
-            (1.0, "Every word is in the reference, but not so often: clip the counts."),
-            (4 / 7, "That counts each word once; the reference has *the* twice."),
-            (5 / 6, "Divide by the words that were written, not by the reference's."),
-        ),
-    ),
-    Prediction(
-        "rate_of_linking_everything",
-        14,
-        "the alignment error rate",
-        rate_of_linking_everything,
-        guesses=(
-            (0.75, "That is the share of links that are wrong; the known ones count, too."),
-            (0.0, "No link is missed, and twelve are too many: those cost."),
-            (0.8, "A shared link is in both numbers below the line: it counts twice above it."),
-        ),
-    ),
-    Prediction(
-        "share_of_padding_of_two",
-        16,
-        "the share of padding",
-        share_of_padding_of_two,
-        guesses=(
-            (2 / 3, "That is the share of places with a token; the rest is padding."),
-            (1 / 2, "That is padding for each token, 16 to 32; the share is of *all* places."),
-            (1 / 6, "That is one side's padding over all places; both sides are filled up."),
-        ),
-    ),
-    Prediction(
-        "first_loss",
-        17,
-        "the first loss",
-        first_loss,
-        guesses=(
-            (math.log2(65), "That is in bits, which count in twos; nats are the natural ln."),
-            (math.log10(65), "That is in digits, which count in tens; nats are the natural ln."),
-            (1 / 65, "That is the probability of each; the loss is -ln of it."),
-            (-math.log(65), "A logarithm of a share is below 0; the loss is *minus* that."),
-            (65.0, "That is e to the power of the loss, the perplexity."),
-            (math.log(96), "That is for the 96 characters of Python's library; here are 65."),
-            (1.0, "That would be a share of 1/e, about one in three; it has one in 65."),
-            (0.0, "A loss of 0 is certainty; logits of 0 mean that all are alike."),
-        ),
-    ),
-    Prediction(
-        "parameters_of_gpt2",
-        18,
-        "parameters of GPT-2 small",
-        gpt2_small,
-        close=0.0004,
-        guesses=(
-            (163_037_184, "The output shares the embedding's matrix: it counts once."),
-            (123_653_376, "The 1,024 positions are learned, too."),
-            (124_337_664, "The biases are missing, of linear layers and of norms."),
-            (85_056_000, "Those are the layers and the last norm; the two tables come on top."),
-            (81_944_832, "The feed-forward widens by 4."),
-            (117_352_704, "A fourth matrix mixes the heads, w_o."),
-            (46_473_216, "That is one layer; there are twelve."),
-            (117_000_000, "So says the paper; its authors have corrected it since."),
-        ),
-        minutes=6,
-    ),
-    Prediction(
-        "cache_of_a_later_model",
-        19,
-        "GiB of the cache",
-        cache_of_a_later_model,
-        guesses=(
-            (4.0, "That is with a KV head for each of the 32 heads; here they share 8."),
-            (0.5, "That is half of it: keys *and* values are kept, and a number takes 2 bytes."),
-            (0.25, "That is a quarter: keys *and* values are kept, and a number takes 2 bytes."),
-            (2.0, "That is with 4 bytes a number; here each takes 2."),
-            (3.0, "Queries are not kept: each is used once, when its token is new."),
-            (0.125, "That is with one set of keys and values; here are 8."),
-            (1 / 32, "That is one layer; there are 32."),
-            (1.073741824, "That is in GB, of 10^9 bytes; a GiB has 2^30."),
-            (2.0**30, "Those are bytes; a GiB has 2^30 of them."),
-            (1024.0, "Those are MiB; a GiB has 1,024 of them."),
-            (32.0, "That is 32 times too much: the heads that ask keep nothing."),
-        ),
-    ),
-    Prediction(
-        "rows_of_k_proj",
-        20,
-        "rows of k_proj",
-        lambda: GroupedQueryAttention(576, 9, 3).w_k.out_features,
-        guesses=(
-            (576, "That is q_proj; groups of three queries share a key here."),
-            (64, "That is one head; three heads have keys."),
-        ),
-    ),
-    Prediction(
-        "length_where_attention_rules",
-        21,
-        "the length",
-        length_where_attention_rules,
-        guesses=(
-            (512.0, "That is where table 1's n² · d meets its n · d², a recurrent layer."),
-            (1024.0, "That is with the four projections alone; the feed-forward comes on top."),
-            (2048.0, "Four projections and *two* matrices of the feed-forward: some are missing."),
-            (2560.0, "Four projections: queries, keys, values and w_o; two are missing."),
-            (2816.0, "A fourth projection mixes the heads, w_o."),
-            (1536.0, "Scores and blend count with the 2 of multiply and add; so do the others."),
-            (6144.0, "Scores *and* blend: those are two products of n · n · d."),
-            (4096.0, "Scores *and* blend, four projections, *two* matrices: some are missing."),
-            (24_576.0, "That is with scores and a blend of one head; there are eight."),
-        ),
-        minutes=6,
-    ),
-    Prediction(
-        "memory_of_a_share",
-        22,
-        "GB on each device",
-        memory_of_a_share,
-        guesses=(
-            (112.0, "That is all of it; each of the 8 holds an eighth."),
-            (3.5, "Those are the weights; there are gradients, and Adam's two moments."),
-            (7.0, "Those are weights and gradients; Adam keeps two moments of each number."),
-            (10.5, "One of four is missing: weight, gradient, and *two* moments."),
-            (28.0, "Those are the weights alone, and all of them; 4 numbers are kept for each."),
-            (
-                56.0,
-                "Those are two of four numbers, and all of them; each of the 8 holds an eighth.",
-            ),
-            (63.0, "That shares the moments alone; weights and gradients are shared out, too."),
-            (38.5, "That shares gradients and moments; the weights are shared out, too."),
-            (1.75, "A number of float32 takes 4 bytes, and 4 numbers are kept for each weight."),
-            (0.875, "Those are billions of weights; each takes 4 numbers of 4 bytes."),
-            (16.0, "That is what one weight takes, in bytes; there are 7 billion, shared by 8."),
-            (14e9 / 2**30, "That is in GiB, of 2^30 bytes; a GB has 10^9."),
-            (14e9, "Those are bytes; a GB has 10^9 of them."),
-        ),
-    ),
-)
+PREDICTIONS = tuple(each for each in vars().copy().values() if isinstance(each, Prediction))

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from course_lib.exercises.outcomes import Outcome, describe
-from course_lib.exercises.trial import Trial, refuses, value_trial
+from course_lib.exercises.trial import Trial
 
 
 def number(answer: Any) -> int | float:
@@ -70,22 +70,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(inner) for name, inner in value.items()}
     return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
-def refusals(label: str, cases: Mapping[str, tuple], says: str, **options: Any) -> Trial:
-    """Ask for a ``ValueError`` in every case.
-
-    Args:
-        label: What is special about it.
-        cases: The arguments, by what is wrong with each.
-        says: Whom to refuse, and how.
-        options: Arguments given by name, in every case.
-    """
-
-    def act(candidate: Callable[..., Any]) -> dict[str, str]:
-        """Call it in every case."""
-        return {
-            name: refuses(candidate, *deepcopy(given), **options) for name, given in cases.items()
-        }
-
-    return value_trial(label, act, says=says)

@@ -198,7 +198,7 @@ def test_who_tries_gets_a_verdict_and_the_mistake_by_name(graded, said):
 
 
 def test_what_the_course_wrote_and_what_is_missing_is_no_attempt(said):
-    assert said["bob/work", "padding_mask"] == said["ada", "Decoder"] == ("not attempted", "")
+    assert said["bob/work", "padding_mask"] == said["ada", "DecoderLayer"] == ("not attempted", "")
     assert said["ada", "scaled_dot_product_attention"][0] == "not attempted"
     assert said["ada", "FeedForward"] == ("not attempted", "there is no feed_forward.py")
     assert {said["cy", name][1] for name in exercises()} == {"there is no my_lib"}

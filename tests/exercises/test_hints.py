@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from course_lib.add_norm import AddNorm
 from course_lib.exercises.check import examine, exercise
 from course_lib.exercises.mistake_catalogue import define
-from course_lib.exercises.trial import refuses
 from course_lib.feed_forward import FeedForward
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import sinusoidal_encoding
@@ -176,16 +175,3 @@ def test_a_print_is_read_once_and_a_warning_not_at_all(capsys):
         warnings.simplefilter("error")
         assert examine(ATTENTION, chatty).passed
     assert capsys.readouterr().out == "here\n"
-
-
-def test_words_of_a_refusal_are_found_in_torchs_own_spelling():
-    def spelled(shape):
-        raise ValueError(f"got {shape}")
-
-    assert refuses(spelled, torch.Size([3, 5, 6]), words=[(3, 5, 6)]) == "a ValueError"
-    assert refuses(spelled, torch.Size([3]), words=["(3,)"]) == "a ValueError"
-    assert "does not say 7" in refuses(spelled, torch.Size([3]), words=[7])
-    assert refuses(lambda: 1 / 0) == "a ZeroDivisionError: division by zero"
-    assert refuses(lambda: None) == "no error"
-    with pytest.raises(NotImplementedError):
-        refuses(lambda: (_ for _ in ()).throw(NotImplementedError))

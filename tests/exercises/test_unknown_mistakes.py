@@ -30,7 +30,6 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
     "EncoderLayer": ("return self.add_norm2(x,", "return 2 * self.add_norm2(x,", "equality"),
     "Encoder": ("x = layer(x, mask)", "x = layer(x, mask).relu()", "equality"),
     "DecoderLayer": ("return self.add_norm3(x,", "return 2 * self.add_norm3(x,", "equality"),
-    "Decoder": ("x = layer(x,", "x = 1.1 * layer(x,", "equality"),
     "initialize": ("std=module.embedding_dim**-0.5", "std=module.embedding_dim**-0.25", None),
     "Transformer": ("math.sqrt(self.config.d_model)", "2.0", None),
     "label_smoothed_cross_entropy": ("smoothing * doubt)", "2 * smoothing * doubt)", None),

@@ -97,12 +97,6 @@ MISTAKES = (
         "the formula typed with σ² for σ",
         (ROOT, "(variance + self.eps)"),
     ),
-    norm(
-        "mean_as_std",
-        "x.mean() is called a second time where the spread should be computed",
-        "hand-written norms on GitHub: `std = x.mean(dim=-1, keepdim=True)`",
-        (ROOT, f"({MEAN} + self.eps)"),
-    ),
     *(
         norm(f"over_{name}", f"mean and variance are taken {words}", seen, *over(axes))
         for name, words, seen, axes in OVER
@@ -123,31 +117,12 @@ MISTAKES = (
         *over("dim=-1"),
     ),
     norm(
-        "mean_not_subtracted",
-        "x is divided by its spread, and the mean never taken away",
-        "a centred vector that is computed and not used below the line",
-        ("self.weight * centred", "self.weight * x"),
-    ),
-    norm(
         "root_mean_square",
         "the mean is not taken away, neither above nor below the line: that is RMSNorm",
         "models after LLaMA",
         (f"centred = x - {MEAN}", "centred = x"),
     ),
     *ignored(norm, ("eps", ("variance + self.eps", "variance + 1e-5"))),
-    norm(
-        "statistics_detached",
-        "mean and variance are detached: the numbers are right, the gradients are not",
-        "no_grad around the statistics, as BatchNorm's running ones have it",
-        (MEAN, f"{MEAN}.detach()"),
-        (ROOT, f"{ROOT}.detach()"),
-    ),
-    norm(
-        "in_place",
-        "`x -= …` changes the vectors of whoever called",
-        "an assignment that saves a line and a tensor",
-        (f"centred = x - {MEAN}", f"centred = x.sub_({MEAN})"),
-    ),
     norm(
         "scalar_gain_and_shift",
         "gain and shift are single numbers, shared by all features",
@@ -161,12 +136,6 @@ MISTAKES = (
         "the gain is made and not used",
         "the formula of the normalized vector, returned as it is",
         ("self.weight * centred", "centred"),
-    ),
-    norm(
-        "shift_unused",
-        "the shift is made and not used",
-        "a formula that ends one term early",
-        (" + self.bias", ""),
     ),
     norm(
         "no_gain_and_shift",
@@ -184,12 +153,6 @@ MISTAKES = (
         (GAIN, "torch.ones(d_model)"),
         (SHIFT, "torch.zeros(d_model)"),
         tells=r"=\s*torch\.(ones|zeros)\(",
-    ),
-    norm(
-        "shift_starts_at_1",
-        "the shift starts at 1: a fresh norm then moves every number",
-        "JAZ201107/FlashAttention2, the package ajperry-pipeline",
-        (SHIFT, "nn.Parameter(torch.ones(d_model))"),
     ),
     add_norm(
         "residual_missing",
@@ -263,23 +226,10 @@ MISTAKES = (
         (LAST, "return self.dropout(total if self.norm_first else self.norm(total))"),
     ),
     add_norm(
-        "dropout_on_input",
-        "dropout acts on what the sub-layer reads, not on what it answers",
-        "the change asked for in OpenNMT/OpenNMT-tf #207",
-        (RUN, f"answer = sublayer(self.dropout({READ}))"),
-        (SUM, "total = x + answer"),
-    ),
-    add_norm(
         "dropout_missing",
         "the argument dropout is not used",
         "neulab/xnmt pull request #544, lucidrains/x-transformers #318",
         (SUM, "total = x + answer"),
-    ),
-    add_norm(
-        "sublayer_called_twice",
-        "the sub-layer is called twice: its answer belongs into a variable",
-        "an expression pasted where a name belongs",
-        (SUM, f"total = x + self.dropout(sublayer({READ}))"),
     ),
     add_norm(
         "batch_norm",

@@ -7,13 +7,8 @@ cut = known("batching", "batch_by_tokens")
 
 ORDER = "sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True))"
 KEY = "sorted(lengths[i], reverse=True)"
-PAIR_KEY = "lambda pair: sorted(pair, reverse=True)"
 POSITIONS = "(len(batch) + 1) * sum(grown)"
 FIRST_OF_A_BATCH = "batch = []\n            grown = lengths[pair]"
-LONE = "sum(lengths[pair]) > tokens"
-REFUSAL = (
-    '            raise ValueError(f"a pair of {sum(lengths[pair])} tokens, a batch of {tokens}")\n'
-)
 END = "return [*batches, batch] if batch else batches"
 
 
@@ -41,12 +36,6 @@ MISTAKES = (
         "the widths from before the new pair are used, and it may be longer than all others",
         "lhotse-speech/lhotse #1590",
         (POSITIONS, "(len(batch) + 1) * sum(widest)"),
-    ),
-    cut(
-        "widths_of_the_newest",
-        "the newest pair is taken for the widest: it is on its longer side only",
-        "student code: sorted, so the last is the longest",
-        (POSITIONS, "(len(batch) + 1) * sum(lengths[pair])"),
     ),
     cut(
         "first_pair_forgotten",
@@ -79,12 +68,6 @@ MISTAKES = (
         (KEY, "sum(lengths[i])"),
     ),
     cut(
-        "longest_first",
-        "the longest pairs come first: the shortest are asked for",
-        "student code: reverse=True",
-        (ORDER, ORDER[:-1] + ", reverse=True)"),
-    ),
-    cut(
         "pairs_counted",
         "`tokens` is taken for a number of pairs",
         "facebookresearch/fairseq #37 asks which of the two it is",
@@ -95,33 +78,5 @@ MISTAKES = (
         "the longer side is counted, not both: B · max(S, T)",
         "fairseq's num_tokens; OpenNMT-py's max of source and target",
         (POSITIONS, "(len(batch) + 1) * max(grown)"),
-    ),
-    cut(
-        "too_long_accepted",
-        "a pair of more than `tokens` tokens is not refused: it makes a batch above the bound, or "
-        "is lost without a word",
-        "instructlab/training #51; lost in facebookresearch/fairseq #1191",
-        (f"        if {LONE}:\n{REFUSAL}", ""),
-        (f"if {POSITIONS}", f"if batch and {POSITIONS}"),
-    ),
-    cut(
-        "asserted",
-        "a pair that is too long stops at an `assert`: a ValueError is asked for, as asserts are "
-        "skipped under `python -O`",
-        "fairseq's batch_by_size asserts that each sentence fits",
-        (f"        if {LONE}:\n{REFUSAL}", "        assert sum(lengths[pair]) <= tokens\n"),
-    ),
-    cut(
-        "positions_in_the_sorted_list",
-        "a batch holds indices into the *sorted* list: those into `lengths` are asked for",
-        "student code: enumerate(sorted(lengths))",
-        ("[*batch, pair]", "[*batch, sum(map(len, batches)) + len(batch)]"),
-    ),
-    cut(
-        "sorted_in_place",
-        "`lengths` itself is sorted: its indices are others then, and the caller's list is changed",
-        "student code: .sort() for sorted",
-        ("    batches = []\n", f"    lengths.sort(key={PAIR_KEY})\n    batches = []\n"),
-        (ORDER, "range(len(lengths))"),
     ),
 )

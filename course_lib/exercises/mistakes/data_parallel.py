@@ -6,9 +6,6 @@ scale = known("data_parallel", "token_loss_scale")
 
 
 SCALE = "world_size * num_tokens / all_tokens"
-PART = "not 0 <= num_tokens <= all_tokens"
-REFUSED = "world_size < 1 or not 0 <= num_tokens <= all_tokens or all_tokens < 1"
-FACTORS = "world_size * num_tokens"
 
 MISTAKES = (
     scale(
@@ -41,23 +38,5 @@ MISTAKES = (
         "the loss is taken to be a sum over the tokens; here it is a mean, so they count, too",
         "right where losses are sums: facebookresearch/fairseq #494",
         (SCALE, "world_size / all_tokens"),
-    ),
-    scale(
-        "at_least_one_token",
-        "a process without tokens is counted as one of one token",
-        "guards against 0 / 0: max(num_tokens, 1)",
-        (FACTORS, "world_size * max(num_tokens, 1)"),
-    ),
-    scale(
-        "no_tokens_refused",
-        "a process without tokens is refused: its factor is 0, and the others go on",
-        "an input check that is too strict; such batches are met in allenai/OLMo-core #657",
-        (PART, "not 0 < num_tokens <= all_tokens"),
-    ),
-    scale(
-        "nothing_checked",
-        "nothing is refused: no count larger than the batch, none of no process",
-        "student code: the formula alone; instructlab/training #547",
-        (REFUSED, "False"),
     ),
 )

@@ -3,23 +3,16 @@
 from course_lib.exercises.mistake_catalogue import ignored, known
 
 layer = known("decoder", "DecoderLayer")
-stack = known("decoder", "Decoder")
 
 BACK = "x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, self_mask, **own)[0])"
 ACROSS = (
     "x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask, **source)[0])"
 )
-ALONE = "return self.add_norm3(x, self.feed_forward).view(shape)  # (B, T, d_model)"
 ASK = "self.cross_attn(y, memory, memory, cross_mask, **source)"
 ASK_OF_X = ASK.replace("(y", "(x")
 CROSS_ATTN = "self.cross_attn = MultiHeadAttention(d_model, num_heads, **heads)"
 NORM2, NORM3 = (f"self.add_norm{n} = AddNorm(d_model, dropout, norm_first)" for n in (2, 3))
 
-LAYER = "DecoderLayer(*sizes, d_k=d_k, d_v=d_v, **rates)"
-LAYERS = f"layers = [{LAYER} for _ in range(num_layers)]"
-LOOP = "x = layer(x, memory, self_mask, cross_mask, **kept)  # (B, T, d_model)"
-LAST = "return x if self.norm is None else self.norm(x)"
-CHOICE = "nn.LayerNorm(d_model) if norm_first else None"
 
 MISTAKES = (
     layer(
@@ -123,12 +116,6 @@ MISTAKES = (
         (ACROSS, "x = self.add_norm2(first, lambda _: answer)"),
     ),
     layer(
-        "residual_missing",
-        "x is not added to what cross-attention says: only the answer is normalized",
-        "attention and norm written out, without the sum",
-        (ACROSS, f"x = self.add_norm2.norm({ASK_OF_X}[0])"),
-    ),
-    layer(
         "norm_not_read",
         "the functions given to AddNorm ignore their argument: in pre-norm nothing is normalized",
         "a closure over the wrong x: `lambda _: self.self_attn(x, x, x)`",
@@ -138,22 +125,6 @@ MISTAKES = (
             "self.add_norm3(x, self.feed_forward)",
             "self.add_norm3(x, lambda _: self.feed_forward(x))",
         ),
-    ),
-    layer(
-        "memory_normalized",
-        "in pre-norm the memory goes through add_norm2's norm as well; only the queries should",
-        "“normalize what a sub-layer reads”, taken too widely",
-        (
-            ACROSS,
-            "if self.add_norm2.norm_first:\n"
-            f"            memory = self.add_norm2.norm(memory)\n        {ACROSS}",
-        ),
-    ),
-    layer(
-        "memory_detached",
-        "the memory is detached: the encoder can never learn",
-        "`.detach()` or no_grad, carried over from decoding",
-        ("memory, memory, cross_mask", "memory.detach(), memory.detach(), cross_mask"),
     ),
     layer(
         "dropout_inside",
@@ -176,84 +147,5 @@ MISTAKES = (
             "activation_dropout",
             ("d_ff, activation_dropout, activation)", "d_ff, activation=activation)"),
         ),
-    ),
-    stack(
-        "plain_list",
-        "the layers stay in a plain Python list: no optimizer finds their parameters",
-        "maruya24/pytorch_robotics_transformer #3; LiamMaclean216/Pytorch-Transfomer #7",
-        ("nn.ModuleList(layers)", "layers"),
-    ),
-    stack(
-        "one_layer_repeated",
-        "one layer stands N times in the list: all share one set of weights",
-        "IDEA-Research/DAB-DETR #17; espnet/espnet #1278",
-        (LAYERS, f"layers = [{LAYER}] * num_layers"),
-    ),
-    stack(
-        "every_layer_reads_input",
-        "every layer reads the stack's input, and only the last layer's answer counts",
-        "17385/TreeBERT #5; Atcold/NYU-DLSP20 #270; simon-ging/coot-videotext #5",
-        ("x = layer(x, memory", "y = layer(x, memory"),
-        (LAST, "return y if self.norm is None else self.norm(y)"),
-    ),
-    stack(
-        "first_layer_only",
-        "the answer of the first layer is returned, from inside the loop",
-        "tonyzhaozh/act #10 takes the first layer's output",
-        (LOOP, f"{LOOP}\n            break"),
-    ),
-    stack(
-        "result_dropped",
-        "layer(…) is called and its result not kept: x stays as it came",
-        "a call without `x =`; linters do not see it",
-        ("x = layer(x, memory", "layer(x, memory"),
-    ),
-    stack(
-        "memory_replaced",
-        "the memory is replaced by x after the first layer; every layer reads the encoder's",
-        "one name for what goes round in the loop",
-        ("x = layer(x, memory", "x = memory = layer(x, memory"),
-    ),
-    stack(
-        "masks_for_first_layer_only",
-        "only the first layer gets the masks",
-        "the slip of keras-team/keras-hub #137, in an encoder",
-        (LOOP, f"{LOOP}\n            self_mask = cross_mask = None"),
-    ),
-    stack(
-        "self_mask_lost",
-        "self_mask is not handed on to the layers: every word sees the future",
-        "alex-matton/causal-transformer-decoder #1",
-        ("memory, self_mask, cross_mask, **kept)", "memory, None, cross_mask)"),
-    ),
-    stack(
-        "cross_mask_lost",
-        "cross_mask is not handed on to the layers: the source's padding is read as words",
-        "the early nn.Transformer had no argument for it: pytorch/pytorch #22588",
-        ("memory, self_mask, cross_mask, **kept)", "memory, self_mask)"),
-    ),
-    stack(
-        "masks_exchanged",
-        "the layers get the two masks in the wrong order",
-        "hkproj/pytorch-transformer #27 stumbles over two orders of arguments",
-        ("memory, self_mask, cross_mask, **kept)", "memory, cross_mask, self_mask)"),
-    ),
-    stack(
-        "last_norm_missing",
-        "in pre-norm the stack has no LayerNorm at its end, and its sums grow unchecked",
-        "PaddlePaddle/PaddleNLP #571; NVIDIA-NeMo/Speech #2197",
-        (CHOICE, "None"),
-    ),
-    stack(
-        "last_norm_always",
-        "the final norm stands in post-norm, too: the vectors are normalized twice",
-        "torch.nn.Transformer does so (pytorch/pytorch #24930, #50086)",
-        (CHOICE, "nn.LayerNorm(d_model)"),
-    ),
-    stack(
-        "options_lost",
-        "d_k, d_v and the two further dropouts do not reach the layers",
-        "keyword arguments added to a signature later than the call",
-        (LAYER, "DecoderLayer(*sizes)"),
     ),
 )

@@ -8,8 +8,6 @@ model = known("decoder_only", "DecoderOnly")
 STARTS = "torch.randint(len(ids) - length, (batch_size, 1), generator=generator)"
 WINDOW = "ids[starts + torch.arange(length + 1)]"
 PAIR = "return window[:, :-1], window[:, 1:]"
-TOO_SHORT = "if min(batch_size, length) < 1 or len(ids) <= length:"
-REFUSAL = 'raise ValueError(f"no {batch_size} windows of {length} + 1 tokens in {len(ids)}")'
 
 PAST = "past = causal_mask(ids.size(1), ids.device)"
 ROOT = "math.sqrt(self.config.d_model)"
@@ -17,7 +15,6 @@ PLACED = "self.positions(vectors)"
 STACK = f"self.stack({PLACED}, past)"
 OUT = f"return self.output({STACK})"
 SIZES = "sizes = (c.d_model, c.num_heads, c.d_ff, c.dropout, c.norm_first, c.activation)"
-CHECK = 'check_ids(ids, self.config.tgt_vocab_size, self.config.max_len, "input")'
 SQUARE = "torch.ones(ids.size(1), ids.size(1), dtype=torch.bool)"
 
 MISTAKES = (
@@ -75,41 +72,7 @@ MISTAKES = (
         ("(batch_size, 1)", "(1, 1)"),
         (PAIR, "window = window.expand(batch_size, -1)\n    " + PAIR),
     ),
-    windows(
-        "one_token_short",
-        "a window has length tokens, and one is lost where it is shifted: take length + 1",
-        "student code: ids[start : start + length] for both",
-        ("torch.arange(length + 1)", "torch.arange(length)"),
-    ),
-    windows(
-        "time_before_batch",
-        "the windows stand in columns: a row for each window is asked for, (B, T)",
-        "nn.RNN and PyTorch's word language model, whose batches are (T, B)",
-        (PAIR, "return window[:, :-1].T, window[:, 1:].T"),
-    ),
     *ignored(windows, ("generator", (", generator=generator)", ")"))),
-    windows(
-        "seeded_inside",
-        "a seed is set inside: every call draws the same windows",
-        "student code: manual_seed(0) in the function, for repeatable results",
-        ("    starts = ", "    generator = torch.Generator().manual_seed(0)\n    starts = "),
-    ),
-    windows(
-        "nothing_refused",
-        "sizes and lengths are not checked: a batch of no windows goes through",
-        "nanoGPT's get_batch checks nothing",
-        (TOO_SHORT, "if False:"),
-    ),
-    windows(
-        "asserted",
-        "bad sizes stop at an `assert`: a ValueError is asked for, as asserts are skipped under "
-        "`python -O`",
-        "the habit of minGPT and nanoGPT",
-        (
-            f"    {TOO_SHORT}\n        {REFUSAL}",
-            "    assert min(batch_size, length) > 0 and len(ids) > length",
-        ),
-    ),
     model(
         "future_seen",
         "no causal mask is handed on: every row sees the token that it should predict",
@@ -153,12 +116,6 @@ MISTAKES = (
         (PAST, f"past = {SQUARE}.tril(1)"),
     ),
     model(
-        "padding_hidden",
-        "tokens equal to pad_id are hidden: here all ids are text, and there is no padding",
-        "student code: a mask kept from the translator",
-        (PAST, f"{PAST} & (ids != self.config.pad_id)[:, None, None]"),
-    ),
-    model(
         "positions_missing",
         "positions are never added: a layer reads the earlier tokens as a bag, without order",
         "Lightning-AI/pytorch-lightning #20099",
@@ -188,22 +145,10 @@ MISTAKES = (
         (f" * {ROOT}", ""),
     ),
     model(
-        "scale_without_root",
-        "the vectors are multiplied by d_model, not by its root",
-        "student code: sqrt forgotten",
-        (ROOT, "self.config.d_model"),
-    ),
-    model(
         "output_not_tied",
         "the output does not share the embedding's matrix; a copy of its numbers is not sharing",
         "karpathy/nanoGPT #21 ties them later",
         ("        self.output.weight = self.embedding.weight\n", ""),
-    ),
-    model(
-        "output_bias",
-        "the output adds a bias",
-        "nn.Linear's default, in student code",
-        (", bias=False", ""),
     ),
     model(
         "softmax_inside",
@@ -217,27 +162,8 @@ MISTAKES = (
         "student code: the last line forgotten",
         ("\n        initialize(self)\n", "\n"),
     ),
-    model(
-        "encoders_depth",
-        "the stack is as deep as the config's encoder: num_decoder_layers counts",
-        "student code: an Encoder, so num_encoder_layers",
-        ("c.num_decoder_layers", "c.num_encoder_layers"),
-    ),
     *ignored(
         model,
         ("norm_first", (SIZES, SIZES.replace(", c.norm_first, c.activation", ""))),
-        ("d_k", (", d_k=c.d_k, d_v=c.d_v", "")),
-    ),
-    model(
-        "dropout_of_embeddings_missing",
-        "dropout does not reach the embeddings with their positions",
-        "student code: an argument with a default, not given",
-        ("c.max_len, c.dropout)", "c.max_len)"),
-    ),
-    model(
-        "ids_not_checked",
-        "the ids are not checked: torch's own error comes, from further down, or none",
-        "student code: a model without input checks",
-        (CHECK, "pass"),
     ),
 )

@@ -104,12 +104,6 @@ WRITING = (
         (READ, AGAIN.replace("src)", "torch.full_like(src, bos_id))")),
     ),
     greedy(
-        "limit_one_too_few",
-        "the loop ends one token before the limit",
-        "< in place of <=",
-        ("T <= limit", "T < limit"),
-    ),
-    greedy(
         "eval_missing",
         "model.eval() is missing: dropout drops while the model writes",
         "d2l-ai/d2l-en #1528, wenjtop/transformer #3, karpathy/nanoGPT #749",
@@ -135,7 +129,6 @@ WRITING = (
             (TABLE, TABLE.replace("limit", "model.config.max_len")),
             (READ, AGAIN),
         ),
-        ("choose", ("tokens = choose(", "tokens = argmax_tokens(")),
     ),
 )
 
@@ -159,12 +152,6 @@ DRAWING = (
         (PROBS, "best.softmax(dim=-1) / temperature"),
     ),
     sample(
-        "temperature_after_top_p",
-        "top_p looks at the shares before the temperature has changed them",
-        "samplers that put temperature last, such as llama.cpp's",
-        (KEPT, "best.softmax(dim=-1).cumsum(dim=-1) - best.softmax(dim=-1) < p"),
-    ),
-    sample(
         "top_k_one_too_many",
         "top_k keeps one token more than k",
         "logits < logits_sorted[k]",
@@ -181,24 +168,6 @@ DRAWING = (
         "top_p looks at the shares among all tokens: after top_k those that are left have all",
         "one softmax at the start for both",
         (PROBS, "(logits.topk(logits.size(-1))[0] / temperature).softmax(dim=-1)[:, :k]"),
-    ),
-    sample(
-        "least_likely_first",
-        "the least likely tokens are kept: topk needs largest=True, sort descending=True",
-        "torch.sort sorts upwards by default",
-        (TOP, "logits.topk(k, largest=False)"),
-    ),
-    sample(
-        "order_forgotten",
-        "the place in the sorted list is returned for the token that stands there",
-        "gather forgotten",
-        ("order.gather(1, drawn)", "drawn"),
-    ),
-    sample(
-        "one_draw_for_all",
-        "one draw is made for the first row, and every row gets it",
-        "code for one sentence, used for a batch",
-        (DRAW, f"{DRAW}[:1].expand(len(probs), 1)"),
     ),
     *ignored(
         sample,

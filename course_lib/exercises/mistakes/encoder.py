@@ -61,23 +61,11 @@ MISTAKES = (
         (NORM, "AddNorm(d_model, dropout, True)"),
     ),
     layer(
-        "add_norm1_twice",
-        "add_norm1 wraps both sub-layers, and add_norm2 is never called",
-        "a slip of copying; the same in lsdefine/attention-is-all-you-need-keras #33",
-        (THINK, THINK.replace("add_norm2", "add_norm1")),
-    ),
-    layer(
         "feed_forward_first",
         "the feed-forward part comes before attention",
         "allenai/allennlp #3334",
         (ATTEND, "x = self.add_norm1(x, self.feed_forward)"),
         (THINK, f"return self.add_norm2(x, lambda y: {LOOK})"),
-    ),
-    layer(
-        "attention_dropped",
-        "attention is computed and its result not kept: add_norm2 gets the layer's input again",
-        "a call without `x =`; linters do not see it",
-        (ATTEND, ATTEND.replace("x = ", "", 1)),
     ),
     layer(
         "mask_not_handed_on",
@@ -184,11 +172,5 @@ MISTAKES = (
         "d_k, d_v and the two further dropouts do not reach the layers",
         "keyword arguments added to a signature later than the call",
         (LAYER, "EncoderLayer(*sizes)"),
-    ),
-    stack(
-        "defaults_in_place_of_arguments",
-        "dropout, norm_first and activation do not reach the layers, which take their defaults",
-        "a signature copied from the layer, and a call with the sizes only",
-        (LAYER, LAYER.replace("*sizes", "*sizes[:3]")),
     ),
 )

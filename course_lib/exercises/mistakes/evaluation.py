@@ -24,12 +24,6 @@ MISTAKES = (
         (RATIO, "right.sum().item() / targets.numel()"),
     ),
     accuracy(
-        "guessed_padding_counted",
-        "padding that was guessed is counted among the right tokens",
-        "the mask is used once, below the line only",
-        (f"({GUESS}) & real", GUESS),
-    ),
-    accuracy(
         "mean_of_sentences",
         "every sentence has a share of its own, and the shares are averaged: count tokens first",
         "tracel-ai/burn #5577, udacity/deep-learning-v2-pytorch #74",
@@ -40,24 +34,6 @@ MISTAKES = (
         "padding is taken for id 0, whatever pad_id says",
         "targets != 0",
         ("targets != pad_id", "targets != 0"),
-    ),
-    accuracy(
-        "shifted_once_more",
-        "the targets are shifted against the logits, and they are shifted already",
-        "shifted again, as for a language model's labels",
-        (GUESS, "logits.argmax(dim=-1) == targets.roll(-1, dims=1)"),
-    ),
-    accuracy(
-        "shapes_not_checked",
-        "targets of another shape pass: one row of targets is compared with every row of logits",
-        "broadcasting in a comparison",
-        ("logits.shape[:-1] != targets.shape or ", ""),
-    ),
-    accuracy(
-        "padding_only_accepted",
-        "targets of padding only are not refused: 0 is divided by 0",
-        "tracel-ai/burn #5577",
-        (" or not real.any()", ""),
     ),
     link(
         "source_first",
@@ -84,21 +60,9 @@ MISTAKES = (
         ("{(t, s) for", "{(t + 1, s + 1) for"),
     ),
     link(
-        "tensors_in_the_set",
-        "the positions are tensors, and no two tensors are one element of a set: use .tolist()",
-        "iterating over nonzero()",
-        (".nonzero().tolist()", ".nonzero()"),
-    ),
-    link(
         "a_list",
         "a list is returned: links are compared with & and need a set",
         "nonzero().tolist() returned as it is",
         ("{(t, s) for t, s in " + REACHED + "}", "[(t, s) for t, s in " + REACHED + "]"),
-    ),
-    link(
-        "threshold_not_checked",
-        "any threshold passes",
-        "what the docstring says under Raises left out",
-        (" or not 0 < threshold <= 1", ""),
     ),
 )

@@ -5,9 +5,7 @@ from course_lib.exercises.mistake_catalogue import known
 layer = known("feed_forward", "FeedForward")
 
 FIRST = "self.linear1 = nn.Linear(d_model, d_ff, bias)"
-DROPOUT = "self.dropout = nn.Dropout(dropout)"
 SECOND = "self.linear2 = nn.Linear(d_ff, d_model, bias)"
-CHECK = "check_width(x, self.linear1.in_features)"
 FEATURES = "self.activation(self.linear1(x))"
 BACK = "self.linear2(self.dropout(features))"
 
@@ -24,12 +22,6 @@ MISTAKES = (
         "goruck/nilm #1, a feed-forward layer after the paper",
         (FEATURES, "self.linear1(x)"),
         (BACK, "self.activation(self.linear2(self.dropout(features)))"),
-    ),
-    layer(
-        "activation_first",
-        "the activation works on the input, before linear1, instead of between the layers",
-        "pre-activation ResNets, whose order is carried over",
-        (FEATURES, "self.linear1(self.activation(x))"),
     ),
     layer(
         "activation_twice",
@@ -77,18 +69,6 @@ MISTAKES = (
         (BACK, "self.dropout(self.linear2(features))"),
     ),
     layer(
-        "dropout_fixed",
-        "dropout is a fixed 0.1, whatever is asked for",
-        "torch.nn's default of 0.1, copied",
-        (DROPOUT, "self.dropout = nn.Dropout(0.1)"),
-    ),
-    layer(
-        "dropout_as_share_kept",
-        "dropout is read as the probability to keep",
-        "ports from TensorFlow 1, whose dropout took keep_prob",
-        (DROPOUT, "self.dropout = nn.Dropout(1 - dropout)"),
-    ),
-    layer(
         "both_layers_d_model_wide",
         "both layers are d_model wide, and d_ff is not used",
         "brightmart/text_classification #86",
@@ -101,14 +81,6 @@ MISTAKES = (
         "HorizonRobotics/alf #1299; nanoGPT, which has no d_ff",
         (FIRST, "self.linear1 = nn.Linear(d_model, 4 * d_model)"),
         (SECOND, "self.linear2 = nn.Linear(4 * d_model, d_model)"),
-    ),
-    layer(
-        "d_ff_swapped",
-        "d_model and d_ff are swapped: the first layer reads d_ff numbers and makes d_model",
-        "in and out of nn.Linear taken in the order of its weight, (out, in)",
-        (FIRST, "self.linear1 = nn.Linear(d_ff, d_model, bias)"),
-        (SECOND, "self.linear2 = nn.Linear(d_model, d_ff, bias)"),
-        (CHECK, "pass"),
     ),
     layer(
         "features_centred_over_tokens",

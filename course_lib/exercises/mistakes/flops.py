@@ -88,13 +88,6 @@ MISTAKES = (
     *ignored(
         attention,
         ("d_k", (FIRST, f"d_k = d_model // num_heads\n    {FIRST}")),
-        ("d_v", (FIRST, f"d_v = d_model // num_heads\n    {FIRST}")),
-    ),
-    attention(
-        "values_as_wide_as_keys",
-        "values are taken to be as wide as keys: they have a width of their own, `d_v`",
-        "pytorch/pytorch #196461",
-        (FIRST, f"d_v = d_k\n    {FIRST}"),
     ),
     attention(
         "softmax_counted",

@@ -14,8 +14,6 @@ FUTURE = "masked_fill(~causal_mask(x.size(1)), -math.inf)"
 WIDE = "self.w_qkv = nn.Linear(d_model, 3 * d_model, bias)"
 DROP = "self.dropout if self.training else 0.0"
 
-CHECKED = "        head_width(d_model, num_heads)\n"
-
 
 LEARNS = "[parameter for parameter in model.parameters() if parameter.requires_grad]"
 NAMED = "[pair for pair in model.named_parameters() if pair[1].requires_grad]"
@@ -128,12 +126,6 @@ MISTAKES = (
         ("return self.merge(heads)", "return F.dropout(self.merge(heads), dropped)"),
     ),
     attention(
-        "uneven_heads_accepted",
-        "heads that do not divide the width are accepted, and the error comes later",
-        "student code: // without a check",
-        ("head_width(d_model, num_heads)", "pass"),
-    ),
-    attention(
         "mask_not_assigned",
         "what `masked_fill` returns is not kept: it leaves the scores as they were, and the future "
         "is seen",
@@ -145,16 +137,8 @@ MISTAKES = (
         ),
         tells=r"^\s*\w+\.masked_fill\(",
     ),
-    attention(
-        "asserted",
-        "heads that do not divide the width stop at an `assert`: a ValueError is asked for, as "
-        "asserts are skipped under `python -O`",
-        "minGPT and nanoGPT: assert config.n_embd % config.n_head == 0",
-        (CHECKED, "        assert d_model % num_heads == 0\n"),
-    ),
     *ignored(
         attention,
-        ("dropout", (DROP, "0.0")),
         ("cache", ("if cache is not None:", "if False:"), ("cache is None", "True")),
     ),
     decay(
@@ -204,21 +188,9 @@ MISTAKES = (
         (" if parameter.requires_grad]", "]"),
     ),
     decay(
-        "rest_decays",
-        "both groups decay: the second group's weight decay is 0",
-        "student code: a line copied and not changed",
-        ('"weight_decay": 0.0', '"weight_decay": weight_decay'),
-    ),
-    decay(
         "default_for_the_rest",
         "the second group says nothing of weight decay, and AdamW takes its default, 0.01",
         "torch.optim.AdamW decays by 0.01 unless told, says its documentation",
         (', "weight_decay": 0.0', ""),
-    ),
-    decay(
-        "negative_accepted",
-        "a weight decay below 0 is accepted: it pushes weights away from 0",
-        "student code: no input check",
-        ("if weight_decay < 0:", "if False:"),
     ),
 )

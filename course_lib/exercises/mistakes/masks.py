@@ -7,7 +7,6 @@ causal = known("masks", "causal_mask")
 
 KEYS = "(ids != pad_id)[:, None, None, :]"
 LOWER = "torch.ones(length, length, dtype=torch.bool, device=device).tril()"
-SQUARE = "torch.ones(length, length, dtype=torch.bool, device=device)"
 
 MISTAKES = (
     padding(
@@ -110,12 +109,6 @@ MISTAKES = (
         "there are axes in front; the mask for all sentences and heads is (T, T)",
         "The Annotated Transformer makes (1, T, T), nanoGPT (1, 1, T, T)",
         (LOWER, f"{LOWER}[None]"),
-    ),
-    causal(
-        "causal_result_dropped",
-        "tril is called and its result dropped: it returns a new tensor, and all stays True",
-        "a slip like facebookresearch/ParlAI #3068 (masked_fill)",
-        (f"return {LOWER}", f"mask = {SQUARE}\n    mask.tril()\n    return mask"),
     ),
     causal(
         "causal_device_ignored",

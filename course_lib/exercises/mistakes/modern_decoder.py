@@ -1,15 +1,12 @@
 """What goes wrong in chapter 19."""
 
-from course_lib.exercises.mistake_catalogue import ignored, known
+from course_lib.exercises.mistake_catalogue import known
 
 norm = known("modern_decoder", "RMSNorm")
 gated = known("modern_decoder", "SwiGLU")
 
-START = "self.weight = nn.Parameter(torch.ones(d_model))"
 SQUARES = "x.square().mean(dim=-1, keepdim=True)"
 ROOT = f"({SQUARES} + self.eps).rsqrt()"
-ALL = f"return self.weight * x * {ROOT}"
-SHIFT = f"{START}\n        self.bias = nn.Parameter(torch.zeros(d_model))"
 CENTRED = "x = x - x.mean(dim=-1, keepdim=True)\n        "
 
 FIRST = "self.linear1 = nn.Linear(d_model, d_ff, bias=False)"
@@ -62,13 +59,6 @@ MISTAKES = (
         (" + self.eps", ""),
     ),
     norm(
-        "eps_of_llama",
-        "eps is 1e-6 unless given, as in Llama: here it is 1e-5",
-        "the default in meta-llama/llama",
-        ("eps: float = 1e-5", "eps: float = 1e-6"),
-    ),
-    *ignored(norm, ("eps", ("+ self.eps", "+ 1e-5"))),
-    norm(
         "over_the_sequence",
         "the mean of the squares runs along the sequence (dim=-2) instead of over the features",
         "kyegomez/zeta #180",
@@ -91,26 +81,6 @@ MISTAKES = (
         "1 + weight multiplies, and weight starts at 1: the answer is twice too large",
         "Gemma's way, whose weight starts at 0: huggingface/transformers #40449",
         ("self.weight * x", "(1 + self.weight) * x"),
-    ),
-    norm(
-        "gain_from_zero",
-        "weight starts at 0, and 1 + weight multiplies, as in Gemma: here weight is the gain",
-        "linkedin/Liger-Kernel #74, llmmanorg/llmman #151: the two ways mixed up",
-        ("torch.ones", "torch.zeros"),
-        ("self.weight * x", "(1 + self.weight) * x"),
-    ),
-    norm(
-        "gain_not_learned",
-        "the gains are a plain tensor: only an nn.Parameter is learned",
-        "student code: self.weight = torch.ones(d_model)",
-        ("nn.Parameter(torch.ones(d_model))", "torch.ones(d_model)"),
-    ),
-    norm(
-        "layer_norm",
-        "the mean is subtracted and a shift added: that is LayerNorm, whole",
-        "the class of chapter 04 under another name",
-        (START, SHIFT),
-        (ALL, f"{CENTRED}{ALL} + self.bias"),
     ),
     gated(
         "gate_and_features_exchanged",
@@ -146,12 +116,6 @@ MISTAKES = (
         "the gate goes through ReLU: SwiGLU has SiLU there",
         "Shazeer (2020) has it, too, as FFN_ReGLU",
         ("F.silu", "F.relu"),
-    ),
-    gated(
-        "gelu_gate",
-        "the gate goes through GELU: SwiGLU has SiLU there",
-        "Shazeer (2020) has it, too, as FFN_GEGLU",
-        ("F.silu", "F.gelu"),
     ),
     gated(
         "no_activation",

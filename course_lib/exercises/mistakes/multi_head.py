@@ -164,12 +164,6 @@ MISTAKES = (
         ),
     ),
     heads(
-        "weights_never_returned",
-        "need_weights is not looked at: no weights come out",
-        "student code",
-        (OUT, "self.w_o(joined), None"),
-    ),
-    heads(
         "only_the_output",
         "the output comes back alone: the caller expects two things, output and weights",
         "student code",
@@ -180,13 +174,6 @@ MISTAKES = (
         "dropout also acts in eval mode: ask self.training",
         "karpathy/nanoGPT #240; wenet-e2e/wenet #2699",
         (DROP, "self.dropout"),
-    ),
-    heads(
-        "dropout_on_output",
-        "dropout acts on the output of the layer instead of the attention weights",
-        "layers that take one dropout for every place",
-        (DROP, "0.0"),
-        (OUT, "F.dropout(self.w_o(joined), self.dropout, self.training), weights"),
     ),
     heads(
         "softmax_over_heads",
@@ -221,7 +208,6 @@ MISTAKES = (
         heads,
         ("mask", ("check_widths(self, query, key, value)", "mask = None")),
         ("dropout", (DROP, "0.0")),
-        ("bias", ("bias=bias", "bias=True")),
         (
             "d_k",
             ("head_width(d_model, num_heads, d_k)", "head_width(d_model, num_heads)"),

@@ -34,12 +34,6 @@ WAVES = (
         (STACKED, SINES_AND_COSINES),
     ),
     table(
-        "exponent_doubled_in_pairs",
-        "the exponent is twice too large: what counts 0, 2, 4, … is 2i, and not i",
-        "ports of the loop in SamLynnEvans/Transformer, half mended",
-        (POWER, "position / 10000 ** (2 * even / d_model)"),
-    ),
-    table(
         "exponent_halved",
         "the exponent is i / d_model instead of 2i / d_model, so no wave gets slow enough",
         "arange(d_model // 2) taken for 2i",
@@ -88,13 +82,6 @@ WAVES = (
         "The Annotated Transformer; codertimo/BERT-pytorch #78, pytorch/pytorch #173958",
         (f"waves = {STACKED}", FILLED),
         (CUT, "waves"),
-    ),
-    table(
-        "odd_d_model_refused",
-        "an odd d_model is refused: the last sine then has no cosine, and needs none",
-        "the guard of many ports, `assert d_model % 2 == 0`",
-        ("    check_sizes(", "    assert d_model % 2 == 0\n    check_sizes("),
-        tells=r"assert|raise",
     ),
     table(
         "float64_kept",
@@ -176,12 +163,6 @@ ADDED = (
         "khirotaka/SAnD #3, SamLynnEvans/Transformer #10",
         (TOTAL, f"x * x.size(-1) ** 0.5 + {PLACED}"),
     ),
-    encoding(
-        "dropout_on_rows",
-        "dropout acts on the rows only, not on the sum",
-        "EleutherAI/gpt-neo, as told in rasbt/LLMs-from-scratch pull request #50",
-        (WHOLE, f"x + self.dropout({PLACED})"),
-    ),
 )
 
 
@@ -208,12 +189,5 @@ MISTAKES = (
         "the table is saved with the weights: such a file fits one max_len only",
         "The Annotated Transformer; espnet/espnet pull request #1060",
         (", persistent=False", ""),
-    ),
-    encoding(
-        "sizes_swapped",
-        "max_len and d_model are swapped: the table's length comes first, unlike the layer's",
-        "two signatures in one chapter, in two orders",
-        (TABLE, "sinusoidal_encoding(d_model, max_len)"),
-        ("check_fits(x, self.encoding, start)", ""),
     ),
 )

@@ -124,13 +124,6 @@ LOSSES = (
         (MEAN_OF_REAL, "losses.masked_fill(~real, 0.0).sum()"),
     ),
     loss(
-        "not_averaged",
-        "every token's loss is returned: the mean is missing",
-        "reduction='none' left in place",
-        (MEAN_OF_ALL, f"return {BLEND}"),
-        (MEAN_OF_REAL, "losses.masked_fill(~real, 0.0)"),
-    ),
-    loss(
         "smoothing_on_padding",
         "the doubt is spread over all V entries, padding among them, as F.cross_entropy does",
         "F.cross_entropy with ignore_index and label_smoothing, pytorch/pytorch #63122",
@@ -180,18 +173,6 @@ LOSSES = (
         ("torch.full((1,), pad_id", "torch.full((1,), 0"),
         ("targets != pad_id", "targets != 0"),
     ),
-    loss(
-        "logits_changed_in_place",
-        "the logits are changed in place, and the caller's with them",
-        "x -= x.max() for stability, logits[..., pad_id] = ...",
-        (BEGIN, f"logits -= logits.amax(dim=-1, keepdim=True)\n    {BEGIN}"),
-    ),
-    loss(
-        "gradient_cut",
-        "the logits are detached: no gradient reaches the model",
-        "a loss built from .data, .item() or .detach()",
-        (LOGS, "logits.detach().log_softmax(dim=-1)"),
-    ),
     *ignored(loss, ("smoothing", (BLEND, "-right"))),
 )
 
@@ -233,12 +214,6 @@ RATES = (
         ("min(step**-0.5, step * warmup_steps**-1.5)", "step**-0.5"),
     ),
     paper(
-        "decay_missing",
-        "the rate stays at its peak after the warm-up instead of falling",
-        "warm-up followed by a constant rate",
-        ("min(step**-0.5,", "min(warmup_steps**-0.5,"),
-    ),
-    paper(
         "d_model_without_the_root",
         "the rate is divided by d_model instead of its root, √d_model",
         "the exponent -0.5 forgotten",
@@ -270,12 +245,6 @@ ONE_STEP = (
         "the model reads the whole target and must predict the whole target: nothing is shifted",
         "IpsumDominum/Pytorch-Simple-Transformer #3: a fine loss, and no translation",
         (SHIFT, "tgt_in, tgt_out = tgt, tgt"),
-    ),
-    step(
-        "reads_the_whole_target",
-        "the model reads the whole target, which is one token more than max_len allows",
-        "model(src, tgt)[:, :-1]: the shift made afterwards",
-        (CALL, "logits = model(src, tgt)[:, :-1]"),
     ),
     step(
         "zero_grad_missing",

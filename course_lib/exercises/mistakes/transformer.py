@@ -30,12 +30,6 @@ STARTS = (
         (DEVIATION, ""),
     ),
     start(
-        "embeddings_variance_as_std",
-        "the variance 1 / d_model is given to normal_ as its standard deviation",
-        "N(0, 1 / d_model) read as the arguments of normal_",
-        ("**-0.5", "**-1"),
-    ),
-    start(
         "embeddings_std_002",
         "embeddings start with the standard deviation 0.02, whatever d_model is",
         "the start of BERT and GPT-2, copied into other models",
@@ -56,12 +50,6 @@ STARTS = (
         (NORMAL, "pass"),
     ),
     start(
-        "linears_kaiming",
-        "linear layers start with kaiming_uniform_ instead of xavier_uniform_",
-        "habits from convolutions with ReLU",
-        (GLOROT, "nn.init.kaiming_uniform_(module.weight)"),
-    ),
-    start(
         "biases_zeroed",
         "biases are set to 0; they should stay as they are",
         "karpathy/minGPT: a line for module.bias",
@@ -72,16 +60,6 @@ STARTS = (
         "a matrix that the output shares is initialized again as a linear layer's",
         "fastai/fastai #2090; Modalities/modalities #456",
         (SECOND, ""),
-    ),
-    start(
-        "sharing_cut",
-        "a new nn.Parameter replaces the weight, and nothing shares it any longer",
-        "assigning in place of filling",
-        (
-            NORMAL,
-            "drawn = torch.randn_like(module.weight) * module.embedding_dim**-0.5\n"
-            "            module.weight = nn.Parameter(drawn)",
-        ),
     ),
 )
 
@@ -215,22 +193,10 @@ PARTS = (
         (LOGITS, f"{LOGITS}.log_softmax(dim=-1)"),
     ),
     model(
-        "maps_of_self_attention",
-        "attention_maps records self-attention under the name cross",
-        "a line copied and not changed",
-        ("layer.cross_attn for", "layer.self_attn for"),
-    ),
-    model(
         "output_not_tied",
         "the output never shares the embedding's matrix; a copy of its numbers is not sharing",
         "meta-llama/llama #138 asks; `.data.copy_` in place of an assignment",
         ('c.tie_embeddings != "none"', "False"),
-    ),
-    model(
-        "tied_to_target_only",
-        "tie_embeddings='all' leaves the source an embedding of its own",
-        "one of three choices forgotten",
-        ('if c.tie_embeddings != "all":', "if True:"),
     ),
     model(
         "output_bias",
@@ -250,22 +216,10 @@ PARTS = (
         "pytorch/pytorch #26338: no `training=self.training`",
         (PLACED, f"F.dropout({PLACED}, self.config.dropout)"),
     ),
-    model(
-        "head_widths_ignored",
-        "`d_k` and `d_v` are taken, and never used",
-        "the signature grew, the call inside did not",
-        (", d_k=c.d_k, d_v=c.d_v", ""),
-    ),
     *ignored(
         model,
-        (
-            "dropout",
-            ("c.max_len, c.dropout)", "c.max_len)"),
-            ("c.d_ff, c.dropout,", "c.d_ff, 0.0,"),
-        ),
         ("norm_first", (SIZES, SIZES.replace("c.norm_first", "False"))),
         ("activation", (SIZES, SIZES.replace(", c.activation", ""))),
-        ("num_decoder_layers", ("c.num_decoder_layers", "c.num_encoder_layers")),
     ),
 )
 

@@ -2,9 +2,6 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
-
-from course_lib.add_norm import LayerNorm
 
 
 class NormByVar(nn.Module):
@@ -20,24 +17,6 @@ class NormByVar(nn.Module):
         """Take both statistics at once."""
         var, mean = torch.var_mean(x, dim=-1, keepdim=True, correction=0)
         return torch.addcmul(self.bias, (x - mean) * torch.rsqrt(var + self.eps), self.weight)
-
-
-class NormByMoments(nn.Module):
-    """Take the variance as the mean of squares less the square of the mean."""
-
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.register_parameter("weight", nn.Parameter(torch.full((d_model,), 1.0)))
-        self.register_parameter("bias", nn.Parameter(torch.full((d_model,), 0.0)))
-        self.d, self.epsilon = d_model, eps
-
-    def forward(self, vectors):
-        """Write both moments as Einstein sums."""
-        mu = torch.einsum("...d->...", vectors) / self.d
-        moment = torch.einsum("...d,...d->...", vectors, vectors) / self.d
-        spread = torch.sqrt((moment - mu * mu).clamp(min=0) + self.epsilon)
-        normed = (vectors - mu.unsqueeze(-1)) / spread[..., None]
-        return torch.einsum("...d,d->...d", normed, self.weight) + self.bias
 
 
 class NormWithA2AndB2(nn.Module):
@@ -87,25 +66,6 @@ class AddNormInTwoLines(nn.Module):
         return self.norm(x + self.drop(sublayer(x)))
 
 
-class AddNormOfOurOwn(nn.Module):
-    """Use the norm of the exercise before, and dropout as a function."""
-
-    def __init__(self, d_model: int, dropout: float = 0.0, norm_first: bool = False) -> None:
-        super().__init__()
-        self.norm = LayerNorm(d_model)
-        self.rate, self.norm_first = dropout, norm_first
-
-    def forward(self, x: Tensor, sublayer) -> Tensor:
-        """Norm before or after."""
-        before, after = (
-            (self.norm, nn.Identity()) if self.norm_first else (nn.Identity(), self.norm)
-        )
-        residual = x
-        x = sublayer(before(x))
-        x = F.dropout(x, p=self.rate, training=self.training)
-        return after(torch.add(residual, x))
-
-
 class SublayerConnection(nn.Module):
     """Take the Annotated Transformer's arguments, in the paper's order: the norm comes last."""
 
@@ -122,6 +82,6 @@ class SublayerConnection(nn.Module):
 
 
 ANSWERS = {
-    "LayerNorm": (NormByVar, NormByMoments, NormWithA2AndB2, NormWithGammaAndBeta),
-    "AddNorm": (AddNormInTwoLines, AddNormOfOurOwn, SublayerConnection),
+    "LayerNorm": (NormByVar, NormWithA2AndB2, NormWithGammaAndBeta),
+    "AddNorm": (AddNormInTwoLines, SublayerConnection),
 }

@@ -16,21 +16,6 @@ def by_einsum(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = None, p:
     return torch.einsum("...ts,...sd->...td", F.dropout(weights, p), v), weights
 
 
-def by_loops(query: Tensor, key: Tensor, value: Tensor, mask=None, dropout_p: float = 0.0):
-    """Answer one query after another."""
-    T, S = query.size(-2), key.size(-2)
-    allowed = torch.ones(T, S, dtype=torch.bool) if mask is None else mask
-    allowed = allowed.expand(*query.shape[:-2], T, S)
-    rows = []
-    for t in range(T):
-        scores = (query[..., t : t + 1, :] * key).sum(dim=-1) / math.sqrt(query.shape[-1])
-        scores = torch.where(allowed[..., t, :], scores, -torch.inf)
-        rows.append(torch.nan_to_num(torch.softmax(scores, -1)))
-    weights = torch.stack(rows, dim=-2)
-    kept = F.dropout(weights, p=dropout_p, training=True)
-    return [sum(kept[..., s : s + 1] * value[..., s : s + 1, :] for s in range(S)), weights]
-
-
 def by_bias(query: Tensor, key: Tensor, value: Tensor, mask=None, dropout_p: float = 0.0):
     """Add 0 or -inf to scaled queries, and mend empty rows with where."""
     logits = (query / math.sqrt(query.size(-1))).matmul(key.mT)
@@ -55,5 +40,5 @@ def textbook(query, key, value, mask=None, dropout=None):
 
 
 ANSWERS = {
-    "scaled_dot_product_attention": (by_einsum, by_loops, by_bias, textbook),
+    "scaled_dot_product_attention": (by_einsum, by_bias, textbook),
 }

@@ -1,13 +1,9 @@
 """Right answers of chapter 17, in other styles."""
 
-import math
-
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from course_lib.encoder import Encoder, EncoderLayer
-from course_lib.masks import causal_mask
 from course_lib.positions import (
     LearnedPositionalEmbedding,
     PositionalEncoding,
@@ -18,26 +14,10 @@ from course_lib.transformer import check_ids, initialize
 
 def windows_by_slices(ids, batch_size, length, generator=None):
     """Cut slices in a loop, and stack them."""
-    if batch_size < 1 or length < 1:
-        raise ValueError(f"{batch_size} windows of {length} tokens")
-    if len(ids) < length + 1:
-        raise ValueError(f"{len(ids)} tokens are too few for {length} and one more")
     starts = torch.randint(0, len(ids) - length, (batch_size,), generator=generator).tolist()
     x = torch.stack([ids[start : start + length] for start in starts])
     y = torch.stack([ids[start + 1 : start + 1 + length] for start in starts])
     return x, y
-
-
-def windows_by_unfold(
-    ids: Tensor, batch_size: int, length: int, generator: torch.Generator | None = None
-) -> list[Tensor]:
-    """Lay out all windows as a view, and pick rows of it."""
-    if not (batch_size > 0 and 0 < length < ids.numel()):
-        raise ValueError(f"ids {tuple(ids.shape)}, {batch_size=}, {length=}")
-    every = ids.unfold(0, length + 1, 1)  # (L - T, T + 1)
-    drawn = torch.rand(batch_size, generator=generator, dtype=torch.float64) * len(every)
-    rows = every.index_select(0, drawn.long())
-    return [rows.narrow(1, 0, length), rows.narrow(1, 1, length)]
 
 
 def get_batch(data, batch_size, block_size):
@@ -81,46 +61,8 @@ class DecoderOfSteps(nn.Module):
         return self.output(self.stack(self.embed(ids), mask=position.view(-1, 1) >= position))
 
 
-class DecoderLayerByLayer(nn.Module):
-    """Run the layers by hand; keep the table of positions in a bare module."""
-
-    def __init__(self, config, learned_positions: bool = False):
-        super().__init__()
-        c, self.config = config, config
-        self.embedding = nn.Embedding(c.tgt_vocab_size, c.d_model)
-        self.output = nn.Linear(c.d_model, c.tgt_vocab_size, False)
-        self.output.weight = self.embedding.weight
-        self.positions, self.stack = nn.Module(), nn.Module()
-        if learned_positions:
-            self.positions.weight = nn.Parameter(0.02 * torch.randn(c.max_len, c.d_model))
-        else:
-            waves = sinusoidal_encoding(c.max_len, c.d_model)
-            self.positions.register_buffer("weight", waves, persistent=False)
-        layer = (c.d_model, c.num_heads, c.d_ff, c.dropout, c.norm_first, c.activation)
-        widths = dict(d_k=c.d_k, d_v=c.d_v)
-        layers = [EncoderLayer(*layer, **widths) for _ in range(c.num_decoder_layers)]
-        self.stack.layers = nn.ModuleList(layers)
-        self.stack.norm = nn.LayerNorm(c.d_model) if c.norm_first else nn.Identity()
-        initialize(self)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """Multiply one-hot rows with the matrix, before the layers and after them."""
-        c = self.config
-        if ids.dtype not in (torch.int32, torch.int64) or ids.size(1) > c.max_len:
-            raise ValueError(f"ids {ids.dtype} {tuple(ids.shape)}")
-        if not (0 <= ids.min() and ids.max() < c.tgt_vocab_size):
-            raise ValueError(f"ids up to {ids.max()}, and {c.tgt_vocab_size} tokens")
-        hot = F.one_hot(ids.long(), c.tgt_vocab_size).to(self.embedding.weight.dtype)
-        x = math.sqrt(c.d_model) * (hot @ self.embedding.weight)
-        x = F.dropout(x + self.positions.weight[: ids.size(1)], c.dropout, self.training)
-        mask = causal_mask(ids.size(1), device=ids.device)
-        for layer in self.stack.layers:
-            x = layer(x, mask)
-        return F.linear(self.stack.norm(x), self.output.weight)
-
-
 class DecoderOfTextbook(nn.Module):
-    """Hold the core under other names, with a list of layers, and no input checks."""
+    """Hold the core under other names, with a list of layers."""
 
     def __init__(self, cfg):
         super().__init__()
@@ -150,6 +92,6 @@ class DecoderOfTextbook(nn.Module):
 
 
 ANSWERS = {
-    "random_windows": (windows_by_slices, windows_by_unfold, get_batch),
-    "DecoderOnly": (DecoderOfSteps, DecoderLayerByLayer, DecoderOfTextbook),
+    "random_windows": (windows_by_slices, get_batch),
+    "DecoderOnly": (DecoderOfSteps, DecoderOfTextbook),
 }

@@ -1,7 +1,6 @@
 """Chapter 11 in other words."""
 
 import torch
-from torch import Tensor, nn
 
 from course_lib.decoding import argmax_tokens, next_logits
 from course_lib.kv_cache import KVCache
@@ -51,47 +50,6 @@ def decode_into_a_table(
     return table[:, 1 : longest + 1]
 
 
-def decode_one_by_one(model, src, *, bos_id, eos_id, max_new_tokens=None, choose=argmax_tokens):
-    """Write every sentence by itself, without its padding; then put them side by side."""
-    before, limit, pad_id = model.training, max_new_tokens or 10**9, model.config.pad_id
-    model.eval()
-    lines = []
-    for sentence in src:
-        alone, line = sentence[None, sentence != pad_id], [bos_id]
-        with torch.no_grad():
-            while len(line) <= min(limit, model.config.max_len) and line[-1] != eos_id:
-                scores = model(alone, torch.tensor([line]))[:, -1]
-                scores[:, pad_id] = -torch.inf
-                line += choose(scores).tolist()
-        lines.append(torch.tensor(line[1:]))
-    model.train(before)
-    return nn.utils.rnn.pad_sequence(lines, batch_first=True, padding_value=pad_id)
-
-
-def sample_by_noise(
-    logits: Tensor,
-    *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    generator: torch.Generator | None = None,
-) -> Tensor:
-    """Forbid what is cut off where it stands; add Gumbel's noise and take the best."""
-    V = logits.size(-1)
-    scores = logits / temperature  # (B, V)
-    if top_k is not None and top_k < V:
-        least = scores.topk(top_k, dim=-1).values[:, -1:]  # (B, 1)
-        scores = scores.masked_fill(scores < least, -torch.inf)
-    if top_p is not None:
-        shares = scores.softmax(dim=-1)  # (B, V)
-        likelier = shares.unsqueeze(1) > shares.unsqueeze(2)  # (B, V, V): second than first
-        before = (likelier * shares.unsqueeze(1)).sum(dim=-1)  # (B, V)
-        scores = scores.masked_fill(before >= top_p, -torch.inf)
-    uniform = torch.rand(scores.shape, generator=generator).clamp(min=1e-9)
-    noise = -(-uniform.log()).log()  # (B, V)
-    return (scores + noise).argmax(dim=-1)
-
-
 def sample_by_sorting(logits, *, temperature=1.0, top_k=None, top_p=None, generator=None):
     """Sort the whole vocabulary, cut, and let ``multinomial`` draw."""
     scores, tokens = (logits / temperature).sort(dim=-1, descending=True)
@@ -111,6 +69,6 @@ def nano_sample(logits, temperature=1.0, top_k=None):
 
 
 ANSWERS = {
-    "greedy_decode": (decode_into_a_table, decode_one_by_one, annotated_decode),
-    "sample_tokens": (sample_by_noise, sample_by_sorting, nano_sample),
+    "greedy_decode": (decode_into_a_table, annotated_decode),
+    "sample_tokens": (sample_by_sorting, nano_sample),
 }

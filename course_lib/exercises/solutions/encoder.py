@@ -4,7 +4,6 @@ import copy
 import functools
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from course_lib.add_norm import AddNorm
 from course_lib.encoder import EncoderLayer
@@ -35,58 +34,6 @@ class LayerOfNamedSteps(nn.Module):
             return output
 
         return self.add_norm2(self.add_norm1(x, attend), self.feed_forward)
-
-
-class Heads(nn.Module):
-    """Attend by torch's fused kernel."""
-
-    def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, p: float):
-        super().__init__()
-        self.w_q, self.w_k = (nn.Linear(d_model, num_heads * d_k) for _ in range(2))
-        self.w_v, self.w_o = (
-            nn.Linear(d_model, num_heads * d_v),
-            nn.Linear(num_heads * d_v, d_model),
-        )
-        self.num_heads, self.p = num_heads, p
-
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """Split, attend, join."""
-        parts = (w(x).unflatten(-1, (self.num_heads, -1)) for w in (self.w_q, self.w_k, self.w_v))
-        q, k, v = (part.transpose(1, 2) for part in parts)
-        p = self.p if self.training else 0.0
-        heads = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p)
-        return self.w_o(heads.transpose(1, 2).flatten(2))
-
-
-class LayerOfOwnParts(nn.Module):
-    """Use nothing from earlier chapters."""
-
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=False, activation="relu",
-                 *, d_k=None, d_v=None, attention_dropout=0.0, activation_dropout=0.0):  # fmt: skip
-        super().__init__()
-        width = d_model // num_heads
-        self.self_attn = Heads(d_model, num_heads, d_k or width, d_v or width, attention_dropout)
-        self.feed_forward = nn.ModuleDict(
-            {"linear1": nn.Linear(d_model, d_ff), "linear2": nn.Linear(d_ff, d_model)}
-        )
-        self.add_norm1 = nn.ModuleDict({"norm": nn.LayerNorm(d_model)})
-        self.add_norm2 = nn.ModuleDict({"norm": nn.LayerNorm(d_model)})
-        self.inside, self.outside = nn.Dropout(activation_dropout), nn.Dropout(dropout)
-        self.norm_first, self.bend = norm_first, getattr(F, activation)
-
-    def think(self, x: Tensor) -> Tensor:
-        """Go up, bend, come back."""
-        lifted = self.inside(self.bend(self.feed_forward["linear1"](x)))
-        return self.feed_forward["linear2"](lifted)
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Run both sub-layers in a loop."""
-        steps = ((self.add_norm1, lambda z: self.self_attn(z, mask)), (self.add_norm2, self.think))
-        for part, step in steps:
-            norm = part["norm"]
-            x = x + self.outside(step(norm(x) if self.norm_first else x))
-            x = x if self.norm_first else norm(x)
-        return x
 
 
 class TransformerEncoderBlock(nn.Module):
@@ -195,6 +142,6 @@ class StackOfBlocks(nn.Module):
 
 
 ANSWERS = {
-    "EncoderLayer": (LayerOfNamedSteps, LayerOfOwnParts, TransformerEncoderBlock, Block),
+    "EncoderLayer": (LayerOfNamedSteps, TransformerEncoderBlock, Block),
     "Encoder": (StackByCounting, EncoderOfClones, TransformerEncoder, StackOfBlocks),
 }

@@ -1,6 +1,5 @@
 """Chapter 05 in other words."""
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -18,36 +17,6 @@ class ByFunctions(nn.Module):
         return self.linear2(
             F.dropout(self.activation(self.linear1(x)), self.dropout.p, self.training)
         )
-
-
-class ByHand(nn.Module):
-    """Hold the four parameters themselves, and write the sums out."""
-
-    def __init__(self, d_model, d_ff, dropout=0.0, activation="relu"):
-        super().__init__()
-        self.linear1 = self.layer(d_model, d_ff)
-        self.linear2 = self.layer(d_ff, d_model)
-        self.dropout, self.activation = nn.Dropout(dropout), getattr(F, activation)
-
-    @staticmethod
-    def layer(width_in: int, width_out: int) -> nn.ParameterDict:
-        """Make a matrix and a bias."""
-        bound = width_in**-0.5
-        return nn.ParameterDict(
-            {
-                "weight": nn.Parameter(torch.empty(width_out, width_in).uniform_(-bound, bound)),
-                "bias": nn.Parameter(torch.empty(width_out).uniform_(-bound, bound)),
-            }
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Multiply, bend, drop, multiply."""
-        p = self.dropout.p if self.training else 0.0
-        hidden = torch.einsum("...d,fd->...f", x, self.linear1["weight"]) + self.linear1["bias"]
-        hidden = self.activation(hidden)
-        if p > 0:
-            hidden = hidden * (torch.rand_like(hidden) >= p) / (1 - p)
-        return hidden @ self.linear2["weight"].T + self.linear2["bias"]
 
 
 class PositionwiseFeedForward(nn.Module):
@@ -95,4 +64,4 @@ class PositionWiseFFN(nn.Module):
         return self.dense2(self.relu(self.dense1(X)))
 
 
-ANSWERS = {"FeedForward": (ByFunctions, ByHand, PositionwiseFeedForward, MLP, PositionWiseFFN)}
+ANSWERS = {"FeedForward": (ByFunctions, PositionwiseFeedForward, MLP, PositionWiseFFN)}

@@ -1,7 +1,7 @@
 """Right answers of chapter 18, in other styles."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from course_lib.multi_head import split_heads
@@ -12,8 +12,6 @@ class AttentionBySums(nn.Module):
 
     def __init__(self, d_model, num_heads, dropout=0.0):
         super().__init__()
-        if d_model % num_heads != 0:
-            raise ValueError(f"{d_model} does not divide by {num_heads}")
         self.w_qkv = nn.Linear(d_model, d_model * 3)
         self.w_o = nn.Linear(d_model, d_model)
         self.num_heads, self.dropout = num_heads, dropout
@@ -37,70 +35,14 @@ class AttentionBySums(nn.Module):
         return self.merge(torch.einsum("bhts,bhsd->bhtd", weights, v))
 
 
-class AttentionTokenByToken(nn.Module):
-    """Let each token ask the prefix that ends with it: nothing has to be hidden."""
-
-    def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.d_k, rest = divmod(d_model, num_heads)
-        if rest:
-            raise ValueError(f"a remainder of {rest}")
-        self.w_o, self.w_qkv = nn.Linear(d_model, d_model), nn.Linear(d_model, 3 * d_model)
-        self.num_heads, self.dropout = num_heads, dropout
-
-    def project(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Take rows of the weight, third by third."""
-        thirds = zip(self.w_qkv.weight.chunk(3), self.w_qkv.bias.chunk(3), strict=True)
-        shape = (len(x), -1, self.num_heads, self.d_k)
-        return tuple(F.linear(x, w, b).view(shape).transpose(1, 2) for w, b in thirds)
-
-    def merge(self, heads: Tensor) -> Tensor:
-        """Bring tokens to the front, and forget where a head ends."""
-        B, H, T, d_k = heads.shape
-        return self.w_o(heads.permute(0, 2, 1, 3).reshape(B, T, H * d_k))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Ask one by one."""
-        q, k, v = self.project(x)
-        p = self.dropout * self.training
-        said = [
-            F.scaled_dot_product_attention(q[:, :, t : t + 1], k[:, :, : t + 1], v[:, :, : t + 1],
-                                           dropout_p=p)
-            for t in range(x.size(1))
-        ]  # fmt: skip
-        return self.merge(torch.cat(said, dim=2))
-
-
 def groups_by_sorting(model, weight_decay):
     """Put each parameter into one of two lists."""
-    if weight_decay < 0.0:
-        raise ValueError(f"weight_decay={weight_decay}")
     lists = {True: [], False: []}
     for _, parameter in model.named_parameters():
         if parameter.requires_grad:
             lists[parameter.ndim > 1].append(parameter)
     kinds = ((True, weight_decay), (False, 0))
     return [{"params": lists[matrix], "weight_decay": strength} for matrix, strength in kinds]
-
-
-def groups_by_walking(model: nn.Module, weight_decay: float) -> tuple[dict, dict]:
-    """Walk from module to module, and remember whom one has met."""
-    if not weight_decay >= 0:
-        raise ValueError("a strength below 0")
-    met, decays, rests = set(), [], []
-
-    def walk(module: nn.Module) -> None:
-        """Look at a module's own parameters, and go on to what is in it."""
-        for parameter in module.parameters(recurse=False):
-            if parameter.requires_grad and id(parameter) not in met:
-                (rests if len(parameter.shape) < 2 else decays).append(parameter)
-            met.add(id(parameter))
-        for child in module.children():
-            walk(child)
-
-    walk(model)
-    rest = {"weight_decay": 0.0, "params": tuple(rests), "name": "gains and biases"}
-    return {"params": decays, "weight_decay": weight_decay}, rest
 
 
 class AttentionOfNanoGPT(nn.Module):
@@ -135,6 +77,6 @@ def groups_of_nanogpt(model, weight_decay):
 
 
 ANSWERS = {
-    "CausalSelfAttention": (AttentionBySums, AttentionTokenByToken, AttentionOfNanoGPT),
-    "param_groups": (groups_by_sorting, groups_by_walking, groups_of_nanogpt),
+    "CausalSelfAttention": (AttentionBySums, AttentionOfNanoGPT),
+    "param_groups": (groups_by_sorting, groups_of_nanogpt),
 }

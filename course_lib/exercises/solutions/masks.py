@@ -9,16 +9,6 @@ def padding_by_unsqueeze(ids: Tensor, pad_id: int) -> Tensor:
     return ids.eq(pad_id).logical_not().unsqueeze(1).unsqueeze(1)
 
 
-def padding_by_loops(tokens, pad):
-    """Look at one token after another."""
-    B, S = tokens.shape
-    mask = torch.zeros(B, 1, 1, S, dtype=torch.bool)
-    for b, sentence in enumerate(tokens):
-        for s, token in enumerate(sentence):
-            mask[b, 0, 0, s] = bool(token != pad)
-    return mask
-
-
 def padding_by_view(src: Tensor, pad: int = 2) -> Tensor:
     """Shape it by view; the padding's id has a default of its own."""
     return (src - pad).bool().view(len(src), 1, 1, -1)
@@ -35,15 +25,7 @@ def subsequent_mask(size):
     return torch.triu(torch.ones(size, size), diagonal=1).type(torch.uint8) == 0
 
 
-def causal_by_rows(T, device=None):
-    """Fill one row after another."""
-    mask = torch.zeros((T, T), dtype=torch.bool, device=device)
-    for row in range(T):
-        mask[row, : row + 1] = True
-    return mask
-
-
 ANSWERS = {
-    "padding_mask": (padding_by_unsqueeze, padding_by_loops, padding_by_view),
-    "causal_mask": (causal_by_comparing, subsequent_mask, causal_by_rows),
+    "padding_mask": (padding_by_unsqueeze, padding_by_view),
+    "causal_mask": (causal_by_comparing, subsequent_mask),
 }

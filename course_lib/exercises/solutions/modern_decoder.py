@@ -1,7 +1,7 @@
 """Right answers of chapter 19, in other styles."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 
@@ -17,21 +17,6 @@ class NormByLength(nn.Module):
         """Divide by the root."""
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         return x / torch.sqrt(length**2 / x.shape[-1] + self.eps) * self.weight
-
-
-class NormByProduct(nn.Module):
-    """Take the product of a vector with itself."""
-
-    def __init__(self, d_model: int, eps: float = 1e-5) -> None:
-        super().__init__()
-        self.d_model, self.eps = d_model, eps
-        self.weight = nn.Parameter(torch.ones(d_model))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Scale."""
-        square = torch.einsum("...d,...d->...", x, x) / self.d_model
-        root = (square + self.eps).pow(-0.5)
-        return torch.einsum("...d,...,d->...d", x, root, self.weight)
 
 
 class NormOfLlama(nn.Module):
@@ -51,18 +36,6 @@ class NormOfLlama(nn.Module):
         return self._norm(x.float()).type_as(x) * self.weight
 
 
-class NormOfGains(nn.Module):
-    """Hold the core, with gains of another name and a fixed eps."""
-
-    def __init__(self, hidden_size):
-        super().__init__()
-        self.g = nn.Parameter(torch.ones(hidden_size))
-
-    def forward(self, hidden):
-        """Divide by the root mean square."""
-        return hidden / (hidden.pow(2).mean(dim=-1, keepdim=True) + 1e-5).sqrt() * self.g
-
-
 class GateBySigmoid(nn.Module):
     """Write SiLU out."""
 
@@ -77,22 +50,6 @@ class GateBySigmoid(nn.Module):
         features = self.linear1(x)
         features = features * (z * torch.sigmoid(z))
         return self.linear2(features)
-
-
-class GateOfOneProduct(nn.Module):
-    """Lift once with both matrices, and cut in two."""
-
-    def __init__(self, d_model: int, d_ff: int) -> None:
-        super().__init__()
-        lift = dict(in_features=d_model, out_features=d_ff, bias=False)
-        self.linear1, self.gate = nn.Linear(**lift), nn.Linear(**lift)
-        self.linear2, self.silu = nn.Linear(d_ff, d_model, bias=False), nn.SiLU()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Multiply the halves."""
-        both = torch.cat([self.linear1.weight, self.gate.weight])
-        features, gate = F.linear(x, both).chunk(2, dim=-1)
-        return self.linear2(torch.mul(features, self.silu(gate)))
 
 
 class GateOfLlama(nn.Module):
@@ -124,6 +81,6 @@ class GateOfHuggingFace(nn.Module):
 
 
 ANSWERS = {
-    "RMSNorm": (NormByLength, NormByProduct, NormOfLlama, NormOfGains),
-    "SwiGLU": (GateBySigmoid, GateOfOneProduct, GateOfLlama, GateOfHuggingFace),
+    "RMSNorm": (NormByLength, NormOfLlama),
+    "SwiGLU": (GateBySigmoid, GateOfLlama, GateOfHuggingFace),
 }

@@ -4,8 +4,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.attention import scaled_dot_product_attention
-
 
 def split_by_reshape(x: Tensor, h: int) -> Tensor:
     """Reshape, then permute; the result is a copy."""
@@ -18,13 +16,6 @@ def split_by_reshape(x: Tensor, h: int) -> Tensor:
 def split_by_chunks(x: Tensor, num_heads: int) -> Tensor:
     """Cut into blocks of columns and stack them in front of the tokens."""
     return torch.stack(x.chunk(num_heads, dim=-1), dim=-3)
-
-
-def split_by_slices(x: Tensor, num_heads: int) -> Tensor:
-    """Take one slice of columns after another."""
-    width = x.shape[-1] // num_heads
-    heads = [x[..., i * width : (i + 1) * width].unsqueeze(-3) for i in range(num_heads)]
-    return torch.cat(heads, -3)
 
 
 class _Projections(nn.Module):
@@ -56,27 +47,6 @@ class ByEinsum(_Projections):
         kept = F.dropout(weights, self.p, self.training)
         output = self.w_o(torch.einsum("bhts,bshd->bthd", kept, v).flatten(2))
         return (output, weights) if need_weights else (output, None)
-
-
-class ByLoop(_Projections):
-    """Run one head after another with the attention of chapter 01."""
-
-    def forward(self, query, key, value, mask=None, *, need_weights=False):
-        """Collect outputs and maps of the heads."""
-        blends, maps = [], []
-        parts = zip(
-            self.w_q(query).chunk(self.h, -1),
-            self.w_k(key).chunk(self.h, -1),
-            self.w_v(value).chunk(self.h, -1),
-            strict=True,
-        )
-        for i, (q, k, v) in enumerate(parts):
-            full = mask is not None and mask.dim() == 4
-            own = mask[:, i if mask.size(1) > 1 else 0] if full else mask
-            blend, weights = scaled_dot_product_attention(q, k, v, own, self.p * self.training)
-            blends.append(blend)
-            maps.append(weights)
-        return self.w_o(torch.cat(blends, -1)), torch.stack(maps, 1) if need_weights else None
 
 
 class ByFusedKernel(_Projections):
@@ -153,6 +123,6 @@ class WithHiddens(nn.Module):
 
 
 ANSWERS = {
-    "split_heads": (split_by_reshape, split_by_chunks, split_by_slices),
-    "MultiHeadAttention": (ByEinsum, ByLoop, ByFusedKernel, Annotated, WithHiddens),
+    "split_heads": (split_by_reshape, split_by_chunks),
+    "MultiHeadAttention": (ByEinsum, ByFusedKernel, Annotated, WithHiddens),
 }

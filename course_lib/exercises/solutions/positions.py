@@ -81,26 +81,7 @@ class EncodingOfD2l(nn.Module):
         return self.dropout(X + self.P[:, : X.shape[1], :].to(X.device))
 
 
-class EncodingWordByWord(nn.Module):
-    """Keep the table apart from the arithmetic, and give back a view."""
-
-    def __init__(self, d_model: int, max_len: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.encoding = nn.Buffer(sinusoidal_encoding(max_len, d_model), persistent=False)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Place the first words of all sentences, then the second ones, …."""
-        sums = [x[:, t] + self.encoding[t] for t in range(x.shape[1])]
-        return self.dropout(torch.stack(sums)).transpose(0, 1)
-
-
 ANSWERS = {
-    "sinusoidal_encoding": (encoding_by_shifted_sines, encoding_in_slices, encoding_by_loops),
-    "PositionalEncoding": (
-        EncodingByLookup,
-        EncodingWithBatchAxis,
-        EncodingOfD2l,
-        EncodingWordByWord,
-    ),
+    "sinusoidal_encoding": (encoding_by_shifted_sines, encoding_in_slices),
+    "PositionalEncoding": (EncodingByLookup, EncodingWithBatchAxis, EncodingOfD2l),
 }

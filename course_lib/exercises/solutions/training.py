@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.training import label_smoothed_cross_entropy
@@ -36,19 +36,6 @@ def loss_by_torch(
     return (1 - smoothing) * sure - smoothing * log_probs[:, allowed].mean()
 
 
-def loss_by_loops(logits, targets, *, pad_id=None, smoothing=0.1):
-    """Take one token after another."""
-    V, total, count = logits.size(-1), logits.sum() * 0, 0
-    for scores, right in zip(logits.reshape(-1, V), targets.reshape(-1).tolist(), strict=True):
-        if pad_id is not None and right == pad_id:
-            continue
-        surprises = [scores.logsumexp(0) - scores[v] for v in range(V) if v != pad_id]
-        own = scores.logsumexp(0) - scores[right]
-        total = total + (1 - smoothing) * own + smoothing * sum(surprises) / len(surprises)
-        count += 1
-    return total / count
-
-
 def loss_of_a_short_signature(logits, target, pad_id=None):
     """Fix the smoothing at 0.1, and pick the real tokens first: the core and no more."""
     logits, target = logits.reshape(-1, logits.size(-1)), target.reshape(-1)
@@ -70,12 +57,6 @@ def rate_by_cases(step, d_model, warmup_steps):
     return peak * math.sqrt(warmup_steps / step)
 
 
-def rate_by_tensors(step: int, d_model: int, warmup_steps: int) -> float:
-    """Let torch take the smaller one."""
-    curves = torch.tensor([1 / math.sqrt(step), step / warmup_steps**1.5])
-    return curves.min().div(math.sqrt(d_model)).item()
-
-
 def noam_rate(step, model_size, warmup, factor=1.0):
     """Write it as The Annotated Transformer does, under its names."""
     step = max(step, 1)
@@ -95,21 +76,6 @@ def step_that_clears_behind_itself(model, optimizer, src, tgt, smoothing):
     return loss.detach()
 
 
-def step_by_autograd(model: nn.Module, optimizer, src: Tensor, tgt: Tensor, smoothing: float):
-    """Ask for the gradients, and put them where the optimizer looks."""
-    model.train()
-    weights = [p for p in model.parameters() if p.requires_grad]
-    with torch.enable_grad():
-        scores = model(src=src, tgt=tgt[..., :-1].clone()).flatten(0, 1)
-        loss = label_smoothed_cross_entropy(
-            scores, tgt[..., 1:].flatten(), smoothing=smoothing, pad_id=model.config.pad_id
-        )
-    for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
-        weight.grad = gradient
-    optimizer.step()
-    return torch.tensor(loss.item())
-
-
 def step_by_the_book(net, opt, src, tgt, smoothing):
     """Write the five lines of every tutorial, under their short names."""
     x, y = tgt[:, :-1], tgt[:, 1:]
@@ -126,9 +92,8 @@ ANSWERS = {
     "label_smoothed_cross_entropy": (
         loss_by_distribution,
         loss_by_torch,
-        loss_by_loops,
         loss_of_a_short_signature,
     ),
-    "warmup_inverse_sqrt": (rate_by_cases, rate_by_tensors, noam_rate),
-    "training_step": (step_that_clears_behind_itself, step_by_autograd, step_by_the_book),
+    "warmup_inverse_sqrt": (rate_by_cases, noam_rate),
+    "training_step": (step_that_clears_behind_itself, step_by_the_book),
 }

@@ -4,12 +4,11 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from course_lib.decoder import Decoder
 from course_lib.encoder import Encoder
-from course_lib.masks import causal_mask, padding_mask
-from course_lib.positions import PositionalEncoding, sinusoidal_encoding
+from course_lib.masks import causal_mask
+from course_lib.positions import PositionalEncoding
 from course_lib.transformer import capture_attention, initialize
 
 
@@ -44,18 +43,6 @@ def initialize_by_skipping(model: nn.Module) -> None:
             nn.init.xavier_uniform_(module.weight, gain=1.0)
     for weight in tables.values():
         weight.data = torch.randn(weight.shape) * weight.shape[1] ** -0.5
-
-
-def initialize_by_parameters(model: nn.Module) -> None:
-    """Go by the kind of the owner of each matrix, found in one sorted walk."""
-    owners = sorted(model.modules(), key=lambda module: isinstance(module, nn.Embedding))
-    start = {
-        nn.Linear: nn.init.xavier_uniform_,
-        nn.Embedding: lambda w: nn.init.normal_(w, std=math.sqrt(1 / w.size(-1))),
-    }
-    for owner in owners:
-        if type(owner) in start:
-            start[type(owner)](owner.weight)
 
 
 class ModelInSmallSteps(nn.Module):
@@ -192,83 +179,7 @@ class AnnotatedModel(nn.Module):
         return {place: torch.stack(weights) for place, weights in found.items()}
 
 
-class ModelLayerByLayer(nn.Module):
-    """Run the layers by hand, masks made by comparing places, waves from the function."""
-
-    def __init__(self, config):
-        super().__init__()
-        self.config = config
-        sizes = [config.d_model, config.num_heads, config.d_ff]
-        how = [config.dropout, config.norm_first, config.activation]
-        self.encoder = Encoder(
-            config.num_encoder_layers, *sizes, *how, d_v=config.d_v, d_k=config.d_k
-        )
-        self.decoder = Decoder(
-            config.num_decoder_layers, *sizes, *how, d_v=config.d_v, d_k=config.d_k
-        )
-        self.positions = nn.Dropout(config.dropout)
-        table = sinusoidal_encoding(config.max_len, config.d_model)
-        self.register_buffer("table", table, persistent=False)
-        self.tgt_embedding = nn.Embedding(config.tgt_vocab_size, config.d_model)
-        self.src_embedding = nn.Embedding(config.src_vocab_size, config.d_model)
-        self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
-        if config.tie_embeddings != "none":
-            self.output.weight = self.tgt_embedding.weight
-        if config.tie_embeddings == "all":
-            self.src_embedding.weight = self.tgt_embedding.weight
-        self.apply(self.begin)
-        for embedding in (self.tgt_embedding, self.src_embedding):
-            self.begin(embedding)
-
-    @staticmethod
-    def begin(module: nn.Module) -> None:
-        """Start one part."""
-        if isinstance(module, nn.Embedding):
-            module.weight.data.normal_(0, module.weight.size(1) ** -0.5)
-        elif isinstance(module, nn.Linear):
-            bound = math.sqrt(6 / (module.in_features + module.out_features))
-            module.weight.data.uniform_(-bound, bound)
-
-    def vectors(self, ids: Tensor, embedding: nn.Embedding) -> Tensor:
-        """Look up, scale, place, drop."""
-        scaled = F.embedding(ids, embedding.weight) * math.sqrt(embedding.embedding_dim)
-        return self.positions(scaled + self.table[: ids.shape[-1]])
-
-    def encode(self, src):
-        """Run the encoder's layers."""
-        x = self.vectors(src, self.src_embedding)
-        for layer in self.encoder.layers:
-            x = layer(x, padding_mask(src, self.config.pad_id))
-        return x if self.encoder.norm is None else self.encoder.norm(x)
-
-    def decode(self, tgt, memory, src):
-        """Run the decoder's layers."""
-        steps = torch.arange(tgt.shape[1], device=tgt.device)
-        visible = (steps.view(-1, 1) >= steps) & (tgt != self.config.pad_id)[:, None, None]
-        x = self.vectors(tgt, self.tgt_embedding)
-        for layer in self.decoder.layers:
-            x = layer(x, memory, visible, (src != self.config.pad_id)[:, None, None])
-        x = x if self.decoder.norm is None else self.decoder.norm(x)
-        return self.output(x)
-
-    def forward(self, src, tgt):
-        """Encode and decode."""
-        return self.decode(memory=self.encode(src), src=src, tgt=tgt)
-
-    def attention_maps(self, src, tgt):
-        """Let capture_attention listen."""
-        layers = self.decoder.layers
-        return capture_attention(
-            dict(
-                encoder=[layer.self_attn for layer in self.encoder.layers],
-                decoder=[layer.self_attn for layer in layers],
-                cross=[layer.cross_attn for layer in layers],
-            ),
-            run=lambda: self(src, tgt),
-        )
-
-
 ANSWERS = {
-    "initialize": (initialize_by_apply, initialize_by_skipping, initialize_by_parameters),
-    "Transformer": (ModelInSmallSteps, AnnotatedModel, ModelLayerByLayer),
+    "initialize": (initialize_by_apply, initialize_by_skipping),
+    "Transformer": (ModelInSmallSteps, AnnotatedModel),
 }

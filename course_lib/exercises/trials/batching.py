@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import describe
-from course_lib.exercises.value_trials import calls, refusals
+from course_lib.exercises.value_trials import calls
 
 Lengths = Sequence[tuple[int, int]]
 
@@ -99,16 +99,6 @@ EXERCISES = (
         ),
         extras={
             "no pairs": (calls("no pairs", {"no pairs": ([], 20)}, by_lengths),),
-            "pair too long": (
-                refusals(
-                    "pairs that fit in no batch",
-                    {
-                        "a source and a target too long together": ([(2, 3), (12, 11)], 20),
-                        "a long pair in front": ([(2, 40), (3, 3), (1, 2)], 30),
-                    },
-                    "A pair of more than `tokens` tokens is a ValueError.",
-                ),
-            ),
         },
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.trial import value_trial
-from course_lib.exercises.value_trials import calls, number, refusals
+from course_lib.exercises.value_trials import calls, number
 
 LOSSES = {  # tokens of each process, and its mean loss
     "three processes": ((6, 1, 5), (2.0, 5.0, 3.0)),
@@ -64,19 +64,6 @@ EXERCISES = (
                     "a process without tokens",
                     {"its factor": (0, 12, 3)},
                     says="A process without tokens is allowed, and its factor is 0.",
-                ),
-            ),
-            "bad counts": (
-                refusals(
-                    "counts that cannot be",
-                    {
-                        "no process": (2, 4, 0),
-                        "no token in all": (0, 0, 2),
-                        "more tokens here than in all": (5, 4, 2),
-                        "-1 tokens here": (-1, 4, 2),
-                    },
-                    "At least one process and one token, and no more tokens here than in all, or "
-                    "a ValueError.",
                 ),
             ),
         },

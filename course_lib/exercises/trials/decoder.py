@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.layer_trials import TORCHS, dropout_trials, stack_extras
+from course_lib.exercises.layer_trials import TORCHS, dropout_trials
 from course_lib.exercises.trial import (
     D_K,
     B,
@@ -25,14 +25,9 @@ from course_lib.exercises.trial import (
 )
 
 SIZES = dict(d_model=H * D_K, num_heads=H, d_ff=11)
-STACK = dict(num_layers=2) | SIZES
 LAYER_SAYS = (
     "A layer owns two attentions, self_attn and cross_attn, a feed_forward, and three AddNorms: "
     "add_norm1, add_norm2, add_norm3."
-)
-STACK_SAYS = (
-    "Every layer of a stack is an object of its own, kept in an nn.ModuleList `layers`; "
-    "`norm` is a LayerNorm in pre-norm, and None in post-norm."
 )
 
 
@@ -137,21 +132,5 @@ EXERCISES = (
             **dropout_trials(SIZES, inputs(), ("self_attn", "cross_attn", "feed_forward")),
             "names": (names_trial(SIZES),),
         },
-    ),
-    Exercise(
-        "Decoder",
-        "decoder",
-        15,
-        core=core(STACK, STACK_SAYS),
-        hints=(
-            "It is the Encoder of chapter 07 with more to pass on. What changes from layer to "
-            "layer, and what stays the same for all?",
-            "Make the layers one by one and keep them in `nn.ModuleList`; x passes from layer to "
-            "layer, the memory and the masks go to each as they came.",
-            "Every argument goes on to the layers. `self.norm` is `nn.LayerNorm(d_model)` with "
-            "`norm_first`, else `None`.",
-        ),
-        shortcuts=TORCHS,
-        extras=stack_extras(STACK, STACK_SAYS, called),
     ),
 )

@@ -19,7 +19,6 @@ from course_lib.exercises.trial import (
     names_trial,
     normal,
     parameters_trial,
-    refuses,
     value_trial,
 )
 from course_lib.transformer import TransformerConfig
@@ -96,15 +95,6 @@ def generators(candidate: Callable) -> dict[str, bool]:
     }
 
 
-def too_short(candidate: Callable) -> dict[str, str]:
-    """Ask for windows that cannot be drawn."""
-    return {
-        "a text as long as what is read": refuses(candidate, TEXT[:4].clone(), 2, 4),
-        "no windows": refuses(candidate, TEXT.clone(), 0, 4),
-        "windows of length 0": refuses(candidate, TEXT.clone(), 2, 0),
-    }
-
-
 def scored(label: str, config: TransformerConfig, ids: Tensor = IDS, **build: Any) -> Trial:
     """Compare logits, and the gradients of all parameters."""
     return module_trial(label, {"config": config} | build, {"ids": ids}, ("logits",))
@@ -143,16 +133,6 @@ def new_model(candidate: Callable) -> dict[str, float]:
         "largest weight of a linear layer": round(
             float(linear.abs().max()) / math.sqrt(6 / sum(linear.shape)), 1
         ),
-    }
-
-
-def bad_ids(candidate: Callable) -> dict[str, str]:
-    """Hand over what the embedding cannot look up."""
-    model = filled(candidate(SINES)).eval()
-    return {
-        "more tokens than max_len": refuses(model, torch.ones(2, 7, dtype=torch.long)),
-        "an id that the vocabulary lacks": refuses(model, IDS + 1),
-        "numbers that are no ids": refuses(model, normal("no ids", 2, 5)),
     }
 
 
@@ -216,13 +196,6 @@ EXERCISES = (
                     says="The random numbers come from `generator`, as it stands.",
                 ),
             ),
-            "text too short": (
-                value_trial(
-                    "calls that cannot be right",
-                    too_short,
-                    says="Sizes from 1, and a text of at least length + 1 tokens, or a ValueError.",
-                ),
-            ),
         },
     ),
     Exercise(
@@ -276,13 +249,6 @@ EXERCISES = (
                     kind="train and eval",
                     says="Dropout acts in training only, on embeddings with their positions and "
                     "on the output of every sub-layer.",
-                ),
-            ),
-            "bad ids": (
-                value_trial(
-                    "ids that cannot be",
-                    bad_ids,
-                    says="`check_ids` refuses them, in words, before anything is looked up.",
                 ),
             ),
             "names": (names_trial({"config": SINES}),),

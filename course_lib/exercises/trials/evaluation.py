@@ -1,38 +1,19 @@
 """What is asked of chapter 14."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import B, S, T, Trial, normal, refuses, value_trial
+from course_lib.exercises.trial import B, S, T, Trial, normal, value_trial
 from course_lib.exercises.value_trials import fraction
 
-NO_TOKENS = {
-    "one target row for two": (torch.zeros(2, 4, 6), torch.ones(1, 4, dtype=torch.long), 0),
-    "one position too few": (torch.zeros(2, 4, 6), torch.ones(2, 3, dtype=torch.long), 0),
-    "padding only": (torch.zeros(2, 4, 6), torch.zeros(2, 4, dtype=torch.long), 0),
-}
 MAP = normal("a map", T, S).mul(2).softmax(dim=-1)
 HALVES = torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5], [0.0, 0.0, 1.0]])
-NO_MAPS = {
-    "weights (H, T, S)": (torch.ones(3, 4, 5), 0.5),
-    "threshold 0": (MAP, 0.0),
-    "a threshold above 1": (MAP, 1.5),
-}
 ACCURACY = "Right tokens over real tokens, of all rows together; padding is in neither count."
 LINK = "A pair (target, source) of positions, from 0, for each weight that reaches the threshold."
-
-
-def refused(label: str, inputs: Mapping[str, tuple], says: str) -> Trial:
-    """Hand over what must be refused in words."""
-    return value_trial(
-        label,
-        lambda candidate: {name: refuses(candidate, *given) for name, given in inputs.items()},
-        says=says,
-    )
 
 
 def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Trial:
@@ -86,15 +67,6 @@ EXERCISES = (
             "`argmax(dim=-1)` guesses a token for every position. Count where it is right *and* "
             "the target is real, and divide by the number of real targets.",
         ),
-        extras={
-            "errors": (
-                refused(
-                    "inputs that do not fit",
-                    NO_TOKENS,
-                    "Logits (B, T, V) and targets (B, T) with a real one, or a ValueError.",
-                ),
-            ),
-        },
     ),
     Exercise(
         "alignment_from_attention",
@@ -117,14 +89,5 @@ EXERCISES = (
             "`nonzero()` lists the positions of the True ones as rows (t, s); `.tolist()` makes "
             "numbers of them, which can be put into a set.",
         ),
-        extras={
-            "errors": (
-                refused(
-                    "what has no links",
-                    NO_MAPS,
-                    "A table (T, S) and a threshold in (0, 1], or a ValueError.",
-                ),
-            ),
-        },
     ),
 )

@@ -22,7 +22,6 @@ from course_lib.exercises.trial import (
     names_trial,
     normal,
     parameters_trial,
-    refuses,
     value_trial,
 )
 from course_lib.gpt import GPT, GPTConfig
@@ -214,14 +213,6 @@ EXERCISES = (
                     says="Dropout acts on the attention weights, once, and doubles what is left.",
                 ),
             ),
-            "sizes that do not fit": (
-                value_trial(
-                    "sizes that do not fit",
-                    lambda c: {"7 numbers for 3 heads": refuses(c, d_model=7, num_heads=3)},
-                    says="Heads that do not divide the width are a ValueError, as from "
-                    "`head_width(d_model, num_heads)`.",
-                ),
-            ),
             "names": (names_trial(PLAIN),),
         },
     ),
@@ -258,14 +249,5 @@ EXERCISES = (
             '`parameter.dim() >= 2`, and the rest. A group is a dict with `"params"` and '
             '`"weight_decay"`; the second group\'s is 0.0, and is written down.',
         ),
-        extras={
-            "weight decay below 0": (
-                value_trial(
-                    "a weight decay below 0",
-                    lambda candidate: {"it raises": refuses(candidate, Odd(), -0.1)},
-                    says="A weight decay below 0 is a ValueError.",
-                ),
-            ),
-        },
     ),
 )

@@ -1,13 +1,10 @@
 """What is asked of chapter 10."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import torch
-import tqdm.std
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -128,83 +125,6 @@ def graph_kept(candidate: Callable) -> dict[str, bool]:
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
     value = candidate(model, optimizer, *batch_of(0), SMOOTHING)
     return {"the loss keeps its graph": isinstance(value, Tensor) and value.requires_grad}
-
-
-@contextmanager
-def no_bar() -> Iterator[None]:
-    """Let no progress bar appear while an attempt is tried."""
-    begin = tqdm.std.tqdm.__init__
-
-    def disabled(self: Any, *args: Any, **kwargs: Any) -> None:
-        """Begin, and show nothing."""
-        begin(self, *args, **kwargs | {"disable": True})
-
-    with patch.object(tqdm.std.tqdm, "__init__", disabled):
-        yield
-
-
-class Diary:
-    """Run a training, and write down what it asks for and what it tells.
-
-    Args:
-        candidate: What is tried in place of ``train``.
-        steps: The last step.
-        training: The mode in which the model comes.
-        listens: Whether an ``after_step`` is handed over.
-        **options: What ``train`` takes besides.
-    """
-
-    def __init__(
-        self, candidate: Callable, steps=4, training=False, listens=False, **options: Any
-    ) -> None:
-        self.last = steps
-        self.asked: list[int] = []
-        self.rates: list[list[float]] = []
-        self.told: list[tuple[int, Any]] = []
-        self.moved: list[bool] = []
-        self.model = small_model().train(training)
-        self.start = weights_of(self.model)
-        first, *others = self.model.parameters()
-        self.optimizer = torch.optim.SGD([{"params": [first]}, {"params": others}], lr=1.0)
-        self.optimizer.register_step_pre_hook(self._note_rates)
-        options |= {"after_step": self._listen} if listens else {}
-        given = (self.model, self.optimizer, self._make_batch)
-        with no_bar():
-            self.losses = candidate(*given, steps=steps, rate=self._rate, **options)
-
-    def _rate(self, step: int) -> float:
-        """Give the rate of a step: another one in each of seven, as long as there are steps."""
-        if step > self.last:
-            raise ValueError(f"there is no rate for step={step}: steps={self.last}")
-        return 0.6 * 0.7 ** (step % 7)
-
-    def _make_batch(self, step: int) -> tuple[Tensor, Tensor]:
-        """Note the step, and give its batch."""
-        self.asked.append(step)
-        if len(self.asked) > 60:
-            raise RuntimeError("make_batch was called 60 times: does this loop end?")
-        return batch_of(step)
-
-    def _note_rates(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        """Note the rates of both groups when the weights are corrected."""
-        self.rates.append([float(group["lr"]) for group in optimizer.param_groups])
-
-    def _listen(self, step: int, loss: Any) -> None:
-        """Note what is told after a step, and whether the weights have moved since the last."""
-        now = weights_of(self.model)
-        self.told.append((step, loss))
-        self.moved.append(any(not torch.equal(old, now[n]) for n, old in self.start.items()))
-        self.start = now
-
-
-def modes(candidate: Callable) -> dict[str, bool]:
-    """Look whether the model was in training mode while it learned."""
-    return {
-        f"always in training mode, coming in {mode} mode": all(
-            Diary(candidate, training=mode == "training").model.modes["decoder"]
-        )
-        for mode in ("eval", "training")
-    }
 
 
 EXERCISES = (
