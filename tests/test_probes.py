@@ -122,6 +122,7 @@ def seen_by(name: str, model, **how) -> bool:
         ("initial_loss", "initialize", "embeddings_std_one"),
         ("loss_per_token", "label_smoothed_cross_entropy", "padding_counted"),
         ("loss_targets", "label_smoothed_cross_entropy", "smoothing_on_padding"),
+        ("loss_targets", "label_smoothed_cross_entropy", "divergence_in_place_of_the_loss"),
         ("free_running", "greedy_decode", "starts_with_padding"),
     ],
 )

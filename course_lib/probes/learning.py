@@ -186,4 +186,8 @@ def loss_targets(subject: Subject) -> tuple | None:
         return False, "the targets are no probabilities, or the loss is no mean over real tokens"
     if subject.pad_id is not None and q[:, subject.pad_id].max() > 1e-4:
         return False, "padding is among what is to be predicted: it gets smoothing mass"
+    entropy = -(q * given[0].log_softmax(-1)[real]).sum(-1).mean()
+    if not torch.isclose(loss, entropy, rtol=1e-3):
+        hint = f"the loss is {loss:.3f}, the cross-entropy with its own targets {entropy:.3f}"
+        return False, f"{hint}: a divergence leaves out the entropy of the targets"
     return True, f"the next token is to get {q.max(-1).values.mean():.3f}"
