@@ -16,7 +16,9 @@ from course_lib import cli
 from course_lib.beam_search import beam_search
 from course_lib.data import spell
 from course_lib.decoding import greedy_decode
-from course_lib.interop import marian
+from course_lib.interop import download, marian
+from course_lib.interop.download import translate_with
+from course_lib.transformer import Transformer
 
 SRC = torch.tensor([[1, 2, 3, 9, EOS], [4, 5, EOS, PAD, PAD]])
 TGT = torch.tensor([[3, 4, 5, 1], [7, EOS, PAD, PAD]])  # behind the start token
@@ -190,6 +192,29 @@ def test_a_folder_with_both_translates(spoken, capsys):
     assert len(expected) > 20  # this model seldom ends
     assert cli.main(["translate", "--weights", str(folder), spell(numbers[0], "de")]) == 0
     assert capsys.readouterr().out == expected + "\n"
+
+
+def test_a_class_of_ones_own_translates_more_sentences_than_fit_into_a_batch(spoken, monkeypatch):
+    class Mine(Transformer):
+        """A learner's."""
+
+        built = 0
+
+        def __init__(self, config):
+            super().__init__(config)
+            Mine.built += 1
+
+    folder, numbers = spoken
+    size = len(json.loads((folder / "vocab.json").read_text()))
+    published(
+        "marian", folder, vocab_size=size, pad_token_id=size - 1, decoder_start_token_id=size - 1,
+        max_position_embeddings=50,
+    )  # fmt: skip
+    texts = [spell(number, "de") for number in numbers[:3]]
+    alone = [translate_with(folder, [text])[0] for text in texts]
+    monkeypatch.setattr(download, "AT_ONCE", 2)
+    assert translate_with(folder, texts, model_class=Mine) == alone
+    assert Mine.built == 1
 
 
 # --- what is refused

@@ -2,12 +2,13 @@
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from course_lib.atomic_write import write_whole
 from course_lib.beam_search import beam_search
@@ -16,9 +17,11 @@ from course_lib.data.http_download import fetch
 from course_lib.gpt import sample
 from course_lib.interop import gpt2, llama, marian
 from course_lib.interop.pretrained import read_config
+from course_lib.transformer import Transformer, TransformerConfig
 
 HUB = "https://huggingface.co"
 SUMS = "SHA256SUMS"  # in a model's folder: the digest of every file that was downloaded
+AT_ONCE = 32  # sentences translated together
 
 
 @dataclass(frozen=True)
@@ -130,26 +133,36 @@ def _check(path: Path, file: str, expected: str | None) -> None:
     write_whole(path.parent / SUMS, lines)
 
 
-def translate_with(folder: Path | str, texts: Sequence[str], beam_size: int = 4) -> list[str]:
-    """Translate sentences with a Marian model.
+def translate_with(
+    folder: Path | str,
+    texts: Sequence[str],
+    beam_size: int = 4,
+    model_class: Callable[[TransformerConfig], nn.Module] = Transformer,
+) -> list[str]:
+    """Translate sentences with a Marian model, ``AT_ONCE`` in a batch.
 
     Args:
         folder: As for ``marian.from_pretrained``, with the tokenizer's files.
-        texts: Source sentences, from one.
+        texts: Source sentences.
         beam_size: As in ``beam_search``; α is 0.6.
+        model_class: As for ``marian.from_pretrained``.
 
     Raises:
         ValueError: If the folder holds no Marian model, or no tokenizer.
     """
-    model, tokenizer = marian.from_pretrained(folder)
+    model, tokenizer = marian.from_pretrained(folder, model_class)
     if tokenizer is None:
         raise ValueError(f"{folder} holds no source.spm: without its tokenizer no text is read")
-    src = pad_rows([tokenizer.encode(text) for text in texts], tokenizer.pad_id)  # (B, S)
     config: Any = model.config
     how = dict(bos_id=config.bos_id, eos_id=config.eos_id, beam_size=beam_size)
-    longest = min(config.max_len, 2 * src.size(1) + 50)
-    ids, _ = beam_search(model, src, **how, max_new_tokens=longest)
-    return [tokenizer.decode(best) for best in ids[:, 0].tolist()]
+    written = []
+    for first in range(0, len(texts), AT_ONCE):
+        rows = [tokenizer.encode(text) for text in texts[first : first + AT_ONCE]]
+        src = pad_rows(rows, tokenizer.pad_id)  # (B, S)
+        longest = min(config.max_len, 2 * src.size(1) + 50)
+        ids, _ = beam_search(model, src, **how, max_new_tokens=longest)
+        written += [tokenizer.decode(best) for best in ids[:, 0].tolist()]
+    return written
 
 
 def continue_with(folder: Path | str, prompt: str, tokens: int, seed: int = 0, **how: Any) -> str:

@@ -136,8 +136,8 @@ def draw_head(ax: Axes, reading: Reading, place: str, layer: int, head: int) -> 
     keys = [key if len(key) <= ROOM else f"{key[: ROOM - 1]}…" for key in columns]
     heatmap(weights, rows, keys, mask=mask, numbers=small, ax=ax)
     ax.tick_params(axis="x", rotation=90)
-    english = "English piece"
-    german = "piece read"
+    english = "English token"
+    german = "token read"
     ax.set_xlabel(f"key: {german if place == 'decoder' else english}")
     ax.set_ylabel(f"query: {english if place == 'encoder' else 'about to write'}")
     ax.set_title(f"Head {head} of layer {layer}, {NAMES[place]}")
@@ -259,7 +259,7 @@ def _judged(reading: Reading, right: str) -> str:
     """Quote a translation, and say whether it is right."""
     quoted = f"“{reading.text}”" if reading.text else "nothing at all"
     if reading.written[-1] != "[eos]":
-        quoted += f", cut after {len(reading.written)} pieces without an end"
+        quoted += f", cut after {len(reading.written)} tokens without an end"
     return f"{quoted} ({'right' if reading.text == right else 'wrong'})"
 
 

@@ -4,13 +4,13 @@ from colours import PAPER
 from drawing import Box, arrow, centred, group, page, rect, text
 from token_cells import token
 
-TITLE = "In decoding each chosen token is read again\nto choose the next one, until <eos>"
+TITLE = "In decoding each chosen token is read again\nto choose the next one, until [eos]"
 DESC = (
-    "A staircase of six steps: the decoder reads <bos> and chooses drei, reads <bos> drei and "
-    "chooses hundert, and so on to <eos>. A dashed arrow brings each chosen token to the end "
+    "A staircase of six steps: the decoder reads [bos] and chooses drei, reads [bos] drei and "
+    "chooses hundert, and so on to [eos]. A dashed arrow brings each chosen token to the end "
     "of the next row; the encoder has run once, above."
 )
-TARGET = ("<bos>", "drei", "hundert", "fünf", "und", "vierzig", "<eos>")
+TARGET = ("[bos]", "drei", "hundert", "fünf", "und", "vierzig", "[eos]")
 STEPS = len(TARGET) - 1
 LEFT, PITCH, FIRST, STEP = 20, 68, 142, 54
 MODEL_X, CHOSEN_X = 444, 554

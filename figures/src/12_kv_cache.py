@@ -9,10 +9,10 @@ TITLE = (
 )
 DESC = (
     "Two staircases of four steps. On the left all tokens read so far are computed again in "
-    "every step, ten places in all; on the right only the newest is, four in all, and each "
+    "every step, ten positions in all; on the right only the newest is, four in all, and each "
     "earlier token is a box with its key and its value, which are kept."
 )
-TARGET = ("<bos>", "drei", "hundert", "fünf")
+TARGET = ("[bos]", "drei", "hundert", "fünf")
 STEPS = len(TARGET)
 TOP, STEP, WIDTH, PITCH = 116, 48, 64, 67
 AGAIN, KEPT = 20, 358  # where the two staircases begin
@@ -56,7 +56,7 @@ def staircase(left: float, name: str, cache: bool, source: str) -> str:
             else kept(place(left, i, step))
             for i, step in steps
         ),
-        text(left, end, f"{len(lit)} places computed,"),
+        text(left, end, f"{len(lit)} positions computed,"),
         text(left, end + 20, f"the source's K and V {source}"),
     )
 
@@ -79,7 +79,7 @@ def draw() -> str:
         TITLE,
         DESC,
         bottom + 108,
-        staircase(AGAIN, "reading again", False, "4 times"),
+        staircase(AGAIN, "without a cache", False, "4 times"),
         staircase(KEPT, "with a cache", True, "once"),
         *(centred(MIDDLE, place(0, 0, s).cy, f"step {s + 1}") for s in range(STEPS)),
         legend(bottom + 76),
