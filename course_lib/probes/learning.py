@@ -161,18 +161,7 @@ def loss_targets(subject: Subject) -> tuple | None:
     *source, text = subject.batch(length=TARGET + 1)
     if subject.pad_id is not None:
         text[0, -2:] = subject.pad_id
-    given: list[Tensor] = []
-
-    def keep(module: nn.Module, read: tuple, output: Any) -> None:
-        """Keep the logits, and their gradient."""
-        given.append(logits_of(output))
-        given[-1].retain_grad()
-
-    subject.model.register_forward_hook(keep)
-    with torch.enable_grad():
-        loss = subject.loss(subject.model, *source, text)
-        if loss.requires_grad:
-            loss.backward()
+    loss, given = _loss_and_logits(subject, *source, text)
     if not given or given[0].grad is None or given[0].size(1) != text.size(1) - 1:
         return False, "no gradient reaches logits of every position but the last"
     wanted = text[:, 1:]  # (B, T)
@@ -191,3 +180,20 @@ def loss_targets(subject: Subject) -> tuple | None:
         hint = f"the loss is {loss:.3f}, the cross-entropy with its own targets {entropy:.3f}"
         return False, f"{hint}: a divergence leaves out the entropy of the targets"
     return True, f"the next token is to get {q.max(-1).values.mean():.3f}"
+
+
+def _loss_and_logits(subject: Subject, *ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """Compute the subject's own loss; return it, and the logits on the way with their gradient."""
+    given: list[Tensor] = []
+
+    def keep(module: nn.Module, read: tuple, output: Any) -> None:
+        """Keep the logits, and their gradient."""
+        given.append(logits_of(output))
+        given[-1].retain_grad()
+
+    subject.model.register_forward_hook(keep)
+    with torch.enable_grad():
+        loss = own_loss(subject, *ids)
+        if loss.requires_grad:
+            loss.backward()
+    return loss, given
