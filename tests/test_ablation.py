@@ -27,7 +27,6 @@ NAMES = [
     "louder positions",
     "start of chapter 18",
     "two stacks, 2 × steps",
-    "no √d_model",
     "fast positions",
 ]
 
@@ -51,8 +50,8 @@ def test_six_models_are_trained_from_each_seed_and_none_twice(text, tmp_path, mo
     assert delete("--steps", 3, "--seeds", 0, 1, "--file", file) == 0
     entries = read_entries(file)
     assert [e["name"] for e in entries] == [name for name in NAMES for _ in range(2)]
-    assert [e["seed"] for e in entries] == [0, 1] * 11
-    assert len({e["val_loss"] for e in entries}) == 22
+    assert [e["seed"] for e in entries] == [0, 1] * 10
+    assert len({e["val_loss"] for e in entries}) == 20
     printed = capsys.readouterr().out
     for entry in entries:
         said = f"seed {entry['seed']}: val loss {entry['val_loss']:.4f}, {entry['parameters']:,} "
@@ -94,7 +93,7 @@ def test_a_quick_try_is_not_written_into_the_record(text, tmp_path, monkeypatch)
     before = ABLATIONS.read_bytes() if ABLATIONS.exists() else None
     monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path))
     assert delete("--steps", 1, "--seeds", 0) == 0
-    assert len(read_entries(tmp_path / "deletion-1-steps.json")) == 11
+    assert len(read_entries(tmp_path / "deletion-1-steps.json")) == 10
     assert (ABLATIONS.read_bytes() if ABLATIONS.exists() else None) == before
     asked = []
     monkeypatch.setattr(ablation, "train_all", lambda *how: asked.append(how))
@@ -113,7 +112,7 @@ def test_each_cut_takes_away_what_it_says(text):
         stack + 12 * V + norm,
         *[stack + 12 * V + norm + 8 * 12] * 5,
         stack + (stack + attention + norm) + 12 * (V + 1),
-        *[stack + 12 * V + norm + 8 * 12] * 2,
+        stack + 12 * V + norm + 8 * 12,
     ]
 
 
@@ -166,22 +165,18 @@ def test_louder_positions_are_as_loud_as_words_and_differ_in_nothing_else():
     assert all(value.equal(quiet.state_dict()[name]) for name, value in rest.items())
 
 
-def test_fast_positions_begin_alike_and_move_as_far_as_words_and_unscaled_words_are_not_scaled():
+def test_fast_positions_begin_as_learned_ones_and_move_as_far_as_words():
     ids, built = torch.arange(8)[None], {}
-    for name in ("learned positions", "fast positions", "no √d_model"):
+    for name in ("learned positions", "fast positions"):
         torch.manual_seed(0)
         built[name] = ablation.MODELS[name](96)
-    slow, fast, plain = built.values()
+    slow, fast = built.values()
     torch.testing.assert_close(fast(ids), slow(ids))
     before = fast.positions(torch.zeros(1, 8, 128))
     fast(ids).square().mean().backward()
     torch.optim.Adam(fast.parameters(), lr=0.001).step()
     moved = (fast.positions(torch.zeros(1, 8, 128)) - before).abs().median().item()
     assert moved == pytest.approx(0.001 * 128**0.5, rel=0.01)
-    heard = []
-    plain.positions.register_forward_hook(lambda _, read, __: heard.append(read[0]))
-    plain(ids)
-    torch.testing.assert_close(heard[0], plain.embedding.weight[ids])
 
 
 def test_two_stacks_get_as_many_targets_by_twice_the_steps(monkeypatch):

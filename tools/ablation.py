@@ -1,4 +1,4 @@
-"""Train the six models of chapter 17, cut by cut, and five more as controls.
+"""Train the six models of chapter 17, cut by cut, and four more as controls.
 
 What each comes to is kept in the record that the chapter reads.
 """
@@ -57,13 +57,6 @@ def louder_positions(vocab_size: int) -> DecoderOnly:
     return model
 
 
-def unscaled(vocab_size: int) -> DecoderOnly:
-    """Build the model of the third cut, its words not multiplied by √d_model."""
-    model = DecoderOnly(sizes(vocab_size, norm_first=True), learned_positions=True)
-    model.embedding.register_forward_hook(lambda _, ids, words: words / math.sqrt(USUAL.d_model))
-    return model
-
-
 class FastPositions(LearnedPositionalEmbedding):
     """Start as learned positions do, and move √d_model times as far in a step, as words do."""
 
@@ -109,7 +102,6 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, fr
     "louder positions": louder_positions,  # no cut: the third, explained
     "start of chapter 18": started_as_gpt,  # no cut: the fifth, explained
     "two stacks, 2 × steps": lambda V: Transformer(sizes(V + 1, pad_id=V)),  # as many targets
-    "no √d_model": unscaled,
     "fast positions": fast_positions,
 }
 LONGER = {"two stacks, 2 × steps": 2}  # times the steps

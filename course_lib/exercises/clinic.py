@@ -142,7 +142,7 @@ def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) ->
     elif cause is ...:
         hint = f"What is wrong? One of: {', '.join(causes())}."
     elif not right:
-        hint = _another(cause)
+        hint = _another(chart, cause)
     elif mend is ...:
         seen += ["", chart.code()]
         hint = f"Yes: {chart.case.mistakes[0].sentence}. Now mend it: (old, new)."
@@ -163,16 +163,18 @@ def _report(
     )
 
 
-def _another(cause: Any) -> str:
-    """Say kindly that a cause is another one's."""
+def _another(chart: Chart, cause: Any) -> str:
+    """Say kindly that a cause is another case's."""
     named = [case for case in CASES if case.cause == cause]
     if not named:
         return f"{cause!r} is not among the causes: {', '.join(causes())}."
     other = named[0]
-    return (
+    said = (
         f"{cause!r} would mean that {other.mistakes[0].sentence}. Then the probe {other.probe!r} "
-        "would sound an alarm. Which one does here, and what does it say?"
     )
+    if try_probe(chart.case, chart.patient, other.probe).passed:
+        return f"{said}would sound an alarm. Which one does here, and what does it say?"
+    return f"{said}sounds an alarm, as it does here; but it fits other causes, too. Ask another."
 
 
 def examine_mend(chart: Chart, mend: Line | Sequence[Line]) -> tuple[bool, str]:

@@ -102,6 +102,7 @@ def one_length(step: int) -> tuple[Tensor, Tensor]:
     return rows_of(LENGTHS[step % len(LENGTHS)], step)
 
 
+@torch.enable_grad()
 def fit(
     parts: SimpleNamespace,
     model: nn.Module,
