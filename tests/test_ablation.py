@@ -6,10 +6,12 @@ import ablation
 import pytest
 import torch
 from gpt_fixtures import write_library
+from torch import nn
 from torch.nn import functional as F
 
 from course_lib.data import read_library
-from course_lib.tasks.language_model import ABLATIONS, LanguageModel
+from course_lib.modern_decoder import RMSNorm
+from course_lib.tasks.language_model import ABLATIONS, PARTS_RECORD, LanguageModel
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.results import read_entries
 
@@ -93,12 +95,14 @@ def test_a_quick_try_is_not_written_into_the_record(text, tmp_path, monkeypatch)
     before = ABLATIONS.read_bytes() if ABLATIONS.exists() else None
     monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path))
     assert delete("--steps", 1, "--seeds", 0) == 0
-    assert len(read_entries(tmp_path / "deletion-1-steps.json")) == 10
+    assert len(read_entries(tmp_path / "ablation-1-steps.json")) == 10
     assert (ABLATIONS.read_bytes() if ABLATIONS.exists() else None) == before
     asked = []
     monkeypatch.setattr(ablation, "train_all", lambda *how: asked.append(how))
     assert delete() == 0
-    assert asked == [((0, 1, 2), SMALL.steps, ABLATIONS)]
+    assert asked == [(ablation.MODELS, (0, 1, 2), SMALL.steps, ABLATIONS)]
+    assert delete("--parts") == 0
+    assert asked[1] == (ablation.PARTS, (0, 1, 2), 500, PARTS_RECORD)
 
 
 def test_each_cut_takes_away_what_it_says(text):
@@ -202,3 +206,42 @@ def test_the_start_of_chapter_18_is_that_of_its_gpt():
             assert mine.std().item() == pytest.approx(parameter.std().item(), rel=0.05), name
         else:
             assert set(mine.tolist()) == set(parameter.tolist()), name
+
+
+def test_each_part_takes_the_place_of_one_and_nothing_has_biases(text):
+    V = len(text.characters)
+    models = {name: build(V) for name, build in ablation.PARTS.items()}
+    plain = sum(p.numel() for p in models["GPT"].parameters())
+    extra = {name: sum(p.numel() for p in m.parameters()) - plain for name, m in models.items()}
+    positions = 8 * 12
+    assert extra == {
+        "GPT": 0,
+        "RMSNorm": 0,
+        "SwiGLU": 0,
+        "RoPE": -positions,
+        "sinusoids": -positions,
+    }
+    for name, model in models.items():
+        assert not any(weight.endswith("bias") for weight, _ in model.named_parameters())
+        for weight, parameter in model.named_parameters():
+            if weight.endswith("linear2.weight"):
+                assert parameter.std().item() == pytest.approx(SMALL.init_std / 2**0.5, rel=0.2), (
+                    name
+                )
+    assert sum(isinstance(m, RMSNorm) for m in models["RMSNorm"].modules()) == 3
+    assert not any(isinstance(m, nn.LayerNorm) for m in models["RMSNorm"].modules())
+
+
+@pytest.mark.parametrize("name", ["GPT", "RoPE", "sinusoids"])
+def test_a_part_sees_the_order_of_the_tokens_before_and_none_after(name, text):
+    model = ablation.PARTS[name](len(text.characters)).eval()
+    ids = torch.tensor([[1, 2, 3, 4], [2, 1, 3, 5]])
+    logits = ablation.scores(model, ids)[:, 2]
+    assert not torch.allclose(logits[0], logits[1], atol=1e-7)  # 1 and 2 changed places
+    assert torch.allclose(ablation.scores(model, ids[:, :3])[:, 2], logits, atol=1e-6)
+
+
+def test_the_control_s_positions_are_as_large_as_its_words():
+    model = ablation.PARTS["sinusoids"](96)
+    size = model.positions.encoding.square().mean().sqrt().item()
+    assert size == pytest.approx(model.embedding.weight.std().item(), rel=0.05)

@@ -22,6 +22,7 @@ from course_lib.tasks.language_model import (
     loss_on,
     program_lines,
     read_ablations,
+    read_parts,
     read_record,
 )
 from course_lib.trainer import loop
@@ -213,10 +214,15 @@ def test_gpt2s_start_is_worse_than_ours_from_every_seed():
     assert min(losses[GPT2_START]) > max(losses[0.05])
 
 
-def test_every_model_of_the_ablation_was_trained_from_every_seed():
-    kept = [
-        (entry["cut"], entry["name"], entry["seed"], entry["steps"]) for entry in read_ablations()
-    ]
-    steps = ablation.USUAL.steps
-    names = enumerate(ablation.MODELS)
+@pytest.mark.parametrize(
+    ("read", "models", "steps"),
+    [
+        (read_ablations, ablation.MODELS, ablation.USUAL.steps),
+        (read_parts, ablation.PARTS, ablation.PARTS_STEPS),
+    ],
+    ids=["chapter 17", "chapter 19"],
+)
+def test_every_model_of_an_ablation_was_trained_from_every_seed(read, models, steps):
+    kept = [(entry["cut"], entry["name"], entry["seed"], entry["steps"]) for entry in read()]
+    names = enumerate(models)
     assert kept == [(cut, name, seed, steps) for cut, name in names for seed in ablation.SEEDS]

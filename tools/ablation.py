@@ -1,13 +1,14 @@
 """Train the six models of chapter 17, cut by cut, and four more as controls.
 
-What each comes to is kept in the record that the chapter reads.
+With ``--parts`` the parts of chapter 19 in its stead, each alone in a GPT without biases. What each
+comes to is kept in the record that the chapter reads.
 """
 
 import argparse
 import math
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,9 +22,11 @@ from course_lib.cli import STOPPED
 from course_lib.data import side_by_side
 from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT
-from course_lib.positions import LearnedPositionalEmbedding
+from course_lib.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU, rope_angles
+from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
 from course_lib.tasks.language_model import (
     ABLATIONS,
+    PARTS_RECORD,
     LanguageModel,
     TextGeneratorConfig,
 )
@@ -36,6 +39,7 @@ from course_lib.trainer.task import TrainState
 from course_lib.transformer import Transformer, TransformerConfig
 
 USUAL = TextGeneratorConfig(bias=True)  # windows, optimizer and schedule; all six have biases
+PARTS_STEPS = 500  # of the models of chapter 19
 SEEDS = (0, 1, 2)
 PLACES = 40  # windows read at once while measuring
 
@@ -82,6 +86,12 @@ def started_as_gpt(vocab_size: int) -> DecoderOnly:
     """
     config = sizes(vocab_size, norm_first=True, activation="gelu")
     model = DecoderOnly(config, learned_positions=True)
+    start(model)
+    return model
+
+
+def start(model: nn.Module) -> None:
+    """Draw the matrices of a model anew, as ``GPT`` draws its own; biases start at 0."""
     quiet = USUAL.init_std / math.sqrt(2 * USUAL.num_layers)
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2:
@@ -89,7 +99,6 @@ def started_as_gpt(vocab_size: int) -> DecoderOnly:
             nn.init.normal_(parameter, std=quiet if into_sum else USUAL.init_std)
         elif name.endswith("bias"):
             nn.init.zeros_(parameter)
-    return model
 
 
 MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, from V characters
@@ -105,6 +114,68 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, fr
     "fast positions": fast_positions,
 }
 LONGER = {"two stacks, 2 × steps": 2}  # times the steps
+
+
+class RotaryAttention(GroupedQueryAttention):
+    """Bring the angles along, as a GPT's layer hands none on."""
+
+    def __init__(self) -> None:
+        super().__init__(USUAL.d_model, USUAL.num_heads, USUAL.num_heads)
+        angles = rope_angles(USUAL.max_len, USUAL.d_model // USUAL.num_heads)
+        self.register_buffer("angles", angles, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rotate by the positions from 0 on."""
+        return super().forward(x, self.angles[: x.size(1)])
+
+
+def with_part(change: Callable[[GPT], None]) -> Callable[[int], GPT]:
+    """Return what builds a GPT without biases from V characters, with a part exchanged."""
+
+    def build(vocab_size: int) -> GPT:
+        """Build it; old parts and new ones start alike."""
+        model = GPT(replace(USUAL, bias=False).of_model(vocab_size))
+        change(model)
+        start(model)
+        return model
+
+    return build
+
+
+def rms_norm(model: GPT) -> None:
+    """Put it where the layer norms are."""
+    for layer in model.layers:
+        layer.add_norm1.norm = RMSNorm(USUAL.d_model)
+        layer.add_norm2.norm = RMSNorm(USUAL.d_model)
+    model.norm = RMSNorm(USUAL.d_model)
+
+
+def swiglu(model: GPT) -> None:
+    """Put one of about the same size where the feed-forward is."""
+    for layer in model.layers:
+        layer.feed_forward = SwiGLU(USUAL.d_model, 4 * USUAL.d_model * 2 // 3)
+
+
+def rope(model: GPT) -> None:
+    """Rotate queries and keys, and add nothing."""
+    model.positions = nn.Identity()
+    for layer in model.layers:
+        layer.self_attn = RotaryAttention()
+
+
+def sinusoids(model: GPT) -> None:
+    """Add the paper's table, as large at the start as the words: no position has to be learned."""
+    model.positions = PositionalEncoding(USUAL.d_model, USUAL.max_len, dropout=0.0)
+    model.positions.encoding *= USUAL.init_std * math.sqrt(2)  # a table of sines has the RMS 1/√2
+
+
+PARTS: dict[str, Callable[[int], nn.Module]] = {
+    "GPT": with_part(lambda model: None),
+    "RMSNorm": with_part(rms_norm),
+    "SwiGLU": with_part(swiglu),
+    "RoPE": with_part(rope),
+    "sinusoids": with_part(sinusoids),  # a control: fixed positions, added
+}
 
 
 def scores(model: nn.Module, ids: Tensor) -> Tensor:
@@ -139,17 +210,17 @@ def val_loss(model: nn.Module, ids: Tensor) -> float:
 
 
 class Ablated(LanguageModel):
-    """Train one of ``MODELS`` as chapter 18 trains its GPT.
+    """Train a model as chapter 18 trains its GPT.
 
     Args:
-        name: Which.
+        build: One of ``MODELS`` or ``PARTS``.
         config: All numbers but the model's.
     """
 
-    def __init__(self, name: str, config: TextGeneratorConfig) -> None:
+    def __init__(self, build: Callable[[int], nn.Module], config: TextGeneratorConfig) -> None:
         super().__init__(config, None)
         torch.manual_seed(config.seed)
-        model = MODELS[name](len(self.text.characters))
+        model = build(len(self.text.characters))
         self.pipeline = replace(self.pipeline, model=model)
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
@@ -163,13 +234,14 @@ class Ablated(LanguageModel):
 
 def train_one(name: str, config: TextGeneratorConfig) -> dict[str, Any]:
     """Train one model from one seed; return its entry."""
-    task = Ablated(name, replace(config, steps=LONGER.get(name, 1) * config.steps))
+    models = PARTS if name in PARTS else MODELS
+    task = Ablated(models[name], replace(config, steps=LONGER.get(name, 1) * config.steps))
     model = task.pipeline.model
     state = TrainState(task, model, task.optimizer())
     with TemporaryDirectory() as folder:
         train(state, Path(folder))
     return {
-        "cut": list(MODELS).index(name),
+        "cut": list(models).index(name),
         "name": name,
         "seed": config.seed,
         "steps": config.steps,
@@ -186,10 +258,10 @@ def add_ablation(file: Path, entry: dict[str, Any]) -> None:
     add_entry(file, entry, lambda e: [e["cut"], e["seed"], e["steps"]])
 
 
-def train_all(seeds: list[int], steps: int, file: Path) -> None:
+def train_all(names: Iterable[str], seeds: list[int], steps: int, file: Path) -> None:
     """Train what the file lacks, and add each as soon as it is trained."""
     for seed in seeds:
-        for name in MODELS:
+        for name in names:
             done = {(e["name"], e["seed"], e["steps"]) for e in read_entries(file)}
             if (name, seed, steps) not in done:
                 entry = train_one(name, replace(USUAL, seed=seed, steps=steps))
@@ -203,18 +275,23 @@ def train_all(seeds: list[int], steps: int, file: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Read the options, and train."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=whole_from_one, default=USUAL.steps)
+    parser.add_argument("--parts", action="store_true", help="the parts of chapter 19")
+    parser.add_argument("--steps", type=whole_from_one, help="2,000, or 500 with --parts")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--threads", type=whole_from_one, default=1)
     parser.add_argument("--file", type=Path, help="a record of your own")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
-    file = options.file or ABLATIONS
-    if not options.file and options.steps != USUAL.steps:  # a quick try is none of the record's
-        file = checkpoints_folder() / f"deletion-{options.steps}-steps.json"
+    names, file, usual = MODELS, ABLATIONS, USUAL.steps
+    if options.parts:
+        names, file, usual = PARTS, PARTS_RECORD, PARTS_STEPS
+    steps = options.steps or usual
+    if steps != usual:  # a quick try is none of the record's
+        file = checkpoints_folder() / f"{file.stem}-{steps}-steps.json"
+    file = options.file or file
     print(f"the record is {file}", flush=True)
     try:
-        train_all(options.seeds, options.steps, file)
+        train_all(names, options.seeds, steps, file)
     except KeyboardInterrupt:
         print("\nstopped; the same command goes on with what the record lacks", file=sys.stderr)
         return STOPPED
