@@ -224,5 +224,8 @@ def test_gpt2s_start_is_worse_than_ours_from_every_seed():
 )
 def test_every_model_of_an_ablation_was_trained_from_every_seed(read, models, steps):
     kept = [(entry["cut"], entry["name"], entry["seed"], entry["steps"]) for entry in read()]
-    names = enumerate(models)
-    assert kept == [(cut, name, seed, steps) for cut, name in names for seed in ablation.SEEDS]
+    assert kept == [
+        (cut, name, seed, steps)
+        for cut, name in enumerate(models)
+        for seed in ablation.SEEDS[: 1 if name in ablation.LONGER else None]
+    ]

@@ -8,7 +8,7 @@ import argparse
 import math
 import platform
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -113,7 +113,7 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, fr
     "two stacks, 2 × steps": lambda V: Transformer(sizes(V + 1, pad_id=V)),  # as many targets
     "fast positions": fast_positions,
 }
-LONGER = {"two stacks, 2 × steps": 2}  # times the steps
+LONGER = {"two stacks, 2 × steps": 2}  # times the steps; from the first seed only
 
 
 class RotaryAttention(GroupedQueryAttention):
@@ -258,10 +258,10 @@ def add_ablation(file: Path, entry: dict[str, Any]) -> None:
     add_entry(file, entry, lambda e: [e["cut"], e["seed"], e["steps"]])
 
 
-def train_all(names: Iterable[str], seeds: list[int], steps: int, file: Path) -> None:
+def train_all(names: Collection[str], seeds: list[int], steps: int, file: Path) -> None:
     """Train what the file lacks, and add each as soon as it is trained."""
     for seed in seeds:
-        for name in names:
+        for name in names if seed == seeds[0] else [n for n in names if n not in LONGER]:
             done = {(e["name"], e["seed"], e["steps"]) for e in read_entries(file)}
             if (name, seed, steps) not in done:
                 entry = train_one(name, replace(USUAL, seed=seed, steps=steps))
