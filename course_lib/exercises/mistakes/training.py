@@ -318,8 +318,4 @@ ONE_STEP = (
 )
 
 
-MISTAKES = (
-    *LOSSES,
-    *RATES,
-    *ONE_STEP,
-)
+MISTAKES = (*LOSSES, *RATES, *ONE_STEP)

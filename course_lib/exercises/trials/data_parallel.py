@@ -65,7 +65,7 @@ EXERCISES = (
                     {"its factor": (0, 12, 3)},
                     says="A process without tokens is allowed, and its factor is 0.",
                 ),
-            ),
+            )
         },
     ),
 )

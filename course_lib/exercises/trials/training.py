@@ -221,7 +221,7 @@ EXERCISES = (
                     graph_kept,
                     says="Return `loss.detach()`: who keeps the loss need not keep its graph.",
                 ),
-            ),
+            )
         },
     ),
 )
