@@ -1,4 +1,4 @@
-"""What is asked of chapter 16: padding, batches of a bounded number of tokens, mean weights."""
+"""What is asked of chapter 16: batches of a bounded number of tokens."""
 
 from collections.abc import Sequence
 from operator import index

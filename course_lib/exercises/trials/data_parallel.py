@@ -1,4 +1,4 @@
-"""What is asked of chapter 22: a batch split among processes, and what each part's loss weighs."""
+"""What is asked of chapter 22: what the loss of each process weighs."""
 
 from collections.abc import Callable
 

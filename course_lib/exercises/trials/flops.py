@@ -1,4 +1,4 @@
-"""What is asked of chapter 21: counts of operations, of table 1, an attention and a model."""
+"""What is asked of chapter 21: the operations of an attention."""
 
 from collections.abc import Callable
 
