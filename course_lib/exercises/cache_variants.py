@@ -39,23 +39,6 @@ class NothingReordered(CacheByCat):
         """Do nothing."""
 
 
-class NewestAlone(CacheByCat):
-    """Return what is new, and nothing that was kept."""
-
-    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, ...]:
-        """Keep all, and return the newest."""
-        super().append(keys, values)
-        return keys, values
-
-
-class NewestFirst(CacheByCat):
-    """Put new keys and values in front of the old ones."""
-
-    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, ...]:
-        """Return them in the wrong order."""
-        return tuple(x.flip(2) for x in super().append(keys, values))
-
-
 class KeysForValues(CacheByCat):
     """Keep the keys twice."""
 
@@ -68,7 +51,5 @@ RIGHT = (AttentionCache, CacheByCat)
 WRONG = {
     "values_stay": ("`reorder` picks rows of the keys, and leaves the values", ValuesStay),
     "nothing_reordered": ("`reorder` changes nothing", NothingReordered),
-    "newest_alone": ("`append` returns the newest keys and values only", NewestAlone),
-    "newest_first": ("new keys and values stand in front of the old ones", NewestFirst),
     "keys_for_values": ("the keys are kept twice, and the values not", KeysForValues),
 }

@@ -4,7 +4,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from torch.overrides import TorchFunctionMode
@@ -60,6 +60,12 @@ def watched(shortcuts: Mapping[Any, str], given: Any, candidate: Any) -> Iterato
 
 def codes_of(definition: Any) -> set[CodeType]:
     """Return the code of a function, or of every method that a class defines itself."""
+    return {function.__code__ for function in functions_of(definition)}
+
+
+def functions_of(definition: Any) -> list[FunctionType]:
+    """Return a function, or those that a class defines itself, without their wrappers."""
+    definition = getattr(definition, "served", definition)
     members = vars(definition).values() if inspect.isclass(definition) else [definition]
     functions = (inspect.unwrap(member) for member in members if callable(member))
-    return {function.__code__ for function in functions if hasattr(function, "__code__")}
+    return [function for function in functions if isinstance(function, FunctionType)]

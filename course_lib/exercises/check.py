@@ -40,7 +40,6 @@ MODULES = (
     "decoder",
     "transformer",
     "training",
-    "kv_cache",
     "decoding",
     "beam_search",
     "evaluation",
@@ -48,7 +47,6 @@ MODULES = (
     "decoder_only",
     "gpt",
     "modern_decoder",
-    "lora",
     "flops",
     "data_parallel",
 )

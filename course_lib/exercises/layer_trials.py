@@ -1,5 +1,6 @@
 """Trials that the layers of several chapters share."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,15 +14,23 @@ from course_lib.exercises.trial import (
     by_name,
     filled,
     module_trial,
-    names_trial,
-    parameters_trial,
     value_trial,
 )
 
 TORCHS = {  # what the exercises from the encoder layer on must not call
-    F.multi_head_attention_forward: "This calls torch's own attention layer. Take the "
-    "MultiHeadAttention of chapter 02: its parameters have the names that are asked for."
+    F.multi_head_attention_forward: "This calls torch's own attention layer. Take "
+    "the course's parts: their parameters have the names that are asked for."
 }
+
+
+def loudness(matrix: Tensor) -> float:
+    """Return an embedding's standard deviation times √d_model, to one digit."""
+    return round(float(matrix.detach().std()) * math.sqrt(matrix.size(1)), 1)
+
+
+def reach(matrix: Tensor) -> float:
+    """Return the largest number as a share of Glorot and Bengio's bound, to one digit."""
+    return round(float(matrix.detach().abs().max()) / math.sqrt(6 / sum(matrix.shape)), 1)
 
 
 def rounded(x: Tensor) -> str:
@@ -127,39 +136,3 @@ def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
         kind="train and eval",
         says="`dropout` acts on the answer of each sub-layer, and nowhere else.",
     )
-
-
-def stack_extras(
-    build: Mapping[str, Any],
-    says: str,
-    called: Callable[..., Trial],
-    normed: Mapping[str, Any] | None = None,
-) -> dict[str, tuple[Trial, ...]]:
-    """Return the extras of a stack of layers: every argument goes on to the layers.
-
-    Args:
-        build: Its sizes.
-        says: What it registers, in a sentence.
-        called: Makes a trial of a label, a build, and what else the chapter's trials take.
-        normed: What else the trial in pre-norm is given.
-    """
-    wide = {"activation": "gelu", "d_k": 5, "d_v": 7}
-    pre_norm = {**build, "norm_first": True}
-    return {
-        "norm_first": (
-            parameters_trial(pre_norm, says),
-            called("norm_first=True", pre_norm, **(normed or {})),
-        ),
-        "activation, d_k, d_v": (called('activation="gelu", d_k=5 and d_v=7', {**build, **wide}),),
-        "dropout": tuple(
-            called(
-                f"{' and '.join(names)} 1.0 in training",
-                {**build, **dict.fromkeys(names, 1.0)},
-                training=True,
-                kind="train and eval",
-                says="The layers get every argument, the dropouts too.",
-            )
-            for names in (["dropout"], ["attention_dropout", "activation_dropout"])
-        ),
-        "names": (names_trial(build),),
-    }

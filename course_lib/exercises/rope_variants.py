@@ -10,10 +10,10 @@ from course_lib.positions import sinusoidal_encoding
 Rotation = Callable[..., Tensor]
 
 
-def angles(x: Tensor, start: int, base: float = 10000.0) -> Tensor:
+def angles(x: Tensor, start: int) -> Tensor:
     """Compute what pair i is turned by at each position, in float64."""
     T, d_k = x.shape[-2:]
-    speeds = base ** (-torch.arange(0, d_k, 2, dtype=torch.float64) / d_k)
+    speeds = 10000.0 ** (-torch.arange(0, d_k, 2, dtype=torch.float64) / d_k)
     return torch.outer(torch.arange(start, start + T, dtype=torch.float64), speeds)
 
 
@@ -40,16 +40,6 @@ def halves_paired(x: Tensor, start: int = 0) -> Tensor:
     return torch.cat([low * c - high * s, low * s + high * c], dim=-1).to(x)
 
 
-def slower(x: Tensor, start: int = 0) -> Tensor:
-    """Turn by a larger base, as models do that read long texts."""
-    return turned(x, angles(x, start, 500_000.0))
-
-
-def nothing_turned(x: Tensor, start: int = 0) -> Tensor:
-    """Return what came."""
-    return x.clone()
-
-
 def code_added(x: Tensor, start: int = 0) -> Tensor:
     """Add chapter 03's table."""
     return x + sinusoidal_encoding(start + x.size(-2), x.size(-1))[start:].to(x)
@@ -58,18 +48,6 @@ def code_added(x: Tensor, start: int = 0) -> Tensor:
 def start_ignored(x: Tensor, start: int = 0) -> Tensor:
     """Begin at 0 every time."""
     return turned(x, angles(x, 0))
-
-
-def squared_positions(x: Tensor, start: int = 0) -> Tensor:
-    """Turn by the square of the position."""
-    place = torch.arange(start, start + x.size(-2), dtype=torch.float64).unsqueeze(1)
-    return turned(x, place * angles(x, start))
-
-
-def shrinking(x: Tensor, start: int = 0) -> Tensor:
-    """Turn, and make each row shorter than the one before."""
-    place = torch.arange(start, start + x.size(-2)).unsqueeze(1)
-    return (0.9**place).to(x) * turned(x, angles(x, start))
 
 
 def twice_as_long(x: Tensor, start: int = 0) -> Tensor:
@@ -90,24 +68,11 @@ def sign_lost(x: Tensor, start: int = 0) -> Tensor:
 
 
 # in float64 throughout: the course's own takes chapter 03's table, which is rounded to float32
-RIGHT: Sequence[Rotation] = (by_complex_numbers, backwards, halves_paired, slower)
+RIGHT: Sequence[Rotation] = (by_complex_numbers, backwards, halves_paired)
 WRONG: dict[str, tuple[str, Rotation]] = {
-    "nothing_turned": (
-        "nothing is turned: every score is the same then, at whatever distance",
-        nothing_turned,
-    ),
     "code_added": (
         "a code is added to every vector, which changes its length",
         code_added,
-    ),
-    "squared_positions": (
-        "the angle grows with the square of the position: at the same distance, scores are not "
-        "the same",
-        squared_positions,
-    ),
-    "shrinking": (
-        "vectors get shorter from position to position",
-        shrinking,
     ),
     "twice_as_long": (
         "every vector comes out twice as long: the scores know the distance alone, but a rotation "

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any
 
 from course_lib.exercises.adapter import serve
+from course_lib.exercises.call_tracer import functions_of
 from course_lib.exercises.check import exercise, exercises
 from course_lib.exercises.library import changed_by_hand
 from course_lib.exercises.stubs import from_package
@@ -48,13 +49,13 @@ def core_only(name: str, answer: Any) -> Any:
 
 def from_course(definition: Any) -> bool:
     """Say whether the lines of a function or class are the course's, wherever they run."""
-    files = (Path(code.co_filename) for code in _codes(definition))
+    files = map(Path, files_of(definition))
     return any(file.is_relative_to(COURSE) for file in files)
 
 
 def files_of(definition: Any) -> list[str]:
     """Return the files, or cells of a notebook, in which a function or class is written."""
-    return list(dict.fromkeys(code.co_filename for code in _codes(definition)))
+    return list(dict.fromkeys(f.__code__.co_filename for f in functions_of(definition)))
 
 
 def parts_of_yours(*things: Any) -> str:
@@ -83,7 +84,7 @@ def parts_of_yours(*things: Any) -> str:
 
 def _used(thing: Any, package: str) -> Iterator[Any]:
     """Yield the functions and classes of a package that another one of them names."""
-    functions = _functions(thing)
+    functions = functions_of(thing)
     named = [f.__globals__.get(name) for f in functions for name in _names(f.__code__)]
     for found in [*named, *getattr(thing, "__bases__", ())]:
         if inspect.isclass(found) or inspect.isroutine(found):
@@ -97,16 +98,3 @@ def _names(code: CodeType) -> Iterator[str]:
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield from _names(inner)
-
-
-def _functions(definition: Any) -> list[FunctionType]:
-    """Return a function, or those that a class defines itself, without their wrappers."""
-    definition = getattr(definition, "served", definition)
-    members = vars(definition).values() if inspect.isclass(definition) else [definition]
-    functions = (inspect.unwrap(member) for member in members if callable(member))
-    return [function for function in functions if isinstance(function, FunctionType)]
-
-
-def _codes(definition: Any) -> list[CodeType]:
-    """Return the code of a function, or of every method that a class defines itself."""
-    return [function.__code__ for function in _functions(definition)]

@@ -116,6 +116,18 @@ MISTAKES = (
         (ACROSS, "x = self.add_norm2(first, lambda _: answer)"),
     ),
     layer(
+        "residual_missing",
+        "x is not added to what cross-attention says: only the answer is normalized",
+        "attention and norm written out, without the sum",
+        (ACROSS, f"x = self.add_norm2.norm({ASK_OF_X}[0])"),
+    ),
+    layer(
+        "memory_detached",
+        "the memory is detached: the encoder can never learn",
+        "`.detach()` or no_grad, carried over from decoding",
+        ("memory, memory, cross_mask", "memory.detach(), memory.detach(), cross_mask"),
+    ),
+    layer(
         "norm_not_read",
         "the functions given to AddNorm ignore their argument: in pre-norm nothing is normalized",
         "a closure over the wrong x: `lambda _: self.self_attn(x, x, x)`",

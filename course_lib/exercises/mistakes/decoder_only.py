@@ -162,8 +162,5 @@ MISTAKES = (
         "student code: the last line forgotten",
         ("\n        initialize(self)\n", "\n"),
     ),
-    *ignored(
-        model,
-        ("norm_first", (SIZES, SIZES.replace(", c.norm_first, c.activation", ""))),
-    ),
+    *ignored(model, ("norm_first", (SIZES, SIZES.replace(", c.norm_first, c.activation", "")))),
 )

@@ -85,10 +85,7 @@ MISTAKES = (
         "asked in facebookresearch/fvcore #153: why do more heads not take more?",
         (FIRST, f"d_k = d_v = d_model\n    {FIRST}"),
     ),
-    *ignored(
-        attention,
-        ("d_k", (FIRST, f"d_k = d_model // num_heads\n    {FIRST}")),
-    ),
+    *ignored(attention, ("d_k", (FIRST, f"d_k = d_model // num_heads\n    {FIRST}"))),
     attention(
         "softmax_counted",
         "softmax is counted, too: matrix products alone are asked for",

@@ -138,8 +138,7 @@ MISTAKES = (
         tells=r"^\s*\w+\.masked_fill\(",
     ),
     *ignored(
-        attention,
-        ("cache", ("if cache is not None:", "if False:"), ("cache is None", "True")),
+        attention, ("cache", ("if cache is not None:", "if False:"), ("cache is None", "True"))
     ),
     decay(
         "everything_decays",

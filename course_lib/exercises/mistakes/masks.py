@@ -62,10 +62,7 @@ MISTAKES = (
         "padding_by_length",
         "the words are counted, and the first ones kept: padding in front is taken for words",
         "TransformerLensOrg/TransformerLens #390; NVIDIA-NeMo/Automodel #3704",
-        (
-            KEYS,
-            "(torch.arange(ids.size(1)) < (ids != pad_id).sum(1, keepdim=True))[:, None, None]",
-        ),
+        (KEYS, "(torch.arange(ids.size(1)) < (ids != pad_id).sum(1, keepdim=True))[:, None, None]"),
     ),
     causal(
         "causal_sees_next",

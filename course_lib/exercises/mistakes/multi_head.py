@@ -158,10 +158,7 @@ MISTAKES = (
         "mask_inverted",
         "the mask is turned round on the way: True means may look, here as in the fused kernel",
         "cnzzx/GeMap #1; InseeFrLab/torchTextClassifiers #92",
-        (
-            "check_widths(self, query, key, value)",
-            "mask = mask if mask is None else ~mask",
-        ),
+        ("check_widths(self, query, key, value)", "mask = mask if mask is None else ~mask"),
     ),
     heads(
         "only_the_output",

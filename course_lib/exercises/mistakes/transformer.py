@@ -198,12 +198,7 @@ PARTS = (
         "meta-llama/llama #138 asks; `.data.copy_` in place of an assignment",
         ('c.tie_embeddings != "none"', "False"),
     ),
-    model(
-        "output_bias",
-        "the output adds a bias",
-        "nn.Linear's default",
-        (", bias=False", ""),
-    ),
+    model("output_bias", "the output adds a bias", "nn.Linear's default", (", bias=False", "")),
     model(
         "initialize_missing",
         "`initialize` is not called: the embeddings start as torch leaves them, √d_model too loud",

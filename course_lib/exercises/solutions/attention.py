@@ -39,6 +39,4 @@ def textbook(query, key, value, mask=None, dropout=None):
     return torch.matmul(p_attn, value), p_attn
 
 
-ANSWERS = {
-    "scaled_dot_product_attention": (by_einsum, by_bias, textbook),
-}
+ANSWERS = {"scaled_dot_product_attention": (by_einsum, by_bias, textbook)}

@@ -36,6 +36,4 @@ def cut_by_searching(lengths, tokens):
     return [order[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
 
 
-ANSWERS = {
-    "batch_by_tokens": (cut_by_loop, cut_by_searching),
-}
+ANSWERS = {"batch_by_tokens": (cut_by_loop, cut_by_searching)}

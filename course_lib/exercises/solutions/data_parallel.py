@@ -12,6 +12,4 @@ def weight_plainly(local_tokens, total_tokens, n_gpus):
     return local_tokens * n_gpus / total_tokens
 
 
-ANSWERS = {
-    "token_loss_scale": (weight_by_average, weight_plainly),
-}
+ANSWERS = {"token_loss_scale": (weight_by_average, weight_plainly)}

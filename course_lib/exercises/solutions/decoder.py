@@ -98,5 +98,5 @@ class TransformerDecoderBlock(nn.Module):
 
 
 ANSWERS = {
-    "DecoderLayer": (LayerWithNamedSteps, LayerOfTheAnnotatedTransformer, TransformerDecoderBlock),
+    "DecoderLayer": (LayerWithNamedSteps, LayerOfTheAnnotatedTransformer, TransformerDecoderBlock)
 }

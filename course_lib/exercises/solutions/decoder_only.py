@@ -4,11 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.encoder import Encoder, EncoderLayer
-from course_lib.positions import (
-    LearnedPositionalEmbedding,
-    PositionalEncoding,
-    sinusoidal_encoding,
-)
+from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding, sinusoidal_encoding
 from course_lib.transformer import check_ids, initialize
 
 

@@ -23,6 +23,4 @@ def attention_by_weights(d_model, num_heads, tgt_len, src_len, *, d_k=None, d_v=
     return multiplied + multiplied  # as many additions
 
 
-ANSWERS = {
-    "attention_flops": (attention_in_one_formula, attention_by_weights),
-}
+ANSWERS = {"attention_flops": (attention_in_one_formula, attention_by_weights)}

@@ -77,33 +77,22 @@ def around(label: str, build: dict, *shape: int, **how: Any) -> Trial:
     return module_trial(label, build | {"d_model": shape[-1]}, given, **how)
 
 
-def readings(candidate: Callable[..., nn.Module], build: dict) -> list[Tensor]:
-    """List what the sub-layer was given, call by call."""
-    seen = []
-
-    def note(x: Tensor) -> Tensor:
-        """Keep a copy, and answer."""
-        seen.append(x.detach().clone())
-        return sublayer(x)
-
-    candidate(**build).eval()(normal("x", B, T, D_K), note)
-    return seen
-
-
 def reads(build: dict, says: str) -> Trial:
     """Look at what the sub-layer is given."""
 
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, Tensor | None]:
         """Keep the first reading."""
-        first, *_ = readings(candidate, build) or [None]
-        return {"what the sub-layer reads": first}
+        seen = []
+
+        def note(x: Tensor) -> Tensor:
+            """Keep a copy, and answer."""
+            seen.append(x.detach().clone())
+            return sublayer(x)
+
+        candidate(**build).eval()(normal("x", B, T, D_K), note)
+        return {"what the sub-layer reads": seen[0] if seen else None}
 
     return value_trial("a look at what the sub-layer reads", act, says=says)
-
-
-def calls(candidate: Callable[..., nn.Module]) -> dict[str, int]:
-    """Count the calls of the sub-layer."""
-    return {"calls of the sub-layer": len(readings(candidate, BUILD))}
 
 
 def silent(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
@@ -202,14 +191,7 @@ EXERCISES = (
                     "feature.",
                 ),
             ),
-            "sub-layer": (
-                reads(BUILD, "In post-norm the sub-layer reads x as it is."),
-                value_trial(
-                    "a sub-layer that counts its calls",
-                    calls,
-                    says="The sub-layer runs once: keep its answer in a variable.",
-                ),
-            ),
+            "sub-layer": (reads(BUILD, "In post-norm the sub-layer reads x as it is."),),
             "sum and norm": (
                 value_trial(
                     "a look at the result",

@@ -1,4 +1,4 @@
-"""What is asked of chapter 16: padding, batches of a bounded number of tokens, mean weights."""
+"""What is asked of chapter 16: batches of a bounded number of tokens."""
 
 from collections.abc import Sequence
 from operator import index
@@ -87,7 +87,7 @@ EXERCISES = (
                     says="The shortest first; where B · (S + T) would be more than `tokens`, a "
                     "batch ends.",
                 ),
-            ),
+            )
         },
         hints=(
             "`sorted(range(len(lengths)), key=…)` puts indices in order, not lengths. What is the "
@@ -97,8 +97,6 @@ EXERCISES = (
             "If `(len(batch) + 1) * (S + T)` is more than `tokens`, put the batch aside and begin "
             "a new one with this pair, as wide as this pair. The last batch is put aside as well.",
         ),
-        extras={
-            "no pairs": (calls("no pairs", {"no pairs": ([], 20)}, by_lengths),),
-        },
+        extras={"no pairs": (calls("no pairs", {"no pairs": ([], 20)}, by_lengths),)},
     ),
 )

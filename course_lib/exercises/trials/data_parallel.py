@@ -1,4 +1,4 @@
-"""What is asked of chapter 22: a batch split among processes, and what each part's loss weighs."""
+"""What is asked of chapter 22: what the loss of each process weighs."""
 
 from collections.abc import Callable
 
@@ -65,7 +65,7 @@ EXERCISES = (
                     {"its factor": (0, 12, 3)},
                     says="A process without tokens is allowed, and its factor is 0.",
                 ),
-            ),
+            )
         },
     ),
 )

@@ -1,7 +1,6 @@
 """What is asked of chapter 08."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import torch
@@ -58,18 +57,18 @@ def answered(module: nn.Module, given: Mapping[str, Tensor]) -> Tensor:
         return module(*given.values())
 
 
-def leaks(candidate: Callable[..., nn.Module], build: Mapping[str, Any]) -> dict[str, bool]:
+def leaks(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     """Change the last words, and look whether the first answers change."""
-    module, other = filled(candidate(**build)).eval(), inputs()
+    module, other = filled(candidate(**SIZES)).eval(), inputs()
     other["x"][:, 2:] += 3
     before, after = answered(module, inputs()), answered(module, other)
     same = torch.allclose(before[:, :2], after[:, :2], atol=1e-4)
     return {"a later word changes an earlier answer": not same}
 
 
-def reads(candidate: Callable[..., nn.Module], build: Mapping[str, Any]) -> dict[str, bool]:
+def reads(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     """Change the memory: where it may be seen, then only where it is padding."""
-    module = filled(candidate(**build)).eval()
+    module = filled(candidate(**SIZES)).eval()
     words, padding = inputs(), inputs()
     words["memory"][:, 0] += 3
     padding["memory"][0, -2:] += 3
@@ -80,37 +79,32 @@ def reads(candidate: Callable[..., nn.Module], build: Mapping[str, Any]) -> dict
     }
 
 
-def core(build: Mapping[str, Any], says: str) -> dict[str, tuple[Trial, ...]]:
-    """Return what is asked first of a layer, and of a stack."""
-    return {
-        "formula": (module_trial("no masks", build, inputs(masked=False)),),
-        "parameters": (parameters_trial(build, says),),
-        "self_mask": (
-            value_trial(
-                "a later word",
-                partial(leaks, build=build),
-                says="A later word must not change what stands before it.",
-            ),
-            called("both masks", build),
-            module_trial("a target as long as the source", build, inputs(S)),
-        ),
-        "cross_mask": (
-            value_trial(
-                "another memory",
-                partial(reads, build=build),
-                says="Every position of the target reads the memory, but not what `cross_mask` "
-                "hides.",
-            ),
-        ),
-    }
-
-
 EXERCISES = (
     Exercise(
         "DecoderLayer",
         "decoder",
         25,
-        core=core(SIZES, LAYER_SAYS),
+        core={
+            "formula": (module_trial("no masks", SIZES, inputs(masked=False)),),
+            "parameters": (parameters_trial(SIZES, LAYER_SAYS),),
+            "self_mask": (
+                value_trial(
+                    "a later word",
+                    leaks,
+                    says="A later word must not change what stands before it.",
+                ),
+                called("both masks", SIZES),
+                module_trial("a target as long as the source", SIZES, inputs(S)),
+            ),
+            "cross_mask": (
+                value_trial(
+                    "another memory",
+                    reads,
+                    says="Every position of the target reads the memory, but not what `cross_mask` "
+                    "hides.",
+                ),
+            ),
+        },
         hints=(
             "Six parts: two `MultiHeadAttention`s, a `FeedForward`, three `AddNorm`s. Who asks in "
             "cross-attention, and who answers?",

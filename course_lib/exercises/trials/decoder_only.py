@@ -1,15 +1,14 @@
 """What is asked of chapter 17: windows of a text, and a decoder without an encoder."""
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.layer_trials import TORCHS, loudness, reach
 from course_lib.exercises.outcomes import describe
 from course_lib.exercises.trial import (
     Trial,
@@ -37,10 +36,6 @@ PARTS = (
     "The parts are embedding, positions, stack (an `Encoder` of num_decoder_layers) and output, "
     "which has no bias and shares the embedding's matrix."
 )
-TORCHS = {  # what the exercises from here on must not call
-    F.multi_head_attention_forward: "This calls torch's own attention layer. Take the course's "
-    "parts: their parameters have the names that are asked for."
-}
 
 
 def drawn(candidate: Callable, size: int, batch: int, length: int, *more: Any) -> list[Tensor]:
@@ -129,10 +124,8 @@ def new_model(candidate: Callable) -> dict[str, float]:
     table = named["embedding.weight"].detach()
     linear = named["stack.layers.0.feed_forward.linear1.weight"].detach()
     return {
-        "standard deviation of the embedding": round(float(table.std()) * WIDE.d_model**0.5, 1),
-        "largest weight of a linear layer": round(
-            float(linear.abs().max()) / math.sqrt(6 / sum(linear.shape)), 1
-        ),
+        "standard deviation of the embedding": loudness(table),
+        "largest weight of a linear layer": reach(linear),
     }
 
 
@@ -195,7 +188,7 @@ EXERCISES = (
                     generators,
                     says="The random numbers come from `generator`, as it stands.",
                 ),
-            ),
+            )
         },
     ),
     Exercise(

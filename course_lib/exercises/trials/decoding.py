@@ -8,11 +8,7 @@ from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import Outcome, describe
-from course_lib.exercises.small_models import (
-    SmallScript,
-    small_config,
-    small_model,
-)
+from course_lib.exercises.small_models import SmallScript, small_config, small_model
 from course_lib.exercises.trial import Trial, value_trial
 
 MAX_LEN = 9

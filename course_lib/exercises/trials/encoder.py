@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.layer_trials import TORCHS, dropout_trials, stack_extras
+from course_lib.exercises.layer_trials import TORCHS, dropout_trials
 from course_lib.exercises.trial import (
     B,
     H,
@@ -24,6 +24,7 @@ from course_lib.exercises.trial import (
 
 SIZES = dict(d_model=6, num_heads=H, d_ff=10)
 STACK = dict(num_layers=3) | SIZES
+PRE_NORM = STACK | {"norm_first": True}
 PADDING = torch.tensor([[True, True, True, False, False], [True] * S])[:, None, None, :]
 HEADS = (normal("mask", B, H, S, S) > 0) | torch.eye(S, dtype=torch.bool)
 X = normal("x", B, S, 6)
@@ -126,6 +127,28 @@ EXERCISES = (
             "at the end; otherwise it is `None`.",
         ),
         shortcuts=TORCHS,
-        extras=stack_extras(STACK, STACK_SAYS, called, {"mask": HEADS}),
+        extras={
+            "norm_first": (
+                parameters_trial(PRE_NORM, STACK_SAYS),
+                called("norm_first=True", PRE_NORM, HEADS),
+            ),
+            "activation, d_k, d_v": (
+                called(
+                    'activation="gelu", d_k=5 and d_v=7',
+                    STACK | {"activation": "gelu", "d_k": 5, "d_v": 7},
+                ),
+            ),
+            "dropout": tuple(
+                called(
+                    f"{' and '.join(names)} 1.0 in training",
+                    STACK | dict.fromkeys(names, 1.0),
+                    training=True,
+                    kind="train and eval",
+                    says="The layers get every argument, the dropouts too.",
+                )
+                for names in (["dropout"], ["attention_dropout", "activation_dropout"])
+            ),
+            "names": (names_trial(STACK),),
+        },
     ),
 )

@@ -1,4 +1,4 @@
-"""What is asked of chapter 21: counts of operations, of table 1, an attention and a model."""
+"""What is asked of chapter 21: the operations of an attention."""
 
 from collections.abc import Callable
 
@@ -81,7 +81,7 @@ EXERCISES = (
                     ("d_v=7 alone", (D_MODEL, H, T, S), dict(d_v=D_V)),
                     ("d_model=10 and three heads", (10, 3, T, S), dict(d_k=D_K, d_v=D_V)),
                 )
-            ),
+            )
         },
     ),
 )

@@ -1,4 +1,4 @@
-"""What is asked of chapter 18: attention with one product, a layer, GPT, its groups, sampling."""
+"""What is asked of chapter 18: attention with one product, and groups of parameters."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,63 +30,43 @@ from course_lib.kv_cache import KVCache
 D_MODEL = H * D_K
 PLAIN = dict(d_model=D_MODEL, num_heads=H)
 X = normal("fused x", B, T, D_MODEL)
+OTHER_X = torch.cat([X[:, :2], X[:, 2:] + 3], dim=1)
 CONFIG = GPTConfig(
     vocab_size=10, max_len=6, num_layers=2, num_heads=H, d_model=D_MODEL, dropout=0.0
 )
 FUTURE = "A later token must not change what stands before it, in training and in eval mode."
 CACHED = "With a cache the new tokens come alone, and attend to those that were read before."
-RANDOM = "Dropout acts in training only, "
 TORCHS = {
     F.multi_head_attention_forward: "This calls torch's own attention layer. Write the attention "
     "out; the fused kernel F.scaled_dot_product_attention is welcome inside."
 }
 
 
-def first(answer: Any) -> Any:
-    """Take the first of several results."""
-    return answer[0] if isinstance(answer, tuple | list) else answer
+def sees_later(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
+    """Change what comes later, and compare the first two answers."""
+    module, found = filled(candidate(**PLAIN)), {}
+    for mode, training in (("in training", True), ("in eval mode", False)):
+        module.train(training)
+        one, other = (module(x.clone())[:, :2] for x in (X, OTHER_X))
+        found[f"a later token is seen {mode}"] = not torch.allclose(one, other, atol=1e-4)
+    return found
 
 
-def sees_later(build: dict, x: Tensor, later: Tensor) -> Trial:
-    """Change what comes later, and look who notices."""
-
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-        """Compare the first two answers."""
-        module, found = filled(candidate(**build)), {}
-        for mode, training in (("in training", True), ("in eval mode", False)):
-            module.train(training)
-            one, other = (first(module(y.clone()))[:, :2] for y in (x, later))
-            found[f"a later token is seen {mode}"] = not torch.allclose(one, other, atol=1e-4)
-        return found
-
-    return value_trial("a later token", act, says=FUTURE)
+def in_three_parts(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
+    """Hand the first two tokens over, then the others, the last one alone, with a cache."""
+    module, kept = filled(candidate(**PLAIN)).eval(), KVCache(1, T).layers[0].self_attn
+    with torch.no_grad():
+        said = [module(part, cache=kept) for part in X.split((2, T - 3, 1), 1)]
+    return {"with a cache": torch.cat(said, dim=1)}
 
 
-def in_two_parts(build: dict, x: Tensor, cache: Callable[[], Any]) -> Trial:
-    """Hand the first three tokens over, and then the others, with a cache."""
-
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
-        """Keep what the second call says; a lone token comes last."""
-        module, kept = filled(candidate(**build)).eval(), cache()
-        with torch.no_grad():
-            said = [first(module(part, cache=kept)) for part in x.split((2, x.size(1) - 3, 1), 1)]
-        return {"with a cache": torch.cat(said, dim=1)}
-
-    return value_trial("a cache", act, kind="equality", says=CACHED)
-
-
-def dropped(build: Callable[[float], dict], x: Tensor, says: str) -> Trial:
+def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
     """Look for chance in eval mode, and at what is left when everything is dropped."""
-
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-        """Ask twice, and drop all."""
-        still = filled(candidate(**build(0.5))).eval()
-        with torch.no_grad():
-            one, other = (first(still(x.clone())) for _ in range(2))
-            left = first(filled(candidate(**build(1.0))).train()(x.clone()))
-        return {"random in eval mode": not torch.equal(one, other), "left of it": left}
-
-    return value_trial("dropout", act, kind="train and eval", says=RANDOM + says)
+    still = filled(candidate(**PLAIN, dropout=0.5)).eval()
+    with torch.no_grad():
+        one, other = (still(X.clone()) for _ in range(2))
+        left = filled(candidate(**PLAIN, dropout=1.0)).train()(X.clone())
+    return {"random in eval mode": not torch.equal(one, other), "left of it": left}
 
 
 def projected(candidate: Callable) -> dict[str, Any]:
@@ -154,8 +134,6 @@ def grouped(label: str, build: Callable[[], nn.Module], says: str) -> Trial:
     return value_trial(label, act, says=says)
 
 
-OTHER_X = torch.cat([X[:, :2], X[:, 2:] + 3], dim=1)
-
 EXERCISES = (
     Exercise(
         "CausalSelfAttention",
@@ -178,7 +156,7 @@ EXERCISES = (
                 ),
                 module_trial("one token", PLAIN, {"x": X[:, :1]}),
             ),
-            "causal": (sees_later(PLAIN, X, OTHER_X),),
+            "causal": (value_trial("a later token", sees_later, says=FUTURE),),
         },
         hints=(
             "`self.w_qkv(x)` has 3 · d_model columns. In which order must they be cut: into three, "
@@ -199,12 +177,14 @@ EXERCISES = (
                     "then keys, then values; `merge` joins the heads, and mixes them.",
                 ),
             ),
-            "KV cache": (in_two_parts(PLAIN, X, lambda: KVCache(1, T).layers[0].self_attn),),
+            "KV cache": (value_trial("a cache", in_three_parts, kind="equality", says=CACHED),),
             "dropout": (
-                dropped(
-                    lambda p: PLAIN | {"dropout": p},
-                    X,
-                    "on the attention weights and on nothing else.",
+                value_trial(
+                    "dropout",
+                    dropped,
+                    kind="train and eval",
+                    says="Dropout acts in training only, on the attention weights and on nothing "
+                    "else.",
                 ),
                 value_trial(
                     "dropout=0.5 in training",

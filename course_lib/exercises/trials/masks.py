@@ -97,7 +97,7 @@ EXERCISES = (
                     says="The mask has to be made on the device that is asked for: torch cannot "
                     "combine tensors of two devices.",
                 ),
-            ),
+            )
         },
     ),
 )

@@ -35,16 +35,6 @@ def first_row(candidate: Callable[..., Tensor]) -> dict[str, Tensor]:
     return {"the row of position 0": candidate(H, D_K)[0]}
 
 
-def first_pair(candidate: Callable[..., Tensor]) -> dict[str, Tensor]:
-    """Return the pair that rotates by one radian per step."""
-    return {"columns 0 and 1": candidate(MAX_LEN, D_K)[:, :2]}
-
-
-def slowest(candidate: Callable[..., Tensor]) -> dict[str, Tensor]:
-    """Return the last of three pairs, after one step."""
-    return {"columns 4 and 5": candidate(H, 6)[1, 4:].round(decimals=2)}
-
-
 def circles(candidate: Callable[..., Tensor]) -> dict[str, Tensor]:
     """Add up the squares of every pair of columns."""
     pairs = candidate(MAX_LEN, D_K).square().reshape(MAX_LEN, -1, 2)
@@ -136,17 +126,6 @@ EXERCISES = (
                     says="Columns 2i and 2i+1 hold sine and cosine of *one* angle: "
                     "their squares add up to 1.",
                 ),
-                value_trial(
-                    "a look at the first pair",
-                    first_pair,
-                    says="The first pair rotates by one radian at every step: "
-                    "sine and cosine of the position itself.",
-                ),
-                value_trial(
-                    "a look at the slowest pair",
-                    slowest,
-                    says="The last pair is the slowest: after one step it has hardly rotated.",
-                ),
             ),
         },
         hints=(
@@ -158,10 +137,7 @@ EXERCISES = (
             "`flatten(1)` lays the pairs out in a row. Cut off a last column that is too many.",
         ),
         extras={
-            "odd width": (
-                table("d_model=5, which is odd", MAX_LEN, 5),
-                table("d_model=1", T, 1),
-            )
+            "odd width": (table("d_model=5, which is odd", MAX_LEN, 5), table("d_model=1", T, 1))
         },
     ),
     Exercise(

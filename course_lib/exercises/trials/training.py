@@ -84,12 +84,6 @@ def ups_and_downs(candidate: Callable) -> dict[str, Any]:
     return shown
 
 
-def batch_of(step: int) -> tuple[Tensor, Tensor]:
-    """Give the batch of a step: another one for each of four in a row."""
-    src, tgt = (ids.clone() for ids in BATCHES[step % 2])
-    return (src, tgt) if step % 4 < 2 else (src.flip(0), tgt.flip(0)[:, :-1])
-
-
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """Copy all weights."""
     return {name: parameter.detach().clone() for name, parameter in by_name(model).items()}
@@ -123,7 +117,7 @@ def graph_kept(candidate: Callable) -> dict[str, bool]:
     """Look whether the loss still holds on to its graph."""
     model = small_model().train()
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
-    value = candidate(model, optimizer, *batch_of(0), SMOOTHING)
+    value = candidate(model, optimizer, *(ids.clone() for ids in BATCHES[0]), SMOOTHING)
     return {"the loss keeps its graph": isinstance(value, Tensor) and value.requires_grad}
 
 
@@ -221,7 +215,7 @@ EXERCISES = (
                     graph_kept,
                     says="Return `loss.detach()`: who keeps the loss need not keep its graph.",
                 ),
-            ),
+            )
         },
     ),
 )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.measures import loudness, reach
+from course_lib.exercises.layer_trials import TORCHS, loudness, reach
 from course_lib.exercises.trial import (
     D_K,
     H,
@@ -37,10 +37,6 @@ SRC = torch.tensor([[5, 0, 7, 8, 9], [9, 2, 4, PAD, PAD]])
 TGT = torch.tensor([[1, 4, 0, 6], [1, 7, 8, PAD]])
 FULL = torch.tensor([[1, 4, 0, 6], [1, 7, 8, 2]])  # no padding: an embedding may skip its gradient
 SHORT = torch.tensor([[5, 0, 7, 8], [9, 4, PAD, PAD]])  # a source as long as the target
-TORCHS = {
-    F.multi_head_attention_forward: "This calls torch's own attention layer. Take the parts of "
-    "chapters 02 to 08: their parameters have the names that are asked for."
-}
 SPREAD = "times √d_model, the standard deviation of"
 LARGEST = "as a share of Glorot and Bengio's bound, the largest of"
 TIED = (
@@ -225,7 +221,7 @@ EXERCISES = (
                     kept,
                     says="Only matrices change; biases and gains stay as they are.",
                 ),
-            ),
+            )
         },
     ),
     Exercise(
