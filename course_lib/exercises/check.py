@@ -40,6 +40,7 @@ MODULES = (
     "decoder",
     "transformer",
     "training",
+    "kv_cache",
     "decoding",
     "beam_search",
     "evaluation",
@@ -47,6 +48,7 @@ MODULES = (
     "decoder_only",
     "gpt",
     "modern_decoder",
+    "lora",
     "flops",
     "data_parallel",
 )

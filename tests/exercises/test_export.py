@@ -359,7 +359,7 @@ def test_what_is_not_written_is_built_from_the_learners_parts(library):
     called = [len(importlib.import_module(f"my_lib.{m}").CALLED) for m in OTHERS.values()]
     assert called == [3, 5]  # attentions, and sub-layers, of one layer on each side
     whose = parts_of_yours(model.Transformer)
-    assert whose.startswith("parts of yours in this model: 4 of 15; the course's: scaled_dot")
+    assert whose.startswith("parts of yours in this model: 4 of 14; the course's: scaled_dot")
     assert "Transformer" in whose and "LayerNorm" not in whose  # AddNorm has torch's
 
 
