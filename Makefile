@@ -23,10 +23,10 @@ quick: $(READY_TEST)  ## run what the changed files need, by the names of module
 	$(BIN)/python tools/quick_tests.py
 
 export: $(READY_TEST)  ## write course_lib from the chapters' export cells
-	$(BIN)/python tools/notebook_runner.py export
+	$(BIN)/python tools/notebooks.py export
 
 run: $(READY_TEST)  ## execute and save all chapters (or: make run CHAPTERS=notebooks/01_attention.ipynb)
-	OMP_NUM_THREADS=1 $(BIN)/python tools/notebook_runner.py run $(CHAPTERS)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/notebooks.py run $(CHAPTERS)
 
 figures: $(READY)  ## draw figures/*.svg anew
 	$(BIN)/python figures/src/draw_all.py

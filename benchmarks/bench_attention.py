@@ -12,7 +12,7 @@ from course_lib.attention import scaled_dot_product_attention
 from course_lib.interop import copy_to_torch
 from course_lib.masks import causal_mask
 from course_lib.multi_head import MultiHeadAttention, split_heads
-from course_lib.trainer.machine import one_thread
+from course_lib.trainer.hardware import one_thread
 
 BATCH = 2
 WIDTH = 256

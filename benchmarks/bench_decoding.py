@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from course_lib.decoding import greedy_decode
 from course_lib.interop import copy_to_torch
-from course_lib.trainer.machine import one_thread
+from course_lib.trainer.hardware import one_thread
 from course_lib.transformer import Transformer, TransformerConfig
 
 SENTENCES = 16

@@ -10,7 +10,7 @@ from typing import Any
 from timing import Row
 
 from course_lib.atomic_write import write_whole
-from course_lib.trainer.machine import describe_machine
+from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.results import read_entries
 
 ROOT = Path(__file__).resolve().parents[1]

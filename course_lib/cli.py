@@ -19,7 +19,7 @@ import torch
 
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.exercises.grade import LIMIT, grade
-from course_lib.exercises.library import LIBRARY
+from course_lib.exercises.learner_package import LIBRARY
 from course_lib.exercises.mutants import RECORDS, ReversalConfig, record
 from course_lib.exercises.progress import progress
 from course_lib.exercises.workbook import copy_chapters, make_workbook, open_lab
@@ -29,10 +29,11 @@ from course_lib.tasks.language_model import LanguageModel
 from course_lib.tasks.multi30k import Multi30k
 from course_lib.tasks.numbers import Numbers
 from course_lib.trainer import run_folder
-from course_lib.trainer.checkpoint import average_of_last, explaining
+from course_lib.trainer.averaging import average_of_last
+from course_lib.trainer.checkpoint import explaining
 from course_lib.trainer.distributed import World, init_distributed, is_restarted, job
+from course_lib.trainer.hardware import prepare_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
-from course_lib.trainer.machine import prepare_machine
 from course_lib.trainer.options import setting_of, whole_from_one
 from course_lib.trainer.results import add_entry
 from course_lib.trainer.task import Pipeline, Task, TrainState

@@ -5,8 +5,8 @@ import socket
 import matplotlib
 import pytest
 import torch
-from draws import make_generator, tiny_transformer
 from hypothesis import HealthCheck, settings
+from random_inputs import make_generator, tiny_transformer
 
 matplotlib.use("agg")
 torch.set_num_threads(1)  # the models are tiny, and the machine may be shared

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from compare import assert_equal, assert_parity, says, trace
-from draws import normal, randomize, seeded
+from dimensions import B, T
+from parity import assert_equal, assert_parity, says, trace
+from random_inputs import normal, randomize, seeded
 from reference import add_norm_by_hand
-from sizes import B, T
 from torch import nn
 
 from course_lib.add_norm import AddNorm, LayerNorm

@@ -7,9 +7,9 @@ from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import notebook_runner
 from code_metrics import code_lines, definitions
 
+import notebooks
 from course_lib.exercises.check import MODULES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -102,7 +102,7 @@ def test_one_loop_trains_all_tasks():
     assert loops == {
         "training.py",
         "trainer/loop.py",
-        "probes/learning.py",
+        "probes/training_probes.py",
         "viz/position_explorer.py",
     }
 
@@ -127,7 +127,7 @@ def test_everything_public_says_what_it_does():
 
 
 def test_package_equals_what_the_chapters_export():
-    assert notebook_runner.out_of_step() == []
+    assert notebooks.out_of_step() == []
 
 
 def test_the_command_line_loads_no_notebook_library():

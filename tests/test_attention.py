@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from compare import assert_equal, trace
-from draws import make_generator, make_mask, normal, seeded
+from dimensions import D_K, D_V, MASK_KINDS, B, H, S, T
 from hypothesis import given
 from hypothesis import strategies as st
+from parity import assert_equal, trace
+from random_inputs import make_generator, make_mask, normal, seeded
 from reference import attention_by_loops
-from sizes import D_K, D_V, MASK_KINDS, B, H, S, T
 from torch.nn import functional as F
 
 from course_lib.attention import scaled_dot_product_attention

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from compare import assert_equal, hooks_left, overheard, says
-from draws import random_ids, seeded, tiny_transformer
+from dimensions import MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
+from parity import assert_equal, hooks_left, overheard, says
+from random_inputs import random_ids, seeded, tiny_transformer
 from reference import multi_head_by_loops
-from sizes import MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
 
 BOTH_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
 NAMES = {  # of three encoder layers and two decoder layers

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from course_lib.batching import average_weights
 from course_lib.trainer import chunked_loss, precision
-from course_lib.trainer.checkpoint import average_of_last, keep_weights, kept_weights
+from course_lib.trainer.averaging import average_of_last, keep_weights, kept_weights
 from course_lib.trainer.chunked_loss import HiddenStates, backward_in_chunks, loss_in_chunks
 from course_lib.trainer.precision import ByteDropout, bfloat16_pays, drop_by_bytes, mixed_precision
 from course_lib.training import label_smoothed_cross_entropy

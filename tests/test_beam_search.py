@@ -4,11 +4,11 @@ from itertools import product
 
 import pytest
 import torch
-from compare import EXACT, says
-from draws import make_generator, normal, random_ids, tiny_config, tiny_transformer
+from dimensions import MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB
 from hypothesis import given
 from hypothesis import strategies as st
-from sizes import MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB
+from parity import EXACT, says
+from random_inputs import make_generator, normal, random_ids, tiny_config, tiny_transformer
 from test_decoding import BOS, EOS, SPECIAL, Scripted, biased, side_by_side, some_model
 from torch import nn
 from torch.testing import assert_close

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from chapter_parts import (
+from code_metrics import code_lines
+from notebook_sections import (
     first_exercise,
     main_way,
     printed_bodies,
@@ -15,7 +16,6 @@ from chapter_parts import (
     sections,
     words,
 )
-from code_metrics import code_lines
 
 from course_lib.exercises.progress import items
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from compare import assert_same, says
-from draws import normal
+from parity import assert_same, says
+from random_inputs import normal
 
 from course_lib.trainer.checkpoint import FORMAT, explaining, load_checkpoint, save_checkpoint
 

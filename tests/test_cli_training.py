@@ -39,12 +39,8 @@ from course_lib.tasks.multi30k import (
 )
 from course_lib.tasks.numbers import Translator, translated_exactly
 from course_lib.trainer import loop
-from course_lib.trainer.checkpoint import (
-    average_of_last,
-    kept_weights,
-    load_checkpoint,
-    save_checkpoint,
-)
+from course_lib.trainer.averaging import average_of_last, kept_weights
+from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
 from course_lib.trainer.distributed import World
 from course_lib.trainer.results import read_entries
 from course_lib.trainer.run_folder import LAST, LOCK, locked, read_kept

@@ -8,9 +8,9 @@ from collections import Counter, defaultdict
 import pytest
 import tokenizers
 import torch
-from compare import says
 from hypothesis import given
 from hypothesis import strategies as st
+from parity import says
 
 from course_lib.data import (
     LANGUAGES,

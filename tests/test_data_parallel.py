@@ -4,11 +4,11 @@ from copy import deepcopy
 
 import pytest
 import torch
-from compare import assert_equal, says
-from draws import make_generator, random_ids, tiny_transformer
+from dimensions import PAD
 from hypothesis import given
 from hypothesis import strategies as st
-from sizes import PAD
+from parity import assert_equal, says
+from random_inputs import make_generator, random_ids, tiny_transformer
 from torch import Tensor
 from torch.nn import functional as F
 

@@ -3,10 +3,10 @@
 from functools import partial
 
 import pytest
-from compare import assert_equal, assert_parity, says, silenced, trace
-from draws import make_mask, normal, randomize, torch_attn_mask, torch_stack
+from dimensions import D_FF, D_K, D_MODEL, D_V, TORCH_MASK_KINDS, B, H, S, T
+from parity import assert_equal, assert_parity, says, silenced, trace
+from random_inputs import make_mask, normal, randomize, torch_attn_mask, torch_stack
 from reference import decoder_layer_by_hand, normed
-from sizes import D_FF, D_K, D_MODEL, D_V, TORCH_MASK_KINDS, B, H, S, T
 
 from course_lib.decoder import Decoder, DecoderLayer
 from course_lib.interop import load_from_torch

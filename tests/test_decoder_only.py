@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
-from compare import assert_equal, says, trace
-from draws import make_generator, randomize, seeded, tiny_config, torch_stack
+from dimensions import D_MODEL, MAX_LEN, PAD, TGT_VOCAB, B, H, T
 from hypothesis import given
 from hypothesis import strategies as st
+from parity import assert_equal, says, trace
+from random_inputs import make_generator, randomize, seeded, tiny_config, torch_stack
 from reference import encoding_by_loops
-from sizes import D_MODEL, MAX_LEN, PAD, TGT_VOCAB, B, H, T
 from torch.nn import functional as F
 
 from course_lib.decoder_only import DecoderOnly, random_windows

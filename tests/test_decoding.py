@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from compare import EXACT, says
-from draws import make_generator, normal, random_ids, tiny_config, tiny_transformer
+from dimensions import D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
 from hypothesis import given
 from hypothesis import strategies as st
-from sizes import D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
+from parity import EXACT, says
+from random_inputs import make_generator, normal, random_ids, tiny_config, tiny_transformer
 from torch import nn
 from torch.testing import assert_close
 

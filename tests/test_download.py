@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from compare import says
+from parity import says
 
 from course_lib import cli
 from course_lib.data.http_download import fetch

@@ -5,13 +5,13 @@ from fractions import Fraction
 
 import pytest
 import torch
-from compare import EXACT, says
-from draws import make_generator, normal, random_ids, tiny_transformer
+from dimensions import PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
 from hypothesis import given
 from hypothesis import strategies as st
+from parity import EXACT, says
+from random_inputs import make_generator, normal, random_ids, tiny_transformer
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
-from sizes import PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
 
 from course_lib.data.number_words import draw_pairs
 from course_lib.decoding import greedy_decode

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from chapter_parts import FAST, FAST_TRACK, fast_track, main_way, read, sections
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from notebook_sections import FAST, FAST_TRACK, fast_track, main_way, read, sections
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = [

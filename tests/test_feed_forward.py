@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from compare import assert_equal, says, trace
-from draws import normal, randomize, seeded
-from sizes import D_FF, B, T
+from dimensions import D_FF, B, T
+from parity import assert_equal, says, trace
+from random_inputs import normal, randomize, seeded
 from torch import nn
 
 from course_lib.feed_forward import FeedForward

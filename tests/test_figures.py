@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from compare import recorded_kinds
 from matplotlib import path as outlines
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
+from parity import recorded_kinds
 
 from course_lib.batching import batch_by_tokens, padding_fraction
 from course_lib.data_parallel import split_batch

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from compare import says
-from draws import make_generator, normal, random_ids, tiny_transformer
-from sizes import D_K, D_MODEL, D_V, MAX_LEN, B, H, S, T
+from dimensions import D_K, D_MODEL, D_V, MAX_LEN, B, H, S, T
+from parity import says
+from random_inputs import make_generator, normal, random_ids, tiny_transformer
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode

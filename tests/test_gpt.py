@@ -7,10 +7,10 @@ from copy import deepcopy
 
 import pytest
 import torch
-from compare import assert_equal, says, silenced, trace
-from draws import make_generator, randomize, seeded
+from dimensions import D_MODEL, MAX_LEN, B, H, T
 from hypothesis import strategies as st
-from sizes import D_MODEL, MAX_LEN, B, H, T
+from parity import assert_equal, says, silenced, trace
+from random_inputs import make_generator, randomize, seeded
 from torch import nn
 from torch.nn import functional as F
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 import transformers
-from compare import assert_equal, says
-from draws import make_generator
-from published import MAX_LEN, VOCAB, edit_config, edit_weights, published
+from hf_fixtures import MAX_LEN, VOCAB, edit_config, edit_weights, published
+from parity import assert_equal, says
+from random_inputs import make_generator
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 

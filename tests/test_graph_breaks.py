@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from draws import seeded
+from random_inputs import seeded
 from torch._dynamo.testing import CompileCounter
 
 from course_lib.attention import scaled_dot_product_attention

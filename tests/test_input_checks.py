@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from compare import assert_same, says
-from draws import normal, random_ids, tiny_config, tiny_transformer
-from sizes import D_K, D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
+from dimensions import D_K, D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
+from parity import assert_same, says
+from random_inputs import normal, random_ids, tiny_config, tiny_transformer
 
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.beam_search import beam_search

@@ -9,7 +9,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from course_lib.exercises import check_installation, installation
+from course_lib.exercises import check_installation, environment_check
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -37,7 +37,7 @@ def test_every_pin_runs_on_the_oldest_python_promised():
 
 def test_the_check_of_the_installation_names_everything_that_does_not_fit(monkeypatch):
     assert "everything is installed" in check_installation()
-    monkeypatch.setitem(installation.LIBRARIES, "torch", "1.0")
-    monkeypatch.setitem(installation.LIBRARIES, "no-such-library", "3")
+    monkeypatch.setitem(environment_check.LIBRARIES, "torch", "1.0")
+    monkeypatch.setitem(environment_check.LIBRARIES, "no-such-library", "3")
     with pytest.raises(ValueError, match=r"torch 1\.0 .*no-such-library 3 \(not installed\).*make"):
         check_installation()

@@ -5,9 +5,9 @@ from copy import deepcopy
 
 import pytest
 import torch
-from compare import assert_equal
-from draws import randomize, tiny_transformer, torch_stack, torch_transformer
-from sizes import D_FF, D_MODEL, H
+from dimensions import D_FF, D_MODEL, H
+from parity import assert_equal
+from random_inputs import randomize, tiny_transformer, torch_stack, torch_transformer
 from torch import nn
 
 from course_lib.add_norm import AddNorm, LayerNorm

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from compare import assert_equal, says
-from draws import make_generator, normal, random_ids, randomize, tiny_transformer
+from dimensions import D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, S
 from hypothesis import given
 from hypothesis import strategies as st
-from sizes import D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, S
+from parity import assert_equal, says
+from random_inputs import make_generator, normal, random_ids, randomize, tiny_transformer
 from torch.testing import assert_close
 
 from course_lib import kv_cache

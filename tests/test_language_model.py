@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 import ablation
 import pytest
 import torch
-from compare import says
 from gpt_fixtures import TINY, write_play
+from parity import says
 from torch.nn import functional as F
 from torch.testing import assert_close
 

@@ -15,9 +15,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from compare import Pretended, says
 from gpt_fixtures import SETTINGS, write_play
 from gpt_fixtures import TINY as WRITER
+from parity import Pretended, says
 
 from course_lib import cli
 from course_lib.data import draw_pairs
@@ -25,7 +25,8 @@ from course_lib.tasks.language_model import LanguageModel
 from course_lib.tasks.multi30k import SIZES, Multi30k, RealConfig, read_pairs
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
 from course_lib.trainer import loop
-from course_lib.trainer.checkpoint import kept_weights, load_checkpoint, save_checkpoint
+from course_lib.trainer.averaging import kept_weights
+from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
 from course_lib.trainer.distributed import World
 from course_lib.trainer.loop import accumulate_gradients, any_rank, make_step, measure, start, train
 from course_lib.trainer.run_folder import (

@@ -4,9 +4,9 @@ from copy import deepcopy
 
 import pytest
 import torch
-from compare import assert_equal, says
-from draws import make_generator, normal, randomize
-from sizes import B, T
+from dimensions import B, T
+from parity import assert_equal, says
+from random_inputs import make_generator, normal, randomize
 from torch import nn
 from torch.nn import functional as F
 

@@ -7,9 +7,9 @@ import pytest
 import sentencepiece
 import torch
 import transformers
-from compare import assert_equal, says
-from draws import make_generator
-from published import EOS, MAX_LEN, PAD, VOCAB, edit_config, edit_weights, published
+from hf_fixtures import EOS, MAX_LEN, PAD, VOCAB, edit_config, edit_weights, published
+from parity import assert_equal, says
+from random_inputs import make_generator
 from safetensors.torch import load_file, save_file
 
 from course_lib import cli

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from compare import assert_equal, says
-from draws import make_generator, normal, randomize
+from dimensions import D_MODEL, PAD, B, H, S, T
 from hypothesis import given
 from hypothesis import strategies as st
-from sizes import D_MODEL, PAD, B, H, S, T
+from parity import assert_equal, says
+from random_inputs import make_generator, normal, randomize
 from torch import nn
 
 from course_lib.interop import from_lengths, to_additive, to_attn_mask, to_blocked, to_lengths

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from compare import assert_equal, says, trace
-from draws import make_generator, normal, randomize
+from dimensions import MAX_LEN, B, T
 from hypothesis import given
 from hypothesis import strategies as st
+from parity import assert_equal, says, trace
+from random_inputs import make_generator, normal, randomize
 from reference import attention_by_loops
-from sizes import MAX_LEN, B, T
 from torch import nn
 from torch.nn import functional as F
 

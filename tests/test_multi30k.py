@@ -26,8 +26,9 @@ from course_lib.tasks.multi30k import (
     val_loss,
     written_captions,
 )
+from course_lib.trainer.averaging import kept_weights
 from course_lib.trainer.batch_sampler import TokenBatches
-from course_lib.trainer.checkpoint import kept_weights, load_checkpoint
+from course_lib.trainer.checkpoint import load_checkpoint
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.precision import ByteDropout, drop_by_bytes
 from course_lib.trainer.run_folder import read_kept

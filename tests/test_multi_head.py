@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from compare import assert_equal, assert_parity, trace
-from draws import make_mask, normal, randomize, seeded, torch_attn_mask
+from dimensions import D_K, D_MODEL, D_V, MASK_KINDS, TORCH_MASK_KINDS, B, H, S, T
+from parity import assert_equal, assert_parity, trace
+from random_inputs import make_mask, normal, randomize, seeded, torch_attn_mask
 from reference import multi_head_by_loops
-from sizes import D_K, D_MODEL, D_V, MASK_KINDS, TORCH_MASK_KINDS, B, H, S, T
 from torch import nn
 
 from course_lib.interop import load_from_torch

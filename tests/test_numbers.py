@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from compare import assert_same, says
+from parity import assert_same, says
 from platformdirs import user_data_path
 from torch.testing import assert_close
 

@@ -9,11 +9,11 @@ import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 import torch
-from draws import normal
+from dimensions import S, T
 from figure_asserts import assert_readable
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.image import imread
-from sizes import S, T
+from random_inputs import normal
 
 from course_lib.viz import plots
 from course_lib.viz.plots import COLOURS, bars, curves, heatmap, show, use_course_style

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from compare import assert_equal, says, trace
-from draws import normal, seeded
+from dimensions import B, T
+from parity import assert_equal, says, trace
+from random_inputs import normal, seeded
 from reference import encoding_by_loops
-from sizes import B, T
 from torch import nn
 
 from course_lib.positions import (

@@ -2,7 +2,7 @@
 
 import re
 
-import deviations
+import differences_from_paper
 import paper_audit
 import pytest
 import update_results
@@ -97,6 +97,6 @@ def test_the_papers_own_product_gives_what_table_2_prints(name):
     ],
 )
 def test_a_difference_without_a_row_or_a_row_without_evidence_is_refused(monkeypatch, rows, words):
-    monkeypatch.setitem(deviations.LEDGER, "add_norm.LayerNorm", rows)
+    monkeypatch.setitem(differences_from_paper.LEDGER, "add_norm.LayerNorm", rows)
     with pytest.raises(ValueError, match=words):
-        deviations.ledger()
+        differences_from_paper.ledger()

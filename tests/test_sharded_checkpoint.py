@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from compare import Pretended
+from parity import Pretended
 from torch.distributed import checkpoint
 
 from course_lib import cli

@@ -4,9 +4,9 @@ import binascii
 
 import pytest
 import torch
-from compare import says
 from hypothesis import given
 from hypothesis import strategies as st
+from parity import says
 
 from course_lib.data import Characters, read_library, read_shakespeare, text
 from course_lib.data.text import FEWEST, PRINTABLE, library_files

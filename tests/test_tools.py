@@ -3,20 +3,21 @@
 import copy
 import subprocess
 
-import notebook_runner
 import pytest
 import quick_tests
 import run_tests
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-BAR = {notebook_runner.WIDGET: {"model_id": "1"}, "text/plain": "  0%|          | 0/450"}
-EXPLORER = {notebook_runner.WIDGET: {"model_id": "2"}, "text/plain": "<X>", "text/html": "<img>"}
+import notebooks
+
+BAR = {notebooks.WIDGET: {"model_id": "1"}, "text/plain": "  0%|          | 0/450"}
+EXPLORER = {notebooks.WIDGET: {"model_id": "2"}, "text/plain": "<X>", "text/html": "<img>"}
 
 
 def tidied(*outputs):
     """Return what is left of the outputs of a cell."""
     notebook = new_notebook(cells=[new_code_cell("1", outputs=list(outputs))])
-    notebook_runner.tidy(notebook)
+    notebooks.tidy(notebook)
     return notebook.cells[0].outputs
 
 
@@ -55,7 +56,7 @@ def test_sources_counts_and_tags_are_kept_and_nothing_of_who_ran_it():
     text = new_markdown_cell("words", metadata={"collapsed": True})
     mine = {"kernelspec": {"display_name": "Mine", "name": "mine"}, "language_info": {"name": "r"}}
     notebook = new_notebook(cells=[code, text], metadata=mine)
-    notebook_runner.tidy(notebook)
+    notebooks.tidy(notebook)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     assert notebook.metadata == {"kernelspec": kernel}
     assert (code.metadata, text.metadata) == (tags, {})

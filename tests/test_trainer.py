@@ -1,4 +1,4 @@
-"""What all trainings share: settings, stops, the machine and records, each by itself."""
+"""What all trainings share: settings, stops, the hardware and records, each by itself."""
 
 import argparse
 import json
@@ -9,14 +9,14 @@ from dataclasses import dataclass, fields, replace
 
 import pytest
 import torch
-from compare import says
+from parity import says
 
 from course_lib.atomic_write import write_whole
 from course_lib.tasks.language_model import TextGeneratorConfig
 from course_lib.tasks.multi30k import RealConfig
 from course_lib.tasks.numbers import TranslatorConfig
+from course_lib.trainer.hardware import prepare_machine
 from course_lib.trainer.loop import clocks, graceful_shutdown
-from course_lib.trainer.machine import prepare_machine
 from course_lib.trainer.options import refuse_another, setting_of, whole_from_one
 from course_lib.trainer.results import add_entry, read_entries
 
@@ -83,7 +83,7 @@ def test_another_configuration_is_refused_by_what_is_different(tmp_path):
     assert told in str(caught.value)
 
 
-# --- the machine
+# --- the hardware
 
 
 def test_minutes_are_those_on_the_wall_and_of_the_processor(monkeypatch):

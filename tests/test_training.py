@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 import torch
-from compare import assert_equal, says
-from draws import make_generator, normal, random_ids, seeded, tiny_transformer
-from sizes import PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
+from dimensions import PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
+from parity import assert_equal, says
+from random_inputs import make_generator, normal, random_ids, seeded, tiny_transformer
 from torch.nn import functional as F
 
 from course_lib.training import (

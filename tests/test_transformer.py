@@ -6,11 +6,11 @@ from copy import deepcopy
 
 import pytest
 import torch
-from compare import assert_equal, trace
-from draws import random_ids, randomize, seeded, tiny_transformer, torch_transformer
+from dimensions import D_MODEL, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
 from hypothesis import strategies as st
+from parity import assert_equal, trace
+from random_inputs import random_ids, randomize, seeded, tiny_transformer, torch_transformer
 from reference import encoding_by_loops
-from sizes import D_MODEL, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
 from torch.nn import functional as F
 
 from course_lib.interop import grad_pairs, load_from_torch

@@ -30,8 +30,8 @@ from course_lib.tasks.language_model import (
     LanguageModel,
     TextGeneratorConfig,
 )
+from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.loop import train
-from course_lib.trainer.machine import describe_machine
 from course_lib.trainer.options import whole_from_one
 from course_lib.trainer.results import add_entry, read_entries
 from course_lib.trainer.run_folder import checkpoints_folder

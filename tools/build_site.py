@@ -111,7 +111,7 @@ def start_page(chapters: list[Path]) -> str:
     pages = {
         "Chapters": [f"notebooks/{path.stem}" for path in chapters],
         "Results and use": ["docs/results", "docs/benchmarks", "docs/training"],
-        "Reference": ["glossary", "api/index", "figures/kill_matrix", *others()],
+        "Reference": ["glossary", "api/index", "figures/mistake_detection", *others()],
         "Teaching": ["docs/teaching", "slides", *lessons()],
         "The project": ["CONTRIBUTING", "CHANGELOG"],
     }

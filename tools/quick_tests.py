@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import run_tests
-from notebook_runner import ROOT, chapters, module_name
 
 from course_lib.exercises import exercises
+from notebooks import ROOT, chapters, module_name
 
 MODULES = {str(path.relative_to(ROOT)): module_name(path) for path in chapters()}  # by chapter
 ALWAYS = "tests/test_architecture.py"  # also compares the package with what the chapters export

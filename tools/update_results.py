@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
-import deviations
+import differences_from_paper
 import mutant_tables
 import paper_audit
 
@@ -247,7 +247,7 @@ def multi30k() -> str:
     return table(head, rows)
 
 
-# --- docs/paper_audit.md and docs/deviations.md
+# --- docs/paper_audit.md and docs/differences_from_paper.md
 
 
 def table_3() -> str:
@@ -294,10 +294,10 @@ def table_1() -> str:
     return table(head, rows)
 
 
-def deviation_ledger() -> str:
+def difference_ledger() -> str:
     """List where the code differs from the paper."""
     head = ["where", "what differs", "because", "measured effect", "cell or test"]
-    return table(head, deviations.ledger())
+    return table(head, differences_from_paper.ledger())
 
 
 # --- README.md
@@ -395,7 +395,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "table_1": table_1,
     "table_2": table_2,
     "table_3": table_3,
-    "deviations": deviation_ledger,
+    "differences_from_paper": difference_ledger,
     "probes": lambda: mutant_tables.seen_by_probes(paragraph),
     "not_seen": lambda: mutant_tables.not_seen(table),
     "mutants": lambda: mutant_tables.mutants(table),

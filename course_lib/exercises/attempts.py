@@ -5,11 +5,11 @@ import linecache
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.exercises.adapter import serve
 from course_lib.exercises.check import examine, exercise
+from course_lib.exercises.check_report import Report
+from course_lib.exercises.fallbacks import files_of
 from course_lib.exercises.progress import note
-from course_lib.exercises.report import Report
-from course_lib.exercises.stand_ins import files_of
+from course_lib.exercises.signature_adapter import serve
 
 
 @dataclass(frozen=True)

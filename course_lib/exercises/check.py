@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from course_lib.exercises.adapter import MissingOption, adapt
 from course_lib.exercises.call_tracer import watched
+from course_lib.exercises.check_report import Report, Stage
 from course_lib.exercises.error_messages import (
     explain,
     from_outside,
@@ -26,7 +26,7 @@ from course_lib.exercises.error_messages import (
 )
 from course_lib.exercises.mistake_catalogue import Mistake, given
 from course_lib.exercises.outcomes import KINDS, Failure, Outcome, alike, differences
-from course_lib.exercises.report import Report, Stage
+from course_lib.exercises.signature_adapter import MissingOption, adapt
 from course_lib.exercises.trial import Trial, try_out
 
 MODULES = (

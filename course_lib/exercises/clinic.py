@@ -8,6 +8,7 @@ from typing import Any
 
 from course_lib.exercises.catalogue import find
 from course_lib.exercises.check import look_up
+from course_lib.exercises.check_report import Report, Stage
 from course_lib.exercises.clinic_cases import CASES, Case
 from course_lib.exercises.clinic_models import (
     PARTS,
@@ -18,7 +19,6 @@ from course_lib.exercises.clinic_models import (
 )
 from course_lib.exercises.mistake_catalogue import written
 from course_lib.exercises.progress import note
-from course_lib.exercises.report import Report, Stage
 from course_lib.probes import PROBES, ProbeResult
 
 KIT = {run.__name__.replace("_", " "): run for run in PROBES}

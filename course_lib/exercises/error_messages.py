@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from course_lib.exercises.adapter import MissingOption
 from course_lib.exercises.call_tracer import codes_of
 from course_lib.exercises.outcomes import describe
+from course_lib.exercises.signature_adapter import MissingOption
 
 ADVICE = {  # what torch or Python says, and what is mostly meant
     r"'tuple' object has no attribute|not tuple$|unsupported operand.*'tuple'": "A pair came where "

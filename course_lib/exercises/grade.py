@@ -10,9 +10,9 @@ from pathlib import Path
 
 from course_lib.atomic_write import write_whole
 from course_lib.exercises.check import MODULES, exercise, exercises
-from course_lib.exercises.library import LIBRARY, check_edition
+from course_lib.exercises.check_report import UNTOUCHED
+from course_lib.exercises.learner_package import LIBRARY, check_edition
 from course_lib.exercises.progress import chapter_of
-from course_lib.exercises.report import UNTOUCHED
 from course_lib.exercises.sandbox import BROKEN, Mark, can_be_apart, examine_apart
 
 LIMIT = 60  # seconds

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.adapter import adapt
 from course_lib.exercises.cache_variants import RIGHT as CACHES
 from course_lib.exercises.cache_variants import WRONG as NO_CACHES
 from course_lib.exercises.check import examine, exercise, known_mistakes
+from course_lib.exercises.check_report import Report
 from course_lib.exercises.error_messages import explain
-from course_lib.exercises.report import Report
 from course_lib.exercises.rope_variants import RIGHT as ROTATIONS
 from course_lib.exercises.rope_variants import WRONG as NO_ROTATIONS
+from course_lib.exercises.signature_adapter import adapt
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from typing import Any
 
 from course_lib.exercises.catalogue import find
 from course_lib.exercises.check import examine
+from course_lib.exercises.check_report import Guess, Report
 from course_lib.exercises.mutation_score import TestTask, judge_test
 from course_lib.exercises.predictions import Prediction, judge_prediction
 from course_lib.exercises.progress import keep_guess, note
-from course_lib.exercises.report import Guess, Report
 
 
 def check(name: str, candidate: Any) -> Report:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.exercises import stubs
-from course_lib.exercises.library import LIBRARY
+from course_lib.exercises.learner_package import LIBRARY
 
 SOLUTION = re.compile(r"<details>\s*<summary>Solution.*?</details>[ \t]*\n*", re.S)
 NOTE = (
@@ -128,7 +128,7 @@ class Edition:
             if place == (box or 0):
                 yield new_cell("how-exercises-work", NOTE.format(help=HELP[self.solutions]))
             if place == imports:
-                yield new_cell("stand-ins", stand_ins(chapter.module, chapter.exported), "code")
+                yield new_cell("stand-ins", fallback_cell(chapter.module, chapter.exported), "code")
                 yield from self._whose_model(chapter.cells[: place + 1])
         if chapter.exported:
             yield new_cell("into-your-library", KEEP.format(module=chapter.module))
@@ -243,7 +243,7 @@ def imported(package: str, names: Sequence[str]) -> str:
     return f"from {package} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
 
 
-def stand_ins(module: str, names: Sequence[str]) -> str:
+def fallback_cell(module: str, names: Sequence[str]) -> str:
     """Write the cell that makes every name of a chapter known before it is written."""
     tools = imported("course_lib.exercises", ["attempt", "export_mine"])
     return f"{USUAL}\n{tools}\n\n{STAND_INS}\n{imported(f'course_lib.{module}', names)}"

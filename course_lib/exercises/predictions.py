@@ -18,7 +18,7 @@ from course_lib.decoder import DecoderLayer
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import EncoderLayer
 from course_lib.evaluation import alignment_error_rate
-from course_lib.exercises.report import Report
+from course_lib.exercises.check_report import Report
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import attention_flops
 from course_lib.gpt import GPT, GPTConfig

@@ -16,8 +16,8 @@ from typing import Any
 from course_lib.atomic_write import set_aside, write_whole
 from course_lib.exercises.catalogue import tasks
 from course_lib.exercises.check import MODULES, exercise, exercises
-from course_lib.exercises.library import LIBRARY, check_edition
-from course_lib.exercises.report import CORRECT, UNTOUCHED, WRONG, Guess, Report
+from course_lib.exercises.check_report import CORRECT, UNTOUCHED, WRONG, Guess, Report
+from course_lib.exercises.learner_package import LIBRARY, check_edition
 
 FILE = "progress.json"
 GUESSES = "guesses.json"  # before a cell was run; they count for nothing

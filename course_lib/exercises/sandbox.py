@@ -23,13 +23,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from course_lib.exercises.adapter import adapt
 from course_lib.exercises.check import complaints, examine, exercise
-from course_lib.exercises.library import LIBRARY
+from course_lib.exercises.check_report import CORRECT, UNTOUCHED, WRONG
+from course_lib.exercises.fallbacks import COURSE, from_course
+from course_lib.exercises.json_serialization import packed, unpacked
+from course_lib.exercises.learner_package import LIBRARY
 from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.plain_data import packed, unpacked
-from course_lib.exercises.report import CORRECT, UNTOUCHED, WRONG
-from course_lib.exercises.stand_ins import COURSE, from_course
+from course_lib.exercises.signature_adapter import adapt
 from course_lib.exercises.trial import try_out
 
 BROKEN = "did not run"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.exercises.check import exercise, exercises
-from course_lib.exercises.library import INIT, LIBRARY, check_edition, module_text
+from course_lib.exercises.learner_package import INIT, LIBRARY, check_edition, module_text
 from course_lib.exercises.notebook_builder import Chapter, Edition, source_of
 from course_lib.exercises.safe_folder import fill
 

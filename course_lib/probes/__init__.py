@@ -10,7 +10,15 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from course_lib.probes.answers import (
+from course_lib.probes.internal_probes import (
+    attention_scores,
+    dropout_rate,
+    final_norm,
+    finite_numbers,
+    parts_used_once,
+    residual_paths,
+)
+from course_lib.probes.output_probes import (
     batch_invariance,
     causality,
     context,
@@ -22,15 +30,8 @@ from course_lib.probes.answers import (
     returns_logits,
     training_and_eval_mode,
 )
-from course_lib.probes.inside import (
-    attention_scores,
-    dropout_rate,
-    final_norm,
-    finite_numbers,
-    parts_used_once,
-    residual_paths,
-)
-from course_lib.probes.learning import (
+from course_lib.probes.probed_model import PROBES, ProbeResult, Subject, adapt
+from course_lib.probes.training_probes import (
     gradient_reach,
     initial_loss,
     loss_per_token,
@@ -38,7 +39,6 @@ from course_lib.probes.learning import (
     overfit_one_batch,
     parameters_registered,
 )
-from course_lib.probes.subject import PROBES, ProbeResult, Subject, adapt
 
 __all__ = [
     "PROBES", "ProbeResult", "Subject", "adapt", "attention_scores", "batch_invariance",

@@ -21,8 +21,8 @@ from course_lib.data import (
 from course_lib.data_parallel import split_batch, token_loss_scale
 from course_lib.decoding import greedy_decode
 from course_lib.evaluation import exact_match
+from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.machine import one_thread
 from course_lib.trainer.options import (
     check_above_zero,
     check_between,

@@ -1,4 +1,4 @@
-"""Keep a training on disk, whole or not at all, and the weights to be averaged (§5.2, §6.1)."""
+"""Keep a training on disk, whole or not at all."""
 
 import warnings
 import zipfile
@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from course_lib.atomic_write import replacing
-from course_lib.batching import average_weights
 
 FORMAT = "course_lib checkpoint 2"
 OLD_FORMAT = "course_lib checkpoint 1"
@@ -90,32 +88,3 @@ def explaining(path: Path | str, what: str) -> Iterator[None]:
             f"{path} is no checkpoint of {what}; take another folder, or {AGAIN} "
             f"({type(error).__name__}: {first_line(error)})"
         ) from None
-
-
-def keep_weights(folder: Path, number: int, weights: dict[str, Tensor], last: int) -> None:
-    """Write the weights after a measurement, and remove those of all but the last few."""
-    save_checkpoint(folder / f"epoch-{number:04d}.pt", {"epoch": number, "model": weights})
-    for old in kept_weights(folder)[:-last]:
-        old.unlink()
-
-
-def kept_weights(folder: Path) -> list[Path]:
-    """List the files that ``keep_weights`` wrote, the oldest first."""
-    return sorted(Path(folder).glob("epoch-[0-9][0-9][0-9][0-9].pt"))
-
-
-def average_of_last(folder: Path, count: int) -> dict[str, Tensor]:
-    """Average the last ``count`` epochs kept in a folder.
-
-    Raises:
-        ValueError: If fewer are kept, or one is no file of weights.
-    """
-    files = kept_weights(folder)
-    if not 1 <= count <= len(files):
-        raise ValueError(f"{folder} keeps {len(files)} epochs; {count} cannot be averaged")
-    states = []
-    for path in files[-count:]:
-        content = load_checkpoint(path)
-        with explaining(path, "an epoch"):
-            states.append(content["model"])
-    return average_weights(states)

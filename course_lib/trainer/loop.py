@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from tqdm.auto import tqdm
 
-from course_lib.trainer.checkpoint import keep_weights
+from course_lib.trainer.averaging import keep_weights
 from course_lib.trainer.distributed import World, parallelize
 from course_lib.trainer.options import refuse_another
 from course_lib.trainer.run_folder import (

@@ -13,14 +13,10 @@ from platformdirs import user_data_path
 from torch import Tensor
 
 from course_lib.atomic_write import write_whole
-from course_lib.trainer.checkpoint import (
-    explaining,
-    kept_weights,
-    load_checkpoint,
-    save_checkpoint,
-)
+from course_lib.trainer.averaging import kept_weights
+from course_lib.trainer.checkpoint import explaining, load_checkpoint, save_checkpoint
 from course_lib.trainer.distributed import job
-from course_lib.trainer.machine import describe_machine
+from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.sharded_checkpoint import (
     find_sharded,
     load_sharded,

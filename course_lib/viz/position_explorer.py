@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import LearnedPositionalEmbedding
-from course_lib.trainer.machine import one_thread
+from course_lib.trainer.hardware import one_thread
 from course_lib.viz.explorer_base import LABEL, WIDE, Explorer, make_figure, wipe
 from course_lib.viz.plots import COLOURS, STYLE
 

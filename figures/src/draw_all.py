@@ -17,7 +17,7 @@ def sources() -> list[Path]:
     return [
         *sorted(SOURCES.glob(PATTERN)),
         SOURCES / "benchmark_charts.py",
-        SOURCES / "kill_matrix.py",
+        SOURCES / "mistake_detection.py",
     ]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from draws import make_generator, random_ids
+from random_inputs import make_generator, random_ids
 from torch.nn import functional as F
 from torch.testing import assert_close
 

@@ -13,9 +13,9 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises import export
+from course_lib.exercises import learner_export
 from course_lib.exercises.check import exercises
-from course_lib.exercises.report import CORRECT
+from course_lib.exercises.check_report import CORRECT
 from course_lib.exercises.sandbox import Mark
 
 
@@ -49,7 +49,7 @@ def run_cells(folder: str, sources: list[str]) -> list[dict[str, str]]:
 
     os.chdir(folder)
     sys.path.insert(0, folder)
-    export.examine_apart = lambda package, asked, limit, texts: {
+    learner_export.examine_apart = lambda package, asked, limit, texts: {
         name: Mark(name, CORRECT) for names in asked.values() for name in names
     }  # a process of its own is another test's
     shell, outputs = InteractiveShell.instance(), []

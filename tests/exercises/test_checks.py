@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from compare import recorded_kinds
+from parity import recorded_kinds
 from torch import nn
 from torch.nn import functional as F
 

@@ -14,8 +14,8 @@ from course_lib import cli
 from course_lib.exercises import sandbox
 from course_lib.exercises.check import exercise, exercises
 from course_lib.exercises.grade import LONGEST, Row, as_csv, as_text, grade, learners, printable
-from course_lib.exercises.library import INIT, module_text
-from course_lib.exercises.plain_data import packed, unpacked
+from course_lib.exercises.json_serialization import packed, unpacked
+from course_lib.exercises.learner_package import INIT, module_text
 from course_lib.exercises.sandbox import Mark, can_be_apart, examine_apart
 from course_lib.exercises.trial import try_out
 
@@ -110,7 +110,7 @@ subprocess.Popen(lasts, start_new_session=True)
 FORGERY = """
 import json, os
 import course_lib.exercises.sandbox as sandbox
-from course_lib.exercises.report import Report
+from course_lib.exercises.check_report import Report
 sandbox.examine = lambda name, candidate: Report(name, True)
 forged = b"".join(
     json.dumps({"exercise": name, "state": "correct", "seen": []}).encode() + b"\\n"

@@ -12,10 +12,10 @@ from course_lib import cli
 from course_lib.exercises import predict
 from course_lib.exercises.catalogue import tasks
 from course_lib.exercises.check import exercise, exercises
-from course_lib.exercises.library import INIT
+from course_lib.exercises.check_report import Report
+from course_lib.exercises.learner_package import INIT
 from course_lib.exercises.notebook_builder import Chapter
 from course_lib.exercises.progress import Item, Progress, chapter_of, items, note, progress
-from course_lib.exercises.report import Report
 
 ROOT = Path(__file__).resolve().parents[2]
 RIGHT = Report("causal_mask", True)

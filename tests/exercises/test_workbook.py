@@ -17,6 +17,7 @@ from workbook_solver import reference_answers, tasks
 from course_lib import cli
 from course_lib.exercises import exercises, stubs, workbook
 from course_lib.exercises import safe_folder as folders
+from course_lib.exercises.check_report import Report
 from course_lib.exercises.notebook_builder import (
     Chapter,
     Edition,
@@ -24,7 +25,6 @@ from course_lib.exercises.notebook_builder import (
     is_marked,
     source_of,
 )
-from course_lib.exercises.report import Report
 from course_lib.exercises.safe_folder import MANIFEST, fill
 from course_lib.exercises.workbook import make_workbook, workbook_files
 

@@ -22,9 +22,9 @@ from workbook_solver import (
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.catalogue import tasks as other_tasks
 from course_lib.exercises.check import exercise
-from course_lib.exercises.library import LIBRARY, cells_in, module_text
+from course_lib.exercises.check_report import CORRECT
+from course_lib.exercises.learner_package import LIBRARY, cells_in, module_text
 from course_lib.exercises.notebook_builder import is_marked, new_cell, source_of
-from course_lib.exercises.report import CORRECT
 from course_lib.exercises.sandbox import examine_apart
 from course_lib.exercises.workbook import make_workbook
 from course_lib.tasks.numbers import TranslatorConfig, folder_of, load_or_train

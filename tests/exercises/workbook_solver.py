@@ -11,7 +11,7 @@ from chapter_runner import Runner
 
 from course_lib.exercises import stubs
 from course_lib.exercises.catalogue import tasks as other_tasks
-from course_lib.exercises.library import LIBRARY
+from course_lib.exercises.learner_package import LIBRARY
 from course_lib.exercises.notebook_builder import Chapter, is_marked, source_of
 from course_lib.exercises.workbook import TASKS
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import describe
-from course_lib.exercises.value_trials import calls
+from course_lib.exercises.scalar_checks import calls
 
 Lengths = Sequence[tuple[int, int]]
 

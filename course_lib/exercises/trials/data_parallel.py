@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.scalar_checks import calls, number
 from course_lib.exercises.trial import value_trial
-from course_lib.exercises.value_trials import calls, number
 
 LOSSES = {  # tokens of each process, and its mean loss
     "three processes": ((6, 1, 5), (2.0, 5.0, 3.0)),

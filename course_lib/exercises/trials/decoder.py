@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.layer_trials import TORCHS, dropout_trials
+from course_lib.exercises.module_checks import TORCHS, dropout_trials
 from course_lib.exercises.trial import (
     D_K,
     B,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.layer_trials import TORCHS, loudness, reach
+from course_lib.exercises.module_checks import TORCHS, loudness, reach
 from course_lib.exercises.outcomes import describe
 from course_lib.exercises.trial import (
     Trial,

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.scalar_checks import fraction
 from course_lib.exercises.trial import B, S, T, Trial, normal, value_trial
-from course_lib.exercises.value_trials import fraction
 
 MAP = normal("a map", T, S).mul(2).softmax(dim=-1)
 HALVES = torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5], [0.0, 0.0, 1.0]])

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.layer_trials import keeps_still, rounded
+from course_lib.exercises.module_checks import keeps_still, rounded
 from course_lib.exercises.trial import (
     B,
     S,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.scalar_checks import calls, number
 from course_lib.exercises.trial import D_K, D_V, H, S, T, value_trial
-from course_lib.exercises.value_trials import calls, number
 
 D_MODEL = H * D_K
 

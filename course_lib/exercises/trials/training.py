@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import Outcome
+from course_lib.exercises.scalar_checks import fraction
 from course_lib.exercises.small_models import small_model
 from course_lib.exercises.trial import T, Trial, by_name, function_trial, normal, value_trial
-from course_lib.exercises.value_trials import fraction
 
 V = 7
 TARGETS = torch.tensor([[5, 0, 2, 1], [6, 3, 3, 3]])  # (2, T): with pad_id=3, four and one

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.layer_trials import TORCHS, loudness, reach
+from course_lib.exercises.module_checks import TORCHS, loudness, reach
 from course_lib.exercises.trial import (
     D_K,
     H,

@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 
 import torch
-from sizes import D_FF, D_MODEL, MASK_KINDS, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
+from dimensions import D_FF, D_MODEL, MASK_KINDS, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
 from torch import Tensor, nn
 
 from course_lib.transformer import Transformer, TransformerConfig

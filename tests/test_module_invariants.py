@@ -6,9 +6,17 @@ from copy import deepcopy
 
 import pytest
 import torch
-from compare import assert_equal, overheard, trace
-from draws import make_generator, make_mask, normal, random_ids, randomize, seeded, tiny_config
-from sizes import D_FF, D_MODEL, MAX_LEN, PAD, TGT_VOCAB, B, H, S, T
+from dimensions import D_FF, D_MODEL, MAX_LEN, PAD, TGT_VOCAB, B, H, S, T
+from parity import assert_equal, overheard, trace
+from random_inputs import (
+    make_generator,
+    make_mask,
+    normal,
+    random_ids,
+    randomize,
+    seeded,
+    tiny_config,
+)
 from torch import nn
 
 from course_lib.add_norm import AddNorm, LayerNorm

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from course_lib.probes.subject import (
+from course_lib.probes.probed_model import (
     NOISE,
     ROUNDING,
     ROWS,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.probes.subject import (
+from course_lib.probes.probed_model import (
     NOISE,
     ROUNDING,
     ROWS,

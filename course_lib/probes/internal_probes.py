@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from course_lib.probes.subject import ROUNDING, Subject, a_probe, difference
+from course_lib.probes.probed_model import ROUNDING, Subject, a_probe, difference
 
 SMALL = 1.5  # standard deviation of scores that need no scale
 FORGOTTEN = 0.1  # a move of the logits that an epsilon does not explain

@@ -7,8 +7,8 @@ from torch.testing import assert_close
 
 from course_lib.add_norm import LayerNorm
 from course_lib.attention import scaled_dot_product_attention
-from course_lib.exercises.adapter import MissingOption, adapt, serve
 from course_lib.exercises.check import examine
+from course_lib.exercises.signature_adapter import MissingOption, adapt, serve
 from course_lib.exercises.solutions.attention import textbook
 from course_lib.exercises.solutions.multi_head import Annotated
 from course_lib.multi_head import MultiHeadAttention

@@ -12,13 +12,12 @@ import pytest
 import torch
 from nbclient import NotebookClient
 
-from course_lib.exercises import export as export_module
-from course_lib.exercises import parts_of_yours, sandbox
+from course_lib.exercises import learner_export, parts_of_yours, sandbox
 from course_lib.exercises.attempts import LAST, PASSED, StandIn, attempt
 from course_lib.exercises.check import exercise
-from course_lib.exercises.export import Export, export
-from course_lib.exercises.library import INIT, cells_in, module_text
-from course_lib.exercises.report import Report
+from course_lib.exercises.check_report import Report
+from course_lib.exercises.learner_export import Export, export
+from course_lib.exercises.learner_package import INIT, cells_in, module_text
 from course_lib.exercises.solutions.multi_head import Annotated
 
 START = """import torch
@@ -94,7 +93,7 @@ def library(tmp_path, monkeypatch):
             (folder / file.name).write_text(module_text(file.stem))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(export_module, "examine_apart", examine_here)
+    monkeypatch.setattr(learner_export, "examine_apart", examine_here)
     yield folder
     for name in [n for n in sys.modules if n.split(".")[0] == "my_lib"]:
         del sys.modules[name]

@@ -9,16 +9,16 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from course_lib.exercises.adapter import serve
 from course_lib.exercises.call_tracer import functions_of
 from course_lib.exercises.check import exercise, exercises
-from course_lib.exercises.library import changed_by_hand
+from course_lib.exercises.learner_package import changed_by_hand
+from course_lib.exercises.signature_adapter import serve
 from course_lib.exercises.stubs import from_package
 
 COURSE = Path(__file__).resolve().parents[1]
 
 
-def stand_ins(namespace: dict[str, Any]) -> None:
+def provide_fallbacks(namespace: dict[str, Any]) -> None:
     """Run the course's module in the learner's module of the same name.
 
     It imports the learner's modules where the course imports its own, and its functions look names

@@ -12,7 +12,9 @@ from typing import Any
 from course_lib.atomic_write import write_whole
 from course_lib.exercises.attempts import LAST, PASSED
 from course_lib.exercises.check import exercise, exercises
-from course_lib.exercises.library import (
+from course_lib.exercises.check_report import CORRECT
+from course_lib.exercises.fallbacks import files_of, from_course
+from course_lib.exercises.learner_package import (
     CHANGED,
     LIBRARY,
     SEAL,
@@ -21,9 +23,7 @@ from course_lib.exercises.library import (
     check_edition,
     module_text,
 )
-from course_lib.exercises.report import CORRECT
 from course_lib.exercises.sandbox import BROKEN, examine_apart
-from course_lib.exercises.stand_ins import files_of, from_course
 from course_lib.exercises.stubs import exported, without
 
 LIMIT = 60  # seconds for the file in a process of its own

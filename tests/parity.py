@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from draws import make_generator, normal
+from random_inputs import make_generator, normal
 from torch import Tensor, nn
 
 from course_lib.interop import grad_pairs
 from course_lib.trainer.distributed import World
 
-KILL_MATRIX = Path(__file__).resolve().parents[1] / "figures" / "kill_matrix.md"
+MISTAKE_DETECTION = Path(__file__).resolve().parents[1] / "figures" / "mistake_detection.md"
 EXACT = dict(rtol=0.0, atol=1e-10)  # float64
 
 
@@ -117,9 +117,9 @@ def says(*parts: object) -> str:
 
 @cache
 def recorded_kinds() -> dict[tuple[str, str], str]:
-    """Read figures/kill_matrix.md: how each mistake of an exercise is seen first."""
+    """Read figures/mistake_detection.md: how each mistake of an exercise is seen first."""
     kinds, exercise = {}, ""
-    for line in KILL_MATRIX.read_text(encoding="utf-8").splitlines():
+    for line in MISTAKE_DETECTION.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
             exercise = line.strip("# `")
         elif line.startswith("| `"):

@@ -258,7 +258,7 @@ def ledger() -> list[tuple[str, str, str, str, str]]:
     for name in found.keys() | LEDGER.keys():
         lines, rows = len(found.get(name, ())), len(LEDGER.get(name, ()))
         if lines != rows:
-            raise ValueError(f"{name}: {lines} times `Differs:`, and {rows} rows in deviations.py")
+            raise ValueError(f"{name}: {lines} times `Differs:`, and {rows} rows in LEDGER")
     losses: dict[str, list[float]] = {}
     for entry in read_ablations():
         losses.setdefault(entry["name"], []).append(entry["val_loss"])
