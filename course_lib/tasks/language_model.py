@@ -27,11 +27,13 @@ from course_lib.training import warmup_cosine
 RECORD = Path(__file__).with_name("language_model_record.json")
 ABLATIONS = Path(__file__).with_name("ablation.json")
 SCALING = Path(__file__).with_name("scaling.json")
+STARTS = Path(__file__).with_name("gpt_starts.json")
 PARTS_RECORD = Path(__file__).with_name("modern_parts.json")
 read_record = partial(read_entries, RECORD)  #: the entries, each of one trained GPT
 read_ablations = partial(read_entries, ABLATIONS)  #: what tools/ablation.py wrote, for chapter 17
 read_parts = partial(read_entries, PARTS_RECORD)  #: what it wrote with --parts, for chapter 19
 read_scaling = partial(read_entries, SCALING)  #: what tools/scaling.py wrote, for chapter 18
+read_starts = partial(read_entries, STARTS)  #: what tools/gpt_starts.py wrote, for chapter 18
 PROMPTS = {"library": "def ", "shakespeare": "\n"}  # how each text may begin
 LAST_SEED = 2**32 - 1
 POSITIONS = 4_096  # characters read at once while measuring
