@@ -70,7 +70,7 @@ def test_all_parts_run_whatever_fails(monkeypatch, capsys):
     counts = {"one": (3, 0, 1), "two": (1, 2, 0), "three": (5, 0, 0), "beside": (2, 1, 0)}
     found = {name: (each, 0.4, f"told by {name}") for name, each in counts.items()}
     monkeypatch.setattr(run_tests, "run", lambda name, *_, **__: found[name])
-    parts = {"one": [], "two": [], "three": []}, {"beside": []}
+    parts = {"one": [], "two": [], "three": []}, [{"beside": []}]
     times, totals, broken = run_tests.run_all(*parts)
     assert (list(times), totals) == ([*counts, "all"], (11, 3, 1))
     assert broken == ["two", "beside"]

@@ -71,7 +71,7 @@ def select(files: list[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]
     """Choose what to run, and say by which rule.
 
     Returns:
-        The parts, and the parts to run beside them, as ``run_all`` takes them.
+        The parts, and those to run beside them.
     """
     targets, notebooks, tasks = {ALWAYS}, set(), set()
     for file in files:
@@ -84,8 +84,7 @@ def select(files: list[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]
             notebooks |= {path for path, module in MODULES.items() if module == module_of(file)}
         notebooks |= {file} & set(MODULES)
     doctests = ["--doctest-modules", "-m", "not workbook", *sorted(targets)]
-    parts = {name: run_tests.PARTS[name] for name in ("style", "format")}
-    parts["tests and doctests"] = [*run_tests.PYTEST, *doctests]
+    parts = {**run_tests.STYLE, "tests and doctests": [*run_tests.PYTEST, *doctests]}
     beside = {}
     if tasks:
         beside["exercises"] = [*run_tests.PYTEST, CHECKS, "-k", " or ".join(sorted(tasks))]
@@ -95,4 +94,5 @@ def select(files: list[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]
 
 
 if __name__ == "__main__":
-    sys.exit(run_tests.main(*select(changed())))
+    parts, beside = select(changed())
+    sys.exit(run_tests.main(parts, [beside]))

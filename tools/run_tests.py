@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,9 +20,6 @@ TRAINING = "notebooks/10_training.ipynb"
 CHAPTERS = [f"notebooks/{path.name}" for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
 TWO = ["-n", "2", "--dist", "worksteal"]  # who has nothing left to do takes from the other
 PARTS = {  # chapter 10 comes first: it trains the translator that tests and chapters load
-    "style": ["-m", "ruff", "check", "."],
-    "format": ["-m", "ruff", "format", "--check", "."],
-    "types": ["-m", "mypy"],
     "chapter 10": [*PYTEST, *NBVAL, TRAINING],
     "tests and doctests": [
         *PYTEST,
@@ -38,14 +36,16 @@ PARTS = {  # chapter 10 comes first: it trains the translator that tests and cha
         *(chapter for chapter in reversed(CHAPTERS) if chapter != TRAINING),
     ],
 }
-if MATHJAX.is_dir():
-    PARTS = {"site": ["tools/build_site.py"], **PARTS}
-BESIDE = {"browser": [*PYTEST, "-p", "no:nbval", "tests/browser"]}  # it waits more than it computes
+SITE = {"site": ["tools/build_site.py"]} if MATHJAX.is_dir() else {}  # the browser tests open it
+STYLE = {"style": ["-m", "ruff", "check", "."], "format": ["-m", "ruff", "format", "--check", "."]}
+BESIDE = [  # they fill the core that chapter 10 leaves; the browser waits more than it computes
+    {**SITE, "browser": [*PYTEST, "-p", "no:nbval", "tests/browser"]},
+    {**STYLE, "types": ["-m", "mypy"]},
+]
+Result = tuple[tuple[int, int, int], float, str]
 
 
-def run(
-    name: str, arguments: list[str], folder: Path, beside: bool = False
-) -> tuple[tuple[int, int, int], float, str]:
+def run(name: str, arguments: list[str], folder: Path, beside: bool = False) -> Result:
     """Run one part.
 
     Returns:
@@ -71,36 +71,39 @@ def counted(report: Path, code: int) -> tuple[int, int, int]:
     return ran - skipped - failed, failed + unsaid, skipped
 
 
+def run_each(parts: Parts, folder: Path, beside: bool = False) -> dict[str, Result]:
+    """Run one part after the other."""
+    results = {}
+    for name, arguments in parts.items():
+        if not beside:
+            print(f"== {name}", flush=True)
+        results[name] = run(name, arguments, folder, beside)
+    return results
+
+
 def run_all(
-    parts: Parts = PARTS, beside: Parts = BESIDE
+    parts: Parts = PARTS, beside: Sequence[Parts] = BESIDE
 ) -> tuple[dict[str, float], tuple[int, int, int], list[str]]:
-    """Run all parts, whatever fails on the way; those beside at the same time as the others.
+    """Run all parts, whatever fails on the way; each group beside at the same time as the others.
 
     Returns:
         The seconds of each part, and of all; how many passed, failed and were skipped; what failed.
     """
-    start, results = time.perf_counter(), {}
+    start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
-        if "site" in parts:  # the browser tests open it
-            print("== site", flush=True)
-            results["site"] = run("site", parts["site"], Path(folder))
-        running = {
-            name: pool.submit(run, name, arguments, Path(folder), beside=True)
-            for name, arguments in beside.items()
-        }
-        for name in [name for name in parts if name not in results]:
-            print(f"== {name}", flush=True)
-            results[name] = run(name, parts[name], Path(folder))
-        for name, future in running.items():
-            results[name] = future.result()
-            print(f"== {name}, beside the others", results[name][2], sep="\n", flush=True)
+        running = [pool.submit(run_each, group, Path(folder), beside=True) for group in beside]
+        results = run_each(parts, Path(folder))
+        for group in running:
+            for name, result in group.result().items():
+                print(f"== {name}, beside the others", result[2], sep="\n", flush=True)
+                results[name] = result
     times = {name: seconds for name, (_, seconds, _) in results.items()}
     times["all"] = time.perf_counter() - start
     totals = tuple(map(sum, zip(*(counts for counts, _, _ in results.values()), strict=True)))
     return times, totals, [name for name, (counts, _, _) in results.items() if counts[1]]
 
 
-def main(parts: Parts = PARTS, beside: Parts = BESIDE) -> int:
+def main(parts: Parts = PARTS, beside: Sequence[Parts] = BESIDE) -> int:
     """Run all parts, and say what came of it; return the exit code."""
     times, (passed, failed, skipped), broken = run_all(parts, beside)
     print("\nseconds:", ", ".join(f"{name} {seconds:.0f}" for name, seconds in times.items()))
