@@ -20,7 +20,7 @@ import torch
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.exercises.grade import LIMIT, grade
 from course_lib.exercises.learner_package import LIBRARY
-from course_lib.exercises.mutants import RECORDS, ReversalConfig, record
+from course_lib.exercises.mutants import RECORD, ReversalConfig, record
 from course_lib.exercises.progress import progress
 from course_lib.exercises.workbook import copy_chapters, make_workbook, open_lab
 from course_lib.interop.download import MODELS, continue_with, download, translate_with
@@ -344,7 +344,7 @@ def probe_command(options: argparse.Namespace) -> int:
 def mutants_command(options: argparse.Namespace) -> int:
     """Probe and train the known mistakes that the records lack."""
     torch.set_num_threads(1)
-    record(options.seeds, options.steps, options.folder, tell=print)
+    record(options.seeds, options.steps, options.file, tell=print)
     return 0
 
 
@@ -360,7 +360,7 @@ def _add_probes(commands: argparse._SubParsersAction) -> None:
     trains.set_defaults(run=mutants_command)
     trains.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
     trains.add_argument("--steps", type=whole_from_one, default=ReversalConfig.steps)
-    trains.add_argument("--folder", type=Path, default=RECORDS, help="of the two records")
+    trains.add_argument("--file", type=Path, default=RECORD, help="a record of your own")
 
 
 def _add_learners_commands(commands: argparse._SubParsersAction) -> None:

@@ -10,9 +10,7 @@ from course_lib.exercises import mutants as mutants_module
 from course_lib.exercises.mutants import (
     EOS,
     PAD,
-    RECORDS,
-    SEEN,
-    TRAINED,
+    RECORD,
     ReversalConfig,
     find,
     mutants,
@@ -53,19 +51,19 @@ def test_what_is_recorded_is_not_trained_again(tmp_path, monkeypatch):
     ]
     monkeypatch.setattr(mutants_module, "mutants", lambda: wrong)
     monkeypatch.setattr(mutants_module, "probed", lambda *_, **__: ["causality"])
-    told = []
-    record([0], 3, tmp_path, told.append)
-    assert [e["paper"] for e in read_entries(tmp_path / SEEN)] == [
-        "nothing",
-        "numbers",
-        "ValueError",
-    ]
-    trained = [entry["mistake"] for entry in read_entries(tmp_path / TRAINED)]
-    assert trained == ["", "causal_sees_next"] and len(told) == 5
-    record([0], 3, tmp_path, told.append)
-    assert len(told) == 5
-    record([1], 3, tmp_path, told.append)
-    assert len(told) == 7
+    told, file = [], tmp_path / "record.json"
+    record([0], 3, file, told.append)
+    found = {e["mistake"]: (e["paper"], len(e["runs"])) for e in read_entries(file)}
+    assert found == {
+        "": ("nothing", 1),
+        "causal_device_ignored": ("nothing", 0),
+        "causal_sees_next": ("numbers", 1),
+        "padding_on_queries": ("ValueError", 0),
+    }
+    record([0], 3, file, told.append)
+    assert len(told) == 2
+    record([1], 3, file, told.append)
+    assert len(told) == 4 and [len(e["runs"]) for e in read_entries(file)] == [2, 0, 2, 0]
 
 
 def test_a_wrong_model_that_stops_is_recorded():
@@ -76,12 +74,13 @@ def test_a_wrong_model_that_stops_is_recorded():
 def test_the_record_covers_what_is_assembled_and_most_is_seen():
     for each in mutants():
         if each.module in mutant_tables.ASSEMBLED:
-            assert find(RECORDS / SEEN, {"exercise": each.exercise, "mistake": each.name}), each
+            assert find(RECORD, each), each
     found = mutant_tables.assembled()
     assert sum(bool(entry["probes"]) for entry in found) >= 0.75 * len(found)
 
 
 @pytest.mark.parametrize("name", ["one_norm", "always_pre_norm"])
 def test_the_record_is_what_the_probes_say_today(name):
-    wanted = {"exercise": "EncoderLayer", "mistake": name}
-    assert find(RECORDS / SEEN, wanted) == wanted | seen_entry(mistake("EncoderLayer", name))
+    wrong = mistake("EncoderLayer", name)
+    entry = find(RECORD, wrong)
+    assert entry == seen_entry(wrong) | {"runs": entry["runs"]}

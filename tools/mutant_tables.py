@@ -6,7 +6,7 @@ from statistics import fmean
 
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.check import exercise
-from course_lib.exercises.mutants import RECORDS, SEEN, TRAINED
+from course_lib.exercises.mutants import RECORD
 from course_lib.trainer.results import Entry, read_entries
 
 ASSEMBLED = ("masks", "encoder", "decoder", "transformer", "training")  # 06 to 10; 11 writes
@@ -17,12 +17,14 @@ def effective(entry: Entry) -> bool:
     return bool({entry["paper"], entry.get("other", "nothing")} - {"nothing", "rate"})
 
 
+def recorded() -> list[Entry]:
+    """Return the entries of the mistakes; the right model's is left out."""
+    return [entry for entry in read_entries(RECORD) if entry["mistake"]]
+
+
 def assembled() -> list[Entry]:
     """Return the mistakes of 06 to 10 that change an assembled model."""
-    entries = (
-        e for e in read_entries(RECORDS / SEEN) if exercise(e["exercise"]).module in ASSEMBLED
-    )
-    late = (e for e in entries if exercise(e["exercise"]).module in ASSEMBLED)
+    late = (e for e in recorded() if exercise(e["exercise"]).module in ASSEMBLED)
     return [entry for entry in late if effective(entry)]
 
 
@@ -31,8 +33,7 @@ def seen_by_probes(paragraph: Callable[[str], str]) -> str:
     found = assembled()
     seen = [entry for entry in found if entry["probes"]]
     share = len(seen) / len(found) if found else 0.0
-    entries = read_entries(RECORDS / SEEN)
-    writing = [e for e in entries if exercise(e["exercise"]).module == "decoding"]
+    writing = [e for e in recorded() if exercise(e["exercise"]).module == "decoding"]
     written = sum(bool(entry["probes"]) for entry in writing)
     refused = sum(entry["probes"] == ["call"] for entry in seen)
     counted = Counter(name for entry in seen for name in entry["probes"] if name != "call")
@@ -60,23 +61,20 @@ def not_seen(table: Callable) -> str:
 
 def mutants(table: Callable) -> str:
     """List what the trainings came to, the lowest loss first; the right model is among them."""
-    probes = {(e["exercise"], e["mistake"]): e["probes"] for e in read_entries(RECORDS / SEEN)}
-    sentences = {(name, m.name): m for name in exercises() for m in known_mistakes(name)}
-    runs: dict[tuple[str, str], list[Entry]] = {}
-    for entry in read_entries(RECORDS / TRAINED):
-        which = (entry["exercise"], entry["mistake"])
-        if which in sentences or which == ("", ""):
-            runs.setdefault(which, []).append(entry)
+    sentences = {(name, m.name) for name in exercises() for m in known_mistakes(name)}
     rows = []
-    for (where, name), entries in runs.items():
+    for entry in read_entries(RECORD):
+        where, name = which = (entry["exercise"], entry["mistake"])
+        if not entry["runs"] or (name and which not in sentences):
+            continue
         said = [f"`{where}`: {name.replace('_', ' ')}" if where else "**the right model**"]
-        ended = [entry for entry in entries if entry["outcome"] == "trains"]
+        ended = [run for run in entry["runs"] if run["outcome"] == "trains"]
         means = [
-            fmean(e[key] for e in ended) if ended else None
+            fmean(run[key] for run in ended) if ended else None
             for key in ("val_loss", "accuracy", "exact_match")
         ]
         said += ["–" if mean is None else f"{mean:.3f}" for mean in means]
-        said += [str(len(entries)), ", ".join(probes.get((where, name), [])) or "–"]
+        said += [str(len(entry["runs"])), ", ".join(entry["probes"]) or "–"]
         rows.append((means[0] is None, means[0] or 0.0, said))
     head = ["mistake", "loss", "teacher-forced accuracy", "exact match", "seeds", "probes"]
     return table(head, [said for *_, said in sorted(rows)])

@@ -25,8 +25,7 @@ from course_lib.trainer.loop import train
 from course_lib.trainer.results import Entry, add_entry, read_entries
 from course_lib.trainer.task import Pipeline, Task, TrainState
 
-RECORDS = Path(course_lib.tasks.__file__).parent
-SEEN, TRAINED = "mutants_seen.json", "mutants_record.json"  # what probes see; what trainings end in
+RECORD = Path(course_lib.tasks.__file__).with_name("mutants_record.json")
 CHAPTERS = (
     "attention", "multi_head", "positions", "add_norm", "feed_forward", "masks", "encoder",
     "decoder", "transformer", "training", "decoding",
@@ -291,14 +290,16 @@ def mutants() -> list[Mistake]:
     return [mistake for name in names for mistake in known_mistakes(name)]
 
 
-def seen_entry(mistake: Mistake) -> dict[str, Any]:
+def seen_entry(mistake: Mistake | None) -> Entry:
     """Return what a mistake does to the paper's model, or else to another, and who sees it."""
-    paper = changes(mistake)
-    if paper != "nothing":
-        return {"paper": paper, "probes": probed(mistake)}
+    if mistake is None:
+        return {"exercise": "", "mistake": "", "paper": "nothing", "probes": []}
+    entry = {"exercise": mistake.exercise, "mistake": mistake.name, "paper": changes(mistake)}
+    if entry["paper"] != "nothing":
+        return entry | {"probes": probed(mistake)}
     other = changes(mistake, **OTHER)
     seen = probed(mistake, **OTHER) if other != "nothing" else []
-    return {"paper": paper, "other": other, "probes": seen}
+    return entry | {"other": other, "probes": seen}
 
 
 def train_one(mistake: Mistake | None, config: ReversalConfig) -> dict[str, Any]:
@@ -314,42 +315,38 @@ def train_one(mistake: Mistake | None, config: ReversalConfig) -> dict[str, Any]
         return {"outcome": "trains", **{name: round(state.history[-1][name], 4) for name in names}}
 
 
-def add(file: Path, entry: Entry) -> None:
-    """Put an entry into a record, in place of an older one of the same kind."""
-    add_entry(file, entry, lambda e: [e["exercise"], e["mistake"], e.get("seed", 0)])
-
-
-def record(seeds: Sequence[int], steps: int, folder: Path, tell: Callable[[str], None]) -> None:
-    """Probe and train what the records lack, and add each as soon as it is done.
+def record(seeds: Sequence[int], steps: int, file: Path, tell: Callable[[str], None]) -> None:
+    """Probe and train what the record lacks, and add each as soon as it is done.
 
     A mistake that does nothing in the paper's model, or raises an error, is not trained.
 
     Args:
         seeds: Of the trainings.
         steps: Of each training.
-        folder: Of both records; a stopped run goes on with them.
+        file: Of the record; a stopped run goes on with it.
         tell: Called with a line for each.
     """
-    for known in mutants():
-        which = {"exercise": known.exercise, "mistake": known.name}
-        if find(folder / SEEN, which) is None:
-            found = which | seen_entry(known)
-            add(folder / SEEN, found)
-            tell(" ".join(map(str, found.values())))
     for seed in seeds:
         for mistake in [None, *mutants()]:
-            run: dict[str, Any] = {"exercise": "", "mistake": ""}
-            if mistake is not None:
-                run = {"exercise": mistake.exercise, "mistake": mistake.name}
-                if find(folder / SEEN, run)["paper"] not in ("numbers", "rate"):
-                    continue
-            run |= {"seed": seed, "steps": steps}
-            if find(folder / TRAINED, run) is None:
-                run |= train_one(mistake, ReversalConfig(seed=seed, steps=steps))
-                add(folder / TRAINED, run)
-                tell(" ".join(map(str, run.values())))
+            entry = find(file, mistake)
+            if entry is None:
+                entry = {**seen_entry(mistake), "runs": []}
+                add_entry(file, entry, _which)
+            which = {"seed": seed, "steps": steps}
+            done = any(which.items() <= run.items() for run in entry["runs"])
+            if not done and (mistake is None or entry["paper"] in ("numbers", "rate")):
+                run = which | train_one(mistake, ReversalConfig(seed=seed, steps=steps))
+                entry["runs"].append(run)
+                add_entry(file, entry, _which)
+                tell(" ".join(map(str, [*_which(entry), *run.values()])))
 
 
-def find(file: Path, wanted: Entry) -> Entry | None:
-    """Return the entry of a record that holds all that is wanted."""
-    return next((entry for entry in read_entries(file) if wanted.items() <= entry.items()), None)
+def find(file: Path, mistake: Mistake | None) -> Entry | None:
+    """Return the entry of a mistake, or of the right model."""
+    wanted = ["", ""] if mistake is None else [mistake.exercise, mistake.name]
+    return next((entry for entry in read_entries(file) if _which(entry) == wanted), None)
+
+
+def _which(entry: Entry) -> list[str]:
+    """Return what tells two entries apart."""
+    return [entry["exercise"], entry["mistake"]]
