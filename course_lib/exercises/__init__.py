@@ -5,7 +5,7 @@ from course_lib.exercises.check import exercises, known_mistakes
 from course_lib.exercises.check_report import Report
 from course_lib.exercises.clinic import causes, clinic, diagnose
 from course_lib.exercises.environment_check import check_installation
-from course_lib.exercises.fallbacks import parts_of_yours
+from course_lib.exercises.fallbacks import core_only, parts_of_yours, provide_fallbacks
 from course_lib.exercises.learner_export import export_mine
 from course_lib.exercises.notebook_api import check, predict, score_test
 from course_lib.exercises.progress import progress
@@ -17,6 +17,7 @@ __all__ = [
     "check",
     "check_installation",
     "clinic",
+    "core_only",
     "diagnose",
     "exercises",
     "export_mine",
@@ -24,5 +25,6 @@ __all__ = [
     "parts_of_yours",
     "predict",
     "progress",
+    "provide_fallbacks",
     "score_test",
 ]

@@ -100,11 +100,11 @@ class Exercise:
         steps = [*self.core.values(), *self.extras.values()]
         return list(accumulate(map(len, steps)))
 
-    def stages(self, failed: Collection[int]) -> tuple[Stage, ...]:
-        """Return the ladder, given the trials that failed."""
-        missed = {bisect(self.ends, trial) for trial in failed}
-        names = [*self.core, *self.extras]
-        return tuple(Stage(x, n < len(self.core), n not in missed) for n, x in enumerate(names))
+    def stages(self, failed: Collection[int], wrong: Collection[int] = ()) -> tuple[Stage, ...]:
+        """Return the ladder, given the trials that failed, and those where no argument lacked."""
+        missed, bad = ({bisect(self.ends, trial) for trial in each} for each in (failed, wrong))
+        names = enumerate([*self.core, *self.extras])
+        return tuple(Stage(x, n < len(self.core), n not in missed, n in bad) for n, x in names)
 
 
 def exercises() -> list[str]:
@@ -169,7 +169,9 @@ def examine(name: str, candidate: Any) -> Report:
     if shortcut:
         return Report(name, False, hint=shortcut, kind="runs")
     found = ordered(task, seen)
-    stages = task.stages({failure.trial for failure in found})
+    failed = {failure.trial for failure in found}
+    wrong = {n for n in failed if not isinstance(seen[n].error, MissingOption)}
+    stages = task.stages(failed, wrong)
     core = [failure for failure in found if failure.trial < task.core_size]
     if not found:
         count = len(task.trials)

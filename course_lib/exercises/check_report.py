@@ -11,11 +11,19 @@ _COLOURS = {CORRECT: "#009E73", WRONG: "#D55E00", UNTOUCHED: "#777777"}
 
 @dataclass(frozen=True, repr=False)
 class Stage:
-    """One step of the ladder: its name, whether it belongs to the core, whether it holds."""
+    """One step of the ladder.
+
+    Args:
+        name: What it is about; where it is an option, its name.
+        core: Whether it belongs to the core.
+        held: Whether all its trials hold.
+        wrong: Whether one goes wrong otherwise than by an argument that is not there yet.
+    """
 
     name: str
     core: bool
     held: bool
+    wrong: bool = False
 
     def __str__(self) -> str:
         """Show it with its sign."""
@@ -50,6 +58,11 @@ class Report:
     def complete(self) -> bool:
         """Say whether the extras hold, too."""
         return self.passed and all(stage.held for stage in self.stages)
+
+    @property
+    def missed(self) -> list[str]:
+        """Return the names of the stages that go wrong, though the arguments are there."""
+        return [stage.name for stage in self.stages if stage.wrong]
 
     @property
     def state(self) -> str:

@@ -37,14 +37,15 @@ def provide_fallbacks(namespace: dict[str, Any]) -> None:
     exec(compile(text, str(source), "exec", dont_inherit=True), namespace)
 
 
-def core_only(name: str, answer: Any) -> Any:
+def core_only(name: str, answer: Any, *missed: str) -> Any:
     """Let an answer that holds the core serve where the course's own definition would.
 
     Args:
         name: The exercise.
-        answer: The learner's function or class; options that it lacks run the course's own.
+        answer: The learner's function or class.
+        *missed: The stages that it missed; what they are about runs the course's own.
     """
-    return serve(answer, exercise(name).given)
+    return serve(answer, exercise(name).given, missed)
 
 
 def from_course(definition: Any) -> bool:

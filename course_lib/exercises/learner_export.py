@@ -34,7 +34,7 @@ PASTED = (
     "run the cell, then this one"
 )
 NAMELESS = "it passed, but its cell does not define `{}`: give it that name there"
-CORE_ONLY = '\n\n\n{0} = core_only("{0}", {0})  # options that it lacks run the course\'s own'
+CORE_ONLY = "\n\n\n{0} = core_only({1})  # what it missed runs the course's own"
 ALONE = "in the file, where your notebook's other cells are missing: {}"
 
 
@@ -146,7 +146,9 @@ def _cell(name: str) -> str:
     defined = exported(kept)
     if name not in defined and own in defined:
         kept += f"\n\n\n{name} = {own}"
-    return kept if PASSED[name].report.complete else kept + CORE_ONLY.format(name)
+    report = PASSED[name].report
+    given = ", ".join([f'"{name}"', name, *(f'"{stage}"' for stage in report.missed)])
+    return kept if report.complete else kept + CORE_ONLY.format(name, given)
 
 
 def _asks(node: ast.stmt) -> bool:

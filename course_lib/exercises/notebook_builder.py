@@ -19,6 +19,7 @@ NOTE = (
     "course's own definition stands in, so that everything below runs. {help} Where a line says "
     "`my_… = ...`, put your answer in the place of the dots before you run the cell."
 )
+EXPLAINED = ("00_", "01_")  # chapters that say how exercises work; later ones need it no more
 HELP = {
     True: "Below a definition, a hint and the solution are folded.",
     False: "Below a definition, a hint is folded.",
@@ -125,7 +126,7 @@ class Edition:
                 explained = chapter.explains(place - 1)
                 answer = answer_in(chapter.cells[place - 1]) if explained else ""
                 yield from self._prose(cell, chapter.file, answer)
-            if place == (box or 0):
+            if place == (box or 0) and chapter.file.startswith(EXPLAINED):
                 yield new_cell("how-exercises-work", NOTE.format(help=HELP[self.solutions]))
             if place == imports:
                 yield new_cell("stand-ins", fallback_cell(chapter.module, chapter.exported), "code")

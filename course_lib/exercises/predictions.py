@@ -84,8 +84,8 @@ def judge_prediction(task: Prediction, answer: Any) -> Report:
     words = [
         words for value, words in task.guesses if _near(guess, torch.tensor(value), task.close)
     ]
-    hint = words[0] if words else "Go back from the right number: how does it come about?"
-    detail = f"yours: {_show(guess)}; {task.asks}: {_show(truth)}"
+    hint = words[0] if words else "This is another number. Work it out step by step, and try again."
+    detail = f"{task.asks}; yours: {_show(guess)}"
     return Report(task.name, False, hint=hint, detail=detail)
 
 
@@ -163,6 +163,10 @@ def where_two_ends() -> Tensor:
     (PICTURE.softmax(0).tolist(), "That is without the division by √2."),
     ((PICTURE / 2).softmax(0).tolist(), "That divides by the width; divide by its root."),
     ((PICTURE / 2**0.5).tolist(), "Those are the scores; softmax makes weights of them."),
+    (
+        (PICTURE / PICTURE.sum()).tolist(),
+        "Softmax takes e to the power of each score before it divides.",
+    ),
     minutes=5,
 )
 def weights_of_the_picture() -> Tensor:
@@ -193,6 +197,8 @@ def variance_divided_by_d_k() -> float:
     "parameters with 16 heads",
     (2_097_152, "More heads are narrower heads: 16 share the 512 columns that 8 shared."),
     (786_432, "Three matrices make queries, keys and values; a fourth joins the heads."),
+    (1_050_624, "That counts 512 biases for each matrix; the matrices alone are asked for."),
+    close=0.001,
 )
 def parameters_of_sixteen_heads() -> int:
     """Count one attention layer of 16 heads without biases."""
@@ -233,6 +239,7 @@ def parameters_of_feed_forward() -> int:
     "the lowest loss of the leaky model",
     (math.log(10), "That is without a leak: four guesses. Three of the four are copied."),
     (0.0, "Three answers stand in the input. Where would the fourth come from?"),
+    (math.log(10) * 3 / 4, "Three of four are copied, one is guessed; not the other way round."),
 )
 def loss_of_a_leak() -> float:
     """Know three of four digits for certain, and score the ten of the last one alike."""

@@ -1,13 +1,14 @@
 """Call an answer whose signature or attribute names differ from the course's."""
 
 import inspect
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from functools import cache, wraps
 from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.func import functional_call
 
 from course_lib.exercises.parameter_names import recognise
@@ -170,33 +171,40 @@ def _adapted(answer: Any, given: type[nn.Module]) -> type[nn.Module]:
     return Adapted
 
 
-def serve(answer: Any, given: Any) -> Any:
+def serve(answer: Any, given: Any, missed: Collection[str] = ()) -> Any:
     """Make an answer that holds the core fit for every later cell.
 
-    A call with an option that the answer cannot take runs the course's own definition, on the
-    answer's parameters where it has some, and a line says so. All other calls run the answer.
-    ``answer`` is kept as the attribute ``served``.
+    A call runs the course's own definition, on the answer's parameters where it has some, and a
+    line says so, if it asks for an option of a stage that the answer missed, if the answer raises
+    an error, or if it gives nan. All other calls run the answer, kept as the attribute ``served``.
+
+    Args:
+        answer: A function or a class.
+        given: The course's own definition.
+        missed: The names of the stages that do not hold.
     """
     fitted = adapt(answer, given)
     if inspect.isclass(given):
-        return _served(answer, fitted, given)
-
+        return _served(answer, fitted, given, missed)
     said: set[str] = set()
 
     @wraps(answer)
     def served(*args: Any, **kwargs: Any) -> Any:
         """Call the answer, or the course's function."""
-        try:
-            return fitted(*args, **kwargs)
-        except Exception as error:
-            _give_way(given, given, args, kwargs, error, said)
-        return given(*args, **kwargs)
+        result, why = _tried(fitted, given, args, kwargs, missed)
+        if not why:
+            return result
+        right = given(*args, **kwargs)
+        _say(given, given, args, kwargs, why, said)
+        return right
 
     served.served = answer  # type: ignore[attr-defined]
     return served
 
 
-def _served(answer: type[nn.Module], fitted: Any, given: type[nn.Module]) -> type[nn.Module]:
+def _served(
+    answer: type[nn.Module], fitted: Any, given: type[nn.Module], missed: Collection[str]
+) -> type[nn.Module]:
     """Make the subclass that builds and calls the answer, or the course's class."""
 
     said: set[str] = set()
@@ -207,13 +215,13 @@ def _served(answer: type[nn.Module], fitted: Any, given: type[nn.Module]) -> typ
         served = answer
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-            try:
-                with torch.random.fork_rng(devices=[]):
-                    fitted(*args, **kwargs)
-            except Exception as error:
-                _give_way(given, given, args, kwargs, error, said)
-                return given(*args, **kwargs)  # no instance of this class: no __init__
-            return super().__new__(cls)
+            with torch.random.fork_rng(devices=[]):
+                _, why = _tried(fitted, given, args, kwargs, missed)
+            if not why:
+                return super().__new__(cls)
+            right = given(*args, **kwargs)  # no instance of this class: no __init__
+            _say(given, given, args, kwargs, why, said)
+            return right
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
@@ -222,16 +230,85 @@ def _served(answer: type[nn.Module], fitted: Any, given: type[nn.Module]) -> typ
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             """Call the answer's, or the course's on the same parameters."""
-            try:
-                return super().forward(*args, **kwargs)
-            except Exception as error:
-                _give_way(given, given.forward, (self, *args), kwargs, error, said)
+            inputs = (self, *args)
+            result, why = _tried(super().forward, given.forward, inputs, kwargs, missed, args)
+            if not why:
+                return result
             built, options = vars(self)["built"]
             course = given(*built, **options).train(self.training)
-            return functional_call(course, _under_the_courses_names(self), args, kwargs)
+            right = functional_call(course, _under_the_courses_names(self), args, kwargs)
+            _say(given, given.forward, inputs, kwargs, why, said)
+            return right
 
     Served.__name__, Served.__qualname__ = answer.__name__, answer.__qualname__
     return Served
+
+
+def _tried(
+    call: Callable[..., Any],
+    course: Callable[..., Any],
+    args: tuple,
+    kwargs: dict[str, Any],
+    missed: Collection[str],
+    own: tuple | None = None,
+) -> tuple[Any, str]:
+    """Call an answer; return its result, or why the course's own has to run.
+
+    Args:
+        call: The answer.
+        course: The course's function, with the same arguments.
+        args: Its arguments by place.
+        kwargs: Its arguments by name.
+        missed: The stages that the answer missed.
+        own: The answer's arguments by place, where they are others: a method's without ``self``.
+    """
+    lacking = set(re.findall(r"\w+", " ".join(missed)))
+    asked = _options(course, args, kwargs)
+    if any(name in lacking or (name.endswith("_p") and name[:-2] in lacking) for name in asked):
+        return None, f"without {', '.join(missed)}"
+    try:
+        result = call(*(args if own is None else own), **kwargs)
+    except Exception as error:  # whatever an answer raises beyond its core
+        return None, str(error) or type(error).__name__
+    found = result if isinstance(result, tuple) else (result,)
+    if any(isinstance(x, Tensor) and x.is_floating_point() and x.isnan().any() for x in found):
+        return None, "nan"
+    return result, ""
+
+
+def _options(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> list[str]:
+    """Return the options of a call that are not at their default.
+
+    A mask belongs to the core, but for one that hides all from somebody: a fully masked row.
+    """
+    signature = _signature(function)
+    if signature is None:
+        return []
+    try:
+        bound = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return []
+    defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
+    masks = [x for name, x in bound.items() if name.endswith("mask") and isinstance(x, Tensor)]
+    rows = ["row"] if any(not mask.any(dim=-1).all() for mask in masks) else []
+    return rows + [
+        name
+        for name, value in bound.items()
+        if defaults[name] is not inspect.Parameter.empty
+        and not name.endswith("mask")
+        and not _same(value, defaults[name])
+    ]
+
+
+def _say(
+    given: Any, course: Callable[..., Any], args: tuple, kwargs: dict, why: str, said: set[str]
+) -> None:
+    """Say once that the course's own ran, and why."""
+    asked = ", ".join(_options(course, args, kwargs))
+    words = f"{f'With {asked}' if asked else 'Here'} the course's own {given.__name__} runs."
+    if f"{words} {why}" not in said:
+        said.add(f"{words} {why}")
+        print(f"{words} Yours: {why}")
 
 
 def _under_the_courses_names(module: nn.Module) -> dict[str, Any]:
@@ -245,40 +322,6 @@ def _by_the_courses_names(module: nn.Module, state: dict[str, Any], prefix: str,
     for mine, name in vars(module).get("course_names", {}).items():
         if prefix + name in state:
             state[prefix + mine] = state.pop(prefix + name)
-
-
-def _give_way(
-    given: Any,
-    function: Any,
-    args: tuple,
-    kwargs: dict[str, Any],
-    error: Exception,
-    said: set[str],
-) -> None:
-    """Say once that the course's own runs, if the call asks for more than the core.
-
-    Raises:
-        Exception: The ``error`` itself, if it does not.
-    """
-    signature = _signature(function)
-    try:
-        bound = signature.bind(*args, **kwargs).arguments
-    except TypeError:
-        raise error from None
-    parameters = signature.parameters
-    options = [
-        name
-        for name, value in bound.items()
-        if parameters[name].default is not inspect.Parameter.empty
-        and not name.endswith("mask")
-        and not _same(value, parameters[name].default)
-    ]
-    if not options:
-        raise error
-    words = f"With {', '.join(options)} the course's own {given.__name__} runs. Yours: {error}"
-    if words not in said:
-        said.add(words)
-        print(words)
 
 
 def _is_loose(signature: inspect.Signature) -> bool:

@@ -81,6 +81,40 @@ def test_a_served_function_drops_where_its_own_cannot(capsys):
     assert capsys.readouterr().out.count("dropout_p") == 1
 
 
+class Ignores(Annotated):
+    """Take ``d_k``, and never use it; read a batch, or fail."""
+
+    def __init__(self, d_model, num_heads, d_k=None, d_v=None, dropout=0.0):
+        super().__init__(num_heads, d_model, dropout)
+
+    def forward(self, query, key, value, mask=None):
+        _, _, _ = query.shape
+        return super().forward(query, key, value, mask)
+
+
+def test_an_option_that_is_taken_and_not_used_runs_the_courses(capsys):
+    report = examine("MultiHeadAttention", Ignores)
+    assert report.passed and "d_k, d_v" in report.missed
+    served = serve(Ignores, MultiHeadAttention, ["d_k, d_v"])
+    assert isinstance(served(8, 2), Ignores) and capsys.readouterr().out == ""
+    assert served(8, 2, d_k=3).w_q.out_features == 6
+    assert "With d_k the course's own" in capsys.readouterr().out
+
+
+def test_where_an_answer_fails_beyond_its_core_the_courses_runs(capsys):
+    mine = serve(Ignores, MultiHeadAttention)(8, 2)
+    assert_close(mine(X[0], X[0], X[0])[0], mine(X, X, X)[0][0])
+    assert "Here the course's own MultiHeadAttention runs. Yours: not" in capsys.readouterr().out
+    blocked = torch.zeros(3, 3, dtype=torch.bool)
+    attend = serve(textbook, scaled_dot_product_attention, ["fully masked row"])
+    assert not attend(X, X, X, blocked)[0].any()
+    assert "With row the course's own scaled" in capsys.readouterr().out
+    root = serve(lambda x: x.sqrt(), torch.abs)
+    assert root(-X.abs()).equal(X.abs()) and "Yours: nan" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="mask"):
+        attend(X, X, X, mask=torch.zeros(3, 7, dtype=torch.bool))
+
+
 def test_weights_are_loaded_under_the_courses_names_and_a_word_is_said_once(capsys):
     served = serve(Annotated, MultiHeadAttention)
     course, holder = MultiHeadAttention(8, 2), nn.ModuleList([served(8, 2).eval()])

@@ -60,7 +60,11 @@ def hidden_keys(candidate: Callable) -> dict[str, bool]:
     other["key"][..., 0, :] += 3
     other["value"][..., 0, :] -= 3
     outputs = [candidate(*given.values())[0] for given in (plain, other)]
-    return {"a blocked key is heard": not torch.allclose(*outputs, atol=1e-5)}
+    weights = candidate(*plain.values())[1]
+    return {
+        "a blocked key changes the output": not torch.allclose(*outputs, atol=1e-5),
+        "each row adds up to": round(weights.sum(dim=-1).min().item(), 3),
+    }
 
 
 def nothing_to_see(candidate: Callable) -> dict[str, Tensor]:
@@ -87,7 +91,9 @@ def dropped(candidate: Callable) -> dict[str, bool]:
     kept = output != 0
     return {
         "a dropped weight is dropped for the whole value": torch.equal(output, again),
-        "what is left is doubled": torch.allclose(output[kept], 2 * weights[kept]),
+        "what is left is 2 times the weight that is returned": torch.allclose(
+            output[kept], 2 * weights[kept]
+        ),
         "something is dropped": bool((weights[~kept] > 0).any()),
         "something is left": bool(kept.any()),
         "weights are those before dropout": torch.allclose(weights, whole),

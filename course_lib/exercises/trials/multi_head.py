@@ -27,7 +27,7 @@ from course_lib.exercises.trial import (
 
 D_MODEL = H * D_K
 PLAIN = dict(d_model=D_MODEL, num_heads=H)
-WIDE = PLAIN | dict(d_k=5, d_v=D_V, bias=False)
+WIDE = PLAIN | dict(d_k=5, d_v=D_V)
 UNEVEN = dict(d_model=10, num_heads=3, d_k=4, d_v=2)  # 10 is no multiple of 3, and need not be
 EVEN = dict(d_model=16, num_heads=4)  # 4 heads of width 4: four tokens in four sentences
 FOUR = "Four nn.Linear layers: w_q, w_k, w_v and w_o, each for all heads at once."
@@ -153,12 +153,14 @@ EXERCISES = (
             ),
         },
         hints=(
+            "In `__init__`, `head_width(d_model, num_heads)` gives a width that is not given; "
+            "then four `nn.Linear` follow the list of attributes. `project` is "
+            "`split_heads(self.w_k(key), self.num_heads)`, and the same for the values.",
             "Project first, then split: `split_heads(self.w_q(query), self.num_heads)`, and the "
             "same for keys and values. Every head then does what chapter 01 built, all at once.",
             "Before `w_o`, undo the split: exchange heads and tokens back, then `flatten(-2)`.",
             "With `need_weights`, `scaled_dot_product_attention` of chapter 01 gives both; else "
-            "`F.scaled_dot_product_attention(q, k, v, mask, dropout_p)` and `None`. "
-            "`dropout_p` is 0 unless `self.training`.",
+            "`fused_attention`, with the same arguments. `dropout_p` is 0 unless `self.training`.",
         ),
         shortcuts={
             F.multi_head_attention_forward: ITSELF,
@@ -169,8 +171,9 @@ EXERCISES = (
                 told("need_weights=True", PLAIN, inputs(B)),
                 told("a mask and need_weights", PLAIN, inputs(B, mask=some_mask(T, S))),
             ),
-            "d_k, d_v, bias": (
-                parameters_trial(WIDE, FOUR + " d_k, d_v and bias count."),
+            "bias": (called("bias=False", PLAIN | dict(bias=False), inputs(B)),),
+            "d_k, d_v": (
+                parameters_trial(WIDE, FOUR + " d_k and d_v count."),
                 called("head widths of its own", WIDE, inputs(B)),
                 called("d_model=10, d_k=4 and three heads", UNEVEN, inputs(B, width=10)),
             ),
