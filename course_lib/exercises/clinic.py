@@ -9,7 +9,7 @@ from typing import Any
 from course_lib.exercises.catalogue import find
 from course_lib.exercises.check import look_up
 from course_lib.exercises.check_report import Report, Stage
-from course_lib.exercises.clinic_cases import CASES, Case
+from course_lib.exercises.clinic_cases import CASES, DECOYS, Case
 from course_lib.exercises.clinic_models import (
     PARTS,
     Line,
@@ -22,6 +22,7 @@ from course_lib.exercises.progress import note
 from course_lib.probes import PROBES, ProbeResult
 
 KIT = {run.__name__.replace("_", " "): run for run in PROBES}
+BLANK = (..., None, "")  # what stands where nothing is answered yet
 TRAINED_ONLY = "initial loss"  # tells nothing of a model that has learned
 
 
@@ -107,8 +108,8 @@ def clinic(name: str) -> Chart:
 
 
 def causes() -> list[str]:
-    """Return the names of all causes, of all cases, in the order of the alphabet."""
-    return sorted(case.cause for case in CASES)
+    """Return the causes of all cases and a few others, in the order of the alphabet."""
+    return sorted([*(case.cause for case in CASES), *DECOYS])
 
 
 def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) -> Report:
@@ -126,29 +127,31 @@ def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) ->
     """
     chart = clinic(name)
     wanted = list(probes) if isinstance(probes, list | tuple | set) else [probes]
-    wanted = [probe for probe in wanted if probe is not ...]
+    wanted = [probe for probe in wanted if probe not in BLANK]
     known = [probe for probe in wanted if isinstance(probe, str) and probe in KIT]
     unknown = [probe for probe in wanted if probe not in known]
     found = [chart.probe(probe) for probe in known]
     seen = [
         f"{'quiet' if result.passed else 'ALARM'}  {result.name}: {result.hint}" for result in found
     ]
-    right = cause == chart.case.cause
+    right = bool(found) and cause == chart.case.cause
     healed, hint = False, ""
     if unknown:
         hint = f"There is no probe {unknown[0]!r}; there are {', '.join(KIT)}."
     elif not wanted:
         hint = f"Choose one or more probes: {', '.join(KIT)}."
-    elif cause is ...:
+    elif cause in BLANK:
         hint = f"What is wrong? One of: {', '.join(causes())}."
     elif not right:
         hint = _another(chart, cause)
-    elif mend is ...:
+    elif mend in BLANK:
         seen += ["", chart.code()]
-        hint = f"Yes: {chart.case.mistakes[0].sentence}. Now mend it: (old, new)."
+        why = chart.case.mistakes[0].sentence
+        hint = f"Yes: {why}. Mend it: a pair (old, new), or a list of pairs."
     else:
         healed, hint = examine_mend(chart, mend)
-    return note(_report(chart, seen, hint, right, healed, cause is not ...))
+    attempted = bool(unknown) or (bool(found) and cause not in BLANK)
+    return note(_report(chart, seen, hint, right, healed, attempted))
 
 
 def _report(
@@ -164,17 +167,22 @@ def _report(
 
 
 def _another(chart: Chart, cause: Any) -> str:
-    """Say kindly that a cause is another case's."""
-    named = [case for case in CASES if case.cause == cause]
-    if not named:
+    """Say kindly that a cause is another case's, and what would tell; of asked probes, what did."""
+    others = {case.cause: (case.mistakes[0].sentence, case.probe) for case in CASES} | DECOYS
+    if cause not in others:
         return f"{cause!r} is not among the causes: {', '.join(causes())}."
-    other = named[0]
-    said = (
-        f"{cause!r} would mean that {other.mistakes[0].sentence}. Then the probe {other.probe!r} "
-    )
-    if try_probe(chart.case, chart.patient, other.probe).passed:
-        return f"{said}would sound an alarm. Which one does here, and what does it say?"
-    return f"{said}sounds an alarm, as it does here; but it fits other causes, too. Ask another."
+    sentence, probe = others[cause]
+    said = f"{cause!r} would mean that {sentence}. Then the probe {probe!r}"
+    if probe not in chart.asked:
+        return f"{said} would sound an alarm. Does it?"
+    if chart.asked[probe].passed:
+        return f"{said} would sound an alarm; it is quiet. Which one does, and what does it say?"
+    return f"{said} sounds an alarm, as it does here; but it fits other causes, too. Ask another."
+
+
+def _is_pair(line: Any) -> bool:
+    """Say whether something is two texts, what stands there and what is to stand there."""
+    return isinstance(line, tuple | list) and list(map(type, line)) == [str, str]
 
 
 def examine_mend(chart: Chart, mend: Line | Sequence[Line]) -> tuple[bool, str]:
@@ -184,6 +192,8 @@ def examine_mend(chart: Chart, mend: Line | Sequence[Line]) -> tuple[bool, str]:
         Whether they are, and what to say.
     """
     lines = [mend] if isinstance(mend, tuple) and isinstance(mend[0], str) else mend
+    if not isinstance(lines, list | tuple) or not all(map(_is_pair, lines)):
+        return False, f"Write a pair (old, new), or a list of such pairs, and not {mend!r:.60}."
     case = chart.case
     try:
         patient = Patient(case.mistakes, lines)

@@ -64,6 +64,12 @@ PAST = "causal_mask(tgt.size(1), tgt.device)"
 OWN = "padding_mask(tgt, self.config.pad_id)"
 ENCODED = "return self.encoder(self.positions(vectors), padding_mask(src, self.config.pad_id))"
 
+DECOYS = {  # causes that no case has: what each would mean, and the probe that would tell
+    "dropout in eval mode": ("dropout goes on when the model is used", "determinism"),
+    "positions missing": ("the order of the tokens is lost", "order sensitivity"),
+    "residual path missing": ("a layer does not hand on what it got", "residual paths"),
+}
+
 CASES = (
     Case(
         "loss_near_zero", loss_and_writing, "causality",

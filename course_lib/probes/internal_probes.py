@@ -17,7 +17,7 @@ FORGOTTEN = 0.1  # a move of the logits that an epsilon does not explain
 BLOCKED = -1e4  # what a mask adds to a score, or less
 
 
-@a_probe("parts used once")
+@a_probe
 def parts_used_once(subject: Subject) -> tuple | None:
     """No part with weights runs twice in a pass, except for embeddings."""
     calls: Counter[str] = Counter()
@@ -36,7 +36,7 @@ def parts_used_once(subject: Subject) -> tuple | None:
     return True, "each part with weights runs once at most", often
 
 
-@a_probe("finite numbers")
+@a_probe
 def finite_numbers(subject: Subject) -> tuple | None:
     """Nothing is nan or infinite, in the model's own type, in bfloat16 and in float16."""
     ids = list(subject.batch())
@@ -66,7 +66,8 @@ def finite_numbers(subject: Subject) -> tuple | None:
             continue
         if not finite:
             culprit = culprits[0] if culprits else "the model"
-            return False, f"in {said}, {culprit} makes the first nan or infinity", culprit
+            hint = f"in {said}, {culprit} gives the first nan or infinity: look at what feeds it"
+            return False, hint, culprit
     missing = f"; it cannot be called in {' and '.join(untried)}" if untried else ""
     return True, f"no nan, no infinity{missing}", ""
 
@@ -124,7 +125,7 @@ class _Scores(TorchFunctionMode):
             self.wrong.append("a query may look at nothing, though no token is padding")
 
 
-@a_probe("attention scores")
+@a_probe
 def attention_scores(subject: Subject) -> tuple | None:
     """Scores are divided by √d_k, every query has a key, and the softmax is over the keys.
 
@@ -144,7 +145,7 @@ def attention_scores(subject: Subject) -> tuple | None:
     return True, "scores are scaled by the width of one head", seen.found
 
 
-@a_probe("residual paths")
+@a_probe
 def residual_paths(subject: Subject) -> tuple | None:
     """A layer whose matrices are zero hands its input on, as it is or normalized."""
     layers = _layers(subject.model)
@@ -178,7 +179,7 @@ def _layers(model: nn.Module) -> dict[str, nn.Module]:
     return found
 
 
-@a_probe("final norm")
+@a_probe
 def final_norm(subject: Subject) -> tuple | None:
     """Behind a stack of pre-norm layers stands a norm: the scale of its input moves no logits."""
     last = {name.rpartition(".")[0]: name for name in _layers(subject.model)}
@@ -256,7 +257,7 @@ class _DropoutRates(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-@a_probe("dropout rate")
+@a_probe
 def dropout_rate(subject: Subject) -> tuple | None:
     """In training mode torch's dropout acts in every layer, at the rate asked for or not at all."""
     if subject.dropout is None:

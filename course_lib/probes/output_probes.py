@@ -40,7 +40,7 @@ def influence(subject: Subject, side: int) -> Tensor:
     return torch.stack(moved, dim=1) / base.abs().max()
 
 
-@a_probe("causality")
+@a_probe
 def causality(subject: Subject) -> tuple | None:
     """No logits move when a later token changes, in eval mode and in training mode."""
     for mode in ("eval", "training"):
@@ -50,11 +50,12 @@ def causality(subject: Subject) -> tuple | None:
         if future.any():
             row, column = future.nonzero()[0].tolist()
             hint = f"in {mode} mode, position {row} sees the token at position {column}"
-            return False, f"{hint}: look at the causal mask, its polarity and its axes", matrix
+            where = "the causal mask, its polarity and axes, and at what may mix positions"
+            return False, f"{hint}: look at {where}", matrix
     return True, "no position sees a later token", matrix
 
 
-@a_probe("context")
+@a_probe
 def context(subject: Subject) -> tuple | None:
     """Every position's logits move when a token changes that it should see."""
     matrix = influence(subject, -1)
@@ -72,7 +73,7 @@ def context(subject: Subject) -> tuple | None:
     return True, "every position sees all that it should see", matrix
 
 
-@a_probe("padding invariance")
+@a_probe
 def padding_invariance(subject: Subject) -> tuple | None:
     """Padding behind a sequence moves no logits, nor does what a padded source position holds."""
     if subject.pad_id is None:
@@ -112,7 +113,7 @@ def _gap_when_padding_is_louder(subject: Subject, pad_id: int) -> float:
     return difference(subject.logits(src, tgt), base)
 
 
-@a_probe("batch invariance")
+@a_probe
 def batch_invariance(subject: Subject) -> tuple | None:
     """A row's logits are the same alone, and at another place of the batch."""
     ids = subject.batch()
@@ -129,7 +130,7 @@ def batch_invariance(subject: Subject) -> tuple | None:
     return True, "no row depends on another"
 
 
-@a_probe("order sensitivity")
+@a_probe
 def order_sensitivity(subject: Subject) -> tuple | None:
     """The last logits move when two earlier tokens change places, on either side."""
     ids = subject.batch()
@@ -144,7 +145,7 @@ def order_sensitivity(subject: Subject) -> tuple | None:
     return True, "the order of the tokens matters"
 
 
-@a_probe("determinism")
+@a_probe
 def determinism(subject: Subject) -> tuple | None:
     """In eval mode the same ids give the same logits, whatever is drawn or read in between."""
     ids = subject.batch()
@@ -181,7 +182,7 @@ class _NoDropout(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-@a_probe("training and eval mode")
+@a_probe
 def training_and_eval_mode(subject: Subject) -> tuple | None:
     """Apart from dropout, both modes compute the same."""
     ids = subject.batch()
@@ -203,7 +204,7 @@ def training_and_eval_mode(subject: Subject) -> tuple | None:
     return True, f"apart from dropout, both modes compute the same; loss: {said}", losses
 
 
-@a_probe("free-running and teacher-forced")
+@a_probe
 def free_running(subject: Subject) -> tuple | None:
     """Written one by one, the tokens are the arg max of one pass over what was written."""
     *source, text = subject.batch()
@@ -241,7 +242,7 @@ def _own_generate(
     return True, f"all {new.numel()} tokens written are the arg max of one pass"
 
 
-@a_probe("logits")
+@a_probe
 def returns_logits(subject: Subject) -> tuple:
     """The model returns logits: no probabilities, and not their logarithms."""
     logits = subject.logits(*subject.batch()).float()

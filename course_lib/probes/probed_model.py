@@ -166,25 +166,24 @@ def _alone(subject: Subject, function: Callable[[Subject], Any]) -> Any:
         return function(replace(subject, model=model.eval()))
 
 
-def a_probe(name: str) -> Callable[[Callable], Callable[[Subject], ProbeResult | None]]:
-    """Make a function a probe: it gets a copy, and returns whether it holds, a hint and data."""
+def a_probe(function: Callable) -> Callable[[Subject], ProbeResult | None]:
+    """Make a function a probe of its own name, and note it among ``PROBES``.
 
-    def decorate(function: Callable) -> Callable[[Subject], ProbeResult | None]:
-        """Note it among ``PROBES``."""
+    It gets a copy, and returns whether its claim holds, a hint and data.
+    """
 
-        @functools.wraps(function)
-        def run(subject: Subject) -> ProbeResult | None:
-            """Run it on a copy; ``None`` where it does not apply."""
-            try:
-                found = _alone(subject, function)
-            except Exception as error:
-                found = False, f"{type(error).__name__}: {first_line(error)}"
-            return None if found is None else ProbeResult(name, *found)
+    @functools.wraps(function)
+    def run(subject: Subject) -> ProbeResult | None:
+        """Run it on a copy; ``None`` where it does not apply."""
+        try:
+            found = _alone(subject, function)
+        except Exception as error:
+            found = False, f"{type(error).__name__}: {first_line(error)}"
+        name = function.__name__.replace("_", " ")
+        return None if found is None else ProbeResult(name, *found)
 
-        PROBES.append(run)
-        return run
-
-    return decorate
+    PROBES.append(run)
+    return run
 
 
 def difference(a: Tensor, b: Tensor) -> float:

@@ -24,7 +24,7 @@ STEPS = 250  # most steps to learn one batch
 REGISTERED = ("_modules", "_parameters", "_buffers")
 
 
-@a_probe("gradient reach")
+@a_probe
 def gradient_reach(subject: Subject) -> tuple | None:
     """Each parameter that is to learn gets a gradient that is not zero everywhere."""
     with torch.enable_grad():
@@ -51,7 +51,7 @@ def _hanging(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield from _hanging(inner, f"{name}[{key!r}]")
 
 
-@a_probe("parameters registered")
+@a_probe
 def parameters_registered(subject: Subject) -> tuple | None:
     """No module and no tensor that has a say hangs where ``parameters()`` does not find it."""
     known = {id(x) for x in (*subject.model.modules(), *subject.model.parameters())}
@@ -85,7 +85,7 @@ def _has_a_say(subject: Subject, thing: Any, base: Tensor) -> bool:
     return moved
 
 
-@a_probe("initial loss")
+@a_probe
 def initial_loss(subject: Subject) -> tuple | None:
     """A fresh model's loss is near ln V: it holds no token for much likelier than another."""
     loss = own_loss(subject, *subject.batch())
@@ -96,7 +96,7 @@ def initial_loss(subject: Subject) -> tuple | None:
     return True, said, loss.item()
 
 
-@a_probe("overfit one batch")
+@a_probe
 def overfit_one_batch(subject: Subject) -> tuple | None:
     """Three short rows are learned by heart: of four words, so that only the context tells them."""
     ids = list(subject.batch(words=4, length=TARGET + 1))
@@ -130,7 +130,7 @@ def _learn(subject: Subject, ids: list[Tensor]) -> list[float]:
     return losses
 
 
-@a_probe("loss per token")
+@a_probe
 def loss_per_token(subject: Subject) -> tuple | None:
     """Your loss of a batch is the mean over its real tokens, however long the rows are."""
     if subject.loss is None:
@@ -150,7 +150,7 @@ def loss_per_token(subject: Subject) -> tuple | None:
     return True, said
 
 
-@a_probe("targets of the loss")
+@a_probe
 def loss_targets(subject: Subject) -> tuple | None:
     """Your loss pulls each position's probabilities to a distribution around the next token.
 

@@ -15,7 +15,7 @@ TOP, STEP = 108, 62
 SYMPTOM, PROBE, CAUSE = 24, 216, 424  # left sides of the three columns
 ROWS = (
     ("causality", "no causal mask"),
-    ("padding invariance", "heads mixed up"),
+    ("causality, padding", "heads mixed up"),
     ("overfit one batch", "labels not shifted"),
     ("free running", "wrong first token"),
 )
@@ -47,6 +47,6 @@ def draw() -> str:
         lines(
             SYMPTOM,
             bottom + 10,
-            "Four causes look the same from outside; one probe each tells them apart.",
+            "Four causes look the same from outside; what sounds tells them apart.",
         ),
     )

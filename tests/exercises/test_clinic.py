@@ -17,7 +17,7 @@ from course_lib.exercises.clinic import (
     examine_mend,
     try_probe,
 )
-from course_lib.exercises.clinic_cases import CASES
+from course_lib.exercises.clinic_cases import CASES, DECOYS
 from course_lib.exercises.clinic_models import Patient
 
 CHAPTER = Path(__file__).resolve().parents[2] / "notebooks" / "15_bug_clinic.ipynb"
@@ -83,7 +83,8 @@ def test_the_chapter_mends_each_case_with_one_probe(case):
 
 def test_no_name_of_a_case_gives_its_cause_away_and_no_cause_is_used_twice():
     assert len(CASES) >= 10
-    assert len(set(causes())) == len(CASES)
+    assert len(set(causes())) == len(CASES) + len(DECOYS)
+    assert {probe for _, probe in DECOYS.values()} <= set(KIT)
     assert not any(case.cause.replace(" ", "_") in case.name for case in CASES)
 
 
@@ -105,7 +106,7 @@ def test_what_is_not_answered_yet_leads_on_step_by_step():
         and "What is wrong?" in second.hint
     )
     third = diagnose("loss_near_zero", ["causality"], "causal missing", ...)
-    assert "mask = padding_mask(tgt" in third.detail and "Now mend it" in third.hint
+    assert "mask = padding_mask(tgt" in third.detail and "a list of pairs" in third.hint
     assert [stage.held for stage in third.stages] == [True, False] and not third.passed
 
 
@@ -114,6 +115,22 @@ def test_a_wrong_cause_is_answered_and_shows_no_code(cause):
     report = diagnose("loss_near_zero", ["causality"], cause, ("a", "b"))
     assert not report.passed and "def hidden" not in report.detail
     assert "parameters registered" in report.hint or "is not among the causes" in report.hint
+
+
+def test_nothing_is_told_of_a_probe_that_was_not_asked():
+    for probes, said in [("context", "Does it?"), (["context", "causality"], "as it does here")]:
+        hint = diagnose("loss_near_zero_again", probes, "causal missing").hint
+        assert hint.endswith(said) or said in hint
+    assert "it is quiet" in diagnose("loss_near_zero", "determinism", "dropout in eval mode").hint
+
+
+@pytest.mark.parametrize("blank", [..., None, ""])
+def test_what_is_left_blank_is_no_wrong_answer(blank):
+    assert not diagnose("loss_near_zero", blank, "causal missing", blank).attempted
+    assert not diagnose("loss_near_zero", ["causality"], blank, blank).attempted
+    asked = diagnose("loss_near_zero", ["causality"], "causal missing", blank)
+    assert asked.attempted and "a list of pairs" in asked.hint
+    assert diagnose("loss_near_zero", ["causalty"], blank).attempted, "a wrong name is an answer"
 
 
 def test_a_probe_that_does_not_exist_costs_nothing():
@@ -132,7 +149,9 @@ def test_a_probe_that_does_not_exist_costs_nothing():
         (("zzz", "y"), "no 'zzz' in Transformer"),
         (("mask = padding", "mask = = padding"), "SyntaxError"),
         (("tgt, self", "tgt,  self"), "The symptom is still there"),
-        (3, "does not run"),
+        (3, "Write a pair (old, new)"),
+        ("mask = padding", "Write a pair (old, new)"),
+        ([("a", "b"), ("c",)], "Write a pair (old, new)"),
     ],
 )
 def test_lines_that_mend_nothing_are_answered(mend, said):
