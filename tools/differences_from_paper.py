@@ -6,10 +6,14 @@ import re
 from pathlib import Path
 from statistics import fmean
 
+from difference_effects import RECORD as EFFECTS
+
 from course_lib.tasks.language_model import read_ablations
+from course_lib.trainer.results import read_entries
 
 ROOT = Path(__file__).resolve().parent.parent
 DIFFERS = re.compile(r'Differs: (.+?)(?=\n\s*\n|\n\s*Differs:|\n?\s*""")', re.S)
+REVERSER = "loss of the digit reverser, three seeds:"  # tools/difference_effects.py
 NOT_MEASURED = "not measured"
 Row = tuple[str, str, str]  # the reason, the measured effect, the cell or test behind the row
 LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the lines
@@ -23,19 +27,19 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
     "multi_head.MultiHeadAttention": [
         (
             "weights go to and from `torch.nn` as they are",
-            NOT_MEASURED,
+            f"{REVERSER} {{ours}}; without the biases {{no biases in attention}}",
             "tests/test_multi_head.py::test_agrees_with_torch",
         ),
         (
             "`torch.nn` and GPT-2 drop weights, and are compared with",
-            NOT_MEASURED,
+            f"{REVERSER} {{ours}}; with a tenth dropped {{weights dropped}}",
             "tests/test_multi_head.py::test_dropout_drops_some_weights_and_scales_up_the_rest",
         ),
     ],
     "positions.PositionalEncoding": [
         (
             "a table is computed once, and a sentence that is too long is named",
-            NOT_MEASURED,
+            "none up to `max_len`: the rows are the formula's",
             "tests/test_positions.py::test_encoding_agrees_with_the_formula_of_the_paper",
         )
     ],
@@ -70,21 +74,22 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
     "feed_forward.FeedForward": [
         (
             "`torch.nn.Transformer` drops features here, and is compared with",
-            NOT_MEASURED,
+            f"{REVERSER} {{ours}}; with a tenth dropped {{features dropped}}",
             "tests/test_feed_forward.py::test_dropout_acts_on_the_features_inside",
         )
     ],
     "encoder.Encoder": [
         (
             "in pre-norm nothing else bounds the scale of the residual stream",
-            "of the norm: not measured; in a fresh pre-norm stack without it the vectors grow",
+            f"{REVERSER} {{pre-norm}} in pre-norm; without the last norms "
+            "{pre-norm, no final norm}",
             "notebooks/04_add_norm.ipynb#40333200",
         )
     ],
     "decoder.Decoder": [
         (
             "as in the encoder",
-            NOT_MEASURED,
+            "as in the encoder, measured together with it",
             "tests/test_decoder.py::test_stack_agrees_with_torch",
         )
     ],
@@ -96,7 +101,7 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
         ),
         (
             "the output is the embedding's matrix, which has none",
-            NOT_MEASURED,
+            f"{REVERSER} {{ours}}; with a bias {{output bias}}",
             "tests/test_transformer.py::test_tied_matrices_are_one_matrix_and_stay_one",
         ),
     ],
@@ -110,14 +115,14 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
     "training.warmup_inverse_sqrt": [
         (
             "the formula's first rate that exists",
-            NOT_MEASURED,
+            "none: from step 1 on the rates are the formula's",
             "tests/test_training.py::test_the_schedule_agrees_with_the_formula_by_hand",
         )
     ],
     "training.warmup_cooldown": [
         (
             "the paper's schedule is for 100,000 steps, ours for 450",
-            NOT_MEASURED,
+            f"{REVERSER} {{ours}} with the paper's, {{cooldown}} with this one",
             "tests/test_training.py::test_the_short_schedule_agrees_with_the_formula_by_hand",
         )
     ],
@@ -131,7 +136,7 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
     "beam_search.beam_search": [
         (
             "the caller knows the longest target",
-            NOT_MEASURED,
+            "none on a sentence that ends before either limit",
             "tests/test_beam_search.py::test_unfinished_sentences_are_returned_where_none_finished",
         ),
         (
@@ -143,7 +148,7 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
     "evaluation.alignment_error_rate": [
         (
             "number words have one right alignment",
-            NOT_MEASURED,
+            "none where all links are sure: AER is then 1 − F1",
             "tests/test_evaluation.py::"
             "test_it_is_one_minus_the_harmonic_mean_of_precision_and_recall",
         )
@@ -151,14 +156,14 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
     "batching.batch_by_tokens": [
         (
             "one number bounds the memory of a batch",
-            NOT_MEASURED,
+            "padding stays below a tenth",
             "tests/test_batch_sampler.py::test_padding_is_below_a_tenth_where_random_batches_hold_far_more",
         )
     ],
     "trainer.batch_sampler.TokenBatches": [
         (
             "as `batch_by_tokens`",
-            NOT_MEASURED,
+            "as `batch_by_tokens`",
             "tests/test_batch_sampler.py::test_no_batch_is_larger_than_asked_and_most_are_nearly_full",
         )
     ],
@@ -179,7 +184,7 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
     "gpt.CausalSelfAttention": [
         (
             "one matrix multiplication instead of three; dropout as GPT-2",
-            "not measured alone",
+            "of one matrix none: logits and gradients agree; of dropout as in `MultiHeadAttention`",
             "tests/test_gpt.py::test_logits_loss_and_every_gradient_agree_with_torch",
         )
     ],
@@ -260,7 +265,7 @@ def ledger() -> list[tuple[str, str, str, str, str]]:
         if lines != rows:
             raise ValueError(f"{name}: {lines} times `Differs:`, and {rows} rows in LEDGER")
     losses: dict[str, list[float]] = {}
-    for entry in read_ablations():
+    for entry in [*read_ablations(), *read_entries(EFFECTS)]:
         losses.setdefault(entry["name"], []).append(entry["val_loss"])
     means = {name: f"{fmean(values):.3f}" for name, values in losses.items()}
     rows = []
