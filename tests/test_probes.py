@@ -119,7 +119,7 @@ def seen_by(name: str, model, **how) -> bool:
         ("residual_paths", "EncoderLayer", "residual_missing"),
         ("dropout_rate", "EncoderLayer", "dropout_ignored"),
         ("final_norm", "Encoder", "last_norm_missing"),
-        ("initial_loss", "initialize", "embeddings_std_one"),
+        ("initial_loss", "Transformer", "initialize_missing"),
         ("loss_per_token", "label_smoothed_cross_entropy", "padding_counted"),
         ("loss_targets", "label_smoothed_cross_entropy", "smoothing_on_padding"),
         ("loss_targets", "label_smoothed_cross_entropy", "divergence_in_place_of_the_loss"),

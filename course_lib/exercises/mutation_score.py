@@ -6,15 +6,12 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from course_lib.exercises.cache_variants import RIGHT as CACHES
-from course_lib.exercises.cache_variants import WRONG as NO_CACHES
 from course_lib.exercises.check import examine, exercise, known_mistakes
 from course_lib.exercises.check_report import Report
+from course_lib.exercises.definitions_to_test import MISTAKES, RIGHT_WAYS
 from course_lib.exercises.error_messages import explain
-from course_lib.exercises.rope_variants import RIGHT as ROTATIONS
-from course_lib.exercises.rope_variants import WRONG as NO_ROTATIONS
+from course_lib.exercises.mistake_catalogue import given
 from course_lib.exercises.signature_adapter import adapt
 
 
@@ -25,9 +22,8 @@ class TestTask:
     Args:
         name: Short name.
         chapter: Its number.
-        exercise: What the test is given to judge: right answers of it, and known mistakes; or
-            what is no exercise: ``softmax``, and ``a cache`` or ``a rotation``, of
-            which many are right.
+        exercise: What the test is given to judge: right answers of it, and known mistakes; an
+            exercise, or a definition of ``definitions_to_test``.
         must: Short names of the mistakes that it has to find.
         minutes: How long a first-time learner needs.
     """
@@ -43,8 +39,10 @@ class TestTask:
 
     def right(self) -> Sequence[Callable]:
         """Return right answers in several styles, those that hold the extras, too."""
-        if self.exercise in _OTHERS:
-            return _OTHERS[self.exercise][0]
+        module = _others().get(self.exercise)
+        if module:
+            others = [way.implementation for way in RIGHT_WAYS if way.exercise == self.exercise]
+            return (given(module, self.exercise), *others)
         task = exercise(self.exercise)
         room = import_module(f"course_lib.exercises.solutions.{task.module}")
         whole = [a for a in room.ANSWERS[task.name] if examine(task.name, a).complete]
@@ -52,9 +50,14 @@ class TestTask:
 
     def wrong(self) -> Mapping[str, tuple[str, Callable]]:
         """Return, by short name, a sentence and a wrong answer."""
-        if self.exercise in _OTHERS:
-            return _OTHERS[self.exercise][1]
-        return {m.name: (m.sentence, m.implementation) for m in known_mistakes(self.exercise)}
+        of_others = [m for m in MISTAKES if m.exercise == self.exercise]
+        found = of_others or known_mistakes(self.exercise)
+        return {m.name: (m.sentence, m.implementation) for m in found}
+
+
+def _others() -> dict[str, str]:
+    """Return the definitions that are no exercises, with their modules."""
+    return {mistake.exercise: mistake.module for mistake in MISTAKES}
 
 
 def judge_test(task: TestTask, test: Any) -> Report:
@@ -99,29 +102,6 @@ def outcome(test: Callable, candidate: Callable) -> Exception | None:
     return None
 
 
-def _by_exponentials(scores: Tensor) -> Tensor:
-    """Write softmax as a share of exponentials."""
-    parts = (scores - scores.amax(dim=-1, keepdim=True)).exp()
-    return parts / parts.sum(dim=-1, keepdim=True)
-
-
-_WRONG_SHARES: dict[str, tuple[str, Callable]] = {
-    "over_columns": (
-        "softmax runs over the columns (dim=0): then the columns add up to 1",
-        lambda x: x.softmax(dim=0),
-    ),
-    "over_everything": (
-        "softmax runs over the whole table at once",
-        lambda x: x.flatten().softmax(dim=0).view_as(x),
-    ),
-    "not_shared_out": ("the exponentials are not divided by their sum", lambda x: x.exp()),
-}
-_OTHERS: dict[str, tuple[Sequence[Callable], Mapping[str, tuple[str, Callable]]]] = {
-    "softmax": ((lambda x: x.softmax(dim=-1), _by_exponentials), _WRONG_SHARES),
-    "a cache": (CACHES, NO_CACHES),
-    "a rotation": (ROTATIONS, NO_ROTATIONS),
-}
-
 TESTS = (
     TestTask("test_of_shares", 0, "softmax", ("over_columns",)),
     TestTask("test_of_attention", 1, "scaled_dot_product_attention", ("scale_d_v",)),
@@ -142,7 +122,7 @@ TESTS = (
     TestTask(
         "test_of_the_end", 11, "greedy_decode", ("prompt_returned", "rows_go_on_after_their_end")
     ),
-    TestTask("test_of_the_cache", 12, "a cache", ("values_stay", "nothing_reordered")),
+    TestTask("test_of_the_cache", 12, "AttentionCache", ("values_stay", "nothing_reordered")),
     TestTask(
         "test_of_the_penalty", 13, "length_penalty", ("exponent_negative", "alpha_multiplied")
     ),
@@ -164,7 +144,7 @@ TESTS = (
     TestTask(
         "test_of_the_rotation",
         19,
-        "a rotation",
+        "rotate",
         ("code_added", "twice_as_long", "sign_lost", "start_ignored"),
     ),
     TestTask(

@@ -17,7 +17,6 @@ from course_lib.data import pad_rows
 from course_lib.decoder import DecoderLayer
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import EncoderLayer
-from course_lib.evaluation import alignment_error_rate
 from course_lib.exercises.check_report import Report
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import attention_flops
@@ -298,17 +297,6 @@ def batch_by_hand() -> Tensor:
 
 
 @asked(
-    10,
-    "the first loss",
-    (2 * math.log(200), "Twice the tokens is not twice the surprise: a logarithm adds."),
-    (math.log(200) + 1, "Twice the tokens is one *bit* more, and we count in nats."),
-)
-def loss_of_400_pieces() -> float:
-    """Measure the loss of a model that gives 400 tokens the same score."""
-    return label_smoothed_cross_entropy(torch.zeros(1, 400), torch.tensor([7])).item()
-
-
-@asked(
     11,
     "tokens read by the decoder",
     (10, "That is with a cache. Without one, the whole prefix is read for every token."),
@@ -371,18 +359,6 @@ def clipped_precision() -> float:
     """Count single words, each at most as often as the reference has it."""
     written, known = "the cat the cat on the mat".split(), "the cat is on the mat".split()
     return sum(min(written.count(word), known.count(word)) for word in set(written)) / len(written)
-
-
-@asked(
-    14,
-    "the alignment error rate",
-    (0.75, "That is the share of links that are wrong; the known ones count, too."),
-    (0.0, "No link is missed, and twelve are too many: those cost."),
-)
-def rate_of_linking_everything() -> float:
-    """Link four target tokens with all four source tokens; the diagonal is known."""
-    everything = {(t, s) for t in range(4) for s in range(4)}
-    return alignment_error_rate([everything], [{(t, t) for t in range(4)}])
 
 
 @asked(
@@ -479,14 +455,9 @@ def length_where_attention_rules() -> float:
     (14e9 / 2**30, "That is in GiB, of 2^30 bytes; a GB has 10^9."),
 )
 def memory_of_a_share() -> float:
-    """Take a step with a few numbers, count the bytes that stay for each, and share them out."""
-    weight = nn.Parameter(torch.ones(1000))
-    optimizer = torch.optim.Adam([weight])
-    weight.sum().backward()
-    optimizer.step()
-    kept = [weight, weight.grad, *optimizer.state[weight].values()]
-    each = sum(x.element_size() for x in kept if x.shape == weight.shape)
-    return 7e9 * each / 8 / 1e9
+    """Add up the bytes that training keeps for a number, and share out seven billion of them."""
+    weight, gradient, moments = 4, 4, 2 * 4
+    return 7e9 * (weight + gradient + moments) / 8 / 1e9
 
 
 PREDICTIONS = tuple(each for each in vars().copy().values() if isinstance(each, Prediction))

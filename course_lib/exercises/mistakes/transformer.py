@@ -2,15 +2,8 @@
 
 from course_lib.exercises.mistake_catalogue import ignored, known
 
-start = known("transformer", "initialize")
 model = known("transformer", "Transformer")
 
-DEVIATION = ", std=module.embedding_dim**-0.5"
-NORMAL = f"nn.init.normal_(module.weight{DEVIATION})"
-GLOROT = "nn.init.xavier_uniform_(module.weight)"
-SECOND = (
-    "    for module in model.modules():  # afterwards: the output may share an embedding's matrix\n"
-)
 
 SCALE = " * math.sqrt(self.config.d_model)"
 SOURCE, TARGET = "self.src_embedding(src)", "self.tgt_embedding(tgt)"
@@ -22,46 +15,6 @@ ENCODED = "self.encoder(self.positions(vectors), padding_mask(src, self.config.p
 LOGITS = "return self.output(self.hidden(tgt, memory, src, cache=cache))"
 SIZES = "sizes = (c.d_model, c.num_heads, c.d_ff, c.dropout, c.norm_first, c.activation)"
 
-STARTS = (
-    start(
-        "embeddings_std_one",
-        "embeddings start as N(0, 1), as torch leaves them",
-        "mended in pytorch/translate #220",
-        (DEVIATION, ""),
-    ),
-    start(
-        "embeddings_std_002",
-        "embeddings start with the standard deviation 0.02, whatever d_model is",
-        "the start of BERT and GPT-2, copied into other models",
-        (DEVIATION, ", std=0.02"),
-    ),
-    start(
-        "embeddings_glorot",
-        "embeddings start as linear layers do: everything with two axes gets xavier_uniform_",
-        "The Annotated Transformer; jadore801120/attention-is-all-you-need-pytorch #175",
-        (NORMAL, GLOROT),
-    ),
-    start(
-        "nothing_initialized",
-        "no matrix changes: what is drawn has to be written into the weights, and into those of "
-        "all the parts, `model.modules()`, not of `model` alone",
-        "`weight = torch.randn(…)` gives a new tensor a name",
-        (GLOROT, "pass"),
-        (NORMAL, "pass"),
-    ),
-    start(
-        "biases_zeroed",
-        "biases are set to 0; they should stay as they are",
-        "karpathy/minGPT: a line for module.bias",
-        (GLOROT, f"{GLOROT}\n            module.bias is None or nn.init.zeros_(module.bias)"),
-    ),
-    start(
-        "shared_matrix_as_linear",
-        "a matrix that the output shares is initialized again as a linear layer's",
-        "fastai/fastai #2090; Modalities/modalities #456",
-        (SECOND, ""),
-    ),
-)
 
 WORDS = (
     model(
@@ -218,4 +171,4 @@ PARTS = (
     ),
 )
 
-MISTAKES = (*STARTS, *WORDS, *MASKS, *PARTS)
+MISTAKES = (*WORDS, *MASKS, *PARTS)

@@ -35,16 +35,6 @@ class AttentionBySums(nn.Module):
         return self.merge(torch.einsum("bhts,bhsd->bhtd", weights, v))
 
 
-def groups_by_sorting(model, weight_decay):
-    """Put each parameter into one of two lists."""
-    lists = {True: [], False: []}
-    for _, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            lists[parameter.ndim > 1].append(parameter)
-    kinds = ((True, weight_decay), (False, 0))
-    return [{"params": lists[matrix], "weight_decay": strength} for matrix, strength in kinds]
-
-
 class AttentionOfNanoGPT(nn.Module):
     """Hold the core as nanoGPT does: c_attn and c_proj, sizes from a config."""
 
@@ -65,18 +55,6 @@ class AttentionOfNanoGPT(nn.Module):
         return self.c_proj(y.transpose(1, 2).contiguous().view(B, T, C))
 
 
-def groups_of_nanogpt(model, weight_decay):
-    """Hold the core: two lists, by the number of axes."""
-    param_dict = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    decay_params = [p for p in param_dict.values() if p.dim() >= 2]
-    nodecay_params = [p for p in param_dict.values() if p.dim() < 2]
-    return [
-        {"params": decay_params, "weight_decay": weight_decay},
-        {"params": nodecay_params, "weight_decay": 0.0},
-    ]
-
-
 ANSWERS = {
     "CausalSelfAttention": (AttentionBySums, AttentionOfNanoGPT),
-    "param_groups": (groups_by_sorting, groups_of_nanogpt),
 }

@@ -12,39 +12,6 @@ from course_lib.positions import PositionalEncoding
 from course_lib.transformer import capture_attention, initialize
 
 
-def initialize_by_apply(model: nn.Module) -> None:
-    """Walk twice with apply, filling in place under no_grad."""
-
-    def linear(module: nn.Module) -> None:
-        """Fill uniformly."""
-        if isinstance(module, nn.Linear):
-            rows, columns = module.weight.shape
-            bound = math.sqrt(6.0 / (rows + columns))
-            module.weight.uniform_(-bound, bound)
-
-    def embedding(module: nn.Module) -> None:
-        """Fill normally."""
-        if isinstance(module, nn.Embedding):
-            module.weight.normal_().div_(math.sqrt(module.weight.size(1)))
-
-    with torch.no_grad():
-        model.apply(linear)
-        model.apply(embedding)
-
-
-def initialize_by_skipping(model: nn.Module) -> None:
-    """Note which matrices belong to embeddings, and leave them out among the linear layers."""
-    tables = {}
-    for _, module in model.named_modules():
-        if type(module) is nn.Embedding:
-            tables[id(module.weight)] = module.weight
-    for module in list(model.modules())[::-1]:
-        if type(module) is nn.Linear and id(module.weight) not in tables:
-            nn.init.xavier_uniform_(module.weight, gain=1.0)
-    for weight in tables.values():
-        weight.data = torch.randn(weight.shape) * weight.shape[1] ** -0.5
-
-
 class ModelInSmallSteps(nn.Module):
     """Give every step a method: embedding, masks, maps."""
 
@@ -180,6 +147,5 @@ class AnnotatedModel(nn.Module):
 
 
 ANSWERS = {
-    "initialize": (initialize_by_apply, initialize_by_skipping),
     "Transformer": (ModelInSmallSteps, AnnotatedModel),
 }

@@ -1,19 +1,13 @@
 """What is asked of chapter 14."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.scalar_checks import fraction
-from course_lib.exercises.trial import B, S, T, Trial, normal, value_trial
+from course_lib.exercises.trial import B, T, Trial, normal, value_trial
 
-MAP = normal("a map", T, S).mul(2).softmax(dim=-1)
-HALVES = torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5], [0.0, 0.0, 1.0]])
 ACCURACY = "Right tokens over real tokens, of all rows together; padding is in neither count."
-LINK = "A pair (target, source) of positions, from 0, for each weight that reaches the threshold."
 
 
 def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Trial:
@@ -28,24 +22,9 @@ def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Tr
 
     def act(candidate: Callable) -> dict[str, float]:
         """Call it on copies."""
-        return {"the share": fraction(candidate(logits.clone(), targets.clone(), pad_id))}
+        return {"the share": float(candidate(logits.clone(), targets.clone(), pad_id))}
 
     return value_trial(label, act, kind="equality", says=ACCURACY)
-
-
-def linked(label: str, weights: Tensor, threshold: float) -> Trial:
-    """Compare the links of a map."""
-
-    def act(candidate: Callable) -> dict[str, Any]:
-        """Call it on a copy, and write the links down in order."""
-        links = candidate(weights.clone(), threshold)
-        whole = all(type(place) is int for pair in links for place in pair)
-        return {
-            "a set that can be compared": isinstance(links, set | frozenset) and whole,
-            "links": str(sorted((int(t), int(s)) for t, s in links)),
-        }
-
-    return value_trial(label, act, kind="equality", says=LINK)
 
 
 EXERCISES = (
@@ -66,28 +45,6 @@ EXERCISES = (
             "Which of the targets count at all? Make a mask of them first.",
             "`argmax(dim=-1)` guesses a token for every position. Count where it is right *and* "
             "the target is real, and divide by the number of real targets.",
-        ),
-    ),
-    Exercise(
-        "alignment_from_attention",
-        "evaluation",
-        8,
-        core={
-            "links": (
-                linked("a map (T, S)", MAP, 0.2),
-                linked("a small threshold", MAP, 0.02),
-                linked("a map that reaches the threshold nowhere", MAP, 0.999),
-            ),
-            "equal weights": (
-                linked("weights that are equal to the threshold", HALVES, 0.5),
-                linked("threshold 1", HALVES, 1.0),
-            ),
-        },
-        hints=(
-            "Comparing the table with the threshold gives a table of True and False. Does equal "
-            "count?",
-            "`nonzero()` lists the positions of the True ones as rows (t, s); `.tolist()` makes "
-            "numbers of them, which can be put into a set.",
         ),
     ),
 )

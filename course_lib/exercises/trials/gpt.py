@@ -1,7 +1,6 @@
 """What is asked of chapter 18: attention with one product, and groups of parameters."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,13 +8,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.outcomes import describe
 from course_lib.exercises.trial import (
     D_K,
     B,
     H,
     T,
-    Trial,
     by_name,
     filled,
     module_trial,
@@ -24,16 +21,12 @@ from course_lib.exercises.trial import (
     parameters_trial,
     value_trial,
 )
-from course_lib.gpt import GPT, GPTConfig
 from course_lib.kv_cache import KVCache
 
 D_MODEL = H * D_K
 PLAIN = dict(d_model=D_MODEL, num_heads=H)
 X = normal("fused x", B, T, D_MODEL)
 OTHER_X = torch.cat([X[:, :2], X[:, 2:] + 3], dim=1)
-CONFIG = GPTConfig(
-    vocab_size=10, max_len=6, num_layers=2, num_heads=H, d_model=D_MODEL, dropout=0.0
-)
 FUTURE = "A later token must not change what stands before it, in training and in eval mode."
 CACHED = "With a cache the new tokens come alone, and attend to those that were read before."
 TORCHS = {
@@ -88,50 +81,6 @@ def one_token_dropped(candidate: Callable) -> dict[str, str]:
         one = normal("one token", 8, 1, D_MODEL)
         kept = (layer(one.clone()) / one).round() + 0.0
     return {"what comes out is 0 or doubled": str(kept.unique().tolist())}
-
-
-class Odd(nn.Module):
-    """Hold parameters whose names say little: a kernel, a scale, a bias that is a matrix."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kernel = nn.Conv1d(2, 3, 4)
-        self.scale = nn.Parameter(torch.ones(5))
-        self.relative_bias = nn.Parameter(torch.ones(2, 3))
-
-
-def one_layer() -> nn.Module:
-    """Build a GPT of one layer."""
-    return GPT(replace(CONFIG, num_layers=1))
-
-
-def frozen() -> nn.Module:
-    """Build one whose tables do not learn any more."""
-    model = one_layer()
-    for parameter in (model.embedding.weight, model.positions.weight, model.norm.bias):
-        parameter.requires_grad_(False)
-    return model
-
-
-def grouped(label: str, build: Callable[[], nn.Module], says: str) -> Trial:
-    """Name the parameters of both groups, as often as they stand there, and their decay."""
-
-    def act(candidate: Callable) -> dict[str, Any]:
-        """Sort, and read."""
-        model = build()
-        answer = candidate(model, 0.3)
-        held = list(answer) if isinstance(answer, list | tuple) else [answer]
-        if len(held) != 2 or not all(isinstance(g, dict) and "params" in g for g in held):
-            raise TypeError(f"two groups with 'params' should come out, not {describe(answer)}")
-        names = {id(p): name for name, p in by_name(model).items()}
-        found = {}
-        for which, group in zip(("first", "second"), held, strict=True):
-            known = sorted(names.get(id(p), "a stranger") for p in group["params"])
-            found[f"{which} group"] = ", ".join(known)
-            found[f"weight decay of the {which} group"] = float(group.get("weight_decay", 0.01))
-        return found
-
-    return value_trial(label, act, says=says)
 
 
 EXERCISES = (
@@ -195,39 +144,5 @@ EXERCISES = (
             ),
             "names": (names_trial(PLAIN),),
         },
-    ),
-    Exercise(
-        "param_groups",
-        "gpt",
-        10,
-        core={
-            "groups": (
-                grouped(
-                    "a GPT of one layer",
-                    one_layer,
-                    "Two groups: what has two axes or more, embedding and positions among it, "
-                    "decays as asked for, the rest with 0, written down. Each parameter stands in "
-                    "one group, once, a shared one too.",
-                ),
-                grouped(
-                    "parameters of other names and shapes",
-                    Odd,
-                    "The number of axes decides, not the name, nor the kind of module.",
-                ),
-            ),
-            "frozen parameters": (
-                grouped(
-                    "parameters that do not learn",
-                    frozen,
-                    "What does not learn (`requires_grad` is false) stands in no group.",
-                ),
-            ),
-        },
-        hints=(
-            "`model.parameters()` yields each parameter once, shared ones too. Which of them "
-            "learn, and what tells a matrix from a gain or a bias?",
-            '`parameter.dim() >= 2`, and the rest. A group is a dict with `"params"` and '
-            '`"weight_decay"`; the second group\'s is 0.0, and is written down.',
-        ),
     ),
 )

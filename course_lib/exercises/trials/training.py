@@ -10,7 +10,6 @@ from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import Outcome
-from course_lib.exercises.scalar_checks import fraction
 from course_lib.exercises.small_models import small_model
 from course_lib.exercises.trial import T, Trial, by_name, function_trial, normal, value_trial
 
@@ -52,7 +51,7 @@ def padding_heard(candidate: Callable) -> dict[str, bool]:
     other = torch.where((TARGETS == 3).unsqueeze(-1), 4 * normal("other", V), logits)
     longer = F.pad(logits, (0, 0, 0, 3)), F.pad(TARGETS, (0, 3), value=3)
     pairs = (logits, TARGETS.clone()), (other, TARGETS.clone()), longer
-    first, *others = (fraction(candidate(*pair, pad_id=3)) for pair in pairs)
+    first, *others = (float(candidate(*pair, pad_id=3)) for pair in pairs)
     return {
         name: abs(x - first) > 1e-4
         for name, x in zip(("logits at padding", "more padding"), others, strict=True)
@@ -61,7 +60,7 @@ def padding_heard(candidate: Callable) -> dict[str, bool]:
 
 def uniform(candidate: Callable) -> dict[str, float]:
     """Ask what a model costs that finds every token equally likely."""
-    return {"loss of equal scores": fraction(candidate(torch.zeros(2, T, V), TARGETS.clone()))}
+    return {"loss of equal scores": float(candidate(torch.zeros(2, T, V), TARGETS.clone()))}
 
 
 def rates(label: str, steps: Any, d_model: int, warmup_steps: int) -> Trial:
@@ -69,14 +68,14 @@ def rates(label: str, steps: Any, d_model: int, warmup_steps: int) -> Trial:
 
     def act(candidate: Callable) -> dict[str, float]:
         """Ask for each."""
-        return {f"rate of step {n}": fraction(candidate(n, d_model, warmup_steps)) for n in steps}
+        return {f"rate of step {n}": float(candidate(n, d_model, warmup_steps)) for n in steps}
 
     return value_trial(label, act, kind="equality", says=EQUATION)
 
 
 def ups_and_downs(candidate: Callable) -> dict[str, Any]:
     """Look where the rate is highest, how it rises and how it falls."""
-    rate = {step: fraction(candidate(step, D_MODEL, WARMUP)) for step in (*range(1, 20), 36)}
+    rate = {step: float(candidate(step, D_MODEL, WARMUP)) for step in (*range(1, 20), 36)}
     shown: dict[str, Any] = {"the rate peaks at step": max(rate, key=rate.get)}
     for one, other in ((4, 2), (9, 36)):
         times = rate[one] / rate[other] if rate[other] else math.inf

@@ -1,12 +1,11 @@
 """What is asked of chapter 09."""
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
@@ -44,68 +43,6 @@ TIED = (
     "no bias. tie_embeddings says who shares: 'all' three are one matrix, 'decoder' target and "
     "output, 'none' nobody."
 )
-
-
-class Parts(nn.Module):
-    """Hold embeddings, linear layers and a norm, named as in a Transformer."""
-
-    def __init__(self, tied: bool = False, output_first: bool = False) -> None:
-        super().__init__()
-        output = nn.Linear(64, 200, bias=False)
-        if output_first:
-            self.output = output
-        self.src_embedding, self.tgt_embedding = nn.Embedding(250, 64), nn.Embedding(200, 64)
-        inner = nn.Sequential(nn.Linear(64, 192), nn.ReLU(), nn.LayerNorm(192))
-        self.encoder = nn.Sequential(inner, nn.Linear(192, 64))
-        self.output = output
-        if tied:
-            self.output.weight = self.tgt_embedding.weight
-        for parameter in self.parameters():
-            if parameter.dim() == 1:
-                nn.init.constant_(parameter, UNTOUCHED)
-
-
-def embeddings(candidate: Callable) -> dict[str, Any]:
-    """Initialize, and measure the embeddings."""
-    candidate(parts := Parts())
-    source, target = parts.src_embedding.weight, parts.tgt_embedding.weight
-    return {
-        f"{SPREAD} src_embedding": loudness(source),
-        f"{SPREAD} tgt_embedding": loudness(target),
-        "it is normal: some numbers lie far out": bool((source.abs() > 2.5 / 8).any()),
-    }
-
-
-def linear_layers(candidate: Callable) -> dict[str, Any]:
-    """Initialize, and measure the linear layers."""
-    candidate(parts := Parts())
-    inner = parts.encoder[0][0].weight
-    uniform = float(inner.detach().std()) * math.sqrt((64 + 192) / 2)
-    return {
-        f"{LARGEST} a layer": reach(inner),
-        f"{LARGEST} a layer further out": reach(parts.encoder[1].weight),
-        f"{LARGEST} output": reach(parts.output.weight),
-        "as a share of Glorot and Bengio's, its standard deviation": round(uniform, 1),
-    }
-
-
-def shared(candidate: Callable) -> dict[str, Any]:
-    """Initialize models whose output shares a matrix, and measure that matrix."""
-    found = {}
-    for first in (False, True):
-        candidate(parts := Parts(tied=True, output_first=first))
-        same = parts.output.weight is parts.tgt_embedding.weight
-        place = "output registered first" if first else "output registered last"
-        found[f"{place}, times √d_model"] = loudness(parts.tgt_embedding.weight)
-        found[f"{place}, still shared"] = same
-    return found
-
-
-def kept(candidate: Callable) -> dict[str, bool]:
-    """Look whether biases and gains are as they were."""
-    candidate(parts := Parts())
-    vectors = [p for p in parts.parameters() if p.dim() == 1]
-    return {"biases and gains are kept": all(bool((p == UNTOUCHED).all()) for p in vectors)}
 
 
 def called(label: str, config: TransformerConfig, src: Tensor = SRC) -> Trial:
@@ -178,52 +115,6 @@ def matrices(label: str, config: TransformerConfig) -> Trial:
 
 
 EXERCISES = (
-    Exercise(
-        "initialize",
-        "transformer",
-        15,
-        core={
-            "embeddings": (
-                value_trial(
-                    "the embeddings",
-                    embeddings,
-                    says="Embeddings start as N(0, 1 / d_model): standard deviation 1 / √d_model.",
-                ),
-            ),
-            "linear layers": (
-                value_trial(
-                    "the linear layers",
-                    linear_layers,
-                    says="The weights of all linear layers start as Glorot and Bengio's uniform.",
-                ),
-            ),
-            "shared matrix": (
-                value_trial(
-                    "an output that shares the embedding's matrix",
-                    shared,
-                    says="A matrix that output and embedding share starts as an embedding, and "
-                    "stays shared.",
-                ),
-            ),
-        },
-        hints=(
-            "`model.modules()` walks through everything, however deep; `isinstance` tells an "
-            "`nn.Linear` from an `nn.Embedding`.",
-            "`nn.init.xavier_uniform_` is Glorot and Bengio's; `nn.init.normal_` wants the "
-            "standard deviation, the root of the variance 1 / d_model.",
-            "One matrix may be both a linear layer's and an embedding's. Whoever comes last wins: "
-            "go through the model twice.",
-        ),
-        extras={
-            "biases and gains": (
-                value_trial(
-                    "biases and gains",
-                    kept,
-                    says="Only matrices change; biases and gains stay as they are.",
-                ),
-            )
-        },
-    ),
     Exercise(
         "Transformer",
         "transformer",
