@@ -2,6 +2,7 @@
 
 Translators are of number words, or with ``--task multi30k`` of captions; ``--task gpt`` is a model
 that goes on with a text (``course train --task gpt --help``).
+`course sample` lets a GPT, or a published model, go on with a text.
 """
 
 import argparse
@@ -282,6 +283,7 @@ def download_command(options: argparse.Namespace) -> int:
 
 def published_command(options: argparse.Namespace) -> int:
     """Translate, or go on with a text, with published weights."""
+    prepare_machine(options.threads, options.device)
     if options.command == "translate":
         print(translate_with(options.weights, [" ".join(options.text)])[0])
     else:

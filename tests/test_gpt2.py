@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from course_lib.gpt import sample
 from course_lib.interop import gpt2
+from course_lib.interop.pretrained import read_weights
 
 
 def read_double(folder):
@@ -185,6 +186,24 @@ def test_a_pickle_that_runs_code_is_not_run(tmp_path):
             return (tmp_path.joinpath("trapped").touch, ())
 
     torch.save({"wte.weight": Trap()}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(Exception, match="weights_only|Weights only"):
+    with pytest.raises(Exception, match="cannot be read as tensors"):
         gpt2.from_pretrained(tmp_path)
     assert not (tmp_path / "trapped").exists()
+
+
+@pytest.mark.parametrize("content", [b"version https://git-lfs.github.com/spec/v1", b"\x80\x04."])
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+def test_a_file_without_tensors_is_named_with_the_way_out(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"{name} cannot be read as tensors.*get the file again"):
+        read_weights(tmp_path)
+
+
+def test_a_missing_field_and_a_tokenizer_that_is_none_are_named(tmp_path):
+    published("gpt2", tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ValueError, match="tokenizer.json is no tokenizer"):
+        gpt2.from_pretrained(tmp_path)
+    edit_config(tmp_path, n_head=...)
+    with pytest.raises(ValueError, match="config.json has no field n_head"):
+        gpt2.from_pretrained(tmp_path)

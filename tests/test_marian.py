@@ -18,6 +18,7 @@ from course_lib.data import spell
 from course_lib.decoding import greedy_decode
 from course_lib.interop import download, marian
 from course_lib.interop.download import translate_with
+from course_lib.probes import probe
 from course_lib.transformer import Transformer
 
 SRC = torch.tensor([[1, 2, 3, 9, EOS], [4, 5, EOS, PAD, PAD]])
@@ -173,6 +174,20 @@ def test_a_file_that_is_no_sentencepiece_model_is_named(tmp_path):
     (tmp_path / "source.spm").write_text("half of something")
     with pytest.raises(ValueError, match=f"{tmp_path / 'source.spm'} is no SentencePiece model"):
         marian.MarianTokenizer(tmp_path)
+
+
+def test_a_vocabulary_that_is_not_there_is_named(spoken, tmp_path):
+    (tmp_path / "source.spm").write_bytes((spoken[0] / "source.spm").read_bytes())
+    with pytest.raises(ValueError, match="vocab.json holds no vocabulary"):
+        marian.MarianTokenizer(tmp_path)
+
+
+def test_the_start_token_that_is_never_written_alarms_no_probe(tmp_path):
+    published("marian", tmp_path)
+    model, _ = marian.from_pretrained(tmp_path)
+    results = probe(model, vocab_size=VOCAB, pad_id=PAD, fresh=False)
+    alarms = {result.name for result in results if not result.passed}
+    assert len(results) > 10 and alarms <= {"overfit one batch"}  # its random gains learn slowly
 
 
 def test_a_folder_with_both_translates(spoken, capsys):

@@ -182,10 +182,13 @@ def continue_with(folder: Path | str, prompt: str, tokens: int, seed: int = 0, *
     kind = read_config(folder, kinds, {})["model_type"]
     model, tokenizer = kinds[kind].from_pretrained(folder)
     if tokenizer is None:
-        raise ValueError(f"{folder} holds no tokenizer.json: without it no text is read")
+        raise ValueError(
+            f"{folder} holds no tokenizer.json: without it no text is read; the library "
+            f"transformers writes one: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
+        )
     ids = torch.tensor([tokenizer.encode(prompt).ids], dtype=torch.long)  # (1, T)
     if ids.numel() == 0:
-        raise ValueError("the prompt holds no token; give the text a beginning")
+        raise ValueError("the prompt holds no token; give the text a beginning: --prompt TEXT")
     generator = torch.Generator().manual_seed(seed)
     written = sample(model, ids, tokens, generator=generator, **how)
     return tokenizer.decode(written[0].tolist())

@@ -17,7 +17,7 @@ class MarianTokenizer:
         folder: It holds ``source.spm`` and ``vocab.json``.
 
     Raises:
-        ValueError: If ``source.spm`` is no SentencePiece model.
+        ValueError: If ``source.spm`` is no SentencePiece model, or ``vocab.json`` no vocabulary.
 
     Attributes:
         pad_id: The id of ``<pad>``.
@@ -31,7 +31,11 @@ class MarianTokenizer:
             self.source = SentencePieceProcessor(model_file=str(source))
         except RuntimeError:
             raise ValueError(f"{source} is no SentencePiece model; get the file again") from None
-        self.ids = json.loads((Path(folder) / "vocab.json").read_text(encoding="utf-8"))
+        names = Path(folder) / "vocab.json"
+        try:
+            self.ids = json.loads(names.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise ValueError(f"{names} holds no vocabulary; get the file again") from None
         self.tokens = {number: token for token, number in self.ids.items()}
         self.pad_id = self.ids["<pad>"]
         self.eos_id = self.ids["</s>"]

@@ -15,8 +15,20 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+OTHERS = "`course translate` takes Marian models, `course sample` those like GPT-2 or Llama"
+DAMAGED = (
+    "{} cannot be read as tensors ({}); it is damaged, a pointer that git-lfs left, or an object "
+    "that was pickled whole: get the file again, or write it by `save_pretrained`"
+)
 Convert = Callable[[str, Tensor], Tensor]  # the published name, and the weight
 Supported = Mapping[str, tuple[Any, Collection]]  # field: (what it means if absent, what we cover)
+
+
+class Config(dict):
+    """A configuration that names a field which it lacks."""
+
+    def __missing__(self, field: str) -> Any:
+        raise ValueError(f"config.json has no field {field}; get the file again")
 
 
 def read_config(
@@ -41,7 +53,7 @@ def read_config(
             "(`course download` gets one)"
         )
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = Config(json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
         raise ValueError(f"{path} is no JSON ({error}); get the file again") from None
     every = {"model_type": ("unknown", model_types), "quantization_config": (None, [None])}
@@ -49,32 +61,47 @@ def read_config(
         value = config.get(field, default)
         if value not in covered:
             known = " or ".join(map(repr, covered))
-            raise ValueError(f"config.json says {field}={value!r}; this loader covers {known} only")
+            other = f"; {OTHERS}" if field == "model_type" else ""
+            raise ValueError(
+                f"config.json says {field}={value!r}; this loader covers {known} only{other}"
+            )
     return config
 
 
 def read_weights(folder: Path | str) -> dict[str, Tensor]:
-    """Read all weights of a folder by name; no code in a file is run.
+    """Read all weights of a folder by name, of one file or several; no code in a file is run.
 
     Raises:
-        ValueError: If there are none.
+        ValueError: If there are none, or a file does not hold tensors only.
     """
     weights: dict[str, Tensor] = {}
     safe = sorted(Path(folder).glob("model*.safetensors"))  # a large model has several
     for path in safe or sorted(Path(folder).glob("pytorch_model*.bin")):
-        if safe:
-            weights |= load_file(path)
-        else:
-            weights |= torch.load(path, map_location="cpu", weights_only=True)
+        try:
+            if safe:
+                weights |= load_file(path)
+            else:
+                weights |= torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # foreign bytes make readers fail in a dozen ways
+            raise ValueError(DAMAGED.format(path, type(error).__name__)) from None
     if not weights:
         raise ValueError(f"{folder} holds neither model.safetensors nor pytorch_model.bin")
     return weights
 
 
 def read_tokenizer(folder: Path | str) -> Tokenizer | None:
-    """Read ``tokenizer.json`` with the library ``tokenizers``; ``None`` where there is none."""
+    """Read ``tokenizer.json`` with the library ``tokenizers``; ``None`` where there is none.
+
+    Raises:
+        ValueError: If it is no tokenizer.
+    """
     path = Path(folder) / "tokenizer.json"
-    return Tokenizer.from_file(str(path)) if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing more special
+        raise ValueError(f"{path} is no tokenizer ({error}); get the file again") from None
 
 
 def published_names(model: nn.Module, names: Mapping[str, str]) -> dict[str, str]:

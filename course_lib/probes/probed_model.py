@@ -103,12 +103,18 @@ class Subject:
 
 
 def logits_of(output: Any) -> Tensor:
-    """Find the logits in what a model returns: a tensor, a tuple's first, or ``.logits``."""
+    """Find the logits in what a model returns: a tensor, a tuple's first, or ``.logits``.
+
+    A token that may never be written, with -inf everywhere, gets the least score of its position.
+    """
     output = getattr(output, "logits", output)
     logits = output[0] if isinstance(output, tuple) else output
     if not isinstance(logits, Tensor) or logits.dim() != 3:
         raise ValueError("the model returns no logits of shape (B, T, V): adapt it with forward=")
-    return logits
+    never = logits.isneginf().flatten(0, 1).all(dim=0)  # (V,)
+    if never.all() or not never.any():
+        return logits
+    return torch.where(never, logits[..., ~never].amin(dim=-1, keepdim=True), logits)
 
 
 def adapt(
@@ -145,9 +151,8 @@ def adapt(
     except (TypeError, RuntimeError, IndexError, AttributeError, ValueError) as error:
         words = "source and target" if reads_source else "ids"
         said = str(error).strip().partition("\n")[0]
-        raise ValueError(
-            f"the model cannot be called with {words} ({said}): see forward="
-        ) from error
+        way = f"see forward=, or is vocab_size={vocab_size} too large?"
+        raise ValueError(f"the model cannot be called with {words} ({said}): {way}") from error
     return subject
 
 
