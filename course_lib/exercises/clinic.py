@@ -180,11 +180,6 @@ def _another(chart: Chart, cause: Any) -> str:
     return f"{said} sounds an alarm, as it does here; but it fits other causes, too. Ask another."
 
 
-def _is_pair(line: Any) -> bool:
-    """Say whether something is two texts, what stands there and what is to stand there."""
-    return isinstance(line, tuple | list) and list(map(type, line)) == [str, str]
-
-
 def examine_mend(chart: Chart, mend: Line | Sequence[Line]) -> tuple[bool, str]:
     """Replace lines, and look whether symptom and alarm are gone; never raise on an answer.
 
@@ -192,7 +187,8 @@ def examine_mend(chart: Chart, mend: Line | Sequence[Line]) -> tuple[bool, str]:
         Whether they are, and what to say.
     """
     lines = [mend] if isinstance(mend, tuple) and isinstance(mend[0], str) else mend
-    if not isinstance(lines, list | tuple) or not all(map(_is_pair, lines)):
+    pairs = isinstance(lines, list | tuple) and all(isinstance(x, list | tuple) for x in lines)
+    if not pairs or any(list(map(type, line)) != [str, str] for line in lines):
         return False, f"Write a pair (old, new), or a list of such pairs, and not {mend!r:.60}."
     case = chart.case
     try:

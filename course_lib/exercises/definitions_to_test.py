@@ -60,8 +60,6 @@ MISTAKES = (
             "sentences even more", STUDENTS, ("** alpha", "** -alpha")),
     penalty("alpha_multiplied", "alpha is a factor: it is an exponent, and 0 must give 1", STUDENTS,
             ("** alpha", "* alpha")),
-    penalty("length_alone", "the length itself is raised to alpha, without the five and the six",
-            "huggingface/transformers", ("(5 + lengths) / 6", "lengths")),
     cache("values_stay", "`reorder` picks rows of the keys, and leaves the values", STUDENTS,
           ("self.keys, self.values = self.spare", "self.keys = self.spare[0]")),
     cache("nothing_reordered", "`reorder` changes nothing", STUDENTS,

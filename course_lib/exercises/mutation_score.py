@@ -39,10 +39,10 @@ class TestTask:
 
     def right(self) -> Sequence[Callable]:
         """Return right answers in several styles, those that hold the extras, too."""
-        module = _others().get(self.exercise)
-        if module:
+        modules = {mistake.exercise: mistake.module for mistake in MISTAKES}
+        if self.exercise in modules:
             others = [way.implementation for way in RIGHT_WAYS if way.exercise == self.exercise]
-            return (given(module, self.exercise), *others)
+            return (given(modules[self.exercise], self.exercise), *others)
         task = exercise(self.exercise)
         room = import_module(f"course_lib.exercises.solutions.{task.module}")
         whole = [a for a in room.ANSWERS[task.name] if examine(task.name, a).complete]
@@ -53,11 +53,6 @@ class TestTask:
         of_others = [m for m in MISTAKES if m.exercise == self.exercise]
         found = of_others or known_mistakes(self.exercise)
         return {m.name: (m.sentence, m.implementation) for m in found}
-
-
-def _others() -> dict[str, str]:
-    """Return the definitions that are no exercises, with their modules."""
-    return {mistake.exercise: mistake.module for mistake in MISTAKES}
 
 
 def judge_test(task: TestTask, test: Any) -> Report:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
@@ -173,22 +172,6 @@ def weights_of_the_picture() -> Tensor:
     query = torch.tensor([[2.0, 1.0]])
     keys = torch.tensor([[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]])
     return scaled_dot_product_attention(query, keys, keys)[1][0]
-
-
-@asked(
-    1,
-    "the variance of the scores",
-    (1.0, "That is what dividing by √64 gives; a variance is divided by the square."),
-    (1 / 8, "A variance is divided by the square of what the scores are divided by."),
-    (64.0, "That is the variance before anything is divided."),
-    close=0.05,
-)
-@cache
-def variance_divided_by_d_k() -> float:
-    """Measure the variance of many dot products of width 64, divided by 64."""
-    generator = torch.Generator().manual_seed(0)
-    q, k = torch.randn(2, 1_000_000, 64, generator=generator, dtype=torch.float32)
-    return ((q * k).sum(dim=-1) / 64).var().item()
 
 
 @asked(

@@ -252,16 +252,7 @@ def _tried(
     missed: Collection[str],
     own: tuple | None = None,
 ) -> tuple[Any, str]:
-    """Call an answer; return its result, or why the course's own has to run.
-
-    Args:
-        call: The answer.
-        course: The course's function, with the same arguments.
-        args: Its arguments by place.
-        kwargs: Its arguments by name.
-        missed: The stages that the answer missed.
-        own: The answer's arguments by place, where they are others: a method's without ``self``.
-    """
+    """Call an answer; return its result, or why the course's function has to run in its place."""
     lacking = set(re.findall(r"\w+", " ".join(missed)))
     asked = _options(course, args, kwargs)
     if any(name in lacking or (name.endswith("_p") and name[:-2] in lacking) for name in asked):

@@ -126,6 +126,16 @@ MISTAKES = (
         (LAYERS, f"[{LAYER}] * num_layers"),
     ),
     stack(
+        "layers_copied",
+        "all layers are copies of one: they have weights of their own, that start alike",
+        "clones(layer, N) without drawing the weights anew",
+        (
+            f"layers = {LAYERS}",
+            f"import copy\n        one = {LAYER}\n"
+            "        layers = [copy.deepcopy(one) for _ in range(num_layers)]",
+        ),
+    ),
+    stack(
         "every_layer_reads_the_input",
         "every layer reads the stack's input: only the last layer has a say",
         "Atcold/NYU-DLSP20 #270; simon-ging/coot-videotext #5",

@@ -34,6 +34,12 @@ WAVES = (
         (STACKED, SINES_AND_COSINES),
     ),
     table(
+        "exponent_doubled_for_both",
+        "the column's number is doubled once more: `arange(0, d_model, 2)` is 2i already",
+        "student code: the paper's 2i beside an arange in steps of 2",
+        (POWER, "position / 10000 ** (2 * even / d_model)"),
+    ),
+    table(
         "exponent_halved",
         "the exponent is i / d_model instead of 2i / d_model, so no wave gets slow enough",
         "arange(d_model // 2) taken for 2i",

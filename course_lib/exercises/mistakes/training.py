@@ -309,6 +309,15 @@ ONE_STEP = (
         ("pad_id=model.config.pad_id", "pad_id=0"),
     ),
     step(
+        "gradients_clipped",
+        "the gradients are clipped before the step, which this step is not asked for",
+        "nanoGPT and d2l clip in their loops",
+        (
+            "optimizer.step()",
+            "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n    optimizer.step()",
+        ),
+    ),
+    step(
         "softmax_before_the_loss",
         "the logits go through a softmax before the loss takes its own",
         "bowang-lab/Transformer-GCN-QA #32, lansinuote/Huggingface_Toturials #6",

@@ -61,6 +61,16 @@ WORDS = (
         (TARGET + SCALE, f"self.positions({TARGET}){SCALE}"),
         (PLACED, "vectors"),
     ),
+    *(
+        model(
+            f"positions_before_scaling_{side}",
+            f"the {side}'s positions are added before the multiplication by √d_model",
+            "one of two places in the other order",
+            (words + SCALE, f"self.positions({words}){SCALE}"),
+            (f"self.{stack}({PLACED}", f"self.{stack}(vectors"),
+        )
+        for side, stack, words in (("source", "encoder", SOURCE), ("target", "decoder", TARGET))
+    ),
     model(
         "target_through_source_embedding",
         "the target's ids are looked up in the source's embedding",

@@ -60,6 +60,12 @@ def reach(candidate: Callable[..., nn.Module], build: Mapping[str, Any]) -> dict
     }
 
 
+def starts_alike(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
+    """Look whether two layers begin with the same matrices."""
+    matrices = [p for p in candidate(**STACK).parameters() if p.dim() == 2]
+    return {"layers start alike": all(map(torch.equal, matrices, matrices[len(matrices) // 3 :]))}
+
+
 EXERCISES = (
     Exercise(
         "EncoderLayer",
@@ -147,6 +153,9 @@ EXERCISES = (
                     says="The layers get every argument, the dropouts too.",
                 )
                 for names in (["dropout"], ["attention_dropout", "activation_dropout"])
+            ),
+            "drawn anew": (
+                value_trial("a new stack", starts_alike, says="Each layer draws its own weights."),
             ),
             "names": (names_trial(STACK),),
         },
