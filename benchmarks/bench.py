@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1] / "tools"))  # the driver of the browser, the tests
+
 from bench_attention import bench_attention
 from bench_decoding import bench_decoding
 from bench_generate import bench_generate
@@ -52,7 +54,7 @@ PARTS = {  # what a name on the command line runs, in this order
     "gpt": bench_gpt,
     "tests": bench_tests,  # last: it takes longest
 }
-LONG = {"tests": "all that `make test` runs: about a quarter of an hour"}
+LONG = {"tests": "all that `make test` runs: about ten minutes"}
 
 
 def measure(names: Sequence[str], path: Path = RECORD) -> None:

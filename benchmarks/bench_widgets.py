@@ -4,10 +4,13 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core, as a widget has it in a busy kernel
 
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "tools"))  # the driver of the browser
 
 from browser_driver import NO_BROWSER, Lab, chromium, jupyter_lab, write_notebook
 from ipywidgets import Checkbox, Text, Widget

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import bench
@@ -83,6 +85,12 @@ def test_each_row_has_a_line_and_what_is_no_number_is_refused(path):
         bench_record.keep("gpt", [{"ratio": math.nan}], ["gpt"], path)
     assert path.read_text(encoding="utf-8") == text
     assert [file.name for file in path.parent.iterdir()] == ["bench.json"]
+
+
+def test_the_command_of_the_readme_finds_all_that_it_imports():
+    command = [sys.executable, "benchmarks/bench.py", "nothing"]
+    ran = subprocess.run(command, cwd=TOOLS.parent, capture_output=True, text=True)
+    assert ran.returncode == 2 and "there is no part 'nothing'" in ran.stderr
 
 
 def test_an_unknown_part_is_refused_before_anything_runs(parts, capsys):

@@ -219,7 +219,8 @@ def _remark(name: str, chosen: Mapping[str, str], fresh: Mapping[str, str], why:
     """Say which one of the learner's was taken, where it is not the last."""
     if why:
         return f"an earlier one that passed; your last: {why}"
-    return "" if fresh.get(name) == chosen[name] else "from an earlier session"
+    core = "its core; what it missed runs the course's own" if "core_only(" in chosen[name] else ""
+    return core if fresh.get(name) == chosen[name] else "from an earlier session"
 
 
 def _forget(path: Path) -> None:
