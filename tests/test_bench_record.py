@@ -44,7 +44,7 @@ def test_all_parts_run_in_order_and_the_longest_last(parts, path, monkeypatch, c
     assert parts == list(bench.PARTS) == [entry["part"] for entry in read(path)]
     assert parts[-1] == "tests"
     printed = capsys.readouterr().out
-    assert "== tests, all that `make test` runs: about a quarter of an hour" in printed
+    assert "== tests, all that `make test` runs: about ten minutes" in printed
     assert "torch" in printed.splitlines()[0], "the machine"
     assert printed.count("s; drawn from bench.json") == len(bench.PARTS)
 
