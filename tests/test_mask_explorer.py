@@ -124,7 +124,7 @@ def test_the_question_of_chapter_06_has_the_answer_it_gives(explorer):
         assert not leak(explorer, position=row, target_padding=padding)
         torch.testing.assert_close(explorer.weights[:4, :4], padded)
     paid, word = padded[3].max(dim=0)
-    assert f'"fünf" pays {paid:.2f} to "{TARGET[word]}"' in answer
+    assert f'"fünf" gives {paid:.2f} to "{TARGET[word]}"' in answer
 
 
 def test_what_does_not_count_in_an_attention_rests(explorer):

@@ -97,7 +97,7 @@ def write_modules() -> None:
 
 
 def start_page(chapters: list[Path]) -> str:
-    """Write the first page: what it is, the two commands, a promise, three ways in, all pages."""
+    """Write the first page: what it is, the two commands, a promise, four ways in, all pages."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     opening, _, rest = readme.partition("\n![")
     start = re.search(r"(?s)## Start\n.*?```sh\n.*?```\n", readme)[0]
@@ -120,13 +120,16 @@ def start_page(chapters: list[Path]) -> str:
         for caption, names in pages.items()
     )
     ways = (
-        "## Three ways in\n\n"
+        "## Four ways in\n\n"
         "- **The fast track.** [Start here](notebooks/00_start_here.ipynb), then the sections "
         "marked *(fast track)* in chapters 00 to 11: about four hours, from two words to a model "
         "that translates.\n"
         "- **The full course.** Write each part yourself in the learner's edition (`make "
         "workbook`): a check names the mistake.\n"
-        f"- **As a library.** [The modules](api/index.md), and a first call:\n\n{library}\n"
+        "- **With a class.** [Syllabi, quizzes and grading](docs/teaching.md).\n"
+        f"- **As a library.** [The modules](api/index.md), and a first call:\n\n{library}\n\n"
+        "If something fails: [troubleshooting](docs/troubleshooting.md). Licence (license): code "
+        "MIT, text and pictures CC BY 4.0.\n"
     )
     image = picture[0].replace("../figures", "figures")
     return "\n\n".join([opening.strip(), image, start.strip(), ways, trees])
