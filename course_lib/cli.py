@@ -30,8 +30,7 @@ from course_lib.tasks.language_model import LanguageModel
 from course_lib.tasks.multi30k import Multi30k
 from course_lib.tasks.numbers import Numbers
 from course_lib.trainer import run_folder
-from course_lib.trainer.averaging import average_of_last
-from course_lib.trainer.checkpoint import explaining
+from course_lib.trainer.averaging import load_average
 from course_lib.trainer.distributed import World, init_distributed, is_restarted, job
 from course_lib.trainer.hardware import prepare_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
@@ -148,9 +147,9 @@ def train_command(options: argparse.Namespace) -> int:
         with init_distributed(options.device) as world:
             return _train(options, out, world)
     except KeyboardInterrupt:  # before the first step, or for the second time
-        last = run_folder.last_checkpoint(out)
+        last = run_folder.find_checkpoint(out)
         kept = f"{last} is as it was kept last, and --resume goes on from it"
-        kept = kept if last.exists() else "nothing is kept yet"
+        kept = kept if last else "nothing is kept yet"
         print(f"\nstopped at once; {kept}", file=sys.stderr)
         return STOPPED
 
@@ -175,10 +174,10 @@ def _train(options: argparse.Namespace, out: Path, world: World) -> int:
 def _begin(options: argparse.Namespace, out: Path, world: World) -> tuple[TrainState, bool]:
     """Start or go on; return the training, and whether it begins anew."""
     task = TASKS[options.task]
-    asked = options.resume or (is_restarted() and run_folder.is_kept(out))
+    asked = options.resume or (is_restarted() and run_folder.find_checkpoint(out))
     kept, content = run_folder.read_kept(task.kind, out) if asked else (None, {})
     resume = options.resume or content.get("job") == job()
-    if run_folder.is_kept(out) and not (resume or options.force):
+    if not (resume or options.force) and run_folder.find_checkpoint(out):
         raise ValueError(f"{out} keeps a training; --resume goes on from it, --force starts anew")
     chosen = _chosen(options)
     settled = task.settled_here(chosen, kept.config if resume else None, options)
@@ -241,7 +240,7 @@ def _kept(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
     task = TASKS[options.task]
     out = _folder(options)
     given = _given(options)
-    if not run_folder.is_kept(out):
+    if not run_folder.find_checkpoint(out):
         words = dict(task=task.name, size=options.size) | given | dict(out=options.out)
         how = " ".join(f"--{name} {value}" for name, value in words.items() if value is not None)
         raise ValueError(f"there is nothing in {out}; run: course train {how}")
@@ -252,9 +251,7 @@ def _kept(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
             raise ValueError(f"{out} was trained with --{name} {found}, not {value}")
     average = getattr(options, "average", None)
     if average:
-        weights = average_of_last(out, average)
-        with explaining(out, pipeline.what):
-            pipeline.model.load_state_dict(weights)
+        load_average(out, average, pipeline.model)
     pipeline.model.to(options.device).eval()
     return pipeline, content
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from sacrebleu.metrics import BLEU, CHRF
 from torch import Tensor, nn
 
@@ -19,7 +20,7 @@ from course_lib.data import Tokenizer, draw_pairs, pad_rows
 from course_lib.data.multi30k_files import DIRECTIONS, LINES, load_multi30k
 from course_lib.tasks.numbers import MODEL, Translator, model_config, typed_text
 from course_lib.trainer.batch_sampler import TokenBatches
-from course_lib.trainer.chunked_loss import HiddenStates, backward_in_chunks, loss_in_chunks
+from course_lib.trainer.chunked_loss import ChunkedLoss
 from course_lib.trainer.options import check_above_zero, check_between, check_from_one
 from course_lib.trainer.precision import bfloat16_pays, drop_by_bytes
 from course_lib.trainer.results import read_entries
@@ -277,7 +278,7 @@ class Multi30k(Task):
 
     def engine(self) -> nn.Module:
         """Return the module that a step calls: its logits never exist at once."""
-        return HiddenStates(self.pipeline.model)
+        return ChunkedLoss(self.pipeline.model, self.pipeline.config.smoothing)
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, from 1."""
@@ -288,16 +289,9 @@ class Multi30k(Task):
         src, tgt, weight = self.batches.share(step, rank, size)
         return (src, tgt), weight
 
-    def backward(self, engine: nn.Module, batch: tuple[Tensor, ...], weight: float) -> Tensor:
-        """Compute the label-smoothed loss and its gradients, a few rows of logits at a time."""
-        return backward_in_chunks(
-            self.pipeline.model,
-            *batch,
-            smoothing=self.pipeline.config.smoothing,
-            weight=weight,
-            engine=engine,
-            precision=self.precision,
-        )
+    def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
+        """Return the mean loss of a batch, which the engine computes."""
+        return model(*batch)
 
     def is_measured(self, step: int) -> bool:
         """Tell whether an epoch ends with a step."""
@@ -333,17 +327,19 @@ def _search(options: Namespace) -> dict[str, Any]:
     return dict(beam_size=options.beam, alpha=options.alpha)
 
 
+@torch.no_grad()
 def val_loss(translator: RealTranslator, pairs: Pairs) -> float:
     """Measure the teacher-forced loss on pairs in nats per token, without smoothing."""
     batches = TokenBatches(translator.rows(pairs), 4_096, pad_id=translator.tokenizer.pad_id)
     was_training = translator.model.training
-    translator.model.eval()
+    loss = ChunkedLoss(translator.model.eval(), smoothing=0.0)
     total = 0.0
     count = 0
     for places in batches.plan(1):
-        loss, real = loss_in_chunks(translator.model, *batches.batch(places))
-        total = total + loss.item()
-        count = count + real
+        src, tgt = batches.batch(places)
+        real = int((tgt[:, 1:] != batches.pad_id).sum())
+        total += loss(src, tgt).item() * real
+        count += real
     translator.model.train(was_training)
     return total / count
 

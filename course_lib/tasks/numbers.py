@@ -29,7 +29,7 @@ from course_lib.trainer.options import (
     check_from_one,
     whole_from_one,
 )
-from course_lib.trainer.run_folder import checkpoints_folder, is_kept, read_kept
+from course_lib.trainer.run_folder import checkpoints_folder, find_checkpoint, read_kept
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import label_smoothed_cross_entropy, warmup_cooldown
 from course_lib.transformer import Transformer, TransformerConfig
@@ -255,7 +255,7 @@ def load_or_train(config: TranslatorConfig | None = None) -> Translator:
     config = config or TranslatorConfig()
     out = folder_of(config)
     with torch.random.fork_rng(), one_thread():
-        if is_kept(out):
+        if find_checkpoint(out):
             translator, content = read_kept(Translator, out)
             if translator.config == config and content["step"] >= config.steps:
                 translator.model.eval()

@@ -1,37 +1,49 @@
 """Keep the weights of the last measurements, and average them (§5.2, §6.1)."""
 
+import shutil
 from pathlib import Path
 
-from torch import Tensor
+from torch import nn
 
 from course_lib.batching import average_weights
-from course_lib.trainer.checkpoint import explaining, load_checkpoint, save_checkpoint
+from course_lib.trainer.checkpoint import explaining, load_tensors, read_facts, save_checkpoint
 
 
-def keep_weights(folder: Path, number: int, weights: dict[str, Tensor], last: int) -> None:
+def keep_weights(folder: Path, number: int, model: nn.Module, last: int) -> None:
     """Write the weights after a measurement, and remove those of all but the last few."""
-    save_checkpoint(folder / f"epoch-{number:04d}.pt", {"epoch": number, "model": weights})
+    facts = {"epoch": number}
+    save_checkpoint(folder / f"epoch-{number:04d}", facts, dict(model.named_parameters()))
     for old in kept_weights(folder)[:-last]:
-        old.unlink()
+        shutil.rmtree(old)
 
 
 def kept_weights(folder: Path) -> list[Path]:
-    """List the files that ``keep_weights`` wrote, the oldest first."""
-    return sorted(Path(folder).glob("epoch-[0-9][0-9][0-9][0-9].pt"))
+    """List what ``keep_weights`` wrote, the oldest first."""
+    return sorted(Path(folder).glob("epoch-[0-9][0-9][0-9][0-9]/"))
 
 
-def average_of_last(folder: Path, count: int) -> dict[str, Tensor]:
-    """Average the last ``count`` epochs kept in a folder.
+def load_weights(path: Path, model: nn.Module) -> None:
+    """Put the weights after a measurement into a model.
 
     Raises:
-        ValueError: If fewer are kept, or one is no file of weights.
+        ValueError: If they are damaged, or of another model.
     """
-    files = kept_weights(folder)
-    if not 1 <= count <= len(files):
-        raise ValueError(f"{folder} keeps {len(files)} epochs; {count} cannot be averaged")
+    read_facts(path)
+    with explaining(path, "an epoch"):
+        load_tensors(path, dict(model.named_parameters()))
+
+
+def load_average(folder: Path, count: int, model: nn.Module) -> None:
+    """Put the average of the last ``count`` epochs kept in a folder into a model.
+
+    Raises:
+        ValueError: If fewer are kept, or one is damaged or of another model.
+    """
+    kept = kept_weights(folder)
+    if not 1 <= count <= len(kept):
+        raise ValueError(f"{folder} keeps {len(kept)} epochs; {count} cannot be averaged")
     states = []
-    for path in files[-count:]:
-        content = load_checkpoint(path)
-        with explaining(path, "an epoch"):
-            states.append(content["model"])
-    return average_weights(states)
+    for path in kept[-count:]:
+        load_weights(path, model)
+        states.append({name: value.clone() for name, value in model.state_dict().items()})
+    model.load_state_dict(average_weights(states))

@@ -1,68 +1,155 @@
-"""Keep a training on disk, whole or not at all."""
+"""Keep a training on disk, whole or not at all: tensors as safetensors, all else as JSON.
 
+A checkpoint is a folder. One process writes one file of tensors, several write one each, whether
+each has all weights or a shard of them; any number of processes goes on. Nothing in it is code.
+"""
+
+import json
+import os
+import shutil
 import warnings
-import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch import distributed as dist
 
-from course_lib.atomic_write import replacing
+from course_lib.atomic_write import write_whole
+from course_lib.trainer.distributed import World
 
-FORMAT = "course_lib checkpoint 2"
-OLD_FORMAT = "course_lib checkpoint 1"
+TENSORS = "*.safetensors"
+FACTS = "facts.json"  # written last: a folder without it is half a checkpoint, and plays no part
+FORMAT = "course_lib checkpoint 3"
 AGAIN = "move it away and train again"
 QUOTED = 200  # characters of somebody else's words in an error
 
 
-def save_checkpoint(path: Path | str, content: dict[str, Any]) -> None:
-    """Write a checkpoint beside the old one, then put it in its place in one move.
-
-    A process killed at any moment leaves the old checkpoint or the new one, never half of one.
+def save_checkpoint(
+    folder: Path,
+    facts: dict[str, Any],
+    tensors: dict[str, Tensor],
+    world: World | None = None,
+) -> None:
+    """Write a checkpoint; killed at any moment, a process leaves all of it or half of one.
 
     Args:
-        path: Where; missing folders are made.
-        content: Tensors, numbers, texts, and lists and dicts of them.
+        folder: A new one, or what is to be replaced.
+        facts: Numbers, texts, and lists and dicts of them.
+        tensors: By name, none of which shares memory with another; shards among several processes.
+        world: The processes, all of which must call; this one alone unless given.
 
     Raises:
-        OSError: If it cannot be written; the old one stays.
+        OSError: If it cannot be written.
     """
-    with replacing(Path(path)) as file:
+    world = world or World()
+    if world.is_main:
+        (folder / FACTS).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)  # half a checkpoint, if anything
+        folder.mkdir(parents=True)
+    world.wait()
+    if world.size == 1:
         try:
-            torch.save({"format": FORMAT, **content}, file)
-        except RuntimeError as error:  # so torch calls a disk that is full
-            raise OSError(f"{path} could not be written: {first_line(error)}") from None
+            save_file({name: tensor.detach() for name, tensor in tensors.items()}, _alone(folder))
+        except SafetensorError as error:  # so it calls a disk that is full
+            raise OSError(f"{folder} could not be written: {first_line(error)}") from None
+    else:
+        _save_shards(folder, tensors)
+    if world.is_main:
+        kept = {"format": FORMAT, **facts, "checksums": _checksums(folder)}
+        write_whole(folder / FACTS, json.dumps(kept, ensure_ascii=False, allow_nan=False))
+    world.wait()
 
 
-def load_checkpoint(path: Path | str) -> dict[str, Any]:
-    """Read what ``save_checkpoint`` wrote: data only, so reading never runs somebody's code.
+def read_facts(folder: Path) -> dict[str, Any]:
+    """Read all of a checkpoint that is no tensor, and compare the checksums of what is.
 
     Raises:
-        ValueError: If there is no such file, it is cut off or changed, or it is something else.
+        ValueError: If it is no checkpoint of this course, cut off, or changed.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"there is no checkpoint {path}; train one first")
     try:
-        with zipfile.ZipFile(path) as parts:
-            harmed = parts.testzip()  # torch reads past a wrong check sum
-        if harmed is None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what torch says about a foreign file, we say
-                content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # foreign bytes make readers fail in a dozen ways
-        why = f"is cut off or no checkpoint of this course ({type(error).__name__})"
-        raise ValueError(f"{path} {why}; {AGAIN}") from None
-    if harmed is not None:
-        raise ValueError(f"{path} was changed since it was written; {AGAIN}")
-    found = content.get("format") if isinstance(content, dict) else None
-    if found == OLD_FORMAT:
-        raise ValueError(f"{path} is of the course's first edition; {AGAIN}")
-    if found != FORMAT:
-        raise ValueError(f"{path} is no checkpoint of this course ({FORMAT!r} is missing); {AGAIN}")
-    return content
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"there is no checkpoint {folder}; train one first") from None
+    except ValueError as error:
+        raise ValueError(f"{folder / FACTS} is cut off ({first_line(error)}); {AGAIN}") from None
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise ValueError(
+            f"{folder} is no checkpoint of this course ({FORMAT!r} is missing); {AGAIN}"
+        )
+    if facts.pop("checksums", None) != _checksums(folder):
+        raise ValueError(f"{folder} was changed since it was written; {AGAIN}")
+    return facts
+
+
+def load_tensors(folder: Path, tensors: dict[str, Tensor]) -> None:
+    """Fill tensors, whole ones or shards, with those of a checkpoint, whoever wrote it.
+
+    Raises:
+        ValueError: If one is not kept there, or has another shape.
+    """
+    if dist.is_initialized() or not _alone(folder).exists():
+        _load_shards(folder, tensors)
+        return
+    kept = load_file(_alone(folder))
+    for name, tensor in tensors.items():
+        if name not in kept:
+            raise ValueError(f"{name} is missing")
+        if kept[name].shape != tensor.shape:
+            found, wanted = tuple(kept[name].shape), tuple(tensor.shape)
+            raise ValueError(f"{name} has shape {found}, not {wanted}")
+        tensor.detach().copy_(kept[name])
+
+
+def _alone(folder: Path) -> Path:
+    """Name the file that a process writes alone."""
+    return folder / "model.safetensors"
+
+
+def _save_shards(folder: Path, tensors: dict[str, Tensor]) -> None:
+    """Write the tensors, or the shards of them, that fall to this process."""
+    from torch.distributed import checkpoint  # half a second: only several processes wait for it
+
+    writer = checkpoint.HuggingFaceStorageWriter(str(folder), save_distributed=True)
+    with _one_sentence():
+        checkpoint.save(tensors, storage_writer=writer, no_dist=not dist.is_initialized())
+
+
+def _load_shards(folder: Path, tensors: dict[str, Tensor]) -> None:
+    """Put together what this process needs of the tensors that others have written."""
+    from torch.distributed import checkpoint
+
+    reader = checkpoint.HuggingFaceStorageReader(str(folder))
+    with _one_sentence():
+        checkpoint.load(tensors, storage_reader=reader, no_dist=not dist.is_initialized())
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Keep torch's warnings to developers back; its own error is not even an ``Exception``."""
+    from torch.distributed.checkpoint import CheckpointException
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except CheckpointException as error:
+        reason, _ = next(iter(error.failures.values()))
+        raise ValueError(f"its shards: {first_line(reason)}") from None
+
+
+def _checksums(folder: Path) -> dict[str, int]:
+    """Add up the bytes of every file of tensors, once they are on the disk."""
+    sums = {}
+    for path in sorted(folder.glob(TENSORS)):
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+            sums[path.name] = zlib.crc32(file.read())
+    return sums
 
 
 def first_line(error: BaseException) -> str:
@@ -71,7 +158,7 @@ def first_line(error: BaseException) -> str:
 
 
 @contextmanager
-def explaining(path: Path | str, what: str) -> Iterator[None]:
+def explaining(path: Path, what: str) -> Iterator[None]:
     """Put into one sentence whatever goes wrong while a checkpoint's content is put to use.
 
     Args:

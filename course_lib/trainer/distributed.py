@@ -111,5 +111,5 @@ def parallelize(model: nn.Module, world: World, *, sharded: bool = False) -> nn.
     for layers in [module for module in model.modules() if isinstance(module, nn.ModuleList)]:
         for layer in layers:
             fully_shard(layer)
-    fully_shard(model, reshard_after_forward=False)  # the output layer reads its weights
+    fully_shard(model)
     return model

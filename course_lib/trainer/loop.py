@@ -16,14 +16,13 @@ from course_lib.trainer.averaging import keep_weights
 from course_lib.trainer.distributed import World, parallelize
 from course_lib.trainer.options import refuse_another
 from course_lib.trainer.run_folder import (
+    find_checkpoint,
     finite_losses,
-    is_kept,
     read_kept,
     refuse_non_finite,
     restore,
     save,
 )
-from course_lib.trainer.sharded_checkpoint import whole_weights
 from course_lib.trainer.task import Pipeline, Task, TrainState
 
 SAVE_EVERY = 200  # steps
@@ -60,7 +59,7 @@ def start(
         ValueError: If the folder keeps a training with other numbers or data or of something
             else, or data are missing.
     """
-    kept = not anew and is_kept(out)
+    kept = not anew and find_checkpoint(out)
     pipeline, content = read_kept(kind.kind, out) if kept else (None, {})
     if kept:
         refuse_another(out, pipeline.config, config)
@@ -135,8 +134,7 @@ def measure(state: TrainState, out: Path) -> None:
         refuse_non_finite("loss on val", line["val_loss"], state, out)
         state.history.append(line)
         if state.task.keep_last:
-            weights = pipeline.model.state_dict()
-            keep_weights(out, len(state.history), weights, state.task.keep_last)
+            keep_weights(out, len(state.history), pipeline.model, state.task.keep_last)
     state.world.wait()
 
 
@@ -144,13 +142,12 @@ def whole_pipeline(state: TrainState) -> Pipeline | None:
     """Return the pipeline with all its weights, if this is the main process; all must ask."""
     if not state.sharded:
         return state.pipeline if state.world.is_main else None
-    weights = whole_weights(state.pipeline.model)
-    if not state.world.is_main:
-        return None
     whole = state.task.kind.from_facts(state.pipeline.facts())
-    whole.model.load_state_dict(weights)
     whole.model.to(state.losses.device)
-    return whole
+    shards = state.pipeline.model.parameters()
+    for weight, shard in zip(whole.model.parameters(), shards, strict=True):
+        weight.detach().copy_(shard.full_tensor())
+    return whole if state.world.is_main else None
 
 
 def train(

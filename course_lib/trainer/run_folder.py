@@ -1,7 +1,8 @@
-"""The folder of a training: its checkpoint, written by one process or in shards, and its log."""
+"""The folder of a training: its checkpoint, what it averages, its log, and who may write there."""
 
 import math
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,25 +11,26 @@ from typing import Any, TypeVar
 import torch
 from filelock import FileLock, Timeout
 from platformdirs import user_data_path
-from torch import Tensor
+from torch import Tensor, nn
 
 from course_lib.atomic_write import write_whole
 from course_lib.trainer.averaging import kept_weights
-from course_lib.trainer.checkpoint import explaining, load_checkpoint, save_checkpoint
+from course_lib.trainer.checkpoint import (
+    AGAIN,
+    FACTS,
+    explaining,
+    load_tensors,
+    read_facts,
+    save_checkpoint,
+)
 from course_lib.trainer.distributed import job
 from course_lib.trainer.hardware import describe_machine
-from course_lib.trainer.sharded_checkpoint import (
-    find_sharded,
-    load_sharded,
-    read_facts,
-    remove_sharded,
-    save_sharded,
-)
 from course_lib.trainer.task import Pipeline, TrainState
 
 Kept = TypeVar("Kept", bound=Pipeline)
 
-LAST = "last.pt"  # the checkpoint that one process goes on from
+LAST = "last-" + 7 * "[0-9]"  # the folders of checkpoints, by their steps
+OLD = "last.pt"  # the checkpoint of earlier editions
 LOG = "log.txt"
 LOCK = "training.lock"  # held by the process that trains in the folder; it dies with it
 
@@ -47,38 +49,54 @@ def checkpoints_folder(module: str = __file__) -> Path:
     return root / "checkpoints"
 
 
-def is_kept(out: Path) -> bool:
-    """Tell whether a folder keeps a training."""
-    return last_checkpoint(out).exists()
+def find_checkpoint(out: Path) -> Path | None:
+    """Return the newest whole checkpoint of a training, or ``None``.
 
-
-def last_checkpoint(out: Path) -> Path:
-    """Name the shards that a training is kept in, or else the file of one process."""
-    return find_sharded(out) or out / LAST
+    Raises:
+        ValueError: If there is one of an earlier edition alone.
+    """
+    newest = max((facts.parent for facts in out.glob(f"{LAST}/{FACTS}")), default=None)
+    if newest is None and (out / OLD).exists():
+        raise ValueError(f"{out / OLD} is of an earlier edition of the course; {AGAIN}")
+    return newest
 
 
 def read_kept(kind: type[Kept], out: Path) -> tuple[Kept, dict[str, Any]]:
-    """Read the pipeline that a folder keeps, and the rest of its checkpoint.
+    """Read the pipeline that a folder keeps, and the rest of its checkpoint but the optimizer's.
 
     Raises:
         ValueError: If there is none, or the checkpoint is of something else.
     """
-    folder = find_sharded(out)
-    content = load_checkpoint(out / LAST) if folder is None or (out / LAST).exists() else None
-    facts = read_facts(folder) if folder else {}
-    with explaining(out / LAST if content else folder, kind.what):
-        if content and (not facts or content["step"] > facts["step"]):
-            pipeline = kind.from_facts(content)
-            pipeline.model.load_state_dict(content["model"])
-            return pipeline, content
+    folder = find_checkpoint(out)
+    if folder is None:
+        raise ValueError(f"there is no checkpoint in {out}; train one first")
+    facts = read_facts(folder)
     with explaining(folder, kind.what):
         pipeline = kind.from_facts(facts)
-        load_sharded(folder, pipeline.model)
+        load_tensors(folder, named_weights(pipeline.model))
     return pipeline, facts
 
 
+def named_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Name all weights; those that two layers share once."""
+    return {f"model.{name}": weight for name, weight in model.named_parameters()}
+
+
+def named_moments(state: TrainState) -> dict[str, Tensor]:
+    """Name what an optimizer like Adam remembers; a new one begins with zeros."""
+    named: dict[str, Tensor] = {}
+    for name, weight in state.pipeline.model.named_parameters():
+        moments = state.optimizer.state[weight]
+        if not moments:
+            moments["step"] = torch.zeros((), device=weight.device)
+            moments["exp_avg"] = torch.zeros_like(weight)
+            moments["exp_avg_sq"] = torch.zeros_like(weight)
+        named |= {f"optimizer.{name}.{moment}": value for moment, value in moments.items()}
+    return named
+
+
 def save(state: TrainState, out: Path) -> None:
-    """Write the checkpoint, and the whole log anew: nothing stands in it twice. All must call.
+    """Write the checkpoint, then remove the old one, and write the log anew. All must call.
 
     Raises:
         ValueError: If a loss is no number any more; what was kept last stays.
@@ -86,17 +104,11 @@ def save(state: TrainState, out: Path) -> None:
     for name, seconds in state.seconds.items():  # what was measured is saved at once
         for line in state.history[-1:]:
             line.setdefault(f"{name}_minutes", seconds / 60)
-    facts = facts_of(state, out)
-    model = state.pipeline.model
-    if state.world.size == 1:
-        tensors = dict(model=model.state_dict(), optimizer=state.optimizer.state_dict())
-        save_checkpoint(out / LAST, facts | tensors)
-        remove_sharded(out)
-    else:
-        save_sharded(out, state.step, facts, model, state.optimizer, state.world)
+    folder = out / f"last-{state.step:07d}"
+    tensors = named_weights(state.pipeline.model) | named_moments(state)
+    save_checkpoint(folder, facts_of(state, out), tensors, state.world)
     if state.world.is_main:
-        if state.world.size > 1:
-            (out / LAST).unlink(missing_ok=True)
+        remove_checkpoints(out, but=folder)
         lines = [f"# {state.pipeline.config}"]
         for line in state.history:
             lines.append(" ".join(f"{name}={value:.6g}" for name, value in line.items()))
@@ -121,39 +133,23 @@ def facts_of(state: TrainState, out: Path) -> dict[str, Any]:
     }
 
 
-def restore(state: TrainState, out: Path, kept: dict[str, Any]) -> None:
-    """Put back all that ``read_kept`` read but the weights of the model; they are there.
+def restore(state: TrainState, out: Path, facts: dict[str, Any]) -> None:
+    """Put back all that ``read_kept`` left, and into a sharded model its part of the weights.
 
     Raises:
-        ValueError: If the checkpoint is of something else or of other data, or one process wrote
-            it and the weights are to be sharded.
+        ValueError: If the checkpoint is of something else or of other data.
     """
-    alone = "model" in kept  # it was one process that kept it
-    if state.sharded and alone:
-        raise ValueError(f"{out / LAST} was written by one process: go on with it unsharded")
-    with explaining(out / LAST if alone else find_sharded(out), state.pipeline.what):
-        same = kept["data"] == state.task.checksum
-        if alone:
-            state.optimizer.load_state_dict(kept["optimizer"])
-            _refuse_other_shapes(state.optimizer)
-        else:
-            load_sharded(find_sharded(out), state.pipeline.model, state.optimizer)
-        state.step = kept["step"]
-        state.seconds = kept["seconds"]
-        state.history = kept["history"]
+    folder = find_checkpoint(out)
+    with explaining(folder, state.pipeline.what):
+        same = facts["data"] == state.task.checksum
+        load_tensors(folder, named_weights(state.pipeline.model) | named_moments(state))
+        state.step = facts["step"]
+        state.seconds = facts["seconds"]
+        state.history = facts["history"]
         if state.world.is_main:  # the sum over all processes is what it was
-            state.losses += torch.as_tensor(kept["losses"]).to(state.losses)
+            state.losses += torch.as_tensor(facts["losses"]).to(state.losses)
     if not same:
         raise ValueError(f"{out} was begun with another text: train anew, or in another folder")
-
-
-def _refuse_other_shapes(optimizer: torch.optim.Optimizer) -> None:
-    """Refuse moments that fit no parameter: fused kernels would read beyond them."""
-    for parameter, moments in optimizer.state.items():
-        for name in ("exp_avg", "exp_avg_sq"):
-            if moments[name].shape != parameter.shape:
-                found, wanted = tuple(moments[name].shape), tuple(parameter.shape)
-                raise ValueError(f"{name} has shape {found}, its parameter {wanted}")
 
 
 def finite_losses(state: TrainState, out: Path) -> Tensor:
@@ -175,19 +171,28 @@ def refuse_non_finite(name: str, value: float, state: TrainState, out: Path) -> 
     """
     if math.isfinite(value):
         return
-    kept = "nothing is kept yet"
-    if is_kept(out):
-        kept = f"{last_checkpoint(out)} is as it was before"
+    last = find_checkpoint(out)
+    kept = f"{last} is as it was before" if last else "nothing is kept yet"
     raise ValueError(
         f"the {name} is {value} at step {state.step}: begin anew with a lower rate; {kept}"
     )
 
 
+def remove_checkpoints(out: Path, but: Path | None = None) -> None:
+    """Remove all checkpoints of a training but one, whole ones and halves."""
+    for old in out.glob(f"{LAST}/"):
+        if old != but:
+            (old / FACTS).unlink(missing_ok=True)  # first of all: half a checkpoint is none
+            shutil.rmtree(old)
+
+
 def remove_kept(out: Path) -> None:
     """Remove all that a training has left in a folder."""
-    for old in [*kept_weights(out), out / LAST, out / LOG]:
-        old.unlink(missing_ok=True)
-    remove_sharded(out)
+    remove_checkpoints(out)
+    for epoch in kept_weights(out):
+        shutil.rmtree(epoch)
+    for name in (OLD, LOG):
+        (out / name).unlink(missing_ok=True)
 
 
 @contextmanager
