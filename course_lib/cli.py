@@ -7,11 +7,9 @@ that goes on with a text (``course train --task gpt --help``).
 
 import argparse
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,23 +17,19 @@ from typing import Any
 import torch
 
 from course_lib.data.multi30k_files import download_multi30k
-from course_lib.exercises.grade import LIMIT, grade
-from course_lib.exercises.learner_package import LIBRARY
-from course_lib.exercises.mutants import RECORD, ReversalConfig, record
-from course_lib.exercises.progress import progress
-from course_lib.exercises.workbook import copy_chapters, make_workbook, open_lab
+from course_lib.exercises.commands import add_learners_commands
+from course_lib.hardware import prepare_machine
 from course_lib.interop.download import MODELS, continue_with, download, translate_with
 from course_lib.probes import probe_made
+from course_lib.records import add_entry
 from course_lib.tasks.language_model import LanguageModel
 from course_lib.tasks.multi30k import Multi30k
 from course_lib.tasks.numbers import Numbers
 from course_lib.trainer import run_folder
 from course_lib.trainer.averaging import load_average
 from course_lib.trainer.distributed import World, init_distributed, is_restarted, job
-from course_lib.trainer.hardware import prepare_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
 from course_lib.trainer.options import setting_of, whole_from_one
-from course_lib.trainer.results import add_entry
 from course_lib.trainer.task import Pipeline, Task, TrainState
 
 TASKS: dict[str, type[Task]] = {task.name: task for task in (Numbers, Multi30k, LanguageModel)}
@@ -91,7 +85,7 @@ def parser(task: str = "numbers") -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True)
     _add_training(commands, TASKS.get(task, TASKS["numbers"]))
     _add_published(commands)
-    _add_learners_commands(commands)
+    add_learners_commands(commands)
     _add_probes(commands)
     return top
 
@@ -290,47 +284,6 @@ def published_command(options: argparse.Namespace) -> int:
     return 0
 
 
-def lab_command(options: argparse.Namespace) -> int:
-    """Copy the chapters once, and open the first one in JupyterLab."""
-    first = copy_chapters(options.folder)
-    print(f"the chapters are in {first.parent}")
-    return 0 if options.copy_only else open_lab(first, options.options)
-
-
-def workbook_command(options: argparse.Namespace) -> int:
-    """Write the workbook, and say what was kept aside."""
-    folder = options.folder
-    kept = make_workbook(folder, solutions=not options.no_solutions, force=options.force)
-    if kept:
-        print("kept aside what you had changed; to have a file back, copy it over the fresh one:")
-    for path in kept:
-        place = path.relative_to(folder)
-        print(" ", shlex.join(["cp", str(path), str(folder.joinpath(*place.parts[1:]))]))
-    first = min(folder.glob("[0-9][0-9]_*.ipynb"))
-    print("the workbook is ready:", shlex.join(["jupyter", "lab", str(first)]))
-    return 0
-
-
-def progress_command(options: argparse.Namespace) -> int:
-    """Print what is done and what is left."""
-    here = Path(".") if Path(LIBRARY).is_dir() else Path("workbook")
-    print(progress(options.folder or here).details())
-    return 0
-
-
-def grade_command(options: argparse.Namespace) -> int:
-    """Grade, with a line for each learner on the way, and print the table."""
-    tell = partial(print, file=sys.stderr)
-    how = dict(force=options.force, limit=options.limit, tell=tell)
-    try:
-        text = grade(options.folder, options.out, **how)
-    except KeyboardInterrupt:
-        print("\nstopped; the tables hold who was told above", file=sys.stderr)
-        return STOPPED
-    print(text, end="")
-    return 0
-
-
 def probe_command(options: argparse.Namespace) -> int:
     """Probe what a function of the user's makes; 1 when a probe fails."""
     sys.path.insert(0, os.getcwd())
@@ -340,13 +293,6 @@ def probe_command(options: argparse.Namespace) -> int:
     return int(not all(result.passed for result in results))
 
 
-def mutants_command(options: argparse.Namespace) -> int:
-    """Probe and train the known mistakes that the records lack."""
-    torch.set_num_threads(1)
-    record(options.seeds, options.steps, options.file, tell=print)
-    return 0
-
-
 def _add_probes(commands: argparse._SubParsersAction) -> None:
     """Describe the commands that look for mistakes in models."""
     probes = commands.add_parser("probe", help="look for mistakes in a model of yours")
@@ -354,39 +300,6 @@ def _add_probes(commands: argparse._SubParsersAction) -> None:
     probes.add_argument("factory", metavar="MODULE:FUNCTION", help="returns it, or probe()'s dict")
     probes.add_argument("--vocab-size", type=whole_from_one, metavar="V")
     probes.add_argument("--pad-id", type=int, metavar="ID")
-
-    trains = commands.add_parser("mutants", help="train the known mistakes (hours)")
-    trains.set_defaults(run=mutants_command)
-    trains.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
-    trains.add_argument("--steps", type=whole_from_one, default=ReversalConfig.steps)
-    trains.add_argument("--file", type=Path, default=RECORD, help="a record of your own")
-
-
-def _add_learners_commands(commands: argparse._SubParsersAction) -> None:
-    """Describe the commands that go with the exercises."""
-    opens = commands.add_parser("lab", help="copy the worked chapters, and open them in JupyterLab")
-    opens.set_defaults(run=lab_command)
-    opens.add_argument("folder", type=Path, metavar="DIR", help="empty, new, or from last time")
-    opens.add_argument("--copy-only", action="store_true", help="do not open them")
-    opens.add_argument("options", nargs="*", help="after --, for JupyterLab, such as --allow-root")
-
-    writes = commands.add_parser("workbook", help="write the learner's edition of the chapters")
-    writes.set_defaults(run=workbook_command)
-    writes.add_argument("folder", type=Path, metavar="DIR", help="an empty or a new folder")
-    writes.add_argument("--force", action="store_true", help="anew; your changes are kept aside")
-    writes.add_argument("--no-solutions", action="store_true", help="hints only, for a class")
-
-    shows = commands.add_parser("progress", help="list every exercise with its state and minutes")
-    shows.set_defaults(run=progress_command)
-    where = "a workbook; . or workbook if not given"
-    shows.add_argument("folder", type=Path, nargs="?", help=where)
-
-    grades = commands.add_parser("grade", help="check what learners wrote; their code runs here")
-    grades.set_defaults(run=grade_command)
-    grades.add_argument("folder", type=Path, help="a workbook, its my_lib, or one of workbooks")
-    grades.add_argument("--out", type=Path, metavar="DIR", help="for the tables; here if not given")
-    grades.add_argument("--force", action="store_true", help="replace tables that are there")
-    grades.add_argument("--limit", type=whole_from_one, default=LIMIT, help="seconds for a module")
 
 
 if __name__ == "__main__":

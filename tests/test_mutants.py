@@ -1,13 +1,10 @@
 """Mutants: a mistake is planted and taken out, trained once, and the records are up to date."""
 
 import mutant_tables
+import mutants as mutants_module
 import pytest
 import torch
-
-from course_lib import masks, transformer
-from course_lib.exercises import known_mistakes
-from course_lib.exercises import mutants as mutants_module
-from course_lib.exercises.mutants import (
+from mutants import (
     EOS,
     PAD,
     RECORD,
@@ -20,7 +17,10 @@ from course_lib.exercises.mutants import (
     seen_entry,
     train_one,
 )
-from course_lib.trainer.results import read_entries
+
+from course_lib import masks, transformer
+from course_lib.exercises import known_mistakes
+from course_lib.records import read_entries
 
 
 def mistake(exercise, name):

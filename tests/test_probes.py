@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from mutants import BOS, PAD, VOCAB, loss_of_step, planted, write
 from torch import nn
 from torch.nn import functional as F
 
@@ -13,7 +14,6 @@ from course_lib import cli, probes, transformer
 from course_lib.decoder_only import DecoderOnly
 from course_lib.decoding import greedy_decode
 from course_lib.exercises import known_mistakes
-from course_lib.exercises.mutants import BOS, PAD, VOCAB, loss_of_step, planted, write
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
 from course_lib.transformer import TransformerConfig

@@ -1,8 +1,12 @@
 """What "it trains" is worth: the known mistakes of 01 to 11, one at a time, in a model that learns.
 
-The toy task is to write digits backwards; the model is the paper's, two layers on each side.
+The toy task is to write digits backwards; the model is the paper's, two layers on each side. Each
+mistake takes about ten seconds; a run that was stopped goes on with its record.
+
+    python tools/mutants.py  # --seeds 0 --steps 300 --file FILE
 """
 
+import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,15 +21,15 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-import course_lib.tasks
 from course_lib import decoding, probes, training, transformer
 from course_lib.exercises.check import exercise, exercises, known_mistakes
 from course_lib.exercises.mistake_catalogue import Mistake
+from course_lib.records import Entry, add_entry, read_entries
 from course_lib.trainer.loop import train
-from course_lib.trainer.results import Entry, add_entry, read_entries
+from course_lib.trainer.options import whole_from_one
 from course_lib.trainer.task import Pipeline, Task, TrainState
 
-RECORD = Path(course_lib.tasks.__file__).with_name("mutants_record.json")
+RECORD = Path(__file__).with_name("mutants_record.json")
 CHAPTERS = (
     "attention", "multi_head", "positions", "add_norm", "feed_forward", "masks", "encoder",
     "decoder", "transformer", "training", "decoding",
@@ -350,3 +354,18 @@ def find(file: Path, mistake: Mistake | None) -> Entry | None:
 def _which(entry: Entry) -> list[str]:
     """Return what tells two entries apart."""
     return [entry["exercise"], entry["mistake"]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Probe and train what the record lacks."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
+    parser.add_argument("--steps", type=whole_from_one, default=ReversalConfig.steps)
+    parser.add_argument("--file", type=Path, default=RECORD, help="a record of your own")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    record(options.seeds, options.steps, options.file, tell=print)
+
+
+if __name__ == "__main__":
+    main()
