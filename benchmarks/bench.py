@@ -25,7 +25,7 @@ from bench_widgets import bench_widgets
 from run_tests import run_all
 from timing import Row
 
-from course_lib.hardware import describe_machine, one_thread
+from course_lib.trainer.hardware import describe_machine, one_thread
 
 
 def bench_tests() -> list[Row]:

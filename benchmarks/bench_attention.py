@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.attention import scaled_dot_product_attention
-from course_lib.hardware import one_thread
 from course_lib.interop import copy_to_torch
 from course_lib.masks import causal_mask
 from course_lib.multi_head import MultiHeadAttention, split_heads
+from course_lib.trainer.hardware import one_thread
 
 BATCH = 2
 WIDTH = 256

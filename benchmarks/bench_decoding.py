@@ -9,8 +9,8 @@ from timing import Row, median_and_range
 from torch import Tensor, nn
 
 from course_lib.decoding import greedy_decode
-from course_lib.hardware import one_thread
 from course_lib.interop import copy_to_torch
+from course_lib.trainer.hardware import one_thread
 from course_lib.transformer import Transformer, TransformerConfig
 
 SENTENCES = 16

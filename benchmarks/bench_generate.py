@@ -13,8 +13,8 @@ from torch import Tensor
 from course_lib.beam_search import beam_search
 from course_lib.decoding import greedy_decode
 from course_lib.gpt import sample
-from course_lib.hardware import one_thread
 from course_lib.interop import gpt2, marian
+from course_lib.trainer.hardware import one_thread
 
 Writer = Callable[[], Tensor]
 SENTENCES = 16

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
 from course_lib.gpt import GPT, GPTConfig, param_groups, sample
-from course_lib.hardware import one_thread
+from course_lib.trainer.hardware import one_thread
 
 VOCAB = 96
 WINDOWS = 12  # as Python's library has characters, and nanoGPT's batch

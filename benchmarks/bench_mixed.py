@@ -10,10 +10,10 @@ from bench_training import PAD, VOCAB, TorchModel, our_model, stepper
 from timing import Row, in_turns, median_and_range
 from torch import Tensor
 
-from course_lib.batch_sampler import Row as Pair
-from course_lib.batch_sampler import TokenBatches
 from course_lib.data import pad_rows
-from course_lib.hardware import one_thread
+from course_lib.trainer.batch_sampler import Row as Pair
+from course_lib.trainer.batch_sampler import TokenBatches
+from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.precision import bfloat16_pays
 
 GOAL = 3.0

@@ -10,8 +10,8 @@ from typing import Any
 from timing import Row
 
 from course_lib.atomic_write import write_whole
-from course_lib.hardware import describe_machine
-from course_lib.records import read_entries
+from course_lib.trainer.hardware import describe_machine
+from course_lib.trainer.results import read_entries
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "bench.json"

@@ -14,8 +14,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from course_lib.add_norm import AddNorm
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import forward_flops
-from course_lib.hardware import one_thread
 from course_lib.multi_head import MultiHeadAttention
+from course_lib.trainer.hardware import one_thread
 
 ROUNDS = 7
 WORK = 1e10  # in a turn, a product is repeated until it has done so many operations

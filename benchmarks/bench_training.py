@@ -12,10 +12,10 @@ from torch._inductor.utils import fresh_cache
 from torch.nn import functional as F
 
 from course_lib.feed_forward import FeedForward
-from course_lib.hardware import one_thread
 from course_lib.interop import copy_to_torch
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.trainer.chunked_loss import backward_in_chunks
+from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.precision import bfloat16_pays, drop_by_bytes, mixed_precision
 from course_lib.training import ADAM
 from course_lib.transformer import Transformer, TransformerConfig

@@ -18,18 +18,18 @@ import torch
 
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.exercises.commands import add_learners_commands
-from course_lib.hardware import prepare_machine
 from course_lib.interop.download import MODELS, continue_with, download, translate_with
 from course_lib.probes import probe_made
-from course_lib.records import add_entry
 from course_lib.tasks.language_model import LanguageModel
 from course_lib.tasks.multi30k import Multi30k
 from course_lib.tasks.numbers import Numbers
 from course_lib.trainer import run_folder
 from course_lib.trainer.averaging import load_average
 from course_lib.trainer.distributed import World, init_distributed, is_restarted, job
+from course_lib.trainer.hardware import prepare_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
 from course_lib.trainer.options import setting_of, whole_from_one
+from course_lib.trainer.results import add_entry
 from course_lib.trainer.task import Pipeline, Task, TrainState
 
 TASKS: dict[str, type[Task]] = {task.name: task for task in (Numbers, Multi30k, LanguageModel)}

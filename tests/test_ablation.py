@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from course_lib.data import read_library
 from course_lib.modern_decoder import RMSNorm
-from course_lib.records import read_entries
 from course_lib.tasks.language_model import ABLATIONS, PARTS_RECORD, LanguageModel
 from course_lib.trainer.loop import start, train
+from course_lib.trainer.results import read_entries
 
 pytestmark = pytest.mark.usefixtures("no_network")
 SMALL = replace(

@@ -5,8 +5,8 @@ import random
 import pytest
 import torch
 
-from course_lib.batch_sampler import TokenBatches
 from course_lib.batching import padding_fraction
+from course_lib.trainer.batch_sampler import TokenBatches
 
 
 def make_rows(count, seed=0):

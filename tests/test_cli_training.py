@@ -19,7 +19,6 @@ from course_lib.data import (
     side_by_side,
 )
 from course_lib.gpt import parse_rate
-from course_lib.records import read_entries
 from course_lib.tasks import language_model, multi30k
 from course_lib.tasks.language_model import (
     TextGenerator,
@@ -43,6 +42,7 @@ from course_lib.trainer import loop
 from course_lib.trainer.averaging import average_of_last, kept_weights
 from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
 from course_lib.trainer.distributed import World
+from course_lib.trainer.results import read_entries
 from course_lib.trainer.run_folder import LAST, LOCK, locked, read_kept
 from course_lib.transformer import Transformer
 

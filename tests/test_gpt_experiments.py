@@ -11,7 +11,7 @@ from gpt_fixtures import write_library
 
 from course_lib.data import read_library
 from course_lib.gpt import GPT
-from course_lib.records import read_entries
+from course_lib.trainer.results import read_entries
 
 pytestmark = pytest.mark.usefixtures("no_network")
 

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib.batch_sampler import TokenBatches
 from course_lib.data import Tokenizer, draw_pairs
 from course_lib.tasks import multi30k
 from course_lib.tasks.multi30k import (
@@ -28,6 +27,7 @@ from course_lib.tasks.multi30k import (
     written_captions,
 )
 from course_lib.trainer.averaging import kept_weights
+from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.checkpoint import load_checkpoint
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.precision import ByteDropout, drop_by_bytes

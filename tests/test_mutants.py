@@ -20,7 +20,7 @@ from mutants import (
 
 from course_lib import masks, transformer
 from course_lib.exercises import known_mistakes
-from course_lib.records import read_entries
+from course_lib.trainer.results import read_entries
 
 
 def mistake(exercise, name):

@@ -12,13 +12,13 @@ import torch
 from parity import says
 
 from course_lib.atomic_write import write_whole
-from course_lib.hardware import prepare_machine
-from course_lib.records import add_entry, read_entries
 from course_lib.tasks.language_model import TextGeneratorConfig
 from course_lib.tasks.multi30k import RealConfig
 from course_lib.tasks.numbers import TranslatorConfig
+from course_lib.trainer.hardware import prepare_machine
 from course_lib.trainer.loop import clocks, graceful_shutdown
 from course_lib.trainer.options import refuse_another, setting_of, whole_from_one
+from course_lib.trainer.results import add_entry, read_entries
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

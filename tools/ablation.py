@@ -22,18 +22,18 @@ from course_lib.cli import STOPPED
 from course_lib.data import side_by_side
 from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT
-from course_lib.hardware import describe_machine
 from course_lib.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU, rope_angles
 from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
-from course_lib.records import add_entry, read_entries
 from course_lib.tasks.language_model import (
     ABLATIONS,
     PARTS_RECORD,
     LanguageModel,
     TextGeneratorConfig,
 )
+from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.loop import train
 from course_lib.trainer.options import whole_from_one
+from course_lib.trainer.results import add_entry, read_entries
 from course_lib.trainer.run_folder import checkpoints_folder
 from course_lib.trainer.task import TrainState
 from course_lib.transformer import Transformer, TransformerConfig

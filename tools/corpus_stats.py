@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 
-from course_lib.batch_sampler import Row, TokenBatches
 from course_lib.batching import padding_fraction
 from course_lib.data import Tokenizer
 from course_lib.data.multi30k_files import load_multi30k
 from course_lib.tasks.multi30k import CAPTIONS, CORPUS
+from course_lib.trainer.batch_sampler import Row, TokenBatches
 
 SIZES = (2_000, 4_000, 8_000, 16_000)
 OURS = 8_000  # pieces

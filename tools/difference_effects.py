@@ -12,8 +12,8 @@ from torch import nn
 
 from course_lib.feed_forward import FeedForward
 from course_lib.multi_head import MultiHeadAttention
-from course_lib.records import add_entry, read_entries
 from course_lib.trainer.loop import train
+from course_lib.trainer.results import add_entry, read_entries
 from course_lib.trainer.task import TrainState
 from course_lib.training import warmup_cooldown
 

@@ -8,8 +8,8 @@ from statistics import fmean
 
 from difference_effects import RECORD as EFFECTS
 
-from course_lib.records import read_entries
 from course_lib.tasks.language_model import read_ablations
+from course_lib.trainer.results import read_entries
 
 ROOT = Path(__file__).resolve().parent.parent
 DIFFERS = re.compile(r'Differs: (.+?)(?=\n\s*\n|\n\s*Differs:|\n?\s*""")', re.S)
@@ -160,7 +160,7 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
             "tests/test_batch_sampler.py::test_padding_is_below_a_tenth_where_random_batches_hold_far_more",
         )
     ],
-    "batch_sampler.TokenBatches": [
+    "trainer.batch_sampler.TokenBatches": [
         (
             "as `batch_by_tokens`",
             "as `batch_by_tokens`",

@@ -16,10 +16,10 @@ import torch
 
 from course_lib.cli import STOPPED
 from course_lib.gpt import GPT
-from course_lib.hardware import describe_machine
-from course_lib.records import add_entry, read_entries
 from course_lib.tasks.language_model import STARTS, LanguageModel, TextGeneratorConfig
+from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.loop import train
+from course_lib.trainer.results import add_entry, read_entries
 from course_lib.trainer.task import TrainState
 
 USUAL = TextGeneratorConfig(

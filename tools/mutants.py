@@ -24,9 +24,9 @@ from torch import Tensor, nn
 from course_lib import decoding, probes, training, transformer
 from course_lib.exercises.check import exercise, exercises, known_mistakes
 from course_lib.exercises.mistake_catalogue import Mistake
-from course_lib.records import Entry, add_entry, read_entries
 from course_lib.trainer.loop import train
 from course_lib.trainer.options import whole_from_one
+from course_lib.trainer.results import Entry, add_entry, read_entries
 from course_lib.trainer.task import Pipeline, Task, TrainState
 
 RECORD = Path(__file__).with_name("mutants_record.json")

@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 
 from course_lib.cli import STOPPED
-from course_lib.hardware import describe_machine
-from course_lib.records import Entry, add_entry, read_entries
 from course_lib.tasks.language_model import SCALING, LanguageModel, TextGeneratorConfig
+from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
 from course_lib.trainer.options import whole_from_one
+from course_lib.trainer.results import Entry, add_entry, read_entries
 from course_lib.trainer.run_folder import checkpoints_folder, locked
 from course_lib.trainer.task import TrainState
 

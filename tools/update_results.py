@@ -19,10 +19,10 @@ import paper_audit
 
 from course_lib.atomic_write import write_whole
 from course_lib.exercises import exercises, known_mistakes
-from course_lib.records import Entry, read_entries
 from course_lib.tasks.language_model import read_ablations
 from course_lib.tasks.language_model import read_record as read_language_models
 from course_lib.tasks.multi30k import read_record as read_multi30k
+from course_lib.trainer.results import Entry, read_entries
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

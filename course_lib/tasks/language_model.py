@@ -14,13 +14,13 @@ from course_lib.data import Characters, read_text, side_by_side
 from course_lib.data_parallel import split_batch
 from course_lib.decoder_only import random_windows
 from course_lib.gpt import GPT, GPTConfig, param_groups, parse_rate, sample
-from course_lib.records import read_entries
 from course_lib.trainer.options import (
     check_above_zero,
     check_between,
     check_from_one,
     whole_from_one,
 )
+from course_lib.trainer.results import read_entries
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import warmup_cosine
 

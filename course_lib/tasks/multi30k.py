@@ -15,15 +15,15 @@ import torch
 from sacrebleu.metrics import BLEU, CHRF
 from torch import Tensor, nn
 
-from course_lib.batch_sampler import TokenBatches
 from course_lib.beam_search import beam_search
 from course_lib.data import Tokenizer, draw_pairs, pad_rows
 from course_lib.data.multi30k_files import DIRECTIONS, LINES, load_multi30k
-from course_lib.records import read_entries
 from course_lib.tasks.numbers import MODEL, Translator, model_config, typed_text
+from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import ChunkedLoss
 from course_lib.trainer.options import check_above_zero, check_between, check_from_one
 from course_lib.trainer.precision import bfloat16_pays, drop_by_bytes
+from course_lib.trainer.results import read_entries
 from course_lib.trainer.task import Task
 from course_lib.training import warmup_inverse_sqrt
 from course_lib.transformer import TransformerConfig

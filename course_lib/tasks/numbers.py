@@ -21,7 +21,7 @@ from course_lib.data import (
 from course_lib.data_parallel import split_batch, token_loss_scale
 from course_lib.decoding import greedy_decode
 from course_lib.evaluation import exact_match
-from course_lib.hardware import one_thread
+from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.options import (
     check_above_zero,

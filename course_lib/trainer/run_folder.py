@@ -14,7 +14,6 @@ from platformdirs import user_data_path
 from torch import Tensor, nn
 
 from course_lib.atomic_write import write_whole
-from course_lib.hardware import describe_machine
 from course_lib.trainer.averaging import kept_weights
 from course_lib.trainer.checkpoint import (
     AGAIN,
@@ -25,6 +24,7 @@ from course_lib.trainer.checkpoint import (
     save_checkpoint,
 )
 from course_lib.trainer.distributed import job
+from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.task import Pipeline, TrainState
 
 Kept = TypeVar("Kept", bound=Pipeline)

@@ -12,9 +12,9 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor, nn
 
-from course_lib.hardware import one_thread
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import LearnedPositionalEmbedding
+from course_lib.trainer.hardware import one_thread
 from course_lib.viz.explorer_base import LABEL, WIDE, Explorer, make_figure, wipe
 from course_lib.viz.plots import COLOURS, STYLE
 
