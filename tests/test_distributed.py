@@ -19,8 +19,7 @@ from torch.testing import assert_close
 from course_lib.tasks.language_model import TextGenerator
 from course_lib.tasks.multi30k import RealTranslator
 from course_lib.tasks.numbers import Translator
-from course_lib.trainer.run_folder import LAST, read_kept
-from course_lib.trainer.sharded_checkpoint import find_sharded
+from course_lib.trainer.run_folder import find_checkpoint, read_kept
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
 FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
@@ -125,6 +124,11 @@ def kept(task, out):
     return pipeline.model.state_dict(), seen
 
 
+def shards(out):
+    """List the files of tensors of the checkpoint."""
+    return list(find_checkpoint(out).glob("*.safetensors"))
+
+
 def assert_same_training(task, one, other):
     """Compare every loss and score, and the weights in the end."""
     (weights, first), (others, second) = (kept(task, out) for out in (one, other))
@@ -150,17 +154,16 @@ def test_two_processes_train_as_one_does(alone):
     task, folder, steps = alone
     train(task, 2, folder / "both")
     assert_same_training(task, folder / "run", folder / "both")
-    assert find_sharded(folder / "both")
 
 
 def test_a_sharded_training_goes_on_as_another_number_of_processes(alone):
     task, folder, steps = alone
     out = folder / "shared"
     train(task, 2, out, "--shard", kill=(0, steps[0] + 2))
-    assert len(kept(task, out)[1]) == 1 and not (out / LAST).exists()
+    assert len(kept(task, out)[1]) == 1 and len(shards(out)) == 2
     train(task, 1, out, "--resume", kill=(0, steps[1] + 2))
-    assert len(kept(task, out)[1]) == 2 and find_sharded(out) is None
-    train(task, 2, out, "--resume")
+    assert len(kept(task, out)[1]) == 2 and len(shards(out)) == 1
+    train(task, 2, out, "--resume", "--shard")
     assert_same_training(task, folder / "run", out)
 
 

@@ -1,16 +1,14 @@
 """The loop, for each task: it stops and goes on bit for bit, measures, keeps and refuses."""
 
-import io
 import json
 import math
 import multiprocessing
 import os
-import pickle
 import random
+import shutil
 import time
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -26,19 +24,17 @@ from course_lib.tasks.multi30k import SIZES, Multi30k, RealConfig, read_pairs
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
 from course_lib.trainer import loop
 from course_lib.trainer.averaging import kept_weights
-from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.trainer.checkpoint import FACTS, read_facts
 from course_lib.trainer.distributed import World
 from course_lib.trainer.loop import accumulate_gradients, any_rank, make_step, measure, start, train
 from course_lib.trainer.run_folder import (
-    LAST,
-    LOG,
     facts_of,
+    find_checkpoint,
     locked,
     read_kept,
     restore,
     save,
 )
-from course_lib.trainer.sharded_checkpoint import FACTS, find_sharded, load_sharded, read_facts
 
 pytestmark = pytest.mark.usefixtures("no_network")
 FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
@@ -107,13 +103,6 @@ def assert_same_run(run, other):
     assert without_clock(run.history) == without_clock(other.history)
 
 
-def save_as(run, world, out):
-    """Keep a training as a process of a world does, which is alone in fact."""
-    mine, run.world = run.world, world
-    save(run, out)
-    run.world = mine
-
-
 # --- nothing is lost
 
 
@@ -141,15 +130,15 @@ def test_a_process_killed_anywhere_loses_nothing(tmp_path, data, monkeypatch):
     words += [*SETTINGS, "--set", f"steps={steps}"]
     for kill in range(5):
         child = FORK.Process(target=cli.main, args=([*words, *["--resume"][:kill]],))
-        before = written(out)
+        before = find_checkpoint(out)
         child.start()
-        while written(out) == before:
+        while find_checkpoint(out) == before:
             assert child.is_alive()
             time.sleep(0.01)
         time.sleep(0.05 * chance.random())
         child.kill()
         child.join()
-    assert 0 < load_checkpoint(out / LAST)["step"] < steps
+    assert 0 < read_facts(find_checkpoint(out))["step"] < steps
     assert cli.main([*words, "--resume"]) == 0
     config = replace(WRITER, steps=steps)
     run = start(LanguageModel, config, out, data=data)
@@ -157,11 +146,6 @@ def test_a_process_killed_anywhere_loses_nothing(tmp_path, data, monkeypatch):
     train(again, tmp_path / "whole")
     assert run.step == steps
     assert_same_run(run, again)
-
-
-def written(out):
-    """Say when the checkpoint of a folder was written; at 0, if there is none."""
-    return (out / LAST).stat().st_mtime_ns if (out / LAST).exists() else 0
 
 
 def test_the_checkpoint_is_written_when_measured_and_every_few_steps(task, tmp_path, monkeypatch):
@@ -202,14 +186,14 @@ def test_a_training_that_comes_apart_stops_and_keeps_what_was_good(task, tmp_pat
     parts = ("loss", "at step", "lower rate", "nothing is kept yet")
     with pytest.raises(ValueError, match=says(*parts)):
         train(task.begin(tmp_path, **task.wild), tmp_path)
-    assert not (tmp_path / LAST).exists()
+    assert not find_checkpoint(tmp_path)
     run = task.begin(tmp_path)
     train(run, tmp_path, stop=lambda: run.step == 2)
-    before = (tmp_path / LAST).read_bytes()
+    kept = find_checkpoint(tmp_path)
     next(run.pipeline.model.parameters()).data.fill_(math.nan)
-    with pytest.raises(ValueError, match=says("nan at step 4", tmp_path / LAST)):
+    with pytest.raises(ValueError, match=says("nan at step 4", kept)):
         train(run, tmp_path)
-    assert (tmp_path / LAST).read_bytes() == before
+    assert read_facts(kept)["step"] == 2
 
 
 def test_a_loss_on_val_that_is_no_number_is_not_kept(task, tmp_path, monkeypatch):
@@ -237,26 +221,19 @@ def test_one_training_at_a_time_writes_in_a_folder(tmp_path):
         pass
     child.kill()  # who has died holds nothing
     child.join()
-    (tmp_path / "last.pt.7.part").touch()
+    (tmp_path / "log.txt.7.part").touch()
     with locked(tmp_path):
         assert not list(tmp_path.glob("*.part"))
 
 
 def test_a_checkpoint_that_lacks_something_is_explained(task, whole, tmp_path):
-    content = load_checkpoint(whole[1] / LAST)
-    for part in ("model", "optimizer", "config", "data", "losses"):
-        save_checkpoint(tmp_path / LAST, {k: v for k, v in content.items() if k != part})
-        with pytest.raises(ValueError, match=says(tmp_path / LAST, task.kind.kind.what, part)):
+    shutil.copytree(find_checkpoint(whole[1]), tmp_path / "last-0000004")
+    path = tmp_path / "last-0000004" / FACTS
+    facts = json.loads(path.read_text())
+    for part in ("config", "data", "losses"):
+        path.write_text(json.dumps({k: v for k, v in facts.items() if k != part}))
+        with pytest.raises(ValueError, match=says(path.parent, task.kind.kind.what, part)):
             task.begin(tmp_path)
-
-
-def test_moments_that_fit_no_parameter_are_explained(task, whole, tmp_path):
-    content = load_checkpoint(whole[1] / LAST)
-    moments = content["optimizer"]["state"][0]
-    moments["exp_avg"] = moments["exp_avg"][..., :-1].clone()
-    save_checkpoint(tmp_path / LAST, content)
-    with pytest.raises(ValueError, match=says(tmp_path / LAST, "exp_avg", "shape")):
-        task.begin(tmp_path)
 
 
 def test_other_data_are_refused(task, whole, tmp_path, monkeypatch):
@@ -353,50 +330,6 @@ def test_facts_are_of_all_processes_and_of_nothing_but_numbers_and_texts(run, tm
     assert json.loads(json.dumps(facts)) == facts
 
 
-@pytest.mark.parametrize("later", ["shards", "file"])
-def test_of_a_file_and_shards_the_later_step_is_kept(later, task, run, tmp_path):
-    worlds = [World(), Pretended(0, 2)] if later == "shards" else [Pretended(0, 2), World()]
-    save_as(run, worlds[0], tmp_path / "one")
-    make_step(run)
-    save_as(run, worlds[1], tmp_path / "two")
-    for path in (tmp_path / "one").rglob("*"):  # both are there
-        other = tmp_path / "two" / path.relative_to(tmp_path / "one")
-        if path.is_file() and path.name != LOG:
-            other.parent.mkdir(exist_ok=True)
-            other.write_bytes(path.read_bytes())
-    assert (tmp_path / "two" / LAST).exists() and find_sharded(tmp_path / "two")
-    pipeline, kept = read_kept(task.kind.kind, tmp_path / "two")
-    assert kept["step"] == run.step == 2 and ("model" in kept) == (later == "file")
-    for name, value in run.pipeline.model.state_dict().items():
-        assert torch.equal(pipeline.model.state_dict()[name], value)
-    assert read_kept(task.kind.kind, tmp_path / "one")[1]["step"] == 1
-
-
-def test_one_way_of_keeping_takes_the_place_of_the_other(run, tmp_path):
-    save_as(run, World(), tmp_path)
-    make_step(run)
-    save_as(run, Pretended(1, 2), tmp_path)
-    assert (tmp_path / LAST).exists() and find_sharded(tmp_path) is None  # it does not lead
-    (tmp_path / LOG).unlink()
-    save_as(run, Pretended(1, 2), tmp_path)
-    assert not (tmp_path / LOG).exists()
-    save_as(run, Pretended(0, 2), tmp_path)
-    assert not (tmp_path / LAST).exists() and find_sharded(tmp_path).name == "last-0000002"
-    assert (tmp_path / LOG).exists()
-    make_step(run)
-    save_as(run, Pretended(1, 2), tmp_path)
-    assert find_sharded(tmp_path).name == "last-0000002"
-    save_as(run, World(), tmp_path)
-    assert (tmp_path / LAST).exists() and find_sharded(tmp_path) is None
-
-
-def test_what_one_process_wrote_is_not_gone_on_with_sharded(task, run, tmp_path):
-    save_as(run, World(), tmp_path)
-    run.sharded = True
-    with pytest.raises(ValueError, match=f"{tmp_path / LAST} was written by one .*unsharded$"):
-        restore(run, tmp_path, read_kept(task.kind.kind, tmp_path)[1])
-
-
 def test_of_several_that_go_on_one_takes_the_losses_back(task, run, tmp_path):
     save(run, tmp_path)
     for rank in (0, 1):
@@ -405,57 +338,3 @@ def test_of_several_that_go_on_one_takes_the_losses_back(task, run, tmp_path):
         restore(again, tmp_path, read_kept(task.kind.kind, tmp_path)[1])
         assert again.losses.tolist() == (torch.zeros(2) if rank else run.losses).tolist()
         assert again.step == 1
-
-
-# --- shards that somebody has changed
-
-
-@pytest.mark.parametrize("harm", ["cut", "gone", "flipped"])
-def test_changed_shards_are_explained_in_a_sentence(harm, task, run, tmp_path):
-    save_as(run, Pretended(0, 2), tmp_path)
-    folder = find_sharded(tmp_path)
-    shard = next(folder.glob("*.distcp"))
-    content = bytearray(shard.read_bytes())
-    if harm == "gone":
-        shard.unlink()
-    else:
-        content[len(content) // 2] ^= 1
-        shard.write_bytes(content if harm == "flipped" else content[:99])
-    with pytest.raises(ValueError, match=says(folder, "was changed")) as caught:
-        task.begin(tmp_path)
-    assert "\n" not in str(caught.value)
-
-
-def test_shards_of_another_size_are_explained_in_a_sentence(task, run, tmp_path):
-    save_as(run, Pretended(0, 2), tmp_path)
-    facts = find_sharded(tmp_path) / FACTS
-    width = f'"d_model": {task.config.d_model}'
-    assert width in facts.read_text()
-    facts.write_text(facts.read_text().replace(width, '"d_model": 20'))
-    with pytest.raises(ValueError, match=says(facts.parent, task.kind.kind.what)) as caught:
-        task.begin(tmp_path)
-    assert "\n" not in str(caught.value)
-
-
-class Code:
-    """Make a file when somebody reads this back: what a hostile checkpoint does."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
-
-
-def test_code_in_a_table_of_contents_never_runs(run, tmp_path):
-    save_as(run, Pretended(0, 2), tmp_path)
-    folder, touched = find_sharded(tmp_path), tmp_path / "touched"
-    hostile = pickle.dumps(Code(touched))
-    (folder / ".metadata").write_bytes(hostile)
-    with pytest.raises(ValueError, match=r"touch|getattr|has no place"):
-        load_sharded(folder, run.pipeline.model)
-    assert not touched.exists()
-    with pytest.raises(ValueError, match="was changed"):
-        read_facts(folder)
-    pickle.load(io.BytesIO(hostile))  # the file is as hostile as it should be
-    assert touched.exists() and (folder / FACTS).exists()

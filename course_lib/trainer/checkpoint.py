@@ -52,13 +52,14 @@ def save_checkpoint(
         shutil.rmtree(folder, ignore_errors=True)  # half a checkpoint, if anything
         folder.mkdir(parents=True)
     world.wait()
-    if world.size == 1:
-        try:
-            save_file({name: tensor.detach() for name, tensor in tensors.items()}, _alone(folder))
-        except SafetensorError as error:  # so it calls a disk that is full
-            raise OSError(f"{folder} could not be written: {first_line(error)}") from None
-    else:
-        _save_shards(folder, tensors)
+    try:
+        if world.size == 1:
+            whole = {name: tensor.detach() for name, tensor in tensors.items()}
+            save_file(whole, _alone(folder))
+        else:
+            _save_shards(folder, tensors)
+    except (SafetensorError, _ShardError) as error:  # so they call a disk that is full
+        raise OSError(f"{folder} could not be written: {first_line(error)}") from None
     if world.is_main:
         kept = {"format": FORMAT, **facts, "checksums": _checksums(folder)}
         write_whole(folder / FACTS, json.dumps(kept, ensure_ascii=False, allow_nan=False))
@@ -115,7 +116,7 @@ def _save_shards(folder: Path, tensors: dict[str, Tensor]) -> None:
     from torch.distributed import checkpoint  # half a second: only several processes wait for it
 
     writer = checkpoint.HuggingFaceStorageWriter(str(folder), save_distributed=True)
-    with _one_sentence():
+    with _quietly():
         checkpoint.save(tensors, storage_writer=writer, no_dist=not dist.is_initialized())
 
 
@@ -124,12 +125,16 @@ def _load_shards(folder: Path, tensors: dict[str, Tensor]) -> None:
     from torch.distributed import checkpoint
 
     reader = checkpoint.HuggingFaceStorageReader(str(folder))
-    with _one_sentence():
+    with _quietly():
         checkpoint.load(tensors, storage_reader=reader, no_dist=not dist.is_initialized())
 
 
+class _ShardError(ValueError):
+    """Say what torch could not do with shards."""
+
+
 @contextmanager
-def _one_sentence() -> Iterator[None]:
+def _quietly() -> Iterator[None]:
     """Keep torch's warnings to developers back; its own error is not even an ``Exception``."""
     from torch.distributed.checkpoint import CheckpointException
 
@@ -139,7 +144,7 @@ def _one_sentence() -> Iterator[None]:
             yield
     except CheckpointException as error:
         reason, _ = next(iter(error.failures.values()))
-        raise ValueError(f"its shards: {first_line(reason)}") from None
+        raise _ShardError(f"its shards: {first_line(reason)}") from None
 
 
 def _checksums(folder: Path) -> dict[str, int]:
@@ -170,7 +175,14 @@ def explaining(path: Path, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (
+        LookupError,
+        AttributeError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+        SafetensorError,
+    ) as error:
         raise ValueError(
             f"{path} is no checkpoint of {what}; take another folder, or {AGAIN} "
             f"({type(error).__name__}: {first_line(error)})"
