@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from course_lib.feed_forward import FeedForward
 from course_lib.interop import copy_to_torch
 from course_lib.multi_head import MultiHeadAttention
-from course_lib.trainer.chunked_loss import backward_in_chunks
+from course_lib.trainer.chunked_loss import ChunkedLoss
 from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.precision import bfloat16_pays, drop_by_bytes, mixed_precision
 from course_lib.training import ADAM
@@ -111,6 +111,7 @@ def stepper(
         bfloat16: Whether matrix products are computed in it; needs ``chunks``.
     """
     optimizer = torch.optim.Adam(model.parameters(), fused=fused, **ADAM | {"lr": 1e-4})
+    chunked = ChunkedLoss(model, SMOOTHING)
     if chunks:
         drop_by_bytes(model)
 
@@ -118,11 +119,11 @@ def stepper(
         """Go forward, back and down."""
         optimizer.zero_grad()
         if chunks:
-            precision = partial(mixed_precision, bfloat16)
-            loss = backward_in_chunks(model, src, tgt, smoothing=SMOOTHING, precision=precision)
+            with mixed_precision(bfloat16):
+                loss = chunked(src, tgt)
         else:
             loss = loss_of(model, src, tgt)
-            loss.backward()
+        loss.backward()
         optimizer.step()
         return loss.item()
 

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from course_lib.batching import average_weights
 from course_lib.trainer import chunked_loss, precision
-from course_lib.trainer.averaging import average_of_last, keep_weights, kept_weights
-from course_lib.trainer.chunked_loss import HiddenStates, backward_in_chunks, loss_in_chunks
+from course_lib.trainer.averaging import keep_weights, kept_weights, load_average
+from course_lib.trainer.chunked_loss import ChunkedLoss
 from course_lib.trainer.precision import ByteDropout, bfloat16_pays, drop_by_bytes, mixed_precision
 from course_lib.training import label_smoothed_cross_entropy
 from course_lib.transformer import Transformer, TransformerConfig
@@ -47,45 +47,17 @@ def plain_loss(model, src, tgt, smoothing):
 # --- the loss
 
 
-class Engine(nn.Module):
-    """Call a model as data parallelism does, and count how often."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model, self.calls = model, 0
-
-    def forward(self, *words):
-        """Call it."""
-        self.calls += 1
-        return self.model(*words)
-
-
-@pytest.mark.parametrize(
-    ("tie", "rows", "smoothing", "weight"),
-    [("all", 4, 0.1, 1.0), ("decoder", 1, 0.0, 2.5), ("none", 1000, 0.1, 0.0)],
-)
-def test_chunks_change_neither_loss_nor_gradient_but_by_the_weight(tie, rows, smoothing, weight):
+@pytest.mark.parametrize(("tie", "rows", "smoothing"), [("all", 4, 0.1), ("none", 1000, 0.0)])
+def test_chunks_change_neither_loss_nor_gradient(tie, rows, smoothing, monkeypatch):
+    monkeypatch.setattr(chunked_loss, "ROWS", rows)
     model, (src, tgt) = make_model(tie).double(), make_batch()
-    loss = plain_loss(model, src, tgt, smoothing)
-    expected = torch.autograd.grad(loss, list(model.parameters()))
-    engine = Engine(HiddenStates(model))
-    how = dict(smoothing=smoothing, rows=rows, weight=weight, engine=engine)
-    for times in (1, 2):  # gradients are added to those there
-        found = backward_in_chunks(model, src, tgt, **how)
-        assert engine.calls == times and not found.requires_grad
-        torch.testing.assert_close(found, loss.detach(), atol=1e-12, rtol=0)
-        for (name, p), slope in zip(model.named_parameters(), expected, strict=True):
-            wanted = times * weight * slope
-            torch.testing.assert_close(p.grad, wanted, atol=1e-12, rtol=0, msg=name)
-
-
-def test_the_measured_loss_is_the_sum_over_real_tokens(monkeypatch):
-    monkeypatch.setattr(chunked_loss, "ROWS", 4)  # the last chunk holds one row
-    model, (src, tgt) = make_model(), make_batch()
-    total, count = loss_in_chunks(model, src, tgt)
-    assert count == 4 * 7 - 5 - 2
-    torch.testing.assert_close(total / count, plain_loss(model, src, tgt, 0.0).detach())
-    assert all(p.grad is None for p in model.parameters())
+    expected = plain_loss(model, src, tgt, smoothing)
+    wanted = torch.autograd.grad(expected, list(model.parameters()))
+    found = ChunkedLoss(model, smoothing)(src, tgt)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    slopes = torch.autograd.grad(2.5 * found, list(model.parameters()))
+    for slope, other in zip(slopes, wanted, strict=True):
+        torch.testing.assert_close(slope, 2.5 * other, atol=1e-12, rtol=0)
 
 
 # --- mixed precision
@@ -93,15 +65,17 @@ def test_the_measured_loss_is_the_sum_over_real_tokens(monkeypatch):
 
 def test_bfloat16_comes_close_with_gradients_in_float32():
     model, (src, tgt) = make_model(), make_batch()
-    exact = backward_in_chunks(model, src, tgt)
-    expected = [p.grad.clone() for p in model.parameters()]
-    model.zero_grad()
+    chunked = ChunkedLoss(model)
+    exact = chunked(src, tgt)
+    expected = torch.autograd.grad(exact, list(model.parameters()))
     behind = []
     model.decoder.layers[0].self_attn.w_o.register_full_backward_hook(
         lambda *_: behind.append(torch.is_autocast_enabled("cpu"))
     )
     model.output.weight.register_hook(lambda _: behind.append(torch.is_autocast_enabled("cpu")))
-    loss = backward_in_chunks(model, src, tgt, precision=mixed_precision)
+    with mixed_precision():
+        loss = chunked(src, tgt)
+    loss.backward()
     assert len(behind) >= 2 and not any(behind)  # the backward pass is not under autocast
     assert loss.dtype == torch.float32
     assert 0 < abs(loss - exact) < 0.02 * exact  # 8 bits: not the same, and not far
@@ -189,14 +163,17 @@ def test_the_average_of_one_is_itself_and_of_none_an_error():
 
 
 def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):
+    model = nn.Linear(1, 1, bias=False)
     for epoch in (8, 9, 10, 11):
-        keep_weights(tmp_path, epoch, {"a": torch.tensor(float(epoch))}, last=3)
-    assert [path.name for path in kept_weights(tmp_path)] == [
-        "epoch-0009.pt", "epoch-0010.pt", "epoch-0011.pt"]  # fmt: skip
-    assert average_of_last(tmp_path, 2)["a"].item() == 10.5
+        nn.init.constant_(model.weight, epoch)
+        keep_weights(tmp_path, epoch, model, last=3)
+    names = [path.name for path in kept_weights(tmp_path)]
+    assert names == ["epoch-0009", "epoch-0010", "epoch-0011"]
+    load_average(tmp_path, 2, model)
+    assert model.weight.item() == 10.5
     for count in (0, 4):
         with pytest.raises(ValueError, match=f"keeps 3 epochs; {count} cannot"):
-            average_of_last(tmp_path, count)
+            load_average(tmp_path, count, model)
 
 
 def test_outside_everything_is_as_before():

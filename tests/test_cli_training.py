@@ -39,11 +39,17 @@ from course_lib.tasks.multi30k import (
 )
 from course_lib.tasks.numbers import Translator, translated_exactly
 from course_lib.trainer import loop
-from course_lib.trainer.averaging import average_of_last, kept_weights
-from course_lib.trainer.checkpoint import load_checkpoint, save_checkpoint
+from course_lib.trainer.averaging import kept_weights, load_average
+from course_lib.trainer.checkpoint import read_facts, save_checkpoint
 from course_lib.trainer.distributed import World
 from course_lib.trainer.results import read_entries
-from course_lib.trainer.run_folder import LAST, LOCK, locked, read_kept
+from course_lib.trainer.run_folder import (
+    LOCK,
+    find_checkpoint,
+    locked,
+    read_kept,
+    remove_checkpoints,
+)
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -127,7 +133,7 @@ def trained(course):
 
 def contents(folder):
     """Read every file of a folder."""
-    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != LOCK}
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != LOCK}
 
 
 def interrupt(*arguments, **options):
@@ -149,7 +155,7 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
     assert_one_sentence(task.train("--resume"), task.folder, "train one")
     assert task.train()[0] == 0
     before = contents(task.folder)
-    assert {"last.pt", "log.txt"} <= before.keys()
+    assert find_checkpoint(task.folder) and (task.folder / "log.txt").exists()
     assert_one_sentence(task.train(), "--resume goes on from it, --force starts anew")
     assert contents(task.folder) == before
     code, out, _ = task.train("--resume")
@@ -166,7 +172,7 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
 def test_a_folder_in_which_another_process_trains_is_left_alone(task):
     with locked(task.folder):
         assert_one_sentence(task.train(), f"another process trains in {task.folder}")
-    assert not list(task.folder.glob("*.pt"))
+    assert not contents(task.folder)
 
 
 def test_a_folder_that_cannot_be_written_is_explained(task, tmp_path):
@@ -189,7 +195,7 @@ def test_a_signal_ends_the_step_and_keeps_it(number, task, monkeypatch):
     code, out, _ = task.train()
     assert code == 130 and "stopped at step 3," in out
     assert "go on with the same command and --resume" in out
-    assert load_checkpoint(task.folder / "last.pt")["step"] == 3
+    assert read_facts(find_checkpoint(task.folder))["step"] == 3
     assert not list(task.folder.glob("*.part"))
     assert task.train("--resume")[1].startswith("trained to step")
 
@@ -207,12 +213,12 @@ def test_a_stop_that_does_not_wait_says_what_is_kept(place, task, monkeypatch):
 
 
 def test_a_checkpoint_of_another_kind_is_explained(task):
-    for content in ({"model": {}}, {"config": 3}, {"config": task.other}):
-        save_checkpoint(task.folder / "last.pt", content)
+    for facts in ({}, {"config": 3}, {"config": task.other}):
+        save_checkpoint(task.folder / "last-0000001", facts, {})
         before = contents(task.folder)
         for words in (["train", *task.settings, "--resume"], task.use, ["evaluate"]):
             told = f"is no checkpoint of {task.pipeline.what}"
-            assert_one_sentence(task.run(*words), task.folder / "last.pt", told)
+            assert_one_sentence(task.run(*words), task.folder / "last-0000001", told)
         assert contents(task.folder) == before
 
 
@@ -257,7 +263,7 @@ def test_number_words_take_one_thread_and_another_language_another_folder(
 def test_weights_left_of_another_training_are_not_averaged(trained, tmp_path):
     folder = tmp_path / "kept" / TASKS["multi30k"].name
     run = trained("multi30k")
-    (folder / LAST).unlink()
+    remove_checkpoints(folder)
     assert run("train", *TASKS["multi30k"].settings, "--set", "epochs=2")[0] == 0
     assert len(kept_weights(folder)) == 2
 
@@ -314,7 +320,7 @@ def test_a_translator_of_another_language_is_not_passed_off_as_this_one(trained,
 def test_weights_of_an_epoch_that_are_of_something_else_are_explained(trained, tmp_path):
     run = trained("multi30k")
     folder = tmp_path / "kept" / TASKS["multi30k"].name
-    save_checkpoint(folder / "epoch-0003.pt", {"model": {"weight": torch.ones(2)}})
+    save_checkpoint(folder / "epoch-0003", {}, {"weight": torch.ones(2)})
     assert_one_sentence(run("translate", "ein", "--average", "1"), folder, "is no checkpoint")
 
 
@@ -348,8 +354,8 @@ def test_what_translates_is_the_average_asked_for_with_the_options_given(
 ):
     run = trained("multi30k")
     folder = tmp_path / "kept" / TASKS["multi30k"].name
-    content = load_checkpoint(folder / LAST)
-    pairs = read_pairs(RealConfig(**content["config"]), TEST)
+    translator, _ = read_kept(RealTranslator, folder)
+    pairs = read_pairs(translator.config, TEST)
     sources, references = map(list, zip(*pairs, strict=True))
     written = [reference[:-3] for reference in references]  # each one a little too short
     asked, devices = [], []
@@ -371,7 +377,8 @@ def test_what_translates_is_the_average_asked_for_with_the_options_given(
         assert line.startswith(f"{name} {scores[name]:.2f} ")
     assert said[3].startswith(f"60 sentences of {TEST}") and devices == ["cuda"] * 2
     assert [texts for texts, *_ in asked] == [["ein zwei"], sources]
-    expected = average_of_last(folder, 2)
+    load_average(folder, 2, translator.model)
+    expected = translator.model.state_dict()
     for _, how, training, weights in asked:
         assert how == dict(beam_size=3, alpha=0.2) and not training
         assert all(torch.equal(value, expected[name]) for name, value in weights.items())
@@ -451,7 +458,7 @@ def test_scores_of_a_translator_are_printed_and_recorded_once(trained, tmp_path)
     asked = dict(direction="de-en", seed=0, split=TEST, epochs=3, average=2, beam_size=1, alpha=0.2)
     assert asked.items() <= entry.items() and entry["config"] == content["config"]
     folder = tmp_path / "kept" / TASKS["multi30k"].name
-    translator.model.load_state_dict(average_of_last(folder, 2))
+    load_average(folder, 2, translator.model)
     assert entry["loss"] == pytest.approx(val_loss(translator, read_pairs(translator.config, TEST)))
     assert [source for source, _ in entry["captions"]] == [german for german, _ in CAPTIONS]
     written = translator.translate(["Ein Mann fährt Fahrrad."], beam_size=1, alpha=0.2)
@@ -529,7 +536,7 @@ def test_a_slice_of_the_real_corpus_is_for_a_quick_try(data, tmp_path, capsys):
     named = [*which, "--data", str(data)]
     small = settings("epochs=1 d_model=16 num_pairs=20")
     assert cli.main(["train", *small, *named]) == 0
-    content = load_checkpoint(tmp_path / "kept" / "multi30k-slice-de-en-seed0" / LAST)
+    content = read_facts(find_checkpoint(tmp_path / "kept" / "multi30k-slice-de-en-seed0"))
     assert (content["config"]["task"], content["config"]["num_pairs"]) == ("multi30k", 20)
     pairs = read_pairs(RealConfig(**content["config"]), "train", data)
     texts = [text for pair in pairs for text in pair]

@@ -26,9 +26,8 @@ from course_lib.tasks.multi30k import (
     val_loss,
     written_captions,
 )
-from course_lib.trainer.averaging import kept_weights
+from course_lib.trainer.averaging import kept_weights, load_weights
 from course_lib.trainer.batch_sampler import TokenBatches
-from course_lib.trainer.checkpoint import load_checkpoint
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.precision import ByteDropout, drop_by_bytes
 from course_lib.trainer.run_folder import read_kept
@@ -118,9 +117,9 @@ def test_every_epoch_is_kept_for_the_average_and_the_last_translates_as_before(w
     run, out = whole
     files = kept_weights(out)
     assert len(files) == TINY.epochs
-    last = load_checkpoint(files[-1])["model"]
+    load_weights(files[-1], kept.model)
     for name, value in run.pipeline.model.state_dict().items():
-        assert torch.equal(value, last[name])
+        assert torch.equal(value, kept.model.state_dict()[name])
     val = read_pairs(TINY, "val")
     sources, references = zip(*val, strict=True)
     found = score(kept.translate(sources, beam_size=1), references) | {
