@@ -7,6 +7,7 @@ import sys
 import warnings
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ RECORD = Path(__file__).with_name("int8.json")
 MISSING = 'torchao is missing; run: .venv/bin/python -m pip install -c constraints.txt -e ".[int8]"'
 ROUNDS = 7
 SENTENCES = 64  # that are timed
+SEARCHES = {"alone": (1, 1), "greedy": (1, 64), "beam 4": (4, 64)}  # beams, sentences at once
 Rows = dict[str, dict[str, Any]]
 
 
@@ -51,6 +53,12 @@ def megabytes(model: nn.Module) -> float:
     return round(saved.tell() / 1e6, 2)
 
 
+def translate_all(translator: Translator, groups: list[list[str]], **how: int) -> None:
+    """Translate groups of sentences, one group after another."""
+    for group in groups:
+        translator.translate(group, **how)
+
+
 def measure(ways: dict[str, Translator], pairs: list[tuple[str, str]], real: bool) -> Rows:
     """Translate all in every way; return scores, sizes, and speeds beside float32."""
     sources, references = map(list, zip(*pairs, strict=True))
@@ -60,14 +68,14 @@ def measure(ways: dict[str, Translator], pairs: list[tuple[str, str]], real: boo
         found = score(texts, references)["bleu"] if real else exact_match(texts, references)
         same = exact_match(texts, written["float32"])
         rows[name] = dict(score=found, same=same, megabytes=megabytes(ways[name].model))
-    short = sources[:SENTENCES]
-    for beam in (1, 4) if real else (1,):
-        how = {"beam_size": beam} if real else {}
-        acts = [lambda way=way, how=how: way.translate(short, **how) for way in ways.values()]
-        spent = list(zip(*in_turns(acts, ROUNDS), strict=True))
-        for name, times in zip(ways, spent, strict=True):
-            row = compared("int8", name, times, spent[0])
-            rows[name][f"beam {beam}"] = {key: row[key] for key in ("seconds", "ratio", "rounds")}
+    for search, (beam, size) in SEARCHES.items():
+        if real or beam == 1:
+            how = {"beam_size": beam} if real else {}
+            groups = [sources[start : start + size] for start in range(0, SENTENCES, size)]
+            acts = [partial(translate_all, way, groups, **how) for way in ways.values()]
+            spent = list(zip(*in_turns(acts, ROUNDS), strict=True))
+            for name, times in zip(ways, spent, strict=True):
+                rows[name][search] = compared("int8", name, times, spent[0])["ratio"]
     return rows
 
 
@@ -92,7 +100,7 @@ def main() -> int:
         task = "multi30k" if options.multi30k else "numbers"
         entry = dict(task=task, machine=describe_machine("cpu"), sentences=len(pairs), rows=rows)
     for name, row in rows.items():
-        speed = [f"{beam} {row[beam]['ratio']['median']:.2f}" for beam in row if "beam" in beam]
+        speed = [f"{search} {row[search]['median']:.2f}" for search in SEARCHES if search in row]
         found = f"{row['score']:8.3f} {row['same']:6.3f} {row['megabytes']:6.2f} MB"
         print(f"{name:10} {found}", *speed)
     add_entry(options.record, entry, lambda entry: [entry["task"]])
