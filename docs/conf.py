@@ -1,6 +1,7 @@
 """How Sphinx writes the site; ``make site`` (tools/build_site.py) lays out what it reads."""
 
 import os
+from pathlib import Path
 
 REPOSITORY = os.environ.get("COURSE_REPOSITORY", "")  # such as https://github.com/NAME/COURSE
 
@@ -31,6 +32,9 @@ napoleon_use_rtype = False
 
 html_theme = "sphinx_book_theme"
 html_title = project
+html_favicon = "_static/favicon.svg"
+html_search_scorer = str(Path(__file__).parent / "_static" / "search_scorer.js")
+html_extra_path = ["docs/404.html"]
 html_static_path = ["_static"]
 html_css_files = ["course.css"]
 html_js_files = ["course.js"]

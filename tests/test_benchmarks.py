@@ -1,12 +1,16 @@
 """Each bench runs at a tiny size, compares what computes the same, and times both in turns."""
 
 import math
+import sys
+from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 
 import bench_attention
 import bench_decoding
 import bench_generate
 import bench_gpt
+import bench_int8
 import bench_mixed
 import bench_roofline
 import bench_training
@@ -16,7 +20,9 @@ from timing import cells, compared, in_turns, kept_bytes, median_and_range
 from torch import nn
 from torch.testing import assert_close
 
+from course_lib.data import draw_pairs
 from course_lib.gpt import GPT
+from course_lib.tasks.numbers import Numbers, TranslatorConfig
 
 SIZE = {"base": (16, 2, 24, 1, 3)}
 BENCHES = {
@@ -119,6 +125,29 @@ def test_torchs_models_are_ours_gradients_and_padding_included():
     assert_close(losses[::2], losses[1::2])
     assert_close(ours.tgt_embedding.weight.grad, theirs.embedding.weight.grad)
     assert_close(gpt.embedding.weight.grad, torch_gpt.embedding.weight.grad)
+
+
+def test_rounded_translators_are_scored_weighed_and_timed_beside_float32(monkeypatch):
+    monkeypatch.setattr(bench_int8, "ROUNDS", 2)
+    monkeypatch.setattr(bench_int8, "SENTENCES", 2)
+    config = TranslatorConfig(**Numbers.sizes["smoke"])
+    plain = Numbers(config).pipeline
+    embedding = plain.model.tgt_embedding.weight.numel()
+    torn = replace(plain, model=deepcopy(plain.model))
+    torn.model.output.weight = nn.Parameter(torn.model.output.weight.flip(0))
+    pairs = draw_pairs("test", 4)
+    rows = bench_int8.measure({"float32": plain, "torn": torn}, pairs, real=False)
+    assert (rows["float32"]["same"], rows["torn"]["same"]) == (1, 0)
+    added = rows["torn"]["megabytes"] - rows["float32"]["megabytes"]
+    assert added == pytest.approx(4 * embedding / 1e6, abs=0.02)
+    assert rows["float32"]["alone"] == {"median": 1, "min": 1, "max": 1}
+    assert_finite(rows)
+
+
+def test_without_its_extra_it_is_said_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchao", None)
+    with pytest.raises(SystemExit, match=r"constraints.txt -e \".\[int8\]"):
+        bench_int8.rounded(nn.Linear(2, 2))
 
 
 # --- how the time is taken

@@ -55,7 +55,9 @@ def lay_out() -> None:
     write("glossary.md", glossary.page(chapters))
     write("slides.md", slides.page(chapters))
     write_modules()
-    write("index.md", start_page(chapters))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    write("install.md", "# How to install\n" + section(readme, "Start"))
+    write("index.md", start_page(readme, chapters))
 
 
 def write(name: str, text: str) -> None:
@@ -96,12 +98,16 @@ def write_modules() -> None:
     )
 
 
-def start_page(chapters: list[Path]) -> str:
+def section(readme: str, title: str) -> str:
+    """Return what stands below a title of the README."""
+    return re.search(rf"(?ms)^## {title}\n(.*?)(?=^## |\Z)", readme)[1]
+
+
+def start_page(readme: str, chapters: list[Path]) -> str:
     """Write the first page: what it is, the two commands, a promise, four ways in, all pages."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    opening, _, rest = readme.partition("\n![")
-    start = re.search(r"(?s)## Start\n.*?```sh\n.*?```\n", readme)[0]
-    library = re.search(r"(?s)## As a library\n\n(```python\n.*?```)", readme)[1]
+    opening = readme.partition("\n![")[0]
+    start = re.match(r"(?s).*?```sh\n.*?```\n", section(readme, "Start"))[0]
+    library = re.search(r"(?s)```python\n.*?```", section(readme, "As a library"))[0]
     promise = "".join(
         "".join(cell["source"])
         for cell in json.loads(chapters[0].read_text(encoding="utf-8"))["cells"]
@@ -110,7 +116,7 @@ def start_page(chapters: list[Path]) -> str:
     picture = re.search(r"!\[[^\]]*\]\(\.\./(figures/00_promise\.svg)\)", promise)
     pages = {
         "Chapters": [f"notebooks/{path.stem}" for path in chapters],
-        "Results and use": ["docs/results", "docs/benchmarks", "docs/training"],
+        "Results and use": ["install", "docs/results", "docs/benchmarks", "docs/training"],
         "Reference": ["glossary", "api/index", "figures/mistake_detection", *others()],
         "Teaching": ["docs/teaching", "slides", *lessons()],
         "The project": ["CONTRIBUTING", "CHANGELOG"],
@@ -132,7 +138,8 @@ def start_page(chapters: list[Path]) -> str:
         "MIT, text and pictures CC BY 4.0.\n"
     )
     image = picture[0].replace("../figures", "figures")
-    return "\n\n".join([opening.strip(), image, start.strip(), ways, trees])
+    more = "Without `make`, on Windows, or without a GPU: [how to install](install.md)."
+    return "\n\n".join([opening.strip(), image, f"## Start\n{start}\n{more}", ways, trees])
 
 
 def others() -> list[str]:
@@ -160,13 +167,31 @@ def build() -> int:
     return code
 
 
+class Pages(http.server.SimpleHTTPRequestHandler):
+    """Send the site as a public host does: for an address without a page, the page that says so."""
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+    def send_error(self, code: int, *args: str | None) -> None:
+        """Send ``404.html``, or what any error gets."""
+        if code != http.HTTPStatus.NOT_FOUND:
+            return super().send_error(code, *args)
+        page = (SITE / "404.html").read_bytes()
+        self.send_response(code)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+
 def main() -> int:
     """Build it, or with --open serve it on this computer."""
     reader = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     reader.add_argument("--open", action="store_true", help="serve site/ until Ctrl-C")
     if not reader.parse_args().open:
         return build()
-    handler = partial(http.server.SimpleHTTPRequestHandler, directory=SITE)
+    handler = partial(Pages, directory=SITE)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 8000), handler) as server:
         print("http://127.0.0.1:8000, until Ctrl-C")
         try:

@@ -27,6 +27,7 @@ from course_lib.trainer.results import Entry, read_entries
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BENCH = ROOT / "benchmarks" / "bench.json"
+INT8 = ROOT / "benchmarks" / "int8.json"
 NUMBERS = ROOT / "course_lib" / "tasks" / "numbers_record.json"
 REGION = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(?=<!-- end -->)", re.S)
 
@@ -56,6 +57,13 @@ GENERATE = {
     "GPT, greedy": "GPT-2 layout, greedy",
     "sampling": "GPT-2 layout, sampling",
     "sampling, top-k 50": "GPT-2 layout, sampling with top-k 50",
+}
+ROUNDED = {
+    "float32": "float32: nothing is rounded",
+    "weights": "`torchao`, weights",
+    "products": "`torchao`, weights and inputs",
+    "output": "`torchao`, weights and inputs, output layer only",
+    "dynamic": "`torch.ao.quantization.quantize_dynamic`, deprecated",
 }
 GPTS = {
     "(4, 4, 128, 64)": "4 layers, 4 heads, 128 wide, windows of 64",
@@ -143,6 +151,20 @@ def bench_table(
         for name, words in names.items()
     )
     return table(["", *columns.values()], rows)
+
+
+def int8() -> str:
+    """Write what translators with weights of one byte come to."""
+    found = {entry["task"]: entry["rows"] for entry in read_entries(INT8)}
+    searches = {"alone": "one at a time", "greedy": "64 at once", "beam 4": "64, beam 4"}
+    rows = []
+    for name, words in ROUNDED.items():
+        numbers, captions = found["numbers"][name], found["multi30k"][name]
+        quality = [f"{numbers['score']:.3f}", f"{captions['score']:.1f}", f"{captions['same']:.2f}"]
+        speed = [with_range(captions[search]) for search in searches]
+        rows.append([words, *quality, f"{captions['megabytes']:.1f}", *speed])
+    head = ["", "number words, exact match", "BLEU", "the same", "MB"]
+    return table([*head, *searches.values()], rows)
 
 
 def speed_and_memory(row: Entry) -> str:
@@ -390,6 +412,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "generate": lambda: bench_table(
         "generate", GENERATE, "new_tokens", {n: f"{n} new tokens" for n in (64, 128, 256)},
     ),
+    "int8": int8,
     "gpt": lambda: bench_table("gpt", GPTS, "table", GPT_RATIOS),
     "waiting": waiting,
     "table_1": table_1,

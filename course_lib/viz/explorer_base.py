@@ -111,7 +111,6 @@ class Explorer(widgets.VBox):
         data = base64.b64encode(smaller(Image.open(io.BytesIO(self.picture.value)))).decode()
         alt = html.escape(self.alt, quote=True)
         image = f'<img src="data:image/png;base64,{data}" alt="{alt}">'
-        still = (
-            f"{self.words.value}{image}<p><em>A still picture: run the cell to move it.</em></p>"
-        )
+        hint = "A still picture: open the notebook in JupyterLab and run the cell to move it."
+        still = f"{self.words.value}{image}<p><em>{hint}</em></p>"
         return bundle | {"text/plain": f"<{type(self).__name__}>", "text/html": still}

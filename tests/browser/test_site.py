@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from build_site import ROOT, SITE
+from build_site import ROOT, SITE, Pages
 
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = [
@@ -20,6 +20,7 @@ PAGES = [
     "api/course_lib.beam_search.html",
     "glossary.html",
 ]
+WIDE = ["docs/results.html", "docs/teaching/chapters.html", "api/course_lib.data.html"]
 DECK = "slides/01_attention.html"
 # the formulas are set, and every slide shows all that it holds
 FAULTY_SLIDES = """async () => {
@@ -38,7 +39,9 @@ ELSEWHERE = {  # what a reader may be sent to; open a new one before it is added
     "https://arxiv.org/abs/1706.03762",
     "https://github.com/bentrevett/pytorch-seq2seq",
     "https://github.com/karpathy/nanoGPT",
+    "https://pytorch.org/get-started/locally/",
 }
+CODE_FITS = "[...document.querySelectorAll('pre')].every(e => e.scrollWidth <= e.clientWidth)"
 MEGABYTE = 2**20
 
 
@@ -48,13 +51,7 @@ def site():
     if not (SITE / "index.html").exists():
         pytest.skip("the site is not built: it needs npm, then make site")
 
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        """Serve without a line for each request."""
-
-        def log_message(self, *args):
-            """Say nothing."""
-
-    handler = functools.partial(Quiet, directory=SITE)
+    handler = functools.partial(Pages, directory=SITE)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -81,7 +78,7 @@ def page(browser, site):
     assert not foreign
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, *WIDE])
 def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
     errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -91,15 +88,22 @@ def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
     if page.locator(".math").count():
         page.wait_for_selector("mjx-container")
     assert not errors
+    assert page.evaluate(CODE_FITS)
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.querySelector('.bd-article').scrollWidth") <= 390
 
 
-def test_the_search_works_offline(page):
+def test_the_search_works_offline_and_names_chapters_first(page):
     page.goto("search.html?q=KV+cache")
     page.wait_for_selector("ul.search li")
     found = page.locator("ul.search li a").all_text_contents()
-    assert any("KV cache" in title for title in found)
+    assert found[0] == "12 · The KV cache"
+
+
+def test_an_address_without_a_page_leads_to_the_start(page):
+    page.goto("notebooks/no_such_page.html")
+    page.get_by_role("link", name="start page").click()
+    assert page.locator("article h1").inner_text().startswith("The Transformer")
 
 
 def test_every_chapter_has_slides_that_fit_into_the_window(page):
