@@ -356,12 +356,6 @@ def test_other_exercises_lose_their_answers_only():
     assert "task-help" not in learned(cell("task", EXERCISE), solutions=False)
 
 
-def test_a_guess_that_is_not_graded_is_the_learners_to_type():
-    cells = learned(cell("guess", 'predict("widest", "the second", graded=False)'))
-    assert cells["guess"]["source"] == 'predict("widest", ..., graded=False)'
-    assert "guess-help" not in cells
-
-
 def test_an_answer_and_the_words_about_it_make_one_solution():
     first = "<details><summary>Solution</summary>\n\na\n\n</details>"
     told = cell("told", f"{first}\n\n**2. Why?**", "markdown")
