@@ -11,11 +11,12 @@ import torch
 
 from course_lib import cli
 from course_lib.exercises import sandbox
-from course_lib.exercises.check import exercises
+from course_lib.exercises.check import exercise, exercises
 from course_lib.exercises.grade import LONGEST, Row, as_csv, as_text, grade, learners, printable
 from course_lib.exercises.json_serialization import packed, unpacked
 from course_lib.exercises.learner_package import INIT, module_text
 from course_lib.exercises.sandbox import Mark, can_be_apart, examine_apart
+from course_lib.exercises.trial import try_out
 
 HEAD = "import torch\nfrom torch import Tensor\n\n\n"
 CAUSAL = """def causal_mask(length, device=None):
@@ -245,8 +246,14 @@ def test_a_forged_verdict_does_not_count(said):
         [{"dict": [["values", {"tensor": ["load", [1], "AAAA"]}]]}] * 4,
     ],
 )
-def test_what_claims_to_be_correct_and_shows_no_numbers_is_not(seen):
-    assert sandbox._mark("causal_mask", {"state": "correct", "seen": seen}).state == "not yet"
+def test_only_right_numbers_are_correct(seen):
+    forged = {"state": "correct", "hint": "", "mistake": ""}
+    assert sandbox._mark("causal_mask", forged | {"seen": seen}).state == "not yet"
+    right, wrong = exercise("causal_mask").given, lambda *a, **k: right(*a, **k).T
+    for candidate, state in ((right, "correct"), (wrong, "not yet")):
+        trials = exercise("causal_mask").trials
+        seen = [packed(vars(try_out(trial, candidate))) for trial in trials]
+        assert sandbox._mark("causal_mask", forged | {"seen": seen}).state == state
 
 
 def test_values_travel_as_they_are():

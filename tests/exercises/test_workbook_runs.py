@@ -37,6 +37,7 @@ KINDS = [  # chapters that differ in what a learner's work does to the rest of t
     "11_decoding.ipynb",  # loads the translator that chapter 10 trained
 ]
 LONG = ("02", "04", "07", "09", "10", "14", "18", "19", "21", "22")  # without experiments
+CLINIC = "15"  # its exercises are the same in both editions, and long
 LAST = "export_mine()"  # a chapter's last cell
 FIRST = {name: next(m for m in known_mistakes(name) if not m.tells) for name in exercises()}
 TRAINING = """
@@ -106,7 +107,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("file", WORKED)
+@pytest.mark.parametrize("file", [file for file in WORKED if not file.startswith(CLINIC)])
 def test_a_solved_chapter_is_all_green_and_becomes_the_learners_module(file, solved, runner):
     module = WORKED[file].module
     notebook = put_worked_cells(written(solved, file), WORKED[file], MODULES)
@@ -145,7 +146,7 @@ def test_a_process_of_its_own_finds_a_solved_library_right(solved):
 @pytest.mark.parametrize("file", KINDS)
 def test_an_untouched_chapter_runs_and_nothing_is_attempted(file, workbook, runner):
     notebook = written(workbook, file)
-    if file != "08_decoder.ipynb":
+    if file != "06_masks.ipynb":
         notebook["cells"] = [cell for cell in notebook["cells"] if needed(cell)]
     said, _ = run_chapter(runner, notebook, workbook)
     loud = {name: words for name, words in said.items() if "Not attempted yet" not in words}
