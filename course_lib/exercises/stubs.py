@@ -40,12 +40,8 @@ def stub(source: str, names: Collection[str]) -> str:
 
 
 def without(source: str, gone: Callable[[ast.stmt], bool]) -> str:
-    """Leave out statements; where others share their lines, these are written anew."""
-    body = ast.parse(source).body
-    cut = {line for node in body if gone(node) for line in _lines_of(node)}
-    kept = [node for node in body if not gone(node)]
-    if any(cut & set(_lines_of(node)) for node in kept):  # a = 1; b = 2
-        return "\n".join(map(ast.unparse, kept))
+    """Leave out statements, with all that stands on their lines."""
+    cut = {line for node in ast.parse(source).body if gone(node) for line in _lines_of(node)}
     lines = source.split("\n")
     return "\n".join(line for n, line in enumerate(lines) if n not in cut).strip("\n")
 

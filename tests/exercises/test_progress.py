@@ -184,12 +184,6 @@ def test_the_command_finds_the_workbook(library, tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out.startswith("1 of ")
 
 
-def test_a_package_of_the_first_edition_is_explained(library, capsys):
-    (library / "__init__.py").write_text('"""Your own Transformer, chapter by chapter."""\n')
-    assert cli.main(["progress"]) == 2
-    assert "first edition; make a new workbook" in capsys.readouterr().err
-
-
 def test_a_folder_without_a_package_is_explained(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for arguments, named in [([], "workbook"), (["there"], "there")]:
