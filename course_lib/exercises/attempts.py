@@ -84,13 +84,9 @@ def attempt(name: str, candidate: Any) -> Any:
 
 
 def _noted(name: str, candidate: Any) -> Report:
-    """Check a candidate, even one that ends the program; keep its cell, and how it went."""
+    """Check a candidate; keep its cell, and how it went."""
     cell = "".join(line for file in files_of(candidate)[:1] for line in linecache.getlines(file))
-    try:
-        report = examine(name, candidate)
-    except SystemExit:
-        hint = "This ends the whole program (exit or quit); return, or raise an error, instead."
-        report = Report(name, False, hint=hint)
+    report = examine(name, candidate)
     LAST.pop(name, None)
     result = exercise(name).given
     if report.passed:  # an answer without the extras runs where none is asked for

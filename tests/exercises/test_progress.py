@@ -1,9 +1,7 @@
 """Progress is one local file; it never stands in the way of a check."""
 
-import html
 import json
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -83,7 +81,7 @@ def test_without_a_package_nothing_is_kept(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[1]", '{"causal_mask": "correct"}', '{"causal_mask": {"state": "great"}}', "\udc80"],
+    ["{", "[1]", '{"causal_mask": {"state": "great"}}', "\udc80"],
 )
 def test_a_file_that_cannot_be_read_is_moved_aside(library, capsys, text):
     content = text.encode(errors="surrogateescape")
@@ -132,15 +130,6 @@ SOME = {
 }
 
 
-def test_the_text_says_what_is_done_and_left():
-    assert repr(Progress(SOME)) == (  # 3 + 70 minutes are left
-        "1 of 3 done; about 1 h 13 min left\n"
-        "\n"
-        "✗ Chapter 00          0 of 1 done, 3 min left\n"
-        "✗ Chapter 06 · masks  1 of 2 done, 70 min left"
-    )
-
-
 def test_the_command_lists_every_exercise():
     assert Progress(SOME).details() == (
         "1 of 3 done; about 1 h 13 min left\n"
@@ -154,13 +143,6 @@ def test_the_command_lists_every_exercise():
     )
 
 
-def test_the_table_says_the_same():
-    table = html.unescape(re.sub(r"<[^>]+>", " ", Progress(SOME)._repr_html_()))
-    for line in repr(Progress(SOME)).splitlines():
-        for word in line.split():
-            assert word in table
-
-
 # --- course progress
 
 
@@ -172,7 +154,6 @@ def test_the_command_finds_the_workbook(library, tmp_path, capsys, monkeypatch):
         (".", ["my_lib"]),
         ("my_lib", ["."]),
         ("elsewhere", [".."]),
-        ("elsewhere", ["../my_lib"]),
     ]:
         monkeypatch.chdir(tmp_path / place)
         assert cli.main(["progress", *arguments]) == 0
