@@ -6,6 +6,7 @@ import itertools
 import linecache
 import os
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import nbformat
@@ -91,10 +92,9 @@ def library(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-@pytest.fixture
-def masks(library):
-    """Return a function that reads the learner's cells in the module of masks."""
-    return lambda: cells_in((library / "masks.py").read_text())
+def masks() -> dict[str, str]:
+    """Read the learner's cells in the module of masks."""
+    return cells_in(Path("my_lib/masks.py").read_text())
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +156,7 @@ def test_lines_above_a_stub_that_was_left_over_are_an_attempt(source, title, cap
 # --- export: the cell that passed
 
 
-def test_the_cell_that_passed_is_kept_character_by_character(library, masks):
+def test_the_cell_that_passed_is_kept_character_by_character(library):
     odd = CAUSAL.replace(
         "    # a", '    "é → „x“"\n    text = """\n#| no\n\n\n  # %%\n"""\n    # a'
     )
@@ -167,7 +167,7 @@ def test_the_cell_that_passed_is_kept_character_by_character(library, masks):
     assert masks() == {name: f"import torch\n\n\n{text}" for name, text in wanted.items()}
 
 
-def test_the_last_that_passed_counts_and_a_later_failure_is_said(library, masks):
+def test_the_last_that_passed_counts_and_a_later_failure_is_said(library):
     other = CAUSAL.replace("mine", "somebody else")
     result = export(library, Notebook(cell(other), cell(CAUSAL), cell(WRONG)))
     assert result.yours["causal_mask"].startswith("an earlier one that passed; your last: ")
@@ -175,7 +175,7 @@ def test_the_last_that_passed_counts_and_a_later_failure_is_said(library, masks)
     assert result.course == {"padding_mask": "nothing of yours passed yet"}
 
 
-def test_a_pasted_cell_without_its_attempt_line_is_said_and_no_older_one_exported(library, masks):
+def test_a_pasted_cell_without_its_attempt_line_is_said_and_no_older_one_exported(library):
     result = export(library, Notebook(cell(PADDING), cell(CAUSAL), CAUSAL))
     assert list(masks()) == ["padding_mask"]
     assert 'put `causal_mask = attempt("causal_mask", causal_mask)`' in result.course["causal_mask"]
@@ -185,13 +185,13 @@ def test_a_pasted_cell_without_its_attempt_line_is_said_and_no_older_one_exporte
     assert "# a thought of later" in masks()["causal_mask"]
 
 
-def test_what_has_no_name_in_its_cell_is_said(library, masks):
+def test_what_has_no_name_in_its_cell_is_said(library):
     inline = "lambda ids, pad_id: (ids != pad_id)[:, None, None, :]"
     result = export(library, Notebook(f'padding_mask = attempt("padding_mask", {inline})'))
     assert "does not define `padding_mask`" in result.course["padding_mask"]
 
 
-def test_two_exercises_in_one_cell_are_two(library, masks):
+def test_two_exercises_in_one_cell_are_two(library):
     both = cell(f"{PADDING}\n\n\n@torch.no_grad()\n{WRONG}")
     assert list(export(library, Notebook(both)).yours) == ["padding_mask"]
     assert masks() == {"padding_mask": f"import torch\n\n\n{PADDING}"}
@@ -205,7 +205,7 @@ def test_two_exercises_in_one_cell_are_two(library, masks):
 # --- export: the file is tried
 
 
-def test_what_the_file_lacks_is_named_and_the_others_go_on(library, masks):
+def test_what_the_file_lacks_is_named_and_the_others_go_on(library):
     helper = "def places(*size, **options):\n    return torch.arange(*size, **options)"
     notebook = Notebook(helper, cell(CAUSAL.replace("torch.arange", "places")), cell(PADDING))
     assert PASSED.keys() == {"causal_mask", "padding_mask"}
@@ -217,7 +217,7 @@ def test_what_the_file_lacks_is_named_and_the_others_go_on(library, masks):
 
 
 @pytest.mark.parametrize("line", ["side.x", "exit(3) if 'SIDE' not in globals() else 0"])
-def test_a_cell_that_breaks_the_file_is_named_and_the_others_go_on(library, masks, line):
+def test_a_cell_that_breaks_the_file_is_named_and_the_others_go_on(library, line):
     notebook = Notebook(
         "side, SIDE = Tensor, 1\nside.x = 1", cell(PADDING), cell(f"{line}\n{CAUSAL}")
     )
@@ -243,7 +243,7 @@ def test_a_library_that_is_broken_elsewhere_changes_nothing(library):
 # --- export: earlier sessions
 
 
-def test_what_passed_in_an_earlier_session_stays_until_another_passes(library, masks):
+def test_what_passed_in_an_earlier_session_stays_until_another_passes(library):
     export(library, Notebook(cell(CAUSAL)))
     for source in (WRONG, STUB):
         result = export(library, Notebook(cell(PADDING), cell(source)))
@@ -269,7 +269,7 @@ def test_what_comes_from_the_library_itself_is_not_put_into_it_again(library):
     assert (library / "masks.py").read_text() == before
 
 
-def test_an_exercise_goes_back_to_the_courses(library, masks):
+def test_an_exercise_goes_back_to_the_courses(library):
     export(library, Notebook(cell(CAUSAL), cell(PADDING)))
     result = export(library, Notebook(cell(PADDING)), ["causal_mask"])
     assert list(masks()) == ["padding_mask"] and "causal_mask" in result.course

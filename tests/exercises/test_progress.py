@@ -12,9 +12,9 @@ from course_lib.exercises.check import exercise, exercises
 from course_lib.exercises.check_report import Report
 from course_lib.exercises.learner_package import INIT
 from course_lib.exercises.notebook_builder import Chapter
-from course_lib.exercises.progress import Item, Progress, chapter_of, items, note, progress
+from course_lib.exercises.progress import Item, Progress, items, note, progress
 
-ROOT = Path(__file__).resolve().parents[2]
+CHAPTERS = [Chapter.read(path) for path in Path(__file__).parents[2].glob("notebooks/*.ipynb")]
 RIGHT = Report("causal_mask", True)
 WRONG = Report("causal_mask", False, "transposed", "a hint")
 STUB = Report("causal_mask", False, attempted=False)
@@ -42,32 +42,19 @@ def state(name: str = "causal_mask") -> str:
 # --- what is kept
 
 
-def test_a_state_is_kept_beside_the_package_and_handed_back(library):
-    assert note(WRONG) is WRONG
-    assert kept(library) == {"causal_mask": {"state": "not yet", "mistake": "transposed"}}
-    assert state() == "not yet" and state("padding_mask") == "not attempted"
-    note(Report("padding_mask", True))
-    assert (state(), state("padding_mask")) == ("not yet", "correct")
-    assert sorted(path.name for path in library.iterdir()) == ["__init__.py", "progress.json"]
-
-
-def test_what_was_correct_stays_and_else_the_last_counts(library):
-    note(WRONG)
+def test_the_last_state_is_kept_beside_the_package_and_what_was_correct_stays(library):
+    assert note(STUB) is STUB and [path.name for path in library.iterdir()] == ["__init__.py"]
     note(Report("causal_mask", False, "off_by_one"))
-    assert kept(library)["causal_mask"]["mistake"] == "off_by_one"
-    note(RIGHT)
+    assert note(WRONG) is WRONG
+    note(STUB)
+    assert kept(library) == {"causal_mask": {"state": "not yet", "mistake": "transposed"}}
     note(Report("a_task_of_tomorrow", True))  # of another edition
-    for report in (WRONG, STUB, RIGHT):
+    for report in (RIGHT, WRONG, STUB):
         note(report)
         assert kept(library)["causal_mask"] == {"state": "correct", "mistake": None}
     assert kept(library)["a_task_of_tomorrow"]["state"] == "correct"
-
-
-def test_a_stub_leaves_nothing(library):
-    assert note(STUB) is STUB and [path.name for path in library.iterdir()] == ["__init__.py"]
-    note(WRONG)
-    note(STUB)
-    assert state() == "not yet"
+    assert (state(), state("padding_mask")) == ("correct", "not attempted")
+    assert sorted(path.name for path in library.iterdir()) == ["__init__.py", "progress.json"]
 
 
 def test_without_a_package_nothing_is_kept(tmp_path, monkeypatch, capsys):
@@ -106,21 +93,13 @@ def test_a_disk_that_is_full_stops_no_check(library, capsys, monkeypatch):
 
 
 def test_everything_there_is_to_do_is_listed_once_by_chapter():
-    listed = items()
-    assert [item.chapter for item in listed] == sorted(item.chapter for item in listed)
-    names = [item.name for item in listed]
-    assert len(set(names)) == len(names)
-    assert set(names) == {*exercises(), *(task.name for task in tasks())}
-    in_order = sorted(exercises(), key=lambda name: chapter_of(exercise(name).module))
-    assert [item.name for item in listed if item.kind == "build"] == in_order
-    minutes = {item.name: item.minutes for item in listed}
-    assert all(minutes[name] == exercise(name).minutes > 0 for name in exercises())
-
-
-def test_a_module_knows_its_chapter():
-    for chapter in map(Chapter.read, ROOT.glob("notebooks/*.ipynb")):
-        if chapter.module:
-            assert chapter_of(chapter.module) == int(chapter.file[:2])
+    numbers = {chapter.module: int(chapter.file[:2]) for chapter in CHAPTERS}
+    found = [(item.name, item.chapter, item.minutes) for item in items()]
+    built = [exercise(name) for name in exercises()]
+    wanted = [(task.name, numbers[task.module], task.minutes) for task in built]
+    wanted += [(task.name, task.chapter, task.minutes) for task in tasks()]
+    assert sorted(found) == sorted(wanted) and all(minutes > 0 for _, _, minutes in found)
+    assert [chapter for _, chapter, _ in found] == sorted(chapter for _, chapter, _ in found)
 
 
 SOME = {
