@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.exercises import known_mistakes, predict, score_test
+from course_lib.exercises import check, clinic, diagnose, known_mistakes, predict, score_test
 from course_lib.exercises.catalogue import find, tasks
+from course_lib.exercises.check_report import UNTOUCHED
 from course_lib.exercises.mutation_score import TESTS, judge_test
 from course_lib.exercises.predictions import Prediction, judge_prediction
 
@@ -32,7 +33,7 @@ def test_every_chapter_asks_for_a_prediction_or_two_and_those_of_the_model_for_o
 
 
 @every_prediction
-def test_the_truth_is_right_and_what_is_far_off_or_a_known_guess_is_not(task):
+def test_the_truth_is_right_what_is_far_off_or_a_known_guess_is_not_and_no_number_is_told(task):
     truth = task.truth()
     truth = truth.tolist() if isinstance(truth, torch.Tensor) else truth
     assert judge_prediction(task, truth).passed  # a chapter's own answer is worked out by hand
@@ -42,15 +43,10 @@ def test_the_truth_is_right_and_what_is_far_off_or_a_known_guess_is_not(task):
     for guess, words in task.guesses:
         report = judge_prediction(task, guess)
         assert not report.passed and report.hint == words
-
-
-@every_prediction
-def test_what_is_no_number_is_answered_in_words(task):
     for answer in ("many", [1, "x"], {}, torch.nn.Linear(1, 1), [[1.0]]):
         report = judge_prediction(task, answer)
         assert not report.passed and "please" in report.hint
-    for answer in (..., None):
-        assert judge_prediction(task, answer).state == "not attempted"
+    assert judge_prediction(task, ...).state == judge_prediction(task, None).state == UNTOUCHED
 
 
 def not_written(candidate):
@@ -91,10 +87,18 @@ def test_a_good_test_is_scored_by_what_it_finds():
     assert found == total - 1 and total == len(known_mistakes("causal_mask"))  # no device
 
 
-def test_an_unknown_task_names_its_neighbours():
-    with pytest.raises(ValueError, match="test_of_the_past"):
-        score_test("test_of_the_pats", print)
-    with pytest.raises(ValueError, match="length_of_row_499"):
-        predict("length_of_row_500", 16)
-    with pytest.raises(ValueError, match="no task 'test_of_the_past'"):
-        find("test_of_the_past", type(PREDICTIONS[0]))
+@pytest.mark.parametrize(
+    "ask, name, near",
+    [
+        (lambda name: check(name, print), "causal_mas", "did you mean causal_mask"),
+        (known_mistakes, "causal_mas", "did you mean causal_mask"),
+        (lambda name: predict(name, 16), "length_of_row_500", "length_of_row_499"),
+        (lambda name: score_test(name, print), "test_of_the_pats", "test_of_the_past"),
+        (lambda name: find(name, Prediction), "test_of_the_past", "no task 'test_of_the_past'"),
+        (diagnose, "loss_near_zer0", "did you mean loss_near_zero"),
+        (clinic("loss_near_zero").probe, "causalty", "did you mean causality"),
+    ],
+)
+def test_an_unknown_name_names_its_neighbours(ask, name, near):
+    with pytest.raises(ValueError, match=near):
+        ask(name)

@@ -101,10 +101,6 @@ def test_a_probe_that_does_not_exist_is_an_answer_and_costs_nothing():
     assert report.attempted and clinic("loss_near_zero").score == 0
     assert "no probe 'causalty'" in report.hint
     assert "no probe -17.25" in diagnose("loss_near_zero", -17.25, -17.25, -17.25).hint
-    with pytest.raises(ValueError, match="did you mean causality"):
-        clinic("loss_near_zero").probe("causalty")
-    with pytest.raises(ValueError, match="did you mean loss_near_zero"):
-        diagnose("loss_near_zer0")
 
 
 @pytest.mark.parametrize(

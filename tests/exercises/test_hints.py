@@ -123,6 +123,12 @@ def test_an_exception_is_shown_with_its_line_and_the_shapes_there():
     assert "scores = query @ key" in report.detail
     assert "query (2, 3, 4, 6)" in report.detail and "key (2, 3, 5, 6)" in report.detail
 
+    def squared(x):
+        return x @ x
+
+    report = examine(ATTENTION, lambda query, *_, **__: squared(query))
+    assert "return x @ x" in report.detail, "the deepest of the learner's lines"
+
 
 def test_what_is_read_from_the_notebook_is_named():
     report = examine(ATTENTION, altered(ATTENTION, ("    d_k = query.size(-1)\n", ""), d_k=6))
@@ -160,10 +166,10 @@ def test_what_is_not_written_yet_hides_nothing_that_is_wrong():
     scale = "self.src_embedding(src) * math.sqrt(self.config.d_model)"
     wrong = altered("Transformer", (scale, "self.src_embedding(src)"))
 
-    def attention_maps(self, src, tgt):
+    def forward(self, src, tgt):
         raise NotImplementedError
 
-    wrong.attention_maps = attention_maps
+    wrong.forward = forward
     assert examine("Transformer", wrong).mistake == "scale_missing_source"
 
 
