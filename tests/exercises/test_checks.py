@@ -3,7 +3,6 @@
 import html
 import inspect
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -198,22 +197,3 @@ def test_a_mistake_that_no_longer_fits_the_source_is_reported():
 def test_what_a_report_says_is_shown_as_text():
     box = Report("x", False, "a_name", "This <b> & that", "shape", "1 < 2")._repr_html_()
     assert html.escape("This <b> & that") in box and "<b>" not in box and "1 &lt; 2" in box
-
-
-LOOK = """
-import torch
-from course_lib.exercises import exercises, known_mistakes, predict
-from course_lib.exercises.predictions import PREDICTIONS
-state = torch.get_rng_state()
-for name in exercises():
-    known_mistakes(name)
-    assert torch.equal(state, torch.get_rng_state()), name
-for task in PREDICTIONS:
-    predict(task.name, 0)
-    assert torch.equal(state, torch.get_rng_state()), task.name
-"""
-
-
-def test_what_a_process_loads_for_its_first_check_moves_no_random_number():
-    done = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

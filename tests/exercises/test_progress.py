@@ -99,6 +99,7 @@ def test_everything_there_is_to_do_is_listed_once_by_chapter():
     wanted = [(task.name, numbers[task.module], task.minutes) for task in built]
     wanted += [(task.name, task.chapter, task.minutes) for task in tasks()]
     assert sorted(found) == sorted(wanted) and all(minutes > 0 for _, _, minutes in found)
+    assert len({name for name, _, _ in found}) == len(found)
     assert [chapter for _, chapter, _ in found] == sorted(chapter for _, chapter, _ in found)
 
 

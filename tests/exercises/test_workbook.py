@@ -553,7 +553,9 @@ def test_without_solutions_no_answer_is_left(tmp_path):
 
 
 LOOK = """
-import importlib, sys
+import importlib, sys, torch
+state = torch.get_rng_state()
+from course_lib.exercises import exercises, known_mistakes
 from my_lib.tasks import numbers
 for module in sys.argv[1:]:
     mine, course = (importlib.import_module(f"{p}.{module}") for p in ("my_lib", "course_lib"))
@@ -563,10 +565,13 @@ for module in sys.argv[1:]:
         assert getattr(one, "__module__", mine.__name__) == mine.__name__, name
 for thing in (numbers.Transformer, numbers.label_smoothed_cross_entropy, numbers.Translator):
     assert thing.__module__.startswith("my_lib."), thing
+for name in exercises():
+    known_mistakes(name)
+assert torch.equal(state, torch.get_rng_state()), "the first check of a process moves none"
 """
 
 
-def test_a_fresh_library_runs_the_courses_text_and_its_translator_uses_it(made):
+def test_a_fresh_library_runs_the_courses_text_and_moves_no_random_number(made):
     command = [sys.executable, "-c", LOOK, *sorted(MODULES - set(workbook.TASKS))]
     done = subprocess.run(command, cwd=made, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
