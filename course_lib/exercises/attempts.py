@@ -58,7 +58,7 @@ class StandIn:
         return f'{self.report._repr_html_()}<div style="{style}">{html.escape(self.sentence)}</div>'
 
 
-def attempt(name: str = "", candidate: Any = ...) -> Any:
+def attempt(name: str, candidate: Any) -> Any:
     """Show what a check says, and return what the rest of the chapter works with.
 
     Args:
@@ -69,12 +69,10 @@ def attempt(name: str = "", candidate: Any = ...) -> Any:
         The candidate if it passed, served by ``adapter`` where extras are missing; else the
         course's own definition.
     """
-    if not isinstance(name, str) or not name or candidate is ...:
-        return _explained(name, candidate)
     try:
         course = exercise(name).given
     except ValueError as error:  # somebody changed the line
-        _show(Report(str(name), False, hint=f"{error}", attempted=False))
+        _show(Report(name, False, hint=f"{error}", attempted=False))
         return candidate
     if candidate is course:
         hint = f"This is the course's own. Define `{name}` above this line, and run the cell."
@@ -86,13 +84,9 @@ def attempt(name: str = "", candidate: Any = ...) -> Any:
 
 
 def _noted(name: str, candidate: Any) -> Report:
-    """Check a candidate, even one that ends the program; keep its cell, and how it went."""
+    """Check a candidate; keep its cell, and how it went."""
     cell = "".join(line for file in files_of(candidate)[:1] for line in linecache.getlines(file))
-    try:
-        report = examine(name, candidate)
-    except SystemExit:
-        hint = "This ends the whole program (exit or quit); return, or raise an error, instead."
-        report = Report(name, False, hint=hint)
+    report = examine(name, candidate)
     LAST.pop(name, None)
     result = exercise(name).given
     if report.passed:  # an answer without the extras runs where none is asked for
@@ -101,24 +95,6 @@ def _noted(name: str, candidate: Any) -> Report:
     if report.passed:
         PASSED[name] = LAST[name]
     return note(report)
-
-
-def _explained(name: Any, candidate: Any) -> Any:
-    """Say how the line is written, and return the course's own definition if one is meant."""
-    words = [part for part in (name, candidate) if isinstance(part, str) and part]
-    things = [part for part in (name, candidate) if not (isinstance(part, str) or part is ...)]
-    meant = (words or [str(getattr(part, "__name__", "")) for part in things] or [""])[0]
-    try:
-        course, shown, near = exercise(meant).given, meant, ""
-    except ValueError as error:
-        course, shown, near = None, "NAME", f" ({error})" if words else ""
-    hint = (
-        "attempt takes two things: the exercise's name in quotes, then your definition. "
-        f'Write: {shown} = attempt("{shown}", {shown}){near}'
-    )
-    report = Report(shown, False, hint=hint, attempted=False)
-    _show(StandIn(report) if course else report)
-    return course or (things or [None])[0]
 
 
 def _show(thing: Any) -> None:

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from course_lib.atomic_write import write_whole
-from course_lib.exercises.check import MODULES, exercise, exercises
+from course_lib.exercises.check import exercise, exercises
 from course_lib.exercises.check_report import UNTOUCHED
 from course_lib.exercises.learner_package import LIBRARY, check_edition
 from course_lib.exercises.progress import chapter_of
@@ -99,7 +99,7 @@ def learners(folder: Path) -> dict[str, Path | None]:
         raise ValueError(f"there is no folder {folder} to grade")
     package = package_of(folder)
     if package is not None:
-        return {home_of(package).name: package}
+        return {package.parent.name: package}
     found: dict[str, Path | None] = {}
     for child in _folders(folder):
         inside = {child.name: package_of(child)}
@@ -114,14 +114,10 @@ def learners(folder: Path) -> dict[str, Path | None]:
 
 def package_of(folder: Path) -> Path | None:
     """Return the learner's package that a folder holds, or is."""
-    if (folder / LIBRARY).is_dir():
-        return folder.resolve() / LIBRARY
-    return folder.resolve() if any((folder / f"{m}.py").is_file() for m in MODULES) else None
-
-
-def home_of(package: Path) -> Path:
-    """Return the learner's folder: what holds a ``my_lib``, or a package of another name."""
-    return package.parent if package.name == LIBRARY else package
+    place = folder.resolve()
+    if (place / LIBRARY).is_dir():
+        return place / LIBRARY
+    return place if place.name == LIBRARY else None
 
 
 def grade_one(learner: str, package: Path | None, limit: float = LIMIT) -> list[Row]:
@@ -186,7 +182,7 @@ def as_csv(rows: Sequence[Row]) -> str:
 
 def _places(packages: Mapping[str, Path | None], out: Path | None, force: bool) -> list[Path]:
     """Say where the tables go, or why they may not."""
-    homes = [home_of(package) for package in packages.values() if package]
+    homes = [package.parent for package in packages.values() if package]
     if out is None and any(Path.cwd().is_relative_to(home) for home in homes):
         raise ValueError(f"{Path.cwd()} is a learner's folder; say where tables go: --out DIR")
     places = [(out or Path()) / name for name in TABLES]

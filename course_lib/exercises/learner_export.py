@@ -124,7 +124,7 @@ def export(package: Path, notebook: Mapping[str, Any], back: Collection[str] = (
 def _not_to_be_taken(
     names: Collection[str], notebook: Mapping[str, Any], package: Path
 ) -> dict[str, str]:
-    """Find what passed once, and is not what the notebook holds now, or goes by another name."""
+    """Find what passed once, and is not in the notebook now, or has another name in its cell."""
     found = {}
     for name in names:
         last = PASSED[name].result if name in PASSED else None
@@ -142,10 +142,6 @@ def _cell(name: str) -> str:
     """Return the cell that passed, without its directives and the lines that ask for a check."""
     kept = without(PASSED[name].cell, _asks)
     kept = re.sub(r"\A(?:[ \t]*(?:#\s*\|.*)?\n)+", "", kept).rstrip()
-    own = getattr(PASSED[name].candidate, "__name__", name)
-    defined = exported(kept)
-    if name not in defined and own in defined:
-        kept += f"\n\n\n{name} = {own}"
     report = PASSED[name].report
     given = ", ".join([f'"{name}"', name, *(f'"{stage}"' for stage in report.missed)])
     return kept if report.complete else kept + CORE_ONLY.format(name, given)

@@ -34,9 +34,6 @@ STAND_INS = "# the course's own stand in, until you write yours"
 Cell = dict[str, Any]
 
 
-UNGRADED = re.compile(r'^(predict\("\w+", ).*(, graded=False\))$', re.M)  # a guess to type in
-
-
 @dataclass(frozen=True)
 class Chapter:
     """Hold a chapter of the worked edition.
@@ -51,19 +48,8 @@ class Chapter:
 
     @classmethod
     def read(cls, path: Path) -> "Chapter":
-        """Read a chapter.
-
-        Raises:
-            ValueError: If it is no notebook, or a cell is no Python.
-        """
-        try:
-            chapter = cls(path.name, json.loads(path.read_text(encoding="utf-8")))
-            for source in chapter.sources:
-                ast.parse(source)
-        except (ValueError, TypeError, KeyError, SyntaxError) as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise ValueError(f"{path} is no chapter that can be read ({reason})") from None
-        return chapter
+        """Read a chapter."""
+        return cls(path.name, json.loads(path.read_text(encoding="utf-8")))
 
     @property
     def cells(self) -> list[Cell]:
@@ -125,7 +111,7 @@ class Edition:
             else:
                 explained = chapter.explains(place - 1)
                 answer = answer_in(chapter.cells[place - 1]) if explained else ""
-                yield from self._prose(cell, chapter.file, answer)
+                yield from self._prose(cell, answer)
             if place == (box or 0) and chapter.file.startswith(EXPLAINED):
                 yield new_cell("how-exercises-work", NOTE.format(help=HELP[self.solutions]))
             if place == imports:
@@ -154,7 +140,6 @@ class Edition:
         if source != worked and not ast.parse(source).body:
             return
         source = stubs.from_package(source, self.modules, LIBRARY)
-        source = UNGRADED.sub(r"\1...\2", source)
         tasks, help = [], []
         if is_marked(worked, "export"):
             tasks = [name for name in stubs.defined(worked) if name in self.hints]
@@ -171,7 +156,7 @@ class Edition:
         if help:
             yield new_cell(f"{cell['id']}-help", "\n\n".join(help))
 
-    def _prose(self, cell: Cell, file: str, answer: str) -> Iterator[Cell]:
+    def _prose(self, cell: Cell, answer: str) -> Iterator[Cell]:
         """Yield a cell of text, with links that hold in the new place.
 
         Where it explains the answer to the exercise above, the answer comes before the words.
@@ -182,9 +167,6 @@ class Edition:
         if not self.solutions:
             text = SOLUTION.sub("", text)
         text = re.sub(r'(\]\(|src=")\.\./figures/', r"\1figures/", text)
-        outside = re.search(r'(?:\]\(|src=")(\.\./[^)"\s]*)', text)
-        if outside:
-            raise ValueError(f"{file} links to {outside[1]}, which no workbook holds")
         if text.strip():
             yield new_cell(cell["id"], text, cell["cell_type"], cell["metadata"])
 

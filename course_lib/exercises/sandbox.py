@@ -74,8 +74,8 @@ def examine_apart(
     """Examine a learner's modules in another process; what breaks one does not break the rest.
 
     Args:
-        package: The learner's ``my_lib``, whatever the folder is called. What runs is a copy of
-            its Python files, and of those beside it.
+        package: The learner's ``my_lib``. What runs is a copy of its Python files, and of those
+            beside it.
         asked: The exercises, by module.
         limit: Seconds for a module or an exercise; after one that hangs, the rest gets a new
             process. All together have ten times as long.
@@ -224,8 +224,7 @@ def _copied(package: Path, texts: Mapping[str, str]) -> Iterator[Path]:
     """Copy a package's Python files, and those beside it, to a folder that is gone afterwards."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         place = Path(folder).resolve()
-        home = [package] if package.name != LIBRARY else [package, package.parent]
-        for source, target in zip(home, [place / LIBRARY, place], strict=False):
+        for source, target in ((package, place / LIBRARY), (package.parent, place)):
             for file in [*source.glob("*.py"), *source.glob("tasks/*.py")]:
                 if file.is_file() and not file.is_symlink() and file.stat().st_size <= SOURCE:
                     copy = target / file.relative_to(source)

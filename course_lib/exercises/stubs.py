@@ -3,8 +3,7 @@
 import ast
 from collections.abc import Callable, Collection, Iterator
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-Definition = Function | ast.ClassDef
+Definition = ast.FunctionDef | ast.ClassDef
 # first line, the line after the last (from 0), what comes there
 Edit = tuple[int | None, int | None, list[str]]
 
@@ -41,12 +40,8 @@ def stub(source: str, names: Collection[str]) -> str:
 
 
 def without(source: str, gone: Callable[[ast.stmt], bool]) -> str:
-    """Leave out statements; where others share their lines, these are written anew."""
-    body = ast.parse(source).body
-    cut = {line for node in body if gone(node) for line in _lines_of(node)}
-    kept = [node for node in body if not gone(node)]
-    if any(cut & set(_lines_of(node)) for node in kept):  # a = 1; b = 2
-        return "\n".join(map(ast.unparse, kept))
+    """Leave out statements, with all that stands on their lines."""
+    cut = {line for node in ast.parse(source).body if gone(node) for line in _lines_of(node)}
     lines = source.split("\n")
     return "\n".join(line for n, line in enumerate(lines) if n not in cut).strip("\n")
 
@@ -86,9 +81,7 @@ def from_package(source: str, modules: Collection[str], package: str) -> str:
         """Yield every line of import with the package's name replaced."""
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.ImportFrom) and node.module in ours:
-                line = lines[node.lineno - 1]
-                head, tail = _split(line, node.col_offset)
-                changed = head + tail.replace("course_lib", package, 1)
+                changed = lines[node.lineno - 1].replace("course_lib", package, 1)
                 yield node.lineno - 1, node.lineno, [changed]
             elif isinstance(node, ast.Import | ast.ImportFrom) and ours & _imported(node):
                 raise ValueError(f"write `from course_lib.… import`, not `{ast.unparse(node)}`")
@@ -121,7 +114,7 @@ def _edited(source: str, edits: Callable[[list[str]], Collection[Edit] | Iterato
     return "\n".join(lines)
 
 
-def _outer(node: Definition) -> Iterator[Function]:
+def _outer(node: Definition) -> Iterator[ast.FunctionDef]:
     """Yield a function, or the methods of a class; what stands inside a function is its body."""
     if not isinstance(node, ast.ClassDef):
         yield node
@@ -131,18 +124,12 @@ def _outer(node: Definition) -> Iterator[Function]:
             yield from _outer(part)
 
 
-def _stubbed(function: Function, lines: list[str]) -> Edit:
+def _stubbed(function: ast.FunctionDef, lines: list[str]) -> Edit:
     """Describe the edit that leaves the signature and the docstring of a function."""
-    first, last = _body(function, lines)
-    indent = " " * (function.col_offset + 4)
-    header = _split(lines[function.body[0].lineno - 1], function.body[0].col_offset)[0].rstrip()
-    if not header:
-        return first, last, [indent + STUB]
-    said = [indent + repr(ast.get_docstring(function))] * (_docstring(function) is not None)
-    return function.body[0].lineno - 1, last, [header, *said, indent + STUB]  # def f(): return 1
+    return *_body(function, lines), [" " * (function.col_offset + 4) + STUB]
 
 
-def _body(function: Function, lines: list[str]) -> tuple[int | None, int | None]:
+def _body(function: ast.FunctionDef, lines: list[str]) -> tuple[int | None, int | None]:
     """Find the lines of a body without its docstring, with the comments around and in it."""
     docstring = _docstring(function)
     first = docstring.end_lineno if docstring else _first_line(function.body[0])
@@ -172,28 +159,17 @@ def _lines_of(node: ast.stmt) -> range:
     return range(_first_line(node), node.end_lineno)
 
 
-def _split(line: str, column: int) -> tuple[str, str]:
-    """Cut a line at a column as ``ast`` counts them, in bytes."""
-    head = line.encode()[:column].decode()
-    return head, line[len(head) :]
-
-
-def _unanswered(node: ast.Assign | ast.AnnAssign, lines: list[str]) -> Edit:
+def _unanswered(node: ast.Assign, lines: list[str]) -> Edit:
     """Describe the edit that puts ``...`` in the place of a value."""
-    after = _split(lines[node.end_lineno - 1], node.end_col_offset)[1]
-    several = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
-    blank = [ast.Constant(...) for _ in _targets(node)]
-    node.value = ast.Tuple(blank) if several else blank[0]
+    after = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()  # ast counts bytes
+    node.value = ast.Constant(...)
     return node.lineno - 1, node.end_lineno, [ast.unparse(node) + after]
 
 
 def _targets(node: ast.stmt) -> list[ast.Name]:
-    """List the names that a statement gives a value to."""
-    if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
-        return []
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    names = (name for target in targets for name in getattr(target, "elts", [target]))
-    return [name for name in names if isinstance(name, ast.Name)]
+    """List the names that an assignment gives a value to."""
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return [target for target in targets if isinstance(target, ast.Name)]
 
 
 def _checked(node: ast.stmt) -> str | None:

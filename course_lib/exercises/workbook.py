@@ -54,8 +54,6 @@ def make_workbook(
     *,
     solutions: bool = True,
     force: bool = False,
-    chapters: Path | None = None,
-    hints: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Path]:
     """Write the learner's edition into a folder.
 
@@ -63,24 +61,18 @@ def make_workbook(
         folder: Where; it must be empty or missing.
         solutions: Whether solutions are in it, folded; hints are in any case.
         force: Whether to write it anew where something is there. What was changed is kept aside.
-        chapters: The folder of the worked edition; that of the course unless given.
-        hints: The exercises, with their hints; those of the course unless given.
 
     Returns:
         The files kept aside, where they are now.
 
     Raises:
-        ValueError: If there are no chapters, the folder is not empty, or it is the course's own or
-            of the first edition.
+        ValueError: If the folder is not empty, or it is the course's own or of the first edition.
     """
-    chapters = (chapters or COURSE / "notebooks").resolve()
-    if hints is None:
-        hints = {name: exercise(name).hints for name in exercises()}
-    if folder.resolve() in (chapters, chapters.parent):
+    if folder.resolve() in (COURSE.resolve(), COURSE.resolve() / "notebooks"):
         raise ValueError(f"{folder} holds the course itself; give the workbook a folder of its own")
     if (folder / LIBRARY).is_dir():
         check_edition(folder / LIBRARY)
-    return fill(folder, workbook_files(chapters, hints, solutions=solutions), force=force)
+    return fill(folder, workbook_files(solutions), force=force)
 
 
 def copy_chapters(folder: Path) -> Path:
@@ -118,13 +110,10 @@ def open_lab(chapter: Path, options: Sequence[str] = ()) -> int:
     return subprocess.call([sys.executable, "-m", "jupyterlab", root, str(chapter), *options])
 
 
-def workbook_files(
-    chapters: Path, hints: Mapping[str, Sequence[str]], *, solutions: bool = True
-) -> dict[str, bytes]:
+def workbook_files(solutions: bool) -> dict[str, bytes]:
     """Return every file of a workbook by its name in the folder."""
-    worked = [Chapter.read(path) for path in sorted(chapters.glob("[0-9][0-9]_*.ipynb"))]
-    if not worked:
-        raise ValueError(f"there are no chapters in {chapters}; run it from a clone of the course")
+    worked = [Chapter.read(path) for path in sorted(COURSE.glob("notebooks/[0-9][0-9]_*.ipynb"))]
+    hints = {name: exercise(name).hints for name in exercises()}
     library = dict(_library(worked))
     edition = Edition(
         hints, frozenset(name.removesuffix(".py").replace("/", ".") for name in library), solutions
@@ -134,7 +123,7 @@ def workbook_files(
     texts |= {f"{LIBRARY}/{name}": text for name, text in library.items()}
     texts |= {name: as_json(notebook) for name, notebook in notebooks.items()}
     figures = sorted({name for notebook in notebooks.values() for name in _figures(notebook)})
-    pictures = {name: (chapters.parent / name).read_bytes() for name in figures}
+    pictures = {name: (COURSE / name).read_bytes() for name in figures}
     return {name: text.encode() for name, text in texts.items()} | pictures
 
 

@@ -1,134 +1,144 @@
 """What a check says besides the names of known mistakes, so that the wrong line is found."""
 
 import inspect
-import math
 import warnings
 
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from course_lib.add_norm import AddNorm
+from course_lib.exercises import exercises
 from course_lib.exercises.check import examine, exercise
 from course_lib.exercises.mistake_catalogue import define
-from course_lib.feed_forward import FeedForward
-from course_lib.multi_head import MultiHeadAttention
-from course_lib.positions import sinusoidal_encoding
 
 ATTENTION = "scaled_dot_product_attention"
-d_k = 6  # as a learner's notebook holds it
 
 
-def attend(query, key, value, mask=None, dropout_p=0.0, width=None, default=0.0):
-    """Attend rightly, unless a width or another default of dropout is given."""
-    scores = query @ key.mT / math.sqrt(width or query.size(-1))
-    scores = scores if mask is None else scores.masked_fill(~mask, -math.inf)
-    weights = scores.softmax(-1).nan_to_num(0.0)
-    return F.dropout(weights, dropout_p or default) @ value, weights
+def altered(name, *edits, **beside):
+    """Define what the course defines, but for some words, among other names."""
+    task = exercise(name)
+    text = inspect.getsource(task.given)
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    return define(text, task.module, name, f"<{name}, altered>", beside)
 
 
-def test_what_is_read_from_the_notebook_is_named():
-    def reads_d_k(query, key, value, mask=None, dropout_p=0.0):
-        return attend(query, key, value, mask, dropout_p, width=d_k)
-
-    report = examine(ATTENTION, reads_d_k)
-    assert "read from the notebook, not from the arguments: d_k (6)" in report.detail
+# --- mistakes that stand in no bank
 
 
-def test_results_in_the_wrong_order_are_named():
-    report = examine(ATTENTION, lambda *given: attend(*given)[::-1])
-    assert report.kind == "shape"
-    assert "output and weights have changed places" in report.hint
+UNKNOWN = {  # exercise: what stands in the right source, what stands there instead, the stage
+    ATTENTION: ("math.sqrt(d_k)", "d_k ** 0.4", "equality"),
+    "split_heads": (".transpose(-3, -2)", ".transpose(-3, -2).flip(-2)", "equality"),
+    "MultiHeadAttention": (
+        "self.w_o(joined), weights",
+        "self.w_o(joined.tanh()), weights",
+        "equality",
+    ),
+    "sinusoidal_encoding": ("10000 **", "9000 **", "equality"),
+    "PositionalEncoding": ("x + self.encoding", "x + 0.5 * self.encoding", "equality"),
+    "LayerNorm": ("self.weight * centred", "self.weight.abs() * centred", "equality"),
+    "AddNorm": ("total = x + ", "total = x * ", None),
+    "FeedForward": (
+        "self.linear2(self.dropout(features))",
+        "self.linear2(features.sin())",
+        "equality",
+    ),
+    "padding_mask": ("(ids != pad_id)", "(ids != pad_id).roll(1, 1)", None),
+    "causal_mask": (".tril()", ".tril().fliplr()", None),
+    "EncoderLayer": ("return self.add_norm2(x,", "return 2 * self.add_norm2(x,", "equality"),
+    "Encoder": ("x = layer(x, mask)", "x = layer(x, mask).relu()", "equality"),
+    "DecoderLayer": ("return self.add_norm3(x,", "return 2 * self.add_norm3(x,", "equality"),
+    "Transformer": ("math.sqrt(self.config.d_model)", "2.0", None),
+    "label_smoothed_cross_entropy": ("smoothing * doubt)", "2 * smoothing * doubt)", None),
+    "warmup_inverse_sqrt": ("step**-0.5", "step**-0.6", None),
+    "training_step": ("optimizer.step()", "optimizer.step() or optimizer.step()", None),
+    "sample_tokens": ("probs.cumsum(dim=-1)", "probs.sqrt().cumsum(dim=-1)", None),
+    "greedy_decode": ("return tgt[:, 1:T]", "return tgt[:, 1:T].flip(1)", None),
+    "token_accuracy": ("right.sum().item() /", "right.sum().item() ** 0.5 /", "equality"),
+    "batch_by_tokens": ("sum(grown) > tokens", "sum(grown) > 0.8 * tokens", "property"),
+    "random_windows": ("window[:, 1:]", "window[:, 1:].flip(1)", "property"),
+    "DecoderOnly": ("return self.output(", "return 2 * self.output(", "equality"),
+    "CausalSelfAttention": ("heads.transpose(1, 2)", "heads.flip(1).transpose(1, 2)", "equality"),
+    "RMSNorm": (".rsqrt()", ".pow(-0.4)", "property"),
+    "SwiGLU": ("F.silu(self.gate(x))", "F.silu(self.gate(x)).square()", "equality"),
+    "attention_flops": ("return 2 * num_heads", "return 4 * num_heads", "equality"),
+    "token_loss_scale": ("world_size * num_tokens / all_tokens", "1 + num_tokens", "equality"),
+}
 
 
-def test_dropout_that_nobody_asked_for_is_named():
-    def drops(query, key, value, mask=None, dropout_p=0.0):
-        return attend(query, key, value, mask, dropout_p, default=0.1)
-
-    assert "Nothing is dropped unless asked for" in examine(ATTENTION, drops).hint
+def test_the_table_covers_every_exercise():
+    assert UNKNOWN.keys() == set(exercises())
 
 
-def test_another_kind_of_numbers_is_noticed():
-    report = examine(ATTENTION, lambda *given: [x.float() for x in attend(*given)])
-    assert not report.passed and "float64" in report.detail
-
-
-class EncoderLayer(nn.Module):
-    """Be a right encoder layer but for the options and for ``forward``."""
-
-    def __init__(self, d_model, num_heads, d_ff, *_, **__):
-        super().__init__()
-        self.self_attn, self.feed_forward = (
-            MultiHeadAttention(d_model, num_heads),
-            FeedForward(d_model, d_ff),
-        )
-        self.add_norm1, self.add_norm2 = AddNorm(d_model), AddNorm(d_model)
-
-
-class KeepsThePair(EncoderLayer):
-    def forward(self, x, mask=None):
-        x = self.add_norm1(x, lambda x: self.self_attn(x, x, x, mask))
-        return self.add_norm2(x, self.feed_forward)
-
-
-class GivesAValue(EncoderLayer):
-    def forward(self, x, mask=None):
-        x = self.add_norm1(x, self.self_attn(x, x, x, mask)[0])
-        return self.add_norm2(x, self.feed_forward)
-
-
-class ForgetsSuper(nn.Module):
-    def __init__(self, *_, **__):
-        self.self_attn = nn.Linear(2, 2)
-
-
-class WrapsTorchs(nn.Module):
-    def __init__(self, d_model, num_heads, d_ff, *_, **__):
-        super().__init__()
-        self.inner = nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True)
-
-    def forward(self, x, mask=None):
-        return self.inner(x)
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_mistake_of_no_bank_is_found_and_described(name):
+    old, new, stage = UNKNOWN[name]
+    report = examine(name, altered(name, (old, new)))
+    assert not report.passed and report.attempted
+    assert report.mistake is None, f"called {report.mistake}"
+    assert report.kind == stage or stage is None
+    assert len(report.hint.split()) > 4 and (report.detail or report.kind == "unchanged")
 
 
 @pytest.mark.parametrize(
-    "candidate, words",
+    "name, old, new, words",
     [
-        (KeepsThePair, "A pair came where one tensor is wanted"),
-        (GivesAValue, "A function is wanted there"),
-        (ForgetsSuper, "Call super().__init__() first"),
-        (WrapsTorchs, "torch's own attention layer"),
+        (
+            ATTENTION,
+            "F.dropout(weights, dropout_p) @ value, weights",
+            "weights, F.dropout(weights, dropout_p) @ value",
+            "output and weights have changed places",
+        ),
+        (ATTENTION, "dropout_p)", "dropout_p or 0.1)", "Nothing is dropped unless asked for"),
+        (
+            ATTENTION,
+            "weights = scores",
+            "value = value.float()\n    weights = scores.float()",
+            "float64",
+        ),
+        (
+            "EncoderLayer",
+            "(y, y, y, mask)[0]",
+            "(y, y, y, mask)",
+            "A pair came where one tensor is wanted",
+        ),
+        (
+            "EncoderLayer",
+            "lambda y: self.self_attn(y, y, y, mask)[0]",
+            "self.self_attn(x, x, x, mask)[0]",
+            "A function is wanted there",
+        ),
+        ("EncoderLayer", "super().__init__()", "pass", "Call super().__init__() first"),
     ],
 )
-def test_what_torch_says_is_told_in_other_words(candidate, words):
-    report = examine("EncoderLayer", candidate)
-    assert not report.passed and words in report.hint
+def test_what_is_wrong_is_told_in_plain_words(name, old, new, words):
+    report = examine(name, altered(name, (old, new)))
+    assert not report.passed and words in f"{report.hint} {report.detail}"
 
 
-def test_options_that_are_lost_get_no_name_that_belongs_to_another_trial():
-    class LosesOptions(EncoderLayer):
-        def forward(self, x, mask=None):
-            x = self.add_norm1(x, lambda x: self.self_attn(x, x, x, mask)[0])
-            return self.add_norm2(x, self.feed_forward)
+def test_an_exception_is_shown_with_its_line_and_the_shapes_there():
+    report = examine(ATTENTION, altered(ATTENTION, ("key.transpose(-2, -1)", "key")))
+    assert report.kind == "runs" and "RuntimeError" in report.hint
+    assert "scores = query @ key" in report.detail
+    assert "query (2, 3, 4, 6)" in report.detail and "key (2, 3, 5, 6)" in report.detail
 
-    report = examine("EncoderLayer", LosesOptions)
-    assert "norm_first=True" in f"{report.hint} {report.detail}"
-    assert report.passed and report.mistake in (None, "norm_first_ignored")
+    def squared(x):
+        return x @ x
+
+    report = examine(ATTENTION, lambda query, *_, **__: squared(query))
+    assert "return x @ x" in report.detail, "the deepest of the learner's lines"
+
+
+def test_what_is_read_from_the_notebook_is_named():
+    report = examine(ATTENTION, altered(ATTENTION, ("    d_k = query.size(-1)\n", ""), d_k=6))
+    assert "read from the notebook, not from the arguments: d_k (6)" in report.detail
 
 
 def test_a_name_of_ones_own_is_welcome_in_the_core():
-    class PositionalEncoding(nn.Module):
-        def __init__(self, d_model, max_len, dropout=0.0):
-            super().__init__()
-            table = sinusoidal_encoding(max_len, d_model)
-            self.register_buffer("pe", table, persistent=False)
-            self.dropout = nn.Dropout(dropout)
-
-        def forward(self, x):
-            return self.dropout(x + self.pe[: x.size(-2)])
-
-    report = examine("PositionalEncoding", PositionalEncoding)
+    edits = [("self.encoding", "self.pe"), ('"encoding"', '"pe"')]
+    edits += [(", start: int = 0)", ")"), ("check_fits(x, self.pe, start)", "start = 0")]
+    report = examine("PositionalEncoding", altered("PositionalEncoding", *edits))
     assert report.passed and "There is no argument `start` yet" in report.hint
 
 
@@ -153,24 +163,19 @@ def test_two_mistakes_are_both_spoken_of():
 
 
 def test_what_is_not_written_yet_hides_nothing_that_is_wrong():
-    text = inspect.getsource(exercise("Transformer").given)
-    old, new = "self.src_embedding(src) * math.sqrt(self.config.d_model)", "self.src_embedding(src)"
-    assert old in text
-    wrong = define(text.replace(old, new), "transformer", "Transformer", "<half a Transformer>")
+    scale = "self.src_embedding(src) * math.sqrt(self.config.d_model)"
+    wrong = altered("Transformer", (scale, "self.src_embedding(src)"))
 
-    def attention_maps(self, src, tgt):
+    def forward(self, src, tgt):
         raise NotImplementedError
 
-    wrong.attention_maps = attention_maps
+    wrong.forward = forward
     assert examine("Transformer", wrong).mistake == "scale_missing_source"
 
 
 def test_a_print_is_read_once_and_a_warning_not_at_all(capsys):
-    def chatty(query, key, value, mask=None, dropout_p=0.0):
-        print("here")
-        warnings.warn("from inside", stacklevel=1)
-        return attend(query, key, value, mask, dropout_p)
-
+    noise = "    print('here')\n    warnings.warn('from inside')\n    d_k ="
+    chatty = altered(ATTENTION, ("    d_k =", noise), warnings=warnings)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert examine(ATTENTION, chatty).passed

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from course_lib.exercises.workbook import TASKS
 ROOT = Path(__file__).resolve().parents[2]
 WORKED = {path.name: Chapter.read(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
 MODULES = frozenset({chapter.module for chapter in WORKED.values()} - {None} | set(TASKS))
+NOTHING: Mapping[str, str] = {}
 ATTEMPT = re.compile(r'^(\w+) = attempt\("\1", \1\)$', re.M)
 
 
@@ -39,41 +39,33 @@ def definition(source: str, name: str) -> str:
     return "\n".join(source.split("\n")[first - 1 : node.end_lineno])
 
 
-def put(notebook: Mapping[str, Any], answers: Mapping[str, str]) -> dict[str, Any]:
-    """Write answers in the place of the stubs; exercises without one stay as they are.
+def filled(
+    folder: Path, file: str, answers: Mapping[str, str] = NOTHING, *, others: bool = False
+) -> list[dict[str, Any]]:
+    """Read the cells of a workbook's chapter, with answers in the place of the stubs.
 
     Args:
-        notebook: A chapter of a workbook; it is not changed.
-        answers: Sources of definitions, by the name of the exercise.
+        folder: The workbook.
+        file: The chapter.
+        answers: Sources of definitions, by the name of the exercise; the rest stays as it is.
+        others: Whether to answer the other exercises (``#| exercise``) as the worked chapter does.
     """
-    filled = deepcopy(notebook)
-    for cell in filled["cells"]:
+    cells = json.loads((folder / file).read_text(encoding="utf-8"))["cells"]
+    worked = {cell["id"]: source_of(cell) for cell in WORKED[file].cells}
+    for cell in cells:
         for name in set(tasks(cell)) & set(answers):
             source = source_of(cell)
             cell["source"] = source.replace(definition(source, name), answers[name])
-    return filled
-
-
-def put_worked_cells(notebook: Mapping[str, Any], chapter: Chapter, modules) -> dict[str, Any]:
-    """Answer the other exercises (``#| exercise``) as the worked chapter does."""
-    worked = {cell["id"]: source_of(cell) for cell in chapter.cells}
-    filled = deepcopy(notebook)
-    for cell in filled["cells"]:
-        if is_marked(source_of(cell), "exercise"):
-            cell["source"] = stubs.from_package(worked[cell["id"]], modules, LIBRARY)
-    return filled
-
-
-def written(folder: Path, file: str) -> dict[str, Any]:
-    """Read a chapter of a workbook."""
-    return json.loads((folder / file).read_text(encoding="utf-8"))
+        if others and is_marked(source_of(cell), "exercise"):
+            cell["source"] = stubs.from_package(worked[cell["id"]], MODULES, LIBRARY)
+    return cells
 
 
 def run_chapter(
-    runner: Runner, notebook: Mapping[str, Any], folder: Path
+    runner: Runner, cells: list[dict[str, Any]], folder: Path
 ) -> tuple[dict[str, str], list[str]]:
     """Run a chapter without an unexpected error; return what exercises said, and all cells."""
-    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    cells = [cell for cell in cells if cell["cell_type"] == "code"]
     outputs = runner.run([source_of(cell) for cell in cells], folder)
     pairs = list(zip(cells, outputs, strict=True))
     errors = [
