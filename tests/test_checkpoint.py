@@ -125,7 +125,7 @@ def test_the_newest_is_found_and_all_but_one_can_be_removed(tmp_path, monkeypatc
     assert {path.name for path in tmp_path.iterdir()} == others
     assert find_checkpoint(tmp_path) is None
     (tmp_path / "last.pt").touch()
-    with pytest.raises(ValueError, match=says(tmp_path / "last.pt", "earlier edition", "again")):
+    with pytest.raises(ValueError, match=says(tmp_path / "last.pt", "first edition", "again")):
         find_checkpoint(tmp_path)
 
 

@@ -22,8 +22,9 @@ from course_lib.tasks.numbers import (
     load_or_train,
     translated_exactly,
 )
+from course_lib.trainer.checkpoint import FACTS
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.run_folder import LAST, checkpoints_folder
+from course_lib.trainer.run_folder import checkpoints_folder, find_checkpoint
 
 TINY = TranslatorConfig(
     num_pairs=120, vocab_size=70, d_model=12, num_heads=3, num_layers=1, d_ff=20, batch_size=5,
@@ -80,9 +81,10 @@ def test_the_translator_is_trained_once_as_chapter_10_trains_and_then_loaded(ask
     asked.clear()
     first = load_or_train(TINY)
     assert asked == [1, 2, 3, 4, 5, 6, 7]
-    written = (folder_of(TINY) / LAST).stat().st_mtime_ns
+    facts = find_checkpoint(folder_of(TINY)) / FACTS
+    written = facts.stat().st_mtime_ns
     second = load_or_train(TINY)
-    assert len(asked) == 7 and (folder_of(TINY) / LAST).stat().st_mtime_ns == written
+    assert len(asked) == 7 and facts.stat().st_mtime_ns == written
     for translator in (first, second):
         assert_same(translator.model.state_dict(), expected)
         assert translator.config == TINY and translator.tokenizer.decode([5])
@@ -101,7 +103,7 @@ def test_a_training_that_was_stopped_is_finished(asked):
 def test_what_is_of_another_configuration_or_unreadable_is_named_and_not_overwritten(asked):
     load_or_train(TINY)
     asked.clear()
-    path = folder_of(TINY) / LAST
+    path = find_checkpoint(folder_of(TINY)) / FACTS
     for harm, told in ((None, "smoothing=0.1, not 0.0"), (b"half of something", "move it away")):
         if harm:
             path.write_bytes(harm)

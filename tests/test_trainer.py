@@ -1,26 +1,35 @@
-"""What all trainings share: settings, stops, the hardware and records, each by itself."""
+"""What all trainings share: settings, stops, hardware, records, a world of processes."""
 
 import argparse
 import json
 import math
 import os
 import signal
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
+from types import SimpleNamespace
 
 import pytest
 import torch
-from parity import says
+from parity import Pretended, says
 
+from course_lib import cli
 from course_lib.atomic_write import write_whole
+from course_lib.cli import main
 from course_lib.tasks.language_model import TextGeneratorConfig
 from course_lib.tasks.multi30k import RealConfig
 from course_lib.tasks.numbers import TranslatorConfig
+from course_lib.trainer import distributed
+from course_lib.trainer.distributed import World, init_distributed
 from course_lib.trainer.hardware import prepare_machine
 from course_lib.trainer.loop import clocks, graceful_shutdown
 from course_lib.trainer.options import refuse_another, setting_of, whole_from_one
 from course_lib.trainer.results import add_entry, read_entries
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SETTINGS = "epochs=2 num_pairs=40 tokens=300 d_model=16 d_ff=24 num_layers=1 vocab_size=90"
+SMOKE = ["train", "--task", "multi30k", "--size", "smoke", "--threads", "1"]
+SMOKE += [word for setting in SETTINGS.split() for word in ("--set", setting)]
 
 
 @dataclass(frozen=True)
@@ -158,3 +167,105 @@ def test_a_failure_while_writing_leaves_the_old_text_and_nothing_beside(tmp_path
     with pytest.raises(PermissionError):
         write_whole(path, "new")
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["r.json"]
+
+
+# --- who is there
+
+
+def test_one_process_leads_waits_for_nobody_and_is_its_own_sum():
+    world, numbers = World(), torch.tensor([1.0, 2.0])
+    world.wait()
+    found = world.total(numbers)
+    found += 1
+    assert numbers.tolist() == [1, 2] and found.tolist() == [2, 3]
+    assert world.any_rank(True) is True and world.any_rank(False) is False
+    assert world.is_main and World(0, 2).is_main and not World(1, 2).is_main
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """Pretend that torchrun started this process; return what is asked of ``dist``."""
+    asked = []
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "some")
+    for name in ("TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_USE_AGENT_STORE"):
+        monkeypatch.delenv(name, raising=False)
+    answers = dict(init_process_group=None, get_rank=1, get_world_size=2)
+    for name, answer in (answers | dict(destroy_process_group=None)).items():
+        answers[name] = answer
+        monkeypatch.setattr(
+            distributed.dist, name, lambda *words, name=name: asked.append(name) or answers[name]
+        )
+    return asked
+
+
+def test_restarts_that_look_for_the_dead_are_refused_before_anything_begins(launched, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "1")
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    with pytest.raises(ValueError, match="--max-restarts=1.*TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"):
+        with init_distributed():
+            pass
+    assert launched == []
+
+
+def test_a_world_comes_together_and_parts_whatever_happens(launched, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "1")
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "False")
+    with pytest.raises(OSError), init_distributed() as world:
+        assert world == World(1, 2) and launched[0] == "init_process_group"
+        assert "destroy_process_group" not in launched
+        raise OSError
+    assert launched[-1] == "destroy_process_group"
+
+
+# --- a training that is started anew
+
+
+def test_who_was_started_anew_goes_on_without_being_told(tmp_path, monkeypatch, capsys):
+    words = [*SMOKE, "--out", str(tmp_path / "run"), "--minutes", "0"]
+    assert main(words) == 0
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    assert main(words) == 2  # a first start is no restart
+    for step in (2, 3):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(step - 1))
+        assert main([*words, *["--force"][: step - 2]]) == 0  # nor does it begin for ever
+        assert f"stopped at step {step}," in capsys.readouterr().out
+    monkeypatch.setattr("os.getppid", lambda: -1)  # as if torchrun had another job
+    assert main(words) == 2 and "keeps a training" in capsys.readouterr().err
+    assert main([*words, "--force"]) == 0 and "step 1," in capsys.readouterr().out
+
+
+# --- stops
+
+
+@pytest.mark.parametrize("rank, size", [(0, 2), (1, 2)])
+def test_several_are_told_twice_to_stop_and_one_of_them_says_so(
+    rank, size, monkeypatch, tmp_path, capsys
+):
+    run, world = SimpleNamespace(step=3, seconds={"wall": 0.0}), Pretended(rank, size)
+
+    def learn(*words, stop, **how):
+        """Be asked to stop twice, as by a terminal and by torchrun, and then stop."""
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        assert stop()
+        return False
+
+    monkeypatch.setattr(cli, "init_distributed", lambda device: nullcontext(world))
+    monkeypatch.setattr(cli, "_begin", lambda *words: (run, False))
+    monkeypatch.setattr(cli, "train", learn)
+    assert main([*SMOKE, "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("stopped at step 3,") if rank == 0 else said == ""
+
+
+def test_several_processes_need_torchrun_and_a_gpu_each(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path))
+    assert main(["train", "--steps", "1"]) == 2
+    assert "WORLD_SIZE=3, but without torchrun" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "job")
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(ValueError, match="2 GPUs"), init_distributed("cuda"):
+        pass

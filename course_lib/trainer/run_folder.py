@@ -30,7 +30,7 @@ from course_lib.trainer.task import Pipeline, TrainState
 Kept = TypeVar("Kept", bound=Pipeline)
 
 LAST = "last-" + 7 * "[0-9]"  # the folders of checkpoints, by their steps
-OLD = "last.pt"  # the checkpoint of earlier editions
+OLD = "last.pt"  # the checkpoint of the first edition
 LOG = "log.txt"
 LOCK = "training.lock"  # held by the process that trains in the folder; it dies with it
 
@@ -53,11 +53,11 @@ def find_checkpoint(out: Path) -> Path | None:
     """Return the newest whole checkpoint of a training, or ``None``.
 
     Raises:
-        ValueError: If there is one of an earlier edition alone.
+        ValueError: If there is one of the first edition alone.
     """
     newest = max((facts.parent for facts in out.glob(f"{LAST}/{FACTS}")), default=None)
     if newest is None and (out / OLD).exists():
-        raise ValueError(f"{out / OLD} is of an earlier edition of the course; {AGAIN}")
+        raise ValueError(f"{out / OLD} is of the course's first edition; {AGAIN}")
     return newest
 
 
