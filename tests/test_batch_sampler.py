@@ -46,11 +46,6 @@ def test_padding_is_below_a_tenth_where_random_batches_hold_far_more(batches):
     assert padding_fraction(batches.lengths, usual) > 0.35
 
 
-def test_padding_counted_by_hand():
-    lengths = [(3, 2), (1, 4), (2, 2)]  # batch one: 2 · (3 + 4) places, 10 tokens; two: none
-    assert padding_fraction(lengths, [[0, 1], [2]]) == pytest.approx(4 / 18)
-
-
 def test_a_batch_follows_from_seed_and_step_alone(batches):
     steps = [1, 5, batches.last_step(1), batches.last_step(1) + 1, batches.last_step(2) + 3]
     asked = {step: batches(step) for step in reversed(steps)}

@@ -327,19 +327,6 @@ def test_weights_of_an_epoch_that_are_of_something_else_are_explained(trained, t
 # --- course translate
 
 
-@pytest.mark.parametrize(
-    ("text", "part"),
-    [
-        ("three hundred and five", "'and'"),
-        ("forty five", "'forty-five'"),
-        (" \n ", "nothing"),
-        ("thousand " * 99, "number"),
-    ],
-)
-def test_what_is_no_number_is_refused_in_one_sentence(text, part, trained):
-    assert_one_sentence(trained("numbers")("translate", text), part)
-
-
 def test_a_number_is_translated_however_it_is_typed(trained, tmp_path):
     run = trained("numbers")
     translator, _ = read_kept(Translator, tmp_path / "kept" / TASKS["numbers"].name)
@@ -387,13 +374,6 @@ def test_what_translates_is_the_average_asked_for_with_the_options_given(
 # --- course sample
 
 
-def test_a_sample_begins_with_the_prompt_and_is_as_long_as_asked_for(trained):
-    run = trained("gpt")
-    code, out, error = run("sample", "--prompt", "7 and", "--tokens", "40")
-    assert (code, error, len(out)) == (0, "", 5 + 40 + 1) and out.startswith("7 and")
-    assert run("sample")[1].startswith("\n") and len(run("sample")[1]) == 302
-
-
 def test_a_sample_is_drawn_as_asked_for(trained, tmp_path):
     run = trained("gpt")
     writer, _ = read_kept(TextGenerator, tmp_path / "kept" / TASKS["gpt"].name)
@@ -404,18 +384,6 @@ def test_a_sample_is_drawn_as_asked_for(trained, tmp_path):
     assert run("sample", "--tokens", "60", "--prompt", "1")[1] == usual
     cold = [run("sample", "--top-k", "1", "--draw", str(draw))[1] for draw in (1, -2, 10**30)]
     assert len(set(cold)) == 1  # the likeliest of all is no matter of chance
-
-
-@pytest.mark.parametrize(
-    ("options", "part"),
-    [
-        (["--prompt", "7 Ω"], "'Ω' is none of the 22 characters"),
-        (["--prompt", ""], "prompt ids must have a shape"),
-        (["--top-p", "1.5"], "top_p"),
-    ],
-)
-def test_what_cannot_be_sampled_is_explained(options, part, trained):
-    assert_one_sentence(trained("gpt")("sample", *options), part)
 
 
 # --- course evaluate

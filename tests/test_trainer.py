@@ -22,7 +22,7 @@ from course_lib.tasks.numbers import TranslatorConfig
 from course_lib.trainer import distributed
 from course_lib.trainer.distributed import World, init_distributed
 from course_lib.trainer.hardware import prepare_machine
-from course_lib.trainer.loop import clocks, graceful_shutdown
+from course_lib.trainer.loop import graceful_shutdown
 from course_lib.trainer.options import refuse_another, setting_of, whole_from_one
 from course_lib.trainer.results import add_entry, read_entries
 
@@ -93,12 +93,6 @@ def test_another_configuration_is_refused_by_what_is_different(tmp_path):
 
 
 # --- the hardware
-
-
-def test_minutes_are_those_on_the_wall_and_of_the_processor(monkeypatch):
-    monkeypatch.setattr("time.monotonic", lambda: 1.5)
-    monkeypatch.setattr("time.process_time", lambda: 2.5)
-    assert clocks() == {"wall": 1.5, "cpu": 2.5}
 
 
 def test_what_a_computer_has_not_got_is_refused(monkeypatch):
