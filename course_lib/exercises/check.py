@@ -13,8 +13,6 @@ from io import StringIO
 from itertools import accumulate
 from typing import Any
 
-import torch
-
 from course_lib.exercises.call_tracer import watched
 from course_lib.exercises.check_report import Report, Stage
 from course_lib.exercises.error_messages import (
@@ -318,10 +316,9 @@ def _wanted(name: str) -> list[Outcome]:
 
 @cache
 def _catalogue() -> dict[str, Exercise]:
-    """Gather the exercises of all chapters; the reader's random numbers stay as they are."""
-    with torch.random.fork_rng(devices=[]):  # some build a small model when they are read
-        checked = [module for module in MODULES if module not in UNCHECKED]
-        rooms = [import_module(f"course_lib.exercises.trials.{module}") for module in checked]
+    """Gather the exercises of all chapters."""
+    checked = [module for module in MODULES if module not in UNCHECKED]
+    rooms = [import_module(f"course_lib.exercises.trials.{module}") for module in checked]
     return {task.name: task for room in rooms for task in room.EXERCISES}
 
 
