@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -43,16 +44,22 @@ class TestTask:
         if self.exercise in modules:
             others = [way.implementation for way in RIGHT_WAYS if way.exercise == self.exercise]
             return (given(modules[self.exercise], self.exercise), *others)
-        task = exercise(self.exercise)
-        room = import_module(f"course_lib.exercises.solutions.{task.module}")
-        whole = [a for a in room.ANSWERS[task.name] if examine(task.name, a).complete]
-        return (task.given, *(adapt(answer, task.given) for answer in whole))
+        return whole_answers(self.exercise)
 
     def wrong(self) -> Mapping[str, tuple[str, Callable]]:
         """Return, by short name, a sentence and a wrong answer."""
         of_others = [m for m in MISTAKES if m.exercise == self.exercise]
         found = of_others or known_mistakes(self.exercise)
         return {m.name: (m.sentence, m.implementation) for m in found}
+
+
+@cache
+def whole_answers(name: str) -> tuple[Callable, ...]:
+    """Return the right answers of an exercise that hold the extras, too; they are tried once."""
+    task = exercise(name)
+    room = import_module(f"course_lib.exercises.solutions.{task.module}")
+    whole = [answer for answer in room.ANSWERS[name] if examine(name, answer).complete]
+    return (task.given, *(adapt(answer, task.given) for answer in whole))
 
 
 def judge_test(task: TestTask, test: Any) -> Report:

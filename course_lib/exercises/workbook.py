@@ -49,12 +49,7 @@ HELP = {
 }
 
 
-def make_workbook(
-    folder: Path,
-    *,
-    solutions: bool = True,
-    force: bool = False,
-) -> list[Path]:
+def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) -> list[Path]:
     """Write the learner's edition into a folder.
 
     Args:

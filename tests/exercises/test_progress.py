@@ -34,11 +34,6 @@ def kept(library: Path) -> dict:
     return json.loads((library / "progress.json").read_text())
 
 
-def state(name: str = "causal_mask") -> str:
-    """Return the state that is shown."""
-    return {item.name: state for item, state in progress().states.items()}[name]
-
-
 # --- what is kept
 
 
@@ -53,7 +48,8 @@ def test_the_last_state_is_kept_beside_the_package_and_what_was_correct_stays(li
         note(report)
         assert kept(library)["causal_mask"] == {"state": "correct", "mistake": None}
     assert kept(library)["a_task_of_tomorrow"]["state"] == "correct"
-    assert (state(), state("padding_mask")) == ("correct", "not attempted")
+    shown = {item.name: state for item, state in progress().states.items()}
+    assert (shown["causal_mask"], shown["padding_mask"]) == ("correct", "not attempted")
     assert sorted(path.name for path in library.iterdir()) == ["__init__.py", "progress.json"]
 
 
@@ -74,7 +70,7 @@ def test_a_file_that_cannot_be_read_is_moved_aside(library, capsys, text):
     content = text.encode(errors="surrogateescape")
     for number in (1, 2):
         (library / "progress.json").write_bytes(content)
-        assert note(WRONG) is WRONG and state() == "not yet"
+        assert note(WRONG) is WRONG and kept(library)["causal_mask"]["state"] == "not yet"
         assert (library / f"progress.json.aside-{number}").read_bytes() == content
         (line,) = capsys.readouterr().err.splitlines()
         assert "progress.json" in line and f"progress.json.aside-{number}" in line

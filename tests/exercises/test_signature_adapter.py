@@ -9,6 +9,7 @@ from course_lib.add_norm import LayerNorm
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.exercises.check import examine
 from course_lib.exercises.signature_adapter import MissingOption, adapt, serve
+from course_lib.exercises.solutions.add_norm import NormWithA2AndB2
 from course_lib.exercises.solutions.attention import textbook
 from course_lib.exercises.solutions.multi_head import Annotated
 from course_lib.multi_head import MultiHeadAttention
@@ -16,23 +17,10 @@ from course_lib.multi_head import MultiHeadAttention
 X = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(0))
 
 
-class Gamma(nn.Module):
-    def __init__(self, features, epsilon=1e-6):
-        super().__init__()
-        self.gamma = nn.Parameter(torch.full((features,), 2.0))
-        self.beta = nn.Parameter(torch.ones(features))
-        self.epsilon = epsilon
-
-    def forward(self, x):
-        centred = x - x.mean(-1, keepdim=True)
-        variance = centred.square().mean(-1, keepdim=True)
-        return self.gamma * centred / (variance + self.epsilon).sqrt() + self.beta
-
-
 def test_parameters_of_other_names_are_found_by_the_courses_and_saved_once():
-    norm = adapt(Gamma, LayerNorm)(d_model=8, eps=0.5)
-    assert norm.epsilon == 0.5 and norm.weight is norm.gamma and norm.bias is norm.beta
-    assert list(norm.state_dict()) == ["gamma", "beta"]
+    norm = adapt(NormWithA2AndB2, LayerNorm)(d_model=8, eps=0.5)
+    assert norm.eps == 0.5 and norm.weight is norm.a_2 and norm.bias is norm.b_2
+    assert list(norm.state_dict()) == ["a_2", "b_2"]
     attention = adapt(Annotated, MultiHeadAttention)(8, 2)
     assert attention.d_k == 4 and attention.w_o is attention.linears[3]
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from itertools import count
 from pathlib import Path
-from textwrap import dedent
+from textwrap import indent
 
 import nbformat
 import pytest
@@ -28,16 +28,11 @@ ANSWERS = {n: a for chapter in WORKED.values() for n, a in reference_answers(cha
 worked_chapter = pytest.mark.parametrize("worked", WORKED.values(), ids=WORKED)
 
 
-def body_of(text: str) -> str:
-    """Take the indentation of a test's text away, and the line breaks around it."""
-    return dedent(text).strip("\n")
-
-
 def cell(name: str, source: str, kind: str = "code", **metadata) -> dict:
     """Make a cell of a worked chapter, executed."""
     ran = {"outputs": [{"output_type": "stream", "name": "stdout", "text": ["4\n"]}]}
     ran |= {"execution_count": 1}
-    base = {"id": name, "cell_type": kind, "metadata": metadata, "source": body_of(source)}
+    base = {"id": name, "cell_type": kind, "metadata": metadata, "source": source}
     return base | (ran if kind == "code" else {})
 
 
@@ -68,92 +63,48 @@ def learned(*cells: dict, solutions: bool = True, hints=None) -> dict[str, dict]
 # --- stubs: source surgery
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        pytest.param(
-            '''
-            # above
-            @cache  # why
-            def f(x: int, *,  y = "a,b" ) -> int:
-                """Say it.
+FUNCTION = '''# above
+@cache  # why
+def f(x: int, *,  y = "a,b" ) -> int:
+    """Say it.
 
-                  With an indent.
-                """
+      With an indent.
+    """
+BODY
 
-                # a thought
-                if x:
-                    return 1
-                # in between
+# below
+LAST = 1'''
+CLASS = '''class f(nn.Module):
+    """A thing."""
 
-                return 2  # said
-                # and behind
+    size: int = 3  # kept
 
-            # below
-            LAST = 1
-            ''',
-            '''
-            # above
-            @cache  # why
-            def f(x: int, *,  y = "a,b" ) -> int:
-                """Say it.
+    def __init__(
+        self,
+    ):
+BODY
 
-                  With an indent.
-                """
-                raise NotImplementedError
+    # about width
+    @property
+    def width(self) -> int:
+        """Say how wide."""
+BODY'''
+BODY = """
+    # a thought
+    @wraps
+    def inner():
+        return 1
+    # in between
 
-            # below
-            LAST = 1
-            ''',
-            id="a function: signature, decorator, docstring, comments outside stay",
-        ),
-        pytest.param(
-            '''
-            class f(nn.Module):
-                """A thing."""
+    return 2  # said
+    # and behind"""
 
-                size: int = 3  # kept
 
-                def __init__(
-                    self,
-                ):
-                    # a thought
-
-                    @wraps
-                    def g():
-                        return self
-                    # the end of it
-
-                # about width
-                @property
-                def width(self) -> int:
-                    """Say how wide."""
-                    return 4
-            ''',
-            '''
-            class f(nn.Module):
-                """A thing."""
-
-                size: int = 3  # kept
-
-                def __init__(
-                    self,
-                ):
-                    raise NotImplementedError
-
-                # about width
-                @property
-                def width(self) -> int:
-                    """Say how wide."""
-                    raise NotImplementedError
-            ''',
-            id="a class: every method; attributes stay",
-        ),
-    ],
-)
-def test_a_stub_keeps_everything_but_the_bodies(source, expected):
-    assert stubs.stub(body_of(source), ["f"]) == body_of(expected)
-    assert stubs.stub(body_of(source), ["g"]) == body_of(source)  # not chosen, not touched
+@pytest.mark.parametrize(("text", "margin"), [(FUNCTION, ""), (CLASS, "    ")])
+def test_a_stub_keeps_everything_but_the_bodies(text, margin):
+    source = text.replace("BODY", indent(BODY, margin))
+    assert stubs.stub(source, ["f"]) == text.replace("BODY", f"{margin}    {stubs.STUB}")
+    assert stubs.stub(source, ["g"]) == source  # not chosen, not touched
 
 
 @pytest.mark.parametrize(
@@ -169,25 +120,24 @@ def test_only_answers_give_way_to_dots(source, expected):
     assert stubs.without_answers(source) == expected
 
 
+IMPORTS = """from course_lib.attention import (
+    course_lib_name,
+)
+from course_lib.attention_maps import draw
+from course_lib import interop
+from .attention import other
+def f():
+    from course_lib.attention import late_course_lib
+print("from course_lib.attention import text")"""
+
+
 def test_imports_of_the_library_change_hands():
-    source = """
-        from course_lib.attention import (
-            course_lib_name,
-        )
-        from course_lib.attention_maps import draw
-        from course_lib import interop
-        from .attention import other
-        def f():
-            from course_lib.attention import late_course_lib
-        print("from course_lib.attention import text")
-    """
-    before = body_of(source).split("\n")
-    after = stubs.from_package("\n".join(before), ["attention"], "my_lib").split("\n")
-    assert len(after) == len(before)
-    assert [line for line in after if line not in before] == [
-        "from my_lib.attention import (",
-        "    from my_lib.attention import late_course_lib",
-    ]
+    after = stubs.from_package(IMPORTS, ["attention"], "my_lib").split("\n")
+    changed = {n: line for n, line in enumerate(after) if line != IMPORTS.split("\n")[n]}
+    assert changed == {
+        0: "from my_lib.attention import (",
+        7: "    from my_lib.attention import late_course_lib",
+    }
     for line in ("import course_lib.masks", "from course_lib import masks as m"):
         with pytest.raises(ValueError, match=line):  # it would stay with the course
             stubs.from_package(line, ["masks"], "my_lib")
@@ -237,38 +187,34 @@ def test_names_are_known_before_they_are_written_and_the_last_cell_exports():
     assert "export-mine" not in without and "stand-ins" not in without
 
 
-EXERCISE = """
-    #| exercise
-    from course_lib.masks import double
-    my_guess = 4
-    seen = [1]
-    def my_test(f):
-        '''Fail for what is wrong.'''
-        assert f(2) == 4
-    predict("doubled", my_guess)
-"""
+EXERCISE = """#| exercise
+from course_lib.masks import double
+my_guess = 4
+seen = [1]
+def my_test(f):
+    assert f(2) == 4
+predict("doubled", my_guess)"""
+SOLVED = fenced(EXERCISE.removeprefix("#| exercise\n"))
 
 
 def test_other_exercises_lose_their_answers_only():
     cells = learned(cell("task", EXERCISE))
-    assert cells["task"]["source"] == body_of(EXERCISE).replace("= 4\n", "= ...\n", 1).replace(
-        "assert f(2) == 4", "raise NotImplementedError"
-    ).replace("course_lib", "my_lib")
-    answer = fenced(body_of(EXERCISE).removeprefix("#| exercise\n"))
+    blank = EXERCISE.replace("my_guess = 4", "my_guess = ...").replace("course_lib", "my_lib")
+    assert cells["task"]["source"] == blank.replace("assert f(2) == 4", stubs.STUB)
     assert cells["task-help"]["source"] == (
-        f"<details><summary>Solution</summary>\n\n{answer}\n\n</details>"
+        f"<details><summary>Solution</summary>\n\n{SOLVED}\n\n</details>"
     )
     assert "task-help" not in learned(cell("task", EXERCISE), solutions=False)
 
 
 def test_the_answer_and_the_words_about_it_make_one_solution_which_can_be_left_out():
-    words = "<details><summary>Solution</summary>\n\na\n\n</details>"
+    words = "<details><summary>Solution</summary>\n\nBecause.\n\n</details>"
     rest = "**2. Why?**\n\n<details><summary>A table</summary>\n\nb\n\n</details>"
     cells = [cell("told", f"{words}\n\n{rest}", "markdown"), cell("only", words, "markdown")]
     with_it = learned(cell("task", EXERCISE), *cells)
-    answer = fenced(body_of(EXERCISE).removeprefix("#| exercise\n"))
     assert "task-help" not in with_it
-    assert with_it["told"]["source"] == f"{words}\n\n{rest}".replace("\n\na", f"\n\n{answer}\n\na")
+    both = f"{words}\n\n{rest}".replace("Because", f"{SOLVED}\n\nBecause")
+    assert with_it["told"]["source"] == both
     without = learned(cell("task", EXERCISE), *cells, solutions=False)
     assert without["told"]["source"].strip() == rest and "only" not in without
 

@@ -34,7 +34,7 @@ KINDS = [  # chapters that differ in what a learner's work does to the rest of t
     "08_decoder.ipynb",  # classes, assembled from the learner's own parts and stand-ins
     "11_decoding.ipynb",  # loads the translator that chapter 10 trained
 ]
-LONG = ("02", "04", "07", "09", "10", "14", "18", "19", "21", "22")  # without experiments
+LONG = ("02", "04", "07", "08", "09", "10", "14", "18", "19", "21", "22")  # without experiments
 CLINIC = "15"  # its exercises are the same in both editions, and long
 FIRST = {name: next(m for m in known_mistakes(name) if not m.tells) for name in exercises()}
 TRAINING = """
