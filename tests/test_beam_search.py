@@ -1,7 +1,5 @@
 """Beam search: what lists find sentence by sentence, for a batch that shares its sources."""
 
-from itertools import product
-
 import pytest
 import torch
 from dimensions import MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB
@@ -9,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parity import EXACT, says
 from random_inputs import make_generator, normal, random_ids, tiny_config, tiny_transformer
-from test_decoding import BOS, EOS, SPECIAL, Scripted, biased, side_by_side, some_model
+from test_decoding import BOS, EOS, SPECIAL, biased, side_by_side, some_model
 from torch import nn
 from torch.testing import assert_close
 
-from course_lib.beam_search import beam_search, beam_step, length_penalty
+from course_lib.beam_search import beam_search, length_penalty
 from course_lib.decoding import greedy_decode
 
 
@@ -100,73 +98,11 @@ def test_a_transformer_finds_what_lists_find(alpha):
     assert 5 < sum(ended for ended, _ in counts) < 36 and sum(differ for _, differ in counts) > 3
 
 
-def test_the_2k_best_continuations_are_found_and_padding_is_none(generator):
-    B, K, V = 3, 4, 11
-    logits, totals = 2 * normal(generator, B, K, V), normal(generator, B, K)
-    totals[0, 2] = -torch.inf
-    logits[..., PAD] = 9.0
-    before = logits.clone()
-    beams, tokens, sums = beam_step(logits, totals, PAD)
-    log_probs = logits.log_softmax(dim=-1)
-    for b in range(B):
-        grown = [
-            ((totals[b, k] + log_probs[b, k, v]).item(), k, v)
-            for k in range(K) for v in range(V) if v != PAD
-        ]  # fmt: skip
-        best = sorted(grown, reverse=True)[: 2 * K]
-        assert list(zip(beams[b].tolist(), tokens[b].tolist(), strict=True)) == [
-            one[1:] for one in best
-        ]
-        assert_close(sums[b], torch.tensor([one[0] for one in best], dtype=sums.dtype), **EXACT)
-    assert torch.equal(logits, before)
-
-
 def test_the_penalty_of_the_paper():
     # (5 + 7) / 6 = 2, (5 + 19) / 6 = 4
     penalty = length_penalty(torch.tensor([1, 7, 19]), 0.5)
     assert_close(penalty, torch.tensor([1.0, 2**0.5, 2.0]))
     assert torch.equal(length_penalty(torch.tensor([3.0, 30.0]), 0.0), torch.ones(2))
-
-
-def everything(model, sentence, limit, alpha):
-    """Score all finished sentences, up to a limit: score and sentence, best first."""
-    words = [v for v in range(TGT_VOCAB_SMALL) if v not in (PAD, EOS)]
-    written = [(*body, EOS) for n in range(limit) for body in product(words, repeat=n)]
-    found = []
-    for length in range(1, limit + 1):
-        lines = [line for line in written if len(line) == length]
-        tgt = torch.tensor([[BOS, *line] for line in lines])
-        src = torch.tensor([sentence]).expand(len(lines), -1)
-        log_probs = model(src, tgt[:, :-1]).log_softmax(dim=-1)
-        totals = log_probs.gather(2, tgt[:, 1:, None]).sum(dim=(1, 2))
-        scores = (totals / ((5 + length) / 6) ** alpha).tolist()
-        found += zip(scores, lines, strict=True)
-    return sorted(found, reverse=True)
-
-
-TGT_VOCAB_SMALL = 6
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_a_search_of_full_width_finds_what_a_list_of_everything_finds(alpha, generator):
-    model = tiny_transformer(tgt_vocab_size=TGT_VOCAB_SMALL).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(1.5)
-    sentences = [random_ids(generator, SRC_VOCAB, n).tolist() for n in (5, 2)]
-    src, K, limit = side_by_side(sentences), TGT_VOCAB_SMALL**3, 4
-    with torch.no_grad():
-        expected = [everything(model, one, limit, alpha)[:K] for one in sentences]
-    how = dict(beam_size=K, alpha=alpha, max_new_tokens=limit)
-    ids, scores = beam_search(model, src, **SPECIAL, **how)
-    assert scores.dtype == torch.float64
-    for row, best in enumerate(expected):
-        assert ids[row, 0][ids[row, 0] != PAD].tolist() == list(best[0][1])
-        assert abs(scores[row, 0].item() - best[0][0]) < 1e-10
-        by_score = dict((line, score) for score, line in best)
-        for beam, score in zip(ids[row, :20].tolist(), scores[row, :20].tolist(), strict=True):
-            line = tuple(v for v in beam if v != PAD)
-            assert abs(by_score[line] - score) < 1e-10
 
 
 @given(seed=st.integers(0, 999), lengths=st.lists(st.integers(1, MAX_LEN), min_size=1, max_size=3))
@@ -177,43 +113,6 @@ def test_one_beam_without_a_penalty_is_greedy_decoding(seed, lengths):
     ids, scores = beam_search(model, src, **SPECIAL, beam_size=1, alpha=0.0)
     assert torch.equal(ids[:, 0], greedy_decode(model, src, **SPECIAL))
     assert ids.shape[:2] == scores.shape == (len(lengths), 1)
-
-
-@given(
-    seed=st.integers(0, 999),
-    K=st.integers(2, 5),
-    lengths=st.lists(st.integers(1, 6), min_size=2, max_size=3),
-    alpha=st.sampled_from([0.0, 0.6, 1.5]),
-)
-def test_a_batch_of_beams_is_its_sentences_alone(seed, K, lengths, alpha):
-    generator = make_generator(seed)
-    model, how = some_model(generator), dict(beam_size=K, alpha=alpha)
-    sentences = [random_ids(generator, SRC_VOCAB, length).tolist() for length in lengths]
-    ids, scores = beam_search(model, side_by_side(sentences), **SPECIAL, **how)
-    assert (scores[:, :-1] >= scores[:, 1:]).all()
-    for row, sentence in enumerate(sentences):
-        alone, its_scores = beam_search(model, torch.tensor([sentence]), **SPECIAL, **how)
-        found = [tuple(line) for _, line in as_lists(ids[row], scores[row])]
-        assert found == [tuple(line) for _, line in as_lists(alone[0], its_scores[0])]
-        assert len(set(found)) == len(found)  # no sentence is another's copy
-        assert_close(scores[row], its_scores[0], **EXACT)
-
-
-def test_two_beams_find_what_greedy_decoding_cannot():
-    # 6 or 7 after bos: 0.6 and 0.4; the end after 6: 0.4, after 7: 0.9
-    class Chain(Scripted):
-        def decode(self, tgt, memory, src, cache=None):
-            table = torch.full((TGT_VOCAB, TGT_VOCAB), 1e-9)
-            table[BOS, 6], table[BOS, 7] = 0.6, 0.4
-            table[6, EOS], table[6, 6], table[6, 7] = 0.4, 0.3, 0.3
-            table[7, EOS], table[7, 6] = 0.9, 0.1
-            return table[tgt].log()
-
-    model, src = Chain({}), torch.tensor([[4, 5]])
-    assert greedy_decode(model, src, **SPECIAL).tolist() == [[6, EOS]]
-    ids, scores = beam_search(model, src, **SPECIAL, beam_size=2, alpha=0.0)
-    assert ids[0, :, :2].tolist() == [[7, EOS], [6, EOS]]
-    assert_close(scores.exp().float(), torch.tensor([[0.36, 0.24]]))
 
 
 def test_fewer_sentences_than_beams_score_minus_infinity():

@@ -1,8 +1,8 @@
 """Data: nothing overlaps, nothing is drawn twice, and every text comes back whole."""
 
 import binascii
+import itertools
 import random
-import socket
 from collections import Counter, defaultdict
 
 import pytest
@@ -54,11 +54,6 @@ def small():
     return pairs, Tokenizer.learn((text for pair in pairs for text in pair), 70)
 
 
-def test_no_test_of_this_file_can_reach_the_network():
-    with socket.socket() as any_socket, pytest.raises(AssertionError, match="connect"):
-        any_socket.connect(("127.0.0.1", 9))
-
-
 # --- numbers in words
 
 
@@ -105,17 +100,7 @@ def test_a_number_belongs_to_one_split_on_every_computer():
         splits[tenth].add(split_of(number))
     assert sorted(splits) == list(range(10))
     assert sorted(map(sorted, splits.values())) == [["test"], *[["train"]] * 8, ["valid"]]
-
-
-def test_no_number_is_drawn_for_two_splits_whatever_the_seeds():
-    counts = {"train": 9000, "valid": 1500, "test": 1500}
-    drawn = {
-        split: {n for seed in range(3) for n in draw_numbers(split, count, seed=seed)}
-        for split, count in counts.items()
-    }
-    assert all(len(drawn[split]) > count for split, count in counts.items())
-    assert sum(map(len, drawn.values())) == len(set().union(*drawn.values()))
-    assert set(range(100)) <= drawn["train"]  # and so in no other
+    assert {split_of(number) for number in range(100)} == {"train"}
 
 
 @given(split=st.sampled_from(SPLITS), count=st.integers(1, 300), seed=st.integers(-3, 99))
@@ -164,53 +149,36 @@ def test_every_training_source_is_made_of_number_words():
 
 
 @pytest.mark.parametrize(
-    ("text", "word"),
+    ("text", "words"),
     [
-        ("three hundred and five", "and"),
-        ("twenty-too", "too"),
-        ("42", "42"),
-        ("Three", "Three"),  # the command line lowers them
+        ("three hundred and five", ["'and'", "three hundred forty-five"]),
+        ("42", ["'42'", "three hundred forty-five"]),
+        ("Three", ["'Three'"]),  # the command line lowers them
+        ("three-hundred", ["'three-hundred'", "'three hundred'"]),
+        ("five forty", ["'five forty'", "'forty-five'"]),
+        ("twelve hundred", ["'twelve hundred'", "'one thousand two hundred'"]),
+        ("one thousand thousand", ["'one thousand thousand'", "'one thousand'"]),
+        ("zero five", ["'zero five'", "'five'"]),
+        ("nine hundred hundred hundred", ["nine hundred hundred hundred", "one million"]),
+        (" - -\n", ["nothing", "three hundred forty-five"]),
     ],
 )
-def test_a_word_outside_the_task_is_named(text, word):
-    with pytest.raises(ValueError, match=says(repr(word), "three hundred forty-five")):
+def test_words_that_spell_no_number_are_refused_with_what_was_meant(text, words):
+    with pytest.raises(ValueError, match=says(*words)):
         check_number_words(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("three-hundred", "three hundred"),
-        ("five forty", "forty-five"),
-        ("twelve hundred", "one thousand two hundred"),
-        ("one thousand thousand", "one thousand"),
-        ("zero five", "five"),
-    ],
-)
-def test_words_that_spell_no_number_are_refused(text, meant):
-    with pytest.raises(ValueError, match=says(repr(text), repr(meant))):
-        check_number_words(text)
-
-
-def test_numbers_too_large_and_no_words_at_all_are_refused():
-    text = "nine hundred hundred hundred"
-    with pytest.raises(ValueError, match=says(text, "one million")):
-        check_number_words(text)
-
-    with pytest.raises(ValueError, match=says("nothing", "three hundred forty-five")):
-        check_number_words(" - -\n")
 
 
 # --- tokenizer
 
 
 def test_every_held_out_text_comes_back_whole(to, tokenizer):
-    for pair in draw_pairs("test", 400, to=to, seed=9):
-        for text in pair:
-            ids = tokenizer.encode(text)
-            assert tokenizer.unk_id not in ids
-            assert tokenizer.decode(ids) == text
-            assert tokenizer.decode(tokenizer.encode_target(text)) == text
+    copy = Tokenizer(tokenizer.to_json())
+    for text in itertools.chain(*draw_pairs("test", 400, to=to, seed=9)):
+        ids = tokenizer.encode(text)
+        assert tokenizer.unk_id not in ids
+        assert tokenizer.decode(ids) == copy.decode(ids) == text
+        assert tokenizer.decode(tokenizer.encode_target(text)) == text
+        assert copy.encode(text) == ids
 
 
 def test_a_text_that_was_not_given_leaves_no_piece():
@@ -226,14 +194,6 @@ def test_special_tokens_come_first(tokenizer):
     assert ids == (0, 1, 2, 3)
     assert tokenizer.pieces(ids) == ["[pad]", "[bos]", "[eos]", "[unk]"]
     assert len(set(tokenizer.pieces(range(VOCAB)))) == len(tokenizer) == VOCAB
-
-
-def test_a_tokenizer_comes_back_from_its_state(to, tokenizer):
-    copy = Tokenizer(tokenizer.to_json())
-    assert copy.to_json() == tokenizer.to_json()
-    for source, target in draw_pairs("test", 30, to=to):
-        assert copy.encode(source) == tokenizer.encode(source)
-        assert copy.encode_target(target) == tokenizer.encode_target(target)
 
 
 def test_a_bad_state_and_somebody_elses_tokenizer_are_refused():
@@ -284,18 +244,13 @@ def test_batches_of_nothing_are_explained(small):
         BatchMaker([], tokenizer, batch_size=6)
 
 
-def test_a_step_always_gets_the_same_batch(small):
-    one, other = BatchMaker(*small, batch_size=6, seed=2), BatchMaker(*small, batch_size=6, seed=2)
-    forwards = [one(step) for step in range(1, 9)]
-    backwards = [other(step) for step in reversed(range(1, 9))][::-1]
-    for (src, tgt), (src_again, tgt_again) in zip(forwards, backwards, strict=True):
-        assert torch.equal(src, src_again) and torch.equal(tgt, tgt_again)
-
-
-def test_different_steps_and_different_seeds_get_different_batches(small):
-    makers = [BatchMaker(*small, batch_size=6, seed=seed) for seed in (0, 1)]
-    batches = [str(maker(step)[0].tolist()) for maker in makers for step in range(1, 41)]
-    assert len(set(batches)) == 80
+def test_a_batch_depends_on_step_and_seed_alone(small):
+    forwards, backwards = {}, {}
+    for batches, steps in ((forwards, range(1, 41)), (backwards, range(40, 0, -1))):
+        for seed in (0, 1):
+            maker = BatchMaker(*small, batch_size=6, seed=seed)
+            batches |= {(seed, step): str(maker(step)) for step in steps}
+    assert forwards == backwards and len(set(forwards.values())) == 80
 
 
 def test_every_pair_is_drawn_sooner_or_later(small):

@@ -99,7 +99,7 @@ def test_weights_survive_the_round_trip(pair):
     ours, theirs = (randomize(module) for module in pair())
     ours_before, theirs_before = deepcopy(ours), deepcopy(theirs)
     load_from_torch(ours, theirs)
-    emptied = deepcopy(theirs)
+    loaded, emptied = deepcopy(ours.state_dict()), deepcopy(theirs)
     for parameter in emptied.parameters():
         parameter.data.zero_()
     copy_to_torch(ours, emptied)
@@ -107,18 +107,9 @@ def test_weights_survive_the_round_trip(pair):
     assert_equal(theirs.state_dict(), theirs_before.state_dict())  # the source is left alone
 
     copy_to_torch(ours_before, theirs)
+    assert_equal(ours.state_dict(), loaded)  # the two share no memory
     load_from_torch(ours, theirs)
     assert_equal(ours.state_dict(), ours_before.state_dict())
-
-
-@EVERY_PAIR
-def test_the_two_share_no_memory_afterwards(pair):
-    ours, theirs = (randomize(module) for module in pair())
-    load_from_torch(ours, theirs)
-    kept = deepcopy(ours.state_dict())
-    for parameter in theirs.parameters():
-        parameter.data.add_(1.0)
-    assert_equal(ours.state_dict(), kept)
 
 
 @EVERY_PAIR
@@ -147,15 +138,9 @@ def test_of_a_gpt_the_layers_and_the_last_norm_are_carried_and_nothing_else():
 # --- errors
 
 MISFITS = {
-    "no way from Linear to FeedForward": lambda: (FeedForward(D_MODEL, D_FF), nn.Linear(1, 1)),
-    "known: MultiHeadAttention–MultiheadAttention": lambda: (gpt(), gpt_layer()),
-    "no way from TransformerDecoderLayer to EncoderLayer": lambda: (
+    "no way from TransformerDecoderLayer to EncoderLayer; known: MultiHeadAttention–": lambda: (
         EncoderLayer(*SIZES),
         torch_layer("Decoder"),
-    ),
-    "no way from TransformerEncoder to Decoder": lambda: (
-        pair_of("Decoder", False)[0],
-        pair_of("Encoder", False)[1],
     ),
     "no way from RMSNorm to LayerNorm": lambda: (
         Encoder(N, *SIZES, norm_first=True),
@@ -174,29 +159,15 @@ MISFITS = {
         without_bias(CausalSelfAttention(D_MODEL, H)),
         attention(),
     ),
-    "having a bias differs: ours True": lambda: (CausalSelfAttention(D_MODEL, H), bare()),
-    "having a bias differs": lambda: (EncoderLayer(*SIZES), torch_layer("Encoder", bias=False)),
     "add_bias_kv and add_zero_attn": lambda: (
         MultiHeadAttention(D_MODEL, H),
         attention(add_zero_attn=True),
     ),
     "add_bias_kv": lambda: (MultiHeadAttention(D_MODEL, H), attention(add_bias_kv=True)),
-    "vdim, add_bias_kv and add_zero_attn": lambda: (
-        CausalSelfAttention(D_MODEL, H),
-        attention(kdim=8, vdim=9),
-    ),
-    "vdim, add_bias_kv and": lambda: (
-        CausalSelfAttention(D_MODEL, H),
-        attention(add_bias_kv=True),
-    ),
+    "kdim, vdim": lambda: (CausalSelfAttention(D_MODEL, H), attention(kdim=8, vdim=9)),
     "has shape (15, 18), that of MultiheadAttention (18, 18)": lambda: (
         MultiHeadAttention(D_MODEL, H, d_k=5),
         attention(),
-    ),
-    "has shape (6,), that of LayerNorm (7,)": lambda: (LayerNorm(6), nn.LayerNorm(7)),
-    "has shape (72, 18), that of TransformerEncoderLayer (11, 18)": lambda: (
-        GPTLayer(D_MODEL, H),
-        gpt_layer(D_FF),
     ),
     "eps differs: ours 1e-05, torch's 0.001": lambda: (
         LayerNorm(D_MODEL),
@@ -214,10 +185,6 @@ MISFITS = {
         EncoderLayer(*SIZES),
         torch_layer("Encoder", norm_first=True),
     ),
-    "the activation of (-1, 0.5, 2) differs": lambda: (
-        DecoderLayer(*SIZES, activation="gelu"),
-        torch_layer("Decoder"),
-    ),
     "the activation of (-1, 0.5, 2) differs: ours [-0.158": lambda: (
         with_tanh(GPTLayer(D_MODEL, H)),
         gpt_layer(),
@@ -232,13 +199,6 @@ MISFITS = {
         nn.TransformerEncoder(gpt_layer(), N, enable_nested_tensor=False),
     ),
 }
-
-
-def bare():
-    """Build torch's attention without the bias of its projections, but with that of its output."""
-    theirs = attention(bias=False)
-    theirs.out_proj.bias = nn.Parameter(torch.zeros(D_MODEL))
-    return theirs
 
 
 def with_tanh(layer):
