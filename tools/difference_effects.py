@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from course_lib.exercises.mutants import Reversal, ReversalConfig, build
+from mutants import Reversal, ReversalConfig, build
 from torch import nn
 
 from course_lib.feed_forward import FeedForward

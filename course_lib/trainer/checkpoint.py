@@ -54,7 +54,7 @@ def save_checkpoint(
     world.wait()
     try:
         if world.size == 1:
-            whole = {name: tensor.detach() for name, tensor in tensors.items()}
+            whole = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
             save_file(whole, _alone(folder))
         else:
             _save_shards(folder, tensors)

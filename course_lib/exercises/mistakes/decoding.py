@@ -42,7 +42,7 @@ WRITING = (
     ),
     greedy(
         "never_stops",
-        "eos stops nothing: every row is written on to the limit",
+        "eos ends no row: whoever has ended is written on, to the limit",
         "Lightning-AI/lit-llama #153, google/gemma_pytorch #57",
         (GOING, "going = torch.arange(len(rows))"),
     ),
