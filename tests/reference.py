@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.add_norm import AddNorm
-from course_lib.decoder import DecoderLayer
-from course_lib.encoder import EncoderLayer
 from course_lib.multi_head import MultiHeadAttention
 
 
@@ -71,12 +69,6 @@ def multi_head_by_loops(
     return output, torch.stack(weights, dim=1)
 
 
-def feed_forward_by_hand(layer: nn.Module, x: Tensor) -> Tensor:
-    """Write equation (2) of the paper: max(0, x W1 + b1) W2 + b2."""
-    features = x @ layer.linear1.weight.T + layer.linear1.bias
-    return features.clamp(min=0) @ layer.linear2.weight.T + layer.linear2.bias
-
-
 def normed(norm: nn.Module, x: Tensor) -> Tensor:
     """Normalize as torch's function does."""
     return F.layer_norm(x, (x.size(-1),), norm.weight, norm.bias, eps=1e-5)
@@ -87,33 +79,3 @@ def add_norm_by_hand(add_norm: AddNorm, x: Tensor, sublayer: Callable[[Tensor], 
     if add_norm.norm_first:
         return x + sublayer(normed(add_norm.norm, x))
     return normed(add_norm.norm, x + sublayer(x))
-
-
-def encoder_layer_by_hand(layer: EncoderLayer, x: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Write one encoder layer as the paper's formulas, with loops inside."""
-    x = add_norm_by_hand(
-        layer.add_norm1, x, lambda x: multi_head_by_loops(layer.self_attn, x, x, x, mask)[0]
-    )
-    return add_norm_by_hand(
-        layer.add_norm2, x, lambda x: feed_forward_by_hand(layer.feed_forward, x)
-    )
-
-
-def decoder_layer_by_hand(
-    layer: DecoderLayer,
-    x: Tensor,
-    memory: Tensor,
-    self_mask: Tensor | None = None,
-    cross_mask: Tensor | None = None,
-) -> Tensor:
-    """Write one decoder layer as the paper's formulas, with loops inside."""
-    across = (memory, memory, cross_mask)
-    x = add_norm_by_hand(
-        layer.add_norm1, x, lambda x: multi_head_by_loops(layer.self_attn, x, x, x, self_mask)[0]
-    )
-    x = add_norm_by_hand(
-        layer.add_norm2, x, lambda x: multi_head_by_loops(layer.cross_attn, x, *across)[0]
-    )
-    return add_norm_by_hand(
-        layer.add_norm3, x, lambda x: feed_forward_by_hand(layer.feed_forward, x)
-    )

@@ -76,34 +76,17 @@ def test_six_models_are_trained_from_each_seed_and_none_twice(text, tmp_path, mo
     assert read_entries(file)[7]["val_loss"] == lost["val_loss"]  # the very same training
 
 
-def test_what_is_trained_is_kept_at_once_and_a_stop_says_how_to_go_on(
-    text, tmp_path, monkeypatch, capsys
-):
-    file, really = tmp_path / "ablation.json", ablation.train_one
-
-    def stop(name, config):
-        if name == "norm first":
-            raise KeyboardInterrupt
-        return really(name, config)
-
-    monkeypatch.setattr(ablation, "train_one", stop)
-    assert delete("--steps", 2, "--seeds", 0, "--file", file) == 130
-    assert [e["name"] for e in read_entries(file)] == NAMES[:2]
-    assert "the same command goes on" in capsys.readouterr().err
-
-
 def test_a_quick_try_is_not_written_into_the_record(text, tmp_path, monkeypatch):
-    before = ABLATIONS.read_bytes() if ABLATIONS.exists() else None
+    asked, seeds = [], (0, 1, 2)
     monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path))
-    assert delete("--steps", 1, "--seeds", 0) == 0
-    assert len(read_entries(tmp_path / "ablation-1-steps.json")) == 10
-    assert (ABLATIONS.read_bytes() if ABLATIONS.exists() else None) == before
-    asked = []
     monkeypatch.setattr(ablation, "train_all", lambda *how: asked.append(how))
-    assert delete() == 0
-    assert asked == [(ablation.MODELS, (0, 1, 2), SMALL.steps, ABLATIONS)]
-    assert delete("--parts") == 0
-    assert asked[1] == (ablation.PARTS, (0, 1, 2), 500, PARTS_RECORD)
+    for words in ([], ["--parts"], ["--steps", 1]):
+        assert delete(*words) == 0
+    assert asked == [
+        (ablation.MODELS, seeds, SMALL.steps, ABLATIONS),
+        (ablation.PARTS, seeds, 500, PARTS_RECORD),
+        (ablation.MODELS, seeds, 1, tmp_path / "ablation-1-steps.json"),
+    ]
 
 
 def test_each_cut_takes_away_what_it_says(text):
@@ -182,20 +165,6 @@ def test_fast_positions_begin_as_learned_ones_and_move_as_far_as_words():
     torch.optim.Adam(fast.parameters(), lr=0.001).step()
     moved = (fast.positions(torch.zeros(1, 8, 128)) - before).abs().median().item()
     assert moved == pytest.approx(0.001 * 128**0.5, rel=0.01)
-
-
-def test_two_stacks_get_as_many_targets_by_twice_the_steps(monkeypatch):
-    asked = []
-
-    def stop(name, config):
-        asked.append((name, config.steps))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(ablation, "Ablated", stop)
-    for name in (NAMES[0], "two stacks, 2 × steps"):
-        with pytest.raises(KeyboardInterrupt):
-            ablation.train_one(name, SMALL)
-    assert asked[1][1] == 2 * asked[0][1]
 
 
 def test_the_start_of_chapter_18_is_that_of_its_gpt():

@@ -100,6 +100,7 @@ def test_products_are_in_bfloat16_and_attention_in_float32(monkeypatch):
     model, (src, tgt) = make_model(), make_batch()
     with Recorder(), mixed_precision():
         assert model(src, tgt).dtype == torch.bfloat16
+    assert model(src, tgt).dtype == torch.float32
     assert seen == [{torch.float32}] * 4  # 2 layers of one, 2 attentions of one
 
 
@@ -132,13 +133,10 @@ def test_dropout_by_bytes_at_its_ends_and_out_of_training():
 
 
 def test_a_model_that_drops_by_bytes_has_no_other_dropout():
-    model, other = make_model(dropout=0.5), make_model(dropout=0.5)
+    model = make_model(dropout=0.5)
     drop_by_bytes(model)
-    kinds = [
-        {type(m): m.p for m in x.modules() if isinstance(m, nn.Dropout)} for x in (model, other)
-    ]
-    assert kinds[0] == {ByteDropout: 0.5} and kinds[1] == {nn.Dropout: 0.5}
-    assert model.state_dict().keys() == other.state_dict().keys()
+    kinds = {type(m): m.p for m in model.modules() if isinstance(m, nn.Dropout)}
+    assert kinds == {ByteDropout: 0.5}
 
 
 @pytest.mark.parametrize(("seconds", "pays"), [(7.0, True), (9.0, False)])
@@ -174,14 +172,3 @@ def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):
     for count in (0, 4):
         with pytest.raises(ValueError, match=f"keeps 3 epochs; {count} cannot"):
             load_average(tmp_path, count, model)
-
-
-def test_outside_everything_is_as_before():
-    x = torch.ones(3, 4)
-    with mixed_precision():
-        assert (x @ x.T).dtype == torch.bfloat16
-    assert (x @ x.T).dtype == torch.float32
-    torch.manual_seed(0)
-    dropped = F.dropout(x, 0.5)
-    torch.manual_seed(0)
-    assert torch.equal(F.dropout(x, 0.5), dropped)

@@ -144,12 +144,6 @@ def test_agrees_with_torch(generator, learned, norm_first, activation, length):
     assert compared == {id(parameter.grad) for parameter in ours.parameters()}
 
 
-# --- properties
-
-
-# --- dropout
-
-
 # --- sizes, sharing and the start
 
 

@@ -5,16 +5,12 @@ from fractions import Fraction
 
 import pytest
 import torch
-from dimensions import PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
+from dimensions import PAD, TGT_VOCAB, B, S, T
 from hypothesis import given
 from hypothesis import strategies as st
-from parity import EXACT, says
-from random_inputs import make_generator, normal, random_ids, tiny_transformer
-from sacrebleu.metrics import BLEU, CHRF
-from sacrebleu.significance import PairedTest
+from parity import says
+from random_inputs import make_generator, normal, random_ids
 
-from course_lib.data.number_words import draw_pairs
-from course_lib.decoding import greedy_decode
 from course_lib.evaluation import (
     alignment_error_rate,
     alignment_from_attention,
@@ -115,48 +111,3 @@ REFUSED = [
 def test_what_cannot_be_measured_is_refused(measure, arguments, words):
     with pytest.raises(ValueError, match=says(*words)):
         measure(*arguments)
-
-
-# --- the maps of the pass that wrote
-
-
-def test_one_masked_pass_over_what_was_written_has_the_maps_of_every_step(generator):
-    model = tiny_transformer(num_decoder_layers=3).eval()
-    src = random_ids(generator, SRC_VOCAB, 3, S)
-    src[1, 3:] = PAD
-    with torch.no_grad():
-        written = greedy_decode(model, src, bos_id=1, eos_id=2, max_new_tokens=5)
-        tgt = torch.cat([torch.ones(3, 1, dtype=torch.long), written[:, :-1]], dim=1)
-        whole = model.attention_maps(src, tgt)["cross"]  # (N, B, H, T, S)
-        assert whole[:, 1, :, :, 3:].abs().max() == 0
-        for row in range(3):
-            alone = src[row : row + 1, : int((src[row] != PAD).sum())]
-            for step in range(int((written[row] != PAD).sum())):
-                now = model.attention_maps(alone, tgt[row : row + 1, : step + 1])["cross"]
-                mine = whole[:, row, :, step, : alone.size(1)]
-                torch.testing.assert_close(now[:, 0, :, -1], mine, **EXACT)
-
-
-# --- what the chapter says of sacrebleu
-
-
-def test_perfect_german_numbers_have_no_run_of_four_words():
-    right = [text for _, text in draw_pairs("test", 20)]
-    assert not any(" " in text for text in right)
-    assert BLEU().corpus_score(right, [right]).score == 0
-    assert CHRF().corpus_score(right, [right]).score == pytest.approx(100)
-
-
-def test_the_signature_names_version_case_and_tokenizer():
-    bleu = BLEU(lowercase=True, tokenize="none")
-    bleu.corpus_score(["a b c d"], [["a b c d"]])
-    assert str(bleu.get_signature()).endswith("case:lc|eff:no|tok:none|smooth:exp|version:2.6.0")
-
-
-def test_the_paired_bootstrap_says_the_same_every_time():
-    right = [text for _, text in draw_pairs("test", 40)]
-    worse = [text[:-3] if n % 3 else text for n, text in enumerate(right)]
-    given = [("a", right), ("b", worse)], {"chrF": CHRF()}, [right]
-    runs = [PairedTest(*given, test_type="bs", n_samples=200)()[1] for _ in range(2)]
-    first, second = (table["chrF2"][1].p_value for table in runs)
-    assert first == second < 0.01

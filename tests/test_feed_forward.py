@@ -46,11 +46,6 @@ def test_dropout_acts_on_the_features_inside(generator):
     assert_equal(output[~dropped], 4 * features[~dropped])
 
 
-def test_without_its_features_only_the_last_bias_is_left(generator):
-    layer = randomize(FeedForward(WIDTH, D_FF, dropout=1.0))
-    assert_equal(layer(normal(generator, B, T, WIDTH)), layer.linear2.bias.expand(B, T, WIDTH))
-
-
 # --- errors
 
 

@@ -10,7 +10,7 @@ from matplotlib.textpath import text_to_path
 
 from course_lib.viz import mask_table as module
 from course_lib.viz.explorer_base import make_figure
-from course_lib.viz.mask_table import FONT, draw_row, draw_scale, draw_table, outline, shorten
+from course_lib.viz.mask_table import FONT, draw_row, draw_table, shorten
 from course_lib.viz.plots import COLOURS
 
 MASK = torch.tensor([[True, False, False], [True, True, False]])
@@ -67,29 +67,9 @@ def test_a_printed_row_stands_in_lines_below_its_keys_and_greys_its_blocked_colu
     assert y["key"] > y["ours"] > y["weights"] > 0
 
 
-def test_every_word_of_a_printed_row_is_drawn(ax):
-    lines = {"ours": ["True", "False", "False"], "nn.MultiheadAttention": ["False", "True", "True"]}
-    draw_row(lines, MASK[0], WORDS[1], ax)
-    (letters,) = patches(ax, PathPatch)
-    names = ["key", "ours", "nn.Multihead-", "Attention", *WORDS[1]]
-    words = names + ["True"] * 3 + ["False"] * 3
-    assert len(letters.get_path().vertices) == sum(len(outline(word)[0]) for word in words)
-
-
 @given(word=st.text("aiWgÄ$_<…>", min_size=1, max_size=15), room=st.integers(32, 70))
 def test_a_shortened_word_fits_its_room(word, room):
     short = shorten(word, room)
     assert short.replace(r"\$", "$") == word or short.endswith("…")
     width = text_to_path.get_text_width_height_descent
     assert width(short.replace(r"\$", "$"), FONT, False)[0] <= room
-
-
-def test_the_scale_goes_from_0_below_to_1_above(ax):
-    draw_scale(ax)
-    shades = ax.images[0].get_array()
-    assert shades[0, 0] == 1 and shades[-1, 0] == 0 and ax.images[0].get_cmap().name == "cividis"
-    assert [word.get_text() for word in ax.get_yticklabels()] == ["0", "1"]
-
-
-def test_a_dollar_is_drawn_as_a_dollar():
-    assert len(outline(r"\$x\$")[0]) == 2 * len(outline(r"\$")[0]) + len(outline("x")[0])

@@ -7,7 +7,7 @@ from copy import deepcopy
 import pytest
 import torch
 from dimensions import D_FF, D_MODEL, MAX_LEN, PAD, TGT_VOCAB, B, H, S, T
-from parity import assert_equal, overheard, trace
+from parity import assert_equal, overheard
 from random_inputs import (
     make_generator,
     make_mask,
@@ -131,9 +131,7 @@ for order, first in (("post-norm", False), ("pre-norm", True)):
     }  # fmt: skip
 
 EVERY_MODULE = pytest.mark.parametrize("name", MODULES)
-CAUSAL_NAMES = [name for name in MODULES if name.startswith(("Enc", "Dec", "GPT", "Trans"))]
-STACKED = [*CAUSAL_NAMES]  # of sub-layers with AddNorm around them
-CAUSAL_NAMES += ["CausalSelfAttention", "GroupedQueryAttention", "ModernDecoder"]
+STACKED = [name for name in MODULES if name.startswith(("Enc", "Dec", "GPT", "Trans"))]
 
 
 def build(name, dropout=0.0, seed=0):
@@ -152,13 +150,9 @@ def draw(name):
     return ids
 
 
-def run(name, module, inputs, row=slice(None)):
-    """Return the outputs of a module, or what it makes of some rows alone."""
-    rest = {
-        key: x[row] if isinstance(x, torch.Tensor) and x.dim() == 4 else x
-        for key, x in MODULES[name][2].items()
-    }
-    output = module(*(x[row] for x in inputs), **rest)
+def run(name, module, inputs):
+    """Return the outputs of a module."""
+    output = module(*inputs, **MODULES[name][2])
     outputs = output if isinstance(output, tuple) else (output,)
     return [x for x in outputs if x is not None]
 
@@ -219,22 +213,6 @@ def test_inputs_masks_and_weights_are_left_unchanged(name):
 
 
 @EVERY_MODULE
-def test_every_parameter_learns_but_the_biases_of_the_keys(name):
-    module, inputs = build(name), draw(name)
-    leaves = inputs if inputs[0].is_floating_point() else []
-    result = trace(lambda *x: run(name, module, x or inputs)[0], leaves, module)
-    gradients = result["parameters"]
-    assert gradients.keys() == dict(module.named_parameters()).keys()
-    for parameter, gradient in gradients.items():
-        largest = gradient.abs().max().item()
-        if parameter.endswith("w_k.bias"):
-            assert largest < 1e-10, f"{parameter}: softmax does not see a shift of all scores"
-        else:
-            assert largest > 1e-6, f"{parameter} learns nothing"
-    assert all((gradient != 0).any() for gradient in result["inputs"])
-
-
-@EVERY_MODULE
 def test_numbers_keep_their_type_and_float32_says_the_same(name):
     module, inputs = build(name), draw(name)
     exact = run(name, module, inputs)
@@ -255,44 +233,6 @@ def test_saved_weights_loaded_into_another_model_say_the_same(name):
     assert_equal(run(name, other, inputs), expected)
     if list(module.parameters()):
         assert (run(name, copied, inputs)[0] - expected[0]).abs().max() > 1e-3
-
-
-@EVERY_MODULE
-def test_a_row_is_read_alike_alone_and_in_a_batch(name):
-    module, inputs = build(name), draw(name)
-    outputs = run(name, module, inputs)
-    for row in range(B):
-        alone = run(name, module, inputs, slice(row, row + 1))
-        assert_equal(alone, [output[row : row + 1] for output in outputs])
-
-
-def replaced(name, inputs, position):
-    """Return the inputs with another target token at one position."""
-    which = -1 if name.startswith("Transformer") else 0
-    changed = [x.clone() for x in inputs]
-    target = changed[which]
-    if target.is_floating_point():
-        target[:, position] += normal(make_generator(9), D_MODEL)
-    else:
-        other = (target[:, position] + 1) % TGT_VOCAB
-        target[:, position] = other + (other == PAD).long()
-    return changed
-
-
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("name", CAUSAL_NAMES)
-def test_a_token_changes_every_row_from_its_own_on_and_none_before(name, training):
-    module, inputs = build(name, dropout=0.3 if training else 0.0).train(training), draw(name)
-    with seeded():
-        before = run(name, module, inputs)[0]
-    for position in range(T):
-        with seeded():  # the same numbers are dropped
-            after = run(name, module, replaced(name, inputs, position))[0]
-        change = (after - before).abs().amax(dim=-1)  # (B, T)
-        assert (change[:, :position] < 1e-10).all()
-        assert (change[:, position] > 1e-6).all()
-        if not training:  # dropout may cut a path
-            assert (change[:, position:] > 1e-6).all()
 
 
 def test_no_module_of_the_chapters_is_forgotten():

@@ -18,7 +18,6 @@ from course_lib.viz.position_explorer import (
     PositionExplorer,
     learned_table,
     most_alike,
-    nearness_loss,
     rounded,
     waves_of_base,
 )
@@ -83,25 +82,6 @@ def test_learned_rows_know_near_from_far_as_far_as_they_were_trained():
     assert mean == sorted(mean, reverse=True) and mean[0] > 5 * mean[3]
     assert table[SEEN:].std() == pytest.approx(0.02, abs=0.002)  # untouched by training
     assert table[:SEEN].std() > 0.1 and table.abs().max() < 1.2
-
-
-def test_the_task_tells_places_apart():
-    """A model that says the same everywhere pays more than one that knows what is near."""
-    ids = torch.arange(module.WORDS).repeat(3)[None]  # (1, SEEN)
-    parts = torch.nn.ModuleDict({name: torch.nn.Identity() for name in ("words", "positions")})
-    parts["attention"] = type("Same", (torch.nn.Module,), {"forward": lambda _, q, k, v: (q, 0)})()
-    place = torch.arange(SEEN)
-    nearness = torch.exp(-(place[:, None] - place).abs() / 3)
-    counts = nearness @ torch.nn.functional.one_hot(ids, module.WORDS).float()
-    shares = counts / counts.sum(-1, keepdim=True)
-    losses = []
-    for logits in (shares.log(), torch.zeros_like(shares), shares.flip(1).log()):
-        parts["output"] = type("Says", (torch.nn.Module,), {"forward": lambda _, x, y=logits: y})()
-        losses.append(float(nearness_loss(parts, ids)))
-    knows, says_nothing, wrong = losses
-    assert knows == pytest.approx(float(-(shares * shares.log()).sum(-1).mean()), abs=1e-4)
-    assert says_nothing == pytest.approx(math.log(module.WORDS), abs=1e-4)
-    assert knows < says_nothing < wrong
 
 
 def test_learned_is_trained_once_from_its_own_generator(monkeypatch):
