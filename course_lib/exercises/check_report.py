@@ -102,3 +102,24 @@ class Report:
         title = f'<strong style="color: {colour}">{html.escape(self.title)}</strong>'
         style = f"border-left: 4px solid {colour}; padding: 4px 12px"
         return f'<div role="status" style="{style}">{title}{ladder}{hint}{detail}</div>'
+
+
+@dataclass(frozen=True, repr=False)
+class Guess:
+    """Keep what a reader expected before running a cell; it shows itself.
+
+    Args:
+        name: Short name of the question above.
+        answer: The guess; ``...`` for none yet.
+    """
+
+    name: str
+    answer: Any
+
+    def __repr__(self) -> str:
+        """Show it in a line."""
+        if self.answer is ...:
+            return (
+                "○ Put your guess in place of the dots. A wrong one teaches as much as a right one."
+            )
+        return f"Your guess: {self.answer}. Run on, and compare."

@@ -5,10 +5,10 @@ from typing import Any
 
 from course_lib.exercises.catalogue import find
 from course_lib.exercises.check import examine
-from course_lib.exercises.check_report import Report
+from course_lib.exercises.check_report import Guess, Report
 from course_lib.exercises.mutation_score import TestTask, judge_test
 from course_lib.exercises.predictions import Prediction, judge_prediction
-from course_lib.exercises.progress import note
+from course_lib.exercises.progress import keep_guess, note
 
 
 def check(name: str, candidate: Any) -> Report:
@@ -36,16 +36,20 @@ def check(name: str, candidate: Any) -> Report:
     return note(examine(name, candidate))
 
 
-def predict(name: str, answer: Any) -> Report:
-    """Compare a guess with what the computer works out.
+def predict(name: str, answer: Any, graded: bool = True) -> Report | Guess:
+    """Compare a guess with what the computer works out, or keep one that is not graded.
 
     Args:
-        name: The task, such as ``"length_of_row_499"``.
+        name: The task, such as ``"length_of_row_499"``; any short name where nothing is graded.
         answer: The guess; ``...`` for none yet.
+        graded: Whether it counts. If not, the guess is kept beside the progress, and the cells
+            below show how it came out.
 
     Raises:
-        ValueError: If there is no such task.
+        ValueError: If there is no such graded task.
     """
+    if not graded:
+        return keep_guess(Guess(name, answer))
     return note(judge_prediction(find(name, Prediction), answer))
 
 

@@ -34,6 +34,9 @@ STAND_INS = "# the course's own stand in, until you write yours"
 Cell = dict[str, Any]
 
 
+UNGRADED = re.compile(r'^(predict\("\w+", ).*(, graded=False\))$', re.M)  # a guess to type in
+
+
 @dataclass(frozen=True)
 class Chapter:
     """Hold a chapter of the worked edition.
@@ -140,6 +143,7 @@ class Edition:
         if source != worked and not ast.parse(source).body:
             return
         source = stubs.from_package(source, self.modules, LIBRARY)
+        source = UNGRADED.sub(r"\1...\2", source)
         tasks, help = [], []
         if is_marked(worked, "export"):
             tasks = [name for name in stubs.defined(worked) if name in self.hints]

@@ -207,6 +207,12 @@ def test_other_exercises_lose_their_answers_only():
     assert "task-help" not in learned(cell("task", EXERCISE), solutions=False)
 
 
+def test_a_guess_that_is_not_graded_is_the_learners_to_type():
+    cells = learned(cell("guess", 'predict("widest", "the second", graded=False)'))
+    assert cells["guess"]["source"] == 'predict("widest", ..., graded=False)'
+    assert "guess-help" not in cells
+
+
 def test_the_answer_and_the_words_about_it_make_one_solution_which_can_be_left_out():
     words = "<details><summary>Solution</summary>\n\nBecause.\n\n</details>"
     rest = "**2. Why?**\n\n<details><summary>A table</summary>\n\nb\n\n</details>"
