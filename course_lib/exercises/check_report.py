@@ -2,6 +2,7 @@
 
 import html
 from dataclasses import dataclass
+from typing import Any
 
 CORRECT, WRONG, UNTOUCHED = "correct", "not yet", "not attempted"
 _SIGNS = {CORRECT: "✓", WRONG: "✗", UNTOUCHED: "○"}
