@@ -19,7 +19,6 @@ from course_lib.viz.attention_explorer import (
     slope,
 )
 
-keys, values = torch.tensor(KEYS).double(), torch.tensor(VALUES).double()
 coordinate = st.integers(-30, 30).map(lambda tenths: tenths / 10)
 
 
@@ -39,9 +38,9 @@ def said(explorer, what: str) -> float:
 def test_at_width_2_it_is_the_attention_of_the_course(explorer, x, y):
     turn(explorer, x=x, y=y, temperature=1.0)
     query = torch.tensor([[x, y]]).double()
-    output, weights = scaled_dot_product_attention(query, keys, values)
+    output, weights = scaled_dot_product_attention(query, KEYS, VALUES)
     torch.testing.assert_close(explorer.weights, weights[0])
-    torch.testing.assert_close(torch.tensor(explorer.output).double(), output[0])
+    torch.testing.assert_close(explorer.output, output[0])
 
 
 def test_scores_of_random_vectors_grow_as_the_slider_says(generator):
@@ -95,21 +94,22 @@ def test_ties_are_named_and_no_output_is_minus_zero(explorer):
 
 def test_the_panels_show_the_vectors_the_scores_the_weights_and_the_output(explorer):
     turn(explorer, x=-1.2, y=0.8)
-    query, offered = explorer.axes["meeting"].collections
+    meeting, blend, *barred = explorer.axes
+    query, offered = meeting.collections
     assert [*query.U, *query.V] == pytest.approx([-1.2, 0.8])
-    assert np.stack([offered.U, offered.V], axis=-1).tolist() == KEYS
-    _, points, output = explorer.axes["blend"].collections
-    assert points.get_offsets().tolist() == VALUES
-    assert output.get_offsets().tolist() == [pytest.approx(explorer.output)]
+    assert np.stack([offered.U, offered.V], axis=-1).tolist() == KEYS.tolist()
+    _, points, output = blend.collections
+    assert points.get_offsets().tolist() == VALUES.tolist()
+    assert output.get_offsets().tolist() == [pytest.approx(explorer.output.tolist())]
     assert np.argsort(points.get_sizes()).tolist() == explorer.weights.argsort().tolist()
-    for name in ("scores", "weights"):
-        numbers = [float(text.get_text().replace("−", "-")) for text in explorer.axes[name].texts]
+    for name, ax in zip(("scores", "weights"), barred, strict=True):
+        numbers = [float(text.get_text().replace("−", "-")) for text in ax.texts]
         assert numbers == pytest.approx(getattr(explorer, name).tolist(), abs=0.006)
 
 
 def test_the_question_of_chapter_01_has_the_answer_it_gives(explorer):
     answer, start = answer_of_chapter(AttentionExplorer), explorer.words.value
-    assert KEYS[3] == [explorer.controls[axis].value for axis in "xy"]
+    assert KEYS[3].tolist() == [explorer.controls[axis].value for axis in "xy"]
     assert f"weight {said(explorer, 'weight,'):.2f}" in answer
     turn(explorer, divide=False)
     widths = explorer.controls["d_k"].options

@@ -17,7 +17,7 @@ from figure_asserts import assert_readable
 from PIL import Image
 
 from course_lib import viz
-from course_lib.viz.explorer_base import Explorer, make_figure, wipe
+from course_lib.viz.explorer_base import Explorer, make_axes, wipe
 
 MODULES = [
     import_module(f"{viz.__name__}.{module.name}") for module in pkgutil.iter_modules(viz.__path__)
@@ -36,17 +36,15 @@ class Doubler(Explorer):
     """Show a line twice as steep as a number, unless the number is 13."""
 
     def __init__(self):
-        fig = make_figure(3, 2)
-        self.ax = fig.subplots()
-        super().__init__({"number": widgets.IntSlider(3, 0, 20, description="number")}, fig)
+        axes = make_axes((3, 2), (0.5, 0.5, 2, 1))
+        super().__init__({"number": widgets.IntSlider(3, 0, 20, description="number")}, axes)
 
     def redraw(self):
         """Draw the line."""
         number = self.values()["number"]
         if number == 13:
             raise ValueError("13 is <unlucky>; choose another number")
-        wipe(self.ax)
-        self.ax.plot([0, 1], [0, 2 * number], color="black")
+        self.axes[0].plot([0, 1], [0, 2 * number], color="black")
         return f"twice {number}\n< {2 * number + 1}", f'A "line" to {2 * number} < 41.'
 
 
@@ -200,6 +198,18 @@ def test_a_change_brings_a_new_picture_sentence_and_alternative_text():
     assert alt == doubler.alt
     doubler.controls["number"].value = 3
     assert doubler.picture.value == before, "the same setting is the same picture"
+
+
+def test_nothing_drawn_is_left_on_a_wiped_panel():
+    (ax,) = make_axes((3, 2), (0.5, 0.5, 2, 1))
+    empty = len(ax.get_children())
+    ax.plot([0, 1], [0, 1])
+    ax.imshow([[1.0]])
+    ax.bar([0], [1])
+    ax.scatter([0], [0])
+    ax.text(0, 0, "word")
+    wipe(ax)
+    assert len(ax.get_children()) == empty and not ax.containers
 
 
 def test_a_bug_in_a_drawing_is_not_swallowed(monkeypatch):

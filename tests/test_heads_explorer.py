@@ -183,7 +183,8 @@ def test_what_lies_after_the_diagonal_is_hatched_in_the_decoder(explorer):
         for row, column in product(range(length), repeat=2):
             x = left + (right - left) * (column + 0.5) / length
             y = top + (bottom - top) * (row + 0.5) / length
-            assert patch.get_path().contains_point((x, y)) == (column > row)
+            shape = patch.get_transform() - explorer.axes[1].transData
+            assert shape.transform_path(patch.get_path()).contains_point((x, y)) == (column > row)
 
 
 def test_with_heads_off_all_is_shown_of_the_pass_without_them(explorer, translator):

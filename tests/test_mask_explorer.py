@@ -79,13 +79,14 @@ def test_the_panels_show_the_mask_the_weights_and_the_chosen_row(explorer, monke
     monkeypatch.setattr(module, "draw_table", lambda *table, **_: drawn.update({table[-1]: table}))
     monkeypatch.setattr(module, "draw_row", lambda *row: drawn.update({row[-1]: row}))
     turn(explorer, target_padding=0, position=2)
-    flat, mask, words, row, _ = drawn[explorer.axes["table"]]
+    table, weighted, printed = explorer.axes
+    flat, mask, words, row, _ = drawn[table]
     assert not flat.any() and mask.equal(explorer.mask) and words == (TARGET[:4], TARGET[:4])
-    weights, same, _, same_row, _ = drawn[explorer.axes["weights"]]
+    weights, same, _, same_row, _ = drawn[weighted]
     assert weights.equal(explorer.weights) and same.equal(mask) and row == same_row == 1
-    lines, look, keys, _ = drawn[explorer.axes["row"]]
-    printed = {"weights": [f"{weight:.2f}" for weight in explorer.weights[1]]}
-    assert (lines, keys) == (explorer.printed | printed, TARGET[:4]) and look.equal(mask[1])
+    lines, look, keys, _ = drawn[printed]
+    shares = {"weights": [f"{weight:.2f}" for weight in explorer.weights[1]]}
+    assert (lines, keys) == (explorer.printed | shares, TARGET[:4]) and look.equal(mask[1])
 
 
 def test_the_sentence_says_what_the_row_sees_and_what_is_hidden_from_it(explorer):

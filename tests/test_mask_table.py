@@ -9,7 +9,7 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.textpath import text_to_path
 
 from course_lib.viz import mask_table as module
-from course_lib.viz.explorer_base import make_figure
+from course_lib.viz.explorer_base import make_axes, wipe
 from course_lib.viz.mask_table import FONT, draw_row, draw_table, shorten
 from course_lib.viz.plots import COLOURS
 
@@ -20,7 +20,7 @@ WORDS = (["q0", "q1"], ["k0", "k1", "k2"])
 @pytest.fixture
 def ax():
     """Make an empty panel."""
-    return make_figure().add_axes((0.1, 0.1, 0.8, 0.8))
+    return make_axes((6.4, 3.6), (0.6, 0.4, 5.2, 2.9))[0]
 
 
 def patches(ax, kind):
@@ -45,6 +45,7 @@ def test_blocked_cells_are_grey_and_hatched_and_the_frame_stands_around_its_row(
 
 def test_a_smaller_table_leaves_nothing_of_the_larger_one(ax):
     draw_table(torch.zeros(2, 3), MASK, WORDS, 1, ax)
+    wipe(ax)
     draw_table(torch.zeros(1, 2), MASK[:1, :2], (["q0"], ["k0", "k1"]), 0, ax)
     assert (ax.get_xlim(), ax.get_ylim()) == ((-0.5, 1.5), (0.5, -0.5))
     assert [word.get_text() for word in ax.get_xticklabels()] == ["k0", "k1"]

@@ -31,11 +31,6 @@ def explorer():
     return unpainted(ScheduleExplorer)
 
 
-def target_of(smoothing: float) -> torch.Tensor:
-    """Return the target that the explorer draws."""
-    return smoothed_target(smoothing, len(TOKENS), RIGHT, PAD)
-
-
 @pytest.mark.parametrize("smoothing", EPSILONS[::5])
 def test_the_target_is_the_one_that_the_loss_asks_for(smoothing, generator):
     logits = torch.randn(1, len(TOKENS), generator=generator, dtype=torch.float64)
@@ -44,12 +39,12 @@ def test_the_target_is_the_one_that_the_loss_asks_for(smoothing, generator):
         logits, torch.tensor([RIGHT]), pad_id=PAD, smoothing=smoothing
     )
     (slope,) = torch.autograd.grad(loss, logits)  # softmax minus target
-    assert_close(logits.detach().softmax(-1)[0] - slope[0], target_of(smoothing))
+    assert_close(logits.detach().softmax(-1)[0] - slope[0], smoothed_target(smoothing))
 
 
 @pytest.mark.parametrize("smoothing", EPSILONS[1::5])
 def test_the_entropy_is_the_lowest_possible_loss(smoothing, generator):
-    target = target_of(smoothing)
+    target = smoothed_target(smoothing)
     asked = dict(pad_id=PAD, smoothing=smoothing)
     perfect = target.clamp(min=1e-30).log()
     floor = label_smoothed_cross_entropy(perfect[None], torch.tensor([RIGHT]), **asked)

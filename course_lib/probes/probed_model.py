@@ -150,9 +150,10 @@ def adapt(
         _alone(subject, lambda s: s.logits(*s.batch()))
     except (TypeError, RuntimeError, IndexError, AttributeError, ValueError) as error:
         words = "source and target" if reads_source else "ids"
-        said = str(error).strip().partition("\n")[0]
         way = f"see forward=, or is vocab_size={vocab_size} too large?"
-        raise ValueError(f"the model cannot be called with {words} ({said}): {way}") from error
+        raise ValueError(
+            f"the model cannot be called with {words} ({first_line(error)}): {way}"
+        ) from error
     return subject
 
 

@@ -59,11 +59,7 @@ def parameters_registered(subject: Subject) -> tuple | None:
     base = subject.logits(*subject.batch())
     found = []
     for owner, module in subject.model.named_modules():
-        own = {
-            k: v
-            for k, v in vars(module).items()
-            if k not in ("_modules", "_parameters", "_buffers")
-        }
+        own = {name: value for name, value in vars(module).items() if name not in REGISTERED}
         for name, thing in _hanging(own, owner or "model"):
             if id(thing) not in known and _has_a_say(subject, thing, base):
                 found.append(name.replace("['", ".").replace("']", ""))

@@ -7,35 +7,25 @@ import math
 
 import ipywidgets as widgets
 import torch
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Polygon
 from torch import Tensor
 
-from course_lib.viz.explorer_base import LABEL, WIDE, Explorer, make_figure, wipe
-from course_lib.viz.plots import COLOURS, STYLE, bars
+from course_lib.viz.explorer_base import LOOK, Explorer, make_axes
+from course_lib.viz.plots import COLOURS, bars
 
 WORDS = ["three", "hundred", "forty", "five"]
-KEYS = [[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]]
-VALUES = [[3.0, 0.0], [0.0, 2.0], [-1.0, 1.0], [1.0, 3.0]]
+KEYS = torch.tensor([[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]]).double()
+VALUES = torch.tensor([[3.0, 0.0], [0.0, 2.0], [-1.0, 1.0], [1.0, 3.0]]).double()
+RIM = VALUES[[0, 2, 3]]  # the value of “hundred” lies on an edge of this triangle
 INK = "#222222"
-REACH = 3.4
-SATURATED = 0.001  # the plane ends there; a gradient below this is called gone
-LIMITS = [2.5 * 4**k for k in range(7)]  # of the axis of scores, in steps of 4
-TICKS = [-3, 0, 3]
-TITLES = {
-    "meeting": "The query (thick) and the keys",
-    "blend": "The output (×) blends the values",
-    "scores": "Scores, as softmax sees them",
-    "weights": "Weights, adding up to 1",
-}
-PLACES = {  # left, bottom, width, height, in shares of the figure
-    "meeting": (0.07, 0.445, 0.4, 0.492),
-    "blend": (0.57, 0.445, 0.4, 0.492),
-    "scores": (0.13, 0.06, 0.36, 0.26),
-    "weights": (0.63, 0.06, 0.36, 0.26),
-}
+REACH = 3.4  # of the plane
+SATURATED = 0.001  # a gradient below this is called gone
+LIMITS = [2.5 * 4**k for k in range(7)]  # of the axis of scores
+# left, bottom, width, height, in inches
+MEETING, BLEND = (0.45, 2.31, 2.56, 2.56), (3.65, 2.31, 2.56, 2.56)
+SCORES, WEIGHTS = (0.83, 0.31, 2.3, 1.35), (4.03, 0.31, 2.3, 1.35)
 # where words stand beside their points
 KEY_PLACES = [(0.15, -0.45), (-0.3, 0.35), (-0.4, 0.3), (0.15, 0.2)]
 VALUE_PLACES = [(-0.3, -0.65), (-0.5, 0.4), (-0.6, -0.65), (0.5, -0.1)]
@@ -50,7 +40,7 @@ def plane_scores(query: Tensor, keys: Tensor, d_k: int, divide: bool) -> Tensor:
     Args:
         query: Shape ``(2,)``.
         keys: Shape ``(S, 2)``.
-        d_k: Width of the vectors that the two numbers stand for; from 1.
+        d_k: Width of the vectors that the two numbers stand for.
         divide: Whether to divide by √d_k, as the paper does.
 
     Returns:
@@ -75,86 +65,56 @@ def slope(weights: Tensor) -> float:
         >>> slope(torch.tensor([0.0, 1.0, 0.0]))
         0.0
     """
-    best = int(weights.argmax())
-    others = torch.cat([weights[:best], weights[best + 1 :]])
+    best = weights.argmax()
+    others = weights.clone()  # (S,)
+    others[best] = 0
     # 1 - weights[best], written as the sum of the others: it does not round to 0
-    return float(weights[best] * (others.sum().square() + others.square().sum()).sqrt())
+    return float(weights[best] * torch.hypot(others.sum(), others.norm()))
 
 
-def draw_meeting(query: Tensor, keys: Tensor, words: list[str], ax: Axes) -> None:
-    """Draw a query and the keys it meets, as arrows.
-
-    Args:
-        query: Shape ``(2,)``.
-        keys: Shape ``(S, 2)``.
-        words: S words.
-        ax: Where to draw; it is emptied first.
-    """
-    wipe(ax)
+def draw_meeting(ax: Axes, query: Tensor) -> None:
+    """Draw a query, shape ``(2,)``, and the keys it meets, as arrows."""
     how = dict(angles="xy", scale_units="xy", scale=1, minlength=0)
     head = dict(headwidth=2.2, headlength=2.2, headaxislength=2.2)
     ax.quiver(0, 0, *query.tolist(), color=COLOURS["query"], width=0.035, **head, **how)
-    start = [0] * len(keys)
-    (x, y) = keys.T.tolist()
     rim = dict(edgecolor="white", linewidth=0.6)  # seen on the query without colours, too
-    ax.quiver(start, start, x, y, color=COLOURS["key"], width=0.017, **rim, **how)
-    write(words, keys, KEY_PLACES, ax)
+    start = [0] * len(KEYS)
+    ax.quiver(start, start, *KEYS.T.tolist(), color=COLOURS["key"], width=0.017, **rim, **how)
+    finish_plane(ax, "The query (thick) and the keys", KEYS, KEY_PLACES)
 
 
-def draw_blend(weights: Tensor, values: Tensor, words: list[str], ax: Axes) -> None:
-    """Draw values as points, as large as their weights, and their blend.
-
-    Args:
-        weights: Shape ``(S,)``.
-        values: Shape ``(S, 2)``; no one inside of the others.
-        words: S words.
-        ax: Where to draw; it is emptied first.
-    """
-    wipe(ax)
-    turn = (values - values.mean(dim=0)).flip(-1).unbind(-1)
-    rim = values[torch.atan2(*turn).argsort()]  # (S, 2), once around
-    ax.add_artist(Polygon(rim.numpy(), facecolor=COLOURS["value"], alpha=0.15, linewidth=0))
-    output = (weights @ values).tolist()
-    shares = weights.tolist()
-    ways = [(value, output) for value in values.tolist()]
-    widths = [8 * share for share in shares]
-    ax.add_artist(LineCollection(ways, colors=COLOURS["value"], linewidths=widths, alpha=0.5))
-    sizes = [25 + 300 * share for share in shares]
-    x, y = values.T.tolist()
-    ax.scatter(x, y, s=sizes, color=COLOURS["value"], zorder=2)
+def draw_blend(ax: Axes, weights: Tensor, output: Tensor) -> None:
+    """Draw values as points, as large as their weights ``(S,)``, and the output ``(2,)``."""
+    green = COLOURS["value"]
+    ax.add_artist(Polygon(RIM.numpy(), facecolor=green, alpha=0.15, linewidth=0))
+    ways = [torch.stack([value, output]).numpy() for value in VALUES]
+    ax.add_artist(LineCollection(ways, colors=green, linewidths=8 * weights.numpy(), alpha=0.5))
+    sizes = (25 + 300 * weights).numpy()
+    ax.scatter(VALUES[:, 0], VALUES[:, 1], s=sizes, color=green, zorder=2)
     ax.scatter(output[0], output[1], s=130, marker="X", color=INK, edgecolor="white", zorder=3)
-    write(words, values, VALUE_PLACES, ax)
+    finish_plane(ax, "The output (×) blends the values", VALUES, VALUE_PLACES)
 
 
-def write(words: list[str], points: Tensor, places: list, ax: Axes) -> None:
-    """Write words beside their points, and fix the limits of the plane."""
-    ax.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH))
-    for word, (x, y), (right, up) in zip(words, points.tolist(), places, strict=True):
+def finish_plane(ax: Axes, title: str, points: Tensor, places: list) -> None:
+    """Write the words beside their points, and draw the grid of the plane."""
+    ax.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH), title=title, axisbelow=True)
+    ax.set(xticks=[-3, 0, 3], yticks=[-3, 0, 3])
+    ax.grid(True, color="#DDDDDD", linewidth=0.8)
+    ax.tick_params(length=0)
+    for word, (x, y), (right, up) in zip(WORDS, points.tolist(), places, strict=True):
         side = "left" if right > 0 else "right"
         ax.text(x + right, y + up, word, ha=side, va="center", fontsize=10)
 
 
-def draw_bars(heights: Tensor, words: list[str], ylabel: str, limit: float, ax: Axes) -> None:
-    """Draw a bar for each key, with its number.
-
-    Args:
-        heights: Shape ``(S,)``.
-        words: S words.
-        ylabel: What the heights are.
-        limit: Where the axis ends; below 0 too, where a height is negative.
-        ax: Where to draw; it is emptied first.
-    """
-    wipe(ax)
-    bars(words, heights, ylabel=ylabel, colour=INK, ax=ax)
-    low = -limit if limit > 1 else 0
-    ax.set(xlim=(-0.6, len(words) - 0.4), ylim=(1.3 * low, 1.3 * limit))
-    ticks = sorted({low, 0, limit})
-    ax.set_yticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
-    for x, height in enumerate(heights.tolist()):
-        number = f"{height:.{2 if abs(height) < 10 else 0}f}".replace("-", "−")
-        above = height >= 0
-        y = height + 0.04 * limit * (1 if above else -1)
-        ax.text(x, y, number, ha="center", va="bottom" if above else "top", fontsize=10)
+def draw_bars(ax: Axes, title: str, heights: Tensor, ylabel: str, low: float, high: float) -> None:
+    """Draw a bar for each key, of heights ``(S,)`` between two limits, with its number."""
+    bars(WORDS, heights, ylabel=ylabel, colour=INK, ax=ax)
+    numbers = [f"{height:.{2 if abs(height) < 10 else 0}f}" for height in heights.tolist()]
+    labels = [number.replace("-", "−") for number in numbers]
+    ax.bar_label(ax.containers[0], labels, padding=3, fontsize=10)
+    ax.set(xlim=(-0.6, len(WORDS) - 0.4), ylim=(1.3 * low, 1.3 * high), title=title)
+    ax.set_yticks(sorted({low, 0, high}))
+    ax.yaxis.set_major_formatter("{x:g}")
 
 
 def plain(number: float) -> str:
@@ -169,25 +129,20 @@ def plain(number: float) -> str:
     return f"{number:.{min(8, 1 + math.ceil(-math.log10(number)))}f}"
 
 
-def describe(weights: Tensor, output: list[float], words: list[str]) -> str:
-    """Say what wins, how sharply, and whether softmax still answers.
-
-    Args:
-        weights: Shape ``(S,)``.
-        output: The blended value.
-        words: S words.
-    """
+def describe(scores: Tensor, weights: Tensor, output: Tensor) -> str:
+    """Say what wins, how sharply, and whether softmax still answers."""
+    low, high = scores.aminmax()
     top = float(weights.max())
     change = slope(weights)
-    best = [word for word, share in zip(words, weights.tolist(), strict=True) if share > top - 1e-9]
-    named = "every key" if len(best) == len(words) else " and ".join(f"“{word}”" for word in best)
+    best = [word for word, share in zip(WORDS, weights.tolist(), strict=True) if share > top - 1e-9]
+    named = "every key" if len(best) == len(WORDS) else " and ".join(f"“{word}”" for word in best)
     entropy = float(torch.special.entr(weights).sum())
-    place = ", ".join(f"{round(number, 2) + 0.0:.2f}" for number in output)
     answer = "saturated, nothing moves it" if change < SATURATED else "it still answers"
     return (
-        f"The largest weight, {top:.2f}, goes to {named}. Entropy {entropy:.2f} of at most "
-        f"{math.log(len(words)):.2f} nats. Gradient {plain(change)}: {answer}. "
-        f"Output [{place}]."
+        f"Scores from {low:.2f} to {high:.2f}. The largest weight, {top:.2f}, goes to {named}. "
+        f"Entropy {entropy:.2f} of at most {math.log(len(WORDS)):.2f} nats. "
+        f"Gradient {plain(change)}: {answer}. "
+        f"Output [{output[0]:z.2f}, {output[1]:z.2f}]."
     )
 
 
@@ -197,59 +152,41 @@ class AttentionExplorer(Explorer):
     Attributes:
         scores: What softmax sees, after scale and temperature. Shape ``(S,)``.
         weights: Shape ``(S,)``.
-        output: The blended value, two numbers.
+        output: The blended value. Shape ``(2,)``.
     """
 
     def __init__(self) -> None:
-        self.offered, self.blended = (torch.tensor(rows).double() for rows in (KEYS, VALUES))
-        fig = make_figure(6.4, 5.2)
-        fig.set_layout_engine("none")  # the panels keep their places, whatever the numbers
-        with rc_context(fname=STYLE):
-            self.axes = {name: fig.add_axes(place) for name, place in PLACES.items()}
-            for name, title in TITLES.items():
-                self.axes[name].set_title(title)
-            for name in ("meeting", "blend"):
-                self.axes[name].set(xticks=TICKS, yticks=TICKS, axisbelow=True)
-                self.axes[name].grid(True, color="#DDDDDD", linewidth=0.8)
-                self.axes[name].tick_params(length=0)
-        super().__init__(make_controls(), fig)
+        plane = LOOK | dict(min=-3.0, max=3.0, step=0.1, readout_format=".1f")
+        choose = widgets.SelectionSlider
+        widths = [2**k for k in range(10)]
+        hot = [(f"{2.0**k:g}", 2.0**k) for k in range(-3, 5)]
+        controls = {
+            "x": widgets.FloatSlider(description="query, across", value=2.0, **plane),
+            "y": widgets.FloatSlider(description="query, up", value=1.0, **plane),
+            "d_k": choose(description="d_k", options=widths, value=2, **LOOK),
+            "divide": widgets.Checkbox(description="divide by √d_k", value=True, **LOOK),
+            "temperature": choose(description="temperature", options=hot, value=1.0, **LOOK),
+        }
+        super().__init__(controls, make_axes((6.4, 5.2), MEETING, BLEND, SCORES, WEIGHTS))
 
     def redraw(self) -> tuple[str, str]:
         """Draw the query, the scores, the weights and the blend."""
         shown = self.values()
         query = torch.tensor([shown["x"], shown["y"]], dtype=torch.float64)
-        raw = plane_scores(query, self.offered, shown["d_k"], shown["divide"])
+        raw = plane_scores(query, KEYS, shown["d_k"], shown["divide"])
         self.scores = raw / shown["temperature"]  # (S,)
         self.weights = self.scores.softmax(dim=-1)  # (S,)
-        self.output = (self.weights @ self.blended).tolist()
+        self.output = self.weights @ VALUES  # (2,)
+        meeting, blend, scores, weights = self.axes
         limit = next(limit for limit in LIMITS if limit >= self.scores.abs().max())
-        draw_meeting(query, self.offered, WORDS, self.axes["meeting"])
-        draw_blend(self.weights, self.blended, WORDS, self.axes["blend"])
-        draw_bars(self.scores, WORDS, "score", limit, self.axes["scores"])
-        draw_bars(self.weights, WORDS, "weight", 1, self.axes["weights"])
-        low = self.scores.min()
-        high = self.scores.max()
-        sentence = f"Scores from {low:.2f} to {high:.2f}. "
-        sentence += describe(self.weights, self.output, WORDS)
+        draw_meeting(meeting, query)
+        draw_blend(blend, self.weights, self.output)
+        draw_bars(scores, "Scores, as softmax sees them", self.scores, "score", -limit, limit)
+        draw_bars(weights, "Weights, adding up to 1", self.weights, "weight", 0, 1)
+        sentence = describe(self.scores, self.weights, self.output)
         numbers = [
             f"{word}: score {score:.2f}, weight {weight:.2f}"
             for word, score, weight in zip(WORDS, self.scores, self.weights, strict=True)
         ]
         place = f"{shown['x']:.1f}, {shown['y']:.1f}"
         return sentence, f"A query at [{place}] and four keys. {'; '.join(numbers)}. {sentence}"
-
-
-def make_controls() -> dict[str, widgets.Widget]:
-    """Make the controls, set to the numbers of the picture that opens the chapter."""
-    how = dict(style=LABEL, layout=WIDE)
-    plane = how | dict(min=-3.0, max=3.0, step=0.1, readout_format=".1f")
-    temperatures = [(f"{2.0**k:g}", 2.0**k) for k in range(-3, 5)]
-    widths = [2**k for k in range(10)]
-    slider = widgets.SelectionSlider
-    return {
-        "x": widgets.FloatSlider(description="query, across", value=2.0, **plane),
-        "y": widgets.FloatSlider(description="query, up", value=1.0, **plane),
-        "d_k": slider(description="d_k", options=widths, value=2, **how),
-        "divide": widgets.Checkbox(description="divide by √d_k", value=True, **how),
-        "temperature": slider(description="temperature", options=temperatures, value=1.0, **how),
-    }

@@ -16,14 +16,22 @@ from PIL import Image
 
 from course_lib.viz.plots import PIXELS, STYLE, smaller
 
-WIDE = widgets.Layout(width="420px")
-LABEL = {"description_width": "130px"}
+LOOK = dict(style={"description_width": "130px"}, layout=widgets.Layout(width="420px"))
 
 
-def make_figure(width: float = 6.4, height: float = 3.6) -> Figure:
-    """Make a figure in the course's style that belongs to no notebook, in inches."""
+def make_axes(size: tuple[float, float], *places: tuple[float, float, float, float]) -> list[Axes]:
+    """Make a figure in the course's style that belongs to no notebook, with panels that stay.
+
+    Args:
+        size: Width and height of the figure, in inches.
+        places: Left, bottom, width and height of every panel, in inches.
+    """
+    width, height = size
     with rc_context(fname=STYLE):
-        return Figure(figsize=(width, height), layout="constrained")
+        fig = Figure(figsize=size, layout="none")
+        return [
+            fig.add_axes((x / width, y / height, w / width, h / height)) for x, y, w, h in places
+        ]
 
 
 def wipe(ax: Axes) -> None:
@@ -39,31 +47,32 @@ class Explorer(widgets.VBox):
     """Show controls, a sentence that answers them, and a picture that follows.
 
     A subclass makes its controls and its axes in ``__init__``, calls ``super().__init__``, and
-    draws in ``redraw``. One figure is kept, and its layout frozen after the first picture: a change
-    is painted in a fraction of the time that a new figure takes. Wrong input is answered by a
-    sentence in place of the old one; the picture stays.
+    draws in ``redraw``. One figure is kept: a change is painted in a fraction of the time that a
+    new figure takes. Wrong input is answered by a sentence in place of the old one; the picture
+    stays.
 
     Args:
         controls: The controls by name; each has a ``description`` and follows the keyboard.
-        fig: The figure on whose axes ``redraw`` draws.
+        axes: Panels of one figure; they are empty when ``redraw`` draws on them.
     """
 
-    def __init__(self, controls: Mapping[str, widgets.Widget], fig: Figure) -> None:
+    def __init__(self, controls: Mapping[str, widgets.Widget], axes: list[Axes]) -> None:
         self.controls = dict(controls)
-        self.fig = fig
-        self.canvas = FigureCanvasAgg(fig)
-        fig.set_dpi(PIXELS)
+        self.axes = axes
+        self.fig = axes[0].get_figure(root=True)
+        self.fig.set_dpi(PIXELS)
+        self.canvas = FigureCanvasAgg(self.fig)
         width, height = self.canvas.get_width_height()
         room = dict(width=f"{width}px", height=f"{height}px", flex="0 0 auto")
         fixed = widgets.Layout(object_fit="contain", **room)
         self.picture = widgets.Image(format="png", layout=fixed)
         self.words = widgets.HTML(layout=widgets.Layout(min_height="60px"))  # three lines
         self.alt = ""
+        self.drawing = False
         super().__init__([*self.controls.values(), self.words, self.picture])
         for control in self.controls.values():
             control.observe(self._follow, "value")
         self._follow(None)
-        fig.set_layout_engine("none")
 
     def redraw(self) -> tuple[str, str]:
         """Draw what the controls ask for.
@@ -82,17 +91,26 @@ class Explorer(widgets.VBox):
         return {name: control.value for name, control in self.controls.items()}
 
     def _follow(self, _: Any) -> None:
-        """Answer a change: a new picture and sentence, or a sentence that says what is wrong."""
+        """Answer a change: a new picture and sentence, or a sentence that says what is wrong.
+
+        A control that ``redraw`` itself moves, as one that ends where the words end, asks nothing.
+        """
+        if self.drawing:
+            return
+        self.drawing = True
+        for ax in self.axes:
+            wipe(ax)
         try:
             with rc_context(fname=STYLE):
-                sentence, alt = self.redraw()
+                sentence, self.alt = self.redraw()
                 self.picture.value = self._painted()
+            lines = html.escape(sentence).replace("\n", "<br>")
+            self.words.value = f'<div role="status" style="line-height: 1.4">{lines}</div>'
         except ValueError as error:
-            self.words.value = f'<div role="alert"><strong>{html.escape(str(error))}</strong></div>'
-            return
-        self.alt = alt
-        lines = html.escape(sentence).replace("\n", "<br>")
-        self.words.value = f'<div role="status" style="line-height: 1.4">{lines}</div>'
+            said = html.escape(str(error))
+            self.words.value = f'<div role="alert"><strong>{said}</strong></div>'
+        finally:
+            self.drawing = False
 
     def _painted(self) -> bytes:
         """Paint the figure as a PNG, as fast as it goes."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import ipywidgets as widgets
 import torch
-from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.patches import Polygon, Rectangle
+from matplotlib.patches import Rectangle
+from matplotlib.transforms import Affine2D
 from torch import Tensor, nn
 
 from course_lib.data import LIMIT, check_number_words, spell
@@ -16,14 +16,16 @@ from course_lib.data.number_words import read_number
 from course_lib.decoding import greedy_decode
 from course_lib.masks import causal_mask
 from course_lib.tasks.numbers import Translator, load_or_train
-from course_lib.viz.explorer_base import LABEL, WIDE, Explorer, make_figure, wipe
-from course_lib.viz.plots import COLOURS, HATCH, STYLE, heatmap
+from course_lib.viz.explorer_base import LOOK, Explorer, make_axes
+from course_lib.viz.plots import COLOURS, hatched, heatmap
 
 PLACES = {"cross: target to source": "cross", "encoder": "encoder", "decoder": "decoder"}
 NAMES = {"cross": "cross-attention", "encoder": "the encoder", "decoder": "the decoder"}
 LONGEST = 14  # tokens written, at most; numbers below a million need up to 12 or so
 ROOM = 11  # letters of a piece below the map; beside it there is room for all
 SMALL = 6  # up to so many cells in a row, their values are written into them
+# left, bottom, width, height, in inches: room for the longest pieces
+HEAD, OVERVIEW = (1.9, 1.45, 2.4, 2.75), (4.95, 1.45, 1.35, 2.75)
 EDGE = 0.06  # white around each map of the overview, a share of its place
 
 
@@ -131,7 +133,6 @@ def draw_head(ax: Axes, reading: Reading, place: str, layer: int, head: int) -> 
     rows, columns = reading.words(place)
     weights = reading.maps[place][layer, head]  # (T, S)
     mask = causal_mask(len(rows)) if place == "decoder" else None
-    wipe(ax)
     small = max(len(rows), len(columns)) <= SMALL
     keys = [key if len(key) <= ROOM else f"{key[: ROOM - 1]}…" for key in columns]
     heatmap(weights, rows, keys, mask=mask, numbers=small, ax=ax)
@@ -149,14 +150,17 @@ def draw_overview(
     """Draw the maps of all layers and heads small, frame the chosen one, and say which are off."""
     maps = reading.maps[place]  # (N, H, T, S)
     layers, heads = maps.shape[:2]
-    wipe(ax)
     for layer in range(layers):
         for head in range(heads):
             sides = (layer + EDGE, layer + 1 - EDGE, head + 1 - EDGE, head + EDGE)
             image = maps[layer, head].numpy()
             ax.imshow(image, vmin=0, vmax=1, cmap="cividis", extent=sides, aspect="auto")
             if place == "decoder":
-                ax.add_patch(_beyond(len(image), sides))
+                later = hatched(~causal_mask(len(image)))
+                later.set(fill=True, facecolor=COLOURS["masked"])
+                small = Affine2D().translate(0.5, 0.5).scale((1 - 2 * EDGE) / len(image))
+                later.set_transform(small.translate(layer + EDGE, head + EDGE) + ax.transData)
+                ax.add_artist(later)
     white = dict(boxstyle="square,pad=0.15", fc="white", ec="black")
     for head in off:
         ax.text(chosen[0] + 0.5, head + 0.5, "off", ha="center", va="center", bbox=white)
@@ -166,16 +170,6 @@ def draw_overview(
     ax.set_yticks([n + 0.5 for n in range(heads)], [f"head {n}" for n in range(heads)])
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
-
-
-def _beyond(length: int, sides: tuple[float, float, float, float]) -> Polygon:
-    """Make the stairs above the diagonal of a map (left, right, bottom, top): what comes later."""
-    left, right, bottom, top = sides
-    across = (right - left) / length
-    down = (bottom - top) / length
-    stairs = [(t + 1, t + step) for t in range(length) for step in (0, 1)]
-    corners = [(left + x * across, top + y * down) for x, y in [*stairs[:-1], (length, 0)]]
-    return Polygon(corners, fc=COLOURS["masked"], ec=HATCH, hatch="////", lw=0)
 
 
 def describe_head(reading: Reading, place: str, layer: int, head: int) -> str:
@@ -206,21 +200,19 @@ class HeadsExplorer(Explorer):
         self.translator = load_or_train()
         config = self.translator.config
         self._readings: dict[tuple, Reading] = {}
-        look = dict(style=LABEL, layout=WIDE)
         depth = config.num_layers - 1
         heads = config.num_heads
         box = dict(indent=False, layout=widgets.Layout(width="115px"))
         number = dict(value="three hundred forty-five", continuous_update=False)
         controls = {
-            "text": widgets.Text(description="number", **number, **look),
-            "place": widgets.Dropdown(options=PLACES, description="attention", **look),
-            "layer": widgets.IntSlider(depth, 0, depth, description="layer", **look),
-            "head": widgets.IntSlider(0, 0, heads - 1, description="head to look at", **look),
+            "text": widgets.Text(description="number", **number, **LOOK),
+            "place": widgets.Dropdown(options=PLACES, description="attention", **LOOK),
+            "layer": widgets.IntSlider(depth, 0, depth, description="layer", **LOOK),
+            "head": widgets.IntSlider(0, 0, heads - 1, description="head to look at", **LOOK),
         }
         self.switches = [widgets.Checkbox(description=f"head {n} off", **box) for n in range(heads)]
-        self.axes = _make_axes()
         named = {f"off{n}": switch for n, switch in enumerate(self.switches)}
-        super().__init__(controls | named, self.axes[0].figure)
+        super().__init__(controls | named, make_axes((6.4, 4.6), HEAD, OVERVIEW))
         row = widgets.HBox(self.switches)
         self.children = [*controls.values(), row, self.words, self.picture]
 
@@ -261,16 +253,3 @@ def _judged(reading: Reading, right: str) -> str:
     if reading.written[-1] != "[eos]":
         quoted += f", cut after {len(reading.written)} tokens without an end"
     return f"{quoted} ({'right' if reading.text == right else 'wrong'})"
-
-
-def _make_axes() -> list[Axes]:
-    """Make one figure with two axes whose places, in inches, leave room for the longest pieces."""
-    width = 6.4
-    height = 4.6
-    fig = make_figure(width, height)
-    fig.set_layout_engine("none")
-    places = [(1.9, 1.45, 2.4, 2.75), (4.95, 1.45, 1.35, 2.75)]
-    with rc_context(fname=STYLE):
-        return [
-            fig.add_axes((x / width, y / height, w / width, h / height)) for x, y, w, h in places
-        ]

@@ -5,8 +5,6 @@ from zlib import crc32
 import ipywidgets as widgets
 import torch
 from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 from torch import Tensor
 
@@ -14,15 +12,8 @@ from course_lib.interop import to_additive, to_blocked
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import PositionalEncoding
-from course_lib.viz.explorer_base import Explorer, make_figure
-from course_lib.viz.mask_table import (
-    FONT,
-    ROW_HEIGHT,
-    ROW_WIDTH,
-    draw_row,
-    draw_scale,
-    draw_table,
-)
+from course_lib.viz.explorer_base import Explorer, make_axes
+from course_lib.viz.mask_table import FONT, draw_row, draw_scale, draw_table
 from course_lib.viz.plots import STYLE
 
 PAD = "[pad]"
@@ -34,11 +25,9 @@ NUM_HEADS = 2
 ENCODER = "encoder self-attention"
 DECODER = "decoder self-attention"
 CROSS = "cross-attention"
-# left, bottom, width, height, in shares of the figure
-TABLE = (0.155, 0.455, 0.365, 0.48)
-WEIGHTS = (0.55, 0.455, 0.365, 0.48)
-SCALE = (0.93, 0.455, 0.015, 0.48)
-ROW = (0.006, 0.01, 0.9874, 0.235)
+# left, bottom, width, height, in inches
+TABLE, WEIGHTS = (1.0, 2.46, 2.34, 2.59), (3.52, 2.46, 2.34, 2.59)
+ROW, SCALE = (0.035, 0.05, 6.32, 1.27), (5.95, 2.46, 0.1, 2.59)
 
 
 def read_words(sentence: str, whose: str) -> list[str]:
@@ -111,23 +100,17 @@ def count(number: int, thing: str) -> str:
 
 
 def describe(queries: list[str], keys: list[str], mask: Tensor, weights: Tensor, row: int) -> str:
-    """Say in words what one row of a table of masked weights shows.
-
-    Args:
-        queries: T words.
-        keys: S words.
-        mask: Boolean, shape ``(T, S)``.
-        weights: Shape ``(T, S)``.
-        row: From 0.
-    """
+    """Say in words what one row, from 0, of a mask and its weights ``(T, S)`` shows."""
     look = mask[row]
     name = f"“{queries[row]}” (row {row + 1} of {len(queries)})"
     filler = torch.tensor([key == PAD for key in keys])  # (S,)
+    later = int((~look & ~filler).sum())
+    padding = int((~look & filler).sum())
     words = f"{int(mask.sum())} of {mask.numel()} cells are open. "
     if not look.any():
         return words + f"{name} sees no key: ours answers zeros, nn.MultiheadAttention nan."
-    hidden = [count(int((~look & ~filler).sum()), "later word")] * bool((~look & ~filler).any())
-    hidden += [f"{int((~look & filler).sum())} padding"] * bool((~look & filler).any())
+    hidden = [count(later, "later word")] if later else []
+    hidden += [f"{padding} padding"] if padding else []
     best = int(weights[row].argmax())
     words += f"{name} sees {int(look.sum())} of {count(len(keys), 'key')}; "
     words += f"hidden from it: {' and '.join(hidden) or 'nothing'}. "
@@ -137,14 +120,7 @@ def describe(queries: list[str], keys: list[str], mask: Tensor, weights: Tensor,
 
 
 def describe_leak(queries: list[str], mask: Tensor, weights: Tensor, row: int) -> str:
-    """Say how much of a row's weight falls on real words that come after it; "" for none.
-
-    Args:
-        queries: The T words, which are the keys too.
-        mask: Boolean, shape ``(T, T)``.
-        weights: Shape ``(T, T)``.
-        row: From 0.
-    """
+    """Say how much of the weight of a real word falls on words after it; "" for none."""
     later = int(mask[row, row + 1 :].sum())
     if queries[row] == PAD or not later:
         return ""
@@ -166,12 +142,11 @@ class MaskExplorer(Explorer):
 
     def __init__(self) -> None:
         self.layer = small_layer()
-        self.fitting = False
         self.typed: dict[str, str] = {}
-        fig = make_figure(6.4, 5.4)
-        fig.set_layout_engine("none")  # the tables keep their places, whatever the words
-        self.axes = make_axes(fig)
-        super().__init__(make_controls(), fig)
+        *axes, scale = make_axes((6.4, 5.4), TABLE, WEIGHTS, ROW, SCALE)
+        with rc_context(fname=STYLE):
+            draw_scale(scale)
+        super().__init__(make_controls(), axes)
         wrap = widgets.Layout(flex_flow="row wrap", max_width="640px")
         panel = widgets.Box(tuple(self.controls.values()), layout=wrap)
         self.children = (panel, self.words, self.picture)
@@ -181,7 +156,7 @@ class MaskExplorer(Explorer):
         shown = self.values()
         tokens = {whose: self._tokens(whose) for whose in ("source", "target")}
         kind = shown["attention"]
-        decoder = shown["attention"] == DECODER
+        decoder = kind == DECODER
         queries = tokens["source" if kind == ENCODER else "target"]
         keys = tokens["target" if decoder else "source"]
         self._offer(kind)
@@ -203,14 +178,15 @@ class MaskExplorer(Explorer):
         """Draw the three panels."""
         flat = torch.zeros(self.mask.shape)
         blank = [""] * len(queries)
-        axes = self.axes
-        draw_table(flat, self.mask, (queries, keys), row, axes["table"], limit=1)
-        draw_table(self.weights, self.mask, (blank, keys), row, axes["weights"])
+        table, weights, printed = self.axes
+        draw_table(flat, self.mask, (queries, keys), row, table, limit=1)
+        draw_table(self.weights, self.mask, (blank, keys), row, weights)
         open_cells = f"{int(self.mask.sum())} of {self.mask.numel()}"
-        axes["table"].set_title(f"{open_cells} cells are open")
-        axes["weights"].set_title("Weights (untrained layer)")
+        table.set(xlabel="key", ylabel="query", title=f"{open_cells} cells are open")
+        table.yaxis.set_label_coords(-0.36, 0.5)
+        weights.set(xlabel="key", title="Weights (untrained layer)")
         shares = {"weights": [f"{weight:.2f}" for weight in self.weights[row].tolist()]}
-        draw_row(self.printed | shares, self.mask[row], keys, axes["row"])
+        draw_row(self.printed | shares, self.mask[row], keys, printed)
 
     def _offer(self, kind: str) -> None:
         """Let rest what does not count in this attention."""
@@ -230,32 +206,9 @@ class MaskExplorer(Explorer):
     def _fit(self, name: str, top: int, to_top: bool = False) -> int:
         """Let a slider end where the words end, and return its value."""
         slider = self.controls[name]
-        self.fitting = True
         slider.max = max(top, 2)  # in the browser, a slider needs two places
         slider.value = top if to_top else min(slider.value, top)
-        self.fitting = False
         return slider.value
-
-    def _follow(self, change: dict | None) -> None:
-        """Answer a change, but not of a slider that only follows the words."""
-        if not self.fitting:
-            super()._follow(change)
-
-
-def make_axes(fig: Figure) -> dict[str, Axes]:
-    """Make the panels, and write what stays in them."""
-    places = {"table": TABLE, "weights": WEIGHTS, "row": ROW, "scale": SCALE}
-    with rc_context(fname=STYLE):
-        axes = {name: fig.add_axes(place) for name, place in places.items()}
-        draw_scale(axes["scale"])
-        axes["row"].axis("off")
-        axes["row"].set(xlim=(0, ROW_WIDTH), ylim=(0, ROW_HEIGHT))
-        axes["weights"].yaxis.set_visible(False)
-        axes["table"].set_ylabel("query")
-        axes["table"].yaxis.set_label_coords(-0.36, 0.5)
-        for name in ("table", "weights"):
-            axes[name].set_xlabel("key")
-    return axes
 
 
 def make_controls() -> dict[str, widgets.Widget]:

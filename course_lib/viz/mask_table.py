@@ -11,7 +11,6 @@ from matplotlib.path import Path
 from matplotlib.textpath import TextPath, text_to_path
 from torch import Tensor
 
-from course_lib.viz.explorer_base import wipe
 from course_lib.viz.plots import COLOURS, heatmap
 
 FONT = FontProperties(family="DejaVu Sans", size=10)
@@ -47,14 +46,12 @@ def draw_table(values: Tensor, mask: Tensor, words: tuple, row: int, ax: Axes, *
         mask: Boolean, shape ``(T, S)``; ``False`` is hatched.
         words: The T words of the rows, and the S words of the columns.
         row: The framed row, from 0.
-        ax: Where to draw; it is emptied first.
+        ax: Where to draw.
         **how: For ``heatmap``.
     """
-    wipe(ax)
     rows, columns = ([shorten(word, LABEL_ROOM) for word in axis] for axis in words)
     heatmap(values, rows, columns, mask=mask, ax=ax, **how)
-    for word in ax.get_xticklabels():
-        word.set_rotation(90)
+    ax.tick_params(axis="x", rotation=90)
     T, S = mask.shape
     ax.set(xlim=(-0.5, S - 0.5), ylim=(T - 0.5, -0.5))
     across = [[(-0.5, t - 0.5), (S - 0.5, t - 0.5)] for t in range(1, T)]
@@ -91,11 +88,12 @@ def draw_row(lines: dict[str, list[str]], look: Tensor, keys: list[str], ax: Axe
         lines: For each convention, S words; the last line is the weights.
         look: The row of the mask, shape ``(S,)``; blocked columns are grey.
         keys: The S words of the columns.
-        ax: Where to draw, 1 unit a point; it is emptied first.
+        ax: Where to draw, 1 unit a point.
     """
-    wipe(ax)
     width = min(MAX_COLUMN, (ROW_WIDTH - NAMES_WIDTH) / len(keys))
     table = {"key": [shorten(key, width - 2) for key in keys]} | lines
+    ax.axis("off")
+    ax.set(xlim=(0, ROW_WIDTH), ylim=(0, ROW_HEIGHT))
     placed: list[tuple[float, float, str, float]] = []
     for k, (name, cells) in enumerate(table.items()):
         y = ROW_HEIGHT - LINE_HEIGHT * (k + 0.7)
@@ -116,8 +114,7 @@ def draw_scale(ax: Axes) -> None:
     """Draw what the colours of the weights mean, beside them."""
     shares = [[1 - k / 63] for k in range(64)]
     ax.imshow(shares, cmap="cividis", aspect="auto", extent=(0, 1, 0, 1))
-    ax.set_xticks([])
     ax.yaxis.tick_right()
-    ax.set_yticks([0, 1], ["0", "1"])
+    ax.set(xticks=[], yticks=[0, 1])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

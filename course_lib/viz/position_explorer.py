@@ -5,7 +5,6 @@ from functools import cache
 
 import ipywidgets as widgets
 import torch
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Rectangle
 from matplotlib.patheffects import withStroke
@@ -15,8 +14,8 @@ from torch import Tensor, nn
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import LearnedPositionalEmbedding
 from course_lib.trainer.hardware import one_thread
-from course_lib.viz.explorer_base import LABEL, WIDE, Explorer, make_figure, wipe
-from course_lib.viz.plots import COLOURS, STYLE
+from course_lib.viz.explorer_base import LOOK, Explorer, make_axes
+from course_lib.viz.plots import COLOURS
 
 ROWS = 128
 WIDTH = 64
@@ -25,8 +24,9 @@ WORDS = 16
 BATCH = 8
 STEPS = 200
 RATE = 0.012  # its training
-MAP = (3.1 * 72, 2.6 * 72)
-LINE = 1.2  # size of the map and width of a frame, in points
+# left, bottom, width, height, in inches
+MAP, HAND, PRODUCTS = (0.62, 2.65, 3.1, 2.6), (4.35, 3.0, 1.9, 1.9), (0.72, 0.55, 4.0, 1.35)
+LINE = 1.2 / 72  # of a frame, in inches
 FAR = 5  # the distance at which the sentence compares all pairs of positions
 KINDS = {"sinusoidal": "waves", "learned (from a trained model)": "learned", "none": "none"}
 
@@ -34,15 +34,7 @@ KINDS = {"sinusoidal": "waves", "learned (from a trained model)": "learned", "no
 def waves_of_base(max_len: int, d_model: int, base: float) -> Tensor:
     """Give every position its row of waves, as ``sinusoidal_encoding`` does for base 10000.
 
-    Paper: §3.5, with another number in place of 10000.
-
-    Args:
-        max_len: Number of positions.
-        d_model: Width of a row.
-        base: The slowest wave is nearly base · 2π positions long.
-
-    Returns:
-        Shape ``(max_len, d_model)``, in [-1, 1].
+    The slowest wave is nearly base · 2π positions long. Shape ``(max_len, d_model)``, in [-1, 1].
     """
     position = torch.arange(max_len, dtype=torch.float64).unsqueeze(1)  # (max_len, 1)
     even = torch.arange(0, d_model, 2, dtype=torch.float64)  # (ceil(d_model / 2),)
@@ -61,14 +53,23 @@ def learned_table() -> Tensor:
     Returns:
         Shape ``(ROWS, WIDTH)``.
     """
-    generator = torch.Generator().manual_seed(0)
-    with one_thread():
-        parts = _new_model(generator)
+    with one_thread(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        parts = nn.ModuleDict(
+            {
+                "words": nn.Embedding(WORDS, WIDTH),
+                "positions": LearnedPositionalEmbedding(WIDTH, ROWS),
+                "attention": MultiHeadAttention(WIDTH, num_heads=4),
+                "output": nn.Linear(WIDTH, WORDS),
+            }
+        )
+        for name, parameter in parts.named_parameters():
+            std = {"words.weight": 1.0, "positions.weight": 0.02}.get(name, WIDTH**-0.5)
+            nn.init.normal_(parameter, std=std)
         optimizer = torch.optim.Adam(parts.parameters(), lr=RATE, fused=True)
         for _ in range(STEPS):
-            ids = torch.randint(WORDS, (BATCH, SEEN), generator=generator)  # (B, L)
             optimizer.zero_grad()
-            nearness_loss(parts, ids).backward()
+            nearness_loss(parts, torch.randint(WORDS, (BATCH, SEEN))).backward()
             optimizer.step()
     return parts["positions"].weight.detach()
 
@@ -91,23 +92,6 @@ def nearness_loss(parts: nn.ModuleDict, ids: Tensor) -> Tensor:
     return -(shares * log_probs).sum(dim=-1).mean()
 
 
-def _new_model(generator: torch.Generator) -> nn.ModuleDict:
-    """Build the parts of the small model; all their numbers come from the generator."""
-    with torch.random.fork_rng(devices=[]):  # what the modules draw first is not kept
-        parts = nn.ModuleDict(
-            {
-                "words": nn.Embedding(WORDS, WIDTH),
-                "positions": LearnedPositionalEmbedding(WIDTH, ROWS),
-                "attention": MultiHeadAttention(WIDTH, num_heads=4),
-                "output": nn.Linear(WIDTH, WORDS),
-            }
-        )
-    for name, parameter in parts.named_parameters():
-        std = {"words.weight": 1.0, "positions.weight": 0.02}.get(name, WIDTH**-0.5)
-        nn.init.normal_(parameter, std=std, generator=generator)
-    return parts
-
-
 def most_alike(table: Tensor, position: int) -> int:
     """Find the nearest of the positions whose product with the chosen one is the largest.
 
@@ -127,31 +111,32 @@ def most_alike(table: Tensor, position: int) -> int:
 def draw_table(ax: Axes, table: Tensor, position: int, pair: int) -> None:
     """Draw all codes, positions down and columns across; frame the chosen position and pair."""
     max_len, d_model = table.shape
-    wipe(ax)
     ax.imshow(table.numpy(), vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto", interpolation="nearest")
-    x, y = (LINE * size / pixels for size, pixels in ((d_model, MAP[0]), (max_len, MAP[1])))
+    x = LINE * d_model / MAP[2]
+    y = LINE * max_len / MAP[3]
     for corner, width, height in (  # the frames lie outside what they frame
         ((-0.5, position - 0.5 - y), d_model, 1 + 2 * y),
         ((2 * pair - 0.5 - x, -0.5), 2 + 2 * x, max_len),
     ):
-        frame = Rectangle(corner, width, height, fill=False, lw=LINE, clip_on=False)
-        frame.set_path_effects([withStroke(linewidth=2 * LINE, foreground="white")])
+        frame = Rectangle(corner, width, height, fill=False, lw=72 * LINE, clip_on=False)
+        frame.set_path_effects([withStroke(linewidth=144 * LINE, foreground="white")])
         ax.add_patch(frame)
     ax.set(xlim=(-0.5, d_model - 0.5), ylim=(max_len - 0.5, -0.5))
     ax.set(xlabel="column", ylabel="position", title="Codes: red 1, white 0, blue −1")
+    _few_ticks(ax, 6)
 
 
 def draw_hand(ax: Axes, table: Tensor, position: int, pair: int) -> None:
     """Draw a pair of columns as a hand: cosine to the right, sine upwards; a dot per position."""
     sine = table[:, 2 * pair].numpy()
     cosine = table[:, 2 * pair + 1].numpy()
-    wipe(ax)
     ax.add_patch(Circle((0, 0), 1, fill=False, ec="#CCCCCC"))
     ax.plot(cosine, sine, ".", color="#777777", ms=5)
     ax.plot([0, cosine[position]], [0, sine[position]], color=COLOURS["query"], lw=3)
     ax.plot(cosine[position], sine[position], "o", color=COLOURS["query"], ms=9)
     ax.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), title=f"Pair {pair} as a hand")
     ax.set(xlabel=f"column {2 * pair + 1}", ylabel=f"column {2 * pair}")
+    _few_ticks(ax, 2)
 
 
 def draw_products(ax: Axes, table: Tensor, position: int) -> None:
@@ -162,7 +147,6 @@ def draw_products(ax: Axes, table: Tensor, position: int) -> None:
     low = float(products.min())
     high = float(products.max())
     room = 0.12 * max(high - low, 1.0)
-    wipe(ax)
     distance = torch.arange(-position, last + 1 - position).numpy()
     ax.plot(distance, products[position].numpy(), ".-", color="#555555", lw=1.2, ms=4)
     marks = ((position, "query", "o", "with itself"), (other, "key", "D", "most alike"))
@@ -172,13 +156,20 @@ def draw_products(ax: Axes, table: Tensor, position: int) -> None:
     ax.set(xlim=(-last - 1, last + 1), ylim=(low - room, high + room))
     ax.set(xlabel=f"distance from position {position}", ylabel="dot product")
     ax.set_title("How alike every other position is")
+    _few_ticks(ax, 4)
     if ax.get_legend() is None:  # it never changes
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
+def _few_ticks(ax: Axes, number: int) -> None:
+    """Put so many ticks on both axes, at most."""
+    ax.xaxis.set_major_locator(MaxNLocator(number, integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(number, integer=number == 6))
+
+
 def rounded(value: float | Tensor) -> str:
     """Write a number with two digits, and zero without a sign."""
-    return f"{round(float(value), 2) + 0.0:.2f}".replace("-", "−")
+    return f"{float(value):z.2f}".replace("-", "−")
 
 
 def span(values: Tensor) -> str:
@@ -229,20 +220,17 @@ class PositionExplorer(Explorer):
     """
 
     def __init__(self) -> None:
-        look = dict(style=LABEL, layout=WIDE)
+        slider = widgets.IntSlider
         log = dict(min=1, max=5, step=0.25, readout_format=",.0f")
-        self.axes = _make_axes()
         controls = {
-            "kind": widgets.Dropdown(options=KINDS, description="code", **look),
-            "d_model": _slider("width d_model", WIDTH, 4, 128, 2),
-            "positions": _slider("positions", 51, 8, ROWS),
-            "base": widgets.FloatLogSlider(10_000, description="base", **log, **look),
-            "position": _slider("chosen position", 40, 0, 50),
-            "pair": _slider("pair of columns", 3, 0, WIDTH // 2 - 1),
+            "kind": widgets.Dropdown(options=KINDS, description="code", **LOOK),
+            "d_model": slider(WIDTH, 4, 128, 2, description="width d_model", **LOOK),
+            "positions": slider(51, 8, ROWS, description="positions", **LOOK),
+            "base": widgets.FloatLogSlider(10_000, description="base", **log, **LOOK),
+            "position": slider(40, 0, 50, description="chosen position", **LOOK),
+            "pair": slider(3, 0, WIDTH // 2 - 1, description="pair of columns", **LOOK),
         }
-        for name in ("kind", "d_model", "positions"):
-            controls[name].observe(lambda _: self._fit(), "value")
-        super().__init__(controls, self.axes[0].figure)
+        super().__init__(controls, make_axes((6.4, 5.6), MAP, HAND, PRODUCTS))
 
     def table(self) -> Tensor:
         """Return the codes that the controls ask for. Shape ``(positions, d_model)``."""
@@ -254,6 +242,7 @@ class PositionExplorer(Explorer):
 
     def redraw(self) -> tuple[str, str]:
         """Draw the three panels, and say what the hand reads and who is like the position."""
+        self._fit()
         table = self.table()
         v = self.values()
         position = v["position"]
@@ -277,25 +266,3 @@ class PositionExplorer(Explorer):
         self.controls["base"].disabled = self.controls["kind"].value != "waves"
         self.controls["position"].max = self.controls["positions"].value - 1
         self.controls["pair"].max = self.controls["d_model"].value // 2 - 1
-
-
-def _slider(name: str, value: int, low: int, high: int, step: int = 1) -> widgets.IntSlider:
-    """Make a slider over whole numbers."""
-    return widgets.IntSlider(value, low, high, step, description=name, style=LABEL, layout=WIDE)
-
-
-def _make_axes() -> list[Axes]:
-    """Make one figure with three axes whose places, in inches, leave room for every label."""
-    width = 6.4
-    height = 5.6
-    fig = make_figure(width, height)
-    fig.set_layout_engine("none")
-    places = [(0.62, 2.65, 3.1, 2.6), (4.35, 3.0, 1.9, 1.9), (0.72, 0.55, 4.0, 1.35)]
-    with rc_context(fname=STYLE):
-        axes = [
-            fig.add_axes((x / width, y / height, w / width, h / height)) for x, y, w, h in places
-        ]
-    for ax, ticks in zip(axes, (6, 2, 4), strict=True):
-        ax.xaxis.set_major_locator(MaxNLocator(ticks, integer=True))
-        ax.yaxis.set_major_locator(MaxNLocator(ticks, integer=ticks == 6))
-    return axes

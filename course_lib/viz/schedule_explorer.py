@@ -4,14 +4,13 @@ import math
 
 import ipywidgets as widgets
 import torch
-from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from course_lib.training import warmup_inverse_sqrt
-from course_lib.viz.explorer_base import LABEL, WIDE, Explorer, make_figure, wipe
-from course_lib.viz.plots import COLOURS, STYLE, bars
+from course_lib.viz.explorer_base import LOOK, Explorer, make_axes
+from course_lib.viz.plots import COLOURS, bars
 
 WARM_UPS = [10, 20, 50, 100, 200, 400, 800, 1600, 4000, 8000]
 WIDTHS = [32, 64, 128, 256, 512, 1024]
@@ -22,41 +21,29 @@ PAD = 0
 RIGHT = 3
 POINTS = 300  # of a curve
 TOPS = [0.5, 2.0, 8.0, 20.0, 100.0]  # where the axis of the learning rate may end
+SCHEDULE, TARGET = (0.9, 0.61, 2.82, 2.38), (4.51, 0.61, 1.79, 2.38)  # in inches
 
 
-def smoothed_target(smoothing: float, vocab_size: int, right: int, pad_id: int) -> Tensor:
-    """Spread the smoothing mass over every token but padding.
-
-    Paper: §5.4.
-
-    Args:
-        smoothing: Probability that is spread, in [0, 1].
-        vocab_size: Tokens, V.
-        right: The right token; it gets its part of the mass too.
-        pad_id: What gets none.
-
-    Returns:
-        The distribution asked for. Shape ``(V,)``.
-    """
-    target = torch.full((vocab_size,), smoothing / (vocab_size - 1), dtype=torch.float64)
-    target[pad_id] = 0.0
-    target[right] += 1 - smoothing
+def smoothed_target(smoothing: float) -> Tensor:
+    """Spread a probability over all tokens but padding (§5.4). Shape ``(V,)``."""
+    target = torch.full((len(TOKENS),), smoothing / (len(TOKENS) - 1), dtype=torch.float64)
+    target[PAD] = 0.0
+    target[RIGHT] += 1 - smoothing
     return target  # (V,)
 
 
 def entropy(probs: Tensor) -> float:
     """Return how surprising a distribution stays for who knows it, in nats; shape ``(V,)``."""
-    return max(0.0, -float(torch.special.xlogy(probs, probs).sum()))  # no minus before a zero
+    return float(torch.special.entr(probs).sum())
 
 
 def draw_schedule(ax: Axes, warmup_steps: int, d_model: int, shown: int) -> None:
     """Draw the learning rate over the steps, mark its peak, and the paper's curve beside it."""
-    steps = sorted({round(1 + (shown - 1) * n / POINTS) for n in range(POINTS + 1)})
-    steps = sorted({*steps, min(warmup_steps, shown)})
+    seen = {round(1 + (shown - 1) * n / POINTS) for n in range(POINTS + 1)}
+    steps = sorted(seen | {min(warmup_steps, shown)})
     rates = [1000 * warmup_inverse_sqrt(step, d_model, warmup_steps) for step in steps]
     paper = [1000 * warmup_inverse_sqrt(step, **PAPER) for step in steps]
     top = next(top for top in TOPS if top >= 1.45 * max(*rates, *paper))  # so that a peak moves
-    wipe(ax)
     ax.plot(steps, paper, "--", color="#777777", lw=1.5, label="paper's base model")
     ax.plot(steps, rates, color=COLOURS["query"], label="yours")
     if warmup_steps <= shown:
@@ -64,12 +51,14 @@ def draw_schedule(ax: Axes, warmup_steps: int, d_model: int, shown: int) -> None
         ax.plot(warmup_steps, peak, "o", color=COLOURS["key"], ms=8, label="its peak")
     ax.set(xlim=(0, shown), ylim=(0, top), xlabel="step", ylabel="learning rate · 1,000")
     ax.set_title("Up in a line, down as 1/√step")
+    for axis, number in ((ax.xaxis, "{x:,.0f}"), (ax.yaxis, "{x:.4g}")):
+        axis.set_major_locator(MaxNLocator(4))
+        axis.set_major_formatter(number)
     ax.legend(loc="upper right", labelspacing=0.2, borderpad=0.1)
 
 
 def draw_target(ax: Axes, target: Tensor) -> None:
     """Draw what the loss asks for, one bar per token."""
-    wipe(ax)
     bars(TOKENS, target, ylabel="probability asked for", ax=ax)
     ax.set(ylim=(0, 1), xlabel="token", title=f"The target for token {TOKENS[RIGHT]}")
 
@@ -104,32 +93,21 @@ class ScheduleExplorer(Explorer):
     """Show the paper's learning rate over the steps, and what label smoothing asks for."""
 
     def __init__(self) -> None:
-        look = dict(style=LABEL, layout=WIDE)
         choose = widgets.SelectionSlider
         epsilon = dict(min=0.0, max=1.0, step=0.05, description="smoothing ε")
         controls = {
-            "warmup_steps": choose(options=WARM_UPS, value=50, description="warm-up steps", **look),
-            "d_model": choose(options=WIDTHS, value=128, description="width d_model", **look),
-            "shown": choose(options=SHOWN, value=450, description="steps shown", **look),
-            "smoothing": widgets.FloatSlider(0.1, **epsilon, **look),
+            "warmup_steps": choose(options=WARM_UPS, value=50, description="warm-up steps", **LOOK),
+            "d_model": choose(options=WIDTHS, value=128, description="width d_model", **LOOK),
+            "shown": choose(options=SHOWN, value=450, description="steps shown", **LOOK),
+            "smoothing": widgets.FloatSlider(0.1, **epsilon, **LOOK),
         }
-        fig = make_figure(6.4, 3.4)
-        fig.set_layout_engine("none")
-        with rc_context(fname=STYLE):
-            self.axes = [
-                fig.add_axes((0.14, 0.18, 0.44, 0.70)),
-                fig.add_axes((0.705, 0.18, 0.28, 0.70)),
-            ]
-        for axis, number in ((self.axes[0].xaxis, "{:,.0f}"), (self.axes[0].yaxis, "{:.4g}")):
-            axis.set_major_locator(MaxNLocator(4))
-            axis.set_major_formatter(FuncFormatter(lambda value, _, n=number: n.format(value)))
-        super().__init__(controls, fig)
+        super().__init__(controls, make_axes((6.4, 3.4), SCHEDULE, TARGET))
 
     def redraw(self) -> tuple[str, str]:
         """Draw the curve and the bars; say where the peak is and how low a loss can go."""
         v = self.values()
         smoothing = v.pop("smoothing")
-        target = smoothed_target(smoothing, len(TOKENS), RIGHT, PAD)
+        target = smoothed_target(smoothing)
         draw_schedule(self.axes[0], **v)
         draw_target(self.axes[1], target)
         said = describe_schedule(**v), describe_target(smoothing, target)
