@@ -111,7 +111,7 @@ def stepper(
         bfloat16: Whether matrix products are computed in it; needs ``chunks``.
     """
     optimizer = torch.optim.Adam(model.parameters(), fused=fused, **ADAM | {"lr": 1e-4})
-    chunked = ChunkedLoss(model, SMOOTHING)
+    chunked = ChunkedLoss(model, SMOOTHING, bfloat16=bfloat16)
     if chunks:
         drop_by_bytes(model)
 

@@ -65,8 +65,7 @@ def test_chunks_change_neither_loss_nor_gradient(tie, rows, smoothing, monkeypat
 
 def test_bfloat16_comes_close_with_gradients_in_float32():
     model, (src, tgt) = make_model(), make_batch()
-    chunked = ChunkedLoss(model)
-    exact = chunked(src, tgt)
+    exact = ChunkedLoss(model)(src, tgt)
     expected = torch.autograd.grad(exact, list(model.parameters()))
     behind = []
     model.decoder.layers[0].self_attn.w_o.register_full_backward_hook(
@@ -74,7 +73,7 @@ def test_bfloat16_comes_close_with_gradients_in_float32():
     )
     model.output.weight.register_hook(lambda _: behind.append(torch.is_autocast_enabled("cpu")))
     with mixed_precision():
-        loss = chunked(src, tgt)
+        loss = ChunkedLoss(model, bfloat16=True)(src, tgt)
     loss.backward()
     assert len(behind) >= 2 and not any(behind)  # the backward pass is not under autocast
     assert loss.dtype == torch.float32

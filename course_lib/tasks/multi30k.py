@@ -278,7 +278,8 @@ class Multi30k(Task):
 
     def engine(self) -> nn.Module:
         """Return the module that a step calls: its logits never exist at once."""
-        return ChunkedLoss(self.pipeline.model, self.pipeline.config.smoothing)
+        config = self.pipeline.config
+        return ChunkedLoss(self.pipeline.model, config.smoothing, bfloat16=config.bfloat16)
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, from 1."""

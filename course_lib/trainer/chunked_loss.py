@@ -1,6 +1,5 @@
 """The loss of a training step, a few rows at a time, so that no large logits exist (§5.4)."""
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -16,12 +15,14 @@ class ChunkedLoss(nn.Module):
     Args:
         model: The ``Transformer``.
         smoothing: Label smoothing, in [0, 1].
+        bfloat16: Whether logits are computed in it.
     """
 
-    def __init__(self, model: nn.Module, smoothing: float = 0.1) -> None:
+    def __init__(self, model: nn.Module, smoothing: float = 0.1, *, bfloat16: bool = False) -> None:
         super().__init__()
         self.model = model
         self.smoothing = smoothing
+        self.in_bfloat16 = bfloat16
         self.chunks = nn.LinearCrossEntropyOptions(batch_chunk_size=ROWS, acc_policy="balanced")
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
@@ -44,7 +45,7 @@ class ChunkedLoss(nn.Module):
         right = tgt[:, 1:].flatten()[positions]  # (R,)
         # Smoothing adds the right logit less the mean logit, and means need no logits.
         gap = (hidden * (F.embedding(right, matrix) - matrix.mean(dim=0))).sum(dim=1)  # (R,)
-        if torch.is_autocast_enabled(matrix.device.type):
+        if self.in_bfloat16:
             hidden, matrix = hidden.bfloat16(), matrix.bfloat16()
         losses = F.linear_cross_entropy(
             hidden, matrix, right, reduction="none", options=self.chunks
