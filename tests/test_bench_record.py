@@ -97,23 +97,6 @@ def test_the_command_of_the_readme_finds_all_that_it_imports(monkeypatch, capsys
     assert "there is no part 'nothing'" in capsys.readouterr().err
 
 
-def test_an_unknown_part_is_refused_before_anything_runs(parts, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        bench.main(["gpt", "Training"])
-    assert stopped.value.code == 2 and parts == []
-    said = capsys.readouterr().err
-    assert "'Training'" in said and ", ".join(bench.PARTS) in said
-
-
-def test_a_part_that_is_run_alone_keeps_nothing():
-    alone = [path for path in TOOLS.glob("bench_*.py") if path.stem != "bench_record"]
-    assert {path.stem for path in alone} >= {f"bench_{part}" for part in bench.PARTS} - {
-        "bench_tests"}  # fmt: skip
-    for path in alone:
-        source = path.read_text(encoding="utf-8")
-        assert "__main__" in source and "bench_record" not in source, path.name
-
-
 # --- the seconds of `make test`
 
 

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 import quick_tests
 import run_tests
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 import notebooks
 
@@ -48,19 +48,6 @@ TIDIED = {
 def test_of_outputs_is_kept_what_a_reader_needs(name):
     outputs, kept = TIDIED[name]
     assert tidied(*map(copy.deepcopy, outputs)) == kept
-
-
-def test_sources_counts_and_tags_are_kept_and_nothing_of_who_ran_it():
-    tags = {"tags": ["raises-exception"]}
-    code = new_code_cell("1", metadata=tags | {"scrolled": True}, execution_count=7)
-    text = new_markdown_cell("words", metadata={"collapsed": True})
-    mine = {"kernelspec": {"display_name": "Mine", "name": "mine"}, "language_info": {"name": "r"}}
-    notebook = new_notebook(cells=[code, text], metadata=mine)
-    notebooks.tidy(notebook)
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    assert notebook.metadata == {"kernelspec": kernel}
-    assert (code.metadata, text.metadata) == (tags, {})
-    assert (code.source, code.execution_count, text.source) == ("1", 7, "words")
 
 
 # --- how tests are run
@@ -154,11 +141,6 @@ def test_a_module_brings_its_tests_doctests_exercises_and_chapter(planted, file,
 def test_a_chapter_that_exports_nothing_brings_itself(planted):
     beside = quick_tests.select([START])[1]
     assert list(beside) == ["chapters"] and beside["chapters"][-1] == START
-
-
-def test_what_has_no_exercise_and_no_chapter_brings_none(planted):
-    parts, beside = quick_tests.select(["README.md", "course_lib/deleted.py"])
-    assert parts["tests and doctests"][-1] == quick_tests.ALWAYS and not beside
 
 
 def test_the_changed_files_are_the_uncommitted_ones_or_the_last_commits(monkeypatch, tmp_path):
