@@ -148,13 +148,6 @@ def test_sliders_end_where_the_words_end(explorer):
     assert length.value == 3, "only a new sentence is read to its end"
 
 
-def test_one_change_is_one_picture(explorer, monkeypatch):
-    painted = []
-    monkeypatch.setattr(explorer, "_painted", lambda: painted.append(1) or b"")
-    turn(explorer, position=6, target="eins")  # three sliders follow the words
-    assert len(painted) == 2
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [

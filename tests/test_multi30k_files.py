@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import threading
 from functools import partial
-from http.client import HTTPResponse
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -168,21 +167,3 @@ def test_neither_file_nor_content_is_longer_than_the_corpus(site, tmp_path, monk
     with pytest.raises(OSError, match="more than 100000 bytes"):
         download_multi30k(tmp_path, url=site[1])
     assert left(tmp_path / "multi30k") == []
-
-
-def test_an_interrupted_download_leaves_whole_files_and_goes_on(site, tmp_path, monkeypatch):
-    reads, read = [], HTTPResponse.read1
-
-    def stop(self, *size):
-        """Stop as by Ctrl-C at the end of the third file; each is read twice."""
-        reads.append(size)
-        if len(reads) == 6:
-            raise KeyboardInterrupt
-        return read(self, *size)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(HTTPResponse, "read1", stop)
-        download_multi30k(tmp_path, url=site[1])
-    assert left(tmp_path / "multi30k") == ["train.de", "train.en", "val.de.gz.part"]
-    download_multi30k(tmp_path, url=site[1])
-    assert left(tmp_path / "multi30k") == sorted(multi30k.SUMS)

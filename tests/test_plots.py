@@ -216,11 +216,12 @@ def test_what_does_not_fit_is_named_and_leaves_no_figure_open(draw, says):
 
 def test_show_puts_one_image_in_the_notebook_at_its_size_in_words(shown):
     (kept, _), (fig, _) = plt.subplots(), plt.subplots(figsize=(5, 2))
-    show(fig, alt="Two lines that cross.")
+    alt = "it's <b>bold</b> & “it”\"><script>"  # words are no HTML
+    show(fig, alt=alt)
     assert plt.get_fignums() == [kept.number], "what is shown is closed, and nothing else"
     (output,) = shown
     tag = image_tag(output)
-    assert tag["alt"] == "Two lines that cross."
+    assert tag["alt"] == alt
     kind, data = tag["src"].split(",")
     assert kind == "data:image/png;base64"
     height, width, _ = imread(io.BytesIO(base64.b64decode(data))).shape
@@ -240,21 +241,10 @@ def test_the_shown_image_keeps_every_colour_of_a_heat_map(shown):
         assert (pixels - colour).abs().amax(dim=1).min() < 0.02, f"no pixel is {colour}"
 
 
-@pytest.mark.parametrize(
-    "alt", ['“it” looks at "animal"', "weights < 0.5 & > 0.1", "it's <b>bold</b>\"><script>"]
-)
-def test_show_escapes_the_words(shown, alt):
-    fig, _ = plt.subplots()
-    show(fig, alt=alt)
-    assert image_tag(shown[0])["alt"] == alt
-    assert '"' not in re.search(r'alt="(.*)">$', shown[0].data, re.S)[1]
-
-
-@pytest.mark.parametrize("alt", ["", "   ", "\n\t"])
-def test_show_refuses_a_figure_without_words(shown, alt):
+def test_show_refuses_a_figure_without_words(shown):
     fig, _ = plt.subplots()
     with pytest.raises(ValueError, match=re.escape("show(fig, alt=…) needs a sentence")):
-        show(fig, alt=alt)
+        show(fig, alt=" \n\t")
     assert not shown
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parity import says
 
-from course_lib.data import Characters, read_library, read_shakespeare, text
+from course_lib.data import Characters, read_library, read_shakespeare
 from course_lib.data.text import FEWEST, PRINTABLE, library_files
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -115,15 +115,6 @@ def test_a_folder_with_too_few_modules_is_explained(tmp_path):
     with pytest.raises(ValueError, match=says(tmp_path / "nowhere", " 0 ")):
         library_files(tmp_path / "nowhere")
     assert sum(map(len, library_files(fill(folder, NAMES[:FEWEST])))) == FEWEST
-
-
-def test_the_library_is_that_of_this_python_unless_a_folder_is_given(library, monkeypatch):
-    asked = []
-    monkeypatch.setattr(text.sysconfig, "get_path", lambda name: asked.append(name) or str(library))
-    expected = library_files(library)
-    assert asked == []
-    assert library_files() == expected and asked == ["stdlib"]
-    assert library_files(str(library)) == expected
 
 
 # --- the text of the library

@@ -109,10 +109,10 @@ def layer_table(length: int, d_model: int = 512) -> dict[str, tuple[int, int]]:
         attention = MultiHeadAttention(d_model, 8)
         recurrent = nn.RNNCell(d_model, d_model)
         convolution = nn.Conv1d(d_model, d_model, 3, padding=1)
-        runs = {
-            "self-attention": lambda: attention(x, x, x, need_weights=True),
-            "recurrent": lambda: [recurrent(x[:, position]) for position in range(length)],
-            "convolution": lambda: convolution(x.transpose(1, 2)),
+        counted = {
+            "self-attention": multiplications(lambda: attention(x, x, x, need_weights=True)),
+            "recurrent": length * multiplications(lambda: recurrent(x[:, 0])),  # all steps alike
+            "convolution": multiplications(lambda: convolution(x.transpose(1, 2))),
         }
         printed = layer_operations(length, d_model)
-        return {name: (printed[name], multiplications(run)) for name, run in runs.items()}
+        return {name: (printed[name], counted[name]) for name in counted}
