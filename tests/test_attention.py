@@ -106,12 +106,3 @@ def test_dropout_hits_the_weights_that_are_used_but_not_the_returned_ones(genera
     dropped = used == 0
     assert 0 < dropped.sum() < dropped.numel()
     assert_equal(used[~dropped], 4 * untouched[~dropped])  # 1 / (1 - 0.75)
-
-
-# --- errors
-
-
-@pytest.mark.parametrize("dropout_p", [-0.1, 1.5])
-def test_a_dropout_probability_outside_0_to_1_is_refused(generator, dropout_p):
-    with pytest.raises(ValueError, match=str(dropout_p)):
-        scaled_dot_product_attention(*random_inputs(generator), dropout_p=dropout_p)

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parity import EXACT, says
 from random_inputs import make_generator, normal, random_ids, tiny_config, tiny_transformer
-from test_decoding import BOS, EOS, SPECIAL, biased, side_by_side, some_model
+from test_decoding import BOS, EOS, SPECIAL, biased, some_model
 from torch import nn
 from torch.testing import assert_close
 
 from course_lib.beam_search import beam_search, length_penalty
+from course_lib.data import pad_rows
 from course_lib.decoding import greedy_decode
 
 
@@ -94,7 +95,7 @@ def test_a_transformer_finds_what_lists_find(alpha):
         generator = make_generator(seed)
         sentences = [random_ids(generator, SRC_VOCAB, 1 + n % MAX_LEN).tolist() for n in range(6)]
         model = some_model(generator).eval()
-        counts.append(compare(model, side_by_side(sentences), 1 + seed % 4, alpha))
+        counts.append(compare(model, pad_rows(sentences, PAD), 1 + seed % 4, alpha))
     assert 5 < sum(ended for ended, _ in counts) < 36 and sum(differ for _, differ in counts) > 3
 
 
@@ -109,7 +110,8 @@ def test_the_penalty_of_the_paper():
 def test_one_beam_without_a_penalty_is_greedy_decoding(seed, lengths):
     generator = make_generator(seed)
     model = some_model(generator)
-    src = side_by_side([random_ids(generator, SRC_VOCAB, length).tolist() for length in lengths])
+    sentences = [random_ids(generator, SRC_VOCAB, length).tolist() for length in lengths]
+    src = pad_rows(sentences, PAD)
     ids, scores = beam_search(model, src, **SPECIAL, beam_size=1, alpha=0.0)
     assert torch.equal(ids[:, 0], greedy_decode(model, src, **SPECIAL))
     assert ids.shape[:2] == scores.shape == (len(lengths), 1)

@@ -49,31 +49,19 @@ def test_all_parts_run_in_order_and_the_longest_last(parts, path, monkeypatch, c
     assert printed.count("s; drawn from bench.json") == len(bench.PARTS)
 
 
-def test_some_parts_replace_themselves_and_leave_the_others(parts, path, monkeypatch):
+def test_parts_replace_their_own_rows_and_one_that_fails_replaces_none(parts, path, monkeypatch):
     monkeypatch.setattr(bench_record, "describe_machine", lambda device: "old")
     bench.measure(["gpt", "attention", "tests"], path)
     monkeypatch.setattr(bench_record, "describe_machine", lambda device: "new")
-    monkeypatch.setitem(bench.PARTS, "gpt", lambda: [{"name": "changed"}])
-    bench.measure(["widgets", "gpt", "gpt"], path)
-    assert parts == ["attention", "gpt", "tests", "widgets"]
-    found = [(entry["part"], entry["machine"]) for entry in read(path)]
-    assert found == [("widgets", "new"), ("attention", "old"), ("gpt", "new"), ("tests", "old")]
-    assert read(path)[1]["rows"] == [
-        {"name": "attention", "seconds": 1.5}, {"name": "ü", "seconds": 2.0}]  # fmt: skip
-    assert read(path)[2]["rows"] == [{"name": "changed"}]
-
-
-def test_a_part_that_fails_takes_nothing_from_those_before_and_keeps_its_old_rows(
-    parts, path, monkeypatch
-):
-    bench.measure(["mixed", "gpt"], path)
-    before = read(path)
-    monkeypatch.setitem(bench.PARTS, "attention", lambda: [{"name": "one"}])
+    monkeypatch.setitem(bench.PARTS, "attention", lambda: [{"name": "changed"}])
     monkeypatch.setitem(bench.PARTS, "gpt", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        bench.measure(["attention", "gpt"], path)
-    assert [entry["part"] for entry in read(path)] == ["attention", "mixed", "gpt"]
-    assert read(path)[1:] == before
+        bench.measure(["widgets", "gpt", "attention"], path)
+    assert parts == ["attention", "gpt", "tests", "widgets"]
+    found = [(entry["part"], entry["machine"]) for entry in read(path)]
+    assert found == [("widgets", "new"), ("attention", "new"), ("gpt", "old"), ("tests", "old")]
+    assert [row["name"] for entry in read(path) for row in entry["rows"]] == [
+        *("widgets", "ü", "changed", "gpt", "ü", "tests", "ü")]  # fmt: skip
 
 
 def test_each_row_has_a_line_and_what_is_no_number_is_refused(path):
@@ -100,16 +88,13 @@ def test_the_command_of_the_readme_finds_all_that_it_imports(monkeypatch, capsys
 # --- the seconds of `make test`
 
 
-def test_the_seconds_of_the_tests_are_kept_by_part(monkeypatch, capsys):
+def test_the_seconds_of_the_tests_are_kept_by_part_unless_some_failed(monkeypatch, capsys):
     found = {"style": 1.234, "chapters": 500.0, "all": 450.04}, (7, 0, 1), []
     monkeypatch.setattr(bench, "run_all", lambda: found)
     style, chapters, whole = bench.bench_tests()
     assert style == {"table": "make test", "name": "style", "seconds": 1.2}
-    assert chapters["seconds"] == 500 and (whole["name"], whole["seconds"]) == ("all", 450.0)
-    assert whole["passed"] == 7 and "style 1, chapters 500, all 450" in capsys.readouterr().out
-
-
-def test_the_seconds_of_failing_tests_are_not_kept(monkeypatch):
+    assert (chapters["seconds"], whole["seconds"], whole["passed"]) == (500, 450.0, 7)
+    assert "style 1, chapters 500, all 450" in capsys.readouterr().out
     monkeypatch.setattr(bench, "run_all", lambda: ({"style": 1.0}, (1, 2, 0), ["style"]))
     with pytest.raises(RuntimeError, match="style"):
         bench.bench_tests()
@@ -118,13 +103,7 @@ def test_the_seconds_of_failing_tests_are_not_kept(monkeypatch):
 # --- the picture
 
 
-@pytest.fixture(scope="module")
-def drawing():
-    """Load what draws."""
-    return bench_record.picture()
-
-
-def test_the_picture_lies_in_figures_and_waits_for_its_parts(path, drawing):
+def test_the_picture_lies_in_figures_and_waits_for_its_parts(path):
     entries = json.loads(bench_record.RECORD.read_text(encoding="utf-8"))
     picture = path.parents[1] / "figures" / "benchmark_charts.svg"
     path.parent.mkdir(parents=True)
@@ -133,4 +112,4 @@ def test_the_picture_lies_in_figures_and_waits_for_its_parts(path, drawing):
     assert not picture.exists()
     path.write_text(bench_record.written(entries), encoding="utf-8")
     assert bench_record.draw(path) == "drawn anew: benchmark_charts.svg"
-    assert picture.read_text(encoding="utf-8") == drawing.drawn(entries)
+    assert picture.read_text(encoding="utf-8") == bench_record.picture().drawn(entries)

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 from dimensions import D_FF, D_MODEL, TORCH_MASK_KINDS, B, H, S, T
-from parity import assert_equal, assert_parity, says, silenced
+from parity import assert_equal, assert_parity, silenced
 from random_inputs import make_mask, normal, randomize, torch_attn_mask, torch_stack
 
 from course_lib.decoder import Decoder, DecoderLayer
@@ -97,12 +97,3 @@ def test_the_other_dropouts_act_inside_their_sublayers(generator, which, silent,
     module, inputs = make(kind, **{which: 1.0}), vectors(generator)
     names = [name for name, _ in module.named_modules() if name.endswith(silent)]
     assert_equal(module(*inputs), silenced(module, *names).eval()(*inputs))
-
-
-# --- errors
-
-
-@pytest.mark.parametrize("num_layers", [0, -1])
-def test_a_stack_without_layers_is_refused(num_layers):
-    with pytest.raises(ValueError, match=says(f"num_layers={num_layers}")):
-        Decoder(num_layers, D_MODEL, H, D_FF)

@@ -9,6 +9,7 @@ from parity import says
 from random_inputs import make_generator, normal, random_ids, tiny_config, tiny_transformer
 from torch import nn
 
+from course_lib.data import pad_rows
 from course_lib.decoding import (
     argmax_tokens,
     greedy_decode,
@@ -60,12 +61,6 @@ def decode_by_hand(model, sentence, limit=MAX_LEN):
     return tgt[1:]
 
 
-def side_by_side(rows):
-    """Fill rows of ids with padding up to the longest."""
-    longest = max(map(len, rows))
-    return torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
-
-
 def biased(model, token, amount):
     """Make a model like one token more than it did."""
     output = nn.Linear(D_MODEL, TGT_VOCAB, dtype=torch.float64)
@@ -98,10 +93,10 @@ def test_a_batch_says_what_its_sentences_say_alone():
         sentences = [random_ids(generator, SRC_VOCAB, length).tolist() for length in lengths]
         alone = [decode_by_hand(model, sentence) for sentence in sentences]
         padding = torch.full((rows, min(seed % 3, MAX_LEN - max(lengths))), PAD)
-        src = torch.cat([side_by_side(sentences), padding], dim=1)
+        src = torch.cat([pad_rows(sentences, PAD), padding], dim=1)
         written = greedy_decode(model, src, **SPECIAL)
         assert written.dtype == torch.long
-        assert written.tolist() == side_by_side(alone).tolist()
+        assert written.tolist() == pad_rows(alone, PAD).tolist()
         ended |= {EOS in line for line in alone}
     assert ended == {True, False}
 
@@ -262,7 +257,7 @@ def test_an_impossible_way_to_draw_is_explained(how, generator):
 @pytest.mark.parametrize("how", [dict(temperature=2.0, top_k=5), dict(top_p=0.9)], ids=str)
 def test_sampled_sentences_end_and_padding_of_the_source_changes_nothing(how, generator):
     model = some_model(generator)
-    src = side_by_side([random_ids(generator, SRC_VOCAB, n).tolist() for n in (3, 1, 4)])
+    src = pad_rows([random_ids(generator, SRC_VOCAB, n).tolist() for n in (3, 1, 4)], PAD)
     wide = torch.cat([src, torch.full((3, 2), PAD)], dim=1)
     first, again, padded, other = (
         sample_decode(model, ids, **SPECIAL, generator=make_generator(seed), **how)

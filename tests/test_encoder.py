@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 from dimensions import D_FF, D_MODEL, TORCH_MASK_KINDS, B, H, S
-from parity import assert_equal, assert_parity, says, silenced
+from parity import assert_equal, assert_parity, silenced
 from random_inputs import make_mask, normal, randomize, torch_attn_mask, torch_stack
 
 from course_lib.encoder import Encoder, EncoderLayer
@@ -60,12 +60,3 @@ def test_the_other_dropouts_act_inside_one_sublayer_each(generator, which, silen
     module, x = make(kind, **{which: 1.0}), sentences(generator)
     names = [name for name, _ in module.named_modules() if name.endswith(silent)]
     assert_equal(module(x), silenced(module, *names).eval()(x))
-
-
-# --- errors
-
-
-@pytest.mark.parametrize("num_layers", [0, -1])
-def test_a_stack_without_layers_is_refused(num_layers):
-    with pytest.raises(ValueError, match=says(f"num_layers={num_layers}")):
-        Encoder(num_layers, D_MODEL, H, D_FF)

@@ -1,9 +1,8 @@
 """FeedForward agrees with torch's layers and drops features only."""
 
 import pytest
-import torch
 from dimensions import D_FF, B, T
-from parity import assert_equal, says, trace
+from parity import assert_equal, trace
 from random_inputs import normal, randomize, seeded
 from torch import nn
 
@@ -44,17 +43,3 @@ def test_dropout_acts_on_the_features_inside(generator):
     dropped = active & (output == 0)
     assert 0 < dropped.sum() < active.sum()
     assert_equal(output[~dropped], 4 * features[~dropped])
-
-
-# --- errors
-
-
-def test_another_width_is_named():
-    with pytest.raises(ValueError, match=says(WIDTH, (B, T, 5))):
-        FeedForward(WIDTH, D_FF)(torch.zeros(B, T, 5))
-
-
-@pytest.mark.parametrize("sizes", [(0, 11), (6, 0), (6, -1)])
-def test_sizes_below_1_are_refused(sizes):
-    with pytest.raises(ValueError, match=says(f"d_model={sizes[0]}", f"d_ff={sizes[1]}")):
-        FeedForward(*sizes)

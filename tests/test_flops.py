@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 import torch
 from dimensions import D_K, D_MODEL, D_V, MAX_LEN, B, H, S, T
-from parity import says
 from random_inputs import make_generator, normal, random_ids, tiny_transformer
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -84,10 +83,3 @@ def test_table_1_by_matrix_multiplications_that_run(generator):
     assert 2 * counts["self-attention"] == torch_counts(lambda: x[0].T @ x[0])  # the scores
     assert 2 * counts["recurrent"] == torch_counts(steps)
     assert 2 * counts["convolution"] == torch_counts(lambda: convolution(x))
-
-
-@pytest.mark.parametrize("sizes", [(0, 5, 3), (7, 0, 3), (7, 5, 0), (-4, 5, 3)])
-def test_sizes_below_1_are_refused_with_all_three(sizes):
-    length, d_model, kernel_size = sizes
-    with pytest.raises(ValueError, match=says(*sizes)):
-        layer_operations(length, d_model, kernel_size=kernel_size)

@@ -1,6 +1,5 @@
 """GPT is torch's stack with a start of its own, and writes the same with a KV cache and without."""
 
-import ast
 import dataclasses
 import math
 from copy import deepcopy
@@ -274,25 +273,17 @@ def test_what_cannot_be_continued_is_explained(ids, how, words):
 # --- programs
 
 PROGRAMS = [r"x = '\d'", "1 is 1", "  x = 1\n\n", "def f(x):\n    return x", "raise SystemExit"]
-NO_PROGRAMS = ["", "  \n\t ", "# a comment", "x = = 1", "if x:", "x = 1\n  y = 2", "x = 1\0"]
+NO_PROGRAMS = ["", "  \n\t ", "# a comment", "x = = 1", "if x:", "x = 1\0", "-" * 100_000 + "1"]
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("snippet", "rate"),
     [*((snippet, 1.0) for snippet in PROGRAMS), *((snippet, 0.0) for snippet in NO_PROGRAMS)],
+    ids=lambda value: repr(value)[:20],
 )
 def test_one_text_is_a_program_or_none(snippet, rate):
     assert parse_rate([snippet]) == rate  # read, not run
-
-
-@pytest.mark.parametrize("error", [SyntaxError, ValueError, RecursionError, MemoryError])
-def test_whatever_the_parser_raises_is_no_program(monkeypatch, error):
-    def fail(source):
-        raise error
-
-    monkeypatch.setattr(ast, "parse", fail)
-    assert parse_rate(["x", "y"]) == 0.0
 
 
 def test_a_rate_of_nothing_is_explained():

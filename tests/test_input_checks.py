@@ -8,13 +8,15 @@ from dimensions import D_K, D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S
 from parity import assert_same, says
 from random_inputs import normal, random_ids, tiny_config, tiny_transformer
 
+from course_lib.add_norm import AddNorm, LayerNorm
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.beam_search import beam_search
-from course_lib.decoder import DecoderLayer
-from course_lib.decoder_only import DecoderOnly
+from course_lib.decoder import Decoder, DecoderLayer
+from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.decoding import greedy_decode
-from course_lib.encoder import EncoderLayer
+from course_lib.encoder import Encoder, EncoderLayer
 from course_lib.feed_forward import FeedForward
+from course_lib.flops import layer_operations
 from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig
 from course_lib.input_checks import (
     check_attention_inputs,
@@ -23,8 +25,16 @@ from course_lib.input_checks import (
     check_special_ids,
     head_width,
 )
+from course_lib.interop import from_lengths, to_lengths
+from course_lib.kv_cache import KVCache
+from course_lib.masks import causal_mask, padding_mask
+from course_lib.modern_decoder import GroupedQueryAttention, apply_rope, rope_angles
 from course_lib.multi_head import MultiHeadAttention
-from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
+from course_lib.positions import (
+    LearnedPositionalEmbedding,
+    PositionalEncoding,
+    sinusoidal_encoding,
+)
 
 
 def ones(*shape, dtype=torch.bool):
@@ -87,7 +97,49 @@ def test_a_decoder_layer_checks_the_mask_of_each_attention():
         layer(x, memory, None, ones(T, T))
 
 
-# --- sizes
+# --- sizes and shapes
+
+VECTORS = torch.zeros(B, T, 6)
+REFUSED = [  # a call, and words of the message
+    (lambda: FeedForward(0, 11), ["d_model=0", "d_ff=11"]),
+    (lambda: FeedForward(6, -1), ["d_model=6", "d_ff=-1"]),
+    (lambda: FeedForward(5, 11)(VECTORS), [5, (B, T, 6)]),
+    (lambda: LayerNorm(0), [0]),
+    (lambda: LayerNorm(5)(VECTORS), [5, (B, T, 6)]),
+    (lambda: LayerNorm(6)(VECTORS[..., :1]), [6, (B, T, 1)]),  # it would broadcast in silence
+    (lambda: AddNorm(6)(VECTORS, lambda x: x[..., :1]), [(B, T, 1), (B, T, 6)]),
+    (lambda: AddNorm(6, norm_first=True)(VECTORS, lambda x: x[0]), [(T, 6), (B, T, 6)]),
+    (lambda: MultiHeadAttention(12, 3, dropout=1.5), [1.5]),
+    (lambda: scaled_dot_product_attention(*[VECTORS] * 3, dropout_p=-0.1), [-0.1]),
+    (lambda: Encoder(0, D_MODEL, H, 11), ["num_layers=0"]),
+    (lambda: Decoder(-1, D_MODEL, H, 11), ["num_layers=-1"]),
+    (lambda: sinusoidal_encoding(0, 6), ["max_len=0", "d_model=6"]),
+    (lambda: LearnedPositionalEmbedding(0, 9), ["max_len=9", "d_model=0"]),
+    (lambda: causal_mask(0), ["length", 0]),
+    (lambda: padding_mask(ones(S), PAD), ["(B, S)", (S,)]),
+    (lambda: padding_mask(ones(B, 1, S), PAD), ["(B, S)", (B, 1, S)]),
+    (lambda: from_lengths(torch.tensor([2, 6]), S), [[2, 6], "max_len=5"]),
+    (lambda: from_lengths(torch.tensor([-1, 3]), S), [[-1, 3], "max_len=5"]),
+    (lambda: to_lengths(torch.tensor([[[[True, False, True]]]])), ["first keys"]),
+    (lambda: to_lengths(causal_mask(3)), ["(B, 1, 1, S)", (3, 3)]),
+    (lambda: layer_operations(0, 5, kernel_size=3), [0, 5, 3]),
+    (lambda: layer_operations(7, 5, kernel_size=0), [7, 5, 0]),
+    (lambda: rope_angles(T, 5), ["odd", 5]),
+    (lambda: apply_rope(VECTORS, torch.zeros(T + 1, 3)), [(T + 1, 3), T, 6]),
+    (lambda: apply_rope(VECTORS, torch.zeros(1, 3)), [(1, 3), T, 6]),
+    (lambda: GroupedQueryAttention(12, 6, 0), [6, 0]),
+    (lambda: GroupedQueryAttention(12, 6, 4), [6, 4]),
+    (lambda: random_windows(torch.arange(5), 2, 5), [5, 2, 5]),
+    (lambda: random_windows(torch.arange(5), 0, 2), [5, 0, 2]),
+    (lambda: random_windows(torch.arange(5), 2, 0), [5, 2, 0]),
+    (lambda: KVCache(0, 3), ["num_layers=0"]),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), REFUSED)
+def test_sizes_and_shapes_that_do_not_fit_are_named(call, words):
+    with pytest.raises(ValueError, match=says(*words)):
+        call()
 
 
 @pytest.mark.parametrize(

@@ -252,5 +252,3 @@ def test_positions_beyond_the_model_and_sources_of_other_batches_are_refused():
         model.decode(torch.full((2, 1), BOS), memory, src, cache=cache)
     with pytest.raises(ValueError, match=says("(3, 1)", "(2, 2)")):
         model.decode(torch.full((3, 1), BOS), memory, src, cache=KVCache(2, 3))
-    with pytest.raises(ValueError, match="num_layers=0"):
-        KVCache(0, 3)

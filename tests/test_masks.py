@@ -5,7 +5,7 @@ import torch
 from dimensions import D_MODEL, PAD, B, H, S, T
 from hypothesis import given
 from hypothesis import strategies as st
-from parity import assert_equal, says
+from parity import assert_equal
 from random_inputs import make_generator, normal, randomize
 from torch import nn
 
@@ -78,31 +78,3 @@ def test_torch_gets_one_blocked_table_per_head():
     for sentence in range(B):
         for head in range(H):
             assert torch.equal(spread[sentence * H + head], ~mask[sentence, head])
-
-
-# --- errors
-
-
-@pytest.mark.parametrize("length", [0, -2])
-def test_a_length_below_1_is_refused(length):
-    with pytest.raises(ValueError, match=says("length", length)):
-        causal_mask(length)
-
-
-@pytest.mark.parametrize("shape", [(S,), (B, 1, S)])
-def test_ids_of_another_shape_are_named(shape):
-    with pytest.raises(ValueError, match=says("(B, S)", shape)):
-        padding_mask(torch.ones(shape), PAD)
-
-
-@pytest.mark.parametrize("lengths", [[2, 6], [-1, 3]])
-def test_lengths_that_do_not_fit_are_named(lengths):
-    with pytest.raises(ValueError, match=says(lengths, "max_len=5")):
-        from_lengths(torch.tensor(lengths), S)
-
-
-def test_a_mask_that_no_length_can_say_is_refused():
-    with pytest.raises(ValueError, match=says("first keys")):
-        to_lengths(torch.tensor([[[[True, False, True]]]]))
-    with pytest.raises(ValueError, match=says("(B, 1, 1, S)", (3, 3))):
-        to_lengths(causal_mask(3))

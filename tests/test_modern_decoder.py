@@ -26,7 +26,6 @@ from course_lib.modern_decoder import (
 H, D_K, D_FF, VOCAB, N = 6, 10, 7, 11, 3  # 6 heads can share 1, 2, 3 or 6 KV heads
 WIDTH = H * D_K
 SEEDS = st.integers(0, 2**31)
-ROWS = dict(rtol=0.0, atol=1e-6)  # angles are kept in float32
 
 
 # --- RMSNorm
@@ -104,14 +103,6 @@ def test_numbers_of_each_kind_stay_of_that_kind(generator, dtype, atol):
     torch.testing.assert_close(apply_rope(x, angles), expected, rtol=0.0, atol=atol)
 
 
-def test_odd_widths_and_angles_of_other_positions_are_refused():
-    with pytest.raises(ValueError, match=says("odd", 5)):
-        rope_angles(T, 5)
-    for shape in ((T + 1, D_K // 2), (T, D_K), (1, D_K // 2)):
-        with pytest.raises(ValueError, match=says(shape, T, D_K)):
-            apply_rope(torch.zeros(B, T, D_K), torch.zeros(shape))
-
-
 # --- grouped-query attention
 
 
@@ -137,12 +128,6 @@ def test_grouped_attention_agrees_with_loops(generator, num_kv_heads, rotated):
     assert_equal(ours, trace(by_hand, x, attention))
 
 
-@pytest.mark.parametrize("num_kv_heads", [0, -1, 4, 2 * H])
-def test_kv_heads_that_cannot_be_shared_evenly_are_named(num_kv_heads):
-    with pytest.raises(ValueError, match=says(H, num_kv_heads)):
-        GroupedQueryAttention(WIDTH, H, num_kv_heads)
-
-
 # --- the model
 
 
@@ -153,26 +138,14 @@ def modern(**changes):
     return randomize(ModernDecoder(config)).eval()
 
 
-def test_a_model_is_the_sum_of_its_parts(generator):
-    model, ids = modern(), torch.randint(VOCAB, (B, T), generator=generator)
-    x = model.embedding.weight[ids]
-    for layer in model.layers:
-        norms = [F.rms_norm(x, (WIDTH,), layer.norm1.weight, 1e-5)]
-        x = x + layer.self_attn(norms[0], exact_angles(T, D_K, 100_000.0).float().double())
-        x = x + layer.feed_forward(F.rms_norm(x, (WIDTH,), layer.norm2.weight, 1e-5))
-    expected = F.rms_norm(x, (WIDTH,), model.norm.weight, 1e-5) @ model.embedding.weight.T
-    logits, loss = model(ids, ids)
-    torch.testing.assert_close(logits, expected, **ROWS)
-    assert_equal(loss, F.cross_entropy(logits.flatten(0, 1), ids.flatten()))
-    assert model(ids)[1] is None
-
-
 @pytest.mark.parametrize("steps", [(1,) * MAX_LEN, (4, 1, 1, MAX_LEN - 6)])
 def test_with_the_cache_it_says_the_same(generator, steps):
     model, ids = modern(), torch.randint(VOCAB, (B, MAX_LEN), generator=generator)
     cache = KVCache(N, MAX_LEN)
     parts = [model(new, cache=cache)[0] for new in ids.split(steps, dim=1)]
-    assert_equal(torch.cat(parts, dim=1), model(ids)[0])
+    logits, loss = model(ids, ids)
+    assert_equal(torch.cat(parts, dim=1), logits)
+    assert_equal(loss, F.cross_entropy(logits.flatten(0, 1), ids.flatten()))
     with pytest.raises(ValueError, match=says("max_len")):
         model(ids[:, :1], cache=cache)
 

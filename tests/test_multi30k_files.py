@@ -98,18 +98,22 @@ def test_without_a_folder_the_error_says_what_to_do(small, value, monkeypatch):
         load_multi30k("train")
 
 
-def test_missing_files_are_named(folder):
-    (folder / "val.de").unlink()
-    (folder / "val.en").unlink()
-    with pytest.raises(ValueError, match="lacks val.de, val.en of Multi30k"):
-        multi30k_folder(folder)
-
-
-def test_a_changed_file_is_refused(folder):
-    with (folder / "train.en").open("ab") as file:
-        file.write(b"x")
-    with pytest.raises(ValueError, match="train.en from .* is not the file of Multi30k"):
-        load_multi30k("train", folder=folder)
+@pytest.mark.parametrize(
+    ("file", "content", "how", "message"),
+    [
+        ("val.de", None, {}, "lacks val.de of Multi30k"),
+        ("train.en", b"x", {}, "train.en from .* is not the file of Multi30k"),
+        (None, None, dict(split="test"), "there are train, val, test_2016_flickr, and de-en"),
+        (None, None, dict(direction="de-fr"), "there are train, val, test_2016_flickr, and de-en"),
+    ],
+)
+def test_missing_changed_and_unknown_files_are_named(folder, file, content, how, message):
+    if file:
+        (folder / file).unlink()
+    if content:
+        (folder / file).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load_multi30k(**{"split": "train", "folder": folder, **how})
 
 
 def test_a_wrong_number_of_lines_is_refused(folder, monkeypatch):
@@ -118,26 +122,16 @@ def test_a_wrong_number_of_lines_is_refused(folder, monkeypatch):
         load_multi30k("train", folder=folder)
 
 
-@pytest.mark.parametrize("wrong", [dict(split="test"), dict(direction="de-fr")])
-def test_unknown_splits_and_directions_are_refused(folder, wrong):
-    with pytest.raises(ValueError, match="there are train, val, test_2016_flickr, and de-en"):
-        load_multi30k(**{"split": "train", "folder": folder, **wrong})
-
-
-def test_the_download_unpacks_checks_and_is_then_read(site, tmp_path):
+def test_the_download_unpacks_checks_is_then_read_and_not_repeated(site, tmp_path):
     target = download_multi30k(tmp_path / "new", url=site[1])
     assert left(target) == sorted(multi30k.SUMS)
     assert {name: (target / name).read_bytes() for name in multi30k.SUMS} == {
         name: content(name) for name in multi30k.SUMS
     }
     assert len(load_multi30k("train", folder=tmp_path / "new")) == 3
-
-
-def test_what_is_there_is_not_downloaded_again(site, tmp_path):
-    download_multi30k(tmp_path, url=site[1])
     for file in site[0].iterdir():
         file.unlink()  # whoever asks for one again gets an error
-    assert left(download_multi30k(tmp_path, url=site[1])) == sorted(multi30k.SUMS)
+    assert download_multi30k(tmp_path / "new", url=site[1]) == target
 
 
 @pytest.mark.parametrize(

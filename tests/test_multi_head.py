@@ -101,12 +101,3 @@ def test_a_single_sentence_needs_no_batch(generator, need_weights):
     layer, inputs = free_layer(), random_inputs(generator, 10)
     output, _ = layer(*(x[0] for x in inputs), need_weights=need_weights)
     assert_equal(output, layer(*inputs)[0][0])
-
-
-# --- errors
-
-
-@pytest.mark.parametrize("dropout", [-0.1, 1.5])
-def test_a_dropout_probability_outside_0_to_1_is_refused(dropout):
-    with pytest.raises(ValueError, match=str(dropout)):
-        MultiHeadAttention(12, 3, dropout=dropout)

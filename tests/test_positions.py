@@ -3,7 +3,7 @@
 import pytest
 import torch
 from dimensions import B, T
-from parity import assert_equal, says, trace
+from parity import assert_equal, trace
 from random_inputs import normal, seeded
 from reference import encoding_by_loops
 from torch import nn
@@ -65,15 +65,3 @@ def test_dropout_comes_after_the_sum(generator, kind):
     dropped = output == 0  # neither the token nor its position is left
     assert 0 < dropped.sum() < dropped.numel()
     assert_equal(output[~dropped], 4 * (x + table_of(module)[:T])[~dropped])
-
-
-# --- errors
-
-
-@pytest.mark.parametrize("sizes", [(0, 6), (9, 0), (-1, 6)])
-def test_sizes_below_1_are_refused(sizes):
-    message = says(f"max_len={sizes[0]}", f"d_model={sizes[1]}")
-    with pytest.raises(ValueError, match=message):
-        sinusoidal_encoding(*sizes)
-    with pytest.raises(ValueError, match=message):
-        LearnedPositionalEmbedding(*reversed(sizes))

@@ -98,10 +98,10 @@ def planted(monkeypatch, tmp_path):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(text)
     monkeypatch.setattr(quick_tests, "ROOT", tmp_path)
-    monkeypatch.setattr(quick_tests, "MODULES", {"notebooks/06_hiding.ipynb": "masks", START: None})
+    monkeypatch.setattr(quick_tests, "MODULES", {CHAPTER: "masks"})
 
 
-START = "notebooks/00_start.ipynb"
+CHAPTER = "notebooks/06_hiding.ipynb"
 MASKS = ["tests/test_masks.py", "tests/test_masks_in_depth.py"]
 
 
@@ -109,7 +109,7 @@ MASKS = ["tests/test_masks.py", "tests/test_masks_in_depth.py"]
     "file, rule, tests",
     [
         ("course_lib/masks.py", "tests of its name", MASKS),
-        ("notebooks/06_hiding.ipynb", "tests of its name", MASKS),
+        (CHAPTER, "tests of its name", MASKS),
         ("tests/browser/test_masks.py", "a test file", ["tests/browser/test_masks.py"]),
         ("benchmarks/timing.py", "tests that name it", ["tests/test_trainer.py"]),
         ("pyproject.toml", "tests that name it", ["tests/test_trainer.py"]),
@@ -125,7 +125,7 @@ def test_a_changed_file_says_by_which_rule_its_tests_were_chosen(planted, file, 
     "file, exercises",
     [
         ("course_lib/masks.py", "causal_mask or padding_mask"),
-        ("notebooks/06_hiding.ipynb", "causal_mask or padding_mask"),
+        (CHAPTER, "causal_mask or padding_mask"),
         ("course_lib/exercises/trials/masks.py", "causal_mask"),
     ],
 )
@@ -135,12 +135,7 @@ def test_a_module_brings_its_tests_doctests_exercises_and_chapter(planted, file,
     tests = parts["tests and doctests"]
     assert tests[tests.index("not workbook") + 1 :] == [*doctests, quick_tests.ALWAYS, *MASKS]
     assert beside["exercises"][-3:] == [quick_tests.CHECKS, "-k", exercises]
-    assert beside["chapters"][-1] == "notebooks/06_hiding.ipynb"
-
-
-def test_a_chapter_that_exports_nothing_brings_itself(planted):
-    beside = quick_tests.select([START])[1]
-    assert list(beside) == ["chapters"] and beside["chapters"][-1] == START
+    assert beside["chapters"][-1] == CHAPTER
 
 
 def test_the_changed_files_are_the_uncommitted_ones_or_the_last_commits(monkeypatch, tmp_path):
