@@ -231,10 +231,7 @@ def test_the_cache_reads_every_token_once_until_the_window_is_full(generator, ho
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("use_cache", [True, False])
-def test_the_model_writes_in_eval_mode_and_gets_its_mode_back_even_after_an_error(
-    training, use_cache
-):
+def test_the_model_writes_in_eval_mode_and_gets_its_mode_back_even_after_an_error(training):
     model, ids, seen = tiny(dropout=0.5).train(training), torch.tensor([[4, 5]]), []
 
     def listen_and_fail_later(module, args, output):
@@ -243,10 +240,10 @@ def test_the_model_writes_in_eval_mode_and_gets_its_mode_back_even_after_an_erro
             raise ArithmeticError
 
     model.norm.register_forward_hook(listen_and_fail_later)
-    sample(model, ids, 3, use_cache=use_cache)
+    sample(model, ids, 3)
     assert {module.training for module in model.modules()} == {training}
     with pytest.raises(ArithmeticError):
-        sample(model, ids, 1, use_cache=use_cache)
+        sample(model, ids, 1)
     assert seen == [(False, False)] * 4
     assert {module.training for module in model.modules()} == {training}
     assert torch.is_grad_enabled()

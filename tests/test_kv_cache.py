@@ -41,21 +41,6 @@ def ids_with_padding(generator, vocab_size, *lengths):
 # --- the parts
 
 
-def test_new_keys_stand_behind_those_before_however_many_heads_there_are():
-    generator = make_generator()
-    keys, values = normal(generator, B, 2, 6, 4), normal(generator, B, 2, 6, 5)  # 2 KV heads
-    cache, start = AttentionCache(9), 0
-    for end in (1, 2, 5, 6):
-        found = cache.append(keys[:, :, start:end], values[:, :, start:end])
-        assert_equal(list(found), [keys[:, :, :end], values[:, :, :end]])
-        start = end
-    rows = torch.tensor([1, 1, 0])
-    cache.reorder(rows)
-    more = normal(generator, 3, 2, 1, 4), normal(generator, 3, 2, 1, 5)
-    expected = [torch.cat([x[rows], new], 2) for x, new in zip((keys, values), more, strict=True)]
-    assert_equal(list(cache.append(*more)), expected)
-
-
 def test_nothing_moves_while_there_is_room():
     cache, places = AttentionCache(64), set()
     for _ in range(64):

@@ -190,17 +190,18 @@ def test_the_stable_schedule_keeps_its_peak_until_its_decay():
 @pytest.mark.parametrize(
     "impossible",
     [
-        *(partial(warmup_inverse_sqrt, 5, *sizes) for sizes in [(16, 0), (0, 4)]),
-        *(partial(warmup_cooldown, 5, 16, 4, steps=7, scale=1, cooldown_steps=n) for n in (0, -2)),
+        *(
+            partial(warmup_inverse_sqrt, *numbers)
+            for numbers in [(5, 16, 0), (5, 0, 4), (0, 16, 4)]
+        ),
+        *(
+            partial(warmup_cooldown, step, 16, 4, steps=7, scale=1, cooldown_steps=last)
+            for step, last in [(0, 3), (8, 3), (5, 0)]
+        ),
         *(
             partial(rule, step, warmup_steps, peak=1.0, steps=10, **how)
             for rule, how in [(warmup_cosine, {}), (warmup_stable_decay, dict(decay_steps=2))]
             for step, warmup_steps in [(0, 3), (11, 3), (5, 0)]
-        ),
-        *(partial(warmup_inverse_sqrt, step, 16, 4) for step in (0, -3)),
-        *(
-            partial(warmup_cooldown, step, 16, 4, steps=7, scale=1, cooldown_steps=3)
-            for step in (0, 8)
         ),
     ],
     ids=lambda call: f"{call.func.__name__}{call.args}",
