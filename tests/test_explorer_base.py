@@ -188,7 +188,7 @@ def test_a_still_picture_with_words_stands_where_no_kernel_runs(kind):
 def test_a_change_brings_a_new_picture_sentence_and_alternative_text():
     doubler = Doubler()
     before, still = doubler.picture.value, still_of(doubler)[0].convert("RGB").tobytes()
-    place = doubler.ax.get_position().bounds
+    place = doubler.axes[0].get_position().bounds
     doubler.controls["number"].value = 5
     assert doubler.picture.value != before
     assert ">twice 5<br>&lt; 11</div>" in doubler.words.value
@@ -198,7 +198,7 @@ def test_a_change_brings_a_new_picture_sentence_and_alternative_text():
     assert 'role="alert"' in doubler.words.value and "13 is &lt;unlucky&gt;" in doubler.words.value
     assert alt == doubler.alt
     doubler.controls["number"].value = 20  # its axis has longer numbers
-    assert doubler.ax.get_position().bounds == place
+    assert doubler.axes[0].get_position().bounds == place
     doubler.controls["number"].value = 3
     assert doubler.picture.value == before, "the same setting is the same picture"
 
