@@ -183,10 +183,6 @@ class Reversal(Task):
         self.learned = reversals(config.batch_size * 50, generator)
         self.test = reversals(TEST, generator)
 
-    def optimizer(self) -> torch.optim.Optimizer:
-        """Make Adam, with the paper's numbers."""
-        return torch.optim.Adam(self.pipeline.model.parameters(), fused=True, **training.ADAM)
-
     def rate(self, step: int) -> float:
         """Return the paper's learning rate, times a number."""
         c = self.pipeline.config
@@ -196,12 +192,15 @@ class Reversal(Task):
         """Measure at the end only."""
         return step == self.steps
 
-    def share(self, step: int, rank: int, size: int) -> tuple[tuple[Tensor, ...], float]:
+    def batches(self, step: int) -> tuple[Tensor, ...]:
         """Return the next rows, in turn."""
         size = self.pipeline.config.batch_size
         rows = torch.arange(size) + step * size
-        src, tgt = self.learned
-        return (src[rows % len(src)], tgt[rows % len(src)]), 1.0
+        return tuple(ids[rows % len(ids)] for ids in self.learned)
+
+    def predictions(self, batch: tuple[Tensor, ...]) -> Tensor:
+        """Count all tokens alike: a step's batch is never shared out."""
+        return torch.ones(len(batch[0]))
 
     def backward(self, engine: nn.Module, batch: tuple[Tensor, ...], weight: float) -> Tensor:
         """Leave the gradients of chapter 10's ``training_step``."""

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.data import Characters, read_text, side_by_side
-from course_lib.data_parallel import split_batch
 from course_lib.decoder_only import random_windows
 from course_lib.gpt import GPT, GPTConfig, param_groups, parse_rate, sample
 from course_lib.trainer.options import (
@@ -205,13 +204,14 @@ class LanguageModel(Task):
         betas = (config.beta1, config.beta2)
         return torch.optim.AdamW(groups, lr=config.peak_rate, betas=betas, fused=True)
 
-    def share(self, step: int, rank: int, size: int) -> tuple[tuple[Tensor, ...], float]:
-        """Draw the windows of a step; return a process's part, and its weight."""
+    def batches(self, step: int) -> tuple[Tensor, Tensor]:
+        """Draw windows, and what follows each of their characters, each of shape ``(B, T)``."""
         config = self.pipeline.config
-        drawn = random_windows(self.text.train, config.batch_size, config.max_len)
-        mine = split_batch(range(config.batch_size), rank, size)
-        rows = list(mine) or [0]  # who gets nothing gets a window of weight 0
-        return tuple(part[rows] for part in drawn), len(mine) * size / config.batch_size
+        return random_windows(self.text.train, config.batch_size, config.max_len)
+
+    def predictions(self, batch: tuple[Tensor, ...]) -> Tensor:
+        """Count the characters of each window. Shape ``(B,)``."""
+        return torch.full((len(batch[-1]),), batch[-1].size(1))
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
         """Compute the mean loss of all predictions."""

@@ -15,6 +15,7 @@ import torch
 from sacrebleu.metrics import BLEU, CHRF
 from torch import Tensor, nn
 
+from course_lib.batching import batch_by_tokens
 from course_lib.beam_search import beam_search
 from course_lib.data import Tokenizer, draw_pairs, pad_rows
 from course_lib.data.multi30k_files import DIRECTIONS, LINES, load_multi30k
@@ -172,16 +173,13 @@ class RealTranslator(Translator):
         for text, row in zip(texts, ids, strict=True):
             if not 0 < len(row) <= self.config.max_len:
                 raise ValueError(f"a text has from 1 to {self.config.max_len} tokens, not {text!r}")
-        order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
-        written: dict[int, str] = {}
-        while order:
-            size = max(1, tokens // (beam_size * len(ids[order[-1]])))  # longest first
-            chunk = order[-size:]
-            order = order[:-size]
+        lengths = [(beam_size * len(row), 0) for row in ids]
+        written = [""] * len(ids)
+        for chunk in batch_by_tokens(lengths, max([(tokens, 0), *lengths])[0]):
             src = pad_rows([ids[place] for place in chunk], self.tokenizer.pad_id)  # (B, S)
             for place, row in zip(chunk, self._search(src, beam_size, alpha), strict=True):
                 written[place] = self.tokenizer.decode(row[: most_tokens(len(ids[place]))])
-        return [written[place] for place in range(len(ids))]
+        return written
 
     def _search(self, src: Tensor, beam_size: int, alpha: float) -> Tensor:
         """Return the ids ``(B, T)`` of the best translations found."""
@@ -250,6 +248,7 @@ class Multi30k(Task):
     writing = {"text": dict(nargs="+", help='such as "Ein Mann fährt Fahrrad."'), **SEARCH}
     evaluating = {"--split": dict(choices=[*LINES][1:], default="val"), **SEARCH}
     record_keys = (*SETTINGS, "split", "average", "beam_size", "alpha")
+    batches: TokenBatches
     evaluate = staticmethod(measured)
     entry = staticmethod(entry_of)
 
@@ -284,11 +283,6 @@ class Multi30k(Task):
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, from 1."""
         return self.pipeline.config.rate(step, self.steps)
-
-    def share(self, step: int, rank: int, size: int) -> tuple[tuple[Tensor, Tensor], float]:
-        """Return source and target ids, and their weight: as they have real tokens."""
-        src, tgt, weight = self.batches.share(step, rank, size)
-        return (src, tgt), weight
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
         """Return the mean loss of a batch, which the engine computes."""

@@ -18,7 +18,6 @@ from course_lib.data import (
     draw_pairs,
     pad_rows,
 )
-from course_lib.data_parallel import split_batch, token_loss_scale
 from course_lib.decoding import greedy_decode
 from course_lib.evaluation import exact_match
 from course_lib.trainer.hardware import one_thread
@@ -191,15 +190,6 @@ class Numbers(Task):
         self.val = BatchMaker(draw_pairs("valid", VAL, to=config.to), pipeline.tokenizer, VAL)(1)
         self.steps = config.steps
         self.checksum = zlib.crc32(str(self.batches.rows).encode())
-
-    def share(self, step: int, rank: int, size: int) -> tuple[tuple[Tensor, Tensor], float]:
-        """Return source and target ids, and their weight: as they have real tokens."""
-        src, tgt = self.batches(step)
-        mine = split_batch(range(len(src)), rank, size)
-        real = (tgt[:, 1:] != self.pipeline.tokenizer.pad_id).sum(dim=1)  # (B,)
-        weight = token_loss_scale(int(real[mine].sum()), int(real.sum()), size)
-        rows = mine or [0]  # who gets nothing gets a sentence of weight 0
-        return (src[rows], tgt[rows]), weight
 
     def loss(
         self, model: nn.Module, batch: tuple[Tensor, ...], smoothing: float | None = None

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from course_lib.batching import batch_by_tokens
 from course_lib.data import pad_rows
-from course_lib.data_parallel import split_batch, token_loss_scale
 
 Row = tuple[list[int], list[int]]
 
@@ -85,23 +84,8 @@ class TokenBatches:
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
         """Return source ids ``(B, S)`` and target ids ``(B, T + 1)``, bos to eos, for a step."""
-        return self.share(step, rank=0, world_size=1)[:2]
-
-    def share(self, step: int, rank: int, world_size: int) -> tuple[Tensor, Tensor, float]:
-        """Return a process's part of a step's batch, and its ``token_loss_scale``.
-
-        Who gets nothing, because there are fewer pairs than processes, gets a pair of weight 0:
-        the others wait for its gradients.
-        """
         epoch, place = self.find(step)
-        whole = self._plan_of(epoch)[place]
-        mine = split_batch(whole, rank, world_size)
-        weight = token_loss_scale(self._targets(mine), self._targets(whole), world_size)
-        return *self.batch(mine or whole[:1]), weight
-
-    def _targets(self, places: Sequence[int]) -> int:
-        """Count the target tokens of some pairs."""
-        return sum(self.lengths[place][1] for place in places)
+        return self.batch(self._plan_of(epoch)[place])
 
     def batch(self, places: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Return source ids ``(B, S)`` and target ids ``(B, T + 1)`` of some pairs."""

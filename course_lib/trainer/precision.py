@@ -1,6 +1,5 @@
 """Matrix products in bfloat16, and what a CPU computes faster in another way."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
+from torch.utils.benchmark import Timer
 
 BYTE = 256  # values that a byte can have
 
@@ -74,10 +74,7 @@ def bfloat16_pays(rounds: int = 5) -> bool:
     best = {}
     for dtype in (torch.float32, torch.bfloat16):
         a, b = torch.ones(1024, 256, dtype=dtype), torch.ones(256, 1024, dtype=dtype)
-        times = []
-        for _ in range(rounds + 1):  # the first one warms up
-            start = time.perf_counter()
-            a @ b
-            times.append(time.perf_counter() - start)
-        best[dtype] = min(times[1:])
+        timer = Timer("a @ b", globals=dict(a=a, b=b), num_threads=torch.get_num_threads())
+        timer.timeit(1)  # warms up
+        best[dtype] = min(timer.timeit(1).mean for _ in range(rounds))
     return best[torch.bfloat16] < 0.8 * best[torch.float32]

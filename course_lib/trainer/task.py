@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from argparse import Namespace
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from course_lib.data_parallel import split_batch, token_loss_scale
 from course_lib.trainer.distributed import World
 from course_lib.trainer.precision import mixed_precision
 from course_lib.training import ADAM
@@ -88,6 +90,7 @@ class Task(ABC):
 
     clip_norm: float = math.inf  #: the largest norm that all gradients together may have
     pipeline: Pipeline
+    batches: Callable[[int], tuple[Tensor, ...]]  #: of a step, the same one for all processes
     steps: int  #: the last step
     checksum: int  #: other training data would change it
 
@@ -99,9 +102,21 @@ class Task(ABC):
         """Make a new optimizer of the model's parameters: Adam, with the paper's numbers."""
         return torch.optim.Adam(self.pipeline.model.parameters(), fused=True, **ADAM)
 
-    @abstractmethod
     def share(self, step: int, rank: int, size: int) -> tuple[tuple[Tensor, ...], float]:
-        """Return a process's part of the batch of a step, and the weight of its mean loss."""
+        """Return a process's part of the batch of a step, and the weight of its mean loss.
+
+        Who gets nothing, because there are fewer rows than processes, gets a row of weight 0: the
+        others wait for its gradients.
+        """
+        whole = self.batches(step)
+        tokens = self.predictions(whole)
+        rows = split_batch(range(len(tokens)), rank, size)
+        weight = token_loss_scale(int(tokens[rows].sum()), int(tokens.sum()), size)
+        return tuple(part[rows or [0]] for part in whole), weight
+
+    def predictions(self, batch: tuple[Tensor, ...]) -> Tensor:
+        """Count the tokens of each row that the loss is of: all but bos and padding. ``(B,)``."""
+        return (batch[-1][:, 1:] != self.pipeline.tokenizer.pad_id).sum(dim=1)
 
     @abstractmethod
     def measure(self, pipeline: Any, step: int) -> dict[str, float]:
