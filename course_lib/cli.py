@@ -109,8 +109,6 @@ def _add_training(commands: argparse._SubParsersAction, task: type[Task]) -> Non
     writes.set_defaults(run=write_command)
     for command, own in {trains: {}, evaluates: task.evaluating, writes: task.writing}.items():
         _add_options(command, task, own)
-        if command is not trains and task.keep_last:
-            command.add_argument("--average", type=whole_from_one, help="of so many last epochs")
 
 
 def _add_options(
@@ -190,15 +188,18 @@ def evaluate_command(options: argparse.Namespace) -> int:
     pipeline, content = _kept(options)
     found = task.evaluate(pipeline, options)
     if options.record:
+        names = [name.strip("-") for name in task.evaluating]
+        about = content["config"] | {name: getattr(options, name) for name in names}
         entry = {
-            **task.entry(pipeline, content, options),
+            **about,
+            "history": content["history"],
             **found,
             "steps": content["step"],
             "parameters": sum(p.numel() for p in pipeline.model.parameters()),
             "minutes": {name: seconds / 60 for name, seconds in content["seconds"].items()},
             "machine": content["machine"],
         }
-        add_entry(options.record, entry, task.record_key)
+        add_entry(options.record, entry, lambda entry: [entry[name] for name in about])
     return 0
 
 
@@ -243,8 +244,8 @@ def _kept(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
         found = getattr(pipeline.config, name)
         if found != value:
             raise ValueError(f"{out} was trained with --{name} {found}, not {value}")
-    average = getattr(options, "average", None)
-    if average:
+    average = getattr(options, "average", 1)
+    if average > 1:
         load_average(out, average, pipeline.model)
     pipeline.model.to(options.device).eval()
     return pipeline, content

@@ -321,7 +321,7 @@ def test_weights_of_an_epoch_that_are_of_something_else_are_explained(trained, t
     run = trained("multi30k")
     folder = tmp_path / "kept" / TASKS["multi30k"].name
     save_checkpoint(folder / "epoch-0003", {}, {"weight": torch.ones(2)})
-    assert_one_sentence(run("translate", "ein", "--average", "1"), folder, "is no checkpoint")
+    assert_one_sentence(run("translate", "ein", "--average", "2"), folder, "is no checkpoint")
 
 
 # --- course translate
@@ -349,7 +349,7 @@ def test_what_translates_is_the_average_asked_for_with_the_options_given(
 
     def translate(self, texts, **how):
         asked.append((texts, how, self.model.training, self.model.state_dict()))
-        return written
+        return written[: len(texts)]
 
     monkeypatch.setattr(RealTranslator, "translate", translate)
     monkeypatch.setattr(
@@ -363,7 +363,8 @@ def test_what_translates_is_the_average_asked_for_with_the_options_given(
     for line, name in zip(said[:3], ("bleu", "bleu_lower", "chrf"), strict=True):
         assert line.startswith(f"{name} {scores[name]:.2f} ")
     assert said[3].startswith(f"60 sentences of {TEST}") and devices == ["cuda"] * 2
-    assert [texts for texts, *_ in asked] == [["ein zwei"], sources]
+    captions = [german for german, _ in CAPTIONS]
+    assert [texts for texts, *_ in asked] == [["ein zwei"], sources, captions]
     load_average(folder, 2, translator.model)
     expected = translator.model.state_dict()
     for _, how, training, weights in asked:
@@ -400,6 +401,7 @@ def recorded(name, trained, tmp_path, *words):
     assert entry["minutes"] == {n: seconds / 60 for n, seconds in content["seconds"].items()}
     assert entry["parameters"] == sum(p.numel() for p in pipeline.model.parameters())
     assert (entry["steps"], entry["machine"]) == (content["step"], content["machine"])
+    assert content["config"].items() <= entry.items()
     pipeline.model.eval()
     return out, error, entry, pipeline, content
 
@@ -412,7 +414,6 @@ def test_exact_matches_of_number_words_are_counted_and_recorded_once(
     exact = translated_exactly(translator, draw_pairs("test", 6))
     line = f"de, seed 0: exact match {exact:.3f} on 6 numbers of the test split\n"
     assert out == line and (entry["exact_match"], entry["count"]) == (exact, 6)
-    assert (entry["to"], entry["seed"]) == ("de", 0)
     assert entry["machine"] == "another"  # the one that trained, not the one that evaluates
 
 
@@ -423,8 +424,7 @@ def test_scores_of_a_translator_are_printed_and_recorded_once(trained, tmp_path)
     assert [line.split()[0] for line in lines[:3]] == ["bleu", "bleu_lower", "chrf"]
     assert "case:mixed" in lines[0] and "case:lc" in lines[1] and "version:" in lines[2]
     assert "choose on --split val" in error
-    asked = dict(direction="de-en", seed=0, split=TEST, epochs=3, average=2, beam_size=1, alpha=0.2)
-    assert asked.items() <= entry.items() and entry["config"] == content["config"]
+    assert dict(split=TEST, average=2, beam=1, alpha=0.2).items() <= entry.items()
     folder = tmp_path / "kept" / TASKS["multi30k"].name
     load_average(folder, 2, translator.model)
     assert entry["loss"] == pytest.approx(val_loss(translator, read_pairs(translator.config, TEST)))
@@ -444,7 +444,7 @@ def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_pat
     loss = loss_on(writer.model, windows)
     every = f"all {len(windows)} windows of 8, side by side"
     assert out == f"val loss {loss:.4f} nats per character, on {every}\n"
-    assert TextGeneratorConfig(**entry["settings"]) == TINY and entry["val_loss"] == loss
+    assert entry["dropout"] == TINY.dropout and entry["val_loss"] == loss
     assert entry["history"] == content["history"] and len(entry["history"]) == 3
     assert entry["characters"] == {"train": len(text.train), "val": len(text.val)}
     assert entry["sample"] == writer.generate("\n", 300)[0] and len(entry["sample"]) == 301
@@ -452,7 +452,7 @@ def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_pat
     own, file = ["--out", tmp_path / "own"], tmp_path / "new" / "record.json"
     course("gpt", "train", *SETTINGS, "--set", "dropout=0.1", *own)
     course("gpt", "evaluate", *own, "--record", file)
-    assert [e["settings"]["dropout"] for e in read_entries(file)] == [0.1, 0.3]
+    assert [e["dropout"] for e in read_entries(file)] == [0.1, 0.3]
 
 
 def test_of_python_the_lines_are_parsed(course, tmp_path, monkeypatch):

@@ -202,15 +202,15 @@ def test_the_commands_of_the_page_make_the_record():
     ours = [(text, seed) for text in ("library", "shakespeare") for seed in (0, 1, 2)]
     expected = [asdict(TextGeneratorConfig(text=text, seed=seed)) for text, seed in ours]
     expected.append(asdict(TextGeneratorConfig(text="shakespeare", init_std=GPT2_START)))
-    found = [entry["settings"] for entry in read_record()]
+    found = [{name: entry[name] for name in expected[0]} for entry in read_record()]
     assert len(found) == len(expected) and all(settings in found for settings in expected)
 
 
 def test_gpt2s_start_is_worse_than_ours_from_every_seed():
     losses = {0.05: [], GPT2_START: []}
     for entry in read_record():
-        if entry["settings"]["text"] == "shakespeare":
-            losses[entry["settings"]["init_std"]].append(entry["val_loss"])
+        if entry["text"] == "shakespeare":
+            losses[entry["init_std"]].append(entry["val_loss"])
     assert min(losses[GPT2_START]) > max(losses[0.05])
 
 

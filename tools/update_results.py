@@ -232,9 +232,7 @@ def language_models() -> str:
     """Write the validation loss of the GPT."""
     found = {name: {} for name in TEXTS.values()}
     for entry in read_language_models():
-        settings = entry["settings"]
-        name = TEXTS[settings["text"], settings["init_std"]]
-        found[name][settings["seed"]] = entry["val_loss"]
+        found[TEXTS[entry["text"], entry["init_std"]]][entry["seed"]] = entry["val_loss"]
     return by_seed(found)
 
 

@@ -2,7 +2,7 @@
 
 import zlib
 from argparse import Namespace
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -234,39 +234,27 @@ class LanguageModel(Task):
 
     @staticmethod
     def evaluate(pipeline: TextGenerator, options: Namespace) -> dict[str, Any]:
-        """Measure the loss on all of val, and print it.
+        """Measure the loss on all of val, and of Python, how many lines written can be parsed.
 
         Raises:
             ValueError: If the text has other characters than the model knows.
         """
-        length = pipeline.config.max_len
-        text = read_text(pipeline.config.text, options.data)
+        config = pipeline.config
+        text = read_text(config.text, options.data)
         if text.characters.characters != pipeline.tokenizer.characters:
             raise ValueError("this model learned from another text: it has other characters")
-        windows = side_by_side(text.val, length)
+        windows = side_by_side(text.val, config.max_len)
         loss = loss_on(pipeline.model, windows)
-        every = f"all {len(windows):,} windows of {length}, side by side"
+        every = f"all {len(windows):,} windows of {config.max_len}, side by side"
         print(f"val loss {loss:.4f} nats per character, on {every}")
-        return {"val_loss": loss, "characters": {"train": len(text.train), "val": len(text.val)}}
-
-    @staticmethod
-    def entry(
-        pipeline: TextGenerator, content: dict[str, Any], options: Namespace
-    ) -> dict[str, Any]:
-        """Return all settings, how the loss fell, and a sample; of Python, the rate that parses."""
-        config = pipeline.config
-        of_python = config.text == "library"
-        copies = COPIES if of_python else 1
+        found = {"val_loss": loss, "characters": {"train": len(text.train), "val": len(text.val)}}
+        copies = COPIES if config.text == "library" else 1
         written = pipeline.generate(PROMPTS[config.text], SAMPLE, copies=copies, seed=config.seed)
-        found = {"settings": asdict(config), "history": content["history"], "sample": written[0]}
         lines = [line for text in written for line in program_lines(text)]
-        rate = {"parse_rate": parse_rate(lines) if lines else None}
-        return found | rate if of_python else found
-
-    @classmethod
-    def record_key(cls, entry: dict[str, Any]) -> list[Any]:
-        """Return all settings."""
-        return list(entry["settings"].values())
+        if config.text == "library" and lines:
+            found["parse_rate"] = parse_rate(lines)
+            print(f"parse rate {found['parse_rate']:.2f} of {len(lines)} lines written")
+        return found | {"sample": written[0]}
 
 
 @torch.no_grad()

@@ -22,7 +22,12 @@ from course_lib.data.multi30k_files import DIRECTIONS, LINES, load_multi30k
 from course_lib.tasks.numbers import MODEL, Translator, model_config, typed_text
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import ChunkedLoss
-from course_lib.trainer.options import check_above_zero, check_between, check_from_one
+from course_lib.trainer.options import (
+    check_above_zero,
+    check_between,
+    check_from_one,
+    whole_from_one,
+)
 from course_lib.trainer.precision import bfloat16_pays, drop_by_bytes
 from course_lib.trainer.results import read_entries
 from course_lib.trainer.task import Task
@@ -34,11 +39,11 @@ TEST = "test_2016_flickr"
 RECORD = Path(__file__).with_name("multi30k_record.json")
 read_record = partial(read_entries, RECORD)  #: the entries, each of one translator on one split
 CORPUS = Path(__file__).with_name("multi30k_corpus.json")  # what tools/corpus_stats.py measured
-SETTINGS = ("direction", "seed", "epochs", "vocab_size", "dropout")  # of an entry of the record
 MOST_ALPHA = 10  # of the length penalty; beyond it, nothing but the length counts
 SEARCH: dict[str, dict[str, Any]] = {
     "--beam": dict(type=int, default=4, help="1 is greedy"),
     "--alpha": dict(type=float, default=0.6, help="of the length penalty"),
+    "--average": dict(type=whole_from_one, default=1, help="of so many last epochs"),
 }
 CAPTIONS = (  # our own, German and English; how a translator writes them stands in its entry
     ("Ein Mann fährt Fahrrad.", "A man is riding a bicycle."),
@@ -197,7 +202,7 @@ def most_tokens(source_tokens: int) -> int:
 
 
 def measured(pipeline: RealTranslator, options: Namespace) -> dict[str, Any]:
-    """Translate a split freely; print BLEU and chrF, and return them."""
+    """Translate a split freely; print BLEU and chrF, and return all that a record keeps."""
     how = _search(options)
     if options.split != "val":
         print("the test set is for the last report: choose on --split val", file=sys.stderr)
@@ -206,33 +211,16 @@ def measured(pipeline: RealTranslator, options: Namespace) -> dict[str, Any]:
     begin = time.monotonic()
     written = pipeline.translate(sources, **how)
     seconds = time.monotonic() - begin
-    found = score(written, references)
+    found: dict[str, Any] = score(written, references)
     for name in ("bleu", "bleu_lower", "chrf"):
         print(f"{name} {found[name]:.2f}  {found[f'{name}_signature']}")
     print(f"{len(written)} sentences of {options.split} in {seconds:.0f} s")
+    write = partial(pipeline.translate, **how)
+    found["captions"] = written_captions(pipeline.config.direction, write)
+    found["loss"] = val_loss(pipeline, pairs)
+    if options.split != "val" or options.average > 1:
+        found["history"] = []  # how it learned stands once in a record
     return found
-
-
-def entry_of(
-    pipeline: RealTranslator, content: dict[str, Any], options: Namespace
-) -> dict[str, Any]:
-    """Return how it was searched, the loss, and what is written of our own captions."""
-    config = content["config"]
-    average = options.average or 1
-    once = options.split == "val" and average == 1  # how it learned stands once in a record
-    pairs = read_pairs(pipeline.config, options.split, options.data)
-    write = partial(pipeline.translate, **_search(options))
-    return {
-        **{name: config[name] for name in SETTINGS},
-        "split": options.split,
-        "average": average,
-        "beam_size": options.beam,
-        "alpha": options.alpha,
-        "loss": val_loss(pipeline, pairs),
-        "config": config,
-        "captions": written_captions(config["direction"], write),
-        "history": content["history"] if once else [],
-    }
 
 
 class Multi30k(Task):
@@ -247,10 +235,8 @@ class Multi30k(Task):
     named = "direction"
     writing = {"text": dict(nargs="+", help='such as "Ein Mann fährt Fahrrad."'), **SEARCH}
     evaluating = {"--split": dict(choices=[*LINES][1:], default="val"), **SEARCH}
-    record_keys = (*SETTINGS, "split", "average", "beam_size", "alpha")
-    batches: TokenBatches
     evaluate = staticmethod(measured)
-    entry = staticmethod(entry_of)
+    batches: TokenBatches
 
     def __init__(
         self, config: RealConfig, data: Path | str | None, pipeline: RealTranslator | None = None

@@ -176,7 +176,6 @@ class Numbers(Task):
     threads = 1
     writing = {"text": dict(nargs="+", help='such as "three hundred forty-five"')}
     evaluating = {"--count": dict(type=whole_from_one, default=1000, help="of test numbers")}
-    record_keys = ("to", "seed")
 
     def __init__(
         self, config: TranslatorConfig, data: Any = None, pipeline: Translator | None = None
@@ -223,7 +222,7 @@ class Numbers(Task):
         exact = translated_exactly(pipeline, draw_pairs("test", options.count, to=config.to))
         which = f"{config.to}, seed {config.seed}"
         print(f"{which}: exact match {exact:.3f} on {options.count} numbers of the test split")
-        return {"count": options.count, "exact_match": exact}
+        return {"exact_match": exact}
 
 
 def folder_of(config: TranslatorConfig) -> Path:

@@ -86,7 +86,6 @@ class Task(ABC):
     verb: ClassVar[str] = "translate"  #: the command that uses what was trained
     writing: ClassVar[dict[str, dict[str, Any]]]  #: its options
     evaluating: ClassVar[dict[str, dict[str, Any]]] = {}  #: those of ``course evaluate``
-    record_keys: ClassVar[tuple[str, ...]] = ()  #: what tells two entries of a record apart
 
     clip_norm: float = math.inf  #: the largest norm that all gradients together may have
     pipeline: Pipeline
@@ -167,17 +166,7 @@ class Task(ABC):
     @staticmethod
     @abstractmethod
     def evaluate(pipeline: Any, options: Namespace) -> dict[str, Any]:
-        """Measure what was trained; print it, and return it."""
-
-    @classmethod
-    def entry(cls, pipeline: Any, content: dict[str, Any], options: Namespace) -> dict[str, Any]:
-        """Return what a record keeps beside what was measured and what any training has."""
-        return {name: content["config"][name] for name in cls.record_keys}
-
-    @classmethod
-    def record_key(cls, entry: dict[str, Any]) -> list[Any]:
-        """Return what tells two entries of a record apart."""
-        return [entry[name] for name in cls.record_keys]
+        """Measure what was trained; print it, and return what a record keeps of it."""
 
 
 @dataclass
