@@ -5,7 +5,7 @@ from dataclasses import replace
 import ablation
 import pytest
 import torch
-from gpt_fixtures import write_library
+from tiny_tasks import write_library
 from torch import nn
 from torch.nn import functional as F
 

@@ -2,12 +2,12 @@
 
 import hashlib
 import signal
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import pytest
 import torch
-from gpt_fixtures import SETTINGS, TINY, write_library, write_play
+from tiny_tasks import NUMBERS, REAL, WRITER, settings, write_library, write_play
 
 from course_lib import cli
 from course_lib.data import (
@@ -37,7 +37,7 @@ from course_lib.tasks.multi30k import (
     score,
     val_loss,
 )
-from course_lib.tasks.numbers import Translator, translated_exactly
+from course_lib.tasks.numbers import Translator, TranslatorConfig, translated_exactly
 from course_lib.trainer import loop
 from course_lib.trainer.averaging import kept_weights, load_average
 from course_lib.trainer.checkpoint import read_facts, save_checkpoint
@@ -55,18 +55,10 @@ from course_lib.transformer import Transformer
 pytestmark = pytest.mark.usefixtures("no_network")
 
 
-def settings(words):
-    """Turn words NAME=VALUE into options."""
-    return [word for setting in words.split() for word in ("--set", setting)]
-
-
-TINY_NUMBERS = "num_pairs=120 vocab_size=70 d_model=12 num_heads=3 num_layers=1 d_ff=20 steps=7"
-TINY_NUMBERS += " batch_size=5 warmup_steps=3 cooldown_steps=1 max_len=100 val_every=4"
-TINY_REAL = "epochs=3 num_pairs=40 tokens=300 d_model=16 d_ff=24 num_layers=1 vocab_size=90"
 TASKS = {  # words, a setting that no model has, the folder, what uses it, whose it is, another's
     "numbers": dict(
         words=[],
-        settings=settings(TINY_NUMBERS),
+        settings=settings(NUMBERS),
         impossible="num_heads=5",
         name="numbers-course-de-seed0",
         use=["translate", "one"],
@@ -75,7 +67,7 @@ TASKS = {  # words, a setting that no model has, the folder, what uses it, whose
     ),
     "multi30k": dict(
         words=["--size", "smoke"],
-        settings=settings(TINY_REAL),
+        settings=settings(replace(REAL, epochs=3)),
         impossible="tokens=5",
         name="multi30k-smoke-de-en-seed0",
         use=["translate", "ein"],
@@ -84,7 +76,7 @@ TASKS = {  # words, a setting that no model has, the folder, what uses it, whose
     ),
     "gpt": dict(
         words=["--text", "shakespeare", "--device", "cpu"],
-        settings=SETTINGS,
+        settings=settings(WRITER),
         impossible="max_len=5000",
         name="gpt-cpu-shakespeare-seed0",
         use=["sample"],
@@ -249,7 +241,7 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
 def test_number_words_take_one_thread_and_another_language_another_folder(
     course, tmp_path, monkeypatch
 ):
-    others = settings(TINY_NUMBERS.replace("steps=7 ", ""))
+    others = settings(replace(NUMBERS, steps=TranslatorConfig().steps))
     words = [*others, "--to", "fr", "--steps", "3", "--seed", "2"]
     assert course("numbers", "train", *words)[0] == 0
     translator, content = read_kept(Translator, tmp_path / "kept" / "numbers-course-fr-seed2")
@@ -444,13 +436,13 @@ def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_pat
     loss = loss_on(writer.model, windows)
     every = f"all {len(windows)} windows of 8, side by side"
     assert out == f"val loss {loss:.4f} nats per character, on {every}\n"
-    assert entry["dropout"] == TINY.dropout and entry["val_loss"] == loss
+    assert entry["dropout"] == WRITER.dropout and entry["val_loss"] == loss
     assert entry["history"] == content["history"] and len(entry["history"]) == 3
     assert entry["characters"] == {"train": len(text.train), "val": len(text.val)}
     assert entry["sample"] == writer.generate("\n", 300)[0] and len(entry["sample"]) == 301
     assert "parse_rate" not in entry
     own, file = ["--out", tmp_path / "own"], tmp_path / "new" / "record.json"
-    course("gpt", "train", *SETTINGS, "--set", "dropout=0.1", *own)
+    course("gpt", "train", *settings(replace(WRITER, dropout=0.1)), *own)
     course("gpt", "evaluate", *own, "--record", file)
     assert [e["dropout"] for e in read_entries(file)] == [0.1, 0.3]
 
@@ -459,7 +451,7 @@ def test_of_python_the_lines_are_parsed(course, tmp_path, monkeypatch):
     folder = write_library(tmp_path / "library")
     monkeypatch.setattr("course_lib.data.text.read_library", lambda: read_library(folder))
     own = ["--out", str(tmp_path / "own"), "--task", "gpt", "--threads", "1"]
-    changed = [*SETTINGS, "--set", "steps=150", "--set", "text=library"]
+    changed = settings(replace(WRITER, steps=150, text="library"))
     assert cli.main(["train", *changed, *own]) == 0
     assert cli.main(["evaluate", *own, "--record", str(tmp_path / "record.json")]) == 0
     (entry,) = read_entries(tmp_path / "record.json")
@@ -502,7 +494,7 @@ def data(course, tmp_path, monkeypatch):
 def test_a_slice_of_the_real_corpus_is_for_a_quick_try(data, tmp_path, capsys):
     which = ["--task", "multi30k", "--size", "slice", "--threads", "1"]
     named = [*which, "--data", str(data)]
-    small = settings("epochs=1 d_model=16 num_pairs=20")
+    small = ["--set", "epochs=1", "--set", "d_model=16", "--set", "num_pairs=20"]
     assert cli.main(["train", *small, *named]) == 0
     content = read_facts(find_checkpoint(tmp_path / "kept" / "multi30k-slice-de-en-seed0"))
     assert (content["config"]["task"], content["config"]["num_pairs"]) == ("multi30k", 20)

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import torch
 import torch.distributed.checkpoint
 import torch.distributed.fsdp  # forked processes need not import them again
 from distributed_worker import course
-from gpt_fixtures import write_play
+from tiny_tasks import NUMBERS, REAL, WRITER, settings, write_play
 from torch.testing import assert_close
 
 from course_lib.tasks.language_model import TextGenerator
@@ -29,22 +30,22 @@ FRESH = {
     "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "5",  # seconds
 }
 # A small rate: Adam divides what is left of gradients that are 0 by mathematics by its 1e-9.
-TINY = "num_pairs=60 vocab_size=70 d_model=12 num_heads=3 num_layers=1 d_ff=20 batch_size=5 "
-TINY += "rate_scale=0.02 steps=12 warmup_steps=3 cooldown_steps=1 val_every=4"
+SLOW = replace(NUMBERS, num_pairs=60, rate_scale=0.02, steps=12, dropout=0.0)
 TASKS = {  # the class of its pipelines, and the words that describe it
-    "numbers": (Translator, "", TINY),
-    "multi30k": (RealTranslator, "--size smoke", "epochs=3 num_pairs=40 tokens=300 vocab_size=90 "
-                 "bfloat16=False d_model=16 d_ff=24 num_layers=1 dropout=0.0"),
-    "gpt": (TextGenerator, "--text shakespeare", "steps=12 val_every=4 val_windows=7 batch_size=3 "
-            "warmup_steps=3 max_len=8 num_layers=2 num_heads=2 d_model=12"),
-}  # fmt: skip
+    "numbers": (Translator, [], SLOW),
+    "multi30k": (RealTranslator, ["--size", "smoke"], replace(REAL, epochs=3, dropout=0.0)),
+    "gpt": (
+        TextGenerator,
+        ["--text", "shakespeare"],
+        replace(WRITER, steps=12, num_layers=2, dropout=0.0, peak_rate=1e-3),
+    ),
+}
 
 
 def words_of(task, out, *words):
     """Return the words of a training, and what else its processes find in their environment."""
-    _, size, settings = TASKS[task]
-    told = ["train", "--task", task, *size.split(), "--out", str(out), *words]
-    told += [word for setting in settings.split() for word in ("--set", setting)]
+    _, size, config = TASKS[task]
+    told = ["train", "--task", task, *size, "--out", str(out), *words, *settings(config)]
     return told, {"COURSE_DATA": str(out.parent / "data") if task == "gpt" else ""}
 
 

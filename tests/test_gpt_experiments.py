@@ -7,7 +7,7 @@ import gpt_starts
 import pytest
 import scaling
 import torch
-from gpt_fixtures import write_library
+from tiny_tasks import write_library
 
 from course_lib.data import read_library
 from course_lib.gpt import GPT

@@ -6,8 +6,9 @@ from dataclasses import asdict, replace
 import ablation
 import pytest
 import torch
-from gpt_fixtures import TINY, write_play
 from parity import says
+from tiny_tasks import WRITER as TINY
+from tiny_tasks import write_play
 from torch.nn import functional as F
 from torch.testing import assert_close
 

@@ -13,15 +13,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from gpt_fixtures import SETTINGS, write_play
-from gpt_fixtures import TINY as WRITER
 from parity import Pretended, says
+from tiny_tasks import NUMBERS, REAL, WRITER, settings, write_play
 
 from course_lib import cli
 from course_lib.data import draw_pairs
 from course_lib.tasks.language_model import LanguageModel
-from course_lib.tasks.multi30k import SIZES, Multi30k, RealConfig, read_pairs
-from course_lib.tasks.numbers import Numbers, TranslatorConfig
+from course_lib.tasks.multi30k import Multi30k, read_pairs
+from course_lib.tasks.numbers import Numbers
 from course_lib.trainer import loop
 from course_lib.trainer.averaging import kept_weights
 from course_lib.trainer.checkpoint import FACTS, read_facts
@@ -38,15 +37,9 @@ from course_lib.trainer.run_folder import (
 
 pytestmark = pytest.mark.usefixtures("no_network")
 FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
-TRANSLATOR = RealConfig(**{**SIZES["smoke"], "num_pairs": 40, "tokens": 300, "epochs": 2,
-                           "d_model": 16, "d_ff": 24, "num_layers": 1, "dropout": 0.3,
-                           "vocab_size": 90, "norm_first": False, "cooldown": 0.2})  # fmt: skip
-NUMBERS = TranslatorConfig(num_pairs=120, vocab_size=70, d_model=12, num_heads=3, num_layers=1,
-                           d_ff=20, batch_size=5, steps=8, warmup_steps=3, cooldown_steps=1,
-                           dropout=0.2, max_len=100, val_every=4)  # fmt: skip
 TASKS = {  # what is trained, with which numbers, when it is measured, and a rate beyond all reason
     "numbers": (Numbers, NUMBERS, [4, 8], dict(rate_scale=1e30)),
-    "multi30k": (Multi30k, TRANSLATOR, [4, 8], dict(peak_rate=1e30)),
+    "multi30k": (Multi30k, REAL, [4, 8], dict(peak_rate=1e30)),
     "gpt": (LanguageModel, WRITER, [4, 8, 11], dict(peak_rate=1e18, last_rate=1e18,
                                                    weight_decay=0.0, clip_norm=1e18)),
 }  # fmt: skip
@@ -127,7 +120,7 @@ def test_a_process_killed_anywhere_loses_nothing(tmp_path, data, monkeypatch):
     monkeypatch.setenv("COURSE_DATA", str(data))
     out, steps, chance = tmp_path / "killed", 200, random.Random(0)
     words = ["train", "--task", "gpt", "--text", "shakespeare", "--threads", "1", "--out", str(out)]
-    words += [*SETTINGS, "--set", f"steps={steps}"]
+    words += settings(replace(WRITER, steps=steps))
     for kill in range(5):
         child = FORK.Process(target=cli.main, args=([*words, *["--resume"][:kill]],))
         before = find_checkpoint(out)

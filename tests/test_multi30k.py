@@ -8,6 +8,7 @@ from statistics import fmean
 import corpus_stats as measured
 import pytest
 import torch
+from tiny_tasks import REAL as TINY
 from torch import nn
 from torch.nn import functional as F
 
@@ -33,10 +34,6 @@ from course_lib.trainer.precision import ByteDropout, drop_by_bytes
 from course_lib.trainer.run_folder import read_kept
 from course_lib.training import ADAM, label_smoothed_cross_entropy
 from course_lib.transformer import Transformer
-
-TINY = RealConfig(**{**SIZES["smoke"], "num_pairs": 40, "tokens": 300, "epochs": 2,
-                     "d_model": 16, "d_ff": 24, "num_layers": 1, "dropout": 0.3, "vocab_size": 90,
-                     "norm_first": False, "cooldown": 0.2})  # fmt: skip
 
 
 @pytest.fixture(scope="module")

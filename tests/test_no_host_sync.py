@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from gpt_fixtures import TINY as WRITER
-from gpt_fixtures import write_play
+from tiny_tasks import WRITER, write_play
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -8,6 +8,7 @@ import pytest
 import torch
 from parity import assert_same, says
 from platformdirs import user_data_path
+from tiny_tasks import NUMBERS
 from torch.testing import assert_close
 
 import course_lib
@@ -26,10 +27,7 @@ from course_lib.trainer.checkpoint import FACTS
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.run_folder import checkpoints_folder, find_checkpoint
 
-TINY = TranslatorConfig(
-    num_pairs=120, vocab_size=70, d_model=12, num_heads=3, num_layers=1, d_ff=20, batch_size=5,
-    steps=7, warmup_steps=3, cooldown_steps=2, rate_scale=0.5, max_len=100,
-)  # fmt: skip
+TINY = replace(NUMBERS, steps=7, cooldown_steps=2, rate_scale=0.5, dropout=0.0, val_every=50)
 ROOT = Path(course_lib.__file__).parents[1]
 KEPT = os.environ.get("COURSE_CHECKPOINTS", "")  # where the course keeps its own translator
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from parity import Pretended, says
+from tiny_tasks import REAL, settings
 
 from course_lib import cli
 from course_lib.atomic_write import write_whole
@@ -27,9 +28,8 @@ from course_lib.trainer.options import refuse_another, setting_of, whole_from_on
 from course_lib.trainer.results import add_entry, read_entries
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-SETTINGS = "epochs=2 num_pairs=40 tokens=300 d_model=16 d_ff=24 num_layers=1 vocab_size=90"
 SMOKE = ["train", "--task", "multi30k", "--size", "smoke", "--threads", "1"]
-SMOKE += [word for setting in SETTINGS.split() for word in ("--set", setting)]
+SMOKE += settings(REAL)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,50 @@
+"""A tiny training of each task, a small play, a small library: what tests of trainings share."""
+
+from pathlib import Path
+
+from course_lib.tasks.language_model import TextGeneratorConfig
+from course_lib.tasks.multi30k import SIZES, RealConfig
+from course_lib.tasks.numbers import TranslatorConfig
+
+NUMBERS = TranslatorConfig(
+    num_pairs=120, vocab_size=70, d_model=12, num_heads=3, num_layers=1, d_ff=20, batch_size=5,
+    steps=8, warmup_steps=3, cooldown_steps=1, max_len=100, val_every=4, dropout=0.2,
+)  # fmt: skip
+REAL = RealConfig(**SIZES["smoke"] | dict(
+    num_pairs=40, tokens=300, epochs=2, d_model=16, d_ff=24, num_layers=1, dropout=0.3,
+    vocab_size=90, norm_first=False, cooldown=0.2,
+))  # fmt: skip
+WRITER = TextGeneratorConfig(
+    text="shakespeare", max_len=8, num_layers=1, num_heads=2, d_model=12, dropout=0.3,
+    batch_size=3, steps=11, warmup_steps=3, peak_rate=1e-2, last_rate=1e-3, val_every=4,
+    val_windows=7,
+)  # fmt: skip
+USUAL = {
+    TranslatorConfig: TranslatorConfig(),
+    RealConfig: RealConfig(**SIZES["smoke"]),
+    TextGeneratorConfig: TextGeneratorConfig(text="shakespeare"),
+}
+
+
+def settings(config) -> list[str]:
+    """Turn what a configuration has of its own into words of the command line."""
+    usual = vars(USUAL[type(config)])
+    own = {name: value for name, value in vars(config).items() if value != usual[name]}
+    return [word for name, value in own.items() for word in ("--set", f"{name}={value}")]
+
+
+def write_play(folder: Path) -> Path:
+    """Write 3,000 characters where Shakespeare is looked for; return the folder of data."""
+    lines = [f"{n} and {n * n % 97} went to sea,{' oh' * (n % 4)}\n" for n in range(120)]
+    (folder / "tinyshakespeare").mkdir(parents=True)
+    (folder / "tinyshakespeare" / "input.txt").write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+def write_library(folder: Path) -> Path:
+    """Write fifty short modules, of which about one in ten belongs to val."""
+    folder.mkdir()
+    for n in range(50):
+        source = f'"""Module {n}."""\n\n\ndef add_{n}(a, b):\n    return a + b * {n}\n'
+        (folder / f"module_{n}.py").write_text(source, encoding="utf-8")
+    return folder
