@@ -84,23 +84,12 @@ def test_bfloat16_comes_close_with_gradients_in_float32():
     assert F.cosine_similarity(found, torch.cat([g.flatten() for g in expected]), dim=0) > 0.999
 
 
-def test_products_are_in_bfloat16_and_attention_in_float32(monkeypatch):
-    seen = []
-    real = torch.nn.functional.scaled_dot_product_attention
-
-    class Recorder(torch.overrides.TorchFunctionMode):
-        """See what attention is called with, inside of our own mode."""
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            if func is real:
-                seen.append({x.dtype for x in args[:3]})
-            return func(*args, **(kwargs or {}))
-
+def test_products_are_in_bfloat16_and_a_cpu_takes_the_plain_attention():
     model, (src, tgt) = make_model(), make_batch()
-    with Recorder(), mixed_precision():
-        assert model(src, tgt).dtype == torch.bfloat16
-    assert model(src, tgt).dtype == torch.float32
-    assert seen == [{torch.float32}] * 4  # 2 layers of one, 2 attentions of one
+    for bfloat16 in (True, False):
+        with mixed_precision(bfloat16):
+            assert (model(src, tgt).dtype == torch.bfloat16) == bfloat16
+            assert torch.backends.cuda.flash_sdp_enabled() != bfloat16  # for a CPU, too
 
 
 def test_dropout_by_bytes_drops_its_part_and_keeps_the_mean():

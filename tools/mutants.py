@@ -198,10 +198,6 @@ class Reversal(Task):
         rows = torch.arange(size) + step * size
         return tuple(ids[rows % len(ids)] for ids in self.learned)
 
-    def predictions(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Count all tokens alike: a step's batch is never shared out."""
-        return torch.ones(len(batch[0]))
-
     def backward(self, engine: nn.Module, batch: tuple[Tensor, ...], weight: float) -> Tensor:
         """Leave the gradients of chapter 10's ``training_step``."""
         loss, found = gradients_of_step(engine, *batch)
