@@ -24,5 +24,5 @@ def _numbers(source: str) -> list[int]:
         if ast.get_docstring(node) is not None:
             said |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     lines = enumerate(source.splitlines(), start=1)
-    code = (n for n, line in lines if line.strip() and not line.startswith(("#|", "# %%")))
+    code = (n for n, line in lines if line.strip() and not line.startswith("#|"))
     return [n for n in code if n not in said]

@@ -35,6 +35,8 @@ def module_name(chapter: Path) -> str | None:
 def export(root: Path = ROOT) -> list[Path]:
     """Write course_lib/NAME.py from the cells marked ``#| export``, formatted by ruff.
 
+    The marks that nbdev leaves between cells are taken out: a module reads as one text.
+
     Args:
         root: A folder that holds ``notebooks/``, ``course_lib/`` and ``pyproject.toml``.
 
@@ -46,7 +48,10 @@ def export(root: Path = ROOT) -> list[Path]:
         name = module_name(chapter)
         if name is not None:
             nb_export(chapter, lib_path=root / "course_lib")
-            written.append(root / "course_lib" / f"{name}.py")
+            path = root / "course_lib" / f"{name}.py"
+            text = path.read_text(encoding="utf-8")
+            path.write_text(re.sub(r"^# %%.*\n", "", text, flags=re.MULTILINE), encoding="utf-8")
+            written.append(path)
     ruff = [sys.executable, "-m", "ruff", "format", "--quiet", "--config", root / "pyproject.toml"]
     subprocess.run([*ruff, *written], check=True, cwd=root)
     return written
@@ -66,10 +71,9 @@ def out_of_step() -> list[str]:
         if not (ROOT / "course_lib" / name).exists()
         or (ROOT / "course_lib" / name).read_text(encoding="utf-8") != text
     ]
-    marked = (
-        p for p in (ROOT / "course_lib").glob("*.py") if "# %% ../notebooks/" in p.read_text()
-    )
-    return stale + [path.name for path in marked if path.name not in fresh]
+    modules = {p.name: p.read_text(encoding="utf-8") for p in (ROOT / "course_lib").glob("*.py")}
+    exported = [name for name, text in modules.items() if "File to edit: ../notebooks/" in text]
+    return stale + [name for name in exported if name not in fresh]
 
 
 def run(chapter: Path) -> float:
