@@ -16,7 +16,7 @@ from course_lib.interop import copy_to_torch
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.trainer.chunked_loss import ChunkedLoss
 from course_lib.trainer.hardware import one_thread
-from course_lib.trainer.precision import bfloat16_pays, drop_by_bytes, mixed_precision
+from course_lib.trainer.precision import bfloat16_pays, mixed_precision
 from course_lib.training import ADAM
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -107,13 +107,11 @@ def stepper(
     Args:
         model: Ours or torch's.
         fused: Whether Adam updates all weights in one kernel.
-        chunks: Whether logits are made a few rows at a time, and dropout draws bytes.
+        chunks: Whether logits are made a few rows at a time.
         bfloat16: Whether matrix products are computed in it; needs ``chunks``.
     """
     optimizer = torch.optim.Adam(model.parameters(), fused=fused, **ADAM | {"lr": 1e-4})
     chunked = ChunkedLoss(model, SMOOTHING, bfloat16=bfloat16)
-    if chunks:
-        drop_by_bytes(model)
 
     def step(src: Tensor, tgt: Tensor) -> float:
         """Go forward, back and down."""

@@ -11,7 +11,7 @@ from course_lib.batching import average_weights
 from course_lib.trainer import chunked_loss, precision
 from course_lib.trainer.averaging import keep_weights, kept_weights, load_average
 from course_lib.trainer.chunked_loss import ChunkedLoss
-from course_lib.trainer.precision import ByteDropout, bfloat16_pays, drop_by_bytes, mixed_precision
+from course_lib.trainer.precision import bfloat16_pays, mixed_precision
 from course_lib.training import label_smoothed_cross_entropy
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -90,41 +90,6 @@ def test_products_are_in_bfloat16_and_a_cpu_takes_the_plain_attention():
         with mixed_precision(bfloat16):
             assert (model(src, tgt).dtype == torch.bfloat16) == bfloat16
             assert torch.backends.cuda.flash_sdp_enabled() != bfloat16  # for a CPU, too
-
-
-def test_dropout_by_bytes_drops_its_part_and_keeps_the_mean():
-    torch.manual_seed(0)
-    x = torch.ones(1001, 999, requires_grad=True)
-    y = ByteDropout(0.3)(x)
-    assert (y == 0).double().mean().item() == pytest.approx(0.3, abs=0.004)  # 1/512 and chance
-    assert y.mean().item() == pytest.approx(1, abs=0.003)
-    assert len(y.unique()) == 2
-    y.sum().backward()
-    assert torch.equal(x.grad, y.detach())
-
-
-def test_dropout_by_bytes_drops_rows_and_columns_alike():
-    torch.manual_seed(0)
-    kept = (ByteDropout(0.5)(torch.ones(1024, 1024)) != 0).double()
-    for axis in (0, 1):  # 1024 draws a row: a standard deviation of 1/64
-        assert (kept.mean(dim=axis) - 0.5).abs().max() < 5.5 / 64
-    for shift in (1, 8):  # neighbours, also those of one word, know nothing of each other
-        together = (kept[:, shift:] * kept[:, :-shift]).mean().item()
-        assert together == pytest.approx(0.25, abs=0.003)
-
-
-def test_dropout_by_bytes_at_its_ends_and_out_of_training():
-    x = torch.randn(3, 5)
-    assert torch.equal(ByteDropout(0.0)(x), x)
-    assert torch.equal(ByteDropout(1.0)(x), torch.zeros_like(x))
-    assert torch.equal(ByteDropout(0.7).eval()(x), x)
-
-
-def test_a_model_that_drops_by_bytes_has_no_other_dropout():
-    model = make_model(dropout=0.5)
-    drop_by_bytes(model)
-    kinds = {type(m): m.p for m in model.modules() if isinstance(m, nn.Dropout)}
-    assert kinds == {ByteDropout: 0.5}
 
 
 @pytest.mark.parametrize(("seconds", "pays"), [(7.0, True), (9.0, False)])

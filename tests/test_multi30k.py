@@ -9,7 +9,6 @@ import corpus_stats as measured
 import pytest
 import torch
 from tiny_tasks import REAL as TINY
-from torch import nn
 from torch.nn import functional as F
 
 from course_lib.data import Tokenizer, draw_pairs
@@ -30,7 +29,6 @@ from course_lib.tasks.multi30k import (
 from course_lib.trainer.averaging import kept_weights, load_weights
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.precision import ByteDropout, drop_by_bytes
 from course_lib.trainer.run_folder import read_kept
 from course_lib.training import ADAM, label_smoothed_cross_entropy
 from course_lib.transformer import Transformer
@@ -68,7 +66,6 @@ def test_a_training_comes_to_what_the_plain_way_comes_to(tmp_path):
     assert train(run, tmp_path)
     torch.manual_seed(3)
     model = Transformer(config.of_model(len(run.pipeline.tokenizer)))
-    drop_by_bytes(model)
     optimizer = torch.optim.Adam(model.parameters(), **ADAM)
     rows = run.pipeline.rows(read_pairs(config, "train"))
     batches = TokenBatches(rows, 130, seed=3, pool_size=10)
@@ -94,15 +91,6 @@ def test_a_training_comes_to_what_the_plain_way_comes_to(tmp_path):
         assert line["train_loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-4)
         plain = mean_loss(model, run.pipeline.rows(run.task.val))
         assert line["val_loss"] == pytest.approx(plain, rel=1e-4)
-
-
-@pytest.mark.parametrize(("wanted", "kind"), [(True, ByteDropout), (False, nn.Dropout)])
-def test_dropout_is_by_bytes_if_asked_for_also_after_a_stop(wanted, kind, tmp_path):
-    for _ in ("begins", "goes on"):
-        run = start(Multi30k, replace(TINY, byte_dropout=wanted), tmp_path)
-        kinds = {type(m) for m in run.engine.modules() if isinstance(m, nn.Dropout)}
-        assert kinds == {kind}
-        train(run, tmp_path, minutes=0.0)
 
 
 def test_the_loss_on_val_is_per_token_whatever_the_batches(kept):

@@ -167,13 +167,6 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
             "tests/test_batch_sampler.py::test_no_batch_is_larger_than_asked_and_most_are_nearly_full",
         )
     ],
-    "trainer.precision.ByteDropout": [
-        (
-            "drawing bytes is cheaper than drawing floats",
-            "the mean is kept",
-            "tests/test_batching.py::test_dropout_by_bytes_drops_its_part_and_keeps_the_mean",
-        )
-    ],
     "decoder_only.DecoderOnly": [
         (
             "a language model has one text",

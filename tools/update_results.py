@@ -35,7 +35,7 @@ SIZES = {"training step, small": "small", "training step, base": "base"}
 TRAINING = {  # in each table: the record's name of a row, and the page's
     "like for like": "like for like: dropout wherever `torch.nn` has it",
     "dropout as the paper": "dropout as in the paper, and fused Adam",
-    "loss in chunks": "and the loss in chunks, dropout by random bytes",
+    "loss in chunks": "and the loss in chunks",
     "bfloat16": "and bfloat16, where a quick measurement finds it faster",
     "dropout as the paper, compiled": "the second row, with `torch.compile`",
 }

@@ -28,7 +28,7 @@ from course_lib.trainer.options import (
     check_from_one,
     whole_from_one,
 )
-from course_lib.trainer.precision import bfloat16_pays, drop_by_bytes
+from course_lib.trainer.precision import bfloat16_pays
 from course_lib.trainer.results import read_entries
 from course_lib.trainer.task import Task
 from course_lib.training import warmup_inverse_sqrt
@@ -78,7 +78,6 @@ class RealConfig:
     cooldown: float = 0.2  #: the last fraction of all steps, in which it also falls to zero
     smoothing: float = 0.1  #: label smoothing, in [0, 1]
     bfloat16: bool = True  #: whether matrix products are computed in it
-    byte_dropout: bool = True  #: whether a CPU draws one byte for what it may drop, not a float
     d_model: int = 256  #: width of the vectors
     num_heads: int = 8  #: of each attention
     num_layers: int = 3  #: depth of the encoder, and of the decoder
@@ -247,8 +246,6 @@ class Multi30k(Task):
             real = config.task == "multi30k"
             tokenizer = Tokenizer.learn(texts, config.vocab_size, split_punctuation=real)
             pipeline = RealTranslator.new(config, tokenizer)
-        if config.byte_dropout:
-            drop_by_bytes(pipeline.model)
         self.pipeline = pipeline
         self.batches = TokenBatches(
             pipeline.rows(pairs),

@@ -1,14 +1,11 @@
-"""Matrix products in bfloat16, and what a CPU computes faster in another way."""
+"""Matrix products in bfloat16, and whether a processor computes them faster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 import torch
-from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.benchmark import Timer
-
-BYTE = 256  # values that a byte can have
 
 
 @contextmanager
@@ -23,34 +20,6 @@ def mixed_precision(bfloat16: bool = True, device: str = "cpu") -> Iterator[None
     plain = sdpa_kernel(SDPBackend.MATH) if device == "cpu" else nullcontext()
     with torch.autocast(device, torch.bfloat16), plain:
         yield
-
-
-class ByteDropout(nn.Dropout):
-    """Drop numbers as ``nn.Dropout`` does, on a CPU with one random byte for each of them.
-
-    Paper: §5.4.
-    Differs: the probability is rounded to a multiple of 1/256, and the rest scaled to fit. Drawing
-    a float for every number costs a tenth of a training step.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return a tensor of the shape of ``x``."""
-        dropped = round(self.p * BYTE)
-        if not self.training or dropped == 0:
-            return x
-        if dropped == BYTE or x.device.type != "cpu":
-            return super().forward(x)
-        words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
-        chance = words.view(torch.uint8)[: x.numel()].view(x.shape)
-        return x * ((chance >= dropped) * (BYTE / (BYTE - dropped)))
-
-
-def drop_by_bytes(model: nn.Module) -> None:
-    """Put a ``ByteDropout`` in the place of every ``nn.Dropout`` of a model."""
-    for parent in list(model.modules()):
-        for name, part in parent.named_children():
-            if type(part) is nn.Dropout:
-                setattr(parent, name, ByteDropout(part.p))
 
 
 def bfloat16_pays(rounds: int = 5) -> bool:
