@@ -15,9 +15,8 @@ import torch
 from sacrebleu.metrics import BLEU, CHRF
 from torch import Tensor, nn
 
-from course_lib.batching import batch_by_tokens
 from course_lib.beam_search import beam_search
-from course_lib.data import Tokenizer, draw_pairs, pad_rows
+from course_lib.data import Tokenizer, draw_pairs
 from course_lib.data.multi30k_files import DIRECTIONS, LINES, load_multi30k
 from course_lib.tasks.numbers import MODEL, Translator, model_config, typed_text
 from course_lib.trainer.batch_sampler import TokenBatches
@@ -156,46 +155,19 @@ class RealTranslator(Translator):
             raise ValueError(f"{longest} tokens: this model reads {self.config.max_len}")
         return rows
 
-    def translate(  # type: ignore[override]  # beam search has other options
-        self, texts: Sequence[str], *, beam_size: int = 4, alpha: float = 0.6, tokens: int = 4_096
-    ) -> list[str]:
-        """Translate texts by beam search, those of about the same length at once.
-
-        Args:
-            texts: From 1.
-            beam_size: 1 is greedy.
-            alpha: The length penalty's exponent (§6.1).
-            tokens: Most source positions computed at once, beams counted.
-
-        Raises:
-            ValueError: If a text is empty, or longer than the model reads, or ``beam_size`` is
-                below 1.
-        """
-        if beam_size < 1:
-            raise ValueError(f"{beam_size=} must be at least 1")
-        ids = [self.tokenizer.encode(text) for text in texts]
-        for text, row in zip(texts, ids, strict=True):
-            if not 0 < len(row) <= self.config.max_len:
-                raise ValueError(f"a text has from 1 to {self.config.max_len} tokens, not {text!r}")
-        lengths = [(beam_size * len(row), 0) for row in ids]
-        written = [""] * len(ids)
-        for chunk in batch_by_tokens(lengths, max([(tokens, 0), *lengths])[0]):
-            src = pad_rows([ids[place] for place in chunk], self.tokenizer.pad_id)  # (B, S)
-            for place, row in zip(chunk, self._search(src, beam_size, alpha), strict=True):
-                written[place] = self.tokenizer.decode(row[: most_tokens(len(ids[place]))])
-        return written
-
-    def _search(self, src: Tensor, beam_size: int, alpha: float) -> Tensor:
-        """Return the ids ``(B, T)`` of the best translations found."""
-        limit = min(self.config.max_len, most_tokens(src.size(1)))
+    def search(self, src: Tensor, **how: Any) -> Tensor:
+        """Return the ids ``(B, T)`` that ``beam_search`` finds best, called with ``how``."""
+        pad_id, limit = self.tokenizer.pad_id, self.config.max_len
+        most = most_tokens((src != pad_id).sum(dim=1, keepdim=True)).clamp(max=limit)  # (B, 1)
         ids, _ = beam_search(
-            self.model, src.to(self.device), bos_id=self.tokenizer.bos_id,
-            eos_id=self.tokenizer.eos_id, beam_size=beam_size, alpha=alpha, max_new_tokens=limit,
+            self.model, src, bos_id=self.tokenizer.bos_id, eos_id=self.tokenizer.eos_id,
+            max_new_tokens=int(most.max()), **how,
         )  # fmt: skip
-        return ids[:, 0].cpu()
+        ids = ids[:, 0]  # (B, T)
+        return ids.masked_fill(torch.arange(ids.size(1), device=ids.device) >= most, pad_id)
 
 
-def most_tokens(source_tokens: int) -> int:
+def most_tokens(source_tokens: Tensor) -> Tensor:
     """Say after how many tokens a translation that finds no end is cut off."""
     return 2 * source_tokens + 10
 

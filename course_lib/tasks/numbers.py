@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from course_lib.batching import batch_by_tokens
 from course_lib.data import (
     LANGUAGES,
     BatchMaker,
@@ -20,6 +21,7 @@ from course_lib.data import (
 )
 from course_lib.decoding import greedy_decode
 from course_lib.evaluation import exact_match
+from course_lib.trainer.checkpoint import QUOTED
 from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.options import (
@@ -34,7 +36,6 @@ from course_lib.training import label_smoothed_cross_entropy, warmup_cooldown
 from course_lib.transformer import Transformer, TransformerConfig
 
 VAL = 200  # numbers to measure the loss on
-BATCH = 250  # sentences translated at once while measuring
 MODEL = ("d_model", "num_heads", "num_layers", "d_ff", "max_len", "vocab_size")
 
 
@@ -116,31 +117,42 @@ class Translator(Pipeline):
     tokenizer_class = Tokenizer
 
     def source_ids(self, texts: Sequence[str]) -> Tensor:
-        """Turn B texts into padded ids ``(B, S)``.
+        """Turn B texts, from one, into padded ids ``(B, S)``.
 
         Raises:
-            ValueError: If there is no text, or one is empty.
+            ValueError: If a text is empty, or longer than the model reads.
         """
-        for number, text in enumerate(texts, start=1):
-            if not text.strip():
-                raise ValueError(f"text {number} of {len(texts)} is empty: nothing to translate")
-        ids = pad_rows([self.tokenizer.encode(text) for text in texts], self.tokenizer.pad_id)
-        return ids.to(self.device)
+        rows = [self.tokenizer.encode(text) for text in texts]
+        most = self.config.max_len
+        for text, row in zip(texts, rows, strict=True):
+            if not text.strip() or len(row) > most:
+                told = f"a text has words, and at most {most} tokens; this one has {len(row)}"
+                raise ValueError(f"{told}: {text[:QUOTED]!r}")
+        return pad_rows(rows, self.tokenizer.pad_id).to(self.device)
 
-    def translate(self, texts: Sequence[str], *, use_cache: bool = True) -> list[str]:
-        """Translate texts, from one, by greedy decoding, all of them at once.
+    def translate(self, texts: Sequence[str], *, tokens: int = 2_048, **how: Any) -> list[str]:
+        """Translate texts, those of about the same length at once.
+
+        Args:
+            texts: In any order, which stays.
+            tokens: Most source positions searched at once.
+            **how: As ``search`` takes it.
 
         Raises:
-            ValueError: If a text is empty or longer than the model reads.
+            ValueError: As ``source_ids``.
         """
-        ids = greedy_decode(
-            self.model,
-            self.source_ids(texts),
-            bos_id=self.tokenizer.bos_id,
-            eos_id=self.tokenizer.eos_id,
-            use_cache=use_cache,
-        )
-        return [self.tokenizer.decode(row) for row in ids]
+        lengths = [(len(self.tokenizer.encode(text)), 0) for text in texts]
+        written = [""] * len(texts)
+        for chunk in batch_by_tokens(lengths, max([(tokens, 0), *lengths])[0]):
+            rows = self.search(self.source_ids([texts[place] for place in chunk]), **how)
+            for place, row in zip(chunk, rows, strict=True):
+                written[place] = self.tokenizer.decode(row)
+        return written
+
+    def search(self, src: Tensor, **how: Any) -> Tensor:
+        """Return the ids ``(B, T)`` that ``greedy_decode`` writes, called with ``how``."""
+        eos_id = self.tokenizer.eos_id
+        return greedy_decode(self.model, src, bos_id=self.tokenizer.bos_id, eos_id=eos_id, **how)
 
 
 def translated_exactly(translator: Translator, pairs: Sequence[tuple[str, str]]) -> float:
@@ -152,8 +164,7 @@ def translated_exactly(translator: Translator, pairs: Sequence[tuple[str, str]])
     if not pairs:
         raise ValueError("there are no pairs to translate and count")
     sources, targets = zip(*pairs, strict=True)
-    chunks = [translator.translate(sources[i : i + BATCH]) for i in range(0, len(pairs), BATCH)]
-    return exact_match([text for chunk in chunks for text in chunk], targets)
+    return exact_match(translator.translate(sources), targets)
 
 
 def typed_text(options: Namespace) -> str:
