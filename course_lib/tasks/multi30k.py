@@ -1,6 +1,5 @@
 """Real sentences: a translator's vocabulary, batches, loss, search, score and record (§5, §6)."""
 
-import json
 import sys
 import time
 import zlib
@@ -311,7 +310,8 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, flo
 
 def read_corpus_facts() -> dict[str, Any]:
     """Return what ``tools/corpus_stats.py`` has measured of Multi30k: numbers, no sentence."""
-    return json.loads(CORPUS.read_text(encoding="utf-8"))
+    (facts,) = read_entries(CORPUS)
+    return facts
 
 
 def written_captions(direction: str, write: Callable[[list[str]], list[str]]) -> list[list[str]]:
