@@ -19,7 +19,8 @@ PINS = {
     canonicalize_name(name): version
     for name, version in re.findall(r'^ *"?([\w.-]+)==([\w.]+)', "\n".join(FILES), re.M)
 }
-FOUND = {canonicalize_name(each.name): each for each in distributions()}
+# The first one found is imported: setuptools, once imported, adds copies of its own at the end.
+FOUND = {canonicalize_name(each.name): each for each in reversed(list(distributions()))}
 INSTALLED = {name: FOUND[name] for name in PINS if name in FOUND}  # some Pythons need fewer
 
 
