@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,19 +41,7 @@ def write_whole(path: Path, text: str) -> None:
 
 def set_aside(path: Path) -> Path:
     """Move a file to the next free name beside it, and return that name."""
-    aside = _free(path)
+    names = (path.with_name(f"{path.name}.aside-{number}") for number in itertools.count(1))
+    aside = next(name for name in names if not name.exists())
     os.replace(path, aside)
     return aside
-
-
-def copy_aside(path: Path) -> Path:
-    """Copy a file to the next free name beside it, and return that name."""
-    aside = _free(path)
-    shutil.copy2(path, aside)
-    return aside
-
-
-def _free(path: Path) -> Path:
-    """Find the next free name for what is put aside."""
-    places = (path.with_name(f"{path.name}.aside-{number}") for number in itertools.count(1))
-    return next(place for place in places if not place.exists())

@@ -25,7 +25,6 @@ from course_lib.input_checks import (
     check_special_ids,
     head_width,
 )
-from course_lib.interop import from_lengths, to_lengths
 from course_lib.kv_cache import KVCache
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.modern_decoder import GroupedQueryAttention, apply_rope, rope_angles
@@ -118,10 +117,6 @@ REFUSED = [  # a call, and words of the message
     (lambda: causal_mask(0), ["length", 0]),
     (lambda: padding_mask(ones(S), PAD), ["(B, S)", (S,)]),
     (lambda: padding_mask(ones(B, 1, S), PAD), ["(B, S)", (B, 1, S)]),
-    (lambda: from_lengths(torch.tensor([2, 6]), S), [[2, 6], "max_len=5"]),
-    (lambda: from_lengths(torch.tensor([-1, 3]), S), [[-1, 3], "max_len=5"]),
-    (lambda: to_lengths(torch.tensor([[[[True, False, True]]]])), ["first keys"]),
-    (lambda: to_lengths(causal_mask(3)), ["(B, 1, 1, S)", (3, 3)]),
     (lambda: layer_operations(0, 5, kernel_size=3), [0, 5, 3]),
     (lambda: layer_operations(7, 5, kernel_size=0), [7, 5, 0]),
     (lambda: rope_angles(T, 5), ["odd", 5]),

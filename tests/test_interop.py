@@ -173,11 +173,11 @@ MISFITS = {
         LayerNorm(D_MODEL),
         nn.LayerNorm(D_MODEL, eps=1e-3),
     ),
-    "a norm having a bias differs: ours True, torch's False": lambda: (
+    "a LayerNorm having a bias differs: ours True, torch's False": lambda: (
         LayerNorm(D_MODEL),
         nn.LayerNorm(D_MODEL, bias=False),
     ),
-    "a norm having a weight differs: ours True, torch's False": lambda: (
+    "a LayerNorm having a weight differs: ours True, torch's False": lambda: (
         LayerNorm(D_MODEL),
         nn.LayerNorm(D_MODEL, elementwise_affine=False),
     ),

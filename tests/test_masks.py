@@ -9,7 +9,7 @@ from parity import assert_equal
 from random_inputs import make_generator, normal, randomize
 from torch import nn
 
-from course_lib.interop import from_lengths, to_additive, to_attn_mask, to_blocked, to_lengths
+from course_lib.interop import to_additive, to_attn_mask, to_blocked
 from course_lib.masks import causal_mask, padding_mask
 
 # --- parity
@@ -60,15 +60,6 @@ def test_padding_mask_shows_the_real_tokens_to_every_row_and_head(ids, pad_id):
 def test_masks_are_made_where_they_are_needed(device):
     assert causal_mask(3, device).device.type == device
     assert padding_mask(torch.ones(B, S, device=device), PAD).device.type == device
-
-
-@given(seed=st.integers(0, 2**31), batch=st.integers(0, 4), max_len=st.integers(0, 6))
-def test_lengths_survive_the_round_trip(seed, batch, max_len):
-    lengths = torch.randint(max_len + 1, (batch,), generator=make_generator(seed))
-    mask = from_lengths(lengths, max_len)
-    assert mask.shape == (batch, 1, 1, max_len)
-    assert mask[:, 0, 0].tolist() == [[s < n for s in range(max_len)] for n in lengths]
-    assert torch.equal(to_lengths(mask), lengths)
 
 
 def test_torch_gets_one_blocked_table_per_head():

@@ -3,20 +3,23 @@
 Paper: §3 describes one model; ``torch.nn`` and ``course_lib`` are two of it, and here they meet.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_lib.add_norm import AddNorm, LayerNorm
-from course_lib.decoder import Decoder, DecoderLayer
-from course_lib.encoder import Encoder, EncoderLayer
-from course_lib.feed_forward import FeedForward
-from course_lib.gpt import GPT, CausalSelfAttention, GPTLayer
-from course_lib.multi_head import MultiHeadAttention
-from course_lib.transformer import Transformer
-
-Pairs = Iterator[tuple[Tensor, Tensor]]
+ENCODER_LAYER = {  # our parts: torch's
+    "self_attn": "self_attn",
+    "feed_forward.linear1": "linear1",
+    "feed_forward.linear2": "linear2",
+    "add_norm1.norm": "norm1",
+    "add_norm2.norm": "norm2",
+}
+DECODER_LAYER = ENCODER_LAYER | {"cross_attn": "multihead_attn", "add_norm3.norm": "norm3"}
+WHOLE = slice(None)
+Pairs = list[tuple[Tensor, Tensor]]
+Walk = Iterator[tuple[Tensor, Tensor, slice]]  # our parameter, torch's, and the rows of it
 
 
 def load_from_torch(ours: nn.Module, theirs: nn.Module) -> None:
@@ -33,10 +36,8 @@ def load_from_torch(ours: nn.Module, theirs: nn.Module) -> None:
         ValueError: If the two are not the same mathematics: another size, depth, number of
             heads, place of the norm, activation, or a final norm on one side only.
     """
-    pairs = _checked(ours, theirs)
-    with torch.no_grad():
-        for mine, other in pairs:
-            mine.copy_(other)
+    for mine, other in _pairs(ours, theirs, Tensor.detach):
+        mine.copy_(other)
 
 
 def copy_to_torch(ours: nn.Module, theirs: nn.Module) -> None:
@@ -49,13 +50,11 @@ def copy_to_torch(ours: nn.Module, theirs: nn.Module) -> None:
     Raises:
         ValueError: As in ``load_from_torch``.
     """
-    pairs = _checked(ours, theirs)
-    with torch.no_grad():
-        for mine, other in pairs:
-            other.copy_(mine)
+    for mine, other in _pairs(ours, theirs, Tensor.detach):
+        other.copy_(mine)
 
 
-def grad_pairs(ours: nn.Module, theirs: nn.Module) -> list[tuple[Tensor, Tensor]]:
+def grad_pairs(ours: nn.Module, theirs: nn.Module) -> Pairs:
     """Pair the gradients of two modules that hold the same weights, parameter by parameter.
 
     Args:
@@ -69,9 +68,7 @@ def grad_pairs(ours: nn.Module, theirs: nn.Module) -> list[tuple[Tensor, Tensor]
     Raises:
         ValueError: As in ``load_from_torch``, and where there is no gradient yet.
     """
-    parameters = [mine for mine, _ in _checked(ours, theirs)]
-    gradients = [other for _, other in _pairs(ours, theirs, grad=True)]
-    return [(_pick(mine, True), other) for mine, other in zip(parameters, gradients, strict=True)]
+    return _pairs(ours, theirs, _gradient)
 
 
 def to_blocked(mask: Tensor) -> Tensor:
@@ -81,7 +78,8 @@ def to_blocked(mask: Tensor) -> Tensor:
         >>> to_blocked(torch.tensor([True, False]))
         tensor([False,  True])
     """
-    _require_boolean(mask)
+    if mask.dtype != torch.bool:  # of numbers, ~ would turn 1 into -2
+        raise ValueError(f"a mask is boolean, True = may look; got {mask.dtype}")
     return ~mask
 
 
@@ -92,8 +90,8 @@ def to_additive(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         >>> to_additive(torch.tensor([True, False]))
         tensor([0., -inf])
     """
-    _require_boolean(mask)
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -torch.inf)
+    zeros = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+    return zeros.masked_fill(to_blocked(mask), -torch.inf)
 
 
 def to_attn_mask(mask: Tensor, B: int, H: int, T: int, S: int) -> Tensor:
@@ -105,64 +103,25 @@ def to_attn_mask(mask: Tensor, B: int, H: int, T: int, S: int) -> Tensor:
     return to_blocked(mask).expand(B, H, T, S).flatten(0, 1)
 
 
-def from_lengths(lengths: Tensor, max_len: int) -> Tensor:
-    """Turn the number of real tokens in each row into a mask that hides the rest.
-
-    Args:
-        lengths: Shape ``(B,)``, in [0, max_len].
-        max_len: Length of the padded rows, S.
-
-    Returns:
-        Shape ``(B, 1, 1, S)``, ``True`` = may look.
-
-    Raises:
-        ValueError: If a length does not fit.
-
-    Example:
-        >>> from_lengths(torch.tensor([2]), max_len=3)
-        tensor([[[[ True,  True, False]]]])
-    """
-    if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= max_len:
-        raise ValueError(f"lengths {lengths.tolist()} do not fit in 0 … max_len={max_len}")
-    positions = torch.arange(max_len, device=lengths.device)
-    return (positions < lengths.unsqueeze(1))[:, None, None, :]
-
-
-def to_lengths(mask: Tensor) -> Tensor:
-    """Count the keys a padding mask ``(B, 1, 1, S)`` leaves visible. Returns shape ``(B,)``.
-
-    Raises:
-        ValueError: If the mask has another shape, or the visible keys of a row are not its
-            first ones; no length says that.
-
-    Example:
-        >>> to_lengths(torch.tensor([[[[True, True, False]]]]))
-        tensor([2])
-    """
-    if mask.dim() != 4 or mask.shape[1:3] != (1, 1):
-        raise ValueError(f"a padding mask has the shape (B, 1, 1, S), got {tuple(mask.shape)}")
-    lengths = mask.flatten(1).sum(dim=1)
-    if not torch.equal(from_lengths(lengths, mask.size(-1)), mask):
-        raise ValueError("a length can only say that the first keys are visible; this mask differs")
-    return lengths
-
-
-def _require_boolean(mask: Tensor) -> None:
-    """Refuse a mask of numbers: ``~`` would turn 1 into -2."""
-    if mask.dtype != torch.bool:
-        raise ValueError(f"a mask is boolean, True = may look; got {mask.dtype}")
-
-
-def _checked(ours: nn.Module, theirs: nn.Module) -> list[tuple[Tensor, Tensor]]:
-    """List all pairs of weights, after making sure that every shape fits."""
-    pairs = list(_pairs(ours, theirs))
-    for mine, other in pairs:
-        if mine.shape != other.shape:
+def _pairs(ours: nn.Module, theirs: nn.Module, of: Callable[[Tensor], Tensor]) -> Pairs:
+    """Pair what ``of`` finds in every parameter of ours and of torch's; all shapes must fit."""
+    walked = list(_walk(ours, theirs))
+    for mine, other, rows in walked:
+        if mine.shape != other[rows].shape:
             raise ValueError(
                 f"a weight of {type(ours).__name__} has shape {tuple(mine.shape)}, "
-                f"that of {type(theirs).__name__} {tuple(other.shape)}"
+                f"that of {type(theirs).__name__} {tuple(other[rows].shape)}"
             )
-    return pairs
+    return [(of(mine), of(other)[rows]) for mine, other, rows in walked]
+
+
+def _gradient(parameter: Tensor) -> Tensor:
+    """Return the gradient of a parameter, or say that there is none yet."""
+    if parameter.grad is None:
+        raise ValueError(
+            f"a parameter of shape {tuple(parameter.shape)} has no gradient; call backward first"
+        )
+    return parameter.grad
 
 
 def _same(what: str, mine: object, other: object) -> None:
@@ -177,18 +136,18 @@ def _agree(ours: nn.Module, theirs: nn.Module, name: str) -> None:
         _same(name, getattr(ours, name), getattr(theirs, name))
 
 
-def _pairs(ours: nn.Module, theirs: nn.Module, grad: bool = False) -> Pairs:
-    """Walk two modules together; ``grad`` yields the other's gradients in place of its weights.
+def _walk(ours: nn.Module, theirs: nn.Module) -> Walk:
+    """Walk two modules together.
 
     Ours is known by the name of its class, so that a class written in a chapter will do.
     """
-    walks = {
+    walks: dict[str, tuple[type, Callable[[Any, Any], Walk]]] = {
         "MultiHeadAttention": (nn.MultiheadAttention, _attention),
-        "LayerNorm": (nn.LayerNorm, _norm),
-        "CausalSelfAttention": (nn.MultiheadAttention, _fused_attention),
-        "EncoderLayer": (nn.TransformerEncoderLayer, _encoder_layer),
-        "GPTLayer": (nn.TransformerEncoderLayer, _encoder_layer),
-        "DecoderLayer": (nn.TransformerDecoderLayer, _decoder_layer),
+        "CausalSelfAttention": (nn.MultiheadAttention, _attention),
+        "LayerNorm": (nn.LayerNorm, _weights),
+        "EncoderLayer": (nn.TransformerEncoderLayer, _layer),
+        "GPTLayer": (nn.TransformerEncoderLayer, _layer),
+        "DecoderLayer": (nn.TransformerDecoderLayer, _layer),
         "Encoder": (nn.TransformerEncoder, _stack),
         "GPT": (nn.TransformerEncoder, _stack),
         "Decoder": (nn.TransformerDecoder, _stack),
@@ -196,109 +155,57 @@ def _pairs(ours: nn.Module, theirs: nn.Module, grad: bool = False) -> Pairs:
     }
     for name in (kind.__name__ for kind in type(ours).__mro__):
         if name in walks and isinstance(theirs, walks[name][0]):
-            yield from walks[name][1](ours, theirs, grad)
-            return
+            return walks[name][1](ours, theirs)
     known = ", ".join(f"{name}–{kind.__name__}" for name, (kind, _) in walks.items())
     raise ValueError(
         f"no way from {type(theirs).__name__} to {type(ours).__name__}; known: {known}"
     )
 
 
-def _pick(parameter: Tensor, grad: bool) -> Tensor:
-    """Return a parameter, or its gradient."""
-    if not grad:
-        return parameter
-    if parameter.grad is None:
-        raise ValueError(
-            f"a parameter of shape {tuple(parameter.shape)} has no gradient; call backward first"
-        )
-    return parameter.grad
-
-
-def _linear(ours: nn.Linear, theirs: nn.Linear, grad: bool) -> Pairs:
-    """Pair two linear layers."""
-    _same("having a bias", ours.bias is not None, theirs.bias is not None)
-    yield ours.weight, _pick(theirs.weight, grad)
-    if ours.bias is not None:
-        yield ours.bias, _pick(theirs.bias, grad)
-
-
-def _norm(ours: LayerNorm | nn.LayerNorm, theirs: nn.LayerNorm, grad: bool) -> Pairs:
-    """Pair gains and shifts."""
+def _weights(ours: nn.Module, theirs: nn.Module) -> Walk:
+    """Pair weight and bias of two linear layers, or of two norms."""
     _agree(ours, theirs, "eps")
     for name in ("weight", "bias"):
         mine = getattr(ours, name)
         other = getattr(theirs, name)
-        _same(f"a norm having a {name}", mine is not None, other is not None)
+        what = f"a {type(theirs).__name__} having a {name}"
+        _same(what, mine is not None, other is not None)
         if mine is not None:
-            yield mine, _pick(other, grad)
+            yield mine, other, WHOLE
 
 
-def _attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention, grad: bool) -> Pairs:
-    """Pair our four projections with torch's one block and its output layer."""
+def _attention(ours: Any, theirs: nn.MultiheadAttention) -> Walk:
+    """Pair our projections, one by one or in one block, with torch's block and output layer."""
     _agree(ours, theirs, "num_heads")
-    _require_one_block(theirs)
-    _same("having a bias", ours.w_q.bias is not None, theirs.in_proj_bias is not None)
-    projections = (ours.w_q, ours.w_k, ours.w_v)
-    weights = _pick(theirs.in_proj_weight, grad).chunk(3)
-    yield from zip((p.weight for p in projections), weights, strict=True)
-    if theirs.in_proj_bias is not None:
-        biases = _pick(theirs.in_proj_bias, grad).chunk(3)
-        yield from zip((p.bias for p in projections), biases, strict=True)
-    yield from _linear(ours.w_o, theirs.out_proj, grad)
-
-
-def _require_one_block(theirs: nn.MultiheadAttention) -> None:
-    """Refuse what torch's attention can have, and ours cannot."""
     if theirs.in_proj_weight is None or theirs.bias_k is not None or theirs.add_zero_attn:
         raise ValueError("kdim, vdim, add_bias_kv and add_zero_attn have no counterpart here")
+    fused = hasattr(ours, "w_qkv")
+    projections = [ours.w_qkv] if fused else [ours.w_q, ours.w_k, ours.w_v]
+    height = len(theirs.in_proj_weight) // len(projections)
+    for place, projection in enumerate(projections):
+        rows = slice(place * height, (place + 1) * height)
+        _same("having a bias", projection.bias is not None, theirs.in_proj_bias is not None)
+        yield projection.weight, theirs.in_proj_weight, rows
+        if projection.bias is not None:
+            yield projection.bias, theirs.in_proj_bias, rows
+    yield from _weights(ours.w_o, theirs.out_proj)
 
 
-def _fused_attention(ours: CausalSelfAttention, theirs: nn.MultiheadAttention, grad: bool) -> Pairs:
-    """Pair two attentions that keep queries, keys and values in one block, in the same order."""
-    _agree(ours, theirs, "num_heads")
-    _require_one_block(theirs)
-    _same("having a bias", ours.w_qkv.bias is not None, theirs.in_proj_bias is not None)
-    yield ours.w_qkv.weight, _pick(theirs.in_proj_weight, grad)
-    if theirs.in_proj_bias is not None:
-        yield ours.w_qkv.bias, _pick(theirs.in_proj_bias, grad)
-    yield from _linear(ours.w_o, theirs.out_proj, grad)
-
-
-def _feed_forward(ours: FeedForward, theirs: nn.Module, grad: bool) -> Pairs:
-    """Pair our sub-layer with the two linear layers inside torch's layer."""
+def _layer(ours: Any, theirs: Any) -> Walk:
+    """Pair the parts of a layer; torch keeps the feed-forward's two in the layer itself."""
     probe = torch.tensor([-1.0, 0.5, 2.0])
-    mine = getattr(ours, "activation", theirs.activation)(probe)
+    mine = getattr(ours.feed_forward, "activation", theirs.activation)(probe)
     _same("the activation of (-1, 0.5, 2)", mine.tolist(), theirs.activation(probe).tolist())
-    yield from _linear(ours.linear1, theirs.linear1, grad)
-    yield from _linear(ours.linear2, theirs.linear2, grad)
+    decodes = isinstance(theirs, nn.TransformerDecoderLayer)
+    for name, other in (DECODER_LAYER if decodes else ENCODER_LAYER).items():
+        owner, _, part = name.partition(".")
+        if part == "norm":
+            _agree(getattr(ours, owner), theirs, "norm_first")
+        walk = _weights if part else _walk
+        yield from walk(ours.get_submodule(name), getattr(theirs, other))
 
 
-def _add_norms(ours: list[AddNorm], theirs: nn.Module, grad: bool) -> Pairs:
-    """Pair the norms of a layer, in order."""
-    for number, add_norm in enumerate(ours, start=1):
-        _agree(add_norm, theirs, "norm_first")
-        yield from _norm(add_norm.norm, getattr(theirs, f"norm{number}"), grad)
-
-
-def _encoder_layer(
-    ours: EncoderLayer | GPTLayer, theirs: nn.TransformerEncoderLayer, grad: bool
-) -> Pairs:
-    """Pair the parts of a layer without cross-attention."""
-    yield from _pairs(ours.self_attn, theirs.self_attn, grad)
-    yield from _feed_forward(ours.feed_forward, theirs, grad)
-    yield from _add_norms([ours.add_norm1, ours.add_norm2], theirs, grad)
-
-
-def _decoder_layer(ours: DecoderLayer, theirs: nn.TransformerDecoderLayer, grad: bool) -> Pairs:
-    """Pair the parts of a decoder layer; torch calls cross-attention multihead_attn."""
-    yield from _attention(ours.self_attn, theirs.self_attn, grad)
-    yield from _attention(ours.cross_attn, theirs.multihead_attn, grad)
-    yield from _feed_forward(ours.feed_forward, theirs, grad)
-    yield from _add_norms([ours.add_norm1, ours.add_norm2, ours.add_norm3], theirs, grad)
-
-
-def _stack(ours: Encoder | Decoder | GPT, theirs: nn.Module, grad: bool) -> Pairs:
+def _stack(ours: Any, theirs: Any) -> Walk:
     """Pair the layers of a stack, and its final norm where both have one."""
     _same("the number of layers", len(ours.layers), len(theirs.layers))
     norm = getattr(ours, "norm", None)
@@ -309,12 +216,12 @@ def _stack(ours: Encoder | Decoder | GPT, theirs: nn.Module, grad: bool) -> Pair
             "has none in post-norm: set the norm of torch's encoder and decoder to None"
         )
     for mine, other in zip(ours.layers, theirs.layers, strict=True):
-        yield from _pairs(mine, other, grad)
+        yield from _walk(mine, other)
     if norm is not None:
-        yield from _pairs(norm, theirs.norm, grad)
+        yield from _walk(norm, theirs.norm)
 
 
-def _transformer(ours: Transformer, theirs: nn.Transformer, grad: bool) -> Pairs:
+def _transformer(ours: Any, theirs: nn.Transformer) -> Walk:
     """Pair the two stacks; torch's model has no embeddings and no output projection."""
-    yield from _pairs(ours.encoder, theirs.encoder, grad)
-    yield from _pairs(ours.decoder, theirs.decoder, grad)
+    yield from _walk(ours.encoder, theirs.encoder)
+    yield from _walk(ours.decoder, theirs.decoder)
