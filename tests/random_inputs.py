@@ -16,7 +16,7 @@ def make_generator(seed: int = 0) -> torch.Generator:
 
 def normal(generator: torch.Generator, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
     """Draw from the standard normal distribution."""
-    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
 
 
 def random_ids(generator: torch.Generator, vocab_size: int, *shape: int) -> Tensor:
