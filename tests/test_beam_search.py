@@ -64,9 +64,10 @@ def as_lists(ids, scores):
     return [(score, [v for v in row if v != PAD]) for score, row in rows if score > -1e9]
 
 
-def compare(model, src, K, alpha):
+def compare(model, src, K, alpha, use_cache=True):
     """Hold a search to lists; return how many best sentences ended, and differ from greedy's."""
-    ids, scores = beam_search(model, src, **SPECIAL, beam_size=K, alpha=alpha)
+    how = dict(beam_size=K, alpha=alpha, use_cache=use_cache)
+    ids, scores = beam_search(model, src, **SPECIAL, **how)
     greedy = greedy_decode(model, src, **SPECIAL)
     ended = differ = 0
     for row, line in enumerate(src):
@@ -87,15 +88,16 @@ def test_500_inputs_get_what_lists_find(alpha):
     assert 250 < ended and differ > 50  # the search matters
 
 
+@pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 @torch.no_grad()
-def test_a_transformer_finds_what_lists_find(alpha):
+def test_a_transformer_finds_what_lists_find(alpha, use_cache):
     counts = []
     for seed in range(6):
         generator = make_generator(seed)
         sentences = [random_ids(generator, SRC_VOCAB, 1 + n % MAX_LEN).tolist() for n in range(6)]
         model = some_model(generator).eval()
-        counts.append(compare(model, pad_rows(sentences, PAD), 1 + seed % 4, alpha))
+        counts.append(compare(model, pad_rows(sentences, PAD), 1 + seed % 4, alpha, use_cache))
     assert 5 < sum(ended for ended, _ in counts) < 36 and sum(differ for _, differ in counts) > 3
 
 

@@ -84,7 +84,8 @@ def some_model(generator):
 # --- the loop by hand
 
 
-def test_a_batch_says_what_its_sentences_say_alone():
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_a_batch_says_what_its_sentences_say_alone(use_cache):
     ended = set()
     for seed in range(12):
         generator = make_generator(seed)
@@ -94,7 +95,7 @@ def test_a_batch_says_what_its_sentences_say_alone():
         alone = [decode_by_hand(model, sentence) for sentence in sentences]
         padding = torch.full((rows, min(seed % 3, MAX_LEN - max(lengths))), PAD)
         src = torch.cat([pad_rows(sentences, PAD), padding], dim=1)
-        written = greedy_decode(model, src, **SPECIAL)
+        written = greedy_decode(model, src, **SPECIAL, use_cache=use_cache)
         assert written.dtype == torch.long
         assert written.tolist() == pad_rows(alone, PAD).tolist()
         ended |= {EOS in line for line in alone}
