@@ -3,8 +3,6 @@
 import pytest
 import torch
 from dimensions import MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB
-from hypothesis import given
-from hypothesis import strategies as st
 from parity import EXACT, says
 from random_inputs import make_generator, normal, random_ids, tiny_config, tiny_transformer
 from test_decoding import BOS, EOS, SPECIAL, biased, some_model
@@ -106,17 +104,6 @@ def test_the_penalty_of_the_paper():
     penalty = length_penalty(torch.tensor([1, 7, 19]), 0.5)
     assert_close(penalty, torch.tensor([1.0, 2**0.5, 2.0]))
     assert torch.equal(length_penalty(torch.tensor([3.0, 30.0]), 0.0), torch.ones(2))
-
-
-@given(seed=st.integers(0, 999), lengths=st.lists(st.integers(1, MAX_LEN), min_size=1, max_size=3))
-def test_one_beam_without_a_penalty_is_greedy_decoding(seed, lengths):
-    generator = make_generator(seed)
-    model = some_model(generator)
-    sentences = [random_ids(generator, SRC_VOCAB, length).tolist() for length in lengths]
-    src = pad_rows(sentences, PAD)
-    ids, scores = beam_search(model, src, **SPECIAL, beam_size=1, alpha=0.0)
-    assert torch.equal(ids[:, 0], greedy_decode(model, src, **SPECIAL))
-    assert ids.shape[:2] == scores.shape == (len(lengths), 1)
 
 
 def test_fewer_sentences_than_beams_score_minus_infinity():

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from copy import deepcopy
 
 import pytest
 import torch
@@ -134,13 +133,6 @@ def test_the_models_of_gpt_2_have_as_many_parameters_as_published(sizes, expecte
     with torch.device("meta"):  # shapes without numbers
         model = GPT(GPTConfig(vocab_size=50_257, **sizes))
     assert sum(parameter.numel() for parameter in model.parameters()) == expected
-
-
-def test_the_output_is_the_embedding_and_stays_it():
-    model = tiny()
-    copied = deepcopy(model)
-    model.load_state_dict(tiny(dropout=0.5).state_dict())
-    assert all(each.output.weight is each.embedding.weight for each in (model, copied))
 
 
 def test_the_defaults_are_the_smallest_gpt_2():

@@ -11,7 +11,6 @@ from reference import attention_by_loops
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib.gpt import sample
 from course_lib.modern_decoder import (
     GroupedQueryAttention,
     ModernConfig,
@@ -141,15 +140,6 @@ def test_targets_give_the_mean_loss(generator):
     model, ids = modern(), torch.randint(VOCAB, (B, MAX_LEN), generator=generator)
     logits, loss = model(ids, ids)
     assert_equal(loss, F.cross_entropy(logits.flatten(0, 1), ids.flatten()))
-
-
-def test_gpt_s_sample_writes_with_it(generator):
-    model, ids = modern(), torch.randint(VOCAB, (B, 3), generator=generator)
-    cached, uncached = (
-        sample(model, ids, MAX_LEN, generator=make_generator(1), use_cache=use_cache)
-        for use_cache in (True, False)
-    )  # beyond max_len, too
-    assert torch.equal(cached, uncached) and len(cached[:, 3:].unique()) > 2
 
 
 def test_matrices_start_as_those_of_a_gpt():
