@@ -51,14 +51,28 @@ def assert_parity(
     run_ours: Callable[..., Tensor | tuple],
     run_theirs: Callable[..., Tensor | tuple],
     inputs: Iterable[Tensor],
+    stack: nn.Module | None = None,
 ) -> None:
-    """Agree with torch in outputs and in the gradients of every input and every parameter."""
-    mine, other = trace(run_ours, inputs, ours), trace(run_theirs, inputs, theirs)
+    """Agree with torch in outputs and in the gradients of every input and every parameter.
+
+    Inputs that are parameters of ours, as embeddings are, go to torch's side only; one that it is
+    given twice has there the sum of two gradients. Of ours, ``stack`` is what torch has.
+    """
+    own = {id(parameter) for parameter in ours.parameters()}
+    tables = [x for x in inputs if id(x) in own]
+    mine = trace(run_ours, [] if tables else inputs, ours)
+    other = trace(run_theirs, inputs, theirs)
     assert_equal(mine["outputs"], other["outputs"])
-    assert_equal(mine["inputs"], other["inputs"])
+    if tables:
+        for table in tables:
+            uses = zip(tables, other["inputs"], strict=True)
+            assert_equal(table.grad, sum(grad for used, grad in uses if used is table))
+    else:
+        assert_equal(mine["inputs"], other["inputs"])
     assert mine["parameters"].keys() == dict(ours.named_parameters()).keys()
-    pairs = grad_pairs(ours, theirs)
-    assert {id(grad) for grad, _ in pairs} == {id(p.grad) for p in ours.parameters()}
+    pairs = grad_pairs(stack or ours, theirs)
+    compared = {id(grad) for grad, _ in pairs} | {id(table.grad) for table in tables}
+    assert compared == {id(p.grad) for p in ours.parameters()}
     assert sum(grad.numel() for _, grad in pairs) == sum(p.numel() for p in theirs.parameters())
     for mine_grad, other_grad in pairs:
         assert_equal(mine_grad, other_grad)

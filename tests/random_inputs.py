@@ -16,7 +16,7 @@ def make_generator(seed: int = 0) -> torch.Generator:
 
 def normal(generator: torch.Generator, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
     """Draw from the standard normal distribution."""
-    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
 
 
 def random_ids(generator: torch.Generator, vocab_size: int, *shape: int) -> Tensor:
@@ -57,12 +57,10 @@ def tiny_transformer(**changes) -> Transformer:
     return randomize(Transformer(tiny_config(**changes)))
 
 
-def torch_stack(
-    kind: str, num_layers: int = 2, num_heads: int = H, norm_first: bool = False, **changes
-) -> nn.Module:
+def torch_stack(kind: str, num_layers: int = 2, norm_first: bool = False, **changes) -> nn.Module:
     """Build torch's "Encoder" or "Decoder" with our sizes; a final norm only in pre-norm."""
     how = dict(dropout=0.0, batch_first=True, norm_first=norm_first) | changes
-    layer = getattr(nn, f"Transformer{kind}Layer")(D_MODEL, num_heads, D_FF, **how)
+    layer = getattr(nn, f"Transformer{kind}Layer")(D_MODEL, H, D_FF, **how)
     last = nn.LayerNorm(D_MODEL) if norm_first else None  # the paper has none
     if kind == "Decoder":
         return randomize(nn.TransformerDecoder(layer, num_layers, last))

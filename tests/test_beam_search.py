@@ -3,8 +3,6 @@
 import pytest
 import torch
 from dimensions import MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB
-from hypothesis import given
-from hypothesis import strategies as st
 from parity import EXACT, says
 from random_inputs import make_generator, normal, random_ids, tiny_config, tiny_transformer
 from test_decoding import BOS, EOS, SPECIAL, biased, some_model
@@ -64,9 +62,10 @@ def as_lists(ids, scores):
     return [(score, [v for v in row if v != PAD]) for score, row in rows if score > -1e9]
 
 
-def compare(model, src, K, alpha):
+def compare(model, src, K, alpha, use_cache=True):
     """Hold a search to lists; return how many best sentences ended, and differ from greedy's."""
-    ids, scores = beam_search(model, src, **SPECIAL, beam_size=K, alpha=alpha)
+    how = dict(beam_size=K, alpha=alpha, use_cache=use_cache)
+    ids, scores = beam_search(model, src, **SPECIAL, **how)
     greedy = greedy_decode(model, src, **SPECIAL)
     ended = differ = 0
     for row, line in enumerate(src):
@@ -87,15 +86,16 @@ def test_500_inputs_get_what_lists_find(alpha):
     assert 250 < ended and differ > 50  # the search matters
 
 
+@pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 @torch.no_grad()
-def test_a_transformer_finds_what_lists_find(alpha):
+def test_a_transformer_finds_what_lists_find(alpha, use_cache):
     counts = []
     for seed in range(6):
         generator = make_generator(seed)
         sentences = [random_ids(generator, SRC_VOCAB, 1 + n % MAX_LEN).tolist() for n in range(6)]
         model = some_model(generator).eval()
-        counts.append(compare(model, pad_rows(sentences, PAD), 1 + seed % 4, alpha))
+        counts.append(compare(model, pad_rows(sentences, PAD), 1 + seed % 4, alpha, use_cache))
     assert 5 < sum(ended for ended, _ in counts) < 36 and sum(differ for _, differ in counts) > 3
 
 
@@ -104,17 +104,6 @@ def test_the_penalty_of_the_paper():
     penalty = length_penalty(torch.tensor([1, 7, 19]), 0.5)
     assert_close(penalty, torch.tensor([1.0, 2**0.5, 2.0]))
     assert torch.equal(length_penalty(torch.tensor([3.0, 30.0]), 0.0), torch.ones(2))
-
-
-@given(seed=st.integers(0, 999), lengths=st.lists(st.integers(1, MAX_LEN), min_size=1, max_size=3))
-def test_one_beam_without_a_penalty_is_greedy_decoding(seed, lengths):
-    generator = make_generator(seed)
-    model = some_model(generator)
-    sentences = [random_ids(generator, SRC_VOCAB, length).tolist() for length in lengths]
-    src = pad_rows(sentences, PAD)
-    ids, scores = beam_search(model, src, **SPECIAL, beam_size=1, alpha=0.0)
-    assert torch.equal(ids[:, 0], greedy_decode(model, src, **SPECIAL))
-    assert ids.shape[:2] == scores.shape == (len(lengths), 1)
 
 
 def test_fewer_sentences_than_beams_score_minus_infinity():

@@ -28,12 +28,6 @@ def test_rows_come_in_their_order_and_go_to_each_rank_in_turn(rows, world_size):
     assert all(next(rest, None) is None for rest in dealt)
 
 
-@given(st.lists(st.integers(1, 60), min_size=1), st.integers(1, 9))
-def test_no_process_gets_all_the_long_rows_of_a_sorted_batch(lengths, world_size):
-    totals = [sum(split_batch(sorted(lengths), rank, world_size)) for rank in range(world_size)]
-    assert max(totals) - min(totals) <= max(lengths)
-
-
 @pytest.mark.parametrize("rank, world_size", [(3, 3), (-1, 3), (0, 0), (0, -2)])
 def test_a_rank_that_no_process_has_is_refused(rank, world_size):
     with pytest.raises(ValueError, match=says(f"rank={rank}", f"world_size={world_size}")):

@@ -7,13 +7,13 @@ import torch
 from dimensions import D_MODEL, MAX_LEN, PAD, TGT_VOCAB, B, H, T
 from hypothesis import given
 from hypothesis import strategies as st
-from parity import assert_equal, trace
+from parity import assert_equal, assert_parity
 from random_inputs import make_generator, randomize, seeded, tiny_config, torch_stack
 from reference import encoding_by_loops
 from torch.nn import functional as F
 
 from course_lib.decoder_only import DecoderOnly, random_windows
-from course_lib.interop import grad_pairs, load_from_torch
+from course_lib.interop import load_from_torch
 from course_lib.positions import PositionalEncoding
 
 N = 2  # layers; the other side of the configuration has 3, which nobody should build
@@ -113,26 +113,13 @@ def test_agrees_with_torch(generator, learned, norm_first, activation, length):
     future = torch.ones(length, length, dtype=torch.bool).triu(1)  # torch: True = blocked
     sines = encoding_by_loops(MAX_LEN, D_MODEL).float().double()  # the table is kept in float32
 
-    def run_theirs(table, out_table, positions):
+    def run_theirs(table, out_table, positions=sines):
         vectors = F.embedding(ids, table) * D_MODEL**0.5 + positions[:length]
         return theirs(vectors, mask=future) @ out_table.T
 
-    table, positions = ours.embedding.weight, ours.positions.weight if learned else sines
-    other = trace(run_theirs, [table, table, positions], theirs)
-    mine = trace(lambda: ours(ids), [], ours)
-    assert_equal(mine["outputs"], other["outputs"])
-
-    read, scored, added = other["inputs"]
-    assert_equal(table.grad, read + scored)  # one matrix is used twice
-    gradients = {id(table.grad)}
-    if learned:
-        assert_equal(positions.grad, added)
-        gradients.add(id(positions.grad))
-    pairs = grad_pairs(ours.stack, theirs)
-    for mine_gradient, other_gradient in pairs:
-        assert_equal(mine_gradient, other_gradient)
-    compared = gradients | {id(gradient) for gradient, _ in pairs}
-    assert compared == {id(parameter.grad) for parameter in ours.parameters()}
+    tables = [ours.embedding.weight, ours.embedding.weight]  # one matrix is used twice
+    tables += [ours.positions.weight] if learned else []
+    assert_parity(ours, theirs, lambda: ours(ids), run_theirs, tables, stack=ours.stack)
 
 
 # --- sizes, sharing and the start

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from dimensions import D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, S
+from dimensions import D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B
 from parity import says
 from random_inputs import make_generator, normal, random_ids, tiny_config, tiny_transformer
 from torch import nn
@@ -84,7 +84,8 @@ def some_model(generator):
 # --- the loop by hand
 
 
-def test_a_batch_says_what_its_sentences_say_alone():
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_a_batch_says_what_its_sentences_say_alone(use_cache):
     ended = set()
     for seed in range(12):
         generator = make_generator(seed)
@@ -94,7 +95,7 @@ def test_a_batch_says_what_its_sentences_say_alone():
         alone = [decode_by_hand(model, sentence) for sentence in sentences]
         padding = torch.full((rows, min(seed % 3, MAX_LEN - max(lengths))), PAD)
         src = torch.cat([pad_rows(sentences, PAD), padding], dim=1)
-        written = greedy_decode(model, src, **SPECIAL)
+        written = greedy_decode(model, src, **SPECIAL, use_cache=use_cache)
         assert written.dtype == torch.long
         assert written.tolist() == pad_rows(alone, PAD).tolist()
         ended |= {EOS in line for line in alone}
@@ -110,30 +111,15 @@ def test_decoding_stops_when_every_row_has_ended():
     assert len(model.encoded) == 1 and torch.equal(model.encoded[0], src)
 
 
-def test_padding_is_never_written_before_the_end(generator):
-    model = biased(tiny_transformer(), PAD, amount=100.0)
-    src = random_ids(generator, SRC_VOCAB, B, S)
-    assert model(src, torch.full((B, 1), BOS)).argmax(dim=-1).eq(PAD).all()  # it would like to
-    written = greedy_decode(model, src, **SPECIAL)
-    for row, sentence in zip(written.tolist(), src.tolist(), strict=True):
-        own = row[: row.index(EOS) + 1] if EOS in row else row
-        assert PAD not in own
-        assert own == decode_by_hand(model, sentence)
-
-
 # --- limits
 
 
-@pytest.mark.parametrize("limit", [1, 4, MAX_LEN])
-def test_no_more_tokens_are_written_than_asked(limit):
-    model = Scripted({4: [7] * MAX_LEN, 5: [8, 6, EOS] + [9] * MAX_LEN})
+@pytest.mark.parametrize("limit", [1, 4, MAX_LEN, None], ids=str)
+def test_no_more_tokens_are_written_than_asked_or_than_the_model_can(limit):
+    model = Scripted({4: [7] * (MAX_LEN + 1), 5: [8, 6, EOS] + [9] * MAX_LEN})
     written = greedy_decode(model, torch.tensor([[4], [5]]), **SPECIAL, max_new_tokens=limit)
-    assert written.tolist() == [[7] * limit, ([8, 6, EOS] + [PAD] * MAX_LEN)[:limit]]
-
-
-def test_the_models_max_len_is_the_limit_unless_given():
-    model = biased(tiny_transformer(), EOS, amount=-100.0)  # a real one, that never ends
-    assert greedy_decode(model, torch.tensor([[4, 5]]), **SPECIAL).shape == (1, MAX_LEN)
+    most = limit or MAX_LEN
+    assert written.tolist() == [[7] * most, ([8, 6, EOS] + [PAD] * MAX_LEN)[:most]]
 
 
 @pytest.mark.parametrize("limit", [0, -1, MAX_LEN + 1])
@@ -158,26 +144,6 @@ def test_the_model_predicts_in_eval_mode_without_gradients_and_gets_its_mode_bac
     with pytest.raises(KeyError):
         decode(model, src, **SPECIAL)
     assert model.training is training and torch.is_grad_enabled() and src.tolist() == [[4]]
-
-
-# --- what is exchanged
-
-
-def test_choose_can_be_exchanged_and_is_asked_for_rows_that_go_on_only(generator):
-    asked = []
-
-    def eight_or_the_end(logits):
-        asked.append(tuple(logits.shape))
-        assert logits[:, PAD].isneginf().all()
-        tokens = torch.full((len(logits),), 8)
-        tokens[0] = EOS if len(asked) == 2 else 8  # one row ends
-        return tokens
-
-    model, src = some_model(generator), random_ids(generator, SRC_VOCAB, 3, S)
-    how = dict(choose=eight_or_the_end, max_new_tokens=4)
-    written = greedy_decode(model, src, **SPECIAL, **how)
-    assert written.tolist() == [[8, EOS, PAD, PAD], [8] * 4, [8] * 4]
-    assert asked == [(rows, TGT_VOCAB) for rows in (3, 3, 2, 2)]
 
 
 # --- sampling: frequencies against probabilities, within five standard deviations

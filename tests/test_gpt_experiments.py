@@ -1,8 +1,9 @@
-"""The two experiments of chapter 18: four sizes, and eight starts."""
+"""The experiments: four sizes and eight starts of a GPT, and the cuts that lead to it."""
 
 import json
 from dataclasses import replace
 
+import ablation
 import gpt_starts
 import pytest
 import scaling
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_network")
 
 @pytest.fixture
 def file(monkeypatch, tmp_path):
-    """Shorten the library and both experiments; return where a record may be written."""
+    """Shorten the library and the experiments; return where a record may be written."""
     folder = write_library(tmp_path / "library")
     small = {"max_len": 8, "num_layers": 1, "num_heads": 2, "batch_size": 3, "val_windows": 5}
     one = gpt_starts.USUAL
@@ -26,6 +27,7 @@ def file(monkeypatch, tmp_path):
         gpt_starts, "USUAL", replace(one, **small, d_model=12, steps=4, val_every=2)
     )
     monkeypatch.setattr(gpt_starts, "SEEDS", (0, 1))
+    monkeypatch.setattr(ablation, "USUAL", replace(ablation.USUAL, **small, d_model=12))
     monkeypatch.setattr(gpt_starts, "LARGER", {"GPT-2's": (), "layers": ("layers",)})
     settings = scaling.settings
     monkeypatch.setattr(scaling, "settings", lambda *run: replace(settings(*run), **small))
@@ -52,18 +54,28 @@ def test_only_the_matrices_that_are_named_start_larger():
             torch.testing.assert_close(model.get_parameter(key), 2.5 * plain[key])
 
 
-@pytest.mark.parametrize("tool, count", [(gpt_starts, 4), (scaling, 6)])
-def test_what_the_record_lacks_is_trained_again_to_the_same(tool, count, file, monkeypatch):
-    arguments = ["--file", str(file), *(["--steps", "4"] if tool is scaling else [])]
-    losses = {gpt_starts: "val_loss", scaling: "history"}[tool]
-    assert tool.main(arguments) == 0
-    entries = read_entries(file)
-    ends = [entry[losses][-1] for entry in entries]
-    assert len(entries) == len({str(end) for end in ends}) == count
+@pytest.mark.parametrize(
+    "tool, words, count",
+    [
+        (gpt_starts, [], 4),
+        (scaling, ["--steps", "4"], 6),
+        (ablation, ["--steps", "3", "--seeds", "0", "1"], 19),  # one is trained from one seed only
+    ],
+)
+def test_what_the_record_lacks_is_trained_again_to_the_same(tool, words, count, file, monkeypatch):
+    def entries():
+        """Run the tool, and read what it found without what differs from run to run."""
+        assert tool.main([*words, "--file", str(file)]) == 0
+        found = read_entries(file)
+        return [{k: v for k, v in entry.items() if k != "minutes"} for entry in found]
+
+    first = entries()
+    ends = {str(entry["history" if tool is scaling else "val_loss"]) for entry in first}
+    assert len(first) == len(ends) == count
     trained, train = [], tool.train
     monkeypatch.setattr(
         tool, "train", lambda *state, **how: trained.append(state) or train(*state, **how)
     )
-    file.write_text(json.dumps(entries[:1] + entries[2:]))
-    assert tool.main(arguments) == 0
-    assert len(trained) == 1 and [entry[losses][-1] for entry in read_entries(file)] == ends
+    written = json.loads(file.read_text())
+    file.write_text(json.dumps(written[:1] + written[2:]))
+    assert entries() == first and len(trained) == 1

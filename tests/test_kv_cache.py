@@ -1,6 +1,6 @@
 """The KV cache: the logits of recomputing the prefix, at every step, for less work."""
 
-from itertools import product
+from functools import partial
 
 import pytest
 import torch
@@ -8,16 +8,15 @@ from dimensions import D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, S
 from hypothesis import given
 from hypothesis import strategies as st
 from parity import assert_equal, says
-from random_inputs import make_generator, normal, random_ids, randomize, tiny_transformer
+from random_inputs import make_generator, random_ids, randomize, tiny_transformer
 from torch.testing import assert_close
 
-from course_lib.beam_search import beam_search
-from course_lib.decoding import greedy_decode, next_logits, sample_decode
+from course_lib.decoding import next_logits
 from course_lib.gpt import GPT, GPTConfig, sample
 from course_lib.kv_cache import AttentionCache, KVCache
+from course_lib.modern_decoder import ModernConfig, ModernDecoder
 
-BOS, EOS = 1, 2
-SPECIAL = dict(bos_id=BOS, eos_id=EOS)
+BOS = 1
 
 
 def model_of(norm_first=False, **changes):
@@ -25,10 +24,17 @@ def model_of(norm_first=False, **changes):
     return tiny_transformer(norm_first=norm_first, num_decoder_layers=2, **changes).eval()
 
 
-def tiny_gpt(**changes):
+SIZES = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=3, d_model=D_MODEL)
+
+
+def tiny_gpt(bias=True):
     """Build a GPT of two layers in which no two sizes are equal."""
-    sizes = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=3, d_model=D_MODEL)
-    return randomize(GPT(GPTConfig(**(sizes | dict(dropout=0.0) | changes))))
+    return randomize(GPT(GPTConfig(**SIZES, dropout=0.5, bias=bias)))
+
+
+def tiny_modern():
+    """Build a decoder in the Llama layout, whose heads share their keys."""
+    return randomize(ModernDecoder(ModernConfig(**SIZES, num_kv_heads=1, d_ff=7)))
 
 
 def ids_with_padding(generator, vocab_size, *lengths):
@@ -115,60 +121,15 @@ def test_every_step_gives_the_logits_of_recomputing_the_prefix(
         assert start == end
 
 
-@given(seed=st.integers(0, 999), rows=st.integers(1, 4), bias=st.booleans(), data=st.data())
-@torch.no_grad()
-def test_a_gpt_gives_the_logits_of_recomputing_the_prefix(seed, rows, bias, data):
-    model = tiny_gpt(bias=bias, num_heads=data.draw(st.integers(1, 3)), dropout=0.5).eval()
-    V, max_len = model.config.vocab_size, model.config.max_len
-    ids = torch.randint(V, (rows, max_len), generator=make_generator(seed))
-    cache, start = KVCache(2, max_len), 0
-    while start < max_len:
-        end = data.draw(st.integers(start + 1, max_len))
-        logits, _ = model(ids[:, start:end], cache=cache)
-        assert_equal(logits, model(ids[:, :end])[0][:, start:])
-        start = cache.length
-        assert start == end
-
-
-def talkative(seed, norm_first=False):
-    """Build a model whose sentences differ, some of which end, and some sources."""
-    generator, model = make_generator(seed), model_of(norm_first)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter.dim() > 1:
-                parameter.copy_(0.5 * normal(generator, *parameter.shape))
-            elif name.endswith("bias"):
-                parameter.zero_()  # or it decides alone
-    return model, ids_with_padding(generator, SRC_VOCAB, 2, 5, 1, 4)
-
-
-def test_the_same_sentences_are_written_with_and_without():
-    different = set()
-    for seed, norm_first in product(range(3), (False, True)):
-        model, src = talkative(seed, norm_first)
-        drawn, greedy = (
-            [write(model, src, **SPECIAL, use_cache=use_cache) for use_cache in (True, False)]
-            for write in (
-                lambda *inputs, **how: sample_decode(*inputs, generator=make_generator(), **how),
-                greedy_decode,
-            )
-        )
-        assert torch.equal(*drawn) and torch.equal(*greedy)
-        different |= {tuple(row) for row in greedy[0].tolist()}
-    assert len(different) > 9 and {EOS in row for row in different} == {True, False}
-
-
-@pytest.mark.parametrize("beam_size", [1, 2, 5])
-@pytest.mark.parametrize("seed", range(3))
-def test_beams_are_the_same_with_and_without(seed, beam_size):
-    model, src = talkative(seed)
-    (ids, scores), (cached_ids, cached_scores) = (
-        beam_search(model, src, **SPECIAL, beam_size=beam_size, use_cache=use_cache)
-        for use_cache in (False, True)
-    )
-    assert_equal(cached_scores, scores)
-    found = ~scores.isneginf()
-    assert torch.equal(cached_ids[found], ids[found])
+@pytest.mark.parametrize("build", [tiny_gpt, partial(tiny_gpt, bias=False), tiny_modern])
+@pytest.mark.parametrize("steps", [(1,) * MAX_LEN, (4, 1, 1, MAX_LEN - 6)])
+def test_a_decoder_alone_gives_the_logits_of_recomputing_the_prefix(generator, build, steps):
+    model, ids = build().eval(), random_ids(generator, TGT_VOCAB, B, MAX_LEN)
+    cache = KVCache(2, MAX_LEN)
+    parts = [model(new, cache=cache)[0] for new in ids.split(steps, dim=1)]
+    assert_equal(torch.cat(parts, dim=1), model(ids)[0])
+    with pytest.raises(ValueError, match=says("max_len")):
+        model(ids[:, :1], cache=cache)
 
 
 # --- less work

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 from dimensions import D_FF, D_MODEL, MAX_LEN, PAD, TGT_VOCAB, B, H, S, T
-from parity import assert_equal, overheard
+from parity import assert_equal, overheard, silenced
 from random_inputs import (
     make_generator,
     make_mask,
@@ -109,16 +109,20 @@ for order, first in (("post-norm", False), ("pre-norm", True)):
     MODULES |= {
         f"AddNorm, {order}": (lambda p, how=how: AddNormOfLinear(D_MODEL, p, **how), [TARGET], {}),
         f"EncoderLayer, {order}": (
-            lambda p, how=how: EncoderLayer(*SIZES, p, **how), [TARGET], dict(mask=CAUSAL)
+            lambda p, how=how, **more: EncoderLayer(*SIZES, p, **how, **more),
+            [TARGET], dict(mask=CAUSAL),
         ),
         f"Encoder, {order}": (
-            lambda p, how=how: Encoder(2, *SIZES, p, **how), [TARGET], dict(mask=CAUSAL)
+            lambda p, how=how, **more: Encoder(2, *SIZES, p, **how, **more),
+            [TARGET], dict(mask=CAUSAL),
         ),
         f"DecoderLayer, {order}": (
-            lambda p, how=how: DecoderLayer(*SIZES, p, **how), [TARGET, SOURCE], masks
+            lambda p, how=how, **more: DecoderLayer(*SIZES, p, **how, **more),
+            [TARGET, SOURCE], masks,
         ),
         f"Decoder, {order}": (
-            lambda p, how=how: Decoder(2, *SIZES, p, **how), [TARGET, SOURCE], masks
+            lambda p, how=how, **more: Decoder(2, *SIZES, p, **how, **more),
+            [TARGET, SOURCE], masks,
         ),
         f"Transformer, {order}": (
             lambda p, how=how: transformer(p, **how), [(B, S), (B, T)], {}
@@ -130,11 +134,13 @@ for order, first in (("post-norm", False), ("pre-norm", True)):
 
 EVERY_MODULE = pytest.mark.parametrize("name", MODULES)
 STACKED = [name for name in MODULES if name.startswith(("Enc", "Dec", "GPT", "Trans"))]
+LAYERS = [name for name in STACKED if name.startswith(("Encoder", "Decoder"))]
+LAYERS = [name for name in LAYERS if "Only" not in name]
 
 
-def build(name, dropout=0.0, seed=0):
+def build(name, dropout=0.0, **more):
     """Build a module in float64, in training mode, filled with random numbers."""
-    return randomize(MODULES[name][0](dropout), seed)
+    return randomize(MODULES[name][0](dropout, **more))
 
 
 def draw(name):
@@ -198,6 +204,22 @@ def test_dropout_acts_nowhere_but_on_embeddings_and_sublayers(name):
     assert len(heard) == len(parts) > 2
     for part, (args, kwargs, output) in heard.items():
         assert_equal(module.get_submodule(part)(*args, **kwargs), output)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    ("which", "silent"), [("attention_dropout", "w_o"), ("activation_dropout", "linear2")]
+)
+def test_the_other_dropouts_act_inside_their_sublayers(name, which, silent):
+    module, inputs = build(name, **{which: 1.0}), draw(name)
+    still = silenced(module, *parts_of(module, silent)).eval()
+    assert_equal(run(name, module, inputs), run(name, still, inputs))
+
+
+@pytest.mark.parametrize("name", STACKED)
+def test_no_two_matrices_start_alike(name):
+    matrices = [p for p in MODULES[name][0](0.0).parameters() if p.dim() > 1]
+    assert len({matrix[0, 0].item() for matrix in matrices}) == len(matrices)
 
 
 @EVERY_MODULE

@@ -8,8 +8,8 @@ from itertools import product
 import pytest
 import torch
 from dimensions import PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
-from parity import assert_equal, says
-from random_inputs import make_generator, normal, random_ids, seeded, tiny_transformer
+from parity import assert_equal, assert_same, says, trace
+from random_inputs import make_generator, normal, random_ids, tiny_transformer
 from torch.nn import functional as F
 
 from course_lib.training import (
@@ -29,8 +29,8 @@ SMOOTHING = 0.3
 
 @pytest.fixture
 def logits(generator):
-    """Return logits (B, T, V) of which gradients can be asked."""
-    return (2 * normal(generator, B, T, V)).requires_grad_()
+    """Return logits (B, T, V)."""
+    return 2 * normal(generator, B, T, V)
 
 
 @pytest.fixture
@@ -62,58 +62,42 @@ def loss_by_loops(logits, targets, pad_id, smoothing):
     return sum(losses) / len(losses)
 
 
-def value_and_gradient(loss_of, logits):
-    """Return a loss and its gradient at the logits."""
-    leaf = logits.detach().clone().requires_grad_()
-    loss = loss_of(leaf)
-    loss.backward()
-    return loss.detach(), leaf.grad
-
-
 # --- the loss: parity
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, SMOOTHING, 1.0])
 @pytest.mark.parametrize("shape", [(), (T,), (B, T)])
 def test_without_padding_the_loss_is_torchs_own(generator, shape, smoothing):
-    logits = normal(generator, *shape, V)
+    logits = [normal(generator, *shape, V)]
     targets = torch.randint(V, shape, generator=generator)
-    ours = value_and_gradient(
-        lambda x: label_smoothed_cross_entropy(x, targets, smoothing=smoothing), logits
-    )
     flat = targets.reshape(-1)
-    theirs = value_and_gradient(
+    theirs = trace(
         lambda x: F.cross_entropy(x.reshape(-1, V), flat, label_smoothing=smoothing), logits
     )
+    ours = trace(lambda x: label_smoothed_cross_entropy(x, targets, smoothing=smoothing), logits)
     assert_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("pad_id", [None, PAD, V - 1])
 @pytest.mark.parametrize("how", [dict(smoothing=0.0), dict(smoothing=SMOOTHING), {}], ids=str)
 def test_the_loss_is_the_cross_entropy_with_the_distribution_q(logits, targets, pad_id, how):
-    ours = value_and_gradient(
-        lambda x: label_smoothed_cross_entropy(x, targets, pad_id=pad_id, **how), logits
-    )
     smoothing = how.get("smoothing", 0.1)  # §5.4
-    loops = value_and_gradient(lambda x: loss_by_loops(x, targets, pad_id, smoothing), logits)
+    loops = trace(lambda x: loss_by_loops(x, targets, pad_id, smoothing), [logits])
+    ours = trace(lambda x: label_smoothed_cross_entropy(x, targets, pad_id=pad_id, **how), [logits])
     assert_equal(ours, loops)
 
 
 # --- the loss: properties
 
 
-def test_a_model_that_rules_padding_out_is_not_punished(logits, targets):
-    without = logits.detach().clone()
-    without[..., PAD] = -torch.inf  # as in decoding, where padding is never chosen
-    nearly = without.clone()
-    nearly[..., PAD] = -1e3  # e^-1000 is 0 in float64
-    for pad_logit in (without, nearly):
-        loss, gradient = value_and_gradient(
-            lambda x: label_smoothed_cross_entropy(x, targets, pad_id=PAD, smoothing=SMOOTHING),
-            pad_logit,
-        )
-        assert gradient.isfinite().all()
-        assert_equal(loss, loss_by_loops(nearly, targets, PAD, SMOOTHING))
+@pytest.mark.parametrize("pad_logit", [-torch.inf, -1e3], ids=str)  # e^-1000 is 0 in float64
+def test_a_model_that_rules_padding_out_is_not_punished(logits, targets, pad_logit):
+    logits[..., PAD] = pad_logit  # as in decoding, where padding is never chosen
+    how = dict(pad_id=PAD, smoothing=SMOOTHING)
+    ours = trace(lambda x: label_smoothed_cross_entropy(x, targets, **how), [logits])
+    assert ours["inputs"][0].isfinite().all()
+    logits[..., PAD] = -1e3
+    assert_equal(ours["outputs"][0], loss_by_loops(logits, targets, PAD, SMOOTHING))
 
 
 # --- the loss: errors
@@ -134,81 +118,66 @@ def test_the_loss_explains_what_does_not_fit(logits, shape, how, words):
         label_smoothed_cross_entropy(logits, torch.zeros(shape, dtype=torch.long), **how)
 
 
-# --- the schedule
+# --- the schedules
+
+PAPER = partial(warmup_inverse_sqrt, d_model=16, warmup_steps=4)  # 1/4 · min(1/√step, step/8)
+SHORT = partial(warmup_cooldown, d_model=16, warmup_steps=4)
+COSINE = partial(warmup_cosine, warmup_steps=3, peak=0.8)
+STABLE = partial(warmup_stable_decay, warmup_steps=4, peak=2.0)
+RATES = {
+    PAPER: {1: 1 / 32, 2: 1 / 16, 3: 3 / 32, 4: 1 / 8, 16: 1 / 16},  # at 4 both branches meet
+    partial(SHORT, steps=18, scale=3, cooldown_steps=3): {  # as above, times 3
+        2: 3 / 16,
+        4: 3 / 8,
+        9: 3 / 12,
+        16: 3 / 16,  # (18 + 1 - 16) / 3 = 1: not yet
+        17: 3 / (4 * 17**0.5) * 2 / 3,
+        18: 3 / (4 * 18**0.5) / 3,  # one more step, and it would be 0
+    },
+    partial(STABLE, steps=12, decay_steps=5): dict(
+        enumerate([0.5, 1, 1.5, 2, 2, 2, 2, 2, 1.6, 1.2, 0.8, 0.4], start=1)
+    ),
+    partial(COSINE, steps=10): {1: 0.8 / 3, 2: 1.6 / 3, 3: 0.8},
+}
+NAMED = dict(ids=lambda schedule: schedule.func.__name__)
 
 
-@pytest.mark.parametrize(
-    ("step", "rate"),
-    [  # d_model = 16, warmup_steps = 4: 1/4 · min(1/√step, step/8)
-        (1, 1 / 32),  # 1/4 · 1/8
-        (2, 1 / 16),  # 1/4 · 2/8
-        (3, 3 / 32),  # 1/4 · 3/8
-        (4, 1 / 8),  # 1/4 · 1/2, where both branches meet
-        (16, 1 / 16),  # 1/4 · 1/4
-    ],
-)
-def test_the_schedule_agrees_with_the_formula_by_hand(step, rate):
-    assert warmup_inverse_sqrt(step, d_model=16, warmup_steps=4) == pytest.approx(rate, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("step", "rate"),
-    [  # as above, times 3; of steps = 18 the last 3 cool down
-        (2, 3 / 16),
-        (4, 3 / 8),
-        (9, 3 / 12),
-        (16, 3 / 16),  # (18 + 1 - 16) / 3 = 1: not yet
-        (17, 3 / (4 * 17**0.5) * 2 / 3),
-        (18, 3 / (4 * 18**0.5) / 3),  # one more step, and it would be 0
-    ],
-)
-def test_the_short_schedule_agrees_with_the_formula_by_hand(step, rate):
-    ours = warmup_cooldown(step, 16, 4, steps=18, scale=3, cooldown_steps=3)
-    assert ours == pytest.approx(rate, rel=1e-12)
+@pytest.mark.parametrize("schedule", RATES, **NAMED)
+def test_the_schedules_agree_with_their_formulas_by_hand(schedule):
+    rates = {step: schedule(step) for step in RATES[schedule]}
+    assert rates == pytest.approx(RATES[schedule], rel=1e-12)
 
 
 def test_the_cosine_is_torchs_own_after_the_warm_up():
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.8)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=7, eta_min=0.1)
-    ours = [warmup_cosine(step, 3, steps=10, peak=0.8, last=0.1) for step in range(1, 11)]
-    theirs = []
-    for _ in range(8):
-        theirs.append(optimizer.param_groups[0]["lr"])
+    for step in range(3, 11):  # from the peak to the last rate
+        (group,) = optimizer.param_groups
+        assert COSINE(step, steps=10, last=0.1) == pytest.approx(group["lr"], rel=1e-12)
         optimizer.step()
         schedule.step()
-    assert ours[:2] == pytest.approx([0.8 / 3, 1.6 / 3])
-    assert ours[2:] == pytest.approx(theirs, rel=1e-12)  # from the peak to the last rate
-
-
-def test_the_stable_schedule_keeps_its_peak_until_its_decay():
-    rates = [
-        warmup_stable_decay(step, 4, steps=12, peak=2.0, decay_steps=5) for step in range(1, 13)
-    ]
-    assert rates == pytest.approx([0.5, 1, 1.5, 2, 2, 2, 2, 2, 1.6, 1.2, 0.8, 0.4])
 
 
 @pytest.mark.parametrize(
-    "impossible",
+    "schedule",
     [
+        partial(PAPER, 5, warmup_steps=0), partial(PAPER, 5, d_model=0), partial(PAPER, 0),
         *(
-            partial(warmup_inverse_sqrt, *numbers)
-            for numbers in [(5, 16, 0), (5, 0, 4), (0, 16, 4)]
-        ),
-        *(
-            partial(warmup_cooldown, step, 16, 4, steps=7, scale=1, cooldown_steps=last)
+            partial(SHORT, step, steps=7, scale=1, cooldown_steps=last)
             for step, last in [(0, 3), (8, 3), (5, 0)]
         ),
         *(
-            partial(rule, step, warmup_steps, peak=1.0, steps=10, **how)
-            for rule, how in [(warmup_cosine, {}), (warmup_stable_decay, dict(decay_steps=2))]
+            partial(rule, step, warmup_steps=warmup_steps, steps=10)
+            for rule in (COSINE, partial(STABLE, decay_steps=2))
             for step, warmup_steps in [(0, 3), (11, 3), (5, 0)]
         ),
+        partial(STABLE, 5, steps=10, decay_steps=0),
     ],
-    ids=lambda call: f"{call.func.__name__}{call.args}",
-)
-def test_the_schedules_explain_impossible_steps(impossible):
-    with pytest.raises(ValueError, match=says(impossible.args[0], "from 1")):
-        impossible()
+    **NAMED,
+)  # fmt: skip
+def test_the_schedules_explain_impossible_steps(schedule):
+    with pytest.raises(ValueError, match=says(schedule.args[0], "from 1")):
+        schedule()
 
 
 def test_adam_has_the_papers_numbers():
@@ -254,14 +223,8 @@ def make_batch(step):
     return ids
 
 
-def make_training(**changes):
-    """Return a tiny model and its optimizer."""
-    model = tiny_transformer(**changes)
-    return model, torch.optim.Adam(model.parameters(), **ADAM)
-
-
 def test_every_step_has_its_rate_its_batch_and_its_report():
-    model = tiny_transformer()
+    model = tiny_transformer().eval()
     embeddings = {id(p) for n, p in model.named_parameters() if "embedding" in n}
     groups = [
         {"params": [p for p in model.parameters() if (id(p) in embeddings) is kept]}
@@ -279,33 +242,22 @@ def test_every_step_has_its_rate_its_batch_and_its_report():
         lambda step: asked.append(step) or make_batch(step),
         steps=5,
         rate=schedule.__getitem__,
-        after_step=lambda step, loss: told.append((step, loss.item(), asked[-1])),
+        after_step=lambda step, loss: told.append((step, loss.item(), asked[-1], model.training)),
     )
     assert rates == [[rate, rate] for rate in schedule.values()]  # both groups
     assert asked == [1, 2, 3, 4, 5]
-    assert told == [(step, loss, step) for step, loss in enumerate(losses, start=1)]
+    assert told == [(step, loss, step, True) for step, loss in enumerate(losses, start=1)]
     assert all(isinstance(loss, float) for loss in losses)
+    assert all(module.training for module in model.modules())
 
 
 def test_training_in_two_parts_is_the_steps_one_by_one():
-    model, optimizer = make_training()
+    model, twin = tiny_transformer(), tiny_transformer()
+    optimizer, other = (torch.optim.Adam(each.parameters(), **ADAM) for each in (model, twin))
     how = dict(rate=lambda step: 0.01 / step, smoothing=SMOOTHING)
     losses = train(model, optimizer, make_batch, steps=2, **how)
     losses += train(model, optimizer, make_batch, first_step=3, steps=5, **how)
-    twin, optimizer = make_training()
     for step, loss in enumerate(losses, start=1):
-        optimizer.param_groups[0]["lr"] = 0.01 / step
-        assert loss == training_step(twin, optimizer, *make_batch(step), SMOOTHING).item()
-    for mine, other in zip(model.parameters(), twin.parameters(), strict=True):
-        assert torch.equal(mine, other)
-
-
-def test_training_trains_in_training_mode():
-    model, optimizer = make_training(dropout=0.5)
-    model.eval()
-    modes = []
-    model.register_forward_pre_hook(lambda model, _: modes.append(model.training))
-    with seeded():
-        train(model, optimizer, make_batch, steps=2, rate=lambda step: 0.01)
-    assert modes == [True, True]
-    assert all(module.training for module in model.modules())
+        other.param_groups[0]["lr"] = 0.01 / step
+        assert loss == training_step(twin, other, *make_batch(step), SMOOTHING).item()
+    assert_same(model.state_dict(), twin.state_dict())

@@ -8,12 +8,12 @@ import pytest
 import torch
 from dimensions import D_MODEL, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
 from hypothesis import strategies as st
-from parity import assert_equal, trace
+from parity import assert_parity, trace
 from random_inputs import random_ids, randomize, seeded, tiny_transformer, torch_transformer
 from reference import encoding_by_loops
 from torch.nn import functional as F
 
-from course_lib.interop import grad_pairs, load_from_torch
+from course_lib.interop import load_from_torch
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -59,23 +59,7 @@ def test_agrees_with_torch(generator, tie_embeddings, norm_first, activation):
         return vectors @ out_table.T
 
     tables = [m.weight for m in (ours.src_embedding, ours.tgt_embedding, ours.output)]
-    other = trace(run_theirs, tables, theirs)
-    mine = trace(lambda: ours(src, tgt), [], ours)
-    assert_equal(mine["outputs"], other["outputs"])
-
-    src_gradient, tgt_gradient, out_gradient = other["inputs"]
-    expected = {
-        "none": [src_gradient, tgt_gradient, out_gradient],
-        "decoder": [src_gradient, *[tgt_gradient + out_gradient] * 2],
-        "all": [src_gradient + tgt_gradient + out_gradient] * 3,
-    }
-    assert_equal([table.grad for table in tables], expected[tie_embeddings])
-
-    pairs = grad_pairs(ours, theirs)
-    compared = {id(gradient) for gradient, _ in pairs} | {id(table.grad) for table in tables}
-    assert compared == {id(parameter.grad) for parameter in ours.parameters()}
-    for mine_gradient, other_gradient in pairs:
-        assert_equal(mine_gradient, other_gradient)
+    assert_parity(ours, theirs, lambda: ours(src, tgt), run_theirs, tables)
 
 
 # --- properties

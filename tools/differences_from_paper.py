@@ -116,14 +116,14 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
         (
             "the formula's first rate that exists",
             "none: from step 1 on the rates are the formula's",
-            "tests/test_training.py::test_the_schedule_agrees_with_the_formula_by_hand",
+            "tests/test_training.py::test_the_schedules_agree_with_their_formulas_by_hand",
         )
     ],
     "training.warmup_cooldown": [
         (
             "the paper's schedule is for 100,000 steps, ours for 450",
             f"{REVERSER} {{ours}} with the paper's, {{cooldown}} with this one",
-            "tests/test_training.py::test_the_short_schedule_agrees_with_the_formula_by_hand",
+            "tests/test_training.py::test_the_schedules_agree_with_their_formulas_by_hand",
         )
     ],
     "beam_search.length_penalty": [

@@ -17,7 +17,6 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from course_lib.cli import TASKS
-from course_lib.gpt import GPT, GPTConfig
 from course_lib.interop import load_from_torch
 from course_lib.trainer.loop import make_step, start
 from course_lib.transformer import Transformer, TransformerConfig
@@ -100,18 +99,6 @@ def test_compiling_changes_nothing_but_the_time():
     assert_close(compiled[0], expected[0], rtol=0, atol=1e-4)
     names = {name.removeprefix("_orig_mod."): value for name, value in compiled[1].items()}
     assert_close(names, expected[1], rtol=1e-3, atol=1e-4)
-
-
-def test_a_gpt_is_that_of_the_cpu():
-    torch.manual_seed(0)
-    config = GPTConfig(
-        vocab_size=20, max_len=16, num_layers=2, num_heads=2, d_model=32, dropout=0.0
-    )
-    model = GPT(config)
-    ids = random_ids(make_generator(), 20, 3, 16)
-    expected = model(ids, ids)
-    found = deepcopy(model).to(DEVICE)(ids.to(DEVICE), ids.to(DEVICE))
-    assert_close([x.cpu() for x in found], list(expected), rtol=0, atol=1e-4)
 
 
 def begin(name, folder, device, **changes):
