@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from parity import Pretended, assert_same, says
+from parity import assert_same, says
 from random_inputs import normal
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from course_lib.trainer import checkpoint
 from course_lib.trainer.checkpoint import (
     FACTS,
     explaining,
@@ -21,10 +19,8 @@ from course_lib.trainer.checkpoint import (
     read_facts,
     save_checkpoint,
 )
-from course_lib.trainer.distributed import World
 from course_lib.trainer.run_folder import find_checkpoint, remove_checkpoints
 
-WORLDS = [World(), Pretended(0, 2)]  # one file of tensors, and shards
 FACTS_KEPT = {"step": 4, "tokenizer": "zwölf", "nothing": None, "losses": [0.1, [True, 2.5e-310]]}
 
 
@@ -35,10 +31,10 @@ def tensors(generator):
     return {"model.w": normal(generator, 2, 3).float(), "model.b": wide, "step": torch.tensor(4.0)}
 
 
-@pytest.fixture(params=WORLDS, ids=["whole", "shards"])
-def kept(request, tmp_path, tensors):
+@pytest.fixture
+def kept(tmp_path, tensors):
     """Return a checkpoint on disk."""
-    save_checkpoint(tmp_path / "kept", FACTS_KEPT, tensors, request.param)
+    save_checkpoint(tmp_path / "kept", FACTS_KEPT, tensors)
     return tmp_path / "kept"
 
 
@@ -53,42 +49,30 @@ def empty(tensors):
 
 
 def test_what_was_saved_last_comes_back_to_the_last_bit_and_nothing_lies_beside(kept, tensors):
-    save_checkpoint(kept, FACTS_KEPT | {"step": 5}, tensors)  # one process takes the place of two
+    save_checkpoint(kept, FACTS_KEPT | {"step": 5}, tensors)
     found = empty(tensors)
     load_tensors(kept, found)
     assert_same(found, tensors)
     facts = read_facts(kept)
     assert {name: facts[name] for name in FACTS_KEPT} == FACTS_KEPT | {"step": 5}
-    assert sorted(os.listdir(kept)) == [FACTS, "model.safetensors"]
-    assert load_file(kept / "model.safetensors").keys() == tensors.keys()  # anybody can read it
-
-
-def test_shards_are_read_by_one_process(kept, tensors):
-    found = empty(tensors)
-    load_tensors(kept, found)
-    assert_same(found, tensors)
+    assert sorted(os.listdir(kept)) == [FACTS, file_of(kept).name]
+    assert load_file(file_of(kept)).keys() == tensors.keys()  # anybody can read it
 
 
 # --- or not at all
 
 
-@pytest.mark.parametrize("world", WORLDS)
 def test_a_disk_that_is_full_leaves_half_a_checkpoint_which_plays_no_part(
-    world, tmp_path, tensors, monkeypatch
+    tmp_path, tensors, monkeypatch
 ):
-    save_checkpoint(tmp_path / "last-0000001", FACTS_KEPT, tensors, world)
-
-    def save_half(tensors, path):
-        path.write_bytes(b"half")
-        raise SafetensorError("the disk is full")
+    save_checkpoint(tmp_path / "last-0000001", FACTS_KEPT, tensors)
 
     def write_half(*words, **how):
         raise checkpoint_exception("the disk is full")
 
-    monkeypatch.setattr(checkpoint, "save_file", save_half)
     monkeypatch.setattr("torch.distributed.checkpoint.save", write_half)
     with pytest.raises(OSError, match="last-0000002 could not be written: .*the disk is full"):
-        save_checkpoint(tmp_path / "last-0000002", FACTS_KEPT, tensors, world)
+        save_checkpoint(tmp_path / "last-0000002", FACTS_KEPT, tensors)
     assert find_checkpoint(tmp_path).name == "last-0000001"
 
 

@@ -1,11 +1,10 @@
 """Keep a training on disk, whole or not at all: tensors as safetensors, all else as JSON.
 
-A checkpoint is a folder. One process writes one file of tensors, several write one each, whether
-each has all weights or a shard of them; any number of processes goes on. Nothing in it is code.
+A checkpoint is a folder. Every process writes a file of tensors, whether it has all weights or a
+shard of them; any number of processes goes on. Nothing in it is code.
 """
 
 import json
-import os
 import shutil
 import warnings
 import zlib
@@ -14,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch import distributed as dist
 
@@ -53,13 +50,11 @@ def save_checkpoint(
         folder.mkdir(parents=True)
     world.wait()
     try:
-        if world.size == 1:
-            whole = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-            save_file(whole, _alone(folder))
-        else:
-            _save_shards(folder, tensors)
-    except (SafetensorError, _ShardError) as error:  # so they call a disk that is full
-        raise OSError(f"{folder} could not be written: {first_line(error)}") from None
+        with _lent() as checkpoint:
+            writer = checkpoint.HuggingFaceStorageWriter(str(folder), save_distributed=True)
+            checkpoint.save(tensors, storage_writer=writer, no_dist=world.size == 1)
+    except ValueError as error:  # so it calls a disk that is full
+        raise OSError(f"{folder} could not be written: {error}") from None
     if world.is_main:
         kept = {"format": FORMAT, **facts, "checksums": _checksums(folder)}
         write_whole(folder / FACTS, json.dumps(kept, ensure_ascii=False, allow_nan=False))
@@ -93,68 +88,28 @@ def load_tensors(folder: Path, tensors: dict[str, Tensor]) -> None:
     Raises:
         ValueError: If one is not kept there, or has another shape.
     """
-    if dist.is_initialized() or not _alone(folder).exists():
-        _load_shards(folder, tensors)
-        return
-    kept = load_file(_alone(folder))
-    for name, tensor in tensors.items():
-        if name not in kept:
-            raise ValueError(f"{name} is missing")
-        if kept[name].shape != tensor.shape:
-            found, wanted = tuple(kept[name].shape), tuple(tensor.shape)
-            raise ValueError(f"{name} has shape {found}, not {wanted}")
-        tensor.detach().copy_(kept[name])
-
-
-def _alone(folder: Path) -> Path:
-    """Name the file that a process writes alone."""
-    return folder / "model.safetensors"
-
-
-def _save_shards(folder: Path, tensors: dict[str, Tensor]) -> None:
-    """Write the tensors, or the shards of them, that fall to this process."""
-    from torch.distributed import checkpoint  # half a second: only several processes wait for it
-
-    writer = checkpoint.HuggingFaceStorageWriter(str(folder), save_distributed=True)
-    with _quietly():
-        checkpoint.save(tensors, storage_writer=writer, no_dist=not dist.is_initialized())
-
-
-def _load_shards(folder: Path, tensors: dict[str, Tensor]) -> None:
-    """Put together what this process needs of the tensors that others have written."""
-    from torch.distributed import checkpoint
-
-    reader = checkpoint.HuggingFaceStorageReader(str(folder))
-    with _quietly():
+    with _lent() as checkpoint:
+        reader = checkpoint.HuggingFaceStorageReader(str(folder))
         checkpoint.load(tensors, storage_reader=reader, no_dist=not dist.is_initialized())
 
 
-class _ShardError(ValueError):
-    """Say what torch could not do with shards."""
-
-
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """Keep torch's warnings to developers back; its own error is not even an ``Exception``."""
-    from torch.distributed.checkpoint import CheckpointException
+def _lent() -> Iterator[Any]:
+    """Lend torch's checkpoints without their warnings; their error is not even an ``Exception``."""
+    from torch.distributed import checkpoint  # half a second: only who needs it waits
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield
-    except CheckpointException as error:
+            yield checkpoint
+    except checkpoint.CheckpointException as error:
         reason, _ = next(iter(error.failures.values()))
-        raise _ShardError(f"its shards: {first_line(reason)}") from None
+        raise ValueError(first_line(reason)) from None
 
 
 def _checksums(folder: Path) -> dict[str, int]:
-    """Add up the bytes of every file of tensors, once they are on the disk."""
-    sums = {}
-    for path in sorted(folder.glob(TENSORS)):
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
-            sums[path.name] = zlib.crc32(file.read())
-    return sums
+    """Add up the bytes of every file of tensors."""
+    return {path.name: zlib.crc32(path.read_bytes()) for path in sorted(folder.glob(TENSORS))}
 
 
 def first_line(error: BaseException) -> str:
@@ -175,14 +130,7 @@ def explaining(path: Path, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (
-        LookupError,
-        AttributeError,
-        TypeError,
-        ValueError,
-        RuntimeError,
-        SafetensorError,
-    ) as error:
+    except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"{path} is no checkpoint of {what}; take another folder, or {AGAIN} "
             f"({type(error).__name__}: {first_line(error)})"
