@@ -11,8 +11,9 @@ from torch.nn import functional as F
 
 from course_lib.data import read_library
 from course_lib.modern_decoder import RMSNorm
-from course_lib.tasks.language_model import ABLATIONS, PARTS_RECORD, LanguageModel
+from course_lib.tasks.language_model import LanguageModel
 from course_lib.trainer.loop import start, train
+from course_lib.trainer.results import record_of
 
 pytestmark = pytest.mark.usefixtures("no_network")
 SMALL = replace(
@@ -36,8 +37,8 @@ def test_a_quick_try_is_not_written_into_the_record(text, tmp_path, monkeypatch)
     for words in ([], ["--parts"], ["--steps", "1"]):
         assert ablation.main(words) == 0
     assert asked == [
-        (ablation.MODELS, seeds, SMALL.steps, ABLATIONS),
-        (ablation.PARTS, seeds, 500, PARTS_RECORD),
+        (ablation.MODELS, seeds, SMALL.steps, record_of("ablation")),
+        (ablation.PARTS, seeds, 500, record_of("modern_parts")),
         (ablation.MODELS, seeds, 1, tmp_path / "ablation-1-steps.json"),
     ]
 

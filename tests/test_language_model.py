@@ -22,12 +22,10 @@ from course_lib.tasks.language_model import (
     TextGeneratorConfig,
     loss_on,
     program_lines,
-    read_ablations,
-    read_parts,
-    read_record,
 )
 from course_lib.trainer import loop
 from course_lib.trainer.loop import start
+from course_lib.trainer.results import read_record
 
 pytestmark = pytest.mark.usefixtures("no_network")
 GPT2_START = 0.02
@@ -203,28 +201,34 @@ def test_the_commands_of_the_page_make_the_record():
     ours = [(text, seed) for text in ("library", "shakespeare") for seed in (0, 1, 2)]
     expected = [asdict(TextGeneratorConfig(text=text, seed=seed)) for text, seed in ours]
     expected.append(asdict(TextGeneratorConfig(text="shakespeare", init_std=GPT2_START)))
-    found = [{name: entry[name] for name in expected[0]} for entry in read_record()]
+    found = [
+        {name: entry[name] for name in expected[0]}
+        for entry in read_record("language_model_record")
+    ]
     assert len(found) == len(expected) and all(settings in found for settings in expected)
 
 
 def test_gpt2s_start_is_worse_than_ours_from_every_seed():
     losses = {0.05: [], GPT2_START: []}
-    for entry in read_record():
+    for entry in read_record("language_model_record"):
         if entry["text"] == "shakespeare":
             losses[entry["init_std"]].append(entry["val_loss"])
     assert min(losses[GPT2_START]) > max(losses[0.05])
 
 
 @pytest.mark.parametrize(
-    ("read", "models", "steps"),
+    ("record", "models", "steps"),
     [
-        (read_ablations, ablation.MODELS, ablation.USUAL.steps),
-        (read_parts, ablation.PARTS, ablation.PARTS_STEPS),
+        ("ablation", ablation.MODELS, ablation.USUAL.steps),
+        ("modern_parts", ablation.PARTS, ablation.PARTS_STEPS),
     ],
     ids=["chapter 17", "chapter 19"],
 )
-def test_every_model_of_an_ablation_was_trained_from_every_seed(read, models, steps):
-    kept = [(entry["cut"], entry["name"], entry["seed"], entry["steps"]) for entry in read()]
+def test_every_model_of_an_ablation_was_trained_from_every_seed(record, models, steps):
+    kept = [
+        (entry["cut"], entry["name"], entry["seed"], entry["steps"])
+        for entry in read_record(record)
+    ]
     assert kept == [
         (cut, name, seed, steps)
         for cut, name in enumerate(models)

@@ -19,9 +19,7 @@ from course_lib.tasks.multi30k import (
     Multi30k,
     RealConfig,
     RealTranslator,
-    read_corpus_facts,
     read_pairs,
-    read_record,
     score,
     val_loss,
     written_captions,
@@ -29,6 +27,7 @@ from course_lib.tasks.multi30k import (
 from course_lib.trainer.averaging import kept_weights, load_weights
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.loop import start, train
+from course_lib.trainer.results import read_record
 from course_lib.trainer.run_folder import read_kept
 from course_lib.training import ADAM, label_smoothed_cross_entropy
 from course_lib.transformer import Transformer
@@ -195,7 +194,7 @@ def test_number_words_come_from_their_own_splits_in_the_direction_asked_for(spli
 
 # --- the committed record is what the commands of docs/results.md make
 
-TEST = [entry for entry in read_record() if entry["split"] == multi30k.TEST]
+TEST = [entry for entry in read_record("multi30k_record") if entry["split"] == multi30k.TEST]
 MADE_BY = {28: RealConfig(), 10: RealConfig(**SIZES["short"])}  # by the epochs
 
 
@@ -227,7 +226,7 @@ def test_words_of_our_own_caption_are_counted_in_the_german_of_train():
     seen = measured.seen_words(TRAIN)
     assert seen == {"Die": 1, "Lehrerin": 2, "erklärt": 0, "warum": 0, "der": 0, "Transformer": 0,
                     "kein": 0, "Gedächtnis": 0, "braucht": 0}  # fmt: skip
-    assert list(seen) == list(read_corpus_facts()["seen_words"])
+    assert list(seen) == list(read_record("multi30k_corpus")[0]["seen_words"])
 
 
 def test_subword_tokens_are_counted_without_the_marks_around_a_target():

@@ -25,15 +25,13 @@ from course_lib.gpt import GPT
 from course_lib.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU, rope_angles
 from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
 from course_lib.tasks.language_model import (
-    ABLATIONS,
-    PARTS_RECORD,
     LanguageModel,
     TextGeneratorConfig,
 )
 from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.loop import train
 from course_lib.trainer.options import whole_from_one
-from course_lib.trainer.results import add_entry, read_entries
+from course_lib.trainer.results import add_entry, read_entries, record_of
 from course_lib.trainer.run_folder import checkpoints_folder
 from course_lib.trainer.task import TrainState
 from course_lib.transformer import Transformer, TransformerConfig
@@ -282,9 +280,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--file", type=Path, help="a record of your own")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
-    names, file, usual = MODELS, ABLATIONS, USUAL.steps
+    names, file, usual = MODELS, record_of("ablation"), USUAL.steps
     if options.parts:
-        names, file, usual = PARTS, PARTS_RECORD, PARTS_STEPS
+        names, file, usual = PARTS, record_of("modern_parts"), PARTS_STEPS
     steps = options.steps or usual
     if steps != usual:  # a quick try is none of the record's
         file = checkpoints_folder() / f"{file.stem}-{steps}-steps.json"

@@ -16,9 +16,9 @@ import torch
 from course_lib.batching import padding_fraction
 from course_lib.data import Tokenizer
 from course_lib.data.multi30k_files import load_multi30k
-from course_lib.tasks.multi30k import CAPTIONS, CORPUS
+from course_lib.tasks.multi30k import CAPTIONS
 from course_lib.trainer.batch_sampler import Row, TokenBatches
-from course_lib.trainer.results import add_entry
+from course_lib.trainer.results import add_entry, record_of
 
 SIZES = (2_000, 4_000, 8_000, 16_000)
 OURS = 8_000  # pieces
@@ -86,7 +86,7 @@ def main() -> None:
     """Measure, print, and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--record", type=Path, default=CORPUS, metavar="FILE")
+    parser.add_argument("--record", type=Path, default=record_of("multi30k_corpus"), metavar="FILE")
     options = parser.parse_args()
     facts = measure(options.data)
     print(json.dumps(facts, indent=1, ensure_ascii=False))

@@ -8,8 +8,7 @@ from statistics import fmean
 
 from difference_effects import RECORD as EFFECTS
 
-from course_lib.tasks.language_model import read_ablations
-from course_lib.trainer.results import read_entries
+from course_lib.trainer.results import read_entries, read_record
 
 ROOT = Path(__file__).resolve().parent.parent
 DIFFERS = re.compile(r'Differs: (.+?)(?=\n\s*\n|\n\s*Differs:|\n?\s*""")', re.S)
@@ -258,7 +257,7 @@ def ledger() -> list[tuple[str, str, str, str, str]]:
         if lines != rows:
             raise ValueError(f"{name}: {lines} times `Differs:`, and {rows} rows in LEDGER")
     losses: dict[str, list[float]] = {}
-    for entry in [*read_ablations(), *read_entries(EFFECTS)]:
+    for entry in [*read_record("ablation"), *read_entries(EFFECTS)]:
         losses.setdefault(entry["name"], []).append(entry["val_loss"])
     means = {name: f"{fmean(values):.3f}" for name, values in losses.items()}
     rows = []

@@ -16,10 +16,10 @@ import torch
 
 from course_lib.cli import STOPPED
 from course_lib.gpt import GPT
-from course_lib.tasks.language_model import STARTS, LanguageModel, TextGeneratorConfig
+from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
 from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.loop import train
-from course_lib.trainer.results import add_entry, read_entries
+from course_lib.trainer.results import add_entry, read_entries, record_of
 from course_lib.trainer.task import TrainState
 
 USUAL = TextGeneratorConfig(
@@ -86,7 +86,9 @@ def train_all(file: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Read the options, and train."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--file", type=Path, default=STARTS, help="a record of your own")
+    parser.add_argument(
+        "--file", type=Path, default=record_of("gpt_starts"), help="a record of your own"
+    )
     file = parser.parse_args(arguments).file
     torch.set_num_threads(1)
     print(f"the record is {file}", flush=True)

@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 
 from course_lib.cli import STOPPED
-from course_lib.tasks.language_model import SCALING, LanguageModel, TextGeneratorConfig
+from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
 from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
 from course_lib.trainer.options import whole_from_one
-from course_lib.trainer.results import Entry, add_entry, read_entries
+from course_lib.trainer.results import Entry, add_entry, read_entries, record_of
 from course_lib.trainer.run_folder import checkpoints_folder, locked
 from course_lib.trainer.task import TrainState
 
@@ -77,7 +77,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Read the options, and train."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=whole_from_one, default=2_000)
-    parser.add_argument("--file", type=Path, default=SCALING, help="a record of your own")
+    parser.add_argument(
+        "--file", type=Path, default=record_of("scaling"), help="a record of your own"
+    )
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     if not train_all(options.steps, options.file, checkpoints_folder()):

@@ -19,16 +19,13 @@ import paper_audit
 
 from course_lib.atomic_write import write_whole
 from course_lib.exercises import exercises, known_mistakes
-from course_lib.tasks.language_model import read_ablations
-from course_lib.tasks.language_model import read_record as read_language_models
-from course_lib.tasks.multi30k import read_record as read_multi30k
-from course_lib.trainer.results import Entry, read_entries
+from course_lib.trainer.results import Entry, read_entries, read_record, record_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BENCH = ROOT / "benchmarks" / "bench.json"
 INT8 = ROOT / "benchmarks" / "int8.json"
-NUMBERS = ROOT / "course_lib" / "tasks" / "numbers_record.json"
+NUMBERS = record_of("numbers_record")
 REGION = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(?=<!-- end -->)", re.S)
 
 SIZES = {"training step, small": "small", "training step, base": "base"}
@@ -231,7 +228,7 @@ def numbers() -> str:
 def language_models() -> str:
     """Write the validation loss of the GPT."""
     found = {name: {} for name in TEXTS.values()}
-    for entry in read_language_models():
+    for entry in read_record("language_model_record"):
         found[TEXTS[entry["text"], entry["init_std"]]][entry["seed"]] = entry["val_loss"]
     return by_seed(found)
 
@@ -239,7 +236,7 @@ def language_models() -> str:
 def ablation() -> str:
     """Write the validation loss of the models of chapter 17."""
     found: dict[str, dict[int, float]] = {}
-    for entry in read_ablations():
+    for entry in read_record("ablation"):
         name = ABLATIONS.get(entry["name"], entry["name"])
         found.setdefault(name, {})[entry["seed"]] = entry["val_loss"]
     return by_seed(found)
@@ -248,7 +245,11 @@ def ablation() -> str:
 def translators(split: str, *wanted: float) -> list[Entry]:
     """Find the translators of captions that were trained in one way, one for each seed."""
     names = ("epochs", "dropout", "average")
-    same = (entry for entry in read_multi30k() if tuple(entry[n] for n in names) == wanted)
+    same = (
+        entry
+        for entry in read_record("multi30k_record")
+        if tuple(entry[n] for n in names) == wanted
+    )
     return [entry for entry in same if entry["split"] == split]
 
 

@@ -3,7 +3,6 @@
 import zlib
 from argparse import Namespace
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +18,9 @@ from course_lib.trainer.options import (
     check_from_one,
     whole_from_one,
 )
-from course_lib.trainer.results import read_entries
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import warmup_cosine
 
-RECORD = Path(__file__).with_name("language_model_record.json")
-ABLATIONS = Path(__file__).with_name("ablation.json")
-SCALING = Path(__file__).with_name("scaling.json")
-STARTS = Path(__file__).with_name("gpt_starts.json")
-PARTS_RECORD = Path(__file__).with_name("modern_parts.json")
-read_record = partial(read_entries, RECORD)  #: the entries, each of one trained GPT
-read_ablations = partial(read_entries, ABLATIONS)  #: what tools/ablation.py wrote, for chapter 17
-read_parts = partial(read_entries, PARTS_RECORD)  #: what it wrote with --parts, for chapter 19
-read_scaling = partial(read_entries, SCALING)  #: what tools/scaling.py wrote, for chapter 18
-read_starts = partial(read_entries, STARTS)  #: what tools/gpt_starts.py wrote, for chapter 18
 PROMPTS = {"library": "def ", "shakespeare": "\n"}  # how each text may begin
 LAST_SEED = 2**32 - 1
 POSITIONS = 4_096  # characters read at once while measuring
@@ -224,11 +212,9 @@ class LanguageModel(Task):
     @staticmethod
     def write(pipeline: TextGenerator, options: Namespace) -> str:
         """Go on with a text."""
-        temperature = options.temperature
-        if not COLDEST <= temperature <= HOTTEST:
-            raise ValueError(f"--temperature {temperature} is not in [{COLDEST}, {HOTTEST}]")
+        check_between(options, COLDEST, HOTTEST, "temperature")
         prompt = PROMPTS[pipeline.config.text] if options.prompt is None else options.prompt
-        how = dict(temperature=temperature, top_k=options.top_k, top_p=options.top_p)
+        how = dict(temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
         seed = options.draw % (LAST_SEED + 1)
         return pipeline.generate(prompt, options.tokens, seed=seed, **how)[0]
 

@@ -4,6 +4,7 @@ import sys
 import time
 import zlib
 from argparse import Namespace
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,16 +28,12 @@ from course_lib.trainer.options import (
     whole_from_one,
 )
 from course_lib.trainer.precision import bfloat16_pays
-from course_lib.trainer.results import read_entries
 from course_lib.trainer.task import Task
 from course_lib.training import warmup_inverse_sqrt
 from course_lib.transformer import TransformerConfig
 
 Pairs = list[tuple[str, str]]
 TEST = "test_2016_flickr"
-RECORD = Path(__file__).with_name("multi30k_record.json")
-read_record = partial(read_entries, RECORD)  #: the entries, each of one translator on one split
-CORPUS = Path(__file__).with_name("multi30k_corpus.json")  # what tools/corpus_stats.py measured
 MOST_ALPHA = 10  # of the length penalty; beyond it, nothing but the length counts
 SEARCH: dict[str, dict[str, Any]] = {
     "--beam": dict(type=int, default=4, help="1 is greedy"),
@@ -224,9 +221,10 @@ class Multi30k(Task):
             pad_id=pipeline.tokenizer.pad_id,
             seed=config.seed,
             pool_size=config.pool_size,
+            epochs=config.epochs,
         )
         self.val = read_pairs(config, "val", data)
-        self.steps = self.batches.last_step(config.epochs)
+        self.steps = self.batches.ends[-1]
         self.checksum = zlib.crc32(str(self.batches.rows).encode())
 
     def engine(self) -> nn.Module:
@@ -244,14 +242,14 @@ class Multi30k(Task):
 
     def is_measured(self, step: int) -> bool:
         """Tell whether an epoch ends with a step."""
-        return step == self.batches.last_step(self.batches.find(step)[0])
+        return step in self.batches.ends
 
     def measure(self, pipeline: RealTranslator, step: int) -> dict[str, float]:
         """Measure the loss on val, and translate it greedily."""
         sources, references = zip(*self.val, strict=True)
         found = score(pipeline.translate(sources, beam_size=1), references)
         return {
-            "epoch": self.batches.find(step)[0],
+            "epoch": bisect_left(self.batches.ends, step) + 1,
             "val_loss": val_loss(pipeline, self.val),
             **{name: value for name, value in found.items() if isinstance(value, float)},
         }
@@ -306,12 +304,6 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, flo
         result[name] = metric.corpus_score(list(hypotheses), [list(references)]).score
         result[f"{name}_signature"] = str(metric.get_signature())
     return result
-
-
-def read_corpus_facts() -> dict[str, Any]:
-    """Return what ``tools/corpus_stats.py`` has measured of Multi30k: numbers, no sentence."""
-    (facts,) = read_entries(CORPUS)
-    return facts
 
 
 def written_captions(direction: str, write: Callable[[list[str]], list[str]]) -> list[list[str]]:

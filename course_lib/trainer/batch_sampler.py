@@ -1,8 +1,7 @@
 """The batch of any step: many short pairs or few long ones, about as many tokens each (§5.1)."""
 
-import bisect
+import itertools
 from collections.abc import Sequence
-from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -28,6 +27,7 @@ class TokenBatches:
         pad_id: What fills rows up.
         seed: Another seed, another order.
         pool_size: Pairs sorted together. A larger pool needs less padding, and mixes less.
+        epochs: How often every pair is drawn.
 
     Raises:
         ValueError: If there are no pairs, one is longer than a whole batch, or a size is below 1.
@@ -41,6 +41,7 @@ class TokenBatches:
         pad_id: int = 0,
         seed: int = 0,
         pool_size: int = 5_000,
+        epochs: int = 1,
     ) -> None:
         if not rows or min(tokens, pool_size) < 1:
             raise ValueError(f"no batches: {len(rows)} pairs, tokens={tokens}, {pool_size=}")
@@ -53,8 +54,9 @@ class TokenBatches:
         self.pad_id = pad_id
         self.seed = seed
         self.pool_size = pool_size
-        self._ends = [0]  # the last step of every epoch planned so far, after a first 0
-        self._plan_of = lru_cache(maxsize=2)(self.plan)
+        plans = [self.plan(epoch) for epoch in range(1, epochs + 1)]
+        self.ends = list(itertools.accumulate(map(len, plans)))  #: the last step of every epoch
+        self.steps = list(itertools.chain.from_iterable(plans))
 
     def plan(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch, from 1, each a list of positions in ``rows``."""
@@ -67,25 +69,11 @@ class TokenBatches:
         mixed = torch.randperm(len(batches), generator=generator).tolist()
         return [batches[place] for place in mixed]
 
-    def find(self, step: int) -> tuple[int, int]:
-        """Return the epoch of a step, both counted from 1, and the step's place in its plan."""
-        if step < 1:
-            raise ValueError(f"steps count from 1, got step={step}")
-        while self._ends[-1] < step:
-            self._ends.append(self._ends[-1] + len(self._plan_of(len(self._ends))))
-        epoch = bisect.bisect_left(self._ends, step)
-        return epoch, step - self._ends[epoch - 1] - 1
-
-    def last_step(self, epoch: int) -> int:
-        """Return the last step of an epoch, from 1; of epoch 0, step 0."""
-        while len(self._ends) <= epoch:
-            self.find(self._ends[-1] + 1)
-        return self._ends[epoch]
-
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
         """Return source ids ``(B, S)`` and target ids ``(B, T + 1)``, bos to eos, for a step."""
-        epoch, place = self.find(step)
-        return self.batch(self._plan_of(epoch)[place])
+        if not 1 <= step <= len(self.steps):
+            raise ValueError(f"steps count from 1 to {len(self.steps)}, got step={step}")
+        return self.batch(self.steps[step - 1])
 
     def batch(self, places: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Return source ids ``(B, S)`` and target ids ``(B, T + 1)`` of some pairs."""

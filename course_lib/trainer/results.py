@@ -8,11 +8,22 @@ from typing import Any
 from course_lib.atomic_write import write_whole
 
 Entry = dict[str, Any]
+RECORDS = Path(__file__).parents[1] / "tasks"
+
+
+def record_of(name: str) -> Path:
+    """Say where the record of a task lies, or of an experiment on it, such as ``"ablation"``."""
+    return RECORDS / f"{name}.json"
 
 
 def read_entries(path: Path) -> list[Entry]:
     """Return the entries of a record; none, if there is no such file."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def read_record(name: str) -> list[Entry]:
+    """Return the entries of the record that ``record_of`` finds."""
+    return read_entries(record_of(name))
 
 
 def add_entry(path: Path, entry: Entry, key: Callable[[Entry], list]) -> None:
