@@ -12,12 +12,7 @@ from torch import Tensor, nn
 from course_lib.data import Characters, read_text, side_by_side
 from course_lib.decoder_only import random_windows
 from course_lib.gpt import GPT, GPTConfig, param_groups, parse_rate, sample
-from course_lib.trainer.options import (
-    check_above_zero,
-    check_between,
-    check_from_one,
-    whole_from_one,
-)
+from course_lib.trainer.options import MOST, SMALLEST, check_range, whole_from_one
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import warmup_cosine
 
@@ -65,11 +60,12 @@ class TextGeneratorConfig:
         if self.text not in PROMPTS:
             raise ValueError(f"text={self.text!r} is neither 'library' nor 'shakespeare'")
         self.of_model(vocab_size=1)  # it refuses sizes that no model has
-        check_from_one(self, "batch_size", "steps", "warmup_steps", "val_every", "val_windows")
-        check_above_zero(self, "init_std", "peak_rate", "clip_norm")
-        check_between(self, 0, LAST_SEED, "seed")
-        check_between(self, 0, self.peak_rate, "last_rate")
-        check_between(self, 0, 1 / self.peak_rate, "weight_decay")  # beyond, signs would turn
+        check_range(self, 1, MOST, "batch_size", "steps", "warmup_steps")
+        check_range(self, 1, MOST, "val_every", "val_windows")
+        check_range(self, SMALLEST, MOST, "init_std", "peak_rate", "clip_norm")
+        check_range(self, 0, LAST_SEED, "seed")
+        check_range(self, 0.0, self.peak_rate, "last_rate")
+        check_range(self, 0.0, 1 / self.peak_rate, "weight_decay")  # beyond, signs would turn
         if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
             raise ValueError(f"beta1={self.beta1} and beta2={self.beta2} must be in [0, 1)")
 
@@ -212,7 +208,7 @@ class LanguageModel(Task):
     @staticmethod
     def write(pipeline: TextGenerator, options: Namespace) -> str:
         """Go on with a text."""
-        check_between(options, COLDEST, HOTTEST, "temperature")
+        check_range(options, COLDEST, HOTTEST, "temperature")
         prompt = PROMPTS[pipeline.config.text] if options.prompt is None else options.prompt
         how = dict(temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
         seed = options.draw % (LAST_SEED + 1)

@@ -21,12 +21,7 @@ from course_lib.data.multi30k_files import DIRECTIONS, LINES, load_multi30k
 from course_lib.tasks.numbers import MODEL, Translator, model_config, typed_text
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import ChunkedLoss
-from course_lib.trainer.options import (
-    check_above_zero,
-    check_between,
-    check_from_one,
-    whole_from_one,
-)
+from course_lib.trainer.options import MOST, SMALLEST, check_range, whole_from_one
 from course_lib.trainer.precision import bfloat16_pays
 from course_lib.trainer.task import Task
 from course_lib.training import warmup_inverse_sqrt
@@ -34,7 +29,7 @@ from course_lib.transformer import TransformerConfig
 
 Pairs = list[tuple[str, str]]
 TEST = "test_2016_flickr"
-MOST_ALPHA = 10  # of the length penalty; beyond it, nothing but the length counts
+MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length counts
 SEARCH: dict[str, dict[str, Any]] = {
     "--beam": dict(type=int, default=4, help="1 is greedy"),
     "--alpha": dict(type=float, default=0.6, help="of the length penalty"),
@@ -86,11 +81,10 @@ class RealConfig:
             raise ValueError(f"task={self.task!r} is neither 'multi30k' nor 'numbers'")
         if self.direction not in DIRECTIONS:
             raise ValueError(f"direction={self.direction!r} is neither 'de-en' nor 'en-de'")
-        check_from_one(self, *MODEL, "tokens", "pool_size", "epochs", "warmup_steps")
-        check_above_zero(self, "peak_rate")
-        check_between(self, 0, 1, "cooldown", "smoothing", "dropout")
-        if self.num_pairs < 0:
-            raise ValueError(f"num_pairs={self.num_pairs} must be from 1, or 0 for all")
+        check_range(self, 1, MOST, *MODEL, "tokens", "pool_size", "epochs", "warmup_steps")
+        check_range(self, SMALLEST, MOST, "peak_rate")
+        check_range(self, 0.0, 1.0, "cooldown", "smoothing", "dropout")
+        check_range(self, 0, MOST, "num_pairs")
 
     def of_model(self, vocab_size: int) -> TransformerConfig:
         """Return the hyperparameters of the model."""
@@ -270,7 +264,7 @@ class Multi30k(Task):
 
 def _search(options: Namespace) -> dict[str, Any]:
     """Return how a translation is searched for."""
-    check_between(options, 0, MOST_ALPHA, "alpha")
+    check_range(options, 0.0, MOST_ALPHA, "alpha")
     return dict(beam_size=options.beam, alpha=options.alpha)
 
 

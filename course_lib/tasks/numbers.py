@@ -24,12 +24,7 @@ from course_lib.evaluation import exact_match
 from course_lib.trainer.checkpoint import QUOTED
 from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.options import (
-    check_above_zero,
-    check_between,
-    check_from_one,
-    whole_from_one,
-)
+from course_lib.trainer.options import MOST, SMALLEST, check_range, whole_from_one
 from course_lib.trainer.run_folder import checkpoints_folder, find_checkpoint, read_kept
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import label_smoothed_cross_entropy, warmup_cooldown
@@ -70,10 +65,10 @@ class TranslatorConfig:
     def __post_init__(self) -> None:
         if self.to not in LANGUAGES:
             raise ValueError(f"to={self.to!r} is none of {', '.join(LANGUAGES)}")
-        check_from_one(self, *MODEL, "num_pairs", "batch_size", "steps", "val_every")
-        check_from_one(self, "warmup_steps", "cooldown_steps")
-        check_above_zero(self, "rate_scale")
-        check_between(self, 0, 1, "smoothing", "dropout")
+        check_range(self, 1, MOST, *MODEL, "num_pairs", "batch_size", "steps", "val_every")
+        check_range(self, 1, MOST, "warmup_steps", "cooldown_steps")
+        check_range(self, SMALLEST, MOST, "rate_scale")
+        check_range(self, 0.0, 1.0, "smoothing", "dropout")
 
     def of_model(self, vocab_size: int) -> TransformerConfig:
         """Return the hyperparameters of the model."""

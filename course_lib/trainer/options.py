@@ -1,11 +1,13 @@
 """The numbers of a training: read from the command line, refused where they are impossible."""
 
 import argparse
-import math
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
+
+SMALLEST = 1e-9  # of what must be above 0
+MOST = 10**9
 
 
 def setting_of(kind: type) -> Callable[[str], tuple[str, Any]]:
@@ -34,28 +36,16 @@ def whole_from_one(text: str) -> int:
     return int(text)
 
 
-def check_from_one(config: Any, *names: str) -> None:
-    """Refuse attributes that are no whole numbers from 1, by a ``ValueError`` that names one."""
+def check_range(config: Any, least: float, most: float, *names: str) -> None:
+    """Refuse attributes not from ``least`` to ``most``, by a ``ValueError`` that names one.
+
+    Where ``least`` is a whole number, they are whole numbers, too.
+    """
+    kind = "a whole number" if isinstance(least, int) else "a number"
     for name in names:
         value = getattr(config, name)
-        if type(value) is not int or value < 1:
-            raise ValueError(f"{name}={value!r} must be a whole number from 1")
-
-
-def check_above_zero(config: Any, *names: str) -> None:
-    """Refuse attributes that are no numbers above 0, also ``nan`` and infinity, likewise."""
-    for name in names:
-        value = getattr(config, name)
-        if not 0 < value < math.inf:
-            raise ValueError(f"{name}={value} must be a number above 0")
-
-
-def check_between(config: Any, least: float, most: float, *names: str) -> None:
-    """Refuse attributes that are no numbers from ``least`` to ``most``, also ``nan``, likewise."""
-    for name in names:
-        value = getattr(config, name)
-        if not least <= value <= most:
-            raise ValueError(f"{name}={value} must be in [{least:g}, {most:g}]")
+        if not least <= value <= most or (isinstance(least, int) and type(value) is not int):
+            raise ValueError(f"{name}={value!r} must be {kind} from {least:,} to {most:,}")
 
 
 def refuse_another(folder: Path, kept: Any, asked: Any) -> None:
