@@ -222,7 +222,7 @@ class Reversal(Task):
             "exact_match": whole.float().mean().item(),
         }
 
-    write = evaluate = entry = record_key = None  # type: ignore[assignment]  # no command
+    write = evaluate = None  # type: ignore[assignment]  # no command
 
 
 @torch.random.fork_rng()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from course_lib.data import Characters, read_text, side_by_side
 from course_lib.decoder_only import random_windows
 from course_lib.gpt import GPT, GPTConfig, param_groups, parse_rate, sample
-from course_lib.trainer.options import MOST, SMALLEST, check_range, whole_from_one
+from course_lib.trainer.options import LARGEST, MOST, SMALLEST, check_range, whole_from_one
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import warmup_cosine
 
@@ -62,7 +62,7 @@ class TextGeneratorConfig:
         self.of_model(vocab_size=1)  # it refuses sizes that no model has
         check_range(self, 1, MOST, "batch_size", "steps", "warmup_steps")
         check_range(self, 1, MOST, "val_every", "val_windows")
-        check_range(self, SMALLEST, MOST, "init_std", "peak_rate", "clip_norm")
+        check_range(self, SMALLEST, LARGEST, "init_std", "peak_rate", "clip_norm")
         check_range(self, 0, LAST_SEED, "seed")
         check_range(self, 0.0, self.peak_rate, "last_rate")
         check_range(self, 0.0, 1 / self.peak_rate, "weight_decay")  # beyond, signs would turn

@@ -21,7 +21,7 @@ from course_lib.data.multi30k_files import DIRECTIONS, LINES, load_multi30k
 from course_lib.tasks.numbers import MODEL, Translator, model_config, typed_text
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import ChunkedLoss
-from course_lib.trainer.options import MOST, SMALLEST, check_range, whole_from_one
+from course_lib.trainer.options import LARGEST, MOST, SMALLEST, check_range, whole_from_one
 from course_lib.trainer.precision import bfloat16_pays
 from course_lib.trainer.task import Task
 from course_lib.training import warmup_inverse_sqrt
@@ -82,7 +82,7 @@ class RealConfig:
         if self.direction not in DIRECTIONS:
             raise ValueError(f"direction={self.direction!r} is neither 'de-en' nor 'en-de'")
         check_range(self, 1, MOST, *MODEL, "tokens", "pool_size", "epochs", "warmup_steps")
-        check_range(self, SMALLEST, MOST, "peak_rate")
+        check_range(self, SMALLEST, LARGEST, "peak_rate")
         check_range(self, 0.0, 1.0, "cooldown", "smoothing", "dropout")
         check_range(self, 0, MOST, "num_pairs")
 

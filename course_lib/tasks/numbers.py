@@ -24,7 +24,7 @@ from course_lib.evaluation import exact_match
 from course_lib.trainer.checkpoint import QUOTED
 from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.options import MOST, SMALLEST, check_range, whole_from_one
+from course_lib.trainer.options import LARGEST, MOST, SMALLEST, check_range, whole_from_one
 from course_lib.trainer.run_folder import checkpoints_folder, find_checkpoint, read_kept
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import label_smoothed_cross_entropy, warmup_cooldown
@@ -67,7 +67,7 @@ class TranslatorConfig:
             raise ValueError(f"to={self.to!r} is none of {', '.join(LANGUAGES)}")
         check_range(self, 1, MOST, *MODEL, "num_pairs", "batch_size", "steps", "val_every")
         check_range(self, 1, MOST, "warmup_steps", "cooldown_steps")
-        check_range(self, SMALLEST, MOST, "rate_scale")
+        check_range(self, SMALLEST, LARGEST, "rate_scale")
         check_range(self, 0.0, 1.0, "smoothing", "dropout")
 
     def of_model(self, vocab_size: int) -> TransformerConfig:

@@ -6,8 +6,9 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-SMALLEST = 1e-9  # of what must be above 0
-MOST = 10**9
+SMALLEST = 1e-9  # of numbers above 0
+LARGEST = 1e30
+MOST = 10**9  # of what is counted
 
 
 def setting_of(kind: type) -> Callable[[str], tuple[str, Any]]:

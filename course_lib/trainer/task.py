@@ -4,7 +4,6 @@ import math
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,20 +33,15 @@ class Pipeline:
 
     @classmethod
     def new(cls, config: Any, tokenizer: Any) -> Self:
-        """Make what a training starts from: the seed decides the first weights."""
+        """Build the model that fits a tokenizer: the seed decides the first weights."""
         torch.manual_seed(config.seed)
-        return cls.untrained(config, tokenizer)
-
-    @classmethod
-    def untrained(cls, config: Any, tokenizer: Any) -> Self:
-        """Build the model that fits a tokenizer, with weights that have learned nothing."""
         return cls(cls.model_class(config.of_model(len(tokenizer))), tokenizer, config)
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> Self:
         """Build it from what ``facts`` returned."""
         config = cls.config_class(**facts["config"])
-        return cls.untrained(config, cls.tokenizer_class(facts["tokenizer"]))
+        return cls.new(config, cls.tokenizer_class(facts["tokenizer"]))
 
     def facts(self) -> dict[str, Any]:
         """Return all but the weights: numbers, texts, and lists and dicts of them."""
@@ -135,17 +129,14 @@ class Task(ABC):
         """Tell whether it is one of every so many steps, or the last."""
         return step % self.pipeline.config.val_every == 0 or step == self.steps
 
-    def precision(self) -> AbstractContextManager:
-        """Return what the forward pass and the loss are computed under."""
-        return mixed_precision(self.pipeline.config.bfloat16, self.pipeline.device.type)
-
     def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
         """Return the mean loss of a batch; another ``backward`` may do without."""
         raise NotImplementedError
 
     def backward(self, engine: nn.Module, batch: tuple[Tensor, ...], weight: float) -> Tensor:
         """Compute the mean loss, and add its gradients times the weight; return it, detached."""
-        with self.precision():
+        bfloat16 = self.pipeline.config.bfloat16
+        with mixed_precision(bfloat16, self.pipeline.device.type):
             loss = self.loss(engine, batch)
         (loss * weight).backward()
         return loss.detach()
