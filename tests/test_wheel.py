@@ -59,7 +59,7 @@ def test_every_command_works_from_the_wheel_and_writes_nothing_beside_it(install
         assert run(*command.split())
     pictures = {path.name for path in tmp_path.glob("chapters/figures/*.svg")}
     assert pictures == {path.name for path in ROOT.glob("figures/*.svg")}
-    assert list(tmp_path.glob("data/**/model.safetensors")), "what was trained is the user's own"
+    assert list(tmp_path.glob("data/**/*.safetensors")), "what was trained is the user's own"
     code = "import sys, course_lib; print(course_lib.__file__, 'torch' in sys.modules)"
     where, torch = run("python", "-c", code).split()
     assert Path(where).parent == package and torch == "False"
