@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from course_lib.data import Characters, read_text, side_by_side
 from course_lib.decoder_only import random_windows
 from course_lib.gpt import GPT, GPTConfig, param_groups, parse_rate, sample
-from course_lib.trainer.options import LARGEST, MOST, SMALLEST, check_range, whole_from_one
+from course_lib.trainer.options import SMALLEST, check_range, shared_fields, whole_from_one
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import warmup_cosine
 
@@ -60,27 +60,18 @@ class TextGeneratorConfig:
         if self.text not in PROMPTS:
             raise ValueError(f"text={self.text!r} is neither 'library' nor 'shakespeare'")
         self.of_model(vocab_size=1)  # it refuses sizes that no model has
-        check_range(self, 1, MOST, "batch_size", "steps", "warmup_steps")
-        check_range(self, 1, MOST, "val_every", "val_windows")
-        check_range(self, SMALLEST, LARGEST, "init_std", "peak_rate", "clip_norm")
-        check_range(self, 0, LAST_SEED, "seed")
-        check_range(self, 0.0, self.peak_rate, "last_rate")
-        check_range(self, 0.0, 1 / self.peak_rate, "weight_decay")  # beyond, signs would turn
+        check_range(self, "batch_size", "steps", "warmup_steps", "val_every", "val_windows")
+        check_range(self, "init_std", "peak_rate", "clip_norm", least=SMALLEST)
+        check_range(self, "seed", least=0, most=LAST_SEED)
+        check_range(self, "last_rate", least=0.0, most=self.peak_rate)
+        most = 1 / self.peak_rate  # beyond, signs would turn
+        check_range(self, "weight_decay", least=0.0, most=most)
         if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
             raise ValueError(f"beta1={self.beta1} and beta2={self.beta2} must be in [0, 1)")
 
     def of_model(self, vocab_size: int) -> GPTConfig:
         """Return the hyperparameters of the model."""
-        return GPTConfig(
-            vocab_size=vocab_size,
-            max_len=self.max_len,
-            num_layers=self.num_layers,
-            num_heads=self.num_heads,
-            d_model=self.d_model,
-            dropout=self.dropout,
-            bias=self.bias,
-            init_std=self.init_std,
-        )
+        return GPTConfig(vocab_size=vocab_size, **shared_fields(GPTConfig, self))
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, from 1."""
@@ -208,7 +199,7 @@ class LanguageModel(Task):
     @staticmethod
     def write(pipeline: TextGenerator, options: Namespace) -> str:
         """Go on with a text."""
-        check_range(options, COLDEST, HOTTEST, "temperature")
+        check_range(options, "temperature", least=COLDEST, most=HOTTEST)
         prompt = PROMPTS[pipeline.config.text] if options.prompt is None else options.prompt
         how = dict(temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
         seed = options.draw % (LAST_SEED + 1)

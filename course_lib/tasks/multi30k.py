@@ -21,7 +21,7 @@ from course_lib.data.multi30k_files import DIRECTIONS, LINES, load_multi30k
 from course_lib.tasks.numbers import MODEL, Translator, model_config, typed_text
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import ChunkedLoss
-from course_lib.trainer.options import LARGEST, MOST, SMALLEST, check_range, whole_from_one
+from course_lib.trainer.options import SMALLEST, check_range, whole_from_one
 from course_lib.trainer.precision import bfloat16_pays
 from course_lib.trainer.task import Task
 from course_lib.training import warmup_inverse_sqrt
@@ -81,14 +81,14 @@ class RealConfig:
             raise ValueError(f"task={self.task!r} is neither 'multi30k' nor 'numbers'")
         if self.direction not in DIRECTIONS:
             raise ValueError(f"direction={self.direction!r} is neither 'de-en' nor 'en-de'")
-        check_range(self, 1, MOST, *MODEL, "tokens", "pool_size", "epochs", "warmup_steps")
-        check_range(self, SMALLEST, LARGEST, "peak_rate")
-        check_range(self, 0.0, 1.0, "cooldown", "smoothing", "dropout")
-        check_range(self, 0, MOST, "num_pairs")
+        check_range(self, *MODEL, "tokens", "pool_size", "epochs", "warmup_steps")
+        check_range(self, "peak_rate", least=SMALLEST)
+        check_range(self, "cooldown", "smoothing", "dropout", least=0.0, most=1.0)
+        check_range(self, "num_pairs", least=0)
 
     def of_model(self, vocab_size: int) -> TransformerConfig:
         """Return the hyperparameters of the model."""
-        return model_config(self, vocab_size, norm_first=self.norm_first)
+        return model_config(self, vocab_size)
 
     def rate(self, step: int, steps: int) -> float:
         """Return the learning rate of a step, from 1, of so many."""
@@ -264,7 +264,7 @@ class Multi30k(Task):
 
 def _search(options: Namespace) -> dict[str, Any]:
     """Return how a translation is searched for."""
-    check_range(options, 0.0, MOST_ALPHA, "alpha")
+    check_range(options, "alpha", least=0.0, most=MOST_ALPHA)
     return dict(beam_size=options.beam, alpha=options.alpha)
 
 

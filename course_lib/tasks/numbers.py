@@ -24,7 +24,7 @@ from course_lib.evaluation import exact_match
 from course_lib.trainer.checkpoint import QUOTED
 from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.options import LARGEST, MOST, SMALLEST, check_range, whole_from_one
+from course_lib.trainer.options import SMALLEST, check_range, shared_fields, whole_from_one
 from course_lib.trainer.run_folder import checkpoints_folder, find_checkpoint, read_kept
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import label_smoothed_cross_entropy, warmup_cooldown
@@ -65,10 +65,10 @@ class TranslatorConfig:
     def __post_init__(self) -> None:
         if self.to not in LANGUAGES:
             raise ValueError(f"to={self.to!r} is none of {', '.join(LANGUAGES)}")
-        check_range(self, 1, MOST, *MODEL, "num_pairs", "batch_size", "steps", "val_every")
-        check_range(self, 1, MOST, "warmup_steps", "cooldown_steps")
-        check_range(self, SMALLEST, LARGEST, "rate_scale")
-        check_range(self, 0.0, 1.0, "smoothing", "dropout")
+        check_range(self, *MODEL, "num_pairs", "batch_size", "steps", "val_every")
+        check_range(self, "warmup_steps", "cooldown_steps")
+        check_range(self, "rate_scale", least=SMALLEST)
+        check_range(self, "smoothing", "dropout", least=0.0, most=1.0)
 
     def of_model(self, vocab_size: int) -> TransformerConfig:
         """Return the hyperparameters of the model."""
@@ -86,20 +86,15 @@ class TranslatorConfig:
         )
 
 
-def model_config(numbers: Any, vocab_size: int, **more: Any) -> TransformerConfig:
+def model_config(numbers: Any, vocab_size: int) -> TransformerConfig:
     """Describe a model as deep on both sides, which reads and writes with one vocabulary."""
     return TransformerConfig(
         src_vocab_size=vocab_size,
         tgt_vocab_size=vocab_size,
-        d_model=numbers.d_model,
-        num_heads=numbers.num_heads,
         num_encoder_layers=numbers.num_layers,
         num_decoder_layers=numbers.num_layers,
-        d_ff=numbers.d_ff,
-        dropout=numbers.dropout,
-        max_len=numbers.max_len,
         pad_id=Tokenizer.pad_id,
-        **more,
+        **shared_fields(TransformerConfig, numbers),
     )
 
 

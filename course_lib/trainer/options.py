@@ -1,14 +1,13 @@
 """The numbers of a training: read from the command line, refused where they are impossible."""
 
 import argparse
+import math
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 SMALLEST = 1e-9  # of numbers above 0
-LARGEST = 1e30
-MOST = 10**9  # of what is counted
 
 
 def setting_of(kind: type) -> Callable[[str], tuple[str, Any]]:
@@ -37,16 +36,23 @@ def whole_from_one(text: str) -> int:
     return int(text)
 
 
-def check_range(config: Any, least: float, most: float, *names: str) -> None:
-    """Refuse attributes not from ``least`` to ``most``, by a ``ValueError`` that names one.
+def check_range(config: Any, *names: str, least: float = 1, most: float = math.inf) -> None:
+    """Refuse attributes that are not from ``least`` to ``most``, by a ``ValueError`` with the name.
 
-    Where ``least`` is a whole number, they are whole numbers, too.
+    Where ``least`` is a whole number, they are whole numbers, too; none is infinite.
     """
     kind = "a whole number" if isinstance(least, int) else "a number"
+    end = "" if most == math.inf else f" to {most:,}"
     for name in names:
         value = getattr(config, name)
-        if not least <= value <= most or (isinstance(least, int) and type(value) is not int):
-            raise ValueError(f"{name}={value!r} must be {kind} from {least:,} to {most:,}")
+        fits = least <= value <= most and value < math.inf
+        if not fits or (isinstance(least, int) and type(value) is not int):
+            raise ValueError(f"{name}={value!r} must be {kind} from {least:,}{end}")
+
+
+def shared_fields(kind: type, config: Any) -> dict[str, Any]:
+    """Return what a configuration says of the fields that another kind of it has, too."""
+    return {f.name: getattr(config, f.name) for f in fields(kind) if hasattr(config, f.name)}
 
 
 def refuse_another(folder: Path, kept: Any, asked: Any) -> None:
