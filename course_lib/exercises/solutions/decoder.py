@@ -3,7 +3,8 @@
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.add_norm import AddNorm, LayerNorm
+from course_lib.add_norm import AddNorm
+from course_lib.exercises.solutions.add_norm import SublayerConnection
 from course_lib.feed_forward import FeedForward
 from course_lib.multi_head import MultiHeadAttention
 
@@ -43,19 +44,6 @@ class LayerWithNamedSteps(nn.Module):
         for add_norm, step in zip(add_norms, steps, strict=True):
             x = add_norm(x, step)
         return x
-
-
-class SublayerConnection(nn.Module):
-    """Hold the norm and the dropout around one sub-layer."""
-
-    def __init__(self, size, dropout):
-        super().__init__()
-        self.norm = LayerNorm(size)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x, sublayer):
-        """Add, then normalize."""
-        return self.norm(x + self.dropout(sublayer(x)))
 
 
 class LayerOfTheAnnotatedTransformer(nn.Module):

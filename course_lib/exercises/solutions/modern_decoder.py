@@ -66,21 +66,7 @@ class GateOfLlama(nn.Module):
         return self.w2(F.silu(self.w1(x)) * self.w3(x))
 
 
-class GateOfHuggingFace(nn.Module):
-    """Name them as Hugging Face's LlamaMLP does."""
-
-    def __init__(self, hidden_size, intermediate_size):
-        super().__init__()
-        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=False)
-
-    def forward(self, x):
-        """Gate the features, and project down."""
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
-
-
 ANSWERS = {
     "RMSNorm": (NormByLength, NormOfLlama),
-    "SwiGLU": (GateBySigmoid, GateOfLlama, GateOfHuggingFace),
+    "SwiGLU": (GateBySigmoid, GateOfLlama),
 }

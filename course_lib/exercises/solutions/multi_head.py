@@ -18,8 +18,8 @@ def split_by_chunks(x: Tensor, num_heads: int) -> Tensor:
     return torch.stack(x.chunk(num_heads, dim=-1), dim=-3)
 
 
-class _Projections(nn.Module):
-    """Hold the four layers that all styles share."""
+class ByEinsum(nn.Module):
+    """Write everything as Einstein sums, dropout as a layer's function."""
 
     def __init__(self, d_model, num_heads, *, d_k=None, d_v=None, dropout=0.0, bias=True):
         super().__init__()
@@ -29,10 +29,6 @@ class _Projections(nn.Module):
         self.w_q = nn.Linear(d_model, num_heads * d_k, bias)
         self.w_k = nn.Linear(d_model, num_heads * d_k, bias)
         self.w_v = nn.Linear(d_model, num_heads * d_v, bias)
-
-
-class ByEinsum(_Projections):
-    """Write everything as Einstein sums, dropout as a layer's function."""
 
     def forward(self, query, key, value, mask=None, *, need_weights=False):
         """Attend with the heads as one axis of a sum."""
@@ -47,25 +43,6 @@ class ByEinsum(_Projections):
         kept = F.dropout(weights, self.p, self.training)
         output = self.w_o(torch.einsum("bhts,bshd->bthd", kept, v).flatten(2))
         return (output, weights) if need_weights else (output, None)
-
-
-class ByFusedKernel(_Projections):
-    """Let torch's kernel do the work; ask it for the weights by blending an identity."""
-
-    def forward(self, query, key, value, mask=None, *, need_weights=False):
-        """Split by view and transpose."""
-        B = query.size(0)
-        q, k, v = (
-            x.view(B, x.size(1), self.h, -1).transpose(1, 2)
-            for x in (self.w_q(query), self.w_k(key), self.w_v(value))
-        )
-        rate = self.p if self.training else 0.0
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=rate)
-        out = self.w_o(out.permute(0, 2, 1, 3).reshape(B, query.size(1), -1))
-        if not need_weights:
-            return out, None
-        rows = torch.eye(k.size(2)).to(q).expand(B, self.h, -1, -1)
-        return out, F.scaled_dot_product_attention(q, k, rows, attn_mask=mask)
 
 
 class Annotated(nn.Module):
@@ -124,5 +101,5 @@ class WithHiddens(nn.Module):
 
 ANSWERS = {
     "split_heads": (split_by_reshape, split_by_chunks),
-    "MultiHeadAttention": (ByEinsum, ByFusedKernel, Annotated, WithHiddens),
+    "MultiHeadAttention": (ByEinsum, Annotated, WithHiddens),
 }

@@ -28,19 +28,6 @@ def encoding_by_shifted_sines(max_len, d_model):
     )
 
 
-def encoding_by_loops(max_len: int, d_model: int) -> Tensor:
-    """Write down one number after another."""
-    return torch.tensor(
-        [
-            [
-                (math.cos if c % 2 else math.sin)(p / 10000 ** (2 * (c // 2) / d_model))
-                for c in range(d_model)
-            ]
-            for p in range(max_len)
-        ]
-    )
-
-
 class EncodingByLookup(nn.Module):
     """Look every place up."""
 
@@ -74,7 +61,7 @@ class EncodingOfD2l(nn.Module):
     def __init__(self, num_hiddens, dropout, max_len=1000):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.P = encoding_by_loops(max_len, num_hiddens)[None]
+        self.P = encoding_in_slices(max_len, num_hiddens)[None]
 
     def forward(self, X):
         """Add the first rows."""

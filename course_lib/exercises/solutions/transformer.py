@@ -125,25 +125,14 @@ class AnnotatedModel(nn.Module):
         return self.decode(tgt, self.encode(src), src)
 
     def attention_maps(self, src, tgt):
-        """Hang hooks by name."""
-        found, handles = {"encoder": [], "decoder": [], "cross": []}, []
-        for name, module in self.named_modules():
-            if name.endswith("_attn"):
-                place = "cross" if name.endswith("cross_attn") else name.split(".")[0]
-                handles += [
-                    module.register_forward_pre_hook(
-                        lambda m, a, k: (a, {**k, "need_weights": True}), with_kwargs=True
-                    ),
-                    module.register_forward_hook(
-                        lambda m, a, output, kept=found[place]: kept.append(output[1])
-                    ),
-                ]
-        try:
-            self(src, tgt)
-        finally:
-            for handle in handles:
-                handle.remove()
-        return {place: torch.stack(weights) for place, weights in found.items()}
+        """Name the parts to watch."""
+        layers = self.decoder.layers
+        places = {
+            "encoder": [layer.self_attn for layer in self.encoder.layers],
+            "decoder": [layer.self_attn for layer in layers],
+            "cross": [layer.cross_attn for layer in layers],
+        }
+        return capture_attention(places, lambda: self(src, tgt))
 
 
 ANSWERS = {
