@@ -48,11 +48,15 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
         rates: Dropout probabilities, by the names of their arguments.
     """
 
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
-        """Call it in eval mode."""
-        layer = filled(candidate(**build, **rates)).eval()
-        copies = (x.clone() if isinstance(x, Tensor) else x for x in inputs.values())
-        return {"output": layer(*copies).detach()}
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
+        """Call it twice in eval mode; random numbers are told by name alone."""
+        layer, found = filled(candidate(**build, **rates)).eval(), []
+        for _ in range(2):
+            copies = (x.clone() if isinstance(x, Tensor) else x for x in inputs.values())
+            answer = layer(*copies)
+            found.append((answer[0] if isinstance(answer, tuple) else answer).detach())
+        same = torch.equal(*found)
+        return {"random in eval mode": not same, "output": found[0] * same}
 
     return value_trial(
         "dropout in eval mode",
@@ -61,6 +65,25 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
         says="Dropout acts in training mode only: nn.Dropout knows the mode, F.dropout has to "
         "be told.",
     )
+
+
+def sees_later(module: nn.Module, first: int, *given: tuple[Tensor, ...]) -> dict[str, bool]:
+    """Call a module with inputs that differ later; look in both modes whether it shows earlier.
+
+    Args:
+        module: What is looked at.
+        first: How many positions come before the difference.
+        *given: Its inputs, twice.
+    """
+    found = {}
+    for mode, training in (("in training", True), ("in eval mode", False)):
+        answers = []
+        for inputs in given:
+            torch.default_generator.manual_seed(0)  # a dropout of its own drops the same twice
+            answers.append(module.train(training)(*inputs)[:, :first])
+        plain, other = answers
+        found[f"a later token is seen {mode}"] = not torch.allclose(plain, other, atol=1e-4)
+    return found
 
 
 def said(candidate: Callable[..., nn.Module], speaker: str, *inputs: Tensor, **rates: float) -> str:

@@ -14,7 +14,6 @@ from course_lib.exercises.trial import (
     B,
     T,
     Trial,
-    by_name,
     module_trial,
     names_trial,
     normal,
@@ -38,12 +37,6 @@ def numbers(*shape: int) -> Tensor:
 def normed(label: str, x: Tensor, **options: Any) -> Trial:
     """Compare outputs and gradients of a norm, for a gain and a shift of any kind."""
     return module_trial(label, {"d_model": x.size(-1), **options}, {"x": x})
-
-
-def fresh(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
-    """Return the gain and the shift of a fresh norm."""
-    named = by_name(candidate(D_K))
-    return {name: named[name].detach() for name in ("weight", "bias")}
 
 
 def moments(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
@@ -130,11 +123,6 @@ EXERCISES = (
                     BUILD,
                     "Gain and shift are learned, one number for each feature: nn.Parameters "
                     "`weight` and `bias`, each of shape (d_model,).",
-                ),
-                value_trial(
-                    "a fresh norm",
-                    fresh,
-                    says="A fresh norm only normalizes: its gain is 1 and its shift 0.",
                 ),
             ),
             "mean and variance": (

@@ -1,26 +1,7 @@
 """What is asked of chapter 22: what the loss of each process weighs."""
 
-from collections.abc import Callable
-
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.scalar_checks import calls, number
-from course_lib.exercises.trial import value_trial
-
-LOSSES = {  # tokens of each process, and its mean loss
-    "three processes": ((6, 1, 5), (2.0, 5.0, 3.0)),
-    "as many tokens each": ((4, 4), (1.0, 3.0)),
-}
-
-
-def means(candidate: Callable) -> dict[str, float]:
-    """Take the mean over processes of scaled losses."""
-    found = {}
-    for name, (tokens, losses) in LOSSES.items():
-        scales = [number(candidate(n, sum(tokens), len(tokens))) for n in tokens]
-        pairs = zip(scales, losses, strict=True)
-        found[f"the mean, {name}"] = sum(s * loss for s, loss in pairs) / len(tokens)
-    return found
-
+from course_lib.exercises.scalar_checks import calls
 
 EXERCISES = (
     Exercise(
@@ -29,7 +10,12 @@ EXERCISES = (
         8,
         core={
             "factor": (
-                calls("6 of 8 tokens, 2 processes", {"factor": (6, 8, 2)}),
+                calls(
+                    "6 of 8 tokens, 2 processes",
+                    {"factor": (6, 8, 2)},
+                    says="The mean over processes of factor times loss has to be the mean over "
+                    "all tokens.",
+                ),
                 calls(
                     "several sizes",
                     {
@@ -40,14 +26,6 @@ EXERCISES = (
                         "all tokens, one process": (9, 9, 1),
                     },
                     says="The tokens here, compared with what a process has on average.",
-                ),
-            ),
-            "mean": (
-                value_trial(
-                    "losses of several processes",
-                    means,
-                    says="The mean over processes of factor times loss has to be the mean over "
-                    "all tokens.",
                 ),
             ),
         },

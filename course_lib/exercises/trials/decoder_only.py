@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.module_checks import TORCHS, loudness, reach
+from course_lib.exercises.module_checks import TORCHS, keeps_still, loudness, reach, sees_later
 from course_lib.exercises.outcomes import describe
 from course_lib.exercises.trial import (
     Trial,
@@ -47,12 +47,6 @@ def drawn(candidate: Callable, size: int, batch: int, length: int, *more: Any) -
     where = torch.full((100,), -1000)
     where[TEXT] = torch.arange(len(TEXT))
     return [where[x.long().clamp(0, 99)] for x in pair]
-
-
-def shapes(candidate: Callable) -> dict[str, str]:
-    """Name what comes out."""
-    pair = zip((READ, PREDICTED), drawn(candidate, 40, 3, 5), strict=True)
-    return {name: describe(x) for name, x in pair}
 
 
 def steps(candidate: Callable) -> dict[str, str]:
@@ -95,25 +89,15 @@ def scored(label: str, config: TransformerConfig, ids: Tensor = IDS, **build: An
     return module_trial(label, {"config": config} | build, {"ids": ids}, ("logits",))
 
 
-def answer(model: nn.Module, ids: Tensor) -> Tensor:
-    """Ask a model, with the same random numbers every time."""
-    torch.manual_seed(0)
-    with torch.no_grad():
-        return model(ids)
-
-
 def who_sees_whom(candidate: Callable) -> dict[str, bool]:
     """Change later tokens, an earlier one, and the order of earlier ones; look who notices."""
-    model, found = filled(candidate(replace(SINES, num_decoder_layers=1))), {}
+    model = filled(candidate(replace(SINES, num_decoder_layers=1)))
     later, earlier, swapped = IDS.clone(), IDS.clone(), IDS[:, [1, 0, 2, 3, 4]]
     later[:, 3:] = (IDS[:, 3:] + 1) % 10
     earlier[:, 0] = (IDS[:, 0] + 1) % 10
-    for mode, training in (("in training", True), ("in eval mode", False)):
-        plain, other = (answer(model.train(training), ids)[:, :3] for ids in (IDS, later))
-        found[f"a later token is seen {mode}"] = not torch.allclose(plain, other, atol=1e-4)
-    last = answer(model, IDS)[:, -1]
+    found = sees_later(model, 3, (IDS,), (later,))
     for what, ids in (("an earlier token", earlier), ("the order of earlier tokens", swapped)):
-        change = (answer(model, ids)[:, -1] - last).abs().amax(dim=-1)
+        change = (model(ids) - model(IDS))[:, -1].abs().amax(dim=-1)
         found[f"{what} is seen"] = bool((change > 1e-4).all())
     return found
 
@@ -129,14 +113,6 @@ def new_model(candidate: Callable) -> dict[str, float]:
     }
 
 
-def dropped(candidate: Callable) -> dict[str, Any]:
-    """Ask twice in eval mode; then drop everything: what is left are norms of norms."""
-    model = filled(candidate(replace(SINES, dropout=0.5))).eval()
-    nothing = filled(candidate(replace(SINES, dropout=1.0))).train()
-    with torch.no_grad():
-        return {"random in eval mode": not model(IDS).equal(model(IDS)), "logits": nothing(IDS)}
-
-
 EXERCISES = (
     Exercise(
         "random_windows",
@@ -144,12 +120,6 @@ EXERCISES = (
         12,
         core={
             "windows": (
-                value_trial(
-                    "3 windows of 5 tokens",
-                    shapes,
-                    kind="shape",
-                    says="Two tensors of tokens come out, each of shape (batch_size, length).",
-                ),
                 value_trial(
                     "a text of tokens that all differ",
                     steps,
@@ -236,12 +206,15 @@ EXERCISES = (
             ),
             "d_k, d_v": (scored("d_k=5 and d_v=7", replace(SINES, d_k=5, d_v=7)),),
             "dropout": (
-                value_trial(
-                    "dropout",
-                    dropped,
+                keeps_still({"config": replace(SINES, dropout=0.5)}, {"ids": IDS}),
+                module_trial(
+                    "dropout=1.0 in training",
+                    {"config": replace(SINES, dropout=1.0)},
+                    {"ids": IDS},
+                    training=True,
                     kind="train and eval",
-                    says="Dropout acts in training only, on embeddings with their positions and "
-                    "on the output of every sub-layer.",
+                    says="Dropout acts on embeddings with their positions, and on the output of "
+                    "every sub-layer.",
                 ),
             ),
             "names": (names_trial({"config": SINES}),),

@@ -26,7 +26,9 @@ GREEDY = (
     "Each row: the likeliest token after all that is written so far, its eos included; from then "
     "on padding, until the longest row has ended."
 )
-SAMPLED = "How often each token comes: as the softmax of the logits says."
+SAMPLED = (
+    "How often each token comes: as the softmax of the logits says; each row has its own draw."
+)
 CUT = "What is cut off never comes; what is left comes in its old proportions."
 
 
@@ -64,19 +66,6 @@ def second_best(logits: Tensor) -> Tensor:
     """Choose in another way: the token before the likeliest, among the words."""
     tokens = logits.argmax(dim=-1)
     return torch.where(tokens > 6, tokens - 1, tokens)
-
-
-def rows_of(ids: Any) -> list[list[int]]:
-    """Return the rows up to their ends, none of what is no batch of rows."""
-    rows = ids.tolist() if isinstance(ids, Tensor) and ids.dim() == 2 else []
-    return [row[: row.index(EOS) + 1] if EOS in row else row for row in rows]
-
-
-def neighbours(candidate: Callable) -> dict[str, bool]:
-    """Write the sentences together and one by one."""
-    together = rows_of(decode(candidate, script(), SOURCES))
-    alone = [rows_of(decode(candidate, script(), row[None])) for row in SOURCES]
-    return {"a row changes with its neighbours": together != sum(alone, [])}
 
 
 def traces(candidate: Callable) -> dict[str, bool]:
@@ -130,11 +119,6 @@ def drawn(label: str, shares: tuple[float, ...], says: str = CUT, **how: Any) ->
     return Trial(label, act, says=says)
 
 
-def row_by_row(candidate: Callable) -> dict[str, bool]:
-    """Draw for many equal rows."""
-    return {"rows are drawn one by one": len(candidate(logits_for(FALLING)).unique()) > 1}
-
-
 def generators(candidate: Callable) -> dict[str, bool]:
     """Draw with generators of the same seed, and of another."""
     first, again, other = (
@@ -158,11 +142,6 @@ EXERCISES = (
                 written("a small model", SHORT, lambda: small_model(PAD, MAX_LEN)),
             ),
             "ends": (
-                value_trial(
-                    "the sentences together and one by one",
-                    neighbours,
-                    says="A sentence must say the same whoever stands beside it.",
-                ),
                 written(
                     "a row that never ends",
                     ENDLESS,
@@ -222,9 +201,6 @@ EXERCISES = (
         30,
         core={
             "shares": (drawn("the logits alone", FALLING, SAMPLED),),
-            "rows": (
-                value_trial("many equal rows", row_by_row, says="Every row has its own draw."),
-            ),
         },
         hints=(
             "`logits.topk(k)` gives the k best, the best first, and which tokens they are; with "

@@ -9,12 +9,6 @@ from course_lib.exercises.trial import D_K, D_V, H, S, T, value_trial
 D_MODEL = H * D_K
 
 
-def more_heads(candidate: Callable) -> dict[str, bool]:
-    """Split one width among several numbers of heads."""
-    counts = {number(candidate(12, num_heads, T, S)) for num_heads in (1, 2, 3, 4)}
-    return {"1, 2, 3 and 4 heads take the same": len(counts) == 1}
-
-
 def exchanged(candidate: Callable) -> dict[str, bool]:
     """Let T and S change places."""
     counts = [number(candidate(D_MODEL, H, *lengths)) for lengths in ((4, 9), (9, 4))]
@@ -45,15 +39,7 @@ EXERCISES = (
                     },
                     number,
                     says="Four projections, the scores and the weighted sum: six products, and "
-                    "each takes 2 · a · b · c.",
-                ),
-            ),
-            "heads": (
-                value_trial(
-                    "several numbers of heads",
-                    more_heads,
-                    says="More heads are narrower heads: as long as they split `d_model`, the "
-                    "count stays the same.",
+                    "each takes 2 · a · b · c, for heads that split `d_model`.",
                 ),
             ),
         },

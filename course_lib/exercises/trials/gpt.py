@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.module_checks import keeps_still, sees_later
 from course_lib.exercises.trial import (
     D_K,
     B,
     H,
     T,
-    by_name,
     filled,
     module_trial,
     names_trial,
@@ -35,14 +35,9 @@ TORCHS = {
 }
 
 
-def sees_later(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
+def later(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     """Change what comes later, and compare the first two answers."""
-    module, found = filled(candidate(**PLAIN)), {}
-    for mode, training in (("in training", True), ("in eval mode", False)):
-        module.train(training)
-        one, other = (module(x.clone())[:, :2] for x in (X, OTHER_X))
-        found[f"a later token is seen {mode}"] = not torch.allclose(one, other, atol=1e-4)
-    return found
+    return sees_later(filled(candidate(**PLAIN)), 2, (X.clone(),), (OTHER_X.clone(),))
 
 
 def in_three_parts(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
@@ -53,34 +48,12 @@ def in_three_parts(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     return {"with a cache": torch.cat(said, dim=1)}
 
 
-def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-    """Look for chance in eval mode, and at what is left when everything is dropped."""
-    still = filled(candidate(**PLAIN, dropout=0.5)).eval()
-    with torch.no_grad():
-        one, other = (still(X.clone()) for _ in range(2))
-        left = filled(candidate(**PLAIN, dropout=1.0)).train()(X.clone())
-    return {"random in eval mode": not torch.equal(one, other), "left of it": left}
-
-
 def projected(candidate: Callable) -> dict[str, Any]:
     """Look at queries, keys and values, and put heads together again."""
     layer = filled(candidate(**PLAIN)).eval()
     with torch.no_grad():
         parts = dict(zip(("queries", "keys", "values"), layer.project(X.clone()), strict=True))
         return parts | {"merge": layer.merge(normal("heads", B, H, T, D_K))}
-
-
-def one_token_dropped(candidate: Callable) -> dict[str, str]:
-    """Drop half of the only weight that there is."""
-    layer = candidate(**PLAIN, dropout=0.5).train()
-    named = by_name(layer)
-    with torch.no_grad():
-        for parameter in named.values():
-            parameter.zero_()
-        named["w_qkv.weight"][-D_MODEL:] = named["w_o.weight"][:] = torch.eye(D_MODEL)
-        one = normal("one token", 8, 1, D_MODEL)
-        kept = (layer(one.clone()) / one).round() + 0.0
-    return {"what comes out is 0 or doubled": str(kept.unique().tolist())}
 
 
 EXERCISES = (
@@ -105,7 +78,7 @@ EXERCISES = (
                 ),
                 module_trial("one token", PLAIN, {"x": X[:, :1]}),
             ),
-            "causal": (value_trial("a later token", sees_later, says=FUTURE),),
+            "causal": (value_trial("a later token", later, says=FUTURE),),
         },
         hints=(
             "`self.w_qkv(x)` has 3 · d_model columns. In which order must they be cut: into three, "
@@ -128,18 +101,14 @@ EXERCISES = (
             ),
             "KV cache": (value_trial("a cache", in_three_parts, kind="equality", says=CACHED),),
             "dropout": (
-                value_trial(
-                    "dropout",
-                    dropped,
+                keeps_still(PLAIN, {"x": X}, dropout=0.5),
+                module_trial(
+                    "dropout=1.0 in training",
+                    PLAIN | {"dropout": 1.0},
+                    {"x": X},
+                    training=True,
                     kind="train and eval",
-                    says="Dropout acts in training only, on the attention weights and on nothing "
-                    "else.",
-                ),
-                value_trial(
-                    "dropout=0.5 in training",
-                    one_token_dropped,
-                    kind="train and eval",
-                    says="Dropout acts on the attention weights, once, and doubles what is left.",
+                    says="Dropout acts on the attention weights, and on nothing else.",
                 ),
             ),
             "names": (names_trial(PLAIN),),

@@ -14,7 +14,6 @@ from course_lib.exercises.trial import (
     B,
     T,
     Trial,
-    filled,
     module_trial,
     names_trial,
     normal,
@@ -41,14 +40,6 @@ def gated(label: str, x: Tensor, d_ff: int = D_V, says: str = "") -> Trial:
     return module_trial(label, dict(d_model=x.size(-1), d_ff=d_ff), {"x": x}, says=says)
 
 
-def company(candidate: Callable, *sizes: int) -> dict[str, bool]:
-    """Change all vectors but one, and look whether that one comes out as before."""
-    layer, others = filled(candidate(*sizes)).eval(), normal("others", B, T, D_K)
-    others[1, 2] = X[1, 2]
-    before, after = (layer(x)[1, 2] for x in (X.clone(), others))
-    return {"the company of a vector matters": not torch.allclose(before, after, atol=1e-5)}
-
-
 def directions(candidate: Callable) -> dict[str, Tensor]:
     """Compare the direction of every vector before and after a fresh norm."""
     output = candidate(D_K)(X.clone()).detach()
@@ -56,18 +47,6 @@ def directions(candidate: Callable) -> dict[str, Tensor]:
         "cosine of each vector with what it was": F.cosine_similarity(output, X, dim=-1),
         "mean square of each vector": output.square().mean(dim=-1),
     }
-
-
-def doubled(candidate: Callable) -> dict[str, bool]:
-    """Double one of the two projections up, and look by how much the answer grows."""
-    found = {}
-    for name in ("linear1", "gate"):
-        layer = filled(candidate(*SIZES.values())).eval()
-        with torch.no_grad():
-            before = layer(Y.clone())
-            getattr(layer, name).weight.mul_(2)
-            found[name] = torch.allclose(layer(Y.clone()), 2 * before, atol=1e-3)
-    return {f"twice {name} is twice the answer": same for name, same in found.items()}
 
 
 EXERCISES = (
@@ -93,13 +72,12 @@ EXERCISES = (
                 norm("sizes that differ", X),
             ),
             "each vector alone": (
-                value_trial(
-                    "other vectors around it",
-                    lambda candidate: company(candidate, D_K),
-                    says="Every vector is normalized by its own numbers alone: the mean of the "
-                    "squares is taken over the last axis.",
+                norm(
+                    "sizes that are all equal",
+                    3 + normal("even", D_K, D_K, D_K),
+                    "Every vector is normalized by its own numbers alone: the mean of the squares "
+                    "is taken over the last axis.",
                 ),
-                norm("sizes that are all equal", 3 + normal("even", D_K, D_K, D_K)),
                 norm("one vector and no more axes", normal("one", D_K)),
             ),
         },
@@ -139,21 +117,15 @@ EXERCISES = (
                 ),
             ),
             "gate": (
-                value_trial(
-                    "a look at the two projections up",
-                    doubled,
+                gated(
+                    "sizes that differ",
+                    Y,
                     says="The features, linear1, come as they are and are multiplied; the SiLU "
                     "stands on what `gate` gives.",
                 ),
-                gated("sizes that differ", Y),
                 gated("large numbers", 20 * Y),
             ),
             "each vector alone": (
-                value_trial(
-                    "other vectors around it",
-                    lambda candidate: company(candidate, *SIZES.values()),
-                    says="Every position is transformed alone.",
-                ),
                 gated("sizes that are all equal", normal("even", D_K, D_K, D_K), D_K),
                 gated("one vector and no more axes", normal("one", D_K)),
             ),

@@ -1,13 +1,13 @@
 """What is asked of chapter 02."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
+from course_lib.exercises.module_checks import keeps_still
 from course_lib.exercises.trial import (
     D_K,
     D_V,
@@ -77,40 +77,6 @@ def first_of_many(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     return {"the first answer hears later words": not torch.allclose(before, after, atol=1e-5)}
 
 
-def wholly_dropped(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
-    """Drop every weight: what is left is the bias of w_o."""
-    layer = filled(candidate(**PLAIN, dropout=1.0)).train()
-    output = layer(*inputs(B).values())[0]
-    return {"output without its bias": (output - layer.w_o.bias).detach()}
-
-
-def half_dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-    """Drop half of the weights where there is one key: a head says twice its value, or nothing."""
-    layer = candidate(**PLAIN, dropout=0.5).train()
-    with torch.no_grad():
-        for projection in (layer.w_v, layer.w_o):
-            projection.weight.copy_(torch.eye(D_MODEL))
-            projection.bias.zero_()
-    one = normal("one key", 8, 1, D_MODEL)
-    said = {
-        "plain": layer(one, one, one)[0] / one,
-        "told": layer(one, one, one, need_weights=True)[0] / one,
-    }
-    return {
-        f"what comes out is 0 or doubled ({name})": str(
-            (x.detach().round() + 0.0).unique().tolist()
-        )
-        for name, x in said.items()
-    }
-
-
-def while_predicting(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Call a layer with dropout twice in eval mode."""
-    layer = filled(candidate(**PLAIN, dropout=0.5)).eval()
-    one, other = (layer(*inputs(B).values())[0] for _ in range(2))
-    return {"two calls differ": not torch.equal(one, other)}
-
-
 EXERCISES = (
     Exercise(
         "split_heads",
@@ -178,23 +144,22 @@ EXERCISES = (
                 called("d_model=10, d_k=4 and three heads", UNEVEN, inputs(B, width=10)),
             ),
             "dropout": (
-                value_trial(
-                    "dropout=0.5 in eval mode",
-                    while_predicting,
-                    kind="train and eval",
-                    says="Dropout acts in training only: ask self.training.",
-                ),
-                value_trial(
-                    "dropout=1.0 in training",
-                    wholly_dropped,
-                    kind="train and eval",
-                    says="Dropout acts on the attention weights: only w_o's bias is left.",
-                ),
-                value_trial(
-                    "dropout=0.5 in training",
-                    half_dropped,
-                    kind="train and eval",
-                    says="Dropout acts on the weights of every head, and scales what is left.",
+                keeps_still(PLAIN, inputs(B), dropout=0.5),
+                *(
+                    module_trial(
+                        f"dropout=1.0 in training{label}",
+                        PLAIN | {"dropout": 1.0},
+                        inputs(B),
+                        ("output", None),
+                        options=options,
+                        training=True,
+                        kind="train and eval",
+                        says="Dropout acts on the attention weights: only w_o's bias is left.",
+                    )
+                    for label, options in (
+                        ("", {}),
+                        (", need_weights=True", {"need_weights": True}),
+                    )
                 ),
             ),
             "names": (names_trial(PLAIN),),

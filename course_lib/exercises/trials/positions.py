@@ -30,17 +30,6 @@ def table(label: str, max_len: int, d_model: int) -> Trial:
     return function_trial(label, {"max_len": max_len, "d_model": d_model}, ("table",))
 
 
-def first_row(candidate: Callable[..., Tensor]) -> dict[str, Tensor]:
-    """Return the row of position 0."""
-    return {"the row of position 0": candidate(H, D_K)[0]}
-
-
-def circles(candidate: Callable[..., Tensor]) -> dict[str, Tensor]:
-    """Add up the squares of every pair of columns."""
-    pairs = candidate(MAX_LEN, D_K).square().reshape(MAX_LEN, -1, 2)
-    return {"sum of squares of each pair": pairs.sum(dim=-1)}
-
-
 def kind(candidate: Callable[..., Tensor]) -> dict[str, str]:
     """Return the type of the numbers."""
     return {"the type of the numbers": str(candidate(H, D_K).dtype)}
@@ -112,19 +101,6 @@ EXERCISES = (
                     kind,
                     kind="shape",
                     says="The table is added to vectors of torch's default type, and has it too.",
-                ),
-            ),
-            "pairs": (
-                value_trial(
-                    "a look at position 0",
-                    first_row,
-                    says="At position 0 no pair has rotated: its row is 0, 1, 0, 1, …",
-                ),
-                value_trial(
-                    "a look at the pairs of columns",
-                    circles,
-                    says="Columns 2i and 2i+1 hold sine and cosine of *one* angle: "
-                    "their squares add up to 1.",
                 ),
             ),
         },

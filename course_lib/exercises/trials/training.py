@@ -1,6 +1,5 @@
 """What is asked of chapter 10."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -71,16 +70,6 @@ def rates(label: str, steps: Any, d_model: int, warmup_steps: int) -> Trial:
         return {f"rate of step {n}": float(candidate(n, d_model, warmup_steps)) for n in steps}
 
     return value_trial(label, act, kind="equality", says=EQUATION)
-
-
-def ups_and_downs(candidate: Callable) -> dict[str, Any]:
-    """Look where the rate is highest, how it rises and how it falls."""
-    rate = {step: float(candidate(step, D_MODEL, WARMUP)) for step in (*range(1, 20), 36)}
-    shown: dict[str, Any] = {"the rate peaks at step": max(rate, key=rate.get)}
-    for one, other in ((4, 2), (9, 36)):
-        times = rate[one] / rate[other] if rate[other] else math.inf
-        shown[f"step {one} has so many times the rate of step {other}"] = times
-    return shown
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -170,14 +159,7 @@ EXERCISES = (
         10,
         core={
             "warm-up": (rates("the steps of the warm-up", range(1, 6), D_MODEL, WARMUP),),
-            "decay": (
-                rates("the steps behind the peak", range(6, 12), D_MODEL, WARMUP),
-                value_trial(
-                    "a look at the way up and down",
-                    ups_and_downs,
-                    says="Up in a straight line until step warmup_steps; then down as 1/√step.",
-                ),
-            ),
+            "decay": (rates("the steps behind the peak", range(6, 12), D_MODEL, WARMUP),),
             "d_model": (
                 rates("a wider model", (1, 2, 3, 6), 25, 2),
                 rates("a warm-up of one step", (1, 2, 3), 4, 1),

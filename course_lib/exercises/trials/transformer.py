@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.module_checks import TORCHS, loudness, reach
+from course_lib.exercises.module_checks import TORCHS, loudness, reach, sees_later
 from course_lib.exercises.trial import (
     D_K,
     H,
@@ -71,15 +71,9 @@ def halves(model: Any) -> dict[str, Tensor]:
 
 def leaks(model: Any) -> dict[str, bool]:
     """Change the last words of the target, and look whether the first logits notice."""
-    later, found = TGT.clone(), {}
+    later = TGT.clone()
     later[:, 2:] = torch.tensor([[9, 2], [2, 9]])
-    for mode in ("training", "eval"):
-        first = []
-        for tgt in (TGT, later):
-            torch.default_generator.manual_seed(0)  # a dropout of its own drops the same twice
-            first.append(model.train(mode == "training")(SRC, tgt)[:, :2])
-        found[f"a later word is heard in {mode} mode"] = not torch.allclose(*first, atol=1e-4)
-    return found
+    return sees_later(model, 2, (SRC, TGT), (SRC, later))
 
 
 def neighbours(model: Any) -> dict[str, bool]:
