@@ -15,17 +15,6 @@ CHECK = "        check_width(x, self.weight.numel())\n"
 MEAN = "x.mean(dim=-1, keepdim=True)"
 VARIANCE = "centred.square().mean(dim=-1, keepdim=True)"
 ROOT = "(variance + self.eps).sqrt()"
-RUNNING = f"""{START}        self.register_buffer("running_mean", torch.zeros(d_model))
-        self.register_buffer("running_var", torch.ones(d_model))
-"""
-LEARNED_FROM_THE_BATCH = """rows = x.reshape(-1, x.size(-1))
-        centre, variance = self.running_mean, self.running_var
-        if self.training:
-            centre, variance = rows.mean(dim=0), rows.var(dim=0, correction=0)
-            self.running_mean = 0.9 * self.running_mean + 0.1 * centre.detach()
-            self.running_var = 0.9 * self.running_var + 0.1 * variance.detach()
-        centred = x - centre
-"""
 
 
 def over(axes: str) -> Sequence[tuple[str, str]]:
@@ -100,15 +89,6 @@ MISTAKES = (
     *(
         norm(f"over_{name}", f"mean and variance are taken {words}", seen, *over(axes))
         for name, words, seen, axes in OVER
-    ),
-    norm(
-        "running_statistics",
-        "mean and variance come from the batch, and in eval mode from what training left: "
-        "that is batch normalization",
-        "lucidrains/segformer-pytorch #7 (another norm than the paper's)",
-        (START, RUNNING),
-        (f"centred = x - {MEAN}  # (..., d_model)\n", LEARNED_FROM_THE_BATCH),
-        (f"        variance = {VARIANCE}  # (..., 1), biased\n", ""),
     ),
     norm(
         "keepdim_missing",

@@ -24,19 +24,6 @@ MISTAKES = (
         "delzac/cntkx #10",
         (SCALE, "/ d_k"),
     ),
-    *(
-        attention(
-            f"scale_{name}",
-            f"the scores are divided by the root of the {words} instead of √d_k",
-            "student code: sizes read by number, one axis too far to the left",
-            (SCALE, f"/ math.sqrt({size})"),
-        )
-        for name, words, size in (
-            ("keys", "number of keys", "key.size(-2)"),
-            ("queries", "number of queries", "query.size(-2)"),
-            ("second_axis", "size of axis 1", "query.size(min(1, query.dim() - 1))"),
-        )
-    ),
     attention(
         "scale_d_v",
         "the scores are divided by √d_v instead of √d_k",
@@ -109,13 +96,6 @@ MISTAKES = (
         "a row of only -inf goes through softmax, and becomes nan",
         "pytorch/pytorch #41508, #25110",
         (ZEROED, ""),
-    ),
-    attention(
-        "mask_changed_in_place",
-        "the mask is turned round in place, and the caller's mask with it",
-        "student code, to save a line",
-        (MASKED, 'scores = scores.masked_fill(mask.logical_not_(), float("-inf"))'),
-        ("weights.masked_fill(~mask, 0.0)", "weights.masked_fill(mask, 0.0)"),
     ),
     attention(
         "key_transposed_by_view",

@@ -86,13 +86,6 @@ MISTAKES = (
         ("memory, memory, cross_mask", "memory, memory, self_mask"),
     ),
     layer(
-        "masks_inverted",
-        "the masks are turned round on their way, as torch.nn wants them: True as blocked",
-        "habits from nn.TransformerDecoderLayer, where True means blocked",
-        ("y, y, y, self_mask", "y, y, y, None if self_mask is None else ~self_mask"),
-        ("memory, cross_mask", "memory, None if cross_mask is None else ~cross_mask"),
-    ),
-    layer(
         "cross_attention_skipped",
         "cross-attention is left out, or its result is not used",
         "thushv89/manning_tf2_in_action #36",
@@ -120,30 +113,6 @@ MISTAKES = (
         "x is not added to what cross-attention says: only the answer is normalized",
         "attention and norm written out, without the sum",
         (ACROSS, f"x = self.add_norm2.norm({ASK_OF_X}[0])"),
-    ),
-    layer(
-        "memory_detached",
-        "the memory is detached: the encoder can never learn",
-        "`.detach()` or no_grad, carried over from decoding",
-        ("memory, memory, cross_mask", "memory.detach(), memory.detach(), cross_mask"),
-    ),
-    layer(
-        "norm_not_read",
-        "the functions given to AddNorm ignore their argument: in pre-norm nothing is normalized",
-        "a closure over the wrong x: `lambda _: self.self_attn(x, x, x)`",
-        ("lambda y: self.self_attn(y, y, y", "lambda _: self.self_attn(x, x, x"),
-        ("lambda y: self.cross_attn(y", "lambda _: self.cross_attn(x"),
-        (
-            "self.add_norm3(x, self.feed_forward)",
-            "self.add_norm3(x, lambda _: self.feed_forward(x))",
-        ),
-    ),
-    layer(
-        "dropout_inside",
-        "dropout is given to the attentions and to FeedForward as well, as in torch.nn",
-        "torch.nn.TransformerDecoderLayer; the paper drops what a sub-layer says, only",
-        ("dropout=attention_dropout)", "dropout=dropout)"),
-        ("activation_dropout, activation)", "dropout, activation)"),
     ),
     *ignored(
         layer,

@@ -98,18 +98,6 @@ MISTAKES = (
         (PAST, f"{PAST}.triu()"),
     ),
     model(
-        "causal_transposed",
-        "the causal mask is transposed: a row sees itself and what comes later",
-        "student code: triu for tril",
-        (PAST, f"{PAST}.T"),
-    ),
-    model(
-        "causal_inverted",
-        "the causal mask is inverted, as torch.nn wants it: True as blocked",
-        "ports from nn.TransformerEncoder, whose True means blocked",
-        (PAST, "past = ~causal_mask(ids.size(1), ids.device)"),
-    ),
-    model(
         "causal_one_ahead",
         "the causal mask is off by one: a row sees the next token, its own answer",
         "reported in RVC-Boss/GPT-SoVITS #965",
@@ -119,13 +107,6 @@ MISTAKES = (
         "positions_missing",
         "positions are never added: a layer reads the earlier tokens as a bag, without order",
         "Lightning-AI/pytorch-lightning #20099",
-        (PLACED, "vectors"),
-    ),
-    model(
-        "positions_before_scaling",
-        "the positions are added before the multiplication by √d_model, and grow with the tokens",
-        "student code: the two lines in the other order",
-        (f"self.embedding(ids) * {ROOT}", f"self.positions(self.embedding(ids)) * {ROOT}"),
         (PLACED, "vectors"),
     ),
     *ignored(

@@ -1,6 +1,6 @@
 """What goes wrong in chapter 05."""
 
-from course_lib.exercises.mistake_catalogue import known
+from course_lib.exercises.mistake_catalogue import ignored, known
 
 layer = known("feed_forward", "FeedForward")
 
@@ -57,12 +57,6 @@ MISTAKES = (
         (BACK, "self.linear2(nn.functional.dropout(features, self.dropout.p))"),
     ),
     layer(
-        "dropout_missing",
-        "dropout is never applied",
-        "an argument kept in `__init__` and forgotten in `forward`",
-        (BACK, "self.linear2(features)"),
-    ),
-    layer(
         "dropout_on_output",
         "dropout acts on what linear2 says instead of on the features",
         "BERT does so on purpose; lucidrains/perceiver-pytorch #57 discusses the place",
@@ -101,4 +95,5 @@ MISTAKES = (
         "NVlabs/Forecasting-Model-Search #6 shows one; nlpyang/hiersumm #28 asks about two",
         (BACK, "x + self.linear2(self.dropout(features))"),
     ),
+    *ignored(layer, ("dropout", (BACK, "self.linear2(features)"))),
 )

@@ -47,25 +47,11 @@ MISTAKES = (
         *lost("queries", "keys", "values", "mixing"),
     ),
     attention(
-        "mixing_forgotten",
-        "three projections are counted: the fourth, w_o, mixes the heads",
-        "student code: queries, keys and values",
-        *lost("mixing"),
-    ),
-    attention(
         "keys_by_target",
         "keys and values are counted at T positions: they come from the S of the source",
         "counts written for self-attention, 4 · T · d²",
         (QUERIES, "queries, keys = tgt_len * d_model * d_k, tgt_len * d_model * d_k"),
         (VALUES, "values, mixing = tgt_len * d_model * d_v, tgt_len * d_v * d_model"),
-    ),
-    attention(
-        "queries_by_source",
-        "all projections are counted at S positions: queries and outputs are due at the T of the "
-        "target",
-        "counts written for self-attention, 4 · S · d²",
-        (QUERIES, "queries, keys = src_len * d_model * d_k, src_len * d_model * d_k"),
-        (VALUES, "values, mixing = src_len * d_model * d_v, src_len * d_v * d_model"),
     ),
     attention(
         "scores_squared",

@@ -60,16 +60,6 @@ MISTAKES = (
         (PARTS, "parts.permute(3, 0, 2, 1, 4).unbind()"),
     ),
     attention(
-        "heads_split_without_transpose",
-        "the heads are split by view or reshape without a transpose: tokens get mixed",
-        "student code: view(B, H, T, d_k) of a product (B, T, d_model)",
-        (
-            PARTS,
-            "tuple(p.reshape(len(x), self.num_heads, x.size(1), -1) for p in "
-            "parts.flatten(3).unbind(2))",
-        ),
-    ),
-    attention(
         "heads_joined_without_transpose",
         "the heads are joined by view or reshape without a transpose: every output is put "
         "together from several tokens",

@@ -28,12 +28,6 @@ MISTAKES = (
         (KEYS, "(ids != pad_id)[:, None, :, None] & (ids != pad_id)[:, None, None, :]"),
     ),
     padding(
-        "padding_without_axes",
-        "the mask stays (B, S), and broadcasts over queries instead of sentences",
-        "the first shape that comes out of the comparison",
-        (KEYS, "ids != pad_id"),
-    ),
-    padding(
         "padding_one_axis_short",
         "there is one axis too few: in (B, 1, S) the sentences fall on the axis of the heads",
         "The Annotated Transformer, whose attention adds the axis of the heads itself",
@@ -45,12 +39,6 @@ MISTAKES = (
         "to the scores",
         "tokenizers, whose attention_mask is one of integers; vllm-project/speculators #691",
         (KEYS, "(ids != pad_id).long()[:, None, None, :]"),
-    ),
-    padding(
-        "padding_additive",
-        "the mask holds 0 and -inf, to be added to the scores, instead of True and False",
-        "ports of code that adds masks to the scores",
-        (KEYS, 'torch.zeros(ids.shape).masked_fill(ids == pad_id, float("-inf"))[:, None, None]'),
     ),
     padding(
         "padding_is_zero",

@@ -43,12 +43,6 @@ MISTAKES = (
         "ports between libraries that order the columns differently",
         ("x.unflatten(-1, (num_heads, -1))", "x.unflatten(-1, (-1, num_heads)).transpose(-1, -2)"),
     ),
-    split(
-        "width_and_tokens_swapped",
-        "tokens and width are exchanged instead of tokens and heads",
-        "student code: transpose(-1, -2) for transpose(1, 2)",
-        (".transpose(-3, -2)", ".transpose(-3, -2).transpose(-2, -1)"),
-    ),
     heads(
         "scale_d_model",
         "the scores are divided by √d_model instead of √d_k, the width of one head",
@@ -60,12 +54,6 @@ MISTAKES = (
         "the scores of the heads are not divided by √d_k",
         "PAIR-code/tiny-transformers #71",
         (Q, f"{Q} * (self.w_q.out_features / self.num_heads) ** 0.5"),
-    ),
-    heads(
-        "scaled_twice",
-        "the scores are divided by √d_k twice: attention does it already",
-        "student code around the fused kernel, which scales by itself",
-        (Q, f"{Q} / (self.w_q.out_features / self.num_heads) ** 0.5"),
     ),
     heads(
         "heads_split_without_transpose",
@@ -81,15 +69,6 @@ MISTAKES = (
         "together from several words",
         "jsbaan/transformer-from-scratch #6; hackiey/QAnet-pytorch #2",
         (JOIN, "heads.reshape(*query.shape[:-1], -1)"),
-    ),
-    heads(
-        "attention_among_heads",
-        "the heads were never moved in front of the tokens: at each place, heads attend to heads",
-        "student code: view(B, T, H, d_k) straight into the fused kernel",
-        (Q, "self.w_q(query).unflatten(-1, (self.num_heads, -1))"),
-        (K, "self.w_k(key).unflatten(-1, (self.num_heads, -1))"),
-        (V, "self.w_v(value).unflatten(-1, (self.num_heads, -1))"),
-        (JOIN, "heads.flatten(-2)"),
     ),
     heads(
         "w_o_missing",
@@ -122,17 +101,6 @@ MISTAKES = (
         "the keys are projected a second time in place of the values",
         "snu-comparch/InfiniGen #5; tensorflow/tensorflow #35859",
         (V, "split_heads(self.w_v(key), self.num_heads)"),
-    ),
-    heads(
-        "one_projection_for_all_heads",
-        "all heads share one small projection, so they all see the same",
-        "student code that loops over heads with one small layer",
-        (W_Q, "self.w_q = nn.Linear(d_model, d_k, bias=bias)"),
-        (W_K, "self.w_k = nn.Linear(d_model, d_k, bias=bias)"),
-        (W_V, "self.w_v = nn.Linear(d_model, d_v, bias=bias)"),
-        (Q, "self.w_q(query).unsqueeze(1).expand(-1, self.num_heads, -1, -1)"),
-        (K, "self.w_k(key).unsqueeze(1).expand(-1, self.num_heads, -1, -1)"),
-        (V, "self.w_v(value).unsqueeze(1).expand(-1, self.num_heads, -1, -1)"),
     ),
     heads(
         "one_layer_for_three",

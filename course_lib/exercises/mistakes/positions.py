@@ -1,6 +1,6 @@
 """What goes wrong in chapter 03."""
 
-from course_lib.exercises.mistake_catalogue import known
+from course_lib.exercises.mistake_catalogue import ignored, known
 
 table = known("positions", "sinusoidal_encoding")
 encoding = known("positions", "PositionalEncoding")
@@ -121,12 +121,6 @@ ADDED = (
         (PLACED, "self.encoding"),
     ),
     encoding(
-        "start_ignored",
-        "`start` is taken, and the rows are counted from 0 all the same",
-        "a keyword that is added to the signature for the KV cache, and then forgotten",
-        (PLACED, "self.encoding[: x.size(-2)]"),
-    ),
-    encoding(
         "in_place",
         "`x += …` adds in place, and changes the words of whoever called",
         "thuanz123/enhancing-transformers #11",
@@ -169,6 +163,7 @@ ADDED = (
         "khirotaka/SAnD #3, SamLynnEvans/Transformer #10",
         (TOTAL, f"x * x.size(-1) ** 0.5 + {PLACED}"),
     ),
+    *ignored(encoding, ("start", (PLACED, "self.encoding[: x.size(-2)]"))),
 )
 
 

@@ -196,18 +196,6 @@ RATES = (
         (RATE, RATE.replace("step**", "(step + 1)**").replace("step *", "(step + 1) *")),
     ),
     paper(
-        "max_in_place_of_min",
-        "the larger of the two curves is taken: max in place of min",
-        "equation (3) read in a hurry",
-        ("* min(step**", "* max(step**"),
-    ),
-    paper(
-        "warmup_to_the_minus_half",
-        "the line is step * warmup_steps**-0.5: its exponent is -1.5",
-        "one exponent for both curves",
-        ("**-1.5", "**-0.5"),
-    ),
-    paper(
         "line_to_one",
         "the line is step / warmup_steps, which does not meet the other curve at its peak",
         "the usual linear warm-up, for a rate that is multiplied by it",

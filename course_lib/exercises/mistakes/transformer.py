@@ -87,12 +87,6 @@ MASKS = (
         (SELF, "padding_mask(tgt, self.config.pad_id)"),
     ),
     model(
-        "causal_transposed",
-        "the causal mask is transposed: every position sees itself and the future",
-        "triu in place of tril",
-        (PAST, f"{PAST}.T"),
-    ),
-    model(
         "causal_one_ahead",
         "the causal mask is off by one: every position sees the next word, its own answer",
         "reported in RVC-Boss/GPT-SoVITS #965",
