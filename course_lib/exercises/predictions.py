@@ -17,6 +17,7 @@ from course_lib.decoder import DecoderLayer
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import EncoderLayer
 from course_lib.exercises.check_report import Report
+from course_lib.exercises.small_models import small_model
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import attention_flops
 from course_lib.gpt import GPT, GPTConfig
@@ -105,59 +106,35 @@ def count(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
-class Endless(nn.Module):
-    """Write for ever, and count the tokens read on the way."""
-
-    config = TransformerConfig(src_vocab_size=5, tgt_vocab_size=5, d_model=2, num_heads=1)
-    read = 0
-
-    def encode(self, src: Tensor) -> Tensor:
-        """Remember nothing."""
-        return src.unsqueeze(-1).float()
-
-    def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
-        """Count what is read; score token 4 highest, always."""
-        self.read += tgt.numel()
-        return torch.arange(5.0).repeat(*tgt.shape, 1)
-
-
 def asked(
-    chapter: int, what: str, *guesses: tuple[Any, str], close: float = 0.01, minutes: int = 3
+    chapter: int, *guesses: tuple[Any, str], close: float = 0.01, minutes: int = 3
 ) -> Callable[[Callable], Prediction]:
-    """Make a prediction of the function that works it out; the function's name is its own."""
+    """Make a prediction of what works it out, whose docstring says what is asked for."""
 
     def make(truth: Callable[[], Any]) -> Prediction:
-        """Take the name."""
+        """Take the name, and of "Return …: how" what stands before the colon."""
+        what = str(truth.__doc__).removeprefix("Return ").partition(":")[0]
         return Prediction(truth.__name__, chapter, what, truth, close, guesses, minutes)
 
     return make
 
 
-@asked(
-    0,
-    "the scores of “two”",
-    ([4.0, 2.0], "Those are the scores of *forty*; *two* is the second row of X."),
-)
+@asked(0, ([4.0, 2.0], "Those are the scores of *forty*; *two* is the second row of X."))
 def scores_of_two() -> Tensor:
-    """Score the word "two" with "forty" and with itself."""
+    """Return the scores of “two”: with “forty” and with itself."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
     return words @ words[1]
 
 
-@asked(
-    0,
-    "where “two” ends",
-    ([1.5, 0.5], "That was its place among two words; now *three* pulls, too."),
-)
+@asked(0, ([1.5, 0.5], "That was its place among two words; now *three* pulls, too."))
 def where_two_ends() -> Tensor:
-    """Let three words attend to each other, and return the second."""
+    """Return where “two” ends: among three words."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
     return scaled_dot_product_attention(words, words, words)[0][1]
 
 
 @asked(
     1,
-    "the weights of the four keys",
     (PICTURE.softmax(0).tolist(), "That is without the division by √2."),
     ((PICTURE / 2).softmax(0).tolist(), "That divides by the width; divide by its root."),
     ((PICTURE / 2**0.5).tolist(), "Those are the scores; softmax makes weights of them."),
@@ -168,7 +145,7 @@ def where_two_ends() -> Tensor:
     minutes=5,
 )
 def weights_of_the_picture() -> Tensor:
-    """Score the four keys of the picture that opens chapter 01, and weigh them."""
+    """Return the weights of the four keys: of the picture that opens chapter 01."""
     query = torch.tensor([[2.0, 1.0]])
     keys = torch.tensor([[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]])
     return scaled_dot_product_attention(query, keys, keys)[1][0]
@@ -176,62 +153,53 @@ def weights_of_the_picture() -> Tensor:
 
 @asked(
     2,
-    "parameters with 16 heads",
     (2_097_152, "More heads are narrower heads: 16 share the 512 columns that 8 shared."),
     (786_432, "Three matrices make queries, keys and values; a fourth joins the heads."),
     (1_050_624, "That counts 512 biases for each matrix; the matrices alone are asked for."),
     close=0.001,
 )
 def parameters_of_sixteen_heads() -> int:
-    """Count one attention layer of 16 heads without biases."""
+    """Return parameters with 16 heads: one attention layer without biases."""
     return count(MultiHeadAttention(512, 16, bias=False))
 
 
-@asked(
-    3,
-    "the length of row 499",
-    (512**0.5, "That would be 512 ones; of a sine and its cosine, squares add up to 1."),
-)
+@asked(3, (512**0.5, "That would be 512 ones; of a sine and its cosine, squares add up to 1."))
 def length_of_row_499() -> float:
-    """Measure a row of the table of positions."""
+    """Return the length of row 499: of the table of positions."""
     return sinusoidal_encoding(500, 512)[499].norm().item()
 
 
 @asked(
     4,
-    "the largest number after the norm",
     (1.5, "That divides by n - 1; LayerNorm divides by n."),
     (0.75, "That is the distance to the mean; divide it by the standard deviation."),
 )
 def largest_after_norm() -> float:
-    """Normalize [0, 0, 0, 1]."""
+    """Return the largest number after the norm: of [0, 0, 0, 1]."""
     return LayerNorm(4)(torch.tensor([0.0, 0.0, 0.0, 1.0])).max().item()
 
 
-@asked(
-    5, "what it learns", (30, "That is without the biases: 5 of the first layer, 3 of the second.")
-)
+@asked(5, (30, "That is without the biases: 5 of the first layer, 3 of the second."))
 def parameters_of_feed_forward() -> int:
-    """Count a small feed-forward layer."""
+    """Return what it learns: a small feed-forward layer."""
     return count(FeedForward(d_model=3, d_ff=5))
 
 
 @asked(
     6,
-    "the lowest loss of the leaky model",
     (math.log(10), "That is without a leak: four guesses. Three of the four are copied."),
     (0.0, "Three answers stand in the input. Where would the fourth come from?"),
     (math.log(10) * 3 / 4, "Three of four are copied, one is guessed; not the other way round."),
 )
 def loss_of_a_leak() -> float:
-    """Know three of four digits for certain, and score the ten of the last one alike."""
+    """Return the lowest loss of the leaky model: it knows three digits of four."""
     logits = torch.cat([1e4 * torch.eye(10)[:3], torch.zeros(1, 10)])
     return label_smoothed_cross_entropy(logits, torch.arange(4), smoothing=0.0).item()
 
 
-@asked(7, "how far apart they come out")
+@asked(7)
 def distance_without_positions() -> float:
-    """Encode one word alone, and four times in a row; measure how far apart it comes out."""
+    """Return how far apart they come out: one word alone, and four times in a row."""
     layer = EncoderLayer(d_model=8, num_heads=2, d_ff=16)
     word = torch.linspace(-1, 1, 8).expand(1, 1, 8)
     with torch.no_grad():
@@ -240,26 +208,24 @@ def distance_without_positions() -> float:
 
 @asked(
     8,
-    "how many more the decoder layer has",
     (1_048_576, "Those are the four matrices; there are biases, and a norm, too."),
     (1_050_624, "Those are the four matrices with biases; a third norm comes, too."),
     close=0.0005,
 )
 def parameters_more_in_decoder() -> int:
-    """Subtract the parameters of the paper's encoder layer from its decoder layer's."""
+    """Return how many more the decoder layer has: of the paper's two layers."""
     sizes = dict(d_model=512, num_heads=8, d_ff=2048)
     return count(DecoderLayer(**sizes)) - count(EncoderLayer(**sizes))
 
 
 @asked(
     9,
-    "millions of parameters",
     (126.2, "That doubles everything; a matrix that doubles in both directions is fourfold."),
     (252.3, "That makes everything fourfold; the vocabulary stays as it is."),
     close=0.03,
 )
 def parameters_of_the_big_model() -> float:
-    """Count the paper's big model, in millions, without filling its memory."""
+    """Return millions of parameters: the paper's big model, built without filling its memory."""
     config = TransformerConfig(
         src_vocab_size=37_000, tgt_vocab_size=37_000, d_model=1024, d_ff=4096, num_heads=16
     )
@@ -269,49 +235,47 @@ def parameters_of_the_big_model() -> float:
 
 @asked(
     10,
-    "the batch",
     ([[0, 0, 0, *TARGETS[0]], [0, 0, *TARGETS[1]], TARGETS[2]], "Pad at the end, please."),
     (pad_rows(TARGETS, 2).tolist(), "That fills up with [eos]; the id of [pad] is 0."),
     minutes=5,
 )
 def batch_by_hand() -> Tensor:
-    """Pad the targets of chapter 10."""
+    """Return the batch: the targets of chapter 10, padded."""
     return pad_rows(TARGETS, pad_id=0)
 
 
 @asked(
     11,
-    "tokens read by the decoder",
     (10, "That is with a cache. Without one, the whole prefix is read for every token."),
     (100, "That is a fixed input of ten. Ours grows: one token, two, three, …."),
 )
 def tokens_read_for_ten() -> int:
-    """Write ten tokens, and count what the decoder reads for them."""
-    model = Endless()
+    """Return tokens read by the decoder: for ten that are written."""
+    model, read = small_model(max_len=10), []
+    model.tgt_embedding.register_forward_pre_hook(lambda _, given: read.append(given[0].numel()))
     how = dict(bos_id=1, eos_id=2, max_new_tokens=10, use_cache=False)
-    greedy_decode(model, torch.ones(1, 3, dtype=torch.long), **how)
-    return model.read
+    src = torch.ones(1, 3, dtype=torch.long)
+    greedy_decode(model, src, **how, choose=lambda logits: torch.full((len(logits),), 3))
+    return sum(read)
 
 
 @asked(
     12,
-    "positions copied",
     (65_536, "Before step n there are n positions to copy, not all 256."),
     (256, "Each step copies all that stand there already, not one."),
 )
 def positions_copied() -> int:
-    """Copy before each step what stands there already."""
+    """Return positions copied: before each step, what stands there already."""
     return sum(range(256))
 
 
 @asked(
     12,
-    "numbers kept",
     (153_600, "A key *and* a value are kept for each token."),
     (122_880, "That is the target alone; the source's keys and values are kept, too."),
 )
 def numbers_kept() -> int:
-    """Let one of the six layers read 20 places, with 30 of a source, and count what it keeps."""
+    """Return numbers kept: by six layers that read 20 positions, and 30 of a source."""
     layer = DecoderLayer(d_model=512, num_heads=8, d_ff=1).eval()
     with torch.no_grad():
         cache = LayerCache(max_len=20)
@@ -322,54 +286,49 @@ def numbers_kept() -> int:
 
 @asked(
     13,
-    "continuations",
     (4, "All four could end; then nothing would be left to go on."),
     (44, "That is every continuation; the best of them are enough."),
 )
 def continuations_of_a_step() -> int:
-    """Count the continuations that a step looks at for four hypotheses of 11 tokens."""
+    """Return continuations: what a step looks at, for four hypotheses of 11 tokens."""
     found, _, _ = beam_step(torch.arange(44.0).view(1, 4, 11), torch.zeros(1, 4), pad_id=0)
     return found.numel()
 
 
 @asked(
     14,
-    "the precision",
     (1.0, "Every word is in the reference, but not so often: clip the counts."),
     (4 / 7, "That counts each word once; the reference has *the* twice."),
 )
 def clipped_precision() -> float:
-    """Count single words, each at most as often as the reference has it."""
+    """Return the precision: of single words, each at most as often as the reference has it."""
     written, known = "the cat the cat on the mat".split(), "the cat is on the mat".split()
     return sum(min(written.count(word), known.count(word)) for word in set(written)) / len(written)
 
 
 @asked(
     16,
-    "the share of padding",
     (2 / 3, "That is the share of places with a token; the rest is padding."),
     (1 / 2, "That is padding for each token, 16 to 32; the share is of *all* places."),
 )
 def share_of_padding_of_two() -> float:
-    """Put a short pair into one batch with a long one."""
+    """Return the share of padding: a short pair in one batch with a long one."""
     return padding_fraction([(4, 4), (12, 12)], [[0, 1]])
 
 
 @asked(
     17,
-    "the first loss",
     (math.log2(65), "That is in bits, which count in twos; nats are the natural ln."),
     (1 / 65, "That is the probability of each; the loss is -ln of it."),
     (65.0, "That is e to the power of the loss, the perplexity."),
 )
 def first_loss() -> float:
-    """Measure the loss of a model that gives 65 characters the same score."""
+    """Return the first loss: 65 characters with the same score."""
     return label_smoothed_cross_entropy(torch.zeros(1, 65), torch.tensor([7]), smoothing=0.0).item()
 
 
 @asked(
     18,
-    "parameters of GPT-2 small",
     (163_037_184, "The output shares the embedding's matrix: it counts once."),
     (123_653_376, "The 1,024 positions are learned, too."),
     (85_056_000, "Those are the layers and the last norm; the two tables come on top."),
@@ -378,21 +337,20 @@ def first_loss() -> float:
     minutes=6,
 )
 def parameters_of_gpt2() -> int:
-    """Count GPT-2's smallest model, without filling its memory."""
+    """Return parameters of GPT-2 small: built without filling its memory."""
     with torch.device("meta"):
         return count(GPT(GPTConfig(vocab_size=50_257)))
 
 
 @asked(
     19,
-    "GiB of the cache",
     (4.0, "That is with a KV head for each of the 32 heads; here they share 8."),
     (0.5, "That is half of it: keys *and* values are kept, and a number takes 2 bytes."),
     (2.0, "That is with 4 bytes a number; here each takes 2."),
     (1 / 32, "That is one layer; there are 32."),
 )
 def cache_of_a_later_model() -> float:
-    """Take what one layer makes beside queries, for 8,192 tokens, in 32 layers and GiB."""
+    """Return GiB of the cache: keys and values of 8,192 tokens in 32 layers."""
     with torch.device("meta"):
         layer = GroupedQueryAttention(d_model=32 * 128, num_heads=32, num_kv_heads=8)
     kept = layer.w_k.out_features + layer.w_v.out_features  # of a token
@@ -401,18 +359,16 @@ def cache_of_a_later_model() -> float:
 
 @asked(
     20,
-    "rows of k_proj",
     (576, "That is q_proj; groups of three queries share a key here."),
     (64, "That is one head; three heads have keys."),
 )
 def rows_of_k_proj() -> int:
-    """Build the attention of a small published model."""
+    """Return rows of k_proj: in the attention of a small published model."""
     return GroupedQueryAttention(576, 9, 3).w_k.out_features
 
 
 @asked(
     21,
-    "the length",
     (512.0, "That is where table 1's n² · d meets its n · d², a recurrent layer."),
     (1024.0, "That is with the four projections alone; the feed-forward comes on top."),
     (2048.0, "Four projections and *two* matrices of the feed-forward: some are missing."),
@@ -420,7 +376,7 @@ def rows_of_k_proj() -> int:
     minutes=6,
 )
 def length_where_attention_rules() -> float:
-    """Tell apart what grows with n² in an encoder layer and what with n, and divide."""
+    """Return the length: where what grows with n² is as much as what grows with n."""
     one, two = (attention_flops(512, 8, n, n) for n in (1, 2))
     pairs = (two - 2 * one) / 2  # scores and blend, for n = 1
     layer = FeedForward(512, 2048)
@@ -430,7 +386,6 @@ def length_where_attention_rules() -> float:
 
 @asked(
     22,
-    "GB on each device",
     (112.0, "That is all of it; each of the 8 holds an eighth."),
     (3.5, "Those are the weights; there are gradients, and Adam's two moments."),
     (7.0, "Those are weights and gradients; Adam keeps two moments of each number."),
@@ -438,7 +393,7 @@ def length_where_attention_rules() -> float:
     (14e9 / 2**30, "That is in GiB, of 2^30 bytes; a GB has 10^9."),
 )
 def memory_of_a_share() -> float:
-    """Add up the bytes that training keeps for a number, and share out seven billion of them."""
+    """Return GB on each device: of the bytes that training keeps for seven billion numbers."""
     weight, gradient, moments = 4, 4, 2 * 4
     return 7e9 * (weight + gradient + moments) / 8 / 1e9
 
