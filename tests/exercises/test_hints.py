@@ -56,7 +56,7 @@ UNKNOWN = {  # exercise: what stands in the right source, what stands there inst
     "sample_tokens": ("probs.cumsum(dim=-1)", "probs.sqrt().cumsum(dim=-1)", None),
     "greedy_decode": ("return tgt[:, 1:T]", "return tgt[:, 1:T].flip(1)", None),
     "token_accuracy": ("right.sum().item() /", "right.sum().item() ** 0.5 /", "equality"),
-    "batch_by_tokens": ("sum(grown) > tokens", "sum(grown) > 0.8 * tokens", "property"),
+    "batch_by_tokens": ("sum(grown) > tokens", "sum(grown) > 0.8 * tokens", "equality"),
     "random_windows": ("window[:, 1:]", "window[:, 1:].flip(1)", "property"),
     "DecoderOnly": ("return self.output(", "return 2 * self.output(", "equality"),
     "CausalSelfAttention": ("heads.transpose(1, 2)", "heads.flip(1).transpose(1, 2)", "equality"),

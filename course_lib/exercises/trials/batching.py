@@ -40,31 +40,6 @@ def by_lengths(answer: Any, lengths: Lengths, tokens: int) -> dict[str, Any]:
     }
 
 
-def faults(answer: Any, lengths: Lengths, tokens: int) -> dict[str, int]:
-    """Count what is wrong with batches."""
-    by_lengths(answer, lengths, tokens)  # or a TypeError
-    known = [[i for i in batch if 0 <= i < len(lengths)] for batch in answer]
-    keys = [(max(lengths[i]), min(lengths[i])) for batch in known for i in batch]
-    following = zip(known, known[1:], strict=False)
-    return {
-        "pairs that stand in no batch": len(set(range(len(lengths))) - set(sum(known, []))),
-        "batches of more than `tokens` positions": sum(
-            positions(lengths, batch) > tokens for batch in known
-        ),
-        "pairs right behind a longer one": sum(
-            one > other for one, other in zip(keys, keys[1:], strict=False)
-        ),
-        "batches with room for the next pair": sum(
-            positions(lengths, [*batch, *after[:1]]) <= tokens for batch, after in following
-        ),
-    }
-
-
-def positions(lengths: Lengths, batch: Sequence[int]) -> int:
-    """Count the positions of a batch, B · (S + T)."""
-    return len(batch) * sum(max(lengths[i][side] for i in batch) for side in (0, 1)) if batch else 0
-
-
 EXERCISES = (
     Exercise(
         "batch_by_tokens",
@@ -73,19 +48,11 @@ EXERCISES = (
         core={
             "batches": (
                 calls(
-                    "24 pairs",
-                    {"24 pairs": (MANY, 60)},
-                    faults,
-                    kind="property",
-                    says="Each pair in one batch, sorted by the longer side, then by the shorter "
-                    "one; no batch above B · (S + T) = `tokens`, and none ended too early.",
-                ),
-                calls(
                     "pairs of several lengths",
                     CUTS,
                     by_lengths,
-                    says="The shortest first; where B · (S + T) would be more than `tokens`, a "
-                    "batch ends.",
+                    says="Each pair in one batch, sorted by the longer side, then by the shorter "
+                    "one; where B · (S + T) would be more than `tokens`, a batch ends.",
                 ),
             )
         },

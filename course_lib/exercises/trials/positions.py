@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
@@ -13,7 +12,6 @@ from course_lib.exercises.trial import (
     H,
     T,
     Trial,
-    filled,
     function_trial,
     module_trial,
     normal,
@@ -33,12 +31,6 @@ def table(label: str, max_len: int, d_model: int) -> Trial:
 def kind(candidate: Callable[..., Tensor]) -> dict[str, str]:
     """Return the type of the numbers."""
     return {"the type of the numbers": str(candidate(H, D_K).dtype)}
-
-
-def sentences(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Look whether equal sentences stay equal."""
-    output = filled(candidate(**BUILD)).eval()(torch.zeros(T, T, D_K))
-    return {"every sentence gets the same rows": torch.allclose(output, output[:1])}
 
 
 def learned(candidate: Callable[..., nn.Module]) -> dict[str, int]:
@@ -67,11 +59,6 @@ SHAPES = {
 }
 SUM = (
     *(module_trial(label, BUILD, {"x": normal("x", *shape)}) for label, shape in SHAPES.items()),
-    value_trial(
-        "sentences that are all alike",
-        sentences,
-        says="Positions are counted along the sentence (axis 1), not along the batch.",
-    ),
 )
 DROPOUT = (
     module_trial(
