@@ -50,38 +50,6 @@ def mended(mistakes: Sequence[Mistake], lines: Sequence[Line] = ()) -> dict[str,
     return texts
 
 
-def build(mistakes: Sequence[Mistake] = (), lines: Sequence[Line] = ()) -> SimpleNamespace:
-    """Define the course's model anew, some of its parts with a mistake.
-
-    Args:
-        mistakes: Each in a definition of ``PARTS``.
-        lines: Pairs of what stands in the wrong definitions, and what is to stand there.
-
-    Returns:
-        The definitions by name; each uses the others.
-    """
-    wrong = mended(mistakes, lines)
-    names: dict[str, Any] = {}
-    for module, name in PARTS:
-        text = wrong.get(name) or written(module, name)
-        names[name] = define(text, module, name, f"<clinic: {name}>", names)
-    return SimpleNamespace(**names)
-
-
-def new_model(parts: SimpleNamespace, weights: Mapping[str, Tensor] | None = None) -> nn.Module:
-    """Make a small model from these parts, the same each time, or with given weights."""
-    config = TransformerConfig(
-        src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY, d_model=48, num_heads=4,
-        num_encoder_layers=1, num_decoder_layers=1, d_ff=96, dropout=0.0, max_len=64,
-    )  # fmt: skip
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = parts.Transformer(config)
-    if weights is not None:
-        model.load_state_dict(weights)
-    return model
-
-
 def rows_of(length: int, seed: int, rows: int = ROWS) -> tuple[Tensor, Tensor]:
     """Draw sources ``(B, S)`` of one length, and what is to be written, ``(B, S + 2)``."""
     generator = torch.Generator().manual_seed(seed)
@@ -149,14 +117,27 @@ class Patient:
     """
 
     def __init__(self, mistakes: Sequence[Mistake] = (), lines: Sequence[Line] = ()) -> None:
-        self.parts = build(mistakes, lines)
+        wrong = mended(mistakes, lines)
         right = {name: written(module, name) for module, name in PARTS}
-        texts = mended(mistakes, lines)
-        self.texts = tuple(sorted((n, t) for n, t in texts.items() if t != right[n]))
+        names: dict[str, Any] = {}
+        for module, name in PARTS:  # each definition uses the others
+            text = wrong.get(name, right[name])
+            names[name] = define(text, module, name, f"<clinic: {name}>", names)
+        self.parts = SimpleNamespace(**names)
+        self.texts = tuple(sorted((n, t) for n, t in wrong.items() if t != right[n]))
 
-    def fresh(self) -> nn.Module:
-        """Return the model before any training."""
-        return new_model(self.parts)
+    def fresh(self, weights: Mapping[str, Tensor] | None = None) -> nn.Module:
+        """Return the model before any training, the same each time, or with given weights."""
+        config = TransformerConfig(
+            src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY, d_model=48, num_heads=4,
+            num_encoder_layers=1, num_decoder_layers=1, d_ff=96, dropout=0.0, max_len=64,
+        )  # fmt: skip
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            model = self.parts.Transformer(config)
+        if weights is not None:
+            model.load_state_dict(weights)
+        return model
 
     def trained(self) -> tuple[nn.Module, list[float]]:
         """Return the model after training, and its losses; each training is made once."""
@@ -165,11 +146,11 @@ class Patient:
             losses = fit(self.parts, model)
             TRAINED[self.texts] = model.state_dict(), losses
         weights, losses = TRAINED[self.texts]
-        return new_model(self.parts, weights).eval(), losses
+        return self.fresh(weights).eval(), losses
 
     def with_good_weights(self) -> nn.Module:
         """Return the model with the weights of one that was right when it was trained."""
-        return new_model(self.parts, Patient().trained()[0].state_dict()).eval()
+        return self.fresh(Patient().trained()[0].state_dict()).eval()
 
 
 def to_probe(parts: SimpleNamespace, model: nn.Module) -> Subject:
