@@ -3,7 +3,7 @@
 import ast
 import textwrap
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from course_lib.exercises.catalogue import find
@@ -97,14 +97,14 @@ def _functions(text: str) -> list[ast.FunctionDef]:
     return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
 
 
+@cache
 def clinic(name: str) -> Chart:
     """Open the chart of a case; in one session it stays the same.
 
     Raises:
         ValueError: If there is no such case.
     """
-    find(name, Case)
-    return CHARTS[name]
+    return Chart(find(name, Case))
 
 
 def causes() -> list[str]:
@@ -203,6 +203,3 @@ def examine_mend(chart: Chart, mend: Line | Sequence[Line]) -> tuple[bool, str]:
         return False, f"The symptom is gone, but {result.name} still sounds: {result.hint}."
     first = case.mistakes[0]
     return True, f"It was this: {first.sentence}. Now {said}. Seen in: {first.seen}."
-
-
-CHARTS = {case.name: Chart(case) for case in CASES}

@@ -3,9 +3,7 @@
 import pytest
 
 from course_lib.exercises.clinic import (
-    CHARTS,
     KIT,
-    Chart,
     causes,
     clinic,
     diagnose,
@@ -28,8 +26,7 @@ MEND = (
 def new_charts(monkeypatch, tmp_path):
     """Give each test charts of its own, and a folder for what is noted."""
     monkeypatch.chdir(tmp_path)
-    for case in CASES:
-        monkeypatch.setitem(CHARTS, case.name, Chart(case))
+    clinic.cache_clear()
 
 
 @every_case
