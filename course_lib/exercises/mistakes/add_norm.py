@@ -112,12 +112,6 @@ MISTAKES = (
         (CHECK, ""),
     ),
     norm(
-        "gain_unused",
-        "the gain is made and not used",
-        "the formula of the normalized vector, returned as it is",
-        ("self.weight * centred", "centred"),
-    ),
-    norm(
         "no_gain_and_shift",
         "gain and shift are missing: the norm cannot choose its scale",
         "the norm of Ba et al. before its gain and bias, equation (3)",

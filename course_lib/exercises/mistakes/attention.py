@@ -110,12 +110,6 @@ MISTAKES = (
         (BLEND, "(w := F.dropout(weights, dropout_p)) @ value, w"),
     ),
     attention(
-        "dropout_on_output",
-        "dropout acts on the blended values instead of the weights",
-        "student code",
-        (BLEND, "F.dropout(weights @ value, dropout_p), weights"),
-    ),
-    attention(
         "gradient_cut",
         "the weights are detached: nothing learns where to look",
         "jadore801120/attention-is-all-you-need-pytorch #16 (masking .data)",

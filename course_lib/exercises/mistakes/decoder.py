@@ -108,12 +108,6 @@ MISTAKES = (
         (BACK, f"first = x\n        {BACK}\n        answer = {ASK_OF_X}[0]"),
         (ACROSS, "x = self.add_norm2(first, lambda _: answer)"),
     ),
-    layer(
-        "residual_missing",
-        "x is not added to what cross-attention says: only the answer is normalized",
-        "attention and norm written out, without the sum",
-        (ACROSS, f"x = self.add_norm2.norm({ASK_OF_X}[0])"),
-    ),
     *ignored(
         layer,
         ("norm_first", ("AddNorm(d_model, dropout, norm_first)", "AddNorm(d_model, dropout)")),

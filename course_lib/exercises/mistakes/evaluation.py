@@ -27,10 +27,4 @@ MISTAKES = (
         "tracel-ai/burn #5577, udacity/deep-learning-v2-pytorch #74",
         (RATIO, "(right.sum(dim=1) / real.sum(dim=1)).nanmean().item()"),
     ),
-    accuracy(
-        "pad_id_always_zero",
-        "padding is taken for id 0, whatever pad_id says",
-        "targets != 0",
-        ("targets != pad_id", "targets != 0"),
-    ),
 )

@@ -71,12 +71,6 @@ MISTAKES = (
         ("dim=-1", "dim=(-2, -1)"),
     ),
     norm(
-        "keepdim_missing",
-        "keepdim=True is missing: the means have lost their axis, and meet the wrong one",
-        "student code: mean(-1), as numpy has it",
-        (", keepdim=True", ""),
-    ),
-    norm(
         "one_plus_gain",
         "1 + weight multiplies, and weight starts at 1: the answer is twice too large",
         "Gemma's way, whose weight starts at 0: huggingface/transformers #40449",

@@ -173,12 +173,6 @@ LOSSES = (
         ("torch.full((1,), pad_id", "torch.full((1,), 0"),
         ("targets != pad_id", "targets != 0"),
     ),
-    loss(
-        "gradient_cut",
-        "the logits are detached: no gradient reaches the model",
-        "a loss built from .data, .item() or .detach()",
-        (LOGS, "logits.detach().log_softmax(dim=-1)"),
-    ),
     *ignored(loss, ("smoothing", (BLEND, "-right"))),
 )
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import Outcome
@@ -27,6 +26,10 @@ FORMULA = (
     "Minus the log-probability of the right token, times 1 - smoothing, and minus the mean "
     "log-probability of all entries that may be written, times smoothing."
 )
+PADDING = (
+    "A target that is padding counts for nothing: not in the sum, and not in the number by which "
+    "the sum is divided."
+)
 EQUATION = "Equation (3): 1/√d_model times the smaller of 1/√step and step / warmup^1.5."
 SHIFT = (
     "The loss compares what the model says after `tgt[:, :-1]` with `tgt[:, 1:]`; then every "
@@ -41,20 +44,8 @@ def scores(targets: Tensor = TARGETS, num: int = V, size: float = 2.5) -> dict[s
 
 def loss(label: str, given: dict | None = None, **options: Any) -> Trial:
     """Compare a loss and its gradients."""
-    return function_trial(label, given or scores(), ("loss",), options=options, says=FORMULA)
-
-
-def padding_heard(candidate: Callable) -> dict[str, bool]:
-    """Give other logits at padding, then more padding; look whether the loss changes."""
-    logits = scores()["logits"]
-    other = torch.where((TARGETS == 3).unsqueeze(-1), 4 * normal("other", V), logits)
-    longer = F.pad(logits, (0, 0, 0, 3)), F.pad(TARGETS, (0, 3), value=3)
-    pairs = (logits, TARGETS.clone()), (other, TARGETS.clone()), longer
-    first, *others = (float(candidate(*pair, pad_id=3)) for pair in pairs)
-    return {
-        name: abs(x - first) > 1e-4
-        for name, x in zip(("logits at padding", "more padding"), others, strict=True)
-    }
+    says = f"{PADDING} {FORMULA}" if "pad_id" in options else FORMULA
+    return function_trial(label, given or scores(), ("loss",), options=options, says=says)
 
 
 def uniform(candidate: Callable) -> dict[str, float]:
@@ -127,12 +118,6 @@ EXERCISES = (
                 loss("pad_id=3", pad_id=3),
                 loss("pad_id=0", scores(WITH_ZEROS), pad_id=0),
                 loss("sizes that are all equal", scores(SQUARE, 4), pad_id=0),
-                value_trial(
-                    "other logits at padding, and more padding",
-                    padding_heard,
-                    says="A target that is padding counts for nothing: not in the sum, and not "
-                    "in the number by which the sum is divided.",
-                ),
             ),
         },
         hints=(
