@@ -4,6 +4,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -155,6 +156,11 @@ def value_trial(
         says: What a wrong value means here.
     """
     return Trial(label, lambda candidate: Outcome(dict(act(candidate))), kind, says)
+
+
+def looks(label: str, says: str = "", kind: str = "property") -> Callable[[Callable], Trial]:
+    """Make a trial of the function below, which derives named values from a candidate."""
+    return partial(value_trial, label, kind=kind, says=says)
 
 
 def observe(

@@ -14,6 +14,7 @@ from course_lib.exercises.trial import (
     B,
     T,
     Trial,
+    looks,
     module_trial,
     names_trial,
     normal,
@@ -39,12 +40,21 @@ def normed(label: str, x: Tensor, **options: Any) -> Trial:
     return module_trial(label, {"d_model": x.size(-1), **options}, {"x": x})
 
 
+@looks(
+    "a look at mean and variance",
+    "After a fresh norm, each vector has mean 0 and variance 1, where the sum of squares is "
+    "divided by d_model.",
+)
 def moments(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     """Take mean and variance of every normalized vector, dividing by its width."""
     variance, mean = torch.var_mean(candidate(D_K)(numbers(B, T, D_K)), dim=-1, correction=0)
     return {"mean of each vector": mean.detach(), "variance of each vector": variance.detach()}
 
 
+@looks(
+    "other vectors around it",
+    "Every vector is normalized by its own numbers alone: mean over the last axis.",
+)
 def company(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     """Change all vectors but one, and look whether that one comes out as before."""
     norm, x = candidate(D_K), numbers(B, T, D_K)
@@ -54,6 +64,9 @@ def company(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     return {"other vectors change the answer": not same}
 
 
+@looks(
+    "a vector of equal numbers", "A vector of equal numbers becomes zeros; eps keeps 0 / 0 away."
+)
 def flat(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     """Normalize a vector of equal numbers."""
     return {"output": candidate(D_K)(torch.full((1, 1, D_K), 0.5)).detach()}
@@ -88,12 +101,20 @@ def reads(build: dict, says: str) -> Trial:
     return value_trial("a look at what the sub-layer reads", act, says=says)
 
 
+@looks(
+    "a sub-layer that answers zeros",
+    "The residual path is free: x itself arrives, whatever the norm does.",
+)
 def silent(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     """Look at what comes around a sub-layer that answers zeros, in pre-norm."""
     module = candidate(**PRE).eval()
     return {"output": module(normal("x", B, T, D_K), torch.zeros_like).detach()}
 
 
+@looks(
+    "a look at the result",
+    "What a fresh post-norm returns has mean 0 and variance 1: the norm acts last, on the sum.",
+)
 def one_scale(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     """Take mean and variance of what post-norm returns."""
     output = candidate(**BUILD).eval()(normal("x", B, T, D_K), sublayer).detach()
@@ -125,28 +146,11 @@ EXERCISES = (
                     "`weight` and `bias`, each of shape (d_model,).",
                 ),
             ),
-            "mean and variance": (
-                value_trial(
-                    "other vectors around it",
-                    company,
-                    says="Every vector is normalized by its own numbers alone: mean over the last "
-                    "axis.",
-                ),
-                value_trial(
-                    "a look at mean and variance",
-                    moments,
-                    says="After a fresh norm, each vector has mean 0 and variance 1, where the sum "
-                    "of squares is divided by d_model.",
-                ),
-            ),
+            "mean and variance": (company, moments),
             "formula": (
                 normed("sizes that differ", numbers(B, T, D_K)),
                 normed("sizes that are all equal", numbers(D_K, D_K, D_K)),
-                value_trial(
-                    "a vector of equal numbers",
-                    flat,
-                    says="A vector of equal numbers becomes zeros; eps keeps 0 / 0 away.",
-                ),
+                flat,
             ),
         },
         hints=(
@@ -181,12 +185,7 @@ EXERCISES = (
             ),
             "sub-layer": (reads(BUILD, "In post-norm the sub-layer reads x as it is."),),
             "sum and norm": (
-                value_trial(
-                    "a look at the result",
-                    one_scale,
-                    says="What a fresh post-norm returns has mean 0 and variance 1: "
-                    "the norm acts last, on the sum.",
-                ),
+                one_scale,
                 around("sizes that differ", BUILD, B, T, D_K),
                 around("sizes that are all equal", BUILD, D_K, D_K, D_K),
             ),
@@ -202,11 +201,7 @@ EXERCISES = (
         extras={
             "norm_first": (
                 reads(PRE, "In pre-norm the sub-layer reads norm(x)."),
-                value_trial(
-                    "a sub-layer that answers zeros",
-                    silent,
-                    says="The residual path is free: x itself arrives, whatever the norm does.",
-                ),
+                silent,
                 around("norm_first=True", PRE, B, T, D_K),
             ),
             "dropout": (

@@ -17,8 +17,8 @@ from course_lib.exercises.trial import (
     T,
     Trial,
     function_trial,
+    looks,
     normal,
-    value_trial,
 )
 
 
@@ -46,11 +46,18 @@ def called(label: str, **which: Any) -> Trial:
     return function_trial(label, inputs(**which), ("output", "weights"))
 
 
+@looks(
+    "a look at the weights", "Every query shares out one unit of attention: each row adds up to 1."
+)
 def row_sums(candidate: Callable) -> dict[str, Tensor]:
     """Add up every row of the weights."""
     return {"sum of each row": candidate(*inputs().values())[1].sum(dim=-1)}
 
 
+@looks(
+    "a key that nobody may look at",
+    "True means *may look*; what is blocked must have no say in the output.",
+)
 def hidden_keys(candidate: Callable) -> dict[str, bool]:
     """Change what is blocked, and look whether the answer changes."""
     mask = some_mask(T, S)
@@ -67,12 +74,16 @@ def hidden_keys(candidate: Callable) -> dict[str, bool]:
     }
 
 
+@looks("a query that may look at nothing", "Such a query gets zeros: no weights, no output.")
 def nothing_to_see(candidate: Callable) -> dict[str, Tensor]:
     """Block a whole row, and return what comes out of it."""
     output, weights = candidate(*inputs(mask=some_mask(T, S, blocked=2)).values())
     return {"its weights": weights[..., 2, :], "its output": output[..., 2, :]}
 
 
+@looks(
+    "no word about dropout", "Nothing is dropped unless asked for, and numbers keep their dtype."
+)
 def asked_plainly(candidate: Callable) -> dict[str, Any]:
     """Call it twice without a word about dropout, and once in float64."""
     given = inputs().values()
@@ -81,6 +92,11 @@ def asked_plainly(candidate: Callable) -> dict[str, Any]:
     return {"two calls differ": not torch.equal(one, other), "float64 comes back": double.dtype}
 
 
+@looks(
+    "dropout_p=0.5",
+    "Dropout acts on the weights that blend; those returned stay whole.",
+    kind="train and eval",
+)
 def dropped(candidate: Callable) -> dict[str, bool]:
     """Drop half of the weights; values that are two identities show which are left."""
     twice = torch.eye(S).repeat(1, 2).expand(B, H, S, 2 * S)
@@ -110,23 +126,11 @@ EXERCISES = (
                 called("sizes that all differ"),
                 called("sizes that are all equal", lengths=(S, S), widths=(S, S)),
                 called("no batch and no heads", leading=()),
-                value_trial(
-                    "a look at the weights",
-                    row_sums,
-                    says="Every query shares out one unit of attention: each row adds up to 1.",
-                ),
-                value_trial(
-                    "no word about dropout",
-                    asked_plainly,
-                    says="Nothing is dropped unless asked for, and numbers keep their dtype.",
-                ),
+                row_sums,
+                asked_plainly,
             ),
             "mask": (
-                value_trial(
-                    "a key that nobody may look at",
-                    hidden_keys,
-                    says="True means *may look*; what is blocked must have no say in the output.",
-                ),
+                hidden_keys,
                 called("a mask for every query", mask=some_mask(T, S)),
                 called("a mask for every head", mask=some_mask(B, H, T, S)),
                 called("a padding mask (B, 1, 1, S)", mask=some_mask(B, 1, 1, S)),
@@ -147,11 +151,7 @@ EXERCISES = (
         },
         extras={
             "fully masked row": (
-                value_trial(
-                    "a query that may look at nothing",
-                    nothing_to_see,
-                    says="Such a query gets zeros: no weights, no output.",
-                ),
+                nothing_to_see,
                 called("a blocked row among others", mask=some_mask(T, S, blocked=2)),
             ),
             "large scores": (
@@ -161,14 +161,7 @@ EXERCISES = (
                     ("output", "weights"),
                 ),
             ),
-            "dropout": (
-                value_trial(
-                    "dropout_p=0.5",
-                    dropped,
-                    kind="train and eval",
-                    says="Dropout acts on the weights that blend; those returned stay whole.",
-                ),
-            ),
+            "dropout": (dropped,),
         },
     ),
 )

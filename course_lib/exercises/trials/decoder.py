@@ -16,11 +16,11 @@ from course_lib.exercises.trial import (
     T,
     Trial,
     filled,
+    looks,
     module_trial,
     names_trial,
     normal,
     parameters_trial,
-    value_trial,
 )
 
 SIZES = dict(d_model=H * D_K, num_heads=H, d_ff=11)
@@ -51,6 +51,7 @@ def called(label: str, build: Mapping[str, Any], **how: Any) -> Trial:
     return module_trial(label, build, inputs(), **how)
 
 
+@looks("a later word", "A later word must not change what stands before it.")
 def leaks(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     """Change the last words, and look whether the first answers change."""
     module, other = filled(candidate(**SIZES)), inputs()
@@ -67,11 +68,7 @@ EXERCISES = (
             "formula": (module_trial("no masks", SIZES, inputs(masked=False)),),
             "parameters": (parameters_trial(SIZES, LAYER_SAYS),),
             "self_mask": (
-                value_trial(
-                    "a later word",
-                    leaks,
-                    says="A later word must not change what stands before it.",
-                ),
+                leaks,
                 module_trial("self_mask alone", SIZES, inputs() | {"cross_mask": None}),
             ),
             "cross_mask": (

@@ -14,11 +14,11 @@ from course_lib.exercises.trial import (
     Trial,
     by_name,
     filled,
+    looks,
     module_trial,
     names_trial,
     normal,
     parameters_trial,
-    value_trial,
 )
 from course_lib.transformer import TransformerConfig
 
@@ -49,6 +49,11 @@ def drawn(candidate: Callable, size: int, batch: int, length: int, *more: Any) -
     return [where[x.long().clamp(0, 99)] for x in pair]
 
 
+@looks(
+    "a text of tokens that all differ",
+    "A window is a part of the text as it stands there; the target of every position is the token "
+    "that follows.",
+)
 def steps(candidate: Callable) -> dict[str, str]:
     """Measure from token to token, in many windows."""
     read, predicted = drawn(candidate, 12, 300, 4)
@@ -58,6 +63,10 @@ def steps(candidate: Callable) -> dict[str, str]:
     return {f"steps from {name}": str(n) if len(n) < 4 else "many" for name, n in found.items()}
 
 
+@looks(
+    "2,000 windows of 4 from a text of 9",
+    "Every window that fits is equally likely: it starts at 0 … len(ids) - length - 1.",
+)
 def starts(candidate: Callable) -> dict[str, str]:
     """Count where in a text of 9 tokens windows of 4 start, in tenths."""
     read, _ = drawn(candidate, 9, 2000, 4)
@@ -65,11 +74,17 @@ def starts(candidate: Callable) -> dict[str, str]:
     return {f"windows that start at {n}": f"{count / 2000:.1f}" for n, count in enumerate(counts)}
 
 
+@looks(
+    "a text as long as one window",
+    "A window takes length + 1 tokens; here that is the whole text.",
+    kind="equality",
+)
 def whole_text(candidate: Callable) -> dict[str, Tensor]:
     """Draw from a text that holds one window."""
     return dict(zip((READ, PREDICTED), drawn(candidate, 5, 2, 4), strict=True))
 
 
+@looks("generators", "The random numbers come from `generator`, as it stands.")
 def generators(candidate: Callable) -> dict[str, bool]:
     """Draw with generators of the same seed, with another, and twice with one."""
     one = torch.Generator().manual_seed(1)
@@ -89,6 +104,11 @@ def scored(label: str, config: TransformerConfig, ids: Tensor = IDS, **build: An
     return module_trial(label, {"config": config} | build, {"ids": ids}, ("logits",))
 
 
+@looks(
+    "a look at who sees whom",
+    "A row sees what stands before it, in its order, and never what comes later, in training and "
+    "in eval mode.",
+)
 def who_sees_whom(candidate: Callable) -> dict[str, bool]:
     """Change later tokens, an earlier one, and the order of earlier ones; look who notices."""
     model = filled(candidate(replace(SINES, num_decoder_layers=1)))
@@ -102,6 +122,7 @@ def who_sees_whom(candidate: Callable) -> dict[str, bool]:
     return found
 
 
+@looks("a new model", "Every matrix starts as `initialize` says, the tied one as an embedding.")
 def new_model(candidate: Callable) -> dict[str, float]:
     """Measure how a new model starts, to a tenth of what is right."""
     named = by_name(candidate(WIDE))
@@ -119,28 +140,8 @@ EXERCISES = (
         "decoder_only",
         12,
         core={
-            "windows": (
-                value_trial(
-                    "a text of tokens that all differ",
-                    steps,
-                    says="A window is a part of the text as it stands there; the target of every "
-                    "position is the token that follows.",
-                ),
-                value_trial(
-                    "a text as long as one window",
-                    whole_text,
-                    kind="equality",
-                    says="A window takes length + 1 tokens; here that is the whole text.",
-                ),
-            ),
-            "start": (
-                value_trial(
-                    "2,000 windows of 4 from a text of 9",
-                    starts,
-                    says="Every window that fits is equally likely: it starts at 0 … "
-                    "len(ids) - length - 1.",
-                ),
-            ),
+            "windows": (steps, whole_text),
+            "start": (starts,),
         },
         hints=(
             "How many tokens does a window take out of the text, if `length` are read and each of "
@@ -151,15 +152,7 @@ EXERCISES = (
             "A tensor of positions is an index: `ids[starts + torch.arange(length + 1)]`. All "
             "columns but the last are read, all but the first are to be predicted.",
         ),
-        extras={
-            "generator": (
-                value_trial(
-                    "generators",
-                    generators,
-                    says="The random numbers come from `generator`, as it stands.",
-                ),
-            )
-        },
+        extras={"generator": (generators,)},
     ),
     Exercise(
         "DecoderOnly",
@@ -168,12 +161,7 @@ EXERCISES = (
         core={
             "parameters": (parameters_trial({"config": SINES}, PARTS),),
             "logits": (
-                value_trial(
-                    "a look at who sees whom",
-                    who_sees_whom,
-                    says="A row sees what stands before it, in its order, and never what comes "
-                    "later, in training and in eval mode.",
-                ),
+                who_sees_whom,
                 scored("sines and post-norm", SINES),
                 scored("one token", SINES, IDS[:, :1]),
                 scored("max_len tokens", SINES, torch.cat([IDS, IDS[:, :1]], dim=1)),
@@ -182,13 +170,7 @@ EXERCISES = (
                 parameters_trial({"config": PRE_NORM}, PARTS),
                 scored("norm_first and gelu in the config", PRE_NORM),
             ),
-            "initialization": (
-                value_trial(
-                    "a new model",
-                    new_model,
-                    says="Every matrix starts as `initialize` says, the tied one as an embedding.",
-                ),
-            ),
+            "initialization": (new_model,),
         },
         hints=(
             "It is chapter 09's `Transformer` without its left half: four parts, embedding, "

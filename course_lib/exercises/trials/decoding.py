@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import Outcome, describe
 from course_lib.exercises.small_models import SmallScript, small_config, small_model
-from course_lib.exercises.trial import Trial, value_trial
+from course_lib.exercises.trial import Trial, looks
 
 MAX_LEN = 9
 BOS, EOS, PAD = 5, 4, 3  # none of them where one would guess it
@@ -68,6 +68,9 @@ def second_best(logits: Tensor) -> Tensor:
     return torch.where(tokens > 6, tokens - 1, tokens)
 
 
+@looks(
+    "a look at gradients", "No gradients while it writes (`torch.no_grad`), afterwards as before."
+)
 def traces(candidate: Callable) -> dict[str, bool]:
     """Look for gradients during and after."""
     model = script()
@@ -77,6 +80,11 @@ def traces(candidate: Callable) -> dict[str, bool]:
     return {"gradients are kept": any(model.with_gradients), "gradients stay off": not after}
 
 
+@looks(
+    "a look at the mode",
+    "Write in eval mode, dropout off, and hand the model back in its own.",
+    kind="train and eval",
+)
 def modes(candidate: Callable) -> dict[str, Any]:
     """Look in which mode the model writes, and in which it comes back."""
     shown = {}
@@ -119,6 +127,7 @@ def drawn(label: str, shares: tuple[float, ...], says: str = CUT, **how: Any) ->
     return Trial(label, act, says=says)
 
 
+@looks("generators", "The random numbers come from `generator`.")
 def generators(candidate: Callable) -> dict[str, bool]:
     """Draw with generators of the same seed, and of another."""
     first, again, other = (
@@ -148,19 +157,7 @@ EXERCISES = (
                     says="Without max_new_tokens, at most max_len tokens are written.",
                 ),
             ),
-            "mode and gradients": (
-                value_trial(
-                    "a look at the mode",
-                    modes,
-                    kind="train and eval",
-                    says="Write in eval mode, dropout off, and hand the model back in its own.",
-                ),
-                value_trial(
-                    "a look at gradients",
-                    traces,
-                    says="No gradients while it writes (`torch.no_grad`), afterwards as before.",
-                ),
-            ),
+            "mode and gradients": (modes, traces),
         },
         hints=(
             "Keep what is written in `tgt`, `(B, T)`, beginning with one column of `bos_id`. "
@@ -254,11 +251,7 @@ EXERCISES = (
                     top_p=0.75,
                 ),
             ),
-            "generator": (
-                value_trial(
-                    "generators", generators, says="The random numbers come from `generator`."
-                ),
-            ),
+            "generator": (generators,),
         },
     ),
 )

@@ -15,6 +15,7 @@ from course_lib.exercises.trial import (
     S,
     Trial,
     filled,
+    looks,
     module_trial,
     names_trial,
     normal,
@@ -60,6 +61,7 @@ def reach(candidate: Callable[..., nn.Module], build: Mapping[str, Any]) -> dict
     }
 
 
+@looks("a new stack", "Each layer draws its own weights.")
 def starts_alike(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     """Look whether two layers begin with the same matrices."""
     matrices = [p for p in candidate(**STACK).parameters() if p.dim() == 2]
@@ -154,9 +156,7 @@ EXERCISES = (
                 )
                 for names in (["dropout"], ["attention_dropout", "activation_dropout"])
             ),
-            "drawn anew": (
-                value_trial("a new stack", starts_alike, says="Each layer draws its own weights."),
-            ),
+            "drawn anew": (starts_alike,),
             "names": (names_trial(STACK),),
         },
     ),

@@ -13,11 +13,11 @@ from course_lib.exercises.trial import (
     S,
     by_name,
     filled,
+    looks,
     module_trial,
     names_trial,
     normal,
     parameters_trial,
-    value_trial,
 )
 
 SIZES = dict(d_model=6, d_ff=10)
@@ -25,6 +25,7 @@ EVEN = dict(d_model=4, d_ff=4)
 X = normal("x", B, S, 6)
 
 
+@looks("one position changed", "Every position is transformed alone: it depends on no other.")
 def who_notices(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
     """Change one position, and look where the answer changes."""
     layer = filled(candidate(**EVEN)).eval()
@@ -35,6 +36,12 @@ def who_notices(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
     return {"a change at position 1 shows at": str((gap > 1e-5).nonzero().flatten().tolist())}
 
 
+@looks(
+    "dropout=0.25 in training mode",
+    "Dropout sets each feature, after the activation, to 0 with the probability `dropout` and "
+    "divides the rest by 1 - dropout.",
+    kind="train and eval",
+)
 def dropped(candidate: Callable[..., nn.Module]) -> dict[str, str]:
     """Make all features that are looked at 2, and see what training makes of them."""
     layer = candidate(d_model=5, d_ff=8, dropout=0.25).train()
@@ -62,13 +69,7 @@ EXERCISES = (
                 module_trial("sizes that are all equal", EVEN, {"x": normal("x", 4, 4, 4)}),
                 module_trial("a single vector", SIZES, {"x": X[0, 0]}),
             ),
-            "every position alone": (
-                value_trial(
-                    "one position changed",
-                    who_notices,
-                    says="Every position is transformed alone: it depends on no other.",
-                ),
-            ),
+            "every position alone": (who_notices,),
         },
         hints=(
             "Build four parts: a layer that projects up, the activation, dropout, a layer that "
@@ -85,13 +86,7 @@ EXERCISES = (
                 for name in ("gelu", "silu")
             ),
             "dropout": (
-                value_trial(
-                    "dropout=0.25 in training mode",
-                    dropped,
-                    kind="train and eval",
-                    says="Dropout sets each feature, after the activation, to 0 with the "
-                    "probability `dropout` and divides the rest by 1 - dropout.",
-                ),
+                dropped,
                 keeps_still(SIZES, {"x": X}, dropout=0.5),
             ),
             "names": (names_trial(SIZES),),

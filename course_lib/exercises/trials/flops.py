@@ -4,11 +4,16 @@ from collections.abc import Callable
 
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.scalar_checks import calls, number
-from course_lib.exercises.trial import D_K, D_V, H, S, T, value_trial
+from course_lib.exercises.trial import D_K, D_V, H, S, T, looks
 
 D_MODEL = H * D_K
 
 
+@looks(
+    "T and S the other way round",
+    "A position of the target needs a query and an output, one of the source a key and a value, "
+    "and both take as much: T and S can change places.",
+)
 def exchanged(candidate: Callable) -> dict[str, bool]:
     """Let T and S change places."""
     counts = [number(candidate(D_MODEL, H, *lengths)) for lengths in ((4, 9), (9, 4))]
@@ -23,12 +28,7 @@ EXERCISES = (
         core={
             "one attention": (
                 calls("sizes that differ", {"the count": (D_MODEL, H, T, S)}, number),
-                value_trial(
-                    "T and S the other way round",
-                    exchanged,
-                    says="A position of the target needs a query and an output, one of the source "
-                    "a key and a value, and both take as much: T and S can change places.",
-                ),
+                exchanged,
                 calls(
                     "several sizes",
                     {

@@ -15,11 +15,11 @@ from course_lib.exercises.trial import (
     H,
     T,
     filled,
+    looks,
     module_trial,
     names_trial,
     normal,
     parameters_trial,
-    value_trial,
 )
 from course_lib.kv_cache import KVCache
 
@@ -27,19 +27,26 @@ D_MODEL = H * D_K
 PLAIN = dict(d_model=D_MODEL, num_heads=H)
 X = normal("fused x", B, T, D_MODEL)
 OTHER_X = torch.cat([X[:, :2], X[:, 2:] + 3], dim=1)
-FUTURE = "A later token must not change what stands before it, in training and in eval mode."
-CACHED = "With a cache the new tokens come alone, and attend to those that were read before."
 TORCHS = {
     F.multi_head_attention_forward: "This calls torch's own attention layer. Write the attention "
     "out; the fused kernel F.scaled_dot_product_attention is welcome inside."
 }
 
 
+@looks(
+    "a later token",
+    "A later token must not change what stands before it, in training and in eval mode.",
+)
 def later(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     """Change what comes later, and compare the first two answers."""
     return sees_later(filled(candidate(**PLAIN)), 2, (X.clone(),), (OTHER_X.clone(),))
 
 
+@looks(
+    "a cache",
+    "With a cache the new tokens come alone, and attend to those that were read before.",
+    kind="equality",
+)
 def in_three_parts(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     """Hand the first two tokens over, then the others, the last one alone, with a cache."""
     module, kept = filled(candidate(**PLAIN)).eval(), KVCache(1, T).layers[0].self_attn
@@ -48,6 +55,12 @@ def in_three_parts(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     return {"with a cache": torch.cat(said, dim=1)}
 
 
+@looks(
+    "project and merge",
+    "Of the product's columns the first third are queries, head by head, then keys, then values; "
+    "`merge` joins the heads, and mixes them.",
+    kind="equality",
+)
 def projected(candidate: Callable) -> dict[str, Any]:
     """Look at queries, keys and values, and put heads together again."""
     layer = filled(candidate(**PLAIN)).eval()
@@ -78,7 +91,7 @@ EXERCISES = (
                 ),
                 module_trial("one token", PLAIN, {"x": X[:, :1]}),
             ),
-            "causal": (value_trial("a later token", later, says=FUTURE),),
+            "causal": (later,),
         },
         hints=(
             "`self.w_qkv(x)` has 3 · d_model columns. In which order must they be cut: into three, "
@@ -90,16 +103,8 @@ EXERCISES = (
         ),
         shortcuts=TORCHS,
         extras={
-            "project and merge": (
-                value_trial(
-                    "project and merge",
-                    projected,
-                    kind="equality",
-                    says="Of the product's columns the first third are queries, head by head, "
-                    "then keys, then values; `merge` joins the heads, and mixes them.",
-                ),
-            ),
-            "KV cache": (value_trial("a cache", in_three_parts, kind="equality", says=CACHED),),
+            "project and merge": (projected,),
+            "KV cache": (in_three_parts,),
             "dropout": (
                 keeps_still(PLAIN, {"x": X}, dropout=0.5),
                 module_trial(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import Trial, function_trial, value_trial
+from course_lib.exercises.trial import Trial, function_trial, looks
 
 RIGHT = [[5, 0, 7, 3, 3], [4, 6, 0, 9, 8]]  # padded with 3; 0 is a word like any other
 LEFT = [[0, 0, 4, 5, 6], [0, 2, 3, 4, 5]]  # padded with 0, in front
@@ -17,6 +17,7 @@ def padded(label: str, rows: list[list[int]], pad_id: int) -> Trial:
     return function_trial(label, {"ids": torch.tensor(rows), "pad_id": pad_id}, ("mask",))
 
 
+@looks("a look at what stays", "True means *may look*: real tokens stay, only padding is hidden.")
 def kept_tokens(candidate: Callable[..., Tensor]) -> dict[str, str]:
     """List the tokens of each sentence that may be looked at."""
     mask = candidate(torch.tensor(RIGHT), 3)
@@ -28,6 +29,10 @@ def kept_tokens(candidate: Callable[..., Tensor]) -> dict[str, str]:
     }
 
 
+@looks(
+    "a look at three positions",
+    "Every position sees itself and what came before, and nothing else.",
+)
 def sights(candidate: Callable[..., Tensor]) -> dict[str, str]:
     """List for each of three positions where it may look."""
     mask = candidate(3)
@@ -36,6 +41,11 @@ def sights(candidate: Callable[..., Tensor]) -> dict[str, str]:
     }
 
 
+@looks(
+    'device="meta"',
+    "The mask has to be made on the device that is asked for: torch cannot combine tensors of two "
+    "devices.",
+)
 def device_asked(candidate: Callable[..., Tensor]) -> dict[str, str]:
     """Ask for the device without storage."""
     return {"device of the mask": str(candidate(3, device="meta").device)}
@@ -49,11 +59,7 @@ EXERCISES = (
         core={
             "real tokens": (
                 padded("sentences padded at the end", RIGHT, 3),
-                value_trial(
-                    "a look at what stays",
-                    kept_tokens,
-                    says="True means *may look*: real tokens stay, only padding is hidden.",
-                ),
+                kept_tokens,
             ),
             "any batch": (
                 padded("sentences padded in front", LEFT, 0),
@@ -74,11 +80,7 @@ EXERCISES = (
         10,
         core={
             "triangle": (
-                value_trial(
-                    "a look at three positions",
-                    sights,
-                    says="Every position sees itself and what came before, and nothing else.",
-                ),
+                sights,
                 function_trial("length 4", {"length": 4}, ("mask",)),
             ),
             "one token": (function_trial("length 1", {"length": 1}, ("mask",)),),
@@ -89,15 +91,6 @@ EXERCISES = (
             "`torch.ones(length, length, dtype=torch.bool, device=device)` is True everywhere; "
             "`tril` keeps the lower triangle, `triu` the upper one. Both return a new tensor.",
         ),
-        extras={
-            "device": (
-                value_trial(
-                    'device="meta"',
-                    device_asked,
-                    says="The mask has to be made on the device that is asked for: torch cannot "
-                    "combine tensors of two devices.",
-                ),
-            )
-        },
+        extras={"device": (device_asked,)},
     ),
 )

@@ -14,11 +14,11 @@ from course_lib.exercises.trial import (
     B,
     T,
     Trial,
+    looks,
     module_trial,
     names_trial,
     normal,
     parameters_trial,
-    value_trial,
 )
 
 SIZES = dict(d_model=D_K, d_ff=D_V)
@@ -40,6 +40,11 @@ def gated(label: str, x: Tensor, d_ff: int = D_V, says: str = "") -> Trial:
     return module_trial(label, dict(d_model=x.size(-1), d_ff=d_ff), {"x": x}, says=says)
 
 
+@looks(
+    "a fresh norm",
+    "A fresh norm keeps the direction of each vector, as no mean is subtracted, and the squares of "
+    "each average 1.",
+)
 def directions(candidate: Callable) -> dict[str, Tensor]:
     """Compare the direction of every vector before and after a fresh norm."""
     output = candidate(D_K)(X.clone()).detach()
@@ -63,12 +68,7 @@ EXERCISES = (
                 ),
             ),
             "formula": (
-                value_trial(
-                    "a fresh norm",
-                    directions,
-                    says="A fresh norm keeps the direction of each vector, as no mean is "
-                    "subtracted, and the squares of each average 1.",
-                ),
+                directions,
                 norm("sizes that differ", X),
             ),
             "each vector alone": (

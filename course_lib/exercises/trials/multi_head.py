@@ -18,11 +18,11 @@ from course_lib.exercises.trial import (
     Trial,
     filled,
     function_trial,
+    looks,
     module_trial,
     names_trial,
     normal,
     parameters_trial,
-    value_trial,
 )
 
 D_MODEL = H * D_K
@@ -67,6 +67,7 @@ def told(label: str, build: dict, given: dict) -> Trial:
     return module_trial(label, build, given, ("output", "weights"), options=dict(need_weights=True))
 
 
+@looks("a causal mask", "Each answer must come from its own word's heads, joined in their order.")
 def first_of_many(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     """Hide the future, change it, and look at the answer to the first word."""
     layer = filled(candidate(**PLAIN)).eval()
@@ -108,11 +109,7 @@ EXERCISES = (
                 called("one head", dict(d_model=6, num_heads=1), inputs(B, width=6)),
             ),
             "mask": (
-                value_trial(
-                    "a causal mask",
-                    first_of_many,
-                    says="Each answer must come from its own word's heads, joined in their order.",
-                ),
+                first_of_many,
                 called("a mask for every query", PLAIN, inputs(B, mask=some_mask(T, S))),
                 called("a mask for every head", PLAIN, inputs(B, mask=some_mask(B, H, T, S))),
                 called("a padding mask (B, 1, 1, S)", PLAIN, inputs(B, mask=some_mask(B, 1, 1, S))),

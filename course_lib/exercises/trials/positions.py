@@ -13,9 +13,9 @@ from course_lib.exercises.trial import (
     T,
     Trial,
     function_trial,
+    looks,
     module_trial,
     normal,
-    value_trial,
 )
 
 MAX_LEN = 9
@@ -28,22 +28,42 @@ def table(label: str, max_len: int, d_model: int) -> Trial:
     return function_trial(label, {"max_len": max_len, "d_model": d_model}, ("table",))
 
 
+@looks(
+    "a look at the type",
+    "The table is added to vectors of torch's default type, and has it too.",
+    kind="shape",
+)
 def kind(candidate: Callable[..., Tensor]) -> dict[str, str]:
     """Return the type of the numbers."""
     return {"the type of the numbers": str(candidate(H, D_K).dtype)}
 
 
+@looks(
+    "a look at what is learned",
+    "The waves are computed: training must not change them.",
+    kind="parameters",
+)
 def learned(candidate: Callable[..., nn.Module]) -> dict[str, int]:
     """Count what an optimizer would change."""
     module = candidate(**BUILD)
     return {"learned numbers": sum(p.numel() for p in module.parameters() if p.requires_grad)}
 
 
+@looks(
+    "a look at what is saved",
+    "The table can be computed again: no file has to hold it.",
+    kind="parameters",
+)
 def saved(candidate: Callable[..., nn.Module]) -> dict[str, int]:
     """Count what a file of weights would hold."""
     return {"saved tensors": len(candidate(**BUILD).state_dict())}
 
 
+@looks(
+    "a layer that moves",
+    "The table must move and change type with the layer: a buffer does, a plain attribute stays "
+    "behind.",
+)
 def moved(candidate: Callable[..., nn.Module]) -> dict[str, str]:
     """Change type and device of a layer, and look whether its table follows."""
     layer, x = candidate(**BUILD).eval(), X["x"]
@@ -83,12 +103,7 @@ EXERCISES = (
             "formula": (
                 table("sizes that differ", 5, 4),  # small: large angles differ by rounding
                 table("as many positions as columns", 4, 4),
-                value_trial(
-                    "a look at the type",
-                    kind,
-                    kind="shape",
-                    says="The table is added to vectors of torch's default type, and has it too.",
-                ),
+                kind,
             ),
         },
         hints=(
@@ -109,34 +124,13 @@ EXERCISES = (
         10,
         core={
             "sum": SUM,
-            "not learned": (
-                value_trial(
-                    "a look at what is learned",
-                    learned,
-                    kind="parameters",
-                    says="The waves are computed: training must not change them.",
-                ),
-            ),
+            "not learned": (learned,),
         },
         extras={
             "dropout": DROPOUT,
             "start": MOVED,
-            "device": (
-                value_trial(
-                    "a layer that moves",
-                    moved,
-                    says="The table must move and change type with the layer: a buffer does, "
-                    "a plain attribute stays behind.",
-                ),
-            ),
-            "saved file": (
-                value_trial(
-                    "a look at what is saved",
-                    saved,
-                    kind="parameters",
-                    says="The table can be computed again: no file has to hold it.",
-                ),
-            ),
+            "device": (moved,),
+            "saved file": (saved,),
         },
         hints=(
             "Compute the table once, in `__init__`, and keep it as a *buffer*: "

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.small_models import small_model
-from course_lib.exercises.trial import T, Trial, by_name, function_trial, normal, value_trial
+from course_lib.exercises.trial import T, Trial, by_name, function_trial, looks, normal, value_trial
 
 V = 7
 TARGETS = torch.tensor([[5, 0, 2, 1], [6, 3, 3, 3]])  # (2, T): with pad_id=3, four and one
@@ -48,6 +48,10 @@ def loss(label: str, given: dict | None = None, **options: Any) -> Trial:
     return function_trial(label, given or scores(), ("loss",), options=options, says=says)
 
 
+@looks(
+    "equal scores for all tokens",
+    "Every token then has probability 1/V, and the surprise is ln V nats.",
+)
 def uniform(candidate: Callable) -> dict[str, float]:
     """Ask what a model costs that finds every token equally likely."""
     return {"loss of equal scores": float(candidate(torch.zeros(2, T, V), TARGETS.clone()))}
@@ -92,6 +96,7 @@ def stepped(label: str, batches: list, **build: Any) -> Trial:
     return Trial(label, act, says=SHIFT)
 
 
+@looks("a look at the loss", "Return `loss.detach()`: who keeps the loss need not keep its graph.")
 def graph_kept(candidate: Callable) -> dict[str, bool]:
     """Look whether the loss still holds on to its graph."""
     model = small_model().train()
@@ -108,11 +113,7 @@ EXERCISES = (
         core={
             "formula": (
                 loss("every target real, and the smoothing of 0.1"),
-                value_trial(
-                    "equal scores for all tokens",
-                    uniform,
-                    says="Every token then has probability 1/V, and the surprise is ln V nats.",
-                ),
+                uniform,
             ),
             "padding": (
                 loss("pad_id=3", pad_id=3),
@@ -174,14 +175,6 @@ EXERCISES = (
             "Old gradients go first (`optimizer.zero_grad()`), then `loss.backward()`, then "
             "`optimizer.step()`.",
         ),
-        extras={
-            "detached loss": (
-                value_trial(
-                    "a look at the loss",
-                    graph_kept,
-                    says="Return `loss.detach()`: who keeps the loss need not keep its graph.",
-                ),
-            )
-        },
+        extras={"detached loss": (graph_kept,)},
     ),
 )

@@ -15,6 +15,7 @@ from course_lib.exercises.trial import (
     H,
     Trial,
     filled,
+    looks,
     module_trial,
     names_trial,
     normal,
@@ -86,6 +87,7 @@ def neighbours(model: Any) -> dict[str, bool]:
     }
 
 
+@looks("a new model", "Every matrix starts as `initialize` says, a shared one as an embedding.")
 def start(candidate: Callable) -> dict[str, float]:
     """Measure how new models start, with their matrices apart and shared."""
     apart, tied = (candidate(replace(WIDE, tie_embeddings=tie)) for tie in ("none", "all"))
@@ -136,11 +138,7 @@ EXERCISES = (
             "parameters": (
                 matrices("matrices apart", APART),
                 matrices("one matrix for all", ONE),
-                value_trial(
-                    "a new model",
-                    start,
-                    says="Every matrix starts as `initialize` says, a shared one as an embedding.",
-                ),
+                start,
             ),
             "attention_maps": (
                 shows(
