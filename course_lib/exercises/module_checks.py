@@ -13,8 +13,8 @@ from course_lib.exercises.trial import (
     Trial,
     by_name,
     filled,
+    looks,
     module_trial,
-    value_trial,
 )
 
 TORCHS = {  # what the exercises from the encoder layer on must not call
@@ -48,6 +48,11 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
         rates: Dropout probabilities, by the names of their arguments.
     """
 
+    @looks(
+        "dropout in eval mode",
+        "Dropout acts in training mode only: nn.Dropout knows the mode, F.dropout has to be told.",
+        "train and eval",
+    )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
         """Call it twice in eval mode; random numbers are told by name alone."""
         layer, found = filled(candidate(**build, **rates)).eval(), []
@@ -58,13 +63,7 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
         same = torch.equal(*found)
         return {"random in eval mode": not same, "output": found[0] * same}
 
-    return value_trial(
-        "dropout in eval mode",
-        act,
-        kind="train and eval",
-        says="Dropout acts in training mode only: nn.Dropout knows the mode, F.dropout has to "
-        "be told.",
-    )
+    return act
 
 
 def sees_later(module: nn.Module, first: int, *given: tuple[Tensor, ...]) -> dict[str, bool]:
@@ -146,6 +145,11 @@ def dropout_trials(
 def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
     """Ask that ``dropout`` acts on answers only, not inside the sub-layers."""
 
+    @looks(
+        "dropout=0.2 in training, norm_first=True",
+        "`dropout` acts on the answer of each sub-layer, and nowhere else.",
+        "train and eval",
+    )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
         """List what becomes of answers of 2, sub-layer by sub-layer."""
         return {
@@ -153,9 +157,4 @@ def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
             for name in speakers
         }
 
-    return value_trial(
-        "dropout=0.2 in training, norm_first=True",
-        act,
-        kind="train and eval",
-        says="`dropout` acts on the answer of each sub-layer, and nowhere else.",
-    )
+    return act

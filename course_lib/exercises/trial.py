@@ -4,7 +4,6 @@ import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -131,36 +130,28 @@ def parameters_trial(build: Mapping[str, Any], says: str) -> Trial:
 def names_trial(build: Mapping[str, Any]) -> Trial:
     """Compare the names of all parameters with the course's: an extra of every module."""
 
+    says = "The mathematics is right under other names; with the course's, saved weights load."
+
+    @looks("the names of its parameters", says, "parameters")
     def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
         """List the names as a file of weights holds them."""
         named = candidate(**build).named_parameters(remove_duplicate=False)
         return {"names": ", ".join(sorted(name for name, _ in named))}
 
-    says = "The mathematics is right under other names; with the course's, saved weights load."
-    return value_trial("the names of its parameters", act, kind="parameters", says=says)
+    return act
 
 
-def value_trial(
-    label: str,
-    act: Callable[[Any], Mapping[str, Any]],
-    *,
-    kind: str = "property",
-    says: str = "",
-) -> Trial:
-    """Derive some named values from a candidate.
+def looks(
+    label: str, says: str = "", kind: str = "property"
+) -> Callable[[Callable[[Any], Mapping[str, Any]]], Trial]:
+    """Make a trial of the function below, which derives named values from a candidate.
 
     Args:
         label: What is special about it.
-        act: Tries a candidate and returns the values.
-        kind: Where a wrong value is counted.
         says: What a wrong value means here.
+        kind: Where a wrong value is counted.
     """
-    return Trial(label, lambda candidate: Outcome(dict(act(candidate))), kind, says)
-
-
-def looks(label: str, says: str = "", kind: str = "property") -> Callable[[Callable], Trial]:
-    """Make a trial of the function below, which derives named values from a candidate."""
-    return partial(value_trial, label, kind=kind, says=says)
+    return lambda act: Trial(label, lambda candidate: Outcome(dict(act(candidate))), kind, says)
 
 
 def observe(

@@ -19,7 +19,6 @@ from course_lib.exercises.trial import (
     names_trial,
     normal,
     parameters_trial,
-    value_trial,
 )
 
 BUILD = {"d_model": D_K}
@@ -86,6 +85,7 @@ def around(label: str, build: dict, *shape: int, **how: Any) -> Trial:
 def reads(build: dict, says: str) -> Trial:
     """Look at what the sub-layer is given."""
 
+    @looks("a look at what the sub-layer reads", says)
     def act(candidate: Callable[..., nn.Module]) -> dict[str, Tensor | None]:
         """Keep the first reading."""
         seen = []
@@ -98,7 +98,7 @@ def reads(build: dict, says: str) -> Trial:
         candidate(**build).eval()(normal("x", B, T, D_K), note)
         return {"what the sub-layer reads": seen[0] if seen else None}
 
-    return value_trial("a look at what the sub-layer reads", act, says=says)
+    return act
 
 
 @looks(

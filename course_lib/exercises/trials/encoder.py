@@ -1,7 +1,6 @@
 """What is asked of chapter 07."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +19,6 @@ from course_lib.exercises.trial import (
     names_trial,
     normal,
     parameters_trial,
-    value_trial,
 )
 
 SIZES = dict(d_model=6, num_heads=H, d_ff=10)
@@ -51,14 +49,20 @@ def moved(layer: nn.Module, mask: Tensor | None, position: int) -> str:
     return str(((after - before)[0].abs().amax(dim=-1) > 1e-5).nonzero().flatten().tolist())
 
 
-def reach(candidate: Callable[..., nn.Module], build: Mapping[str, Any]) -> dict[str, str]:
+def reach(build: Mapping[str, Any], says: str) -> Trial:
     """Change a word, and padding, and look whose answer changes."""
-    layer = filled(candidate(**build)).eval()
-    return {
-        "a change of word 2 shows at": moved(layer, None, 2),
-        "a change of word 2 beside hidden padding shows at": moved(layer, PADDING, 2),
-        "a change of padding 3, hidden, shows at": moved(layer, PADDING, 3),
-    }
+
+    @looks("one position changed", says)
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
+        """Say where the answers change."""
+        layer = filled(candidate(**build)).eval()
+        return {
+            "a change of word 2 shows at": moved(layer, None, 2),
+            "a change of word 2 beside hidden padding shows at": moved(layer, PADDING, 2),
+            "a change of padding 3, hidden, shows at": moved(layer, PADDING, 3),
+        }
+
+    return act
 
 
 @looks("a new stack", "Each layer draws its own weights.")
@@ -84,7 +88,7 @@ EXERCISES = (
             ),
             "parameters": (parameters_trial(SIZES, LAYER_SAYS),),
             "mask": (
-                value_trial("one position changed", partial(reach, build=SIZES), says=FAR),
+                reach(SIZES, FAR),
                 called("a padding mask", SIZES, PADDING),
                 called("a mask for every head", SIZES, HEADS),
             ),
@@ -118,11 +122,7 @@ EXERCISES = (
             "layers": (called("three layers", STACK),),
             "parameters": (parameters_trial(STACK, STACK_SAYS),),
             "mask": (
-                value_trial(
-                    "one position changed",
-                    partial(reach, build=STACK),
-                    says="Every layer needs the mask: nobody attends to hidden padding.",
-                ),
+                reach(STACK, "Every layer needs the mask: nobody attends to hidden padding."),
                 called("a padding mask", STACK, PADDING),
             ),
         },

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import B, T, Trial, normal, value_trial
+from course_lib.exercises.trial import B, T, Trial, looks, normal
 
 ACCURACY = "Right tokens over real tokens, of all rows together; padding is in neither count."
 
@@ -20,11 +20,12 @@ def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Tr
         targets[row, real:] = pad_id
         logits[row, real : real + 1, pad_id] = 9.0  # some padding is guessed, some is not
 
+    @looks(label, ACCURACY, "equality")
     def act(candidate: Callable) -> dict[str, float]:
         """Call it on copies."""
         return {"the share": float(candidate(logits.clone(), targets.clone(), pad_id))}
 
-    return value_trial(label, act, kind="equality", says=ACCURACY)
+    return act
 
 
 EXERCISES = (

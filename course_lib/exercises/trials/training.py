@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.small_models import small_model
-from course_lib.exercises.trial import T, Trial, by_name, function_trial, looks, normal, value_trial
+from course_lib.exercises.trial import T, Trial, by_name, function_trial, looks, normal
 
 V = 7
 TARGETS = torch.tensor([[5, 0, 2, 1], [6, 3, 3, 3]])  # (2, T): with pad_id=3, four and one
@@ -60,11 +60,12 @@ def uniform(candidate: Callable) -> dict[str, float]:
 def rates(label: str, steps: Any, d_model: int, warmup_steps: int) -> Trial:
     """Compare the rates of some steps."""
 
+    @looks(label, EQUATION, "equality")
     def act(candidate: Callable) -> dict[str, float]:
         """Ask for each."""
         return {f"rate of step {n}": float(candidate(n, d_model, warmup_steps)) for n in steps}
 
-    return value_trial(label, act, kind="equality", says=EQUATION)
+    return act
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

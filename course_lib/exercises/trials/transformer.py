@@ -20,7 +20,6 @@ from course_lib.exercises.trial import (
     names_trial,
     normal,
     parameters_trial,
-    value_trial,
 )
 from course_lib.transformer import TransformerConfig
 
@@ -54,12 +53,13 @@ def called(label: str, config: TransformerConfig, src: Tensor = SRC) -> Trial:
 def shows(label: str, config: TransformerConfig, look: Callable, **more: Any) -> Trial:
     """Look at a model in eval mode, filled with known numbers."""
 
+    @looks(label, **more)
     def act(candidate: Callable) -> dict[str, Any]:
         """Build, fill, look."""
         with torch.no_grad():
             return look(filled(candidate(config)).eval())
 
-    return value_trial(label, act, **more)
+    return act
 
 
 def halves(model: Any) -> dict[str, Tensor]:
