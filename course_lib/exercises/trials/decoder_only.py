@@ -20,17 +20,14 @@ from course_lib.exercises.trial import (
     normal,
     parameters_trial,
 )
+from course_lib.exercises.trials.transformer import APART, WIDE
 from course_lib.transformer import TransformerConfig
 
 TEXT = normal("a text", 40).argsort() + 50  # 40 tokens, 50 … 89, no two alike
 READ, PREDICTED = "what is read", "what is to be predicted"
 
-SINES = TransformerConfig(  # pad_id is a token like any other
-    src_vocab_size=13, tgt_vocab_size=10, d_model=18, num_heads=3, num_encoder_layers=1,
-    num_decoder_layers=2, d_ff=11, dropout=0.0, max_len=6, tie_embeddings="none", pad_id=3,
-)  # fmt: skip
+SINES = replace(APART, num_decoder_layers=2, max_len=6)  # pad_id is a token like any other
 PRE_NORM = replace(SINES, norm_first=True, activation="gelu")
-WIDE = replace(SINES, src_vocab_size=200, tgt_vocab_size=200, d_model=64, num_heads=4, d_ff=192)
 IDS = torch.tensor([[1, 4, 0, 6, 3], [3, 7, 8, 2, 9]])
 PARTS = (
     "The parts are embedding, positions, stack (an `Encoder` of num_decoder_layers) and output, "

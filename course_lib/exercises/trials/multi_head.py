@@ -24,6 +24,7 @@ from course_lib.exercises.trial import (
     normal,
     parameters_trial,
 )
+from course_lib.exercises.trials.attention import some_mask
 
 D_MODEL = H * D_K
 PLAIN = dict(d_model=D_MODEL, num_heads=H)
@@ -48,13 +49,6 @@ def inputs(batch: int, lengths=(T, S), width: int = D_MODEL, mask: Tensor | None
 def split(label: str, *shape: int) -> Trial:
     """Cut vectors of one shape into heads."""
     return function_trial(label, {"x": normal(label, *shape), "num_heads": H}, says=SPLIT)
-
-
-def some_mask(*shape: int) -> Tensor:
-    """Make a mask that is no triangle and blocks no row."""
-    mask = normal("many masks", *shape) > 0
-    mask[..., 0], mask[..., 1] = False, True  # read the other way round, no row is blocked
-    return mask
 
 
 def called(label: str, build: dict, given: dict) -> Trial:
