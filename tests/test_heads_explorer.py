@@ -191,14 +191,13 @@ def test_with_heads_off_all_is_shown_of_the_pass_without_them(explorer, translat
 
 
 def test_what_is_written_is_judged_with_and_without_heads(explorer, monkeypatch):
-    def scripted(translator, text, place, layer, off):
-        reading = read_through(translator, text, place, layer, off)
+    def scripted(text, place, layer, off):
+        reading = read_through(explorer.translator, text, place, layer, off)
         written = [*reading.written[:-1], "[eos]" if not off else "drei"]
         answer = "drei" if off else "dreihundertfünfundvierzig"
         return replace(reading, written=written, text=answer)
 
-    monkeypatch.setattr(module, "read_through", scripted)
-    explorer._readings.clear()
+    monkeypatch.setattr(explorer, "reading", scripted)
     sentence = turn(explorer, off0=True, off2=True)
     whole, cut = sentence.split(";")
     assert "“dreihundertfünfundvierzig” (right)" in whole
