@@ -4,6 +4,7 @@ from itertools import combinations
 from pathlib import Path
 
 import nbformat
+import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -24,10 +25,15 @@ def answer_of_chapter(explorer: type) -> str:
     return ""
 
 
-def unpainted(kind: type) -> Explorer:
-    """Make an explorer as its chapter does, and paint no picture of what is turned."""
-    explorer = kind()
-    explorer._painted = bytes
+def fixture_of(kind: type):
+    """Make a fixture: an explorer as its chapter shows it, that paints no picture afterwards."""
+
+    @pytest.fixture
+    def explorer() -> Explorer:
+        explorer = kind()
+        explorer._painted = bytes
+        return explorer
+
     return explorer
 
 

@@ -17,7 +17,7 @@ from figure_asserts import assert_readable
 from PIL import Image
 
 from course_lib import viz
-from course_lib.viz.explorer_base import Explorer, make_axes, wipe
+from course_lib.viz.explorer_base import Explorer, make_axes
 
 MODULES = [
     import_module(f"{viz.__name__}.{module.name}") for module in pkgutil.iter_modules(viz.__path__)
@@ -201,18 +201,6 @@ def test_a_change_brings_a_new_picture_sentence_and_alternative_text():
     assert doubler.axes[0].get_position().bounds == place
     doubler.controls["number"].value = 3
     assert doubler.picture.value == before, "the same setting is the same picture"
-
-
-def test_nothing_drawn_is_left_on_a_wiped_panel():
-    (ax,) = make_axes((3, 2), (0.5, 0.5, 2, 1))
-    empty = len(ax.get_children())
-    ax.plot([0, 1], [0, 1])
-    ax.imshow([[1.0]])
-    ax.bar([0], [1])
-    ax.scatter([0], [0])
-    ax.text(0, 0, "word")
-    wipe(ax)
-    assert len(ax.get_children()) == empty and not ax.containers
 
 
 def test_a_bug_in_a_drawing_is_not_swallowed(monkeypatch):
