@@ -163,14 +163,15 @@ def residual_paths(subject: Subject) -> tuple | None:
 def _silent_pass(subject: Subject) -> dict[str, tuple[Tensor, Tensor]]:
     """Set the matrices of all layers to zero; return three times what each reads, and its answer.
 
-    A layer whose answer has another shape is left out.
+    A layer that reads zeros alone, or whose answer has another shape, is left out.
     """
     found = {}
 
     def note(name: str, given: tuple, output: Any) -> None:
         """Keep what a layer reads and answers."""
         answer = output[0] if isinstance(output, tuple) else output
-        if given and isinstance(given[0], Tensor) and given[0].shape == answer.shape:
+        reads = given and isinstance(given[0], Tensor) and given[0].any()
+        if reads and given[0].shape == answer.shape:
             found[name] = given[0], answer
 
     model = copy.deepcopy(subject.model)
