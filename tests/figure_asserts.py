@@ -1,11 +1,17 @@
 """Look at a widget as a reader would: is its picture readable, and what does the chapter say?"""
 
+import base64
+import io
+import re
 from itertools import combinations
 from pathlib import Path
+from xml.etree import ElementTree
 
 import nbformat
+import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from PIL import Image
 
 from course_lib.viz.explorer_base import Explorer
 
@@ -24,10 +30,24 @@ def answer_of_chapter(explorer: type) -> str:
     return ""
 
 
-def unpainted(kind: type) -> Explorer:
-    """Make an explorer as its chapter does, and paint no picture of what is turned."""
-    explorer = kind()
-    explorer._painted = bytes
+def shown_image(page: str) -> tuple[Image.Image, dict[str, str]]:
+    """Read the one image in some HTML, and its attributes."""
+    (tag,) = re.findall("<img [^>]*>", page)
+    attributes = ElementTree.fromstring(f"{tag}</img>").attrib
+    kind, data = attributes["src"].split(",")
+    assert kind == "data:image/png;base64"
+    return Image.open(io.BytesIO(base64.b64decode(data))), attributes
+
+
+def fixture_of(kind: type):
+    """Make a fixture: an explorer as its chapter shows it, that paints no picture afterwards."""
+
+    @pytest.fixture
+    def explorer() -> Explorer:
+        explorer = kind()
+        explorer._painted = bytes
+        return explorer
+
     return explorer
 
 

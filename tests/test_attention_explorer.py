@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from figure_asserts import answer_of_chapter, turn, unpainted
+from figure_asserts import answer_of_chapter, fixture_of, turn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,12 +20,7 @@ from course_lib.viz.attention_explorer import (
 )
 
 coordinate = st.integers(-30, 30).map(lambda tenths: tenths / 10)
-
-
-@pytest.fixture
-def explorer():
-    """Return a new one, of which no picture is painted."""
-    return unpainted(AttentionExplorer)
+explorer = fixture_of(AttentionExplorer)
 
 
 def said(explorer, what: str) -> float:

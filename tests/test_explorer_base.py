@@ -1,10 +1,7 @@
 """What all explorers share: one figure, labelled controls, an answer to every change."""
 
-import base64
-import html
 import io
 import pkgutil
-import re
 from functools import cache
 from importlib import import_module
 
@@ -13,11 +10,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
-from figure_asserts import assert_readable
+from figure_asserts import assert_readable, shown_image
 from PIL import Image
 
 from course_lib import viz
-from course_lib.viz.explorer_base import Explorer, make_axes, wipe
+from course_lib.viz.explorer_base import Explorer, make_axes
 
 MODULES = [
     import_module(f"{viz.__name__}.{module.name}") for module in pkgutil.iter_modules(viz.__path__)
@@ -84,10 +81,8 @@ def settings_of_choices(explorer, kinds=widgets.Dropdown | widgets.Checkbox):
 
 def still_of(explorer) -> tuple[Image.Image, str]:
     """Return the picture that stands where no kernel runs, and its alternative text."""
-    shown = explorer._repr_mimebundle_()["text/html"]
-    tag = r'<img src="data:image/png;base64,([^"]+)" alt="([^"]+)">'
-    data, alt = re.search(tag, shown).groups()
-    return Image.open(io.BytesIO(base64.b64decode(data))), html.unescape(alt)
+    image, attributes = shown_image(explorer._repr_mimebundle_()["text/html"])
+    return image, attributes["alt"]
 
 
 # --- every explorer
@@ -175,7 +170,7 @@ def test_a_still_picture_with_words_stands_where_no_kernel_runs(kind):
     explorer = as_shown(kind)
     image, alt = still_of(explorer)
     assert image.size == Image.open(io.BytesIO(explorer.picture.value)).size
-    assert alt == explorer.alt and len(alt.split()) > 15
+    assert alt.split() == explorer.alt.split() and len(alt.split()) > 15
     bundle = explorer._repr_mimebundle_()
     assert explorer.words.value in bundle["text/html"]
     assert bundle["text/plain"] == f"<{kind.__name__}>"  # no number: strict nbval compares it
@@ -201,18 +196,6 @@ def test_a_change_brings_a_new_picture_sentence_and_alternative_text():
     assert doubler.axes[0].get_position().bounds == place
     doubler.controls["number"].value = 3
     assert doubler.picture.value == before, "the same setting is the same picture"
-
-
-def test_nothing_drawn_is_left_on_a_wiped_panel():
-    (ax,) = make_axes((3, 2), (0.5, 0.5, 2, 1))
-    empty = len(ax.get_children())
-    ax.plot([0, 1], [0, 1])
-    ax.imshow([[1.0]])
-    ax.bar([0], [1])
-    ax.scatter([0], [0])
-    ax.text(0, 0, "word")
-    wipe(ax)
-    assert len(ax.get_children()) == empty and not ax.containers
 
 
 def test_a_bug_in_a_drawing_is_not_swallowed(monkeypatch):

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 import torch
-from figure_asserts import assert_readable, turn, unpainted
+from figure_asserts import assert_readable, fixture_of, turn
 from torch.testing import assert_close
 
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
@@ -38,17 +38,23 @@ def translator():
     return translator
 
 
-@pytest.fixture
-def explorer(translator, monkeypatch):
-    """Return an explorer of the untrained translator that paints no picture of what is turned."""
+@pytest.fixture(autouse=True)
+def untrained(translator, monkeypatch):
+    """Let the explorer show the translator that has learned nothing."""
     monkeypatch.setattr(module, "load_or_train", lambda: translator)
-    return unpainted(HeadsExplorer)
+
+
+explorer = fixture_of(HeadsExplorer)
 
 
 def without_columns(translator, place, layer, off):
     """Switch heads off in another way: a copy whose w_o has no columns for them."""
     copy = deepcopy(translator)
-    w_o = attention_of(copy, place, layer).w_o
+    encoder, decoder = copy.model.encoder.layers[layer], copy.model.decoder.layers[layer]
+    attentions = dict(
+        encoder=encoder.self_attn, decoder=decoder.self_attn, cross=decoder.cross_attn
+    )
+    w_o = attentions[place].w_o
     width = w_o.in_features // HEADS
     with torch.no_grad():
         for head in off:
@@ -191,23 +197,15 @@ def test_with_heads_off_all_is_shown_of_the_pass_without_them(explorer, translat
 
 
 def test_what_is_written_is_judged_with_and_without_heads(explorer, monkeypatch):
-    def scripted(translator, text, place, layer, off):
-        reading = read_through(translator, text, place, layer, off)
+    def scripted(text, place, layer, off):
+        reading = read_through(explorer.translator, text, place, layer, off)
         written = [*reading.written[:-1], "[eos]" if not off else "drei"]
         answer = "drei" if off else "dreihundertfünfundvierzig"
         return replace(reading, written=written, text=answer)
 
-    monkeypatch.setattr(module, "read_through", scripted)
-    explorer._readings.clear()
+    monkeypatch.setattr(explorer, "reading", scripted)
     sentence = turn(explorer, off0=True, off2=True)
     whole, cut = sentence.split(";")
     assert "“dreihundertfünfundvierzig” (right)" in whole
     assert "without heads 0, 2 of layer 1" in cut and "“drei”, cut after" in cut
     assert "(wrong)" in cut
-
-
-def test_the_three_attentions_are_told_apart(translator):
-    model = translator.model
-    assert attention_of(translator, "encoder", 1) is model.encoder.layers[1].self_attn
-    assert attention_of(translator, "decoder", 0) is model.decoder.layers[0].self_attn
-    assert attention_of(translator, "cross", 1) is model.decoder.layers[1].cross_attn

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 import torch
-from figure_asserts import answer_of_chapter, turn, unpainted
+from figure_asserts import answer_of_chapter, fixture_of, turn
 from torch import nn
 
 from course_lib.interop import copy_to_torch
@@ -26,12 +26,7 @@ from course_lib.viz.mask_explorer import (
 )
 
 SOURCE, TARGET = ["three", "hundred", "five", PAD], [BOS, "drei", "hundert", "fünf", PAD, PAD]
-
-
-@pytest.fixture
-def explorer():
-    """Return a new one, of which no picture is painted."""
-    return unpainted(MaskExplorer)
+explorer = fixture_of(MaskExplorer)
 
 
 def leak(explorer, **settings) -> float:

@@ -9,7 +9,7 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.textpath import text_to_path
 
 from course_lib.viz import mask_table as module
-from course_lib.viz.explorer_base import make_axes, wipe
+from course_lib.viz.explorer_base import make_axes
 from course_lib.viz.mask_table import FONT, draw_row, draw_table, shorten
 from course_lib.viz.plots import COLOURS
 
@@ -41,15 +41,6 @@ def test_blocked_cells_are_grey_and_hatched_and_the_frame_stands_around_its_row(
             assert hatched.get_path().contains_point((s, t)) == blocked
             assert (to_hex(painted[t, s]).upper() == COLOURS["masked"]) == blocked
             assert frame.get_bbox().contains(s, t) == (t == 1)
-
-
-def test_a_smaller_table_leaves_nothing_of_the_larger_one(ax):
-    draw_table(torch.zeros(2, 3), MASK, WORDS, 1, ax)
-    wipe(ax)
-    draw_table(torch.zeros(1, 2), MASK[:1, :2], (["q0"], ["k0", "k1"]), 0, ax)
-    assert (ax.get_xlim(), ax.get_ylim()) == ((-0.5, 1.5), (0.5, -0.5))
-    assert [word.get_text() for word in ax.get_xticklabels()] == ["k0", "k1"]
-    assert len(ax.images) == len(ax.collections) == 1 and len(ax.patches) == 2
 
 
 def test_a_printed_row_stands_in_lines_below_its_keys_and_greys_its_blocked_columns(

@@ -1,18 +1,15 @@
 """The plots: true to their values, the same for everybody, and closed when shown."""
 
-import base64
-import io
 import re
-from html.parser import HTMLParser
 
 import matplotlib
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 import torch
 from dimensions import S, T
-from figure_asserts import assert_readable
+from figure_asserts import assert_readable, shown_image
 from matplotlib.colors import to_rgb, to_rgba
-from matplotlib.image import imread
 from random_inputs import normal
 
 from course_lib.viz import plots
@@ -32,28 +29,11 @@ def style():
 
 
 @pytest.fixture
-def values(generator):
-    """Weights of T queries over S keys."""
-    return normal(generator, T, S).softmax(dim=-1)
-
-
-@pytest.fixture
 def shown(monkeypatch):
     """Collect what is sent to the notebook."""
     outputs = []
     monkeypatch.setattr(plots, "display", outputs.append)
     return outputs
-
-
-def image_tag(output) -> dict[str, str]:
-    """Read the attributes of the one element of an output."""
-    tags = []
-    parser = HTMLParser()
-    parser.handle_starttag = lambda tag, attributes: tags.append((tag, dict(attributes)))
-    parser.feed(output.data)
-    ((tag, attributes),) = tags
-    assert tag == "img"
-    return attributes
 
 
 def colours(ax) -> torch.Tensor:
@@ -70,7 +50,8 @@ def words(labels) -> list[str]:
 # --- heatmap
 
 
-def test_a_heat_map_shows_its_values_queries_down_and_keys_across(values):
+def test_a_heat_map_shows_its_values_queries_down_and_keys_across(generator):
+    values = normal(generator, T, S).softmax(dim=-1)
     ax = heatmap(values / 100, ROWS, COLUMNS)
     assert ax.images[0].get_array().tolist() == (values / 100).tolist()
     assert ax.images[0].get_clim() == (0, 1), "whatever the values are"
@@ -220,14 +201,11 @@ def test_show_puts_one_image_in_the_notebook_at_its_size_in_words(shown):
     show(fig, alt=alt)
     assert plt.get_fignums() == [kept.number], "what is shown is closed, and nothing else"
     (output,) = shown
-    tag = image_tag(output)
+    image, tag = shown_image(output.data)
     assert tag["alt"] == alt
-    kind, data = tag["src"].split(",")
-    assert kind == "data:image/png;base64"
-    height, width, _ = imread(io.BytesIO(base64.b64decode(data))).shape
-    assert width > height
-    assert int(tag["width"]) == round(width / 2)
-    assert width == pytest.approx(2 * 480, rel=0.1), "twice the pixels, for sharp screens"
+    assert image.width > image.height
+    assert int(tag["width"]) == round(image.width / 2)
+    assert image.width == pytest.approx(2 * 480, rel=0.1), "twice the pixels, for sharp screens"
 
 
 def test_the_shown_image_keeps_every_colour_of_a_heat_map(shown):
@@ -235,10 +213,10 @@ def test_the_shown_image_keeps_every_colour_of_a_heat_map(shown):
     ax = heatmap(torch.arange(9.0).unsqueeze(0) / 8, ["q"], ["a"] * 9, mask=mask)
     painted = colours(ax)[0, :, :3]
     show(ax.figure, alt="A row from dark to bright, then a grey cell.")
-    data = image_tag(shown[0])["src"].split(",")[1]
-    pixels = torch.tensor(imread(io.BytesIO(base64.b64decode(data))))[..., :3].flatten(0, 1)
-    for colour in painted.to(pixels.dtype):
-        assert (pixels - colour).abs().amax(dim=1).min() < 0.02, f"no pixel is {colour}"
+    image, _ = shown_image(shown[0].data)
+    seen = torch.tensor(np.asarray(image.convert("RGB")) / 255).flatten(0, 1)
+    for colour in painted:
+        assert (seen - colour).abs().amax(dim=1).min() < 0.02, f"no pixel is {colour}"
 
 
 def test_show_refuses_a_figure_without_words(shown):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 import torch
-from figure_asserts import answer_of_chapter, turn, unpainted
+from figure_asserts import answer_of_chapter, fixture_of, turn
 from torch.testing import assert_close
 
 from course_lib.positions import sinusoidal_encoding
@@ -22,11 +22,7 @@ from course_lib.viz.position_explorer import (
     waves_of_base,
 )
 
-
-@pytest.fixture
-def explorer():
-    """Return a new one, of which no picture is painted."""
-    return unpainted(PositionExplorer)
+explorer = fixture_of(PositionExplorer)
 
 
 def numbers(sentence: str) -> list[float]:

@@ -7,27 +7,23 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
-from mutants import BOS, PAD, VOCAB, loss_of_step, planted, write
+from mutants import BOS, PAD, VOCAB, ReversalConfig, build, loss_of_step, planted, write
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib import cli, probes, transformer
+from course_lib import cli, probes
 from course_lib.decoder_only import DecoderOnly
 from course_lib.exercises import known_mistakes
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
 from course_lib.probes import training_probes
-from course_lib.transformer import TransformerConfig
 
-SIZES = dict(d_model=32, num_heads=4, max_len=16)
+SIZES = dict(d_model=32, num_heads=4, max_len=16, num_layers=2, vocab_size=VOCAB)
 
 
 def translator(**other) -> nn.Module:
     """Build a small Transformer whose padding is no 0."""
-    torch.manual_seed(0)
-    layers = dict(num_encoder_layers=2, num_decoder_layers=2, d_ff=64, pad_id=PAD)
-    vocabularies = dict(src_vocab_size=VOCAB, tgt_vocab_size=VOCAB)
-    return transformer.Transformer(TransformerConfig(**SIZES, **layers, **vocabularies, **other))
+    return build(None, ReversalConfig(), **other)
 
 
 def published(name: str) -> nn.Module:
@@ -58,20 +54,13 @@ def with_mask(model, src, tgt):
     return model(input_ids=src, attention_mask=src != PAD, decoder_input_ids=tgt)
 
 
-def gpt() -> GPT:
-    """Build chapter 18's GPT."""
-    return GPT(GPTConfig(vocab_size=VOCAB, num_layers=2, **SIZES))
-
-
 RIGHT = {
     "post-norm": (translator, dict(pad_id=PAD)),
     "pre-norm": (lambda: translator(norm_first=True, tie_embeddings="none"), dict(pad_id=PAD)),
-    "GPT": (gpt, {}),
+    "GPT": (lambda: GPT(GPTConfig(**SIZES)), {}),
     "DecoderOnly": (lambda: DecoderOnly(translator().config, True), {}),
     "ModernDecoder": (
-        lambda: ModernDecoder(
-            ModernConfig(vocab_size=VOCAB, num_layers=2, num_kv_heads=2, d_ff=64, **SIZES)
-        ),
+        lambda: ModernDecoder(ModernConfig(num_kv_heads=2, d_ff=64, **SIZES)),
         {},
     ),
     "GPT-2": (lambda: published("GPT2LMHeadModel"), {}),
@@ -82,9 +71,9 @@ RIGHT = {
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_no_alarm_on_a_right_model(name):
-    build, how = RIGHT[name]
+    make, how = RIGHT[name]
     torch.manual_seed(0)
-    results = probes.probe(build(), vocab_size=VOCAB, **how)
+    results = probes.probe(make(), vocab_size=VOCAB, **how)
     assert len(results) >= 15
     assert [str(result) for result in results if not result.passed] == []
 

@@ -5,7 +5,7 @@ read, a layer that never learns. It works on a copy, so that the model stays as 
 """
 
 from collections.abc import Callable
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 from torch import Tensor, nn
@@ -102,9 +102,8 @@ def probe_made(factory: str, **options: Any) -> list[ProbeResult]:
     Raises:
         ValueError: If nothing comes out that can be probed.
     """
-    module, _, name = factory.partition(":")
     try:
-        made = getattr(import_module(module), name)()
+        made = resolve_name(factory)()
     except (ImportError, AttributeError, TypeError) as error:
         raise ValueError(f"{factory} makes no model: {error}") from error
     arguments = made if isinstance(made, dict) else {"model": made}

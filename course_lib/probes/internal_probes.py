@@ -3,11 +3,12 @@
 import copy
 import math
 from collections import Counter
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from course_lib.probes.probed_model import ROUNDING, Subject, a_probe, difference
@@ -29,10 +30,8 @@ def parts_used_once(subject: Subject) -> tuple | None:
     often = {name: count for name, count in calls.items() if count > 1}
     if often:
         name, count = next(iter(often.items()))
-        hint = (
-            f"{name} runs {count} times in one pass: right only where weights are shared on purpose"
-        )
-        return False, hint, often
+        hint = f"{name} runs {count} times in one pass"
+        return False, f"{hint}: right only where weights are shared on purpose", often
     return True, "each part with weights runs once at most", often
 
 
@@ -148,24 +147,44 @@ def attention_scores(subject: Subject) -> tuple | None:
 @a_probe
 def residual_paths(subject: Subject) -> tuple | None:
     """A layer whose matrices are zero hands its input on, as it is or normalized."""
-    layers = _layers(subject.model)
-    lost: list[str] = []
-
-    def compare(name: str, given: tuple, output: Any) -> None:
-        """Note a layer that does not hand on what it reads."""
-        answer = output[0] if isinstance(output, tuple) else output
-        if given and isinstance(given[0], Tensor) and given[0].shape == answer.shape:
-            if not any(torch.allclose(answer, x, atol=1e-2) for x in _handed_on(given[0])):
-                lost.append(name)
-
-    for name, layer in layers.items():
-        _silence(layer)
-        layer.register_forward_hook(lambda m, given, out, name=name: compare(name, given, out))
-    subject.logits(*subject.batch())
+    silent = _silent_pass(subject)
+    lost = []
+    for name, (given, answer) in silent.items():
+        widths = given.shape[-1:]
+        handed_on = given, F.layer_norm(given, widths), F.rms_norm(given, widths)
+        if not any(torch.allclose(answer, x, atol=1e-2) for x in handed_on):
+            lost.append(name)
     if lost:
         hint = f"with its matrices at zero, {lost[0]} does not hand on what it reads"
         return False, f"{hint}: a residual path is missing, or added twice", lost
-    return (True, "every layer hands on what it reads", lost) if layers else None
+    return (True, "every layer hands on what it reads", lost) if silent else None
+
+
+def _silent_pass(subject: Subject) -> dict[str, tuple[Tensor, Tensor]]:
+    """Set the matrices of all layers to zero; return three times what each reads, and its answer.
+
+    A layer that reads zeros alone, or whose answer has another shape, is left out.
+    """
+    found = {}
+
+    def note(name: str, given: tuple, output: Any) -> None:
+        """Keep what a layer reads and answers."""
+        answer = output[0] if isinstance(output, tuple) else output
+        reads = given and isinstance(given[0], Tensor) and given[0].any()
+        if reads and given[0].shape == answer.shape:
+            found[name] = given[0], answer
+
+    model = copy.deepcopy(subject.model)
+    for name, layer in _layers(model).items():
+        for module in layer.modules():
+            own = dict(module.named_parameters(recurse=False))
+            a_norm = all(parameter.dim() < 2 for parameter in own.values())
+            for kind, parameter in own.items():
+                parameter.fill_(1.0 if a_norm and "bias" not in kind else 0.0)
+        layer.register_forward_pre_hook(lambda _, given: _scaled(given))
+        layer.register_forward_hook(lambda _, given, out, name=name: note(name, given, out))
+    replace(subject, model=model).logits(*subject.batch())
+    return found
 
 
 def _layers(model: nn.Module) -> dict[str, nn.Module]:
@@ -182,62 +201,26 @@ def _layers(model: nn.Module) -> dict[str, nn.Module]:
 @a_probe
 def final_norm(subject: Subject) -> tuple | None:
     """Behind a stack of pre-norm layers stands a norm: the scale of its input moves no logits."""
-    last = {name.rpartition(".")[0]: name for name in _layers(subject.model)}
     base = subject.logits(*subject.batch())
+    silent = _silent_pass(subject)
     stacks = []
-    for name in last.values():
-        layer = subject.model.get_submodule(name)
-        read: list[tuple] = []
-        keep = partial(lambda into, _, *given: into.append(given), read)
-        handles = [
-            layer.register_forward_pre_hook(keep, with_kwargs=True),
-            layer.register_forward_hook(lambda _, given, out: _scaled(out)),
-        ]
-        moved = difference(subject.logits(*subject.batch()), base)
-        for handle in handles:
-            handle.remove()
-        if read and _is_pre_norm(layer, *read[0]):
+    for name in {name.rpartition(".")[0]: name for name in _layers(subject.model)}.values():
+        if name in silent and difference(*silent[name]) < ROUNDING:
             stacks.append(name)
+            last = subject.model.get_submodule(name)
+            with last.register_forward_hook(lambda _, given, out: _scaled(out)):
+                moved = difference(subject.logits(*subject.batch()), base)
             if moved > FORGOTTEN:
                 hint = f"the layers up to {name} are pre-norm, and no norm stands behind them"
                 return False, hint, moved
     return (True, "a norm stands behind every pre-norm stack", stacks) if stacks else None
 
 
-def _scaled(output: Any) -> Any:
-    """Multiply what a layer returns, or the first thing of it."""
-    return (3 * output[0], *output[1:]) if isinstance(output, tuple) else 3 * output
-
-
-def _is_pre_norm(layer: nn.Module, given: tuple, named: dict) -> bool:
-    """Say whether a layer without its matrices hands on its input at any scale."""
-    silent = copy.deepcopy(layer)
-    _silence(silent)
-    if not given:
-        return False
-    output = silent(3 * given[0], *given[1:], **named)
-    answer = output[0] if isinstance(output, tuple) else output
-    return answer.shape == given[0].shape and difference(answer, 3 * given[0]) < ROUNDING
-
-
-def _silence(layer: nn.Module) -> None:
-    """Set all matrices of a layer to zero, with their biases, and its norms to their start."""
-    for module in layer.modules():
-        own = dict(module.named_parameters(recurse=False))
-        a_norm = all(parameter.dim() < 2 for parameter in own.values())
-        for name, parameter in own.items():
-            parameter.fill_(1.0 if a_norm and "bias" not in name else 0.0)
-
-
-def _handed_on(x: Tensor) -> tuple[Tensor, ...]:
-    """Return what a layer may make of its input: itself, or normalized in either way."""
-    centred = x - x.mean(dim=-1, keepdim=True)
-    return x, centred / centred.std(dim=-1, correction=0, keepdim=True), x / _size(x)
-
-
-def _size(x: Tensor) -> Tensor:
-    """Return the root of the mean square of each vector."""
-    return x.square().mean(dim=-1, keepdim=True).sqrt()
+def _scaled(values: Any) -> Any:
+    """Multiply a tensor by three, or the first thing of a tuple; leave all else as it is."""
+    if isinstance(values, tuple) and values:
+        return _scaled(values[0]), *values[1:]
+    return 3 * values if isinstance(values, Tensor) and values.is_floating_point() else values
 
 
 class _DropoutRates(TorchFunctionMode):

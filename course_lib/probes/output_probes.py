@@ -120,10 +120,8 @@ def batch_invariance(subject: Subject) -> tuple | None:
     base = subject.logits(*ids)
     turned = subject.logits(*(each.flip(0) for each in ids)).flip(0)
     alone = torch.cat([subject.logits(*(each[[row]] for each in ids)) for row in range(ROWS)])
-    for gap, how in (
-        (difference(turned, base), "at another place of the batch"),
-        (difference(alone, base), "alone"),
-    ):
+    for how, logits in {"at another place of the batch": turned, "alone": alone}.items():
+        gap = difference(logits, base)
         if not gap < ROUNDING:
             hint = f"a row {how} differs by {gap:.1g} of the largest logit"
             return False, f"{hint}: an operation takes the batch's axis for another"
@@ -153,10 +151,8 @@ def determinism(subject: Subject) -> tuple | None:
     torch.manual_seed(1)
     again = subject.call(subject.model, *ids)
     if not difference(again, base) < NOISE:
-        return (
-            False,
-            "in eval mode, two calls differ: something is drawn at random, such as dropout",
-        )
+        hint = "in eval mode, two calls differ"
+        return False, f"{hint}: something is drawn at random, such as dropout"
     between = [each.clone() for each in subject.batch(length=TARGET + 1)]
     if subject.pad_id is not None:
         between[0][:, 2:] = subject.pad_id

@@ -56,10 +56,7 @@ class Subject:
         pad_id: Padding, if the model knows any.
         call: Called with the model and its ids, returns logits ``(B, T, V)``.
         reads_source: Whether the ids are source ``(B, S)`` and target ``(B, T)``, or a text alone.
-        loss: As in ``probe``, like the next two.
-        generate: As in ``probe``.
-        bos_id: As in ``probe``.
-        dropout: As in ``probe``.
+        loss: As in ``probe``, like ``generate``, ``bos_id`` and ``dropout``.
     """
 
     model: nn.Module

@@ -6,6 +6,7 @@ The keys and values are those of the picture that opens chapter 01.
 import math
 
 import ipywidgets as widgets
+import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -117,18 +118,6 @@ def draw_bars(ax: Axes, title: str, heights: Tensor, ylabel: str, low: float, hi
     ax.yaxis.set_major_formatter("{x:g}")
 
 
-def plain(number: float) -> str:
-    """Write a number from 0 to 1 with two digits that count, eight in all.
-
-    Example:
-        >>> plain(0.1634), plain(0.0000000612), plain(2e-21)
-        ('0.16', '0.00000006', 'below 0.00000001')
-    """
-    if number < 1e-8:
-        return "below 0.00000001" if number else "0.0"
-    return f"{number:.{min(8, 1 + math.ceil(-math.log10(number)))}f}"
-
-
 def describe(scores: Tensor, weights: Tensor, output: Tensor) -> str:
     """Say what wins, how sharply, and whether softmax still answers."""
     low, high = scores.aminmax()
@@ -137,11 +126,12 @@ def describe(scores: Tensor, weights: Tensor, output: Tensor) -> str:
     best = [word for word, share in zip(WORDS, weights.tolist(), strict=True) if share > top - 1e-9]
     named = "every key" if len(best) == len(WORDS) else " and ".join(f"“{word}”" for word in best)
     entropy = float(torch.special.entr(weights).sum())
+    digits = np.format_float_positional(change, 2, unique=False, fractional=False)
     answer = "saturated, nothing moves it" if change < SATURATED else "it still answers"
     return (
         f"Scores from {low:.2f} to {high:.2f}. The largest weight, {top:.2f}, goes to {named}. "
         f"Entropy {entropy:.2f} of at most {math.log(len(WORDS)):.2f} nats. "
-        f"Gradient {plain(change)}: {answer}. "
+        f"Gradient {digits if change >= 1e-8 else 'below 0.00000001'}: {answer}. "
         f"Output [{output[0]:z.2f}, {output[1]:z.2f}]."
     )
 

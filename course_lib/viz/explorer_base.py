@@ -1,6 +1,5 @@
 """What every widget of the course shares: labelled controls over one picture and one sentence."""
 
-import base64
 import html
 import io
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from course_lib.viz.plots import PIXELS, STYLE, smaller
+from course_lib.viz.plots import PIXELS, STYLE, data_url
 
 LOOK = dict(style={"description_width": "130px"}, layout=widgets.Layout(width="420px"))
 
@@ -126,9 +125,8 @@ class Explorer(widgets.VBox):
         The plain text holds no number: strict nbval compares it on every machine.
         """
         bundle = super()._repr_mimebundle_(**kwargs)
-        data = base64.b64encode(smaller(Image.open(io.BytesIO(self.picture.value)))).decode()
-        alt = html.escape(self.alt, quote=True)
-        image = f'<img src="data:image/png;base64,{data}" alt="{alt}">'
+        source = data_url(Image.open(io.BytesIO(self.picture.value)))
+        image = f'<img src="{source}" alt="{html.escape(self.alt)}">'
         hint = "A still picture: open the notebook in JupyterLab and run the cell to move it."
         still = f"{self.words.value}{image}<p><em>{hint}</em></p>"
         return bundle | {"text/plain": f"<{type(self).__name__}>", "text/html": still}

@@ -1,8 +1,8 @@
 """Type a number, look through every head of the translator, and switch heads off (§3.2.2)."""
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache, partial
 
 import ipywidgets as widgets
 import torch
@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.transforms import Affine2D
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from course_lib.data import LIMIT, check_number_words, spell
 from course_lib.data.number_words import read_number
-from course_lib.decoding import greedy_decode
 from course_lib.masks import causal_mask
 from course_lib.tasks.numbers import Translator, load_or_train
 from course_lib.viz.explorer_base import LOOK, Explorer, make_axes
@@ -69,13 +69,15 @@ def number_words(text: str) -> str:
     return spell(int(digits), "en")
 
 
-@contextmanager
-def heads_off(attention: nn.Module, heads: Collection[int]) -> Iterator[None]:
+def heads_off(attention: nn.Module, heads: Collection[int]) -> RemovableHandle:
     """Take away what some heads contribute, while the context lasts; no weight is touched.
 
     Args:
         attention: A ``MultiHeadAttention``. What these heads hand to its ``w_o`` becomes zero.
         heads: Which, from 0.
+
+    Returns:
+        The context, to be entered by ``with``.
     """
 
     def blank(_: nn.Module, args: tuple[Tensor]) -> tuple[Tensor]:
@@ -84,11 +86,7 @@ def heads_off(attention: nn.Module, heads: Collection[int]) -> Iterator[None]:
         joined[..., list(heads), :] = 0.0
         return (joined.flatten(-2),)  # (B, T, H * d_v)
 
-    hook = attention.w_o.register_forward_pre_hook(blank)
-    try:
-        yield
-    finally:
-        hook.remove()
+    return attention.w_o.register_forward_pre_hook(blank)
 
 
 def attention_of(translator: Translator, place: str, layer: int) -> nn.Module:
@@ -117,10 +115,9 @@ def read_through(
     model = translator.model
     tokenizer = translator.tokenizer
     src = translator.source_ids([text])  # (1, S)
-    special = dict(bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id)
     limit = min(LONGEST, translator.config.max_len)
     with torch.no_grad(), heads_off(attention_of(translator, place, layer), off):
-        written = greedy_decode(model, src, **special, max_new_tokens=limit)  # (1, T)
+        written = translator.search(src, max_new_tokens=limit)  # (1, T)
         tgt_in = torch.cat([torch.tensor([[tokenizer.bos_id]]), written[:, :-1]], dim=1)  # (1, T)
         maps = model.attention_maps(src, tgt_in)
     source, read, wrote = (tokenizer.pieces(ids[0]) for ids in (src, tgt_in, written))
@@ -137,10 +134,8 @@ def draw_head(ax: Axes, reading: Reading, place: str, layer: int, head: int) -> 
     keys = [key if len(key) <= ROOM else f"{key[: ROOM - 1]}…" for key in columns]
     heatmap(weights, rows, keys, mask=mask, numbers=small, ax=ax)
     ax.tick_params(axis="x", rotation=90)
-    english = "English token"
-    german = "token read"
-    ax.set_xlabel(f"key: {german if place == 'decoder' else english}")
-    ax.set_ylabel(f"query: {english if place == 'encoder' else 'about to write'}")
+    ax.set_xlabel(f"key: {'token read' if place == 'decoder' else 'English token'}")
+    ax.set_ylabel(f"query: {'English token' if place == 'encoder' else 'about to write'}")
     ax.set_title(f"Head {head} of layer {layer}, {NAMES[place]}")
 
 
@@ -199,7 +194,7 @@ class HeadsExplorer(Explorer):
     def __init__(self) -> None:
         self.translator = load_or_train()
         config = self.translator.config
-        self._readings: dict[tuple, Reading] = {}
+        self.reading = cache(partial(read_through, self.translator))
         depth = config.num_layers - 1
         heads = config.num_heads
         box = dict(indent=False, layout=widgets.Layout(width="115px"))
@@ -216,13 +211,6 @@ class HeadsExplorer(Explorer):
         row = widgets.HBox(self.switches)
         self.children = [*controls.values(), row, self.words, self.picture]
 
-    def reading(self, text: str, place: str, layer: int, off: tuple[int, ...]) -> Reading:
-        """Translate with some heads off; what was asked before is remembered."""
-        key = (text, place, layer, off) if off else (text,)
-        if key not in self._readings:
-            self._readings[key] = read_through(self.translator, text, place, layer, off)
-        return self._readings[key]
-
     def redraw(self) -> tuple[str, str]:
         """Draw the chosen head and all others; say what is written with and without those off."""
         v = self.values()
@@ -230,8 +218,8 @@ class HeadsExplorer(Explorer):
         place = v["place"]
         layer = v["layer"]
         off = tuple(n for n, switch in enumerate(self.switches) if switch.value)
-        whole = self.reading(text, place, layer, ())
-        cut = self.reading(text, place, layer, off)
+        whole = self.reading(text, "cross", 0, ())
+        cut = self.reading(text, place, layer, off) if off else whole
         draw_head(self.axes[0], cut, place, layer, v["head"])
         draw_overview(self.axes[1], cut, place, (layer, v["head"]), off)
         right = spell(read_number(text), self.translator.config.to)

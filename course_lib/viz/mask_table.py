@@ -53,7 +53,6 @@ def draw_table(values: Tensor, mask: Tensor, words: tuple, row: int, ax: Axes, *
     heatmap(values, rows, columns, mask=mask, ax=ax, **how)
     ax.tick_params(axis="x", rotation=90)
     T, S = mask.shape
-    ax.set(xlim=(-0.5, S - 0.5), ylim=(T - 0.5, -0.5))
     across = [[(-0.5, t - 0.5), (S - 0.5, t - 0.5)] for t in range(1, T)]
     down = [[(s - 0.5, -0.5), (s - 0.5, T - 0.5)] for s in range(1, S)]
     ax.add_collection(LineCollection(across + down, colors=LINE, linewidths=0.6), autolim=False)

@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
+from matplotlib.transforms import Affine2D
 from PIL import Image
 from torch import Tensor
 
@@ -22,8 +23,6 @@ STYLE = Path(__file__).with_name("course.mplstyle")
 COLOURS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73", "masked": "#BBBBBB"}
 HATCH = "#777777"  # on the grey of what is masked: a weight of 0.5 is almost as grey
 LINES = ["-", "--", ":", "-."]  # most colours of the style are equally light
-SQUARE = [(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5), (-0.5, -0.5)]  # of one cell
-SIDES = [Outline.MOVETO, *[Outline.LINETO] * 3, Outline.CLOSEPOLY]
 PIXELS = 96  # CSS pixels of an inch
 SHARPNESS = 2  # pixels painted for each of them
 PAGE = 6.4  # inches
@@ -46,26 +45,19 @@ def show(fig: Figure, *, alt: str) -> None:
     """
     if not alt.strip():
         raise ValueError("show(fig, alt=…) needs a sentence that says what there is to see")
-    png, width = _png(fig)
-    data = base64.b64encode(png).decode()
-    plt.close(fig)
-    image = f'<img src="data:image/png;base64,{data}" width="{width}" alt="{html.escape(alt)}">'
-    display(HTML(image))
-
-
-def _png(fig: Figure) -> tuple[bytes, int]:
-    """Paint a figure; return its bytes, and its width in CSS pixels."""
     painted = io.BytesIO()
     fig.savefig(painted, format="png", dpi=SHARPNESS * PIXELS)
+    plt.close(fig)
     image = Image.open(painted)
-    return smaller(image), round(image.width / SHARPNESS)
+    width = round(image.width / SHARPNESS)
+    display(HTML(f'<img src="{data_url(image)}" width="{width}" alt="{html.escape(alt)}">'))
 
 
-def smaller(image: Image.Image) -> bytes:
-    """Write a picture as a PNG with at most 256 colours, a third of the bytes."""
+def data_url(image: Image.Image) -> str:
+    """Write a picture as the address of a PNG with at most 256 colours, a third of the bytes."""
     file = io.BytesIO()
     image.convert("RGB").quantize(256).save(file, format="png", optimize=True)
-    return file.getvalue()
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def heatmap(
@@ -93,7 +85,13 @@ def heatmap(
         ValueError: If the words or the mask do not fit the values.
     """
     values = values.detach().cpu()
-    _check_fit(values, rows, columns, mask)
+    if tuple(values.shape) != (len(rows), len(columns)):
+        raise ValueError(
+            f"values {tuple(values.shape)} need as many words, "
+            f"got {len(rows)} rows and {len(columns)} columns"
+        )
+    if mask is not None and mask.shape != values.shape:
+        raise ValueError(f"mask {tuple(mask.shape)} does not fit values {tuple(values.shape)}")
     size, upright = _size(rows, columns)
     ax = ax or plt.subplots(figsize=size)[1]
     if mask is not None:
@@ -114,9 +112,9 @@ def hatched(blocked: Tensor) -> PathPatch:
     Args:
         blocked: Boolean, shape ``(T, S)``.
     """
-    corners = [(s + x, t + y) for t, s in blocked.nonzero().tolist() for x, y in SQUARE]
-    sides = SIDES * (len(corners) // len(SQUARE))
-    cells = Outline(np.reshape(corners, (-1, 2)), sides)
+    places = (Affine2D().translate(s - 0.5, t - 0.5) for t, s in blocked.nonzero().tolist())
+    squares = [Outline.unit_rectangle().transformed(place) for place in places]
+    cells = Outline.make_compound_path(*squares)
     return PathPatch(cells, fill=False, hatch="////", edgecolor=HATCH, linewidth=0)
 
 
@@ -181,19 +179,6 @@ def bars(
     return ax
 
 
-def _check_fit(
-    values: Tensor, rows: Sequence[str], columns: Sequence[str], mask: Tensor | None
-) -> None:
-    """Refuse words or a mask that do not fit a table."""
-    if tuple(values.shape) != (len(rows), len(columns)):
-        raise ValueError(
-            f"values {tuple(values.shape)} need as many words, "
-            f"got {len(rows)} rows and {len(columns)} columns"
-        )
-    if mask is not None and mask.shape != values.shape:
-        raise ValueError(f"mask {tuple(mask.shape)} does not fit values {tuple(values.shape)}")
-
-
 def _plain(values: Sequence[float] | Tensor) -> Sequence[float] | np.ndarray:
     """Turn a tensor into what matplotlib takes."""
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
@@ -225,28 +210,12 @@ def _write_words(ax: Axes, rows: Sequence[str], columns: Sequence[str], upright:
 
 def _write_numbers(ax: Axes, shown: Tensor, low: float, high: float) -> None:
     """Write every value into its cell, dark on light and light on dark."""
-    for (row, column), value in _cells(shown):
-        if value == value:  # a blocked cell holds nan
-            share = (value - low) / (high - low)
-            dark = share < 0.5 if low == 0 else abs(share - 0.5) > 0.35
-            ax.text(
-                column,
-                row,
-                f"{value:.2f}",
-                ha="center",
-                va="center",
-                fontsize=10,
-                color="white" if dark else "black",
-            )
-
-
-def _cells(values: Tensor) -> list[tuple[tuple[int, int], float]]:
-    """List every cell of a table with its place."""
-    return [
-        ((row, column), float(values[row, column]))
-        for row in range(values.size(0))
-        for column in range(values.size(1))
-    ]
+    for row, column in (~shown.isnan()).nonzero().tolist():  # a blocked cell holds nan
+        value = float(shown[row, column])
+        share = (value - low) / (high - low)
+        dark = share < 0.5 if low == 0 else abs(share - 0.5) > 0.35
+        how = dict(ha="center", va="center", fontsize=10, color="white" if dark else "black")
+        ax.text(column, row, f"{value:.2f}", **how)
 
 
 def probe_picture(result: Any, *, ax: Axes | None = None) -> Axes:

@@ -32,11 +32,6 @@ def smoothed_target(smoothing: float) -> Tensor:
     return target  # (V,)
 
 
-def entropy(probs: Tensor) -> float:
-    """Return how surprising a distribution stays for who knows it, in nats; shape ``(V,)``."""
-    return float(torch.special.entr(probs).sum())
-
-
 def draw_schedule(ax: Axes, warmup_steps: int, d_model: int, shown: int) -> None:
     """Draw the learning rate over the steps, mark its peak, and the paper's curve beside it."""
     seen = {round(1 + (shown - 1) * n / POINTS) for n in range(POINTS + 1)}
@@ -57,12 +52,6 @@ def draw_schedule(ax: Axes, warmup_steps: int, d_model: int, shown: int) -> None
     ax.legend(loc="upper right", labelspacing=0.2, borderpad=0.1)
 
 
-def draw_target(ax: Axes, target: Tensor) -> None:
-    """Draw what the loss asks for, one bar per token."""
-    bars(TOKENS, target, ylabel="probability asked for", ax=ax)
-    ax.set(ylim=(0, 1), xlabel="token", title=f"The target for token {TOKENS[RIGHT]}")
-
-
 def describe_schedule(warmup_steps: int, d_model: int, shown: int) -> str:
     """Say in a sentence where the rate peaks, how high, and what is left of it at the end."""
     peak = warmup_inverse_sqrt(warmup_steps, d_model, warmup_steps)
@@ -81,10 +70,11 @@ def describe_schedule(warmup_steps: int, d_model: int, shown: int) -> str:
 def describe_target(smoothing: float, target: Tensor) -> str:
     """Say in a sentence what every token gets, and the lowest loss that this leaves possible."""
     others = float(target[RIGHT + 1])
+    entropy = float(torch.special.entr(target).sum())
     return (
         f"With ε = {smoothing:.2f} the right token gets {target[RIGHT]:.3f}, each of the "
         f"{len(target) - 2} others {others:.3f}, pad 0: the lowest possible loss is "
-        f"{entropy(target):.2f} nats; a model that knows nothing has ln {len(target) - 1} = "
+        f"{entropy:.2f} nats; a model that knows nothing has ln {len(target) - 1} = "
         f"{math.log(len(target) - 1):.2f}."
     )
 
@@ -109,7 +99,8 @@ class ScheduleExplorer(Explorer):
         smoothing = v.pop("smoothing")
         target = smoothed_target(smoothing)
         draw_schedule(self.axes[0], **v)
-        draw_target(self.axes[1], target)
+        ax = bars(TOKENS, target, ylabel="probability asked for", ax=self.axes[1])
+        ax.set(ylim=(0, 1), xlabel="token", title=f"The target for token {TOKENS[RIGHT]}")
         said = describe_schedule(**v), describe_target(smoothing, target)
         alt = "Left, the learning rate over the steps. {} Right, seven bars, one per token. {}"
         return "\n".join(said), alt.format(*said)
