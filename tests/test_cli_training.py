@@ -3,11 +3,12 @@
 import hashlib
 import signal
 from dataclasses import asdict, replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
-from tiny_tasks import NUMBERS, REAL, WRITER, settings, write_library, write_play
+from tiny_tasks import NUMBERS, REAL, TASKS, WRITER, settings, write_library, write_play
 
 from course_lib import cli
 from course_lib.data import (
@@ -21,6 +22,7 @@ from course_lib.data import (
 from course_lib.gpt import parse_rate
 from course_lib.tasks import language_model, multi30k
 from course_lib.tasks.language_model import (
+    LanguageModel,
     TextGenerator,
     TextGeneratorConfig,
     loss_on,
@@ -55,38 +57,6 @@ from course_lib.transformer import Transformer
 pytestmark = pytest.mark.usefixtures("no_network")
 
 
-TASKS = {  # words, a setting that no model has, the folder, what uses it, whose it is, another's
-    "numbers": dict(
-        words=[],
-        settings=settings(NUMBERS),
-        impossible="num_heads=5",
-        name="numbers-course-de-seed0",
-        use=["translate", "one"],
-        pipeline=Translator,
-        other=asdict(TextGeneratorConfig()),
-    ),
-    "multi30k": dict(
-        words=["--size", "smoke"],
-        settings=settings(replace(REAL, epochs=3)),
-        impossible="tokens=5",
-        name="multi30k-smoke-de-en-seed0",
-        use=["translate", "ein"],
-        pipeline=RealTranslator,
-        other=asdict(TextGeneratorConfig()),
-    ),
-    "gpt": dict(
-        words=["--text", "shakespeare", "--device", "cpu"],
-        settings=settings(WRITER),
-        impossible="max_len=5000",
-        name="gpt-cpu-shakespeare-seed0",
-        use=["sample"],
-        pipeline=TextGenerator,
-        other=asdict(RealConfig()),
-    ),
-}
-TASKS = {name: SimpleNamespace(**about) for name, about in TASKS.items()}
-
-
 @pytest.fixture
 def course(capsys, monkeypatch, tmp_path):
     """Run a command; return its exit code, and what was said on out and err."""
@@ -107,8 +77,8 @@ def task(request, course, tmp_path):
     """Return a task, with what runs its commands."""
     found = SimpleNamespace(**vars(TASKS[request.param]))
     found.folder = tmp_path / "kept" / found.name
-    found.run = lambda *words: course(request.param, *words)
-    found.train = lambda *words: found.run("train", *found.settings, *words)
+    found.run = partial(course, request.param)
+    found.train = partial(found.run, "train", *settings(found.config))
     return found
 
 
@@ -117,8 +87,8 @@ def trained(course):
     """Return a function that trains a tiny pipeline of a task, and what runs its commands."""
 
     def train(name):
-        assert course(name, "train", *TASKS[name].settings)[0] == 0
-        return lambda *words: course(name, *words)
+        assert course(name, "train", *settings(TASKS[name].config))[0] == 0
+        return partial(course, name)
 
     return train
 
@@ -205,11 +175,12 @@ def test_a_stop_that_does_not_wait_says_what_is_kept(place, task, monkeypatch):
 
 
 def test_a_checkpoint_of_another_kind_is_explained(task):
-    for facts in ({}, {"config": 3}, {"config": task.other}):
+    other = RealConfig() if task.kind is LanguageModel else TextGeneratorConfig()
+    for facts in ({}, {"config": 3}, {"config": asdict(other)}):
         save_checkpoint(task.folder / "last-0000001", facts, {})
         before = contents(task.folder)
-        for words in (["train", *task.settings, "--resume"], task.use, ["evaluate"]):
-            told = f"is no checkpoint of {task.pipeline.what}"
+        for words in (["train", *settings(task.config), "--resume"], task.use, ["evaluate"]):
+            told = f"is no checkpoint of {task.kind.kind.what}"
             assert_one_sentence(task.run(*words), task.folder / "last-0000001", told)
         assert contents(task.folder) == before
 
@@ -256,14 +227,14 @@ def test_weights_left_of_another_training_are_not_averaged(trained, tmp_path):
     folder = tmp_path / "kept" / TASKS["multi30k"].name
     run = trained("multi30k")
     remove_checkpoints(folder)
-    assert run("train", *TASKS["multi30k"].settings, "--set", "epochs=2")[0] == 0
-    assert len(kept_weights(folder)) == 2
+    assert run("train", *settings(REAL), "--set", "epochs=1")[0] == 0
+    assert len(kept_weights(folder)) == 1
 
 
 def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeypatch):
     size = {k: v for k, v in SIZES["smoke"].items() if k != "bfloat16"}
     monkeypatch.setattr(Multi30k, "sizes", SIZES | {"smoke": size})
-    words = ["train", *TASKS["multi30k"].settings]
+    words = ["train", *settings(REAL)]
     monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: True)
     assert course("multi30k", *words, "--minutes", "0")[0] == 0
     monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: False)
@@ -389,7 +360,7 @@ def recorded(name, trained, tmp_path, *words):
         code, out, error = run("evaluate", "--record", file, *words)
         assert code == 0, error
     (entry,) = read_entries(file)
-    pipeline, content = read_kept(TASKS[name].pipeline, tmp_path / "kept" / TASKS[name].name)
+    pipeline, content = read_kept(TASKS[name].kind.kind, tmp_path / "kept" / TASKS[name].name)
     assert entry["minutes"] == {n: seconds / 60 for n, seconds in content["seconds"].items()}
     assert entry["parameters"] == sum(p.numel() for p in pipeline.model.parameters())
     assert (entry["steps"], entry["machine"]) == (content["step"], content["machine"])

@@ -14,12 +14,9 @@ import torch
 import torch.distributed.checkpoint
 import torch.distributed.fsdp  # forked processes need not import them again
 from distributed_worker import course
-from tiny_tasks import NUMBERS, REAL, WRITER, settings, write_play
+from tiny_tasks import NUMBERS, REAL, TASKS, WRITER, settings, write_play
 from torch.testing import assert_close
 
-from course_lib.tasks.language_model import TextGenerator
-from course_lib.tasks.multi30k import RealTranslator
-from course_lib.tasks.numbers import Translator
 from course_lib.trainer.run_folder import find_checkpoint, read_kept
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
@@ -30,22 +27,17 @@ FRESH = {
     "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "5",  # seconds
 }
 # A small rate: Adam divides what is left of gradients that are 0 by mathematics by its 1e-9.
-SLOW = replace(NUMBERS, num_pairs=60, rate_scale=0.02, steps=12, dropout=0.0)
-TASKS = {  # the class of its pipelines, and the words that describe it
-    "numbers": (Translator, [], SLOW),
-    "multi30k": (RealTranslator, ["--size", "smoke"], replace(REAL, epochs=3, dropout=0.0)),
-    "gpt": (
-        TextGenerator,
-        ["--text", "shakespeare"],
-        replace(WRITER, steps=12, num_layers=2, dropout=0.0, peak_rate=1e-3),
-    ),
+CONFIGS = {
+    "numbers": replace(NUMBERS, num_pairs=60, rate_scale=0.02, steps=12, dropout=0.0),
+    "multi30k": replace(REAL, epochs=3, dropout=0.0),
+    "gpt": replace(WRITER, steps=12, num_layers=2, dropout=0.0, peak_rate=1e-3),
 }
 
 
 def words_of(task, out, *words):
     """Return the words of a training, and what else its processes find in their environment."""
-    _, size, config = TASKS[task]
-    told = ["train", "--task", task, *size, "--out", str(out), *words, *settings(config)]
+    own = [*TASKS[task].words, *settings(CONFIGS[task])]
+    told = ["train", "--task", task, *own, "--out", str(out), *words]
     return told, {"COURSE_DATA": str(out.parent / "data") if task == "gpt" else ""}
 
 
@@ -117,7 +109,7 @@ def kept(task, out):
     """Return the weights that a folder keeps, in float64, and the losses and scores so far."""
     torch.set_default_dtype(torch.float64)
     try:
-        pipeline, content = read_kept(TASKS[task][0], out)
+        pipeline, content = read_kept(TASKS[task].kind.kind, out)
     finally:
         torch.set_default_dtype(torch.float32)
     lines = content["history"]
@@ -141,7 +133,7 @@ def assert_same_training(task, one, other):
         assert_close(value, others[name], rtol=0, atol=1e-10)
 
 
-@pytest.fixture(scope="module", params=TASKS)
+@pytest.fixture(scope="module", params=CONFIGS)
 def alone(request, tmp_path_factory):
     """Train with one process, as everybody does; return the task, the folder, and the steps."""
     folder = tmp_path_factory.mktemp("alone")

@@ -14,13 +14,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from parity import Pretended, says
-from tiny_tasks import NUMBERS, REAL, WRITER, settings, write_play
+from tiny_tasks import TASKS, WRITER, settings, write_play
 
 from course_lib import cli
 from course_lib.data import draw_pairs
 from course_lib.tasks.language_model import LanguageModel
 from course_lib.tasks.multi30k import Multi30k, read_pairs
-from course_lib.tasks.numbers import Numbers
 from course_lib.trainer import loop
 from course_lib.trainer.averaging import kept_weights
 from course_lib.trainer.checkpoint import FACTS, read_facts
@@ -37,12 +36,6 @@ from course_lib.trainer.run_folder import (
 
 pytestmark = pytest.mark.usefixtures("no_network")
 FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
-TASKS = {  # what is trained, with which numbers, when it is measured, and a rate beyond all reason
-    "numbers": (Numbers, NUMBERS, [4, 8], dict(rate_scale=1e30)),
-    "multi30k": (Multi30k, REAL, [4, 8], dict(peak_rate=1e30)),
-    "gpt": (LanguageModel, WRITER, [4, 8, 11], dict(peak_rate=1e18, last_rate=1e18,
-                                                   weight_decay=0.0, clip_norm=1e18)),
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +46,13 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=TASKS)
 def task(request, data):
-    """Return a task: what begins it, its numbers, when it is measured, and impossible numbers."""
-    kind, config, measured, wild = TASKS[request.param]
+    """Return a task, and what begins it."""
+    about = TASKS[request.param]
 
     def begin(out, **changes):
-        return start(kind, replace(config, **changes), out, data=data)
+        return start(about.kind, replace(about.config, **changes), out, data=data)
 
-    return SimpleNamespace(
-        name=request.param, kind=kind, config=config, measured=measured, wild=wild, begin=begin
-    )
+    return SimpleNamespace(**vars(about), begin=begin)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +145,7 @@ def test_the_checkpoint_is_written_when_measured_and_every_few_steps(task, tmp_p
 def test_minutes_are_those_of_all_starts(task, tmp_path, monkeypatch):
     passing = ({"wall": 20.0 * n, "cpu": 80.0 * n} for n in count())  # in every step
     monkeypatch.setattr(loop, "clocks", lambda: next(passing))
-    longer = dict(epochs=20) if task.name == "multi30k" else dict(steps=40)
+    longer = dict(epochs=20) if task.kind is Multi30k else dict(steps=40)
     for starts in (1, 2):
         run = task.begin(tmp_path, **longer)
         assert not train(run, tmp_path, minutes=2 * starts)
