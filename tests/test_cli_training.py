@@ -66,7 +66,8 @@ def course(capsys, monkeypatch, tmp_path):
     def run(task, *words):
         if task == "multi30k":  # number words take the place of real sentences
             monkeypatch.delenv("COURSE_DATA", raising=False)
-        code = cli.main([*map(str, words), "--task", task, "--threads", "1", *TASKS[task].words])
+        which = ["--task", task, "--threads", "1", *TASKS[task].words]
+        code = cli.main([words[0], *which, *map(str, words[1:])])
         return code, *capsys.readouterr()
 
     return run
@@ -123,7 +124,8 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
     code, out, _ = task.train("--resume")
     assert code == 0 and out.startswith("trained to step") and str(task.folder) in out
     before = contents(task.folder)
-    assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), "ask for the same")
+    other = f"{task.folder} keeps a training with dropout={task.config.dropout}, not 0.5: ask for"
+    assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), other)
     assert task.train("--set", task.impossible, "--force")[0] == 2
     assert contents(task.folder) == before  # the new one cannot begin
     monkeypatch.setattr(cli, "train", interrupt)
@@ -198,10 +200,12 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", lambda number: asked.update(threads=number))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     words = "train --task multi30k --size gpu --direction en-de --seed 5 --device cuda --threads 3"
-    words += f" --minutes 7 --shard --set epochs=9 --out {tmp_path / 'own'}"
+    words += f" --minutes 7 --shard --set epochs=9 --set norm_first=False --out {tmp_path / 'own'}"
     words += f" --data {tmp_path} --accumulate 4"
     assert cli.main(words.split()) == 0
-    config = dict(direction="en-de", seed=5, epochs=9, bfloat16=True)  # a GPU has it
+    config = dict(
+        direction="en-de", seed=5, epochs=9, norm_first=False, bfloat16=True
+    )  # a GPU has it
     assert asked.pop("config") == RealConfig(**SIZES["gpu"] | config)
     assert not asked.pop("stop")()
     expected = dict(out=tmp_path / "own", data=tmp_path, device="cuda", threads=3, minutes=7.0)
@@ -242,18 +246,22 @@ def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "words", "told"),
     [
-        ("numbers", ["train", "--minutes"]),
-        ("multi30k", ["translate", "ein", "--alpha"]),
-        ("multi30k", ["evaluate", "--alpha"]),
-        ("gpt", ["sample", "--temperature"]),
+        ("numbers", ["train", "--minutes", "nan"], "--minutes nan: a number from 0"),
+        ("numbers", ["train", "--threads", "0"], "--threads 0 is not from 1"),
+        ("multi30k", ["train", "--threads", "1000000000"], "--threads 1000000000 is not from 1"),
+        ("gpt", ["train", "--device", "cuda"], "there is no CUDA device here"),
+        ("multi30k", ["translate", "ein", "--alpha", "nan"], "alpha=nan"),
+        ("multi30k", ["evaluate", "--alpha", "nan"], "alpha=nan"),
+        ("gpt", ["sample", "--temperature", "nan"], "temperature=nan"),
     ],
 )
-def test_a_number_that_is_none_is_explained(name, words, course, trained):
+def test_what_cannot_be_done_is_explained(name, words, told, course, trained, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     if words[0] != "train":
         trained(name)
-    assert_one_sentence(course(name, *words, "nan"), "nan")
+    assert_one_sentence(course(name, *words), told)
 
 
 # --- what was trained is found
