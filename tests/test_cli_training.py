@@ -156,6 +156,8 @@ def test_a_signal_ends_the_step_and_keeps_it(number, task, monkeypatch):
             signal.raise_signal(number)
 
     monkeypatch.setattr(loop, "make_step", interrupted)
+    task.folder.mkdir(parents=True)
+    (task.folder / "log.txt.7.part").touch()  # left by a process that was killed
     code, out, _ = task.train()
     assert code == 130 and "stopped at step 3," in out
     assert "go on with the same command and --resume" in out

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from parity import Pretended, says
-from tiny_tasks import TASKS, WRITER, settings, write_play
+from tiny_tasks import TASKS, WRITER, settings, without_clock, write_play
 
 from course_lib import cli
 from course_lib.data import draw_pairs
@@ -25,14 +25,7 @@ from course_lib.trainer.averaging import kept_weights
 from course_lib.trainer.checkpoint import FACTS, read_facts
 from course_lib.trainer.distributed import World
 from course_lib.trainer.loop import accumulate_gradients, any_rank, make_step, measure, start, train
-from course_lib.trainer.run_folder import (
-    facts_of,
-    find_checkpoint,
-    locked,
-    read_kept,
-    restore,
-    save,
-)
+from course_lib.trainer.run_folder import find_checkpoint
 
 pytestmark = pytest.mark.usefixtures("no_network")
 FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
@@ -70,11 +63,6 @@ def run(task, tmp_path):
     run = task.begin(tmp_path)
     make_step(run)
     return run
-
-
-def without_clock(history):
-    """Leave out what no two trainings have in common."""
-    return [{k: v for k, v in line.items() if "minutes" not in k} for line in history]
 
 
 def assert_same_run(run, other):
@@ -188,28 +176,6 @@ def test_a_loss_on_val_that_is_no_number_is_not_kept(task, tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
-def hold(out, told):
-    """Train in a folder, as far as others can see, until somebody puts an end to it."""
-    with locked(out):
-        told.send("locked")
-        time.sleep(100)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
-def test_one_training_at_a_time_writes_in_a_folder(tmp_path):
-    heard, told = FORK.Pipe(duplex=False)
-    child = FORK.Process(target=hold, args=(tmp_path, told))
-    child.start()
-    assert heard.recv() == "locked"
-    with pytest.raises(ValueError, match=says("another process", tmp_path)), locked(tmp_path):
-        pass
-    child.kill()  # who has died holds nothing
-    child.join()
-    (tmp_path / "log.txt.7.part").touch()
-    with locked(tmp_path):
-        assert not list(tmp_path.glob("*.part"))
-
-
 def test_a_checkpoint_that_lacks_something_is_explained(task, whole, tmp_path):
     shutil.copytree(find_checkpoint(whole[1]), tmp_path / "last-0000004")
     path = tmp_path / "last-0000004" / FACTS
@@ -247,21 +213,6 @@ def test_several_ask_each_other_every_tenth_step():
             found.append(any_rank(run, wish))
         asked.append(found)
     assert asked == [[True] * 4, [False, True, False, True], [False, True, False, True]]
-
-
-@pytest.mark.parametrize("size", [1, 2, 30])
-def test_all_parts_of_a_batch_weigh_as_much_as_the_batch(size, task, run):
-    parts = []
-    for rank in range(size):
-        torch.manual_seed(5)  # as make_step does in every process
-        parts.append(run.task.share(3, rank, size))
-    assert sum(weight for _, weight in parts) == pytest.approx(size)
-    assert all(len(part[0]) >= 1 for part, _ in parts)  # a loss can be had
-    torch.manual_seed(5)
-    (rows, targets), _ = run.task.share(3, 0, 1)
-    dealt = [row for (_, right), weight in parts if weight for row in right]
-    assert len(dealt) == len(targets)
-    assert sum(int(row.sum()) for row in dealt) == int(targets.sum())
 
 
 def test_accumulated_micro_batches_come_to_the_step_of_the_whole_batch(task, tmp_path):
@@ -304,21 +255,3 @@ def test_only_one_measures_and_keeps_weights(task, run, tmp_path, monkeypatch):
         assert len(run.history) == 1 - rank
         assert len(kept_weights(tmp_path)) == (1 - rank if task.kind.keep_last else 0)
     assert run.history[0]["train_loss"] == 2.0  # (3 + 1) / (1 + 1)
-
-
-def test_facts_are_of_all_processes_and_of_nothing_but_numbers_and_texts(run, tmp_path):
-    run.world = Pretended(1, 3, others=2.0)
-    facts = facts_of(run, tmp_path)
-    assert facts["losses"] == (run.losses + 2).tolist()
-    assert facts["machine"].endswith(", 3 processes")
-    assert json.loads(json.dumps(facts)) == facts
-
-
-def test_of_several_that_go_on_one_takes_the_losses_back(task, run, tmp_path):
-    save(run, tmp_path)
-    for rank in (0, 1):
-        again = task.begin(tmp_path / "new")
-        again.world = Pretended(rank, 2)
-        restore(again, tmp_path, read_kept(task.kind.kind, tmp_path)[1])
-        assert again.losses.tolist() == (torch.zeros(2) if rank else run.losses).tolist()
-        assert again.step == 1

@@ -51,6 +51,11 @@ def settings(config) -> list[str]:
     return [word for name, value in own.items() for word in ("--set", f"{name}={value}")]
 
 
+def without_clock(history: list[dict]) -> list[dict]:
+    """Leave out of each line what no two trainings have in common."""
+    return [{k: v for k, v in line.items() if not k.endswith("minutes")} for line in history]
+
+
 def write_play(folder: Path) -> Path:
     """Write 3,000 characters where Shakespeare is looked for; return the folder of data."""
     lines = [f"{n} and {n * n % 97} went to sea,{' oh' * (n % 4)}\n" for n in range(120)]
