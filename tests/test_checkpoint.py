@@ -11,6 +11,7 @@ import torch
 from parity import assert_same, says
 from random_inputs import normal
 from safetensors.torch import load_file
+from torch.distributed.checkpoint import CheckpointException
 
 from course_lib.trainer.checkpoint import (
     FACTS,
@@ -68,19 +69,13 @@ def test_a_disk_that_is_full_leaves_half_a_checkpoint_which_plays_no_part(
     save_checkpoint(tmp_path / "last-0000001", FACTS_KEPT, tensors)
 
     def write_half(*words, **how):
-        raise checkpoint_exception("the disk is full")
+        reason = OSError("the disk is full")
+        raise CheckpointException("save", {0: (reason, None)})
 
     monkeypatch.setattr("torch.distributed.checkpoint.save", write_half)
     with pytest.raises(OSError, match="last-0000002 could not be written: .*the disk is full"):
         save_checkpoint(tmp_path / "last-0000002", FACTS_KEPT, tensors)
     assert find_checkpoint(tmp_path).name == "last-0000001"
-
-
-def checkpoint_exception(reason):
-    """Return torch's own error, which is no ``Exception``."""
-    from torch.distributed.checkpoint import CheckpointException
-
-    return CheckpointException("save", {0: (OSError(reason), None)})
 
 
 def test_bytes_are_on_the_disk_before_the_facts_that_make_them_count(

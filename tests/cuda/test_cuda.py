@@ -8,7 +8,6 @@ import subprocess
 import sys
 from copy import deepcopy
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,7 +17,9 @@ from torch.testing import assert_close
 
 from course_lib.cli import TASKS
 from course_lib.interop import load_from_torch
+from course_lib.trainer.checkpoint import read_facts
 from course_lib.trainer.loop import make_step, start
+from course_lib.trainer.run_folder import find_checkpoint
 from course_lib.transformer import Transformer, TransformerConfig
 
 DEVICE = os.environ.get("COURSE_TEST_DEVICE", "cuda")
@@ -138,11 +139,5 @@ def test_two_devices_train_as_one_does(shard, tmp_path):
         words += ["-m", "course_lib.cli", "train", "--size", "smoke", "--device", DEVICE]
         words += ["--set", "steps=20", "--set", "val_every=20", "--out", str(out), *shard]
         subprocess.run([sys.executable, *words], check=True, timeout=300)
-        losses.append(_last_loss(out / "log.txt"))
+        losses.append(read_facts(find_checkpoint(out))["history"][-1]["val_loss"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
-
-
-def _last_loss(log: Path) -> float:
-    """Read the last loss on val from a log."""
-    line = log.read_text(encoding="utf-8").splitlines()[-1]
-    return float(dict(word.split("=") for word in line.split())["val_loss"])
