@@ -170,18 +170,13 @@ def test_code_in_a_file_never_runs(kept, tensors, tmp_path):
     assert touched.exists()
 
 
+@pytest.mark.parametrize("told", ["x" * 10_000, "x" * 150 + "\nmore"])
 @pytest.mark.parametrize(
-    ("use", "parts"),
-    [
-        (lambda: {"step": 4}["model"], ["KeyError", "model"]),
-        (lambda: torch.nn.Linear(2, 3).load_state_dict({}), ["RuntimeError", "Linear"]),
-        (lambda: dict(**{"step": 4}, step=5), ["TypeError", "step"]),
-        (lambda: None.items(), ["AttributeError", "items"]),
-        (lambda: int("x" * 10_000), ["ValueError", "x" * 150]),
-    ],
+    "error", [LookupError, RuntimeError, TypeError, AttributeError, ValueError]
 )
-def test_content_that_does_not_fit_is_explained_in_one_line(use, parts):
-    with pytest.raises(ValueError, match=says("some", "a GPT", "train again", *parts)) as caught:
+def test_content_that_does_not_fit_is_explained_in_one_line(error, told):
+    parts = ("some", "a GPT", "train again", error.__name__, "x" * 150)
+    with pytest.raises(ValueError, match=says(*parts)) as caught:
         with explaining(Path("some"), "a GPT"):
-            use()
+            raise error(told)
     assert "\n" not in str(caught.value) and "x" * 201 not in str(caught.value)

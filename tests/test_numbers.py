@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 import course_lib
 from course_lib import training
-from course_lib.data import BatchMaker, Tokenizer, draw_pairs
+from course_lib.data import Tokenizer, draw_pairs
 from course_lib.tasks import numbers as module
 from course_lib.tasks.numbers import (
     Numbers,
@@ -24,6 +24,7 @@ from course_lib.tasks.numbers import (
     load_or_train,
     translated_exactly,
 )
+from course_lib.trainer import loop
 from course_lib.trainer.checkpoint import FACTS
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.run_folder import checkpoints_folder, find_checkpoint
@@ -41,16 +42,15 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """Note the steps whose batches a training asks for."""
-    steps, really_draw = [], BatchMaker.__call__
+def made(monkeypatch):
+    """Note the steps that the trainer makes."""
+    steps, make_step = [], loop.make_step
 
-    def draw(self, step):
-        if self.batch_size == TINY.batch_size:  # not the batch to measure on
-            steps.append(step)
-        return really_draw(self, step)
+    def note(state):
+        steps.append(state.step + 1)
+        make_step(state)
 
-    monkeypatch.setattr(BatchMaker, "__call__", draw)
+    monkeypatch.setattr(loop, "make_step", note)
     return steps
 
 
@@ -75,33 +75,32 @@ def as_taught():
 # --- training happens once, as it is taught
 
 
-def test_the_translator_is_trained_once_as_chapter_10_trains_and_then_loaded(asked):
+def test_the_translator_is_trained_once_as_chapter_10_trains_and_then_loaded(made):
     expected = as_taught()
-    asked.clear()
     first = load_or_train(TINY)
-    assert asked == [1, 2, 3, 4, 5, 6, 7]
+    assert made == [1, 2, 3, 4, 5, 6, 7]
     facts = find_checkpoint(folder_of(TINY)) / FACTS
     written = facts.stat().st_mtime_ns
     second = load_or_train(TINY)
-    assert len(asked) == 7 and facts.stat().st_mtime_ns == written
+    assert len(made) == 7 and facts.stat().st_mtime_ns == written
     for translator in (first, second):
         assert_same(translator.model.state_dict(), expected)
         assert translator.config == TINY and translator.tokenizer.decode([5])
         assert not any(part.training for part in translator.model.modules())
 
 
-def test_a_training_that_was_stopped_is_finished(asked):
+def test_a_training_that_was_stopped_is_finished(made):
     state = start(Numbers, TINY, folder_of(TINY))
     train(state, folder_of(TINY), stop=lambda: state.step == 4)
-    asked.clear()
+    made.clear()
     translator = load_or_train(TINY)
-    assert asked == [5, 6, 7] and not translator.model.training
+    assert made == [5, 6, 7] and not translator.model.training
     assert_same(translator.model.state_dict(), as_taught())
 
 
-def test_what_is_of_another_configuration_or_unreadable_is_named_and_not_overwritten(asked):
+def test_what_is_of_another_configuration_or_unreadable_is_named_and_not_overwritten(made):
     load_or_train(TINY)
-    asked.clear()
+    made.clear()
     path = find_checkpoint(folder_of(TINY)) / FACTS
     for harm, told in ((None, "smoothing=0.1, not 0.0"), (b"half of something", "move it away")):
         if harm:
@@ -109,7 +108,7 @@ def test_what_is_of_another_configuration_or_unreadable_is_named_and_not_overwri
         before = path.read_bytes()
         with pytest.raises(ValueError, match=says(folder_of(TINY), told)):
             load_or_train(replace(TINY, smoothing=0.0))
-        assert path.read_bytes() == before and asked == []
+        assert path.read_bytes() == before and made == []
 
 
 def test_what_is_kept_lies_in_the_checkout_and_never_among_installed_files(folder, monkeypatch):
