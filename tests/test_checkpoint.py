@@ -44,14 +44,9 @@ def file_of(folder):
     return next(folder.glob("*.safetensors"))
 
 
-def empty(tensors):
-    """Return tensors to be filled."""
-    return {name: torch.zeros_like(value) for name, value in tensors.items()}
-
-
 def test_what_was_saved_last_comes_back_to_the_last_bit_and_nothing_lies_beside(kept, tensors):
     save_checkpoint(kept, FACTS_KEPT | {"step": 5}, tensors)
-    found = empty(tensors)
+    found = {name: torch.zeros_like(value) for name, value in tensors.items()}
     load_tensors(kept, found)
     assert_same(found, tensors)
     facts = read_facts(kept)
@@ -164,7 +159,7 @@ def test_code_in_a_file_never_runs(kept, tensors, tmp_path):
     read_facts(kept)
     with pytest.raises(ValueError, match=says("kept", "a GPT", "train again")):
         with explaining(kept, "a GPT"):
-            load_tensors(kept, empty(tensors))
+            load_tensors(kept, tensors)
     assert not touched.exists()
     pickle.loads(hostile)  # it is as hostile as it should be
     assert touched.exists()

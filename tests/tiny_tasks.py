@@ -37,18 +37,11 @@ TASKS = {  # words, when it is measured, a rate beyond all reason, a size that n
         impossible="max_len=5000", name="gpt-cpu-shakespeare-seed0", use=["sample"],
     ),
 }  # fmt: skip
-USUAL = {
-    TranslatorConfig: TranslatorConfig(),
-    RealConfig: RealConfig(**SIZES["smoke"]),
-    TextGeneratorConfig: TextGeneratorConfig(text="shakespeare"),
-}
 
 
 def settings(config) -> list[str]:
-    """Turn what a configuration has of its own into words of the command line."""
-    usual = vars(USUAL[type(config)])
-    own = {name: value for name, value in vars(config).items() if value != usual[name]}
-    return [word for name, value in own.items() for word in ("--set", f"{name}={value}")]
+    """Turn a configuration into words of the command line."""
+    return [word for name, value in vars(config).items() for word in ("--set", f"{name}={value}")]
 
 
 def without_clock(history: list[dict]) -> list[dict]:
