@@ -11,6 +11,7 @@ import torch
 from parity import assert_same, says
 from random_inputs import normal
 from safetensors.torch import load_file
+from torch.distributed.checkpoint import CheckpointException
 
 from course_lib.trainer.checkpoint import (
     FACTS,
@@ -43,14 +44,9 @@ def file_of(folder):
     return next(folder.glob("*.safetensors"))
 
 
-def empty(tensors):
-    """Return tensors to be filled."""
-    return {name: torch.zeros_like(value) for name, value in tensors.items()}
-
-
 def test_what_was_saved_last_comes_back_to_the_last_bit_and_nothing_lies_beside(kept, tensors):
     save_checkpoint(kept, FACTS_KEPT | {"step": 5}, tensors)
-    found = empty(tensors)
+    found = {name: torch.zeros_like(value) for name, value in tensors.items()}
     load_tensors(kept, found)
     assert_same(found, tensors)
     facts = read_facts(kept)
@@ -68,19 +64,13 @@ def test_a_disk_that_is_full_leaves_half_a_checkpoint_which_plays_no_part(
     save_checkpoint(tmp_path / "last-0000001", FACTS_KEPT, tensors)
 
     def write_half(*words, **how):
-        raise checkpoint_exception("the disk is full")
+        reason = OSError("the disk is full")
+        raise CheckpointException("save", {0: (reason, None)})
 
     monkeypatch.setattr("torch.distributed.checkpoint.save", write_half)
     with pytest.raises(OSError, match="last-0000002 could not be written: .*the disk is full"):
         save_checkpoint(tmp_path / "last-0000002", FACTS_KEPT, tensors)
     assert find_checkpoint(tmp_path).name == "last-0000001"
-
-
-def checkpoint_exception(reason):
-    """Return torch's own error, which is no ``Exception``."""
-    from torch.distributed.checkpoint import CheckpointException
-
-    return CheckpointException("save", {0: (OSError(reason), None)})
 
 
 def test_bytes_are_on_the_disk_before_the_facts_that_make_them_count(
@@ -169,24 +159,19 @@ def test_code_in_a_file_never_runs(kept, tensors, tmp_path):
     read_facts(kept)
     with pytest.raises(ValueError, match=says("kept", "a GPT", "train again")):
         with explaining(kept, "a GPT"):
-            load_tensors(kept, empty(tensors))
+            load_tensors(kept, tensors)
     assert not touched.exists()
     pickle.loads(hostile)  # it is as hostile as it should be
     assert touched.exists()
 
 
+@pytest.mark.parametrize("told", ["x" * 10_000, "x" * 150 + "\nmore"])
 @pytest.mark.parametrize(
-    ("use", "parts"),
-    [
-        (lambda: {"step": 4}["model"], ["KeyError", "model"]),
-        (lambda: torch.nn.Linear(2, 3).load_state_dict({}), ["RuntimeError", "Linear"]),
-        (lambda: dict(**{"step": 4}, step=5), ["TypeError", "step"]),
-        (lambda: None.items(), ["AttributeError", "items"]),
-        (lambda: int("x" * 10_000), ["ValueError", "x" * 150]),
-    ],
+    "error", [LookupError, RuntimeError, TypeError, AttributeError, ValueError]
 )
-def test_content_that_does_not_fit_is_explained_in_one_line(use, parts):
-    with pytest.raises(ValueError, match=says("some", "a GPT", "train again", *parts)) as caught:
+def test_content_that_does_not_fit_is_explained_in_one_line(error, told):
+    parts = ("some", "a GPT", "train again", error.__name__, "x" * 150)
+    with pytest.raises(ValueError, match=says(*parts)) as caught:
         with explaining(Path("some"), "a GPT"):
-            use()
+            raise error(told)
     assert "\n" not in str(caught.value) and "x" * 201 not in str(caught.value)

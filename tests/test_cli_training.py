@@ -1,90 +1,47 @@
 """``course train`` and what uses it: nothing is lost, and mistakes get one clear sentence."""
 
-import hashlib
 import signal
 from dataclasses import asdict, replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
-from tiny_tasks import NUMBERS, REAL, WRITER, settings, write_library, write_play
+from parity import assert_same
+from tiny_tasks import REAL, TASKS, WRITER, settings, write_library, write_play
 
 from course_lib import cli
-from course_lib.data import (
-    Tokenizer,
-    draw_pairs,
-    multi30k_files,
-    read_library,
-    read_shakespeare,
-    side_by_side,
-)
+from course_lib.beam_search import beam_search
+from course_lib.data import Tokenizer, draw_pairs, read_library, read_shakespeare, side_by_side
 from course_lib.gpt import parse_rate
 from course_lib.tasks import language_model, multi30k
 from course_lib.tasks.language_model import (
+    LanguageModel,
     TextGenerator,
     TextGeneratorConfig,
     loss_on,
     program_lines,
 )
 from course_lib.tasks.multi30k import (
-    CAPTIONS,
     SIZES,
     TEST,
     Multi30k,
     RealConfig,
-    RealTranslator,
     read_pairs,
     score,
     val_loss,
+    written_captions,
 )
-from course_lib.tasks.numbers import Translator, TranslatorConfig, translated_exactly
+from course_lib.tasks.numbers import Translator, translated_exactly
 from course_lib.trainer import loop
 from course_lib.trainer.averaging import kept_weights, load_average
 from course_lib.trainer.checkpoint import read_facts, save_checkpoint
 from course_lib.trainer.distributed import World
 from course_lib.trainer.results import read_entries
-from course_lib.trainer.run_folder import (
-    LOCK,
-    find_checkpoint,
-    locked,
-    read_kept,
-    remove_checkpoints,
-)
+from course_lib.trainer.run_folder import find_checkpoint, locked, read_kept, remove_checkpoints
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")
-
-
-TASKS = {  # words, a setting that no model has, the folder, what uses it, whose it is, another's
-    "numbers": dict(
-        words=[],
-        settings=settings(NUMBERS),
-        impossible="num_heads=5",
-        name="numbers-course-de-seed0",
-        use=["translate", "one"],
-        pipeline=Translator,
-        other=asdict(TextGeneratorConfig()),
-    ),
-    "multi30k": dict(
-        words=["--size", "smoke"],
-        settings=settings(replace(REAL, epochs=3)),
-        impossible="tokens=5",
-        name="multi30k-smoke-de-en-seed0",
-        use=["translate", "ein"],
-        pipeline=RealTranslator,
-        other=asdict(TextGeneratorConfig()),
-    ),
-    "gpt": dict(
-        words=["--text", "shakespeare", "--device", "cpu"],
-        settings=settings(WRITER),
-        impossible="max_len=5000",
-        name="gpt-cpu-shakespeare-seed0",
-        use=["sample"],
-        pipeline=TextGenerator,
-        other=asdict(RealConfig()),
-    ),
-}
-TASKS = {name: SimpleNamespace(**about) for name, about in TASKS.items()}
 
 
 @pytest.fixture
@@ -96,7 +53,8 @@ def course(capsys, monkeypatch, tmp_path):
     def run(task, *words):
         if task == "multi30k":  # number words take the place of real sentences
             monkeypatch.delenv("COURSE_DATA", raising=False)
-        code = cli.main([*map(str, words), "--task", task, "--threads", "1", *TASKS[task].words])
+        which = ["--task", task, "--threads", "1", *TASKS[task].words]
+        code = cli.main([words[0], *which, *map(str, words[1:])])
         return code, *capsys.readouterr()
 
     return run
@@ -107,8 +65,8 @@ def task(request, course, tmp_path):
     """Return a task, with what runs its commands."""
     found = SimpleNamespace(**vars(TASKS[request.param]))
     found.folder = tmp_path / "kept" / found.name
-    found.run = lambda *words: course(request.param, *words)
-    found.train = lambda *words: found.run("train", *found.settings, *words)
+    found.run = partial(course, request.param)
+    found.train = partial(found.run, "train", *settings(found.config))
     return found
 
 
@@ -117,15 +75,15 @@ def trained(course):
     """Return a function that trains a tiny pipeline of a task, and what runs its commands."""
 
     def train(name):
-        assert course(name, "train", *TASKS[name].settings)[0] == 0
-        return lambda *words: course(name, *words)
+        assert course(name, "train", *settings(TASKS[name].config))[0] == 0
+        return partial(course, name)
 
     return train
 
 
 def contents(folder):
     """Read every file of a folder."""
-    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != LOCK}
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock"}
 
 
 def interrupt(*arguments, **options):
@@ -153,7 +111,8 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
     code, out, _ = task.train("--resume")
     assert code == 0 and out.startswith("trained to step") and str(task.folder) in out
     before = contents(task.folder)
-    assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), "ask for the same")
+    other = f"{task.folder} keeps a training with dropout={task.config.dropout}, not 0.5: ask for"
+    assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), other)
     assert task.train("--set", task.impossible, "--force")[0] == 2
     assert contents(task.folder) == before  # the new one cannot begin
     monkeypatch.setattr(cli, "train", interrupt)
@@ -184,6 +143,8 @@ def test_a_signal_ends_the_step_and_keeps_it(number, task, monkeypatch):
             signal.raise_signal(number)
 
     monkeypatch.setattr(loop, "make_step", interrupted)
+    task.folder.mkdir(parents=True)
+    (task.folder / "log.txt.7.part").touch()  # left by a process that was killed
     code, out, _ = task.train()
     assert code == 130 and "stopped at step 3," in out
     assert "go on with the same command and --resume" in out
@@ -194,10 +155,6 @@ def test_a_signal_ends_the_step_and_keeps_it(number, task, monkeypatch):
 
 @pytest.mark.parametrize("place", ["start", "train"])
 def test_a_stop_that_does_not_wait_says_what_is_kept(place, task, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(cli, place, interrupt)
-        code, out, err = task.train()
-        assert (code, out) == (130, "") and "nothing is kept yet" in err
     task.train()
     monkeypatch.setattr(cli, place, interrupt)
     code, out, err = task.train("--resume")
@@ -205,11 +162,12 @@ def test_a_stop_that_does_not_wait_says_what_is_kept(place, task, monkeypatch):
 
 
 def test_a_checkpoint_of_another_kind_is_explained(task):
-    for facts in ({}, {"config": 3}, {"config": task.other}):
+    other = RealConfig() if task.kind is LanguageModel else TextGeneratorConfig()
+    for facts in ({}, {"config": 3}, {"config": asdict(other)}):
         save_checkpoint(task.folder / "last-0000001", facts, {})
         before = contents(task.folder)
-        for words in (["train", *task.settings, "--resume"], task.use, ["evaluate"]):
-            told = f"is no checkpoint of {task.pipeline.what}"
+        for words in (["train", *settings(task.config), "--resume"], task.use, ["evaluate"]):
+            told = f"is no checkpoint of {task.kind.kind.what}"
             assert_one_sentence(task.run(*words), task.folder / "last-0000001", told)
         assert contents(task.folder) == before
 
@@ -227,10 +185,12 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", lambda number: asked.update(threads=number))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     words = "train --task multi30k --size gpu --direction en-de --seed 5 --device cuda --threads 3"
-    words += f" --minutes 7 --shard --set epochs=9 --out {tmp_path / 'own'}"
+    words += f" --minutes 7 --shard --set epochs=9 --set norm_first=False --out {tmp_path / 'own'}"
     words += f" --data {tmp_path} --accumulate 4"
     assert cli.main(words.split()) == 0
-    config = dict(direction="en-de", seed=5, epochs=9, bfloat16=True)  # a GPU has it
+    config = dict(
+        direction="en-de", seed=5, epochs=9, norm_first=False, bfloat16=True
+    )  # a GPU has it
     assert asked.pop("config") == RealConfig(**SIZES["gpu"] | config)
     assert not asked.pop("stop")()
     expected = dict(out=tmp_path / "own", data=tmp_path, device="cuda", threads=3, minutes=7.0)
@@ -241,10 +201,9 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
 def test_number_words_take_one_thread_and_another_language_another_folder(
     course, tmp_path, monkeypatch
 ):
-    others = settings(replace(NUMBERS, steps=TranslatorConfig().steps))
-    words = [*others, "--to", "fr", "--steps", "3", "--seed", "2"]
+    words = ["--size", "smoke", "--to", "fr", "--steps", "3", "--seed", "2"]
     assert course("numbers", "train", *words)[0] == 0
-    translator, content = read_kept(Translator, tmp_path / "kept" / "numbers-course-fr-seed2")
+    translator, content = read_kept(Translator, tmp_path / "kept" / "numbers-smoke-fr-seed2")
     config = translator.config
     assert (config.to, config.seed, config.steps, content["step"]) == ("fr", 2, 3, 3)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
@@ -256,33 +215,37 @@ def test_weights_left_of_another_training_are_not_averaged(trained, tmp_path):
     folder = tmp_path / "kept" / TASKS["multi30k"].name
     run = trained("multi30k")
     remove_checkpoints(folder)
-    assert run("train", *TASKS["multi30k"].settings, "--set", "epochs=2")[0] == 0
-    assert len(kept_weights(folder)) == 2
+    assert run("train", *settings(REAL), "--set", "epochs=1")[0] == 0
+    assert len(kept_weights(folder)) == 1
 
 
 def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeypatch):
     size = {k: v for k, v in SIZES["smoke"].items() if k != "bfloat16"}
     monkeypatch.setattr(Multi30k, "sizes", SIZES | {"smoke": size})
-    words = ["train", *TASKS["multi30k"].settings]
+    words = ["train", "--minutes", "0"]
     monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: True)
-    assert course("multi30k", *words, "--minutes", "0")[0] == 0
+    assert course("multi30k", *words)[0] == 0
     monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: False)
     assert course("multi30k", *words, "--resume")[0] == 0  # the same configuration as before
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "words", "told"),
     [
-        ("numbers", ["train", "--minutes"]),
-        ("multi30k", ["translate", "ein", "--alpha"]),
-        ("multi30k", ["evaluate", "--alpha"]),
-        ("gpt", ["sample", "--temperature"]),
+        ("numbers", ["train", "--minutes", "nan"], "--minutes nan: a number from 0"),
+        ("numbers", ["train", "--threads", "0"], "--threads 0 is not from 1"),
+        ("multi30k", ["train", "--threads", "1000000000"], "--threads 1000000000 is not from 1"),
+        ("gpt", ["train", "--device", "cuda"], "there is no CUDA device here"),
+        ("multi30k", ["translate", "ein", "--alpha", "nan"], "alpha=nan"),
+        ("multi30k", ["evaluate", "--alpha", "nan"], "alpha=nan"),
+        ("gpt", ["sample", "--temperature", "nan"], "temperature=nan"),
     ],
 )
-def test_a_number_that_is_none_is_explained(name, words, course, trained):
+def test_what_cannot_be_done_is_explained(name, words, told, course, trained, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     if words[0] != "train":
         trained(name)
-    assert_one_sentence(course(name, *words, "nan"), "nan")
+    assert_one_sentence(course(name, *words), told)
 
 
 # --- what was trained is found
@@ -293,14 +256,10 @@ def test_what_is_missing_is_explained_with_the_command_that_makes_it(task, tmp_p
         assert_one_sentence(task.run(*words, "--seed", "3"), "seed3;", "course train --task")
         own = tmp_path / "own"
         assert_one_sentence(task.run(*words, "--out", own), f"in {own};", f"--out {own}\n")
-    (name,) = [n for n, known in TASKS.items() if known.name == task.name]
-    _, _, err = task.run(*task.use, "--seed", "3")
-    expected = {
-        "numbers": "course train --task numbers --size course --seed 3\n",
-        "multi30k": "course train --task multi30k --size smoke --seed 3\n",
-        "gpt": "course train --task gpt --size cpu --seed 3 --text shakespeare\n",
-    }
-    assert err.endswith(expected[name])
+    size = task.name.split("-")[1]
+    more = " --text shakespeare" if task.kind is LanguageModel else ""
+    told = f"course train --task {task.kind.name} --size {size} --seed 3{more}\n"
+    assert task.run(*task.use, "--seed", "3")[2].endswith(told)
 
 
 def test_a_translator_of_another_language_is_not_passed_off_as_this_one(trained, tmp_path):
@@ -328,42 +287,6 @@ def test_a_number_is_translated_however_it_is_typed(trained, tmp_path):
         assert run("translate", *words) == (0, expected, "")
 
 
-def test_what_translates_is_the_average_asked_for_with_the_options_given(
-    trained, tmp_path, monkeypatch
-):
-    run = trained("multi30k")
-    folder = tmp_path / "kept" / TASKS["multi30k"].name
-    translator, _ = read_kept(RealTranslator, folder)
-    pairs = read_pairs(translator.config, TEST)
-    sources, references = map(list, zip(*pairs, strict=True))
-    written = [reference[:-3] for reference in references]  # each one a little too short
-    asked, devices = [], []
-
-    def translate(self, texts, **how):
-        asked.append((texts, how, self.model.training, self.model.state_dict()))
-        return written[: len(texts)]
-
-    monkeypatch.setattr(RealTranslator, "translate", translate)
-    monkeypatch.setattr(
-        Transformer, "to", lambda self, device: devices.append(device) or self, raising=False
-    )
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    how = ["--beam", "3", "--alpha", "0.2", "--average", "2", "--device", "cuda"]
-    assert run("translate", "ein", " zwei", *how)[1] == f"{written[0]}\n"
-    said = run("evaluate", "--split", TEST, *how)[1].splitlines()
-    scores = score(written, references)
-    for line, name in zip(said[:3], ("bleu", "bleu_lower", "chrf"), strict=True):
-        assert line.startswith(f"{name} {scores[name]:.2f} ")
-    assert said[3].startswith(f"60 sentences of {TEST}") and devices == ["cuda"] * 2
-    captions = [german for german, _ in CAPTIONS]
-    assert [texts for texts, *_ in asked] == [["ein zwei"], sources, captions]
-    load_average(folder, 2, translator.model)
-    expected = translator.model.state_dict()
-    for _, how, training, weights in asked:
-        assert how == dict(beam_size=3, alpha=0.2) and not training
-        assert all(torch.equal(value, expected[name]) for name, value in weights.items())
-
-
 # --- course sample
 
 
@@ -382,14 +305,14 @@ def test_a_sample_is_drawn_as_asked_for(trained, tmp_path):
 # --- course evaluate
 
 
-def recorded(name, trained, tmp_path, *words):
+def recorded(name, run, tmp_path, *words):
     """Evaluate twice; return what was said, the only entry, the pipeline and its checkpoint."""
-    run, file = trained(name), tmp_path / "new" / "record.json"
+    file = tmp_path / "new" / "record.json"
     for _ in range(2):
         code, out, error = run("evaluate", "--record", file, *words)
         assert code == 0, error
     (entry,) = read_entries(file)
-    pipeline, content = read_kept(TASKS[name].pipeline, tmp_path / "kept" / TASKS[name].name)
+    pipeline, content = read_kept(TASKS[name].kind.kind, tmp_path / "kept" / TASKS[name].name)
     assert entry["minutes"] == {n: seconds / 60 for n, seconds in content["seconds"].items()}
     assert entry["parameters"] == sum(p.numel() for p in pipeline.model.parameters())
     assert (entry["steps"], entry["machine"]) == (content["step"], content["machine"])
@@ -402,35 +325,55 @@ def test_exact_matches_of_number_words_are_counted_and_recorded_once(
     trained, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("course_lib.trainer.run_folder.describe_machine", lambda _: "another")
-    out, _, entry, translator, _ = recorded("numbers", trained, tmp_path, "--count", "6")
+    out, _, entry, translator, _ = recorded("numbers", trained("numbers"), tmp_path, "--count", "6")
     exact = translated_exactly(translator, draw_pairs("test", 6))
     line = f"de, seed 0: exact match {exact:.3f} on 6 numbers of the test split\n"
     assert out == line and (entry["exact_match"], entry["count"]) == (exact, 6)
     assert entry["machine"] == "another"  # the one that trained, not the one that evaluates
 
 
-def test_scores_of_a_translator_are_printed_and_recorded_once(trained, tmp_path):
-    how = ["--beam", "1", "--alpha", "0.2", "--average", "2", "--split", TEST]
-    out, error, entry, translator, content = recorded("multi30k", trained, tmp_path, *how)
-    lines = out.splitlines()
-    assert [line.split()[0] for line in lines[:3]] == ["bleu", "bleu_lower", "chrf"]
-    assert "case:mixed" in lines[0] and "case:lc" in lines[1] and "version:" in lines[2]
-    assert "choose on --split val" in error
-    assert dict(split=TEST, average=2, beam=1, alpha=0.2).items() <= entry.items()
-    folder = tmp_path / "kept" / TASKS["multi30k"].name
-    load_average(folder, 2, translator.model)
-    assert entry["loss"] == pytest.approx(val_loss(translator, read_pairs(translator.config, TEST)))
-    assert [source for source, _ in entry["captions"]] == [german for german, _ in CAPTIONS]
-    written = translator.translate(["Ein Mann fährt Fahrrad."], beam_size=1, alpha=0.2)
-    assert entry["captions"][0][1] == written[0] and entry["history"] == []
-    file = tmp_path / "val.json"
-    assert cli.main(["evaluate", "--task", "multi30k", "--size", "smoke", "--beam", "1",
-                     "--record", str(file)]) == 0  # fmt: skip
-    assert read_entries(file)[0]["history"] == content["history"]
+def test_who_translates_is_the_average_asked_for_and_its_scores_are_recorded(
+    trained, tmp_path, monkeypatch
+):
+    run, asked, devices = trained("multi30k"), [], []
+
+    def search(model, src, **how):
+        asked.append((src, model, how))
+        return beam_search(model, src, **how)
+
+    def move(model, device):
+        devices.append(device)
+        return model
+
+    monkeypatch.setattr(multi30k, "beam_search", search)
+    monkeypatch.setattr(Transformer, "to", move, raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    how = ["--beam", "3", "--alpha", "0.2", "--average", "2", "--device", "cuda"]
+    assert run("translate", "ein", " zwei", *how)[0] == 0
+    how += ["--split", TEST]
+    out, error, entry, translator, content = recorded("multi30k", run, tmp_path, *how)
+    load_average(tmp_path / "kept" / TASKS["multi30k"].name, 2, translator.model)
+    assert devices == ["cuda"] * 3 and translator.tokenizer.decode(asked[0][0][0]) == "ein zwei"
+    for _, model, told in asked:
+        assert (told["beam_size"], told["alpha"], model.training) == (3, 0.2, False)
+        assert_same(model.state_dict(), translator.model.state_dict())
+    write = partial(translator.translate, beam_size=3, alpha=0.2)
+    pairs = read_pairs(translator.config, TEST)
+    sources, references = zip(*pairs, strict=True)
+    scores = score(write(sources), references)
+    lines = [f"{name} {scores[name]:.2f}  {scores[f'{name}_signature']}"
+             for name in ("bleu", "bleu_lower", "chrf")]  # fmt: skip
+    assert out.splitlines()[:3] == lines and "case:lc" in lines[1]
+    assert f"60 sentences of {TEST} " in out and "choose on --split val" in error
+    expected = scores | dict(split=TEST, average=2, beam=3, alpha=0.2, history=[])
+    expected |= dict(captions=written_captions("de-en", write), loss=val_loss(translator, pairs))
+    assert expected.items() <= entry.items()
+    run("evaluate", "--beam", "1", "--record", tmp_path / "val.json")
+    assert read_entries(tmp_path / "val.json")[0]["history"] == content["history"]
 
 
 def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_path):
-    out, _, entry, writer, content = recorded("gpt", trained, tmp_path)
+    out, _, entry, writer, content = recorded("gpt", trained("gpt"), tmp_path)
     text = read_shakespeare(tmp_path / "data")
     windows = side_by_side(text.val, 8)
     loss = loss_on(writer.model, windows)
@@ -476,19 +419,16 @@ def test_another_alphabet_is_refused_and_a_stop_is_no_traceback(trained, tmp_pat
 
 @pytest.fixture
 def data(course, tmp_path, monkeypatch):
-    """Put a corpus of thirty lines a split in the place of the real one; return its folder."""
-    folder = tmp_path / "multi30k"
-    folder.mkdir()
-    sums = {}
-    for name in multi30k_files.SUMS:
-        split, language = name.split(".")
-        word = {"de": "Ein Hund", "en": "A dog"}[language]
-        lines = [f"{word} {'sehr ' * (n % 5)}{split} {n}.\n" for n in range(30)]
-        (folder / name).write_bytes("".join(lines).encode())
-        sums[name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-    monkeypatch.setattr(multi30k_files, "SUMS", sums)
-    monkeypatch.setattr(multi30k_files, "LINES", {split: 30 for split in multi30k_files.LINES})
-    return folder
+    """Put thirty pairs a split in the place of the real ones; return their folder."""
+
+    def load(split, *, direction, folder):
+        assert folder == tmp_path
+        texts = [f"{'sehr ' * (n % 5)}{split} {n}." for n in range(30)]
+        pairs = [(f"Ein Hund {text}", f"A dog {text}") for text in texts]
+        return pairs if direction == "de-en" else [pair[::-1] for pair in pairs]
+
+    monkeypatch.setattr(multi30k, "load_multi30k", load)
+    return tmp_path
 
 
 def test_a_slice_of_the_real_corpus_is_for_a_quick_try(data, tmp_path, capsys):
@@ -498,7 +438,10 @@ def test_a_slice_of_the_real_corpus_is_for_a_quick_try(data, tmp_path, capsys):
     assert cli.main(["train", *small, *named]) == 0
     content = read_facts(find_checkpoint(tmp_path / "kept" / "multi30k-slice-de-en-seed0"))
     assert (content["config"]["task"], content["config"]["num_pairs"]) == ("multi30k", 20)
-    pairs = read_pairs(RealConfig(**content["config"]), "train", data)
+    config = RealConfig(**content["config"])
+    pairs = read_pairs(config, "train", data)
+    assert len(pairs) == 20 and len(read_pairs(RealConfig(), "train", data)) == 30
+    assert read_pairs(replace(config, direction="en-de"), "train", data)[0] == pairs[0][::-1]
     texts = [text for pair in pairs for text in pair]
     tokenizer = Tokenizer.learn(texts, 1_000, split_punctuation=True)
     assert content["tokenizer"] == tokenizer.to_json()
@@ -507,10 +450,3 @@ def test_a_slice_of_the_real_corpus_is_for_a_quick_try(data, tmp_path, capsys):
         capsys.readouterr()
         cli.main(["evaluate", "--beam", "1", "--split", split, *named])
         assert f"{size} sentences of {split} " in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("split", "size"), [("train", 20), ("val", 20), (TEST, 30)])
-def test_the_first_pairs_are_learned_from_and_the_whole_test_set_measured(split, size, data):
-    pairs = read_pairs(RealConfig(direction="en-de", num_pairs=20), split, data)
-    assert len(pairs) == size and pairs[0] == (f"A dog {split} 0.", f"Ein Hund {split} 0.")
-    assert len(read_pairs(RealConfig(), split, data)) == 30

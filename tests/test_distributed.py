@@ -2,11 +2,11 @@
 
 import multiprocessing
 import os
+import signal
 import socket
 import subprocess
 import sys
 from dataclasses import replace
-from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
@@ -14,60 +14,45 @@ import torch
 import torch.distributed.checkpoint
 import torch.distributed.fsdp  # forked processes need not import them again
 from distributed_worker import course
-from tiny_tasks import NUMBERS, REAL, WRITER, settings, write_play
+from tiny_tasks import NUMBERS, REAL, TASKS, WRITER, settings, without_clock, write_play
 from torch.testing import assert_close
 
-from course_lib.tasks.language_model import TextGenerator
-from course_lib.tasks.multi30k import RealTranslator
-from course_lib.tasks.numbers import Translator
+from course_lib.trainer.checkpoint import read_facts
 from course_lib.trainer.run_folder import find_checkpoint, read_kept
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
 FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
 WORKER = Path(__file__).parent / "distributed_worker.py"  # the command line, in float64
 FRESH = {
+    "OMP_NUM_THREADS": "1",
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # or a restart may look for the dead
     "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "5",  # seconds
 }
 # A small rate: Adam divides what is left of gradients that are 0 by mathematics by its 1e-9.
-SLOW = replace(NUMBERS, num_pairs=60, rate_scale=0.02, steps=12, dropout=0.0)
-TASKS = {  # the class of its pipelines, and the words that describe it
-    "numbers": (Translator, [], SLOW),
-    "multi30k": (RealTranslator, ["--size", "smoke"], replace(REAL, epochs=3, dropout=0.0)),
-    "gpt": (
-        TextGenerator,
-        ["--text", "shakespeare"],
-        replace(WRITER, steps=12, num_layers=2, dropout=0.0, peak_rate=1e-3),
-    ),
+CONFIGS = {
+    "numbers": replace(NUMBERS, num_pairs=60, rate_scale=0.02, steps=12, dropout=0.0),
+    "multi30k": replace(REAL, epochs=3, dropout=0.0),
+    "gpt": replace(WRITER, steps=12, num_layers=2, dropout=0.0, peak_rate=1e-3),
 }
 
 
-def words_of(task, out, *words):
-    """Return the words of a training, and what else its processes find in their environment."""
-    _, size, config = TASKS[task]
-    told = ["train", "--task", task, *size, "--out", str(out), *words, *settings(config)]
-    return told, {"COURSE_DATA": str(out.parent / "data") if task == "gpt" else ""}
+def words_of(task, out, *words, kill=None):
+    """Return the words of a training, and what else its processes find in their environment.
 
-
-def order_of(kill, out):
-    """Order a process, given by rank and step, to die then; it leaves a note."""
-    return {"COURSE_TEST_KILL": f"{kill[0]} {kill[1]} {out}-note"} if kill else {}
-
-
-def assert_obeyed(kill, out, said):
-    """Find the note of the one that was to die, if one was."""
-    note = Path(f"{out}-note")
-    assert note.exists() == bool(kill), f"who was to be killed was: {said}"
-    note.unlink(missing_ok=True)
+    ``kill``, a rank and a step: that process dies then.
+    """
+    own = [*TASKS[task].words, *settings(CONFIGS[task])]
+    told = ["train", "--task", task, *own, "--out", str(out), *words]
+    environment = {"COURSE_DATA": str(out.parent / "data") if task == "gpt" else ""}
+    return told, environment | ({"COURSE_TEST_KILL": f"{kill[0]} {kill[1]}"} if kill else {})
 
 
 def train(task, processes, out, *words, kill=None):
     """Train with so many forked processes, in one world if there are several.
 
-    ``kill``, a rank and a step: that process dies then, and the others with it.
+    If one of them is to die, the others are killed after it.
     """
-    told, environment = words_of(task, out, *words)
-    environment |= order_of(kill, out)
+    told, environment = words_of(task, out, *words, kill=kill)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         world = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free.getsockname()[1]))
@@ -79,27 +64,24 @@ def train(task, processes, out, *words, kill=None):
         running.append(FORK.Process(target=course, args=(told, environment | mine, log)))
         running[-1].start()
     try:
-        wait([process.sentinel for process in running], timeout=120)
-        for process in running:
-            process.join(0 if kill else 120)
+        for process in running if kill is None else [running[kill[0]]]:
+            process.join(120)
+            said = Path(f"{out}-rank0.txt").read_text()
+            assert process.exitcode == (-signal.SIGKILL if kill else 0), said
     finally:
         for process in running:
             process.kill()
             process.join()
-    said = Path(f"{out}-rank0.txt").read_text()
-    assert_obeyed(kill, out, said)
-    assert kill or [process.exitcode for process in running] == [0] * processes, said
 
 
 def train_by_torchrun(task, out, kill):
     """Train with two processes, of which one dies at a step; return what was printed."""
-    told, environment = words_of(task, out)
+    told, environment = words_of(task, out, kill=kill)
     many = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     many += ["--max-restarts=1", "--monitor-interval=0.1", str(WORKER)]
-    fresh = {"OMP_NUM_THREADS": "1", **FRESH, **environment, **order_of(kill, out)}
     running = subprocess.Popen(
         [sys.executable, *many, *told],
-        env={**os.environ, **fresh},
+        env={**os.environ, **FRESH, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -108,8 +90,7 @@ def train_by_torchrun(task, out, kill):
         printed, errors = running.communicate(timeout=200)
     finally:
         running.terminate()  # torchrun then ends its processes; a kill would leave them behind
-    assert_obeyed(kill, out, printed + errors)
-    assert running.returncode == 0, printed + errors
+    assert running.returncode == 0 and f"exitcode: {-signal.SIGKILL}" in errors, printed + errors
     return printed
 
 
@@ -117,12 +98,10 @@ def kept(task, out):
     """Return the weights that a folder keeps, in float64, and the losses and scores so far."""
     torch.set_default_dtype(torch.float64)
     try:
-        pipeline, content = read_kept(TASKS[task][0], out)
+        pipeline, content = read_kept(TASKS[task].kind.kind, out)
     finally:
         torch.set_default_dtype(torch.float32)
-    lines = content["history"]
-    seen = [{k: v for k, v in line.items() if not k.endswith("minutes")} for line in lines]
-    return pipeline.model.state_dict(), seen
+    return pipeline.model.state_dict(), without_clock(content["history"])
 
 
 def shards(out):
@@ -141,7 +120,7 @@ def assert_same_training(task, one, other):
         assert_close(value, others[name], rtol=0, atol=1e-10)
 
 
-@pytest.fixture(scope="module", params=TASKS)
+@pytest.fixture(scope="module", params=CONFIGS)
 def alone(request, tmp_path_factory):
     """Train with one process, as everybody does; return the task, the folder, and the steps."""
     folder = tmp_path_factory.mktemp("alone")
@@ -155,14 +134,15 @@ def test_two_processes_train_as_one_does(alone):
     task, folder, steps = alone
     train(task, 2, folder / "both")
     assert_same_training(task, folder / "run", folder / "both")
+    assert read_facts(find_checkpoint(folder / "both"))["machine"].endswith(", 2 processes")
 
 
 def test_a_sharded_training_goes_on_as_another_number_of_processes(alone):
     task, folder, steps = alone
     out = folder / "shared"
-    train(task, 2, out, "--shard", kill=(0, steps[0] + 2))
+    train(task, 2, out, "--shard", kill=(0, steps[0] + 3))
     assert len(kept(task, out)[1]) == 1 and len(shards(out)) == 2
-    train(task, 1, out, "--resume", kill=(0, steps[1] + 2))
+    train(task, 1, out, "--resume", kill=(0, steps[1] + 3))
     assert len(kept(task, out)[1]) == 2 and len(shards(out)) == 1
     train(task, 2, out, "--resume", "--shard")
     assert_same_training(task, folder / "run", out)

@@ -1,7 +1,6 @@
 """A training on sentences comes to what the plain way comes to; its search, scores and record."""
 
 from dataclasses import replace
-from functools import partial
 from math import exp
 from statistics import fmean
 
@@ -134,38 +133,19 @@ def test_the_rate_rises_peaks_and_ends_near_zero():
     assert replace(config, cooldown=0.0).rate(90, 100) == pytest.approx(0.5 / 3)  # √(10 / 90)
 
 
-def test_translations_come_in_order_whatever_the_chunks(kept):
+def test_translations_come_in_order_however_many_positions_are_computed_at_once(kept, monkeypatch):
     texts = [source for source, _ in read_pairs(TINY, "val")][:12]
-    written = partial(kept.translate, beam_size=1)
-    alone = [written([text])[0] for text in texts]
-    assert written(texts, tokens=60) == written(texts) == alone
-    assert len(set(alone)) > 1
-
-
-def test_no_more_places_than_asked_for_are_computed_at_once(kept, monkeypatch):
-    places, search = [], RealTranslator.search
+    alone = [kept.translate([text], beam_size=1)[0] for text in texts]
+    positions, search = [], RealTranslator.search
 
     def watch(self, src, **how):
-        places.append(src.numel())
+        positions.append(src.numel())
         return search(self, src, **how)
 
     monkeypatch.setattr(RealTranslator, "search", watch)
-    texts = [source for source, _ in read_pairs(TINY, "val")][:12]
-    kept.translate(texts, beam_size=2, tokens=50)
-    assert len(places) > 1 and max(places) <= 50
-
-
-def test_the_search_is_told_beams_and_alpha(kept, monkeypatch):
-    told, search = [], multi30k.beam_search
-
-    def watch(*arguments, **how):
-        told.append({name: how[name] for name in ("beam_size", "alpha") if name in how})
-        return search(*arguments, **how)
-
-    monkeypatch.setattr(multi30k, "beam_search", watch)
-    kept.translate(["drei"], beam_size=3, alpha=0.2)
-    kept.translate(["drei"])
-    assert told == [{"beam_size": 3, "alpha": 0.2}, {}]  # §6.1 unless told
+    assert kept.translate(texts, beam_size=1, tokens=50) == alone
+    assert len(positions) > 1 and max(positions) <= 50
+    assert kept.translate(texts, beam_size=1) == alone and len(set(alone)) > 1
 
 
 def test_pairs_of_too_many_tokens_are_refused(kept):

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch.testing import assert_close
 
 import course_lib
 from course_lib import training
-from course_lib.data import BatchMaker, Tokenizer, draw_pairs
+from course_lib.data import Tokenizer, draw_pairs
 from course_lib.tasks import numbers as module
 from course_lib.tasks.numbers import (
     Numbers,
@@ -23,6 +24,7 @@ from course_lib.tasks.numbers import (
     load_or_train,
     translated_exactly,
 )
+from course_lib.trainer import loop
 from course_lib.trainer.checkpoint import FACTS
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.run_folder import checkpoints_folder, find_checkpoint
@@ -40,16 +42,16 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """Note the steps whose batches a training asks for."""
-    steps, really_draw = [], BatchMaker.__call__
+def made(monkeypatch):
+    """Note the steps that the trainer makes, each with one thread."""
+    steps, make_step = [], loop.make_step
 
-    def draw(self, step):
-        if self.batch_size == TINY.batch_size:  # not the batch to measure on
-            steps.append(step)
-        return really_draw(self, step)
+    def note(state):
+        assert torch.get_num_threads() == 1
+        steps.append(state.step + 1)
+        make_step(state)
 
-    monkeypatch.setattr(BatchMaker, "__call__", draw)
+    monkeypatch.setattr(loop, "make_step", note)
     return steps
 
 
@@ -74,33 +76,32 @@ def as_taught():
 # --- training happens once, as it is taught
 
 
-def test_the_translator_is_trained_once_as_chapter_10_trains_and_then_loaded(asked):
+def test_the_translator_is_trained_once_as_chapter_10_trains_and_then_loaded(made):
     expected = as_taught()
-    asked.clear()
     first = load_or_train(TINY)
-    assert asked == [1, 2, 3, 4, 5, 6, 7]
+    assert made == [1, 2, 3, 4, 5, 6, 7]
     facts = find_checkpoint(folder_of(TINY)) / FACTS
     written = facts.stat().st_mtime_ns
     second = load_or_train(TINY)
-    assert len(asked) == 7 and facts.stat().st_mtime_ns == written
+    assert len(made) == 7 and facts.stat().st_mtime_ns == written
     for translator in (first, second):
         assert_same(translator.model.state_dict(), expected)
         assert translator.config == TINY and translator.tokenizer.decode([5])
         assert not any(part.training for part in translator.model.modules())
 
 
-def test_a_training_that_was_stopped_is_finished(asked):
+def test_a_training_that_was_stopped_is_finished(made):
     state = start(Numbers, TINY, folder_of(TINY))
     train(state, folder_of(TINY), stop=lambda: state.step == 4)
-    asked.clear()
+    made.clear()
     translator = load_or_train(TINY)
-    assert asked == [5, 6, 7] and not translator.model.training
+    assert made == [5, 6, 7] and not translator.model.training
     assert_same(translator.model.state_dict(), as_taught())
 
 
-def test_what_is_of_another_configuration_or_unreadable_is_named_and_not_overwritten(asked):
+def test_what_is_of_another_configuration_or_unreadable_is_named_and_not_overwritten(made):
     load_or_train(TINY)
-    asked.clear()
+    made.clear()
     path = find_checkpoint(folder_of(TINY)) / FACTS
     for harm, told in ((None, "smoothing=0.1, not 0.0"), (b"half of something", "move it away")):
         if harm:
@@ -108,36 +109,23 @@ def test_what_is_of_another_configuration_or_unreadable_is_named_and_not_overwri
         before = path.read_bytes()
         with pytest.raises(ValueError, match=says(folder_of(TINY), told)):
             load_or_train(replace(TINY, smoothing=0.0))
-        assert path.read_bytes() == before and asked == []
+        assert path.read_bytes() == before and made == []
 
 
-def test_each_language_and_seed_has_a_folder_of_its_own(folder, monkeypatch):
-    configs = [TranslatorConfig(to=to, seed=seed) for to in ("de", "fr") for seed in (0, 1)]
-    paths = {folder_of(config) for config in configs}
-    assert len(paths) == 4 and {path.parent for path in paths} == {folder}
-    monkeypatch.delenv("COURSE_CHECKPOINTS")
-    assert folder_of(TINY).parent == ROOT / "checkpoints"
-
-
-def test_an_installed_package_keeps_nothing_among_installed_files(folder, monkeypatch):
+def test_what_is_kept_lies_in_the_checkout_and_never_among_installed_files(folder, monkeypatch):
+    assert folder_of(TranslatorConfig(to="fr", seed=2)) == folder / "numbers-course-fr-seed2"
     monkeypatch.delenv("COURSE_CHECKPOINTS")
     monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+    assert folder_of(TINY).parent == ROOT / "checkpoints"
     installed = folder / "lib" / "site-packages"
     kept = checkpoints_folder(str(installed / "course_lib" / "tasks" / "numbers.py"))
     assert kept == user_data_path("course_lib", appauthor=False) / "checkpoints"
     assert installed not in kept.parents
 
 
-def test_training_and_loading_leave_random_numbers_and_threads_alone(monkeypatch):
-    threads, seen = torch.get_num_threads(), []
+def test_training_and_loading_leave_random_numbers_and_threads_alone(made):
+    threads = torch.get_num_threads()
     torch.set_num_threads(2)
-    really_train = module.train
-
-    def listen(state, out):
-        seen.append(torch.get_num_threads())
-        return really_train(state, out)
-
-    monkeypatch.setattr(module, "train", listen)
     try:
         for _ in ("trains", "loads"):
             random_state = torch.get_rng_state()
@@ -146,23 +134,15 @@ def test_training_and_loading_leave_random_numbers_and_threads_alone(monkeypatch
             assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
-    assert seen == [1]
+    assert len(made) == 7
 
 
 # --- what a translator starts from
 
 
-def test_the_tokenizer_sees_training_texts_only(monkeypatch):
-    really_draw, splits = module.draw_pairs, []
-
-    def draw(split, *args, **kwargs):
-        splits.append(split)
-        return really_draw(split, *args, **kwargs)
-
-    monkeypatch.setattr(module, "draw_pairs", draw)
+def test_training_texts_alone_are_learned_from():
     with torch.random.fork_rng():
         task = Numbers(TINY)
-    assert splits == ["train", "valid"]
     pairs = draw_pairs("train", 120)
     texts = {text for pair in pairs for text in pair}  # each once, however often it is drawn
     assert len(texts) < 2 * len(pairs)
@@ -200,12 +180,6 @@ def test_numbers_never_seen_are_measured_on_without_smoothing():
 # --- translating, and counting what is right
 
 
-def test_texts_translated_together_are_translated_as_alone(untrained):
-    texts = ["one", "seven hundred seventy-seven thousand one hundred eleven", "six hundred"]
-    together = untrained.translate(texts)
-    assert together == [untrained.translate([text])[0] for text in texts]
-
-
 def test_what_cannot_be_translated_is_refused(untrained):
     with pytest.raises(ValueError, match=says("to='it'", "de", "fr", "zh")):
         TranslatorConfig(to="it")
@@ -217,23 +191,11 @@ def test_what_cannot_be_translated_is_refused(untrained):
         translated_exactly(untrained, [])
 
 
-class Phrasebook:
-    """Translate by looking up, and note what it was asked."""
-
-    def __init__(self, **words):
-        self.words = words
-        self.asked = []
-
-    def translate(self, texts):
-        self.asked.append(list(texts))
-        return [self.words[text] for text in texts]
-
-
-def test_exact_match_counts_to_the_last_letter_and_sees_no_answer():
-    book = Phrasebook(one="eins", two="zwei", three="drei", four="vier", five="fünf")
-    answers = ["eins", "zwe", "dreii", "Vier", "fünf"]
-    assert translated_exactly(book, list(zip(book.words, answers, strict=True))) == 2 / 5
-    assert book.asked == [["one", "two", "three", "four", "five"]]
+def test_exact_match_counts_what_was_written_without_seeing_the_answers():
+    asked = []
+    book = SimpleNamespace(translate=lambda texts: asked.extend(texts) or ["eins", "zwei"])
+    assert translated_exactly(book, [("one", "eins"), ("two", "zwe")]) == 1 / 2
+    assert asked == ["one", "two"]
 
 
 def test_the_trained_translator_translates_numbers_it_has_never_seen(monkeypatch):

@@ -1,10 +1,11 @@
 """A tiny training of each task, a small play, a small library: what tests of trainings share."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
-from course_lib.tasks.language_model import TextGeneratorConfig
-from course_lib.tasks.multi30k import SIZES, RealConfig
-from course_lib.tasks.numbers import TranslatorConfig
+from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
+from course_lib.tasks.multi30k import SIZES, Multi30k, RealConfig
+from course_lib.tasks.numbers import Numbers, TranslatorConfig
 
 NUMBERS = TranslatorConfig(
     num_pairs=120, vocab_size=70, d_model=12, num_heads=3, num_layers=1, d_ff=20, batch_size=5,
@@ -19,18 +20,33 @@ WRITER = TextGeneratorConfig(
     batch_size=3, steps=11, warmup_steps=3, peak_rate=1e-2, last_rate=1e-3, val_every=4,
     val_windows=7,
 )  # fmt: skip
-USUAL = {
-    TranslatorConfig: TranslatorConfig(),
-    RealConfig: RealConfig(**SIZES["smoke"]),
-    TextGeneratorConfig: TextGeneratorConfig(text="shakespeare"),
-}
+TASKS = {  # words, when it is measured, a rate beyond all reason, a size that no model has
+    "numbers": SimpleNamespace(
+        kind=Numbers, config=NUMBERS, words=[], measured=[4, 8], wild=dict(rate_scale=1e30),
+        impossible="num_heads=5", name="numbers-course-de-seed0", use=["translate", "one"],
+    ),
+    "multi30k": SimpleNamespace(
+        kind=Multi30k, config=REAL, words=["--size", "smoke"], measured=[4, 8],
+        wild=dict(peak_rate=1e30), impossible="tokens=5", name="multi30k-smoke-de-en-seed0",
+        use=["translate", "ein"],
+    ),
+    "gpt": SimpleNamespace(
+        kind=LanguageModel, config=WRITER, words=["--text", "shakespeare", "--device", "cpu"],
+        measured=[4, 8, 11], wild=dict(peak_rate=1e18, last_rate=1e18, weight_decay=0.0,
+                                       clip_norm=1e18),
+        impossible="max_len=5000", name="gpt-cpu-shakespeare-seed0", use=["sample"],
+    ),
+}  # fmt: skip
 
 
 def settings(config) -> list[str]:
-    """Turn what a configuration has of its own into words of the command line."""
-    usual = vars(USUAL[type(config)])
-    own = {name: value for name, value in vars(config).items() if value != usual[name]}
-    return [word for name, value in own.items() for word in ("--set", f"{name}={value}")]
+    """Turn a configuration into words of the command line."""
+    return [word for name, value in vars(config).items() for word in ("--set", f"{name}={value}")]
+
+
+def without_clock(history: list[dict]) -> list[dict]:
+    """Leave out of each line what no two trainings have in common."""
+    return [{k: v for k, v in line.items() if not k.endswith("minutes")} for line in history]
 
 
 def write_play(folder: Path) -> Path:
