@@ -1,21 +1,11 @@
 """Argument checks that explain: an error names the values that do not fit, and the way out."""
 
 from collections.abc import Collection
+from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-SIZES = (
-    "src_vocab_size",
-    "tgt_vocab_size",
-    "d_model",
-    "num_heads",
-    "num_encoder_layers",
-    "num_decoder_layers",
-    "d_ff",
-    "max_len",
-)
 
 
 def check_attention_inputs(
@@ -195,12 +185,13 @@ def check_config(config: Any, activations: Collection[str]) -> None:
         activations: The names of the known ones.
 
     Raises:
-        ValueError: If a size of ``SIZES`` is no ``int`` from 1, dropout is not in [0, 1], the
+        ValueError: If a size is no ``int`` from 1, dropout is not in [0, 1], the
             activation is unknown, ``d_model`` does not split into heads, the padding is not in
             both vocabularies, or the embeddings cannot be tied as asked. The message holds the
             field's name and value.
     """
-    for name in SIZES:
+    sizes = [f.name for f in fields(config) if f.type is int and not f.name.endswith("_id")]
+    for name in sizes:
         value = getattr(config, name)
         if type(value) is not int or value < 1:
             raise ValueError(f"{name}={value!r} is no size; it must be a whole number from 1")

@@ -125,7 +125,7 @@ def piece_digits(pieces: Sequence[str], number: int, language: str) -> list[froz
         [[1], [], [0]]
     """
     letters = [frozenset(), *text_digits(number, language)]  # the first: the ▁ at the beginning
-    words = [piece if not _special(piece) else "" for piece in pieces]
+    words = ["" if piece[:1] == "[" else piece for piece in pieces]  # no text holds [eos]
     if "".join(words).replace(WORD_START, " ") != " " + spell(number, language):
         raise ValueError(f"{'|'.join(pieces)} does not spell {number:,} in {language!r}")
     digits = []
@@ -134,11 +134,6 @@ def piece_digits(pieces: Sequence[str], number: int, language: str) -> list[froz
         digits.append(frozenset().union(*letters[start : start + len(word)]))
         start += len(word)
     return digits
-
-
-def _special(piece: str) -> bool:
-    """Tell pieces of no text, such as ``[eos]``, from words: no number holds a bracket."""
-    return piece.startswith("[")
 
 
 def known_links(

@@ -17,11 +17,7 @@ LIMIT = 1_000_000  # numbers are drawn below it
 SPLITS = ("train", "valid", "test")
 ALWAYS_TRAIN = 100  # numbers below it are in no other split
 
-
-@cache
-def _engine(language: str) -> RbnfEngine:
-    """Load the rules of a language once."""
-    return RbnfEngine.for_language(language)
+_engine = cache(RbnfEngine.for_language)  # loads the rules of a language once
 
 
 def spell(number: int, language: str) -> str:

@@ -78,7 +78,9 @@ def library_files(folder: Path | str | None = None) -> tuple[list[Path], list[Pa
         ValueError: If there are not enough files; some installations keep none.
     """
     folder = Path(folder or sysconfig.get_path("stdlib"))
-    files = [path for path in sorted(folder.glob("*.py")) if _is_plain(path)]
+    known = PRINTABLE.encode()
+    every = sorted(folder.glob("*.py"))
+    files = [path for path in every if not path.read_bytes().translate(None, delete=known)]
     if len(files) < FEWEST:
         raise ValueError(
             f"{folder} holds {len(files)} readable modules of Python's library, fewer than "
@@ -127,12 +129,6 @@ def read_shakespeare(folder: Path | str | None = None) -> Text:
     characters = Characters(text)
     cut = len(text) * 9 // 10
     return Text(characters, characters.encode(text[:cut]), characters.encode(text[cut:]))
-
-
-def _is_plain(path: Path) -> bool:
-    """Say whether a file holds nothing but ``PRINTABLE`` characters."""
-    content = path.read_bytes()
-    return not content.translate(None, PRINTABLE.encode())
 
 
 def read_text(name: str, folder: Path | str | None = None) -> Text:

@@ -10,13 +10,7 @@ from course_lib.exercises.catalogue import find
 from course_lib.exercises.check import look_up
 from course_lib.exercises.check_report import Report, Stage
 from course_lib.exercises.clinic_cases import CASES, DECOYS, Case
-from course_lib.exercises.clinic_models import (
-    PARTS,
-    Line,
-    Patient,
-    mended,
-    to_probe,
-)
+from course_lib.exercises.clinic_models import PARTS, Line, Patient, mended, to_probe
 from course_lib.exercises.mistake_catalogue import written
 from course_lib.exercises.progress import note
 from course_lib.probes import PROBES, ProbeResult

@@ -8,14 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.exercises.trial import (
-    H,
-    Trial,
-    by_name,
-    filled,
-    looks,
-    module_trial,
-)
+from course_lib.exercises.trial import H, Trial, by_name, filled, looks, module_trial
 
 TORCHS = {  # what the exercises from the encoder layer on must not call
     F.multi_head_attention_forward: "This calls torch's own attention layer. Take "

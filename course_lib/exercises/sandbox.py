@@ -39,13 +39,14 @@ FILE = 64 << 20  # bytes a file that it writes may have
 SENT = 64 << 20  # bytes that it may send
 SOURCE = 1 << 20  # bytes a module may have
 ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG")
-APART = ("unshare", "--map-root-user", "--net", "--pid", "--mount", "--mount-proc", "--fork")
 READ_ONLY = """mount --bind "$0" "$0" || exit
 while read -r _ place _; do
   [ "$place" = "$0" ] || mount -o remount,bind,ro "$place" 2>/dev/null
 done </proc/self/mounts
 cd "$0" && exec "$@"
 """
+UNSHARE = ("unshare", "--map-root-user", "--net", "--pid", "--mount", "--mount-proc", "--fork")
+APART = (*UNSHARE, "--kill-child", "sh", "-c", READ_ONLY)
 
 
 @dataclass(frozen=True)
@@ -240,7 +241,7 @@ def apart(place: Path) -> list[str]:
 
     Empty where the system does not allow it.
     """
-    return [*APART, "--kill-child", "sh", "-c", READ_ONLY, str(place)] if can_be_apart() else []
+    return [*APART, str(place)] if can_be_apart() else []
 
 
 @cache
@@ -249,16 +250,7 @@ def can_be_apart() -> bool:
     with tempfile.TemporaryDirectory() as outer:
         place = Path(outer).resolve() / "inner"
         place.mkdir()
-        command = [
-            *APART,
-            "sh",
-            "-c",
-            READ_ONLY,
-            str(place),
-            "sh",
-            "-c",
-            "touch in && ! touch ../out",
-        ]
+        command = [*APART, str(place), "sh", "-c", "touch in && ! touch ../out"]
         try:
             done = subprocess.run(command, capture_output=True, timeout=30, check=False)
         except (OSError, subprocess.TimeoutExpired):

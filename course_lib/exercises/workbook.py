@@ -116,15 +116,11 @@ def workbook_files(solutions: bool) -> dict[str, bytes]:
     notebooks = {chapter.file: edition.notebook(chapter) for chapter in worked}
     texts = {"README.md": README.format(help=HELP[solutions])}
     texts |= {f"{LIBRARY}/{name}": text for name, text in library.items()}
-    texts |= {name: as_json(notebook) for name, notebook in notebooks.items()}
+    for name, notebook in notebooks.items():  # written as JupyterLab saves it
+        texts[name] = json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     figures = sorted({name for notebook in notebooks.values() for name in _figures(notebook)})
     pictures = {name: (COURSE / name).read_bytes() for name in figures}
     return {name: text.encode() for name, text in texts.items()} | pictures
-
-
-def as_json(notebook: Mapping[str, Any]) -> str:
-    """Write a notebook as JupyterLab does, so that saving it changes what was changed."""
-    return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def _library(worked: Sequence[Chapter]) -> Iterator[tuple[str, str]]:

@@ -76,11 +76,7 @@ class TextGeneratorConfig:
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, from 1."""
         return warmup_cosine(
-            step,
-            self.warmup_steps,
-            steps=self.steps,
-            peak=self.peak_rate,
-            last=self.last_rate,
+            step, self.warmup_steps, steps=self.steps, peak=self.peak_rate, last=self.last_rate
         )
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from course_lib.beam_search import beam_search
 from course_lib.data import Tokenizer, draw_pairs
-from course_lib.data.multi30k_files import DIRECTIONS, LINES, load_multi30k
+from course_lib.data.multi30k_files import DIRECTIONS, SPLITS, load_multi30k
 from course_lib.tasks.numbers import MODEL, Translator, model_config, typed_text
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import ChunkedLoss
@@ -195,7 +195,7 @@ class Multi30k(Task):
     settings = {"direction": dict(choices=DIRECTIONS)}
     named = "direction"
     writing = {"text": dict(nargs="+", help='such as "Ein Mann fährt Fahrrad."'), **SEARCH}
-    evaluating = {"--split": dict(choices=[*LINES][1:], default="val"), **SEARCH}
+    evaluating = {"--split": dict(choices=SPLITS[1:], default="val"), **SEARCH}
     evaluate = staticmethod(measured)
     batches: TokenBatches
 

@@ -145,18 +145,6 @@ class Translator(Pipeline):
         return greedy_decode(self.model, src, bos_id=self.tokenizer.bos_id, eos_id=eos_id, **how)
 
 
-def translated_exactly(translator: Translator, pairs: Sequence[tuple[str, str]]) -> float:
-    """Translate freely; return the fraction of translations that are right to the last letter.
-
-    Raises:
-        ValueError: If there are no pairs.
-    """
-    if not pairs:
-        raise ValueError("there are no pairs to translate and count")
-    sources, targets = zip(*pairs, strict=True)
-    return exact_match(translator.translate(sources), targets)
-
-
 def typed_text(options: Namespace) -> str:
     """Return the words of a command, with one space between two."""
     return " ".join(word for text in options.text for word in text.split())
@@ -220,7 +208,8 @@ class Numbers(Task):
     def evaluate(pipeline: Translator, options: Namespace) -> dict[str, float]:
         """Count exact matches on numbers of the test split."""
         config = pipeline.config
-        exact = translated_exactly(pipeline, draw_pairs("test", options.count, to=config.to))
+        sources, wanted = zip(*draw_pairs("test", options.count, to=config.to), strict=True)
+        exact = exact_match(pipeline.translate(sources), wanted)
         which = f"{config.to}, seed {config.seed}"
         print(f"{which}: exact match {exact:.3f} on {options.count} numbers of the test split")
         return {"exact_match": exact}

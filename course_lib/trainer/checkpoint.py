@@ -27,10 +27,7 @@ QUOTED = 200  # characters of somebody else's words in an error
 
 
 def save_checkpoint(
-    folder: Path,
-    facts: dict[str, Any],
-    tensors: dict[str, Tensor],
-    world: World | None = None,
+    folder: Path, facts: dict[str, Any], tensors: dict[str, Tensor], world: World | None = None
 ) -> None:
     """Write a checkpoint; killed at any moment, a process leaves all of it or half of one.
 

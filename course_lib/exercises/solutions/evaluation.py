@@ -15,6 +15,4 @@ def masked_accuracy(logits, targets, pad_id):
     return float(((logits.argmax(dim=-1) == targets).float() * mask).sum() / mask.sum())
 
 
-ANSWERS = {
-    "token_accuracy": (accuracy_of_real_ones, masked_accuracy),
-}
+ANSWERS = {"token_accuracy": (accuracy_of_real_ones, masked_accuracy)}

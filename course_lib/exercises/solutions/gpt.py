@@ -55,6 +55,4 @@ class AttentionOfNanoGPT(nn.Module):
         return self.c_proj(y.transpose(1, 2).contiguous().view(B, T, C))
 
 
-ANSWERS = {
-    "CausalSelfAttention": (AttentionBySums, AttentionOfNanoGPT),
-}
+ANSWERS = {"CausalSelfAttention": (AttentionBySums, AttentionOfNanoGPT)}

@@ -66,7 +66,4 @@ class GateOfLlama(nn.Module):
         return self.w2(F.silu(self.w1(x)) * self.w3(x))
 
 
-ANSWERS = {
-    "RMSNorm": (NormByLength, NormOfLlama),
-    "SwiGLU": (GateBySigmoid, GateOfLlama),
-}
+ANSWERS = {"RMSNorm": (NormByLength, NormOfLlama), "SwiGLU": (GateBySigmoid, GateOfLlama)}

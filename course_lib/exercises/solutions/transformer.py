@@ -135,6 +135,4 @@ class AnnotatedModel(nn.Module):
         return capture_attention(places, lambda: self(src, tgt))
 
 
-ANSWERS = {
-    "Transformer": (ModelInSmallSteps, AnnotatedModel),
-}
+ANSWERS = {"Transformer": (ModelInSmallSteps, AnnotatedModel)}

@@ -8,18 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.trial import (
-    D_K,
-    D_V,
-    B,
-    H,
-    S,
-    T,
-    Trial,
-    function_trial,
-    looks,
-    normal,
-)
+from course_lib.exercises.trial import D_K, D_V, B, H, S, T, Trial, function_trial, looks, normal
 
 
 def inputs(leading=(B, H), lengths=(T, S), widths=(D_K, D_V), mask: Tensor | None = None) -> dict:

@@ -27,7 +27,7 @@ EXERCISES = (
                     },
                     says="The tokens here, compared with what a process has on average.",
                 ),
-            ),
+            )
         },
         hints=(
             "The mean over all tokens is the sum of each process's mean times its tokens, divided "

@@ -136,10 +136,7 @@ EXERCISES = (
         "random_windows",
         "decoder_only",
         12,
-        core={
-            "windows": (steps, whole_text),
-            "start": (starts,),
-        },
+        core={"windows": (steps, whole_text), "start": (starts,)},
         hints=(
             "How many tokens does a window take out of the text, if `length` are read and each of "
             "them has a successor? Where can the last such window begin?",

@@ -196,9 +196,7 @@ EXERCISES = (
         "sample_tokens",
         "decoding",
         30,
-        core={
-            "shares": (drawn("the logits alone", FALLING, SAMPLED),),
-        },
+        core={"shares": (drawn("the logits alone", FALLING, SAMPLED),)},
         hints=(
             "`logits.topk(k)` gives the k best, the best first, and which tokens they are; with "
             "`top_p` alone, k is V. Divide by the temperature, take the softmax.",

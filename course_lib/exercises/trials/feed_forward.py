@@ -85,10 +85,7 @@ EXERCISES = (
                 module_trial(f'activation="{name}"', SIZES | {"activation": name}, {"x": 1.5 * X})
                 for name in ("gelu", "silu")
             ),
-            "dropout": (
-                dropped,
-                keeps_still(SIZES, {"x": X}, dropout=0.5),
-            ),
+            "dropout": (dropped, keeps_still(SIZES, {"x": X}, dropout=0.5)),
             "names": (names_trial(SIZES),),
         },
     ),

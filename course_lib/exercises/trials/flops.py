@@ -41,7 +41,7 @@ EXERCISES = (
                     says="Four projections, the scores and the weighted sum: six products, and "
                     "each takes 2 · a · b · c, for heads that split `d_model`.",
                 ),
-            ),
+            )
         },
         hints=(
             "Write down the shapes of all six products of one head first. Which of them have T "

@@ -57,10 +57,7 @@ EXERCISES = (
         "masks",
         10,
         core={
-            "real tokens": (
-                padded("sentences padded at the end", RIGHT, 3),
-                kept_tokens,
-            ),
+            "real tokens": (padded("sentences padded at the end", RIGHT, 3), kept_tokens),
             "any batch": (
                 padded("sentences padded in front", LEFT, 0),
                 padded("a single sentence", RIGHT[:1], 3),
@@ -79,10 +76,7 @@ EXERCISES = (
         "masks",
         10,
         core={
-            "triangle": (
-                sights,
-                function_trial("length 4", {"length": 4}, ("mask",)),
-            ),
+            "triangle": (sights, function_trial("length 4", {"length": 4}, ("mask",))),
             "one token": (function_trial("length 1", {"length": 1}, ("mask",)),),
         },
         hints=(

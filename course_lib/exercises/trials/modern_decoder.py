@@ -67,10 +67,7 @@ EXERCISES = (
                     "is no shift.",
                 ),
             ),
-            "formula": (
-                directions,
-                norm("sizes that differ", X),
-            ),
+            "formula": (directions, norm("sizes that differ", X)),
             "each vector alone": (
                 norm(
                     "sizes that are all equal",

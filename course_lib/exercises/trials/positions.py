@@ -104,7 +104,7 @@ EXERCISES = (
                 table("sizes that differ", 5, 4),  # small: large angles differ by rounding
                 table("as many positions as columns", 4, 4),
                 kind,
-            ),
+            )
         },
         hints=(
             "Make one angle for each position and each *pair* of columns: positions as a column "
@@ -122,16 +122,8 @@ EXERCISES = (
         "PositionalEncoding",
         "positions",
         10,
-        core={
-            "sum": SUM,
-            "not learned": (learned,),
-        },
-        extras={
-            "dropout": DROPOUT,
-            "start": MOVED,
-            "device": (moved,),
-            "saved file": (saved,),
-        },
+        core={"sum": SUM, "not learned": (learned,)},
+        extras={"dropout": DROPOUT, "start": MOVED, "device": (moved,), "saved file": (saved,)},
         hints=(
             "Compute the table once, in `__init__`, and keep it as a *buffer*: "
             "it moves with the layer and is not learned. Which sizes come first, the table's or "

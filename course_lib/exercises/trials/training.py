@@ -112,10 +112,7 @@ EXERCISES = (
         "training",
         30,
         core={
-            "formula": (
-                loss("every target real, and the smoothing of 0.1"),
-                uniform,
-            ),
+            "formula": (loss("every target real, and the smoothing of 0.1"), uniform),
             "padding": (
                 loss("pad_id=3", pad_id=3),
                 loss("pad_id=0", scores(WITH_ZEROS), pad_id=0),
