@@ -152,7 +152,7 @@ def label_of(event: FunctionEvent | None) -> str | None:
 
 
 def on_the_way_back(event: FunctionEvent | None) -> FunctionEvent | None:
-    """Return the step of the way back that an event belongs to, if it does."""
+    """Return the step of the backward pass that an event belongs to, if it does."""
     while event is not None and not event.name.startswith("autograd::engine::evaluate_function"):
         event = event.cpu_parent
     return event

@@ -167,7 +167,7 @@ def same_model(size: str, src: Tensor, tgt: Tensor) -> None:
 
 
 def kept_memory(size: str, src: Tensor, tgt: Tensor) -> dict[str, float]:
-    """Say how many MiB three ways keep for the way back, and print their shares of torch's."""
+    """Say how many MiB three ways keep for the backward pass, and print their shares of torch's."""
     models = {
         "torch.nn.Transformer": TorchModel(our_model(size)),
         "like for like": our_model(size, as_torch=True),
@@ -179,7 +179,7 @@ def kept_memory(size: str, src: Tensor, tgt: Tensor) -> dict[str, float]:
     }
     theirs, alike, ours = kept.values()
     print(
-        f"kept for the way back, of torch's {theirs:.0f} MiB: {alike / theirs:.2f} like for "
+        f"kept for the backward pass, of torch's {theirs:.0f} MiB: {alike / theirs:.2f} like for "
         f"like, {ours / theirs:.2f} with dropout as the paper; goal {MEMORY_GOAL}"
     )
     return kept

@@ -92,7 +92,7 @@ def can_compile() -> bool:
 
 
 def kept_bytes(model: nn.Module, forward: Callable[[], Tensor]) -> int:
-    """Count the memory that autograd keeps for the way back: each storage once, no parameters."""
+    """Count the bytes that autograd keeps for the backward pass: each storage once, no weights."""
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept = {}
 

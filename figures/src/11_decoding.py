@@ -63,7 +63,7 @@ def source() -> str:
 
 
 def draw() -> str:
-    """Draw the six steps that write a number, the chosen token dashed on its way back."""
+    """Draw the six steps that write a number, the chosen token dashed on its way to the input."""
     last = FIRST + STEP * (STEPS - 1)
     return page(
         TITLE,
