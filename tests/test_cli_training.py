@@ -325,11 +325,15 @@ def test_exact_matches_of_number_words_are_counted_and_recorded_once(
     trained, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("course_lib.trainer.run_folder.describe_machine", lambda _: "another")
-    out, _, entry, translator, _ = recorded("numbers", trained("numbers"), tmp_path, "--count", "6")
-    right = [translator.translate([source]) == [wanted] for source, wanted in draw_pairs("test", 6)]
-    exact = sum(right) / 6
-    line = f"de, seed 0: exact match {exact:.3f} on 6 numbers of the test split\n"
-    assert out == line and (entry["exact_match"], entry["count"]) == (exact, 6)
+    known = dict(draw_pairs("test", 6)[:4])  # four of the six are written rightly
+
+    def translate(translator, texts):
+        return [known.get(text, "zwe") for text in texts]
+
+    monkeypatch.setattr(Translator, "translate", translate)
+    out, _, entry, _, _ = recorded("numbers", trained("numbers"), tmp_path, "--count", "6")
+    assert out == "de, seed 0: exact match 0.667 on 6 numbers of the test split\n"
+    assert (entry["exact_match"], entry["count"]) == (4 / 6, 6)
     assert entry["machine"] == "another"  # the one that trained, not the one that evaluates
 
 
