@@ -13,8 +13,7 @@ from torch import Tensor
 from course_lib.data import pad_rows
 from course_lib.trainer.batch_sampler import Row as Pair
 from course_lib.trainer.batch_sampler import TokenBatches
-from course_lib.trainer.hardware import one_thread
-from course_lib.trainer.precision import bfloat16_pays
+from course_lib.trainer.hardware import bfloat16_pays, one_thread
 
 GOAL = 3.0
 ROUNDS = 7

@@ -15,8 +15,7 @@ from course_lib.feed_forward import FeedForward
 from course_lib.interop import copy_to_torch
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.trainer.chunked_loss import ChunkedLoss
-from course_lib.trainer.hardware import one_thread
-from course_lib.trainer.precision import bfloat16_pays, mixed_precision
+from course_lib.trainer.hardware import bfloat16_pays, mixed_precision, one_thread
 from course_lib.training import ADAM
 from course_lib.transformer import Transformer, TransformerConfig
 

@@ -26,7 +26,7 @@ from course_lib.tasks.numbers import Numbers
 from course_lib.trainer import run_folder
 from course_lib.trainer.averaging import load_average
 from course_lib.trainer.distributed import World, init_distributed, is_restarted, job
-from course_lib.trainer.hardware import prepare_machine
+from course_lib.trainer.hardware import bfloat16_pays, prepare_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
 from course_lib.trainer.options import setting_of, whole_from_one
 from course_lib.trainer.results import add_entry
@@ -172,9 +172,10 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> tuple[TrainS
     if not (resume or options.force) and run_folder.find_checkpoint(out):
         raise ValueError(f"{out} keeps a training; --resume goes on from it, --force starts anew")
     chosen = _chosen(options)
-    settled = task.settled_here(chosen, kept.config if resume else None, options)
-    if settled:  # measured by every process: all take what any of them found
-        chosen |= {name: world.any_rank(value, options.device) for name, value in settled.items()}
+    if task.measures_bfloat16 and "bfloat16" not in chosen:
+        has_it = options.device == "cuda"  # a GPU that trains today
+        fast = kept.config.bfloat16 if resume else has_it or bfloat16_pays()
+        chosen["bfloat16"] = world.any_rank(fast, options.device)  # all take what any has found
     config = task.kind.config_class(**chosen)
     how = dict(data=options.data, device=options.device, world=world, sharded=options.shard)
     state = start(task, config, out, anew=not resume, accumulate=options.accumulate, **how)

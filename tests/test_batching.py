@@ -8,10 +8,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from course_lib.batching import average_weights
-from course_lib.trainer import chunked_loss, precision
+from course_lib.trainer import chunked_loss, hardware
 from course_lib.trainer.averaging import keep_weights, kept_weights, load_average
 from course_lib.trainer.chunked_loss import ChunkedLoss
-from course_lib.trainer.precision import bfloat16_pays, mixed_precision
+from course_lib.trainer.hardware import bfloat16_pays, mixed_precision
 from course_lib.training import label_smoothed_cross_entropy
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -98,7 +98,7 @@ def test_bfloat16_pays_if_a_product_takes_a_fifth_less_time(seconds, pays, monke
         taken = {torch.float32: 10.0, torch.bfloat16: seconds}[globals["a"].dtype]
         return SimpleNamespace(timeit=lambda number: SimpleNamespace(mean=taken))
 
-    monkeypatch.setattr(precision, "Timer", timer)
+    monkeypatch.setattr(hardware, "Timer", timer)
     assert bfloat16_pays() is pays
 
 

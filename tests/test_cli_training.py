@@ -181,7 +181,7 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
 
     monkeypatch.setattr(cli, "start", begin)
     monkeypatch.setattr(cli, "train", lambda run, out, **how: asked.update(how))
-    monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: False)
+    monkeypatch.setattr(cli, "bfloat16_pays", lambda: False)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: asked.update(threads=number))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     words = "train --task multi30k --size gpu --direction en-de --seed 5 --device cuda --threads 3"
@@ -223,9 +223,9 @@ def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeyp
     size = {k: v for k, v in SIZES["smoke"].items() if k != "bfloat16"}
     monkeypatch.setattr(Multi30k, "sizes", SIZES | {"smoke": size})
     words = ["train", "--minutes", "0"]
-    monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: True)
+    monkeypatch.setattr(cli, "bfloat16_pays", lambda: True)
     assert course("multi30k", *words)[0] == 0
-    monkeypatch.setattr(multi30k, "bfloat16_pays", lambda: False)
+    monkeypatch.setattr(cli, "bfloat16_pays", lambda: False)
     assert course("multi30k", *words, "--resume")[0] == 0  # the same configuration as before
 
 

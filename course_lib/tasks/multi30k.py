@@ -22,10 +22,8 @@ from course_lib.tasks.numbers import MODEL, Translator, model_config, typed_text
 from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import ChunkedLoss
 from course_lib.trainer.options import SMALLEST, check_range, whole_from_one
-from course_lib.trainer.precision import bfloat16_pays
 from course_lib.trainer.task import Task
 from course_lib.training import warmup_inverse_sqrt
-from course_lib.transformer import TransformerConfig
 
 Pairs = list[tuple[str, str]]
 TEST = "test_2016_flickr"
@@ -86,9 +84,7 @@ class RealConfig:
         check_range(self, "cooldown", "smoothing", "dropout", least=0.0, most=1.0)
         check_range(self, "num_pairs", least=0)
 
-    def of_model(self, vocab_size: int) -> TransformerConfig:
-        """Return the hyperparameters of the model."""
-        return model_config(self, vocab_size)
+    of_model = model_config
 
     def rate(self, step: int, steps: int) -> float:
         """Return the learning rate of a step, from 1, of so many."""
@@ -148,18 +144,14 @@ class RealTranslator(Translator):
     def search(self, src: Tensor, **how: Any) -> Tensor:
         """Return the ids ``(B, T)`` that ``beam_search`` finds best, called with ``how``."""
         pad_id, limit = self.tokenizer.pad_id, self.config.max_len
-        most = most_tokens((src != pad_id).sum(dim=1, keepdim=True)).clamp(max=limit)  # (B, 1)
+        lengths = (src != pad_id).sum(dim=1, keepdim=True)  # (B, 1)
+        most = (2 * lengths + 10).clamp(max=limit)  # what finds no end is cut off there
         ids, _ = beam_search(
             self.model, src, bos_id=self.tokenizer.bos_id, eos_id=self.tokenizer.eos_id,
             max_new_tokens=int(most.max()), **how,
         )  # fmt: skip
         ids = ids[:, 0]  # (B, T)
         return ids.masked_fill(torch.arange(ids.size(1), device=ids.device) >= most, pad_id)
-
-
-def most_tokens(source_tokens: Tensor) -> Tensor:
-    """Say after how many tokens a translation that finds no end is cut off."""
-    return 2 * source_tokens + 10
 
 
 def measured(pipeline: RealTranslator, options: Namespace) -> dict[str, Any]:
@@ -189,6 +181,7 @@ class Multi30k(Task):
 
     kind = RealTranslator
     keep_last = 10
+    measures_bfloat16 = True
     name = "multi30k"
     takes = "an hour of two cores"
     sizes = SIZES
@@ -248,14 +241,6 @@ class Multi30k(Task):
             **{name: value for name, value in found.items() if isinstance(value, float)},
         }
 
-    @classmethod
-    def settled_here(cls, chosen: dict[str, Any], kept: Any, options: Namespace) -> dict[str, bool]:
-        """Take bfloat16 as it was begun, or where it is faster: a GPU that trains today has it."""
-        if "bfloat16" in chosen:
-            return {}
-        fast = kept.bfloat16 if kept else options.device == "cuda" or bfloat16_pays()
-        return {"bfloat16": fast}
-
     @staticmethod
     def write(pipeline: RealTranslator, options: Namespace) -> str:
         """Translate one text."""
@@ -270,9 +255,8 @@ def _search(options: Namespace) -> dict[str, Any]:
 
 @torch.no_grad()
 def val_loss(translator: RealTranslator, pairs: Pairs) -> float:
-    """Measure the teacher-forced loss on pairs in nats per token, without smoothing."""
+    """Measure the teacher-forced loss on pairs in nats per token, without smoothing or dropout."""
     batches = TokenBatches(translator.rows(pairs), 4_096, pad_id=translator.tokenizer.pad_id)
-    was_training = translator.model.training
     loss = ChunkedLoss(translator.model.eval(), smoothing=0.0)
     total = 0.0
     count = 0
@@ -281,7 +265,6 @@ def val_loss(translator: RealTranslator, pairs: Pairs) -> float:
         real = int((tgt[:, 1:] != batches.pad_id).sum())
         total += loss(src, tgt).item() * real
         count += real
-    translator.model.train(was_training)
     return total / count
 
 

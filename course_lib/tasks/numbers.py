@@ -34,6 +34,18 @@ VAL = 200  # numbers to measure the loss on
 MODEL = ("d_model", "num_heads", "num_layers", "d_ff", "max_len", "vocab_size")
 
 
+def model_config(numbers: Any, vocab_size: int) -> TransformerConfig:
+    """Describe a model as deep on both sides, which reads and writes with one vocabulary."""
+    return TransformerConfig(
+        src_vocab_size=vocab_size,
+        tgt_vocab_size=vocab_size,
+        num_encoder_layers=numbers.num_layers,
+        num_decoder_layers=numbers.num_layers,
+        pad_id=Tokenizer.pad_id,
+        **shared_fields(TransformerConfig, numbers),
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class TranslatorConfig:
     """Hold the hyperparameters of a translator of number words.
@@ -70,9 +82,7 @@ class TranslatorConfig:
         check_range(self, "rate_scale", least=SMALLEST)
         check_range(self, "smoothing", "dropout", least=0.0, most=1.0)
 
-    def of_model(self, vocab_size: int) -> TransformerConfig:
-        """Return the hyperparameters of the model."""
-        return model_config(self, vocab_size)
+    of_model = model_config
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, from 1."""
@@ -84,18 +94,6 @@ class TranslatorConfig:
             scale=self.rate_scale,
             cooldown_steps=self.cooldown_steps,
         )
-
-
-def model_config(numbers: Any, vocab_size: int) -> TransformerConfig:
-    """Describe a model as deep on both sides, which reads and writes with one vocabulary."""
-    return TransformerConfig(
-        src_vocab_size=vocab_size,
-        tgt_vocab_size=vocab_size,
-        num_encoder_layers=numbers.num_layers,
-        num_decoder_layers=numbers.num_layers,
-        pad_id=Tokenizer.pad_id,
-        **shared_fields(TransformerConfig, numbers),
-    )
 
 
 class Translator(Pipeline):

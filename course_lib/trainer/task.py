@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from course_lib.data_parallel import split_batch, token_loss_scale
 from course_lib.trainer.distributed import World
-from course_lib.trainer.precision import mixed_precision
+from course_lib.trainer.hardware import mixed_precision
 from course_lib.training import ADAM
 
 
@@ -70,6 +70,7 @@ class Task(ABC):
     """
 
     kind: ClassVar[type[Pipeline]]
+    measures_bfloat16: ClassVar[bool] = False  #: whether it is taken where it is faster
     keep_last: ClassVar[int] = 0  #: of so many measurements the weights are kept, to be averaged
     name: ClassVar[str]  #: by which the command line knows it
     takes: ClassVar[str]  #: how long the training takes, for people
@@ -145,11 +146,6 @@ class Task(ABC):
     def folder_name(cls, config: Any, size: str) -> str:
         """Name the folder of a training; another seed, another folder."""
         return f"{cls.name}-{size}-{getattr(config, cls.named)}-seed{config.seed}"
-
-    @classmethod
-    def settled_here(cls, chosen: dict[str, Any], kept: Any, options: Namespace) -> dict[str, bool]:
-        """Settle what nobody chose: as it was kept, or by measuring this machine."""
-        return {}
 
     @staticmethod
     @abstractmethod
