@@ -219,7 +219,7 @@ def test_weights_left_of_another_training_are_not_averaged(trained, tmp_path):
     assert len(kept_weights(folder)) == 1
 
 
-def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeypatch):
+def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeypatch, tmp_path):
     size = {k: v for k, v in SIZES["smoke"].items() if k != "bfloat16"}
     monkeypatch.setattr(Multi30k, "sizes", SIZES | {"smoke": size})
     words = ["train", "--minutes", "0"]
@@ -227,6 +227,8 @@ def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeyp
     assert course("multi30k", *words)[0] == 0
     monkeypatch.setattr(cli, "bfloat16_pays", lambda: False)
     assert course("multi30k", *words, "--resume")[0] == 0  # the same configuration as before
+    out = tmp_path / "kept" / TASKS["multi30k"].name
+    assert read_facts(find_checkpoint(out))["config"]["bfloat16"] is True
 
 
 @pytest.mark.parametrize(

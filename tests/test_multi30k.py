@@ -10,7 +10,7 @@ import torch
 from tiny_tasks import REAL as TINY
 from torch.nn import functional as F
 
-from course_lib.data import Tokenizer, draw_pairs
+from course_lib.data import Tokenizer, draw_pairs, pad_rows
 from course_lib.tasks import multi30k
 from course_lib.tasks.multi30k import (
     CAPTIONS,
@@ -146,6 +146,16 @@ def test_translations_come_in_order_however_many_positions_are_computed_at_once(
     assert kept.translate(texts, beam_size=1, tokens=50) == alone
     assert len(positions) > 1 and max(positions) <= 50
     assert kept.translate(texts, beam_size=1) == alone and len(set(alone)) > 1
+
+
+def test_a_translation_without_an_end_is_cut_off_by_its_own_length(kept, monkeypatch):
+    def endless(model, src, *, max_new_tokens, **how):
+        return torch.full((len(src), 1, max_new_tokens), 7), torch.zeros(len(src), 1)
+
+    monkeypatch.setattr(multi30k, "beam_search", endless)
+    for sources, written in (([3, 1], [16, 12]), ([100, 4], [128, 18])):  # at most max_len
+        src = pad_rows([[5] * length for length in sources], pad_id=0)
+        assert (kept.search(src) == 7).sum(dim=1).tolist() == written
 
 
 def test_pairs_of_too_many_tokens_are_refused(kept):
