@@ -16,8 +16,8 @@ from timing import compared, in_turns
 from torch import nn
 
 from course_lib.data import draw_pairs
-from course_lib.evaluation import exact_match
-from course_lib.tasks.multi30k import RealTranslator, read_pairs, score
+from course_lib.evaluation import corpus_scores, exact_match
+from course_lib.tasks.multi30k import RealTranslator, read_pairs
 from course_lib.tasks.numbers import Translator, load_or_train
 from course_lib.trainer.hardware import describe_machine, one_thread
 from course_lib.trainer.results import add_entry
@@ -65,7 +65,7 @@ def measure(ways: dict[str, Translator], pairs: list[tuple[str, str]], real: boo
     rows: Rows = {}
     written = {name: way.translate(sources) for name, way in ways.items()}  # and warms up
     for name, texts in written.items():
-        found = score(texts, references)["bleu"] if real else exact_match(texts, references)
+        found = corpus_scores(texts, references)["bleu"] if real else exact_match(texts, references)
         same = exact_match(texts, written["float32"])
         rows[name] = dict(score=found, same=same, megabytes=megabytes(ways[name].model))
     for search, (beam, size) in SEARCHES.items():

@@ -10,11 +10,11 @@ from bench_training import PAD, VOCAB, TorchModel, our_model, stepper
 from timing import Row, in_turns, median_and_range
 from torch import Tensor
 
+from course_lib.batching import TokenBatches
 from course_lib.data import pad_rows
-from course_lib.trainer.batch_sampler import Row as Pair
-from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.hardware import bfloat16_pays, one_thread
 
+Pair = tuple[list[int], list[int]]  # source and target ids
 GOAL = 3.0
 ROUNDS = 7
 PAIRS = 4_000

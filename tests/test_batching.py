@@ -1,128 +1,96 @@
-"""Chunked loss, mixed precision, averages: the same mathematics as the plain way."""
+"""Batches of as many tokens, little padding, and the same batch for the same step."""
 
-from types import SimpleNamespace
+import random
 
 import pytest
 import torch
-from torch import nn
-from torch.nn import functional as F
 
-from course_lib.batching import average_weights
-from course_lib.trainer import chunked_loss, hardware
-from course_lib.trainer.averaging import keep_weights, kept_weights, load_average
-from course_lib.trainer.chunked_loss import ChunkedLoss
-from course_lib.trainer.hardware import bfloat16_pays, mixed_precision
-from course_lib.training import label_smoothed_cross_entropy
-from course_lib.transformer import Transformer, TransformerConfig
-
-V = 23
+from course_lib.batching import TokenBatches, padding_fraction
 
 
-def make_model(tie="all", dropout=0.0):
-    torch.manual_seed(0)
-    config = TransformerConfig(
-        src_vocab_size=V, tgt_vocab_size=V, d_model=12, num_heads=3, num_encoder_layers=2,
-        num_decoder_layers=1, d_ff=17, dropout=dropout, max_len=16, tie_embeddings=tie,
-    )  # fmt: skip
-    return Transformer(config)
+def make_rows(count, seed=0):
+    """Draw pairs of lengths as captions have them; the first id tells them apart."""
+    rng = random.Random(seed)
+    rows = []
+    for place in range(count):
+        source = max(4, min(50, round(rng.gauss(15, 5))))
+        target = max(4, min(50, source + round(rng.gauss(0, 2))))
+        rows.append(([10 + place] * source, [1, *[10 + place] * (target - 1), 2]))
+    return rows
 
 
-def make_batch():
-    generator = torch.Generator().manual_seed(5)
-    src = torch.randint(3, V, (4, 6), generator=generator)
-    tgt = torch.randint(3, V, (4, 8), generator=generator)
-    src[1, 4:] = 0
-    tgt[2, 3:] = 0
-    tgt[3, 6:] = 0
-    return src, tgt
+@pytest.fixture(scope="module")
+def batches():
+    return TokenBatches(make_rows(3_000), 2_000, seed=3, pool_size=1_000, epochs=3)
 
 
-def plain_loss(model, src, tgt, smoothing):
-    """Compute the loss the plain way: all logits, padding taken out afterwards."""
-    logits, right = model(src, tgt[:, :-1]), tgt[:, 1:]
-    real = right != 0
-    return label_smoothed_cross_entropy(logits[real], right[real], smoothing=smoothing)
+def test_an_epoch_holds_every_pair_once(batches):
+    for epoch in (1, 2):
+        assert sorted(sum(batches.plan(epoch), [])) == list(range(3_000))
 
 
-# --- the loss
+def test_no_batch_is_larger_than_asked_and_most_are_nearly_full(batches):
+    sizes = []
+    for step in range(1, batches.ends[0] + 1):
+        src, tgt = batches(step)
+        sizes.append(src.numel() + tgt[:, 1:].numel())
+    assert max(sizes) <= 2_000
+    assert sorted(sizes)[len(sizes) // 10] > 1_800  # nine in ten; each pool leaves a rest
 
 
-@pytest.mark.parametrize(("tie", "rows", "smoothing"), [("all", 4, 0.1), ("none", 1000, 0.0)])
-def test_chunks_change_neither_loss_nor_gradient(tie, rows, smoothing, monkeypatch):
-    monkeypatch.setattr(chunked_loss, "ROWS", rows)
-    model, (src, tgt) = make_model(tie).double(), make_batch()
-    expected = plain_loss(model, src, tgt, smoothing)
-    wanted = torch.autograd.grad(expected, list(model.parameters()))
-    found = ChunkedLoss(model, smoothing)(src, tgt)
-    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
-    slopes = torch.autograd.grad(2.5 * found, list(model.parameters()))
-    for slope, other in zip(slopes, wanted, strict=True):
-        torch.testing.assert_close(slope, 2.5 * other, atol=1e-12, rtol=0)
+def test_padding_is_below_a_tenth_where_random_batches_hold_far_more(batches):
+    order = random.Random(1).sample(range(3_000), 3_000)
+    usual = [order[start : start + 64] for start in range(0, 3_000, 64)]
+    assert padding_fraction(batches.lengths, batches.plan(1)) < 0.10
+    assert padding_fraction(batches.lengths, usual) > 0.35
 
 
-# --- mixed precision
+def test_a_batch_follows_from_seed_and_step_alone(batches):
+    again = TokenBatches(make_rows(3_000), 2_000, seed=3, pool_size=1_000, epochs=2)
+    for step in (batches.ends[0] + 1, batches.ends[0], 1):
+        assert all(map(torch.equal, batches(step), again(step)))
 
 
-def test_bfloat16_comes_close_with_gradients_in_float32():
-    model, (src, tgt) = make_model(), make_batch()
-    exact = ChunkedLoss(model)(src, tgt)
-    expected = torch.autograd.grad(exact, list(model.parameters()))
-    behind = []
-    model.decoder.layers[0].self_attn.w_o.register_full_backward_hook(
-        lambda *_: behind.append(torch.is_autocast_enabled("cpu"))
-    )
-    model.output.weight.register_hook(lambda _: behind.append(torch.is_autocast_enabled("cpu")))
-    with mixed_precision():
-        loss = ChunkedLoss(model, bfloat16=True)(src, tgt)
-    loss.backward()
-    assert len(behind) >= 2 and not any(behind)  # the backward pass is not under autocast
-    assert loss.dtype == torch.float32
-    assert 0 < abs(loss - exact) < 0.02 * exact  # 8 bits: not the same, and not far
-    for p in model.parameters():
-        assert p.dtype == p.grad.dtype == torch.float32
-    found = torch.cat([p.grad.flatten() for p in model.parameters()])
-    assert F.cosine_similarity(found, torch.cat([g.flatten() for g in expected]), dim=0) > 0.999
+def test_epochs_and_seeds_mix_anew(batches):
+    other = TokenBatches(make_rows(3_000), 2_000, seed=4, pool_size=1_000)
+    assert batches.plan(1) != batches.plan(2)
+    assert batches.plan(1) != other.plan(1)
+    together = {frozenset(batch) for batch in batches.plan(1)}
+    assert not together & {frozenset(batch) for batch in batches.plan(2)}
 
 
-def test_products_are_in_bfloat16_and_a_cpu_takes_the_plain_attention():
-    model, (src, tgt) = make_model(), make_batch()
-    for bfloat16 in (True, False):
-        with mixed_precision(bfloat16):
-            assert (model(src, tgt).dtype == torch.bfloat16) == bfloat16
-            assert torch.backends.cuda.flash_sdp_enabled() != bfloat16  # for a CPU, too
+def test_long_and_short_batches_come_in_no_order(batches):
+    widths = [batches(step)[0].size(1) for step in range(1, batches.ends[0] + 1)]
+    rises = sum(a < b for a, b in zip(widths, widths[1:], strict=False))
+    assert 0.3 < rises / len(widths) < 0.7
 
 
-@pytest.mark.parametrize(("seconds", "pays"), [(7.0, True), (9.0, False)])
-def test_bfloat16_pays_if_a_product_takes_a_fifth_less_time(seconds, pays, monkeypatch):
-    def timer(code, *, globals, num_threads):
-        taken = {torch.float32: 10.0, torch.bfloat16: seconds}[globals["a"].dtype]
-        return SimpleNamespace(timeit=lambda number: SimpleNamespace(mean=taken))
-
-    monkeypatch.setattr(hardware, "Timer", timer)
-    assert bfloat16_pays() is pays
-
-
-# --- averages
+def test_pairs_stay_together_and_are_padded_at_the_end():
+    rows = [([7, 7], [1, 7, 2]), ([8], [1, 8, 8, 2])]
+    src, tgt = TokenBatches(rows, 100, pad_id=5)(1)
+    assert sorted(zip(src.tolist(), tgt.tolist(), strict=True)) == [
+        ([7, 7], [1, 7, 2, 5]),
+        ([8, 5], [1, 8, 8, 2]),
+    ]
 
 
-def test_the_average_of_one_is_itself_and_of_none_an_error():
-    state = nn.Linear(2, 3).state_dict()
-    assert all(torch.equal(v, state[k]) for k, v in average_weights([state]).items())
-    with pytest.raises(ValueError, match="no weights"):
-        average_weights([])
-    with pytest.raises(ValueError, match="different models"):
-        average_weights([state, nn.Linear(3, 2).state_dict()])
+def test_every_step_has_a_batch_of_its_epoch(batches):
+    assert [*batches.plan(1), *batches.plan(2), *batches.plan(3)] == batches.steps
+    assert batches.ends[1] - batches.ends[0] == len(batches.plan(2))
+    for step in (0, batches.ends[2] + 1):
+        with pytest.raises(ValueError, match=f"from 1 to {batches.ends[2]}, got step={step}"):
+            batches(step)
 
 
-def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):
-    model = nn.Linear(1, 1, bias=False)
-    for epoch in (8, 9, 10, 11):
-        nn.init.constant_(model.weight, epoch)
-        keep_weights(tmp_path, epoch, model, last=3)
-    names = [path.name for path in kept_weights(tmp_path)]
-    assert names == ["epoch-0009", "epoch-0010", "epoch-0011"]
-    load_average(tmp_path, 2, model)
-    assert model.weight.item() == 10.5
-    for count in (0, 4):
-        with pytest.raises(ValueError, match=f"keeps 3 epochs; {count} cannot"):
-            load_average(tmp_path, count, model)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(rows=[], tokens=9), "0 pairs"),
+        (dict(rows=[([5], [1, 2])], tokens=0), "tokens=0"),
+        (dict(rows=[([5], [1, 2])], tokens=9, pool_size=0), "pool_size=0"),
+        (dict(rows=[([5] * 6, [1, 5, 2])], tokens=7), "8 tokens fits in no batch of tokens=7"),
+    ],
+)
+def test_what_makes_no_batches_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TokenBatches(**arguments)

@@ -13,6 +13,8 @@ from tiny_tasks import REAL, TASKS, WRITER, settings, write_library, write_play
 from course_lib import cli
 from course_lib.beam_search import beam_search
 from course_lib.data import Tokenizer, draw_pairs, read_library, read_shakespeare, side_by_side
+from course_lib.data.multi30k_files import CAPTIONS
+from course_lib.evaluation import corpus_scores
 from course_lib.gpt import parse_rate
 from course_lib.tasks import language_model, multi30k
 from course_lib.tasks.language_model import (
@@ -28,9 +30,7 @@ from course_lib.tasks.multi30k import (
     Multi30k,
     RealConfig,
     read_pairs,
-    score,
     val_loss,
-    written_captions,
 )
 from course_lib.tasks.numbers import Translator
 from course_lib.trainer import loop
@@ -367,13 +367,15 @@ def test_who_translates_is_the_average_asked_for_and_its_scores_are_recorded(
     write = partial(translator.translate, beam_size=3, alpha=0.2)
     pairs = read_pairs(translator.config, TEST)
     sources, references = zip(*pairs, strict=True)
-    scores = score(write(sources), references)
+    scores = corpus_scores(write(sources), references)
     lines = [f"{name} {scores[name]:.2f}  {scores[f'{name}_signature']}"
              for name in ("bleu", "bleu_lower", "chrf")]  # fmt: skip
     assert out.splitlines()[:3] == lines and "case:lc" in lines[1]
     assert f"60 sentences of {TEST} " in out and "choose on --split val" in error
     expected = scores | dict(split=TEST, average=2, beam=3, alpha=0.2, history=[])
-    expected |= dict(captions=written_captions("de-en", write), loss=val_loss(translator, pairs))
+    german = [ours for ours, _ in CAPTIONS]
+    captions = [list(both) for both in zip(german, write(german), strict=True)]
+    expected |= dict(captions=captions, loss=val_loss(translator, pairs))
     assert expected.items() <= entry.items()
     run("evaluate", "--beam", "1", "--record", tmp_path / "val.json")
     assert read_entries(tmp_path / "val.json")[0]["history"] == content["history"]

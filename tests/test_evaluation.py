@@ -14,6 +14,7 @@ from random_inputs import make_generator, normal, random_ids
 from course_lib.evaluation import (
     alignment_error_rate,
     alignment_from_attention,
+    corpus_scores,
     exact_match,
     token_accuracy,
 )
@@ -39,6 +40,23 @@ def test_the_share_is_counted_text_by_text(pairs):
     for one, other in pairs:
         right += 1 if one == other else 0
     assert exact_match(written, wanted) == right / len(pairs)
+
+
+# --- a corpus, by sacrebleu
+
+
+def test_scores_computed_by_hand():
+    short = corpus_scores(["a b c d e"], ["a b c d e f g h"])
+    sharp = corpus_scores(["A b c d e"], ["a b c d e"])
+    assert short["bleu"] == pytest.approx(100 * math.exp(1 - 8 / 5))  # all right, but too short
+    assert sharp["bleu"] == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
+    assert sharp["bleu_lower"] == pytest.approx(100) and 0 < sharp["chrf"] < 100
+
+
+@pytest.mark.parametrize(("written", "wanted"), [([], []), (["a"], ["a", "b"]), (["a"], [])])
+def test_texts_without_references_have_no_scores(written, wanted):
+    with pytest.raises(ValueError, match=f"{len(written)} texts .* {len(wanted)}"):
+        corpus_scores(written, wanted)
 
 
 # --- with the teacher

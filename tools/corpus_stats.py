@@ -13,11 +13,9 @@ from typing import Any
 
 import torch
 
-from course_lib.batching import padding_fraction
+from course_lib.batching import TokenBatches, padding_fraction
 from course_lib.data import Tokenizer
-from course_lib.data.multi30k_files import load_multi30k
-from course_lib.tasks.multi30k import CAPTIONS
-from course_lib.trainer.batch_sampler import Row, TokenBatches
+from course_lib.data.multi30k_files import CAPTIONS, load_multi30k
 from course_lib.trainer.results import add_entry, record_of
 
 SIZES = (2_000, 4_000, 8_000, 16_000)
@@ -28,6 +26,7 @@ LANGUAGES = ("German", "English")
 WORD = re.compile(r"\w+")  # without the comma behind it
 
 Pairs = list[tuple[str, str]]
+Row = tuple[list[int], list[int]]  # source and target ids
 
 
 def new_words(train: Pairs, val: Pairs) -> dict[str, float]:

@@ -152,18 +152,25 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
             "test_it_is_one_minus_the_harmonic_mean_of_precision_and_recall",
         )
     ],
+    "evaluation.corpus_scores": [
+        (
+            "scores of plain text can be compared, with their signature",
+            "five sentences, five ways: 44.0 to 72.7",
+            "notebooks/14_evaluation.ipynb#5746969b",
+        )
+    ],
     "batching.batch_by_tokens": [
         (
             "one number bounds the memory of a batch",
             "padding stays below a tenth",
-            "tests/test_batch_sampler.py::test_padding_is_below_a_tenth_where_random_batches_hold_far_more",
+            "tests/test_batching.py::test_padding_is_below_a_tenth_where_random_batches_hold_far_more",
         )
     ],
-    "trainer.batch_sampler.TokenBatches": [
+    "batching.TokenBatches": [
         (
             "as `batch_by_tokens`",
             "as `batch_by_tokens`",
-            "tests/test_batch_sampler.py::test_no_batch_is_larger_than_asked_and_most_are_nearly_full",
+            "tests/test_batching.py::test_no_batch_is_larger_than_asked_and_most_are_nearly_full",
         )
     ],
     "decoder_only.DecoderOnly": [

@@ -24,6 +24,14 @@ SUMS = {  # sha256 of the unpacked files
     "test_2016_flickr.de": "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
     "test_2016_flickr.en": "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
 }
+CAPTIONS = (  # our own, German and English; how a translator writes them stands in its entry
+    ("Ein Mann fährt Fahrrad.", "A man is riding a bicycle."),
+    ("Zwei Hunde spielen im Schnee.", "Two dogs are playing in the snow."),
+    ("Eine Frau, die einen roten Hut trägt, liest.", "A woman wearing a red hat is reading."),
+    ("Ein Kind hüpft über eine Pfütze.", "A child is jumping over a puddle."),
+    ("Die Lehrerin erklärt, warum der Transformer kein Gedächtnis braucht.",
+     "The teacher explains why the Transformer needs no memory."),
+)  # fmt: skip
 MOST_BYTES = 50_000_000  # no file of the corpus is as long, packed or unpacked
 
 

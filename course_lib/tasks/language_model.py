@@ -229,13 +229,11 @@ class LanguageModel(Task):
 @torch.no_grad()
 def loss_on(model: nn.Module, windows: Tensor) -> float:
     """Measure the mean loss of a ``GPT`` on windows ``(windows, T + 1)``, in nats per character."""
-    was_training = model.training
     model.eval()
     total = 0.0
     for part in windows.split(max(1, POSITIONS // windows.size(1))):
         part = part.to(model.output.weight.device)
         total += len(part) * model(part[:, :-1], part[:, 1:])[1].item()
-    model.train(was_training)
     return total / len(windows)
 
 

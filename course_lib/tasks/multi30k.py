@@ -5,21 +5,19 @@ import time
 import zlib
 from argparse import Namespace
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from sacrebleu.metrics import BLEU, CHRF
 from torch import Tensor, nn
 
+from course_lib.batching import TokenBatches
 from course_lib.beam_search import beam_search
 from course_lib.data import Tokenizer, draw_pairs
-from course_lib.data.multi30k_files import DIRECTIONS, SPLITS, load_multi30k
+from course_lib.data.multi30k_files import CAPTIONS, DIRECTIONS, SPLITS, load_multi30k
+from course_lib.evaluation import corpus_scores
 from course_lib.tasks.numbers import MODEL, Translator, model_config, typed_text
-from course_lib.trainer.batch_sampler import TokenBatches
 from course_lib.trainer.chunked_loss import ChunkedLoss
 from course_lib.trainer.options import SMALLEST, check_range, whole_from_one
 from course_lib.trainer.task import Task
@@ -33,14 +31,6 @@ SEARCH: dict[str, dict[str, Any]] = {
     "--alpha": dict(type=float, default=0.6, help="of the length penalty"),
     "--average": dict(type=whole_from_one, default=1, help="of so many last epochs"),
 }
-CAPTIONS = (  # our own, German and English; how a translator writes them stands in its entry
-    ("Ein Mann fährt Fahrrad.", "A man is riding a bicycle."),
-    ("Zwei Hunde spielen im Schnee.", "Two dogs are playing in the snow."),
-    ("Eine Frau, die einen roten Hut trägt, liest.", "A woman wearing a red hat is reading."),
-    ("Ein Kind hüpft über eine Pfütze.", "A child is jumping over a puddle."),
-    ("Die Lehrerin erklärt, warum der Transformer kein Gedächtnis braucht.",
-     "The teacher explains why the Transformer needs no memory."),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,53 +117,28 @@ class RealTranslator(Translator):
     what = "a translator of sentences"
     config_class = RealConfig
 
-    def rows(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
+    def rows(self, pairs: Pairs) -> list[tuple[list[int], list[int]]]:
         """Turn pairs into source ids, and target ids from bos to eos.
 
         Raises:
             ValueError: If a text is longer than the model reads.
         """
-        encode = self.tokenizer.encode
-        encode_target = self.tokenizer.encode_target
-        rows = [(encode(source), encode_target(target)) for source, target in pairs]
+        rows = [(self.tokenizer.encode(s), self.tokenizer.encode_target(t)) for s, t in pairs]
         longest = max(max(len(source), len(target) - 1) for source, target in rows)
         if longest > self.config.max_len:
             raise ValueError(f"{longest} tokens: this model reads {self.config.max_len}")
         return rows
 
     def search(self, src: Tensor, **how: Any) -> Tensor:
-        """Return the ids ``(B, T)`` that ``beam_search`` finds best, called with ``how``."""
+        """Return the best ids ``(B, T)`` of ``beam_search``; without an end, at most 2 S + 10."""
         pad_id, limit = self.tokenizer.pad_id, self.config.max_len
-        lengths = (src != pad_id).sum(dim=1, keepdim=True)  # (B, 1)
-        most = (2 * lengths + 10).clamp(max=limit)  # what finds no end is cut off there
-        ids, _ = beam_search(
+        most = (2 * (src != pad_id).sum(dim=1, keepdim=True) + 10).clamp(max=limit)  # (B, 1)
+        found, _ = beam_search(
             self.model, src, bos_id=self.tokenizer.bos_id, eos_id=self.tokenizer.eos_id,
             max_new_tokens=int(most.max()), **how,
         )  # fmt: skip
-        ids = ids[:, 0]  # (B, T)
-        return ids.masked_fill(torch.arange(ids.size(1), device=ids.device) >= most, pad_id)
-
-
-def measured(pipeline: RealTranslator, options: Namespace) -> dict[str, Any]:
-    """Translate a split freely; print BLEU and chrF, and return all that a record keeps."""
-    how = _search(options)
-    if options.split != "val":
-        print("the test set is for the last report: choose on --split val", file=sys.stderr)
-    pairs = read_pairs(pipeline.config, options.split, options.data)
-    sources, references = map(list, zip(*pairs, strict=True))
-    begin = time.monotonic()
-    written = pipeline.translate(sources, **how)
-    seconds = time.monotonic() - begin
-    found: dict[str, Any] = score(written, references)
-    for name in ("bleu", "bleu_lower", "chrf"):
-        print(f"{name} {found[name]:.2f}  {found[f'{name}_signature']}")
-    print(f"{len(written)} sentences of {options.split} in {seconds:.0f} s")
-    write = partial(pipeline.translate, **how)
-    found["captions"] = written_captions(pipeline.config.direction, write)
-    found["loss"] = val_loss(pipeline, pairs)
-    if options.split != "val" or options.average > 1:
-        found["history"] = []  # how it learned stands once in a record
-    return found
+        late = torch.arange(found.size(2), device=src.device) >= most  # (B, T)
+        return found[:, 0].masked_fill(late, pad_id)
 
 
 class Multi30k(Task):
@@ -189,7 +154,6 @@ class Multi30k(Task):
     named = "direction"
     writing = {"text": dict(nargs="+", help='such as "Ein Mann fährt Fahrrad."'), **SEARCH}
     evaluating = {"--split": dict(choices=SPLITS[1:], default="val"), **SEARCH}
-    evaluate = staticmethod(measured)
     batches: TokenBatches
 
     def __init__(
@@ -215,17 +179,13 @@ class Multi30k(Task):
         self.checksum = zlib.crc32(str(self.batches.rows).encode())
 
     def engine(self) -> nn.Module:
-        """Return the module that a step calls: its logits never exist at once."""
+        """Return the module that computes the loss of a step: its logits never exist at once."""
         config = self.pipeline.config
         return ChunkedLoss(self.pipeline.model, config.smoothing, bfloat16=config.bfloat16)
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, from 1."""
         return self.pipeline.config.rate(step, self.steps)
-
-    def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
-        """Return the mean loss of a batch, which the engine computes."""
-        return model(*batch)
 
     def is_measured(self, step: int) -> bool:
         """Tell whether an epoch ends with a step."""
@@ -234,7 +194,7 @@ class Multi30k(Task):
     def measure(self, pipeline: RealTranslator, step: int) -> dict[str, float]:
         """Measure the loss on val, and translate it greedily."""
         sources, references = zip(*self.val, strict=True)
-        found = score(pipeline.translate(sources, beam_size=1), references)
+        found = corpus_scores(pipeline.translate(sources, beam_size=1), references)
         return {
             "epoch": bisect_left(self.batches.ends, step) + 1,
             "val_loss": val_loss(pipeline, self.val),
@@ -245,6 +205,28 @@ class Multi30k(Task):
     def write(pipeline: RealTranslator, options: Namespace) -> str:
         """Translate one text."""
         return pipeline.translate([typed_text(options)], **_search(options))[0]
+
+    @staticmethod
+    def evaluate(pipeline: RealTranslator, options: Namespace) -> dict[str, Any]:
+        """Translate a split freely; print BLEU and chrF, and return all that a record keeps."""
+        how = _search(options)
+        if options.split != "val":
+            print("the test set is for the last report: choose on --split val", file=sys.stderr)
+        pairs = read_pairs(pipeline.config, options.split, options.data)
+        sources, references = map(list, zip(*pairs, strict=True))
+        begin = time.monotonic()
+        written = pipeline.translate(sources, **how)
+        seconds = time.monotonic() - begin
+        found: dict[str, Any] = corpus_scores(written, references)
+        for name in ("bleu", "bleu_lower", "chrf"):
+            print(f"{name} {found[name]:.2f}  {found[f'{name}_signature']}")
+        print(f"{len(written)} sentences of {options.split} in {seconds:.0f} s")
+        ours = [pair[pipeline.config.direction == "en-de"] for pair in CAPTIONS]
+        found["captions"] = list(map(list, zip(ours, pipeline.translate(ours, **how), strict=True)))
+        found["loss"] = val_loss(pipeline, pairs)
+        if options.split != "val" or options.average > 1:
+            found["history"] = []  # how it learned stands once in a record
+        return found
 
 
 def _search(options: Namespace) -> dict[str, Any]:
@@ -259,31 +241,6 @@ def val_loss(translator: RealTranslator, pairs: Pairs) -> float:
     batches = TokenBatches(translator.rows(pairs), 4_096, pad_id=translator.tokenizer.pad_id)
     loss = ChunkedLoss(translator.model.eval(), smoothing=0.0)
     total = 0.0
-    count = 0
-    for places in batches.plan(1):
-        src, tgt = batches.batch(places)
-        real = int((tgt[:, 1:] != batches.pad_id).sum())
-        total += loss(src, tgt).item() * real
-        count += real
-    return total / count
-
-
-def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float | str]:
-    """Compare translations with one reference each, by sacrebleu.
-
-    Returns:
-        ``bleu`` and ``chrf`` as sacrebleu measures them (cased, 13a), ``bleu_lower`` on
-        lower-cased text, and the signatures.
-    """
-    result: dict[str, float | str] = {}
-    metrics = {"bleu": BLEU(), "bleu_lower": BLEU(lowercase=True), "chrf": CHRF()}
-    for name, metric in metrics.items():
-        result[name] = metric.corpus_score(list(hypotheses), [list(references)]).score
-        result[f"{name}_signature"] = str(metric.get_signature())
-    return result
-
-
-def written_captions(direction: str, write: Callable[[list[str]], list[str]]) -> list[list[str]]:
-    """Have our own captions translated; return them, each with what was written."""
-    ours = [pair[direction == "en-de"] for pair in CAPTIONS]
-    return [list(both) for both in zip(ours, write(ours), strict=True)]
+    for rows in batches.plan(1):
+        total += loss(*batches.batch(rows)).item() * sum(batches.lengths[i][1] for i in rows)
+    return total / sum(length for _, length in batches.lengths)

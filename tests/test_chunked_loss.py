@@ -1,0 +1,128 @@
+"""Chunked loss, mixed precision, averages: the same mathematics as the plain way."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from course_lib.batching import average_weights
+from course_lib.trainer import chunked_loss, hardware
+from course_lib.trainer.averaging import keep_weights, kept_weights, load_average
+from course_lib.trainer.chunked_loss import ChunkedLoss
+from course_lib.trainer.hardware import bfloat16_pays, mixed_precision
+from course_lib.training import label_smoothed_cross_entropy
+from course_lib.transformer import Transformer, TransformerConfig
+
+V = 23
+
+
+def make_model(tie="all", dropout=0.0):
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        src_vocab_size=V, tgt_vocab_size=V, d_model=12, num_heads=3, num_encoder_layers=2,
+        num_decoder_layers=1, d_ff=17, dropout=dropout, max_len=16, tie_embeddings=tie,
+    )  # fmt: skip
+    return Transformer(config)
+
+
+def make_batch():
+    generator = torch.Generator().manual_seed(5)
+    src = torch.randint(3, V, (4, 6), generator=generator)
+    tgt = torch.randint(3, V, (4, 8), generator=generator)
+    src[1, 4:] = 0
+    tgt[2, 3:] = 0
+    tgt[3, 6:] = 0
+    return src, tgt
+
+
+def plain_loss(model, src, tgt, smoothing):
+    """Compute the loss the plain way: all logits, padding taken out afterwards."""
+    logits, right = model(src, tgt[:, :-1]), tgt[:, 1:]
+    real = right != 0
+    return label_smoothed_cross_entropy(logits[real], right[real], smoothing=smoothing)
+
+
+# --- the loss
+
+
+@pytest.mark.parametrize(("tie", "rows", "smoothing"), [("all", 4, 0.1), ("none", 1000, 0.0)])
+def test_chunks_change_neither_loss_nor_gradient(tie, rows, smoothing, monkeypatch):
+    monkeypatch.setattr(chunked_loss, "ROWS", rows)
+    model, (src, tgt) = make_model(tie).double(), make_batch()
+    expected = plain_loss(model, src, tgt, smoothing)
+    wanted = torch.autograd.grad(expected, list(model.parameters()))
+    found = ChunkedLoss(model, smoothing)(src, tgt)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    slopes = torch.autograd.grad(2.5 * found, list(model.parameters()))
+    for slope, other in zip(slopes, wanted, strict=True):
+        torch.testing.assert_close(slope, 2.5 * other, atol=1e-12, rtol=0)
+
+
+# --- mixed precision
+
+
+def test_bfloat16_comes_close_with_gradients_in_float32():
+    model, (src, tgt) = make_model(), make_batch()
+    exact = ChunkedLoss(model)(src, tgt)
+    expected = torch.autograd.grad(exact, list(model.parameters()))
+    behind = []
+    model.decoder.layers[0].self_attn.w_o.register_full_backward_hook(
+        lambda *_: behind.append(torch.is_autocast_enabled("cpu"))
+    )
+    model.output.weight.register_hook(lambda _: behind.append(torch.is_autocast_enabled("cpu")))
+    with mixed_precision():
+        loss = ChunkedLoss(model, bfloat16=True)(src, tgt)
+    loss.backward()
+    assert len(behind) >= 2 and not any(behind)  # the backward pass is not under autocast
+    assert loss.dtype == torch.float32
+    assert 0 < abs(loss - exact) < 0.02 * exact  # 8 bits: not the same, and not far
+    for p in model.parameters():
+        assert p.dtype == p.grad.dtype == torch.float32
+    found = torch.cat([p.grad.flatten() for p in model.parameters()])
+    assert F.cosine_similarity(found, torch.cat([g.flatten() for g in expected]), dim=0) > 0.999
+
+
+def test_products_are_in_bfloat16_and_a_cpu_takes_the_plain_attention():
+    model, (src, tgt) = make_model(), make_batch()
+    for bfloat16 in (True, False):
+        with mixed_precision(bfloat16):
+            assert (model(src, tgt).dtype == torch.bfloat16) == bfloat16
+            assert torch.backends.cuda.flash_sdp_enabled() != bfloat16  # for a CPU, too
+
+
+@pytest.mark.parametrize(("seconds", "pays"), [(7.0, True), (9.0, False)])
+def test_bfloat16_pays_if_a_product_takes_a_fifth_less_time(seconds, pays, monkeypatch):
+    def timer(code, *, globals, num_threads):
+        taken = {torch.float32: 10.0, torch.bfloat16: seconds}[globals["a"].dtype]
+        return SimpleNamespace(timeit=lambda number: SimpleNamespace(mean=taken))
+
+    monkeypatch.setattr(hardware, "Timer", timer)
+    assert bfloat16_pays() is pays
+
+
+# --- averages
+
+
+def test_the_average_of_one_is_itself_and_of_none_an_error():
+    state = nn.Linear(2, 3).state_dict()
+    assert all(torch.equal(v, state[k]) for k, v in average_weights([state]).items())
+    with pytest.raises(ValueError, match="no weights"):
+        average_weights([])
+    with pytest.raises(ValueError, match="different models"):
+        average_weights([state, nn.Linear(3, 2).state_dict()])
+
+
+def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):
+    model = nn.Linear(1, 1, bias=False)
+    for epoch in (8, 9, 10, 11):
+        nn.init.constant_(model.weight, epoch)
+        keep_weights(tmp_path, epoch, model, last=3)
+    names = [path.name for path in kept_weights(tmp_path)]
+    assert names == ["epoch-0009", "epoch-0010", "epoch-0011"]
+    load_average(tmp_path, 2, model)
+    assert model.weight.item() == 10.5
+    for count in (0, 4):
+        with pytest.raises(ValueError, match=f"keeps 3 epochs; {count} cannot"):
+            load_average(tmp_path, count, model)
