@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-ROWS = 256  # 256 rows of 8,000 logits are 8 MB: they stay in the processor's cache
+ROWS = 512  # 512 rows of 8,000 logits are 16 MB
 
 
 class ChunkedLoss(nn.Module):
@@ -15,7 +15,7 @@ class ChunkedLoss(nn.Module):
     Args:
         model: The ``Transformer``.
         smoothing: Label smoothing, in [0, 1].
-        bfloat16: Whether logits are computed in it.
+        bfloat16: Whether logits are computed in it; then the loss of a step has 8 bits, too.
     """
 
     def __init__(self, model: nn.Module, smoothing: float = 0.1, *, bfloat16: bool = False) -> None:
@@ -47,7 +47,6 @@ class ChunkedLoss(nn.Module):
         gap = (hidden * (F.embedding(right, matrix) - matrix.mean(dim=0))).sum(dim=1)  # (R,)
         if self.in_bfloat16:
             hidden, matrix = hidden.bfloat16(), matrix.bfloat16()
-        losses = F.linear_cross_entropy(
-            hidden, matrix, right, reduction="none", options=self.chunks
-        )  # (R,)
-        return (losses + self.smoothing * gap).mean()
+        # With the mean, torch keeps the gradients of each chunk and computes no logits twice.
+        loss = F.linear_cross_entropy(hidden, matrix, right, reduction="mean", options=self.chunks)
+        return loss + self.smoothing * gap.mean()
