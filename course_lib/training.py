@@ -8,6 +8,7 @@ __all__ = [
     "warmup_inverse_sqrt",
     "training_step",
     "train",
+    "optimizer_step",
     "warmup_cooldown",
     "warmup_cosine",
     "warmup_stable_decay",
@@ -172,6 +173,28 @@ def train(
         if step % 50 == 0:
             bar.set_postfix(loss=f"{losses[-1].item():.3f}")
     return [loss.item() for loss in losses]
+
+
+def optimizer_step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, rate: float, *, clip_norm: float = math.inf
+) -> None:
+    """Update the weights once, by the gradients that are there, and clear these.
+
+    Paper: §5.3; it does not mention clipping.
+
+    Args:
+        model: Has the gradients.
+        optimizer: Of the model's parameters.
+        rate: The learning rate of this step, for all parameter groups.
+        clip_norm: The largest norm that all gradients together may have; longer ones are scaled
+            down to it.
+    """
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    if clip_norm < math.inf:
+        nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
+    optimizer.step()
+    optimizer.zero_grad()
 
 
 def warmup_cooldown(

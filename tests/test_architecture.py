@@ -1,12 +1,14 @@
 """Imports point down, modules stay small, and the package is what the chapters export."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import nbformat
 from code_metrics import code_lines, definitions
 
 import notebooks
@@ -93,18 +95,35 @@ def test_nothing_is_imported_by_star_or_from_the_workbench():
 
 
 def test_one_loop_trains_all_tasks():
-    """Chapter 10 shows a loop; a probe and the position explorer fit something small."""
+    """Chapter 10 shows a loop, which ends a step as the trainer does; other fits are small ones."""
     loops = {
-        path.relative_to(PACKAGE).as_posix()
+        path.relative_to(PACKAGE).as_posix(): re.findall(r"optimizer[._]step\(", source)
         for path, source in SOURCES.items()
-        if "optimizer.step()" in source and room(path) != "exercises"
+        if room(path) != "exercises"
     }
-    assert loops == {
-        "training.py",
-        "trainer/loop.py",
-        "probes/training_probes.py",
-        "viz/position_explorer.py",
+    assert {path: set(steps) for path, steps in loops.items() if steps} == {
+        "training.py": {"optimizer.step(", "optimizer_step("},
+        "trainer/loop.py": {"optimizer_step("},
+        "probes/training_probes.py": {"optimizer.step("},
+        "viz/position_explorer.py": {"optimizer.step("},
     }
+
+
+def test_later_chapters_train_with_the_trainer():
+    """What else makes steps behind chapter 10 is no training of a model on a corpus."""
+    cells = [
+        (chapter.stem, re.findall(r"^def (\w+)", cell.source, re.MULTILINE))
+        for chapter in notebooks.chapters()
+        if chapter.stem > "11"
+        for cell in nbformat.read(chapter, as_version=4).cells
+        if cell.cell_type == "code" and "optimizer.step(" in cell.source
+    ]
+    assert cells == [
+        ("17_decoder_only", ["learn_to_repeat"]),
+        ("19_modern_models", ["usage"]),
+        ("21_efficiency", ["step"]),
+        ("22_distributed_training", ["after_adam"]),
+    ]
 
 
 def test_modules_are_small():

@@ -10,11 +10,14 @@ import torch
 from dimensions import PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
 from parity import assert_equal, assert_same, says, trace
 from random_inputs import make_generator, normal, random_ids, tiny_transformer
+from torch import nn
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from course_lib.training import (
     ADAM,
     label_smoothed_cross_entropy,
+    optimizer_step,
     train,
     training_step,
     warmup_cooldown,
@@ -210,6 +213,19 @@ def test_a_step_predicts_each_next_token_and_follows_the_gradient(transformer, b
     assert not loss.requires_grad
     for new, old in zip(transformer.parameters(), before.parameters(), strict=True):
         assert_equal(new.detach(), old.detach() - lr * old.grad)
+
+
+@pytest.mark.parametrize(("clip_norm", "expected"), [(math.inf, 2.0), (4.5, 2.0), (1.0, 0.5)])
+def test_the_end_of_a_step_sets_the_rate_and_clips_all_gradients_together(clip_norm, expected):
+    layer = nn.Linear(3, 1)
+    before = deepcopy(layer.state_dict())
+    for parameter in layer.parameters():
+        parameter.grad = torch.full_like(parameter, 2.0)  # of four numbers: the norm is 4
+    optimizer = torch.optim.SGD([{"params": [p]} for p in layer.parameters()], lr=7.0)
+    optimizer_step(layer, optimizer, 0.1, clip_norm=clip_norm)
+    for name, parameter in layer.named_parameters():
+        assert_close(before[name] - parameter.detach(), torch.full_like(parameter, 0.1 * expected))
+        assert parameter.grad is None
 
 
 # --- many steps

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -24,16 +23,12 @@ from course_lib.decoder_only import DecoderOnly
 from course_lib.gpt import GPT
 from course_lib.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU, rope_angles
 from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
-from course_lib.tasks.language_model import (
-    LanguageModel,
-    TextGeneratorConfig,
-)
+from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
 from course_lib.trainer.hardware import describe_machine
-from course_lib.trainer.loop import train
+from course_lib.trainer.loop import fit
 from course_lib.trainer.options import whole_from_one
 from course_lib.trainer.results import add_entry, read_entries, record_of
 from course_lib.trainer.run_folder import checkpoints_folder
-from course_lib.trainer.task import TrainState
 from course_lib.transformer import Transformer, TransformerConfig
 
 USUAL = TextGeneratorConfig(bias=True)  # windows, optimizer and schedule; all six have biases
@@ -208,18 +203,7 @@ def val_loss(model: nn.Module, ids: Tensor) -> float:
 
 
 class Ablated(LanguageModel):
-    """Train a model as chapter 18 trains its GPT.
-
-    Args:
-        build: One of ``MODELS`` or ``PARTS``.
-        config: All numbers but the model's.
-    """
-
-    def __init__(self, build: Callable[[int], nn.Module], config: TextGeneratorConfig) -> None:
-        super().__init__(config, None)
-        torch.manual_seed(config.seed)
-        model = build(len(self.text.characters))
-        self.pipeline = replace(self.pipeline, model=model)
+    """Train a model of ``MODELS`` or ``PARTS`` as chapter 18 trains its GPT."""
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         """Compute the mean loss of all predictions."""
@@ -233,11 +217,10 @@ class Ablated(LanguageModel):
 def train_one(name: str, config: TextGeneratorConfig) -> dict[str, Any]:
     """Train one model from one seed; return its entry."""
     models = PARTS if name in PARTS else MODELS
-    task = Ablated(models[name], replace(config, steps=LONGER.get(name, 1) * config.steps))
-    model = task.pipeline.model
-    state = TrainState(task, model, task.optimizer())
-    with TemporaryDirectory() as folder:
-        train(state, Path(folder))
+    task = Ablated(replace(config, steps=LONGER.get(name, 1) * config.steps), None)
+    torch.manual_seed(config.seed)
+    model = models[name](len(task.text.characters))
+    state = fit(task, model)
     return {
         "cut": list(models).index(name),
         "name": name,

@@ -9,7 +9,6 @@ import platform
 import sys
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -18,9 +17,8 @@ from course_lib.cli import STOPPED
 from course_lib.gpt import GPT
 from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
 from course_lib.trainer.hardware import describe_machine
-from course_lib.trainer.loop import train
+from course_lib.trainer.loop import fit
 from course_lib.trainer.results import add_entry, read_entries, record_of
-from course_lib.trainer.task import TrainState
 
 USUAL = TextGeneratorConfig(
     num_layers=2, batch_size=8, steps=400, warmup_steps=20, peak_rate=3e-3, last_rate=3e-4,
@@ -53,10 +51,7 @@ def train_one(name: str, config: TextGeneratorConfig) -> dict[str, Any]:
     torch.manual_seed(config.seed)
     model = GPT(config.of_model(len(task.text.characters)))
     enlarge(model, LARGER[name])
-    task.pipeline = replace(task.pipeline, model=model)
-    state = TrainState(task, model, task.optimizer())
-    with TemporaryDirectory() as folder:
-        train(state, Path(folder))
+    state = fit(task, model)
     return {
         "name": name,
         "seed": config.seed,

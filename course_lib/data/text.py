@@ -5,6 +5,7 @@ import sysconfig
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -90,8 +91,9 @@ def library_files(folder: Path | str | None = None) -> tuple[list[Path], list[Pa
     return [path for path in files if path not in val], val
 
 
+@cache
 def read_library(folder: Path | str | None = None) -> Text:
-    """Read the standard library of the Python that runs this.
+    """Read the standard library of the Python that runs this, once: it does not change meanwhile.
 
     Args:
         folder: As in ``library_files``.

@@ -156,7 +156,7 @@ class LanguageModel(Task):
     def __init__(
         self,
         config: TextGeneratorConfig,
-        data: Path | str | None,
+        data: Path | str | None = None,
         pipeline: TextGenerator | None = None,
     ) -> None:
         self.text = read_text(config.text, data)
@@ -232,7 +232,7 @@ def loss_on(model: nn.Module, windows: Tensor) -> float:
     model.eval()
     total = 0.0
     for part in windows.split(max(1, POSITIONS // windows.size(1))):
-        part = part.to(model.output.weight.device)
+        part = part.to(next(model.parameters()).device)
         total += len(part) * model(part[:, :-1], part[:, 1:])[1].item()
     return total / len(windows)
 

@@ -1,11 +1,12 @@
 """One loop for everything that learns: a step, a measurement, a checkpoint (§5)."""
 
-import math
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from course_lib.trainer.run_folder import (
     save,
 )
 from course_lib.trainer.task import Pipeline, Task, TrainState
+from course_lib.training import optimizer_step
 
 SAVE_EVERY = 200  # steps
 ASK_EVERY = 10  # steps: so often several processes agree on whether to stop
@@ -76,17 +78,13 @@ def start(
 
 def make_step(state: TrainState) -> None:
     """Make the next training step: no number leaves the device."""
-    task, step = state.task, state.step + 1
-    for group in state.optimizer.param_groups:
-        group["lr"] = task.rate(step)
+    task, model = state.task, state.pipeline.model
     state.engine.train()
     for part in range(state.accumulate):
         accumulate_gradients(state, part)
-    if task.clip_norm < math.inf:
-        nn.utils.clip_grad_norm_(task.pipeline.model.parameters(), task.clip_norm)
-    state.optimizer.step()
-    state.optimizer.zero_grad()
-    state.step = step
+    rate = task.rate(state.step + 1)
+    optimizer_step(model, state.optimizer, rate, clip_norm=task.clip_norm)
+    state.step += 1
 
 
 def accumulate_gradients(state: TrainState, part: int) -> None:
@@ -190,6 +188,23 @@ def train(
             if measured or enough or state.step % SAVE_EVERY == 0:
                 save(state, out)
     return state.step >= state.task.steps
+
+
+def fit(task: Task, model: nn.Module) -> TrainState:
+    """Train a model of one's own as a task trains its own, and keep nothing on disk.
+
+    Args:
+        task: Says on what, at which rates, and how it is measured; its pipeline gets the model.
+        model: What learns.
+
+    Raises:
+        ValueError: If a loss is no number any more.
+    """
+    task.pipeline = replace(task.pipeline, model=model)
+    state = TrainState(task, model, task.optimizer())
+    with TemporaryDirectory() as folder:
+        train(state, Path(folder))
+    return state
 
 
 def clocks() -> dict[str, float]:
