@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from course_lib.data.multi30k_files import download_multi30k
-from course_lib.exercises.commands import add_learners_commands
+from course_lib.exercises.commands import add_command, add_learners_commands
 from course_lib.interop.download import MODELS, continue_with, download, translate_with
 from course_lib.probes import probe_made
 from course_lib.tasks.language_model import LanguageModel
@@ -36,6 +36,7 @@ TASKS: dict[str, type[Task]] = {task.name: task for task in (Numbers, Multi30k, 
 STOPPED = 130  # the exit code after Ctrl-C
 SHARD = "under torchrun: no process holds all weights (FSDP2); else each has a copy (DDP)"
 PARTS = "micro-batches of a step: less memory, the same gradients"
+USUAL = "%(default)s unless given"
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
 
 
@@ -74,8 +75,9 @@ def task_of(arguments: Sequence[str]) -> str:
     """Find what the commands are about; only a GPT samples."""
     usual = "gpt" if arguments[:1] == ["sample"] else "numbers"
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    finder.add_argument("--task", "--tas", "--ta", default=usual)  # as argparse abbreviates it
-    return finder.parse_known_args(arguments)[0].task
+    names = ("--task", "--tas", "--ta")  # as argparse abbreviates it
+    finder.add_argument(*names, nargs="?")  # without a value: refused later
+    return finder.parse_known_args(arguments)[0].task or usual
 
 
 def parser(task: str = "numbers") -> argparse.ArgumentParser:
@@ -92,21 +94,19 @@ def parser(task: str = "numbers") -> argparse.ArgumentParser:
 
 def _add_training(commands: argparse._SubParsersAction, task: type[Task]) -> None:
     """Describe what can be done with a task; another one has other options."""
-    trains = commands.add_parser("train", help=f"train {task.kind.what} ({task.takes})")
-    trains.set_defaults(run=train_command)
-    setting = setting_of(task.kind.config_class)
-    trains.add_argument("--set", type=setting, action="append", default=[], metavar="NAME=VALUE")
+    what = task.kind.what
+    trains = add_command(commands, "train", f"train {what} ({task.takes})", train_command)
+    setting = dict(type=setting_of(task.kind.config_class), action="append", default=[])
+    trains.add_argument("--set", metavar="NAME=VALUE", help="any hyperparameter", **setting)
     trains.add_argument("--minutes", type=float, help="stop, to be resumed, after so many in all")
     trains.add_argument("--shard", action="store_true", help=SHARD)
     trains.add_argument("--accumulate", type=whole_from_one, default=1, metavar="K", help=PARTS)
     kept = trains.add_mutually_exclusive_group()
     kept.add_argument("--resume", action="store_true", help="go on from what is kept")
     kept.add_argument("--force", action="store_true", help="replace what is kept")
-    evaluates = commands.add_parser("evaluate", help="measure what was trained")
-    evaluates.set_defaults(run=evaluate_command)
+    evaluates = add_command(commands, "evaluate", "measure what was trained", evaluate_command)
     evaluates.add_argument("--record", type=Path, metavar="FILE", help="add the results to it")
-    writes = commands.add_parser(task.verb, help=f"use {task.kind.what}")
-    writes.set_defaults(run=write_command)
+    writes = add_command(commands, task.verb, f"use {what}", write_command)
     for command, own in {trains: {}, evaluates: task.evaluating, writes: task.writing}.items():
         _add_options(command, task, own)
 
@@ -117,14 +117,15 @@ def _add_options(
     """Describe which training is meant, what computes, and what else a task needs."""
     told = "what learns; each has its own options"
     command.add_argument("--task", choices=TASKS, default=task.name, help=told)
-    command.add_argument("--size", choices=task.sizes, default=[*task.sizes][0])
+    command.add_argument("--size", choices=task.sizes, default=[*task.sizes][0], help=USUAL)
     for name, how in {"seed": dict(type=int), **task.settings}.items():
         command.add_argument(f"--{name}", **how)
     command.add_argument("--data", type=Path, metavar="DIR", help="texts, or COURSE_DATA")
     command.add_argument("--out", type=Path, metavar="DIR", help="a folder of your own")
-    command.add_argument("--threads", type=int, default=task.threads or torch.get_num_threads())
+    threads = task.threads or torch.get_num_threads()
+    command.add_argument("--threads", type=int, default=threads, help=USUAL)
     devices = ("cuda", "cpu") if torch.cuda.is_available() else ("cpu", "cuda")
-    command.add_argument("--device", choices=devices, default=devices[0])
+    command.add_argument("--device", choices=devices, default=devices[0], help=USUAL)
     for name, how in own.items():
         command.add_argument(name, **how)
 
@@ -257,8 +258,8 @@ def _add_published(commands: argparse._SubParsersAction) -> None:
     how = dict(type=Path, metavar="FOLDER", help="of a published model (chapter 20)")
     for name in {"translate", "sample"} & commands.choices.keys():
         commands.choices[name].add_argument("--weights", **how)
-    downloads = commands.add_parser("download", help="get a corpus or a model once, checked")
-    downloads.set_defaults(run=download_command)
+    told = "get a corpus or a model once, checked"
+    downloads = add_command(commands, "download", told, download_command)
     downloads.add_argument("name", choices=("multi30k", *MODELS))
     downloads.add_argument("folder", type=Path, metavar="DIR")
 
@@ -297,8 +298,7 @@ def probe_command(options: argparse.Namespace) -> int:
 
 def _add_probes(commands: argparse._SubParsersAction) -> None:
     """Describe the commands that look for mistakes in models."""
-    probes = commands.add_parser("probe", help="look for mistakes in a model of yours")
-    probes.set_defaults(run=probe_command)
+    probes = add_command(commands, "probe", "look for mistakes in a model of yours", probe_command)
     probes.add_argument("factory", metavar="MODULE:FUNCTION", help="returns it, or probe()'s dict")
     probes.add_argument("--vocab-size", type=whole_from_one, metavar="V")
     probes.add_argument("--pad-id", type=int, metavar="ID")

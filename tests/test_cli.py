@@ -35,6 +35,7 @@ def folder(tmp_path, monkeypatch):
         (["train", "--steps", "²"], ["'²' is not a whole number from 1"]),
         (["train", "--resume", "--force"], ["not allowed with"]),
         (["translate", "one", "--task", "gpt"], ["invalid choice: 'translate'", "sample"]),
+        (["sample", "--task"], ["course sample", "--task: expected one argument"]),
         (["sample", "--task", "numbers"], ["invalid choice: 'sample'", "translate"]),
         ([], ["command"]),
         (["fly"], ["fly", "train", "translate", "evaluate"]),

@@ -3,6 +3,7 @@
 import argparse
 import shlex
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -13,27 +14,36 @@ from course_lib.exercises.workbook import copy_chapters, make_workbook, open_lab
 from course_lib.trainer.options import whole_from_one
 
 
+def add_command(
+    commands: argparse._SubParsersAction, name: str, told: str, run: Callable
+) -> argparse.ArgumentParser:
+    """Add a command: what its help says, and what runs it."""
+    command = commands.add_parser(name, help=told, description=told)
+    command.set_defaults(run=run)
+    return command
+
+
 def add_learners_commands(commands: argparse._SubParsersAction) -> None:
     """Describe the commands that go with the exercises."""
-    opens = commands.add_parser("lab", help="copy the worked chapters, and open them in JupyterLab")
-    opens.set_defaults(run=lab_command)
+    told = "copy the worked chapters, and open them in JupyterLab"
+    opens = add_command(commands, "lab", told, lab_command)
     opens.add_argument("folder", type=Path, metavar="DIR", help="empty, new, or from last time")
     opens.add_argument("--copy-only", action="store_true", help="do not open them")
     opens.add_argument("options", nargs="*", help="after --, for JupyterLab, such as --allow-root")
 
-    writes = commands.add_parser("workbook", help="write the learner's edition of the chapters")
-    writes.set_defaults(run=workbook_command)
+    told = "write the learner's edition of the chapters"
+    writes = add_command(commands, "workbook", told, workbook_command)
     writes.add_argument("folder", type=Path, metavar="DIR", help="an empty or a new folder")
     writes.add_argument("--force", action="store_true", help="anew; your changes are kept aside")
     writes.add_argument("--no-solutions", action="store_true", help="hints only, for a class")
 
-    shows = commands.add_parser("progress", help="list every exercise with its state and minutes")
-    shows.set_defaults(run=progress_command)
+    told = "list every exercise with its state and minutes"
+    shows = add_command(commands, "progress", told, progress_command)
     where = "a workbook; . or workbook if not given"
     shows.add_argument("folder", type=Path, nargs="?", help=where)
 
-    grades = commands.add_parser("grade", help="check what learners wrote; their code runs here")
-    grades.set_defaults(run=grade_command)
+    told = "check what learners wrote; their code runs here"
+    grades = add_command(commands, "grade", told, grade_command)
     grades.add_argument("folder", type=Path, help="a workbook, its my_lib, or one of workbooks")
     grades.add_argument("--out", type=Path, metavar="DIR", help="for the tables; here if not given")
     grades.add_argument("--force", action="store_true", help="replace tables that are there")
