@@ -11,8 +11,7 @@ from course_lib.trainer.checkpoint import explaining, load_tensors, read_facts, 
 
 def keep_weights(folder: Path, number: int, model: nn.Module, last: int) -> None:
     """Write the weights after a measurement, and remove those of all but the last few."""
-    facts = {"epoch": number}
-    save_checkpoint(folder / f"epoch-{number:04d}", facts, dict(model.named_parameters()))
+    save_checkpoint(folder / f"epoch-{number:04d}", {}, dict(model.named_parameters()))
     for old in kept_weights(folder)[:-last]:
         shutil.rmtree(old)
 

@@ -78,12 +78,11 @@ def start(
 
 def make_step(state: TrainState) -> None:
     """Make the next training step: no number leaves the device."""
-    task, model = state.task, state.pipeline.model
     state.engine.train()
     for part in range(state.accumulate):
         accumulate_gradients(state, part)
-    rate = task.rate(state.step + 1)
-    optimizer_step(model, state.optimizer, rate, clip_norm=task.clip_norm)
+    rate = state.task.rate(state.step + 1)
+    optimizer_step(state.pipeline.model, state.optimizer, rate, clip_norm=state.task.clip_norm)
     state.step += 1
 
 
@@ -170,10 +169,9 @@ def train(
         ValueError: If a loss is no number any more; what was kept last stays.
     """
     silent = None if state.world.is_main else True  # None: a bar on a screen, none in a file
-    bar = tqdm(total=state.task.steps, initial=state.step, unit="step", disable=silent)
     enough = False
     now = clocks()
-    with bar:
+    with tqdm(total=state.task.steps, initial=state.step, unit="step", disable=silent) as bar:
         while state.step < state.task.steps and not enough:
             make_step(state)
             measured = state.task.is_measured(state.step)

@@ -3,7 +3,7 @@
 import argparse
 import math
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +61,8 @@ def refuse_another(folder: Path, kept: Any, asked: Any) -> None:
     Raises:
         ValueError: If the two configurations differ; the message says in what.
     """
-    before = asdict(kept)
-    now = asdict(asked)
-    others = [f"{n}={before[n]!r}, not {now[n]!r}" for n in now if before[n] != now[n]]
+    before = vars(kept)
+    others = [f"{n}={before[n]!r}, not {v!r}" for n, v in vars(asked).items() if before[n] != v]
     if others:
         raise ValueError(
             f"{folder} keeps a training with {'; '.join(others)}: "
