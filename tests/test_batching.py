@@ -4,8 +4,9 @@ import random
 
 import pytest
 import torch
+from torch import nn
 
-from course_lib.batching import TokenBatches, padding_fraction
+from course_lib.batching import TokenBatches, average_weights, padding_fraction
 
 
 def make_rows(count, seed=0):
@@ -94,3 +95,12 @@ def test_every_step_has_a_batch_of_its_epoch(batches):
 def test_what_makes_no_batches_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         TokenBatches(**arguments)
+
+
+def test_the_average_of_one_is_itself_and_of_none_an_error():
+    state = nn.Linear(2, 3).state_dict()
+    assert all(torch.equal(v, state[k]) for k, v in average_weights([state]).items())
+    with pytest.raises(ValueError, match="no weights"):
+        average_weights([])
+    with pytest.raises(ValueError, match="different models"):
+        average_weights([state, nn.Linear(3, 2).state_dict()])

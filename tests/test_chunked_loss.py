@@ -7,7 +7,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib.batching import average_weights
 from course_lib.trainer import chunked_loss, hardware
 from course_lib.trainer.averaging import keep_weights, kept_weights, load_average
 from course_lib.trainer.chunked_loss import ChunkedLoss
@@ -103,15 +102,6 @@ def test_bfloat16_pays_if_a_product_takes_a_fifth_less_time(seconds, pays, monke
 
 
 # --- averages
-
-
-def test_the_average_of_one_is_itself_and_of_none_an_error():
-    state = nn.Linear(2, 3).state_dict()
-    assert all(torch.equal(v, state[k]) for k, v in average_weights([state]).items())
-    with pytest.raises(ValueError, match="no weights"):
-        average_weights([])
-    with pytest.raises(ValueError, match="different models"):
-        average_weights([state, nn.Linear(3, 2).state_dict()])
 
 
 def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):
