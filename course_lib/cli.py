@@ -7,12 +7,13 @@ that goes on with a text (``course train --task gpt --help``).
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -24,18 +25,20 @@ from course_lib.tasks.language_model import LanguageModel
 from course_lib.tasks.multi30k import Multi30k
 from course_lib.tasks.numbers import Numbers
 from course_lib.trainer import run_folder
-from course_lib.trainer.averaging import load_average
+from course_lib.trainer.averaging import kept_weights, load_average
+from course_lib.trainer.checkpoint import QUOTED
 from course_lib.trainer.distributed import World, init_distributed, is_restarted, job
 from course_lib.trainer.hardware import bfloat16_pays, prepare_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
 from course_lib.trainer.options import setting_of, whole_from_one
-from course_lib.trainer.results import add_entry
+from course_lib.trainer.results import add_entry, read_entries
 from course_lib.trainer.task import Pipeline, Task, TrainState
 
 TASKS: dict[str, type[Task]] = {task.name: task for task in (Numbers, Multi30k, LanguageModel)}
 STOPPED = 130  # the exit code after Ctrl-C
 SHARD = "under torchrun: no process holds all weights (FSDP2); else each has a copy (DDP)"
 PARTS = "micro-batches of a step: less memory, the same gradients"
+MOST_PARTS = 1_024
 USUAL = "%(default)s unless given"
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
 
@@ -48,8 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started it
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
     options = parser(task_of(arguments)).parse_args(arguments)
     try:
+        " ".join(arguments).encode()  # refused if it is no text in UTF-8
         run = published_command if getattr(options, "weights", None) else options.run
         code = run(options)
         sys.stdout.flush()
@@ -67,8 +74,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"\ncourse {options.command}: stopped", file=sys.stderr)
         return STOPPED
-    print(f"course {options.command}: {sentence}", file=sys.stderr)
+    print(f"course {options.command}: {shortened(sentence)}", file=sys.stderr)
     return 2
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuse options in a sentence that quotes no long word whole."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and exit with 2."""
+        super().error(shortened(message))
+
+
+def shortened(sentence: str) -> str:
+    """Cut words that are longer than what is quoted of somebody else's."""
+    return re.sub(rf"(\S{{{QUOTED}}})\S+", r"\1…", sentence)
 
 
 def task_of(arguments: Sequence[str]) -> str:
@@ -82,7 +102,7 @@ def task_of(arguments: Sequence[str]) -> str:
 
 def parser(task: str = "numbers") -> argparse.ArgumentParser:
     """Describe the commands and their options; each task has options of its own."""
-    top = argparse.ArgumentParser(prog="course", description=__doc__)
+    top = Parser(prog="course", description=__doc__)
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")
     commands = top.add_subparsers(dest="command", required=True)
     _add_training(commands, TASKS.get(task, TASKS["numbers"]))
@@ -135,32 +155,34 @@ def train_command(options: argparse.Namespace) -> int:
     prepare_machine(options.threads, options.device)
     if options.minutes is not None and not options.minutes >= 0:
         raise ValueError(f"--minutes {options.minutes}: a number from 0 is needed")
+    if options.accumulate > MOST_PARTS:
+        raise ValueError(f"--accumulate {options.accumulate} is not from 1 to {MOST_PARTS}")
     out = _folder(options)
     try:
         with init_distributed(options.device) as world:
             return _train(options, out, world)
     except KeyboardInterrupt:  # before the first step, or for the second time
         last = run_folder.find_checkpoint(out)
-        kept = f"{last} is as it was kept last, and --resume goes on from it"
-        kept = kept if last else "nothing is kept yet"
+        kept = f"{last} is as it was kept last" if last else "nothing is kept yet"
+        kept += ", and --resume goes on from it" if last and not options.force else ""
         print(f"\nstopped at once; {kept}", file=sys.stderr)
         return STOPPED
 
 
 def _train(options: argparse.Namespace, out: Path, world: World) -> int:
     """Train to the end, or to the end of the step at which somebody asks to stop."""
-    state, anew = _begin(options, out, world)
-    lock = run_folder.locked(out) if world.is_main else nullcontext()
-    with lock, graceful_shutdown(patient=world.size > 1) as stop:
-        if world.is_main and anew:  # only now: what can be wrong was found before
-            run_folder.remove_kept(out)
-        world.wait()
-        done = train(state, out, minutes=options.minutes, stop=stop)
+    with run_folder.locked(out) if world.is_main else nullcontext():
+        state, anew = _begin(options, out, world)
+        with graceful_shutdown(patient=world.size > 1) as stop:
+            if anew:  # what was there is removed when the new one is on disk
+                run_folder.save(state, out)
+            done = train(state, out, minutes=options.minutes, stop=stop)
     spent = f"{state.seconds['wall'] / 60:.1f} minutes in all"
+    how = "--resume in place of --force" if options.force else "--resume"
     if world.is_main and done:
         print(f"trained to step {state.step}, {spent}: {out}")
     elif world.is_main:
-        print(f"stopped at step {state.step}, {spent}; go on with the same command and --resume")
+        print(f"stopped at step {state.step}, {spent}; go on with the same command and {how}")
     return STOPPED if stop() and not done and world.size == 1 else 0
 
 
@@ -170,8 +192,8 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> tuple[TrainS
     asked = options.resume or (is_restarted() and run_folder.find_checkpoint(out))
     kept, content = run_folder.read_kept(task.kind, out) if asked else (None, {})
     resume = options.resume or content.get("job") == job()
-    if not (resume or options.force) and run_folder.find_checkpoint(out):
-        raise ValueError(f"{out} keeps a training; --resume goes on from it, --force starts anew")
+    if not (resume or options.force):
+        _refuse_kept(out)
     chosen = _chosen(options)
     if task.measures_bfloat16 and "bfloat16" not in chosen:
         has_it = options.device == "cuda"  # a GPU that trains today
@@ -184,14 +206,24 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> tuple[TrainS
     return state, not resume
 
 
+def _refuse_kept(out: Path) -> None:
+    """Refuse to begin where there is a training, or what one without a checkpoint has left."""
+    if run_folder.find_checkpoint(out):
+        raise ValueError(f"{out} keeps a training; --resume goes on from it, --force starts anew")
+    if kept_weights(out) or (out / run_folder.LOG).exists():
+        raise ValueError(f"{out} holds what a training has left; --force replaces it")
+
+
 def evaluate_command(options: argparse.Namespace) -> int:
     """Measure, print what was found, and record it if asked to."""
     task = TASKS[options.task]
     pipeline, content = _kept(options)
+    names = [name.strip("-") for name in task.evaluating]
+    about = content["config"] | {name: getattr(options, name) for name in names}
+    if options.record:
+        _refuse_other_record(options.record, about.keys())  # before the work, not after it
     found = task.evaluate(pipeline, options)
     if options.record:
-        names = [name.strip("-") for name in task.evaluating]
-        about = content["config"] | {name: getattr(options, name) for name in names}
         entry = {
             **about,
             "history": content["history"],
@@ -203,6 +235,16 @@ def evaluate_command(options: argparse.Namespace) -> int:
         }
         add_entry(options.record, entry, lambda entry: [entry[name] for name in about])
     return 0
+
+
+def _refuse_other_record(file: Path, names: Set[str]) -> None:
+    """Refuse a file that is no record, or the record of something else."""
+    try:
+        fits = all(names <= entry.keys() for entry in read_entries(file))
+    except (ValueError, AttributeError, TypeError):
+        fits = False
+    if not fits:
+        raise ValueError(f"{file} is no record of this task: take another file")
 
 
 def write_command(options: argparse.Namespace) -> int:

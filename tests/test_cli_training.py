@@ -1,5 +1,6 @@
 """``course train`` and what uses it: nothing is lost, and mistakes get one clear sentence."""
 
+import shutil
 import signal
 from dataclasses import asdict, replace
 from functools import partial
@@ -38,7 +39,7 @@ from course_lib.trainer.averaging import kept_weights, load_average
 from course_lib.trainer.checkpoint import read_facts, save_checkpoint
 from course_lib.trainer.distributed import World
 from course_lib.trainer.results import read_entries
-from course_lib.trainer.run_folder import find_checkpoint, locked, read_kept, remove_checkpoints
+from course_lib.trainer.run_folder import find_checkpoint, locked, read_kept
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -91,6 +92,11 @@ def interrupt(*arguments, **options):
     raise KeyboardInterrupt
 
 
+def fill_the_disk(*arguments):
+    """Fail as a write to a full disk does."""
+    raise OSError("the disk is full")
+
+
 def assert_one_sentence(result, *parts):
     """Find exit code 2, nothing on out, and one line on err that holds all the parts."""
     code, out, err = result
@@ -114,15 +120,27 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
     other = f"{task.folder} keeps a training with dropout={task.config.dropout}, not 0.5: ask for"
     assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), other)
     assert task.train("--set", task.impossible, "--force")[0] == 2
-    assert contents(task.folder) == before  # the new one cannot begin
-    monkeypatch.setattr(cli, "train", interrupt)
-    code, _, err = task.train("--force")
-    assert code == 130 and "nothing is kept yet" in err and not contents(task.folder)
+    with monkeypatch.context() as broken:
+        broken.setattr("course_lib.trainer.checkpoint.write_whole", fill_the_disk)
+        assert_one_sentence(task.train("--force"), "the disk is full")
+    assert contents(task.folder).items() >= before.items()  # the new one cannot begin
+    with monkeypatch.context() as stopped:
+        stopped.setattr(cli, "train", interrupt)
+        code, _, err = task.train("--force")
+        assert code == 130 and err.endswith("last-0000000 is as it was kept last\n")
+    names = {path.name for path in task.folder.iterdir()}
+    assert names == {"last-0000000", "log.txt", "training.lock"}
+    assert "in place of --force" in task.train("--force", "--minutes", "0")[1]
+    assert task.train("--resume")[0] == 0
 
 
-def test_a_folder_in_which_another_process_trains_is_left_alone(task):
-    with locked(task.folder):
-        assert_one_sentence(task.train(), f"another process trains in {task.folder}")
+def test_a_folder_in_which_another_process_trains_is_left_alone(task, monkeypatch):
+    def begin(*words, **how):
+        with locked(task.folder):
+            pass
+
+    monkeypatch.setattr(cli, "start", begin)  # the folder is this process's own before it is read
+    assert_one_sentence(task.train(), f"another process trains in {task.folder}")
     assert not contents(task.folder)
 
 
@@ -145,11 +163,12 @@ def test_a_signal_ends_the_step_and_keeps_it(number, task, monkeypatch):
     monkeypatch.setattr(loop, "make_step", interrupted)
     task.folder.mkdir(parents=True)
     (task.folder / "log.txt.7.part").touch()  # left by a process that was killed
+    (task.folder / "film.part").touch()  # somebody else's
     code, out, _ = task.train()
     assert code == 130 and "stopped at step 3," in out
     assert "go on with the same command and --resume" in out
     assert read_facts(find_checkpoint(task.folder))["step"] == 3
-    assert not list(task.folder.glob("*.part"))
+    assert [path.name for path in task.folder.glob("*.part")] == ["film.part"]
     assert task.train("--resume")[1].startswith("trained to step")
 
 
@@ -180,6 +199,7 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
         return SimpleNamespace(step=1, seconds={"wall": 0.0})
 
     monkeypatch.setattr(cli, "start", begin)
+    monkeypatch.setattr(cli.run_folder, "save", lambda run, out: None)
     monkeypatch.setattr(cli, "train", lambda run, out, **how: asked.update(how))
     monkeypatch.setattr(cli, "bfloat16_pays", lambda: False)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: asked.update(threads=number))
@@ -214,8 +234,10 @@ def test_number_words_take_one_thread_and_another_language_another_folder(
 def test_weights_left_of_another_training_are_not_averaged(trained, tmp_path):
     folder = tmp_path / "kept" / TASKS["multi30k"].name
     run = trained("multi30k")
-    remove_checkpoints(folder)
-    assert run("train", *settings(REAL), "--set", "epochs=1")[0] == 0
+    shutil.rmtree(find_checkpoint(folder))
+    words = ["train", *settings(REAL), "--set", "epochs=1"]
+    assert_one_sentence(run(*words), folder, "--force replaces it")
+    assert run(*words, "--force")[0] == 0
     assert len(kept_weights(folder)) == 1
 
 
@@ -238,6 +260,10 @@ def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeyp
         ("numbers", ["train", "--threads", "0"], "--threads 0 is not from 1"),
         ("multi30k", ["train", "--threads", "1000000000"], "--threads 1000000000 is not from 1"),
         ("gpt", ["train", "--device", "cuda"], "there is no CUDA device here"),
+        ("gpt", ["train", "--accumulate", "2000"], "--accumulate 2000 is not from 1 to 1024"),
+        ("gpt", ["train", "--set", f"d_model={10**40}"], "must be a whole number from 1 to 9,999,"),
+        ("multi30k", ["train", "--seed", "-1"], "seed=-1 must be a whole number from 0"),
+        ("numbers", ["translate", "zwei \udcff"], "surrogates not allowed"),
         ("multi30k", ["translate", "ein", "--alpha", "nan"], "alpha=nan"),
         ("multi30k", ["evaluate", "--alpha", "nan"], "alpha=nan"),
         ("gpt", ["sample", "--temperature", "nan"], "temperature=nan"),
@@ -393,6 +419,10 @@ def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_pat
     assert entry["characters"] == {"train": len(text.train), "val": len(text.val)}
     assert entry["sample"] == writer.generate("\n", 300)[0] and len(entry["sample"]) == 301
     assert "parse_rate" not in entry
+    for text in ("x", "[3]", '[{"text": 1}]'):
+        (tmp_path / "other.json").write_text(text)
+        refused = course("gpt", "evaluate", "--record", tmp_path / "other.json")
+        assert_one_sentence(refused, "other.json is no record of this task")
     own, file = ["--out", tmp_path / "own"], tmp_path / "new" / "record.json"
     course("gpt", "train", *settings(replace(WRITER, dropout=0.1)), *own)
     course("gpt", "evaluate", *own, "--record", file)

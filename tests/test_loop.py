@@ -20,12 +20,12 @@ from course_lib import cli
 from course_lib.data import draw_pairs
 from course_lib.tasks.language_model import LanguageModel
 from course_lib.tasks.multi30k import Multi30k, read_pairs
-from course_lib.trainer import loop
+from course_lib.trainer import loop, run_folder
 from course_lib.trainer.averaging import kept_weights
-from course_lib.trainer.checkpoint import FACTS, read_facts
+from course_lib.trainer.checkpoint import FACTS, checksums, read_facts
 from course_lib.trainer.distributed import World
 from course_lib.trainer.loop import accumulate_gradients, any_rank, make_step, measure, start, train
-from course_lib.trainer.run_folder import find_checkpoint
+from course_lib.trainer.run_folder import find_checkpoint, save
 
 pytestmark = pytest.mark.usefixtures("no_network")
 FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
@@ -156,9 +156,26 @@ def test_a_training_that_comes_apart_stops_and_keeps_what_was_good(task, tmp_pat
     train(run, tmp_path, stop=lambda: run.step == 2)
     kept = find_checkpoint(tmp_path)
     next(run.pipeline.model.parameters()).data.fill_(math.nan)
+    with pytest.raises(ValueError, match=says("all weights is nan at step 2", kept)):
+        save(run, tmp_path)  # as at a stop: no loss has seen these weights
     with pytest.raises(ValueError, match=says("nan at step 4", kept)):
         train(run, tmp_path)
     assert read_facts(kept)["step"] == 2
+
+
+def test_who_reads_while_a_training_goes_on_gets_the_newer_checkpoint(task, tmp_path, monkeypatch):
+    run, steps = task.begin(tmp_path), []
+
+    def read_late(folder):
+        steps.append(run.step)
+        if run.step == 1:
+            train(run, tmp_path, stop=lambda: True)  # what was found is gone meanwhile
+        return read_facts(folder)
+
+    train(run, tmp_path, stop=lambda: True)
+    monkeypatch.setattr(run_folder, "read_facts", read_late)
+    assert run_folder.read_kept(task.kind.kind, tmp_path)[1]["step"] == 2
+    assert steps == [1, 2]
 
 
 def test_a_loss_on_val_that_is_no_number_is_not_kept(task, tmp_path, monkeypatch):
@@ -174,7 +191,9 @@ def test_a_checkpoint_that_lacks_something_is_explained(task, whole, tmp_path):
     path = tmp_path / "last-0000004" / FACTS
     facts = json.loads(path.read_text())
     for part in ("config", "data", "losses"):
-        path.write_text(json.dumps({k: v for k, v in facts.items() if k != part}))
+        others = {k: v for k, v in facts.items() if k not in ("checksums", part)}
+        others["checksums"] = checksums(path.parent, others)
+        path.write_text(json.dumps(others))
         with pytest.raises(ValueError, match=says(path.parent, task.kind.kind.what, part)):
             task.begin(tmp_path)
 

@@ -135,6 +135,7 @@ def test_several_are_told_twice_to_stop_and_one_of_them_says_so(
     run = SimpleNamespace(step=3, seconds={"wall": 0.0})
     monkeypatch.setattr(cli, "init_distributed", lambda device: nullcontext(Pretended(rank, 2)))
     monkeypatch.setattr(cli, "start", lambda *words, **how: run)
+    monkeypatch.setattr(cli.run_folder, "save", lambda *words: None)
     monkeypatch.setattr(cli, "train", learn)
     assert main([*SMOKE, "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out

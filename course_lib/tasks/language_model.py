@@ -12,12 +12,11 @@ from torch import Tensor, nn
 from course_lib.data import Characters, read_text, side_by_side
 from course_lib.decoder_only import random_windows
 from course_lib.gpt import GPT, GPTConfig, param_groups, parse_rate, sample
-from course_lib.trainer.options import SMALLEST, check_range, shared_fields, whole_from_one
+from course_lib.trainer.options import LAST_SEED, LEAST, check_range, shared_fields, whole_from_one
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import warmup_cosine
 
 PROMPTS = {"library": "def ", "shakespeare": "\n"}  # how each text may begin
-LAST_SEED = 2**32 - 1
 POSITIONS = 4_096  # characters read at once while measuring
 SAMPLE = 300  # characters written for a record
 COPIES = 20  # texts to count the lines of
@@ -59,15 +58,15 @@ class TextGeneratorConfig:
     def __post_init__(self) -> None:
         if self.text not in PROMPTS:
             raise ValueError(f"text={self.text!r} is neither 'library' nor 'shakespeare'")
-        self.of_model(vocab_size=1)  # it refuses sizes that no model has
+        check_range(self, "max_len", "num_layers", "num_heads", "d_model")
         check_range(self, "batch_size", "steps", "warmup_steps", "val_every", "val_windows")
-        check_range(self, "init_std", "peak_rate", "clip_norm", least=SMALLEST)
+        self.of_model(vocab_size=1)  # it refuses heads that do not divide the width
+        check_range(self, "init_std", "peak_rate", "clip_norm", least=LEAST)
         check_range(self, "seed", least=0, most=LAST_SEED)
         check_range(self, "last_rate", least=0.0, most=self.peak_rate)
+        check_range(self, "beta1", "beta2", least=0.0, most=1 - LEAST)
         most = 1 / self.peak_rate  # beyond, signs would turn
         check_range(self, "weight_decay", least=0.0, most=most)
-        if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
-            raise ValueError(f"beta1={self.beta1} and beta2={self.beta2} must be in [0, 1)")
 
     def of_model(self, vocab_size: int) -> GPTConfig:
         """Return the hyperparameters of the model."""

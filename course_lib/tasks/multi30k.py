@@ -19,7 +19,7 @@ from course_lib.data.multi30k_files import CAPTIONS, DIRECTIONS, SPLITS, load_mu
 from course_lib.evaluation import corpus_scores
 from course_lib.tasks.numbers import MODEL, Translator, model_config, typed_text
 from course_lib.trainer.chunked_loss import ChunkedLoss
-from course_lib.trainer.options import SMALLEST, check_range, whole_from_one
+from course_lib.trainer.options import LAST_SEED, LEAST, check_range, whole_from_one
 from course_lib.trainer.task import Task
 from course_lib.training import warmup_inverse_sqrt
 
@@ -69,10 +69,12 @@ class RealConfig:
             raise ValueError(f"task={self.task!r} is neither 'multi30k' nor 'numbers'")
         if self.direction not in DIRECTIONS:
             raise ValueError(f"direction={self.direction!r} is neither 'de-en' nor 'en-de'")
-        check_range(self, *MODEL, "tokens", "pool_size", "epochs", "warmup_steps")
-        check_range(self, "peak_rate", least=SMALLEST)
+        check_range(self, *MODEL, "tokens", "pool_size", "warmup_steps")
+        check_range(self, "epochs", most=9_999)  # the four digits of their folders' names
+        check_range(self, "peak_rate", least=LEAST)
         check_range(self, "cooldown", "smoothing", "dropout", least=0.0, most=1.0)
         check_range(self, "num_pairs", least=0)
+        check_range(self, "seed", least=0, most=LAST_SEED)
 
     of_model = model_config
 

@@ -24,7 +24,7 @@ from course_lib.evaluation import exact_match
 from course_lib.trainer.checkpoint import QUOTED
 from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.options import SMALLEST, check_range, shared_fields, whole_from_one
+from course_lib.trainer.options import LAST_SEED, LEAST, check_range, shared_fields, whole_from_one
 from course_lib.trainer.run_folder import checkpoints_folder, find_checkpoint, read_kept
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import label_smoothed_cross_entropy, warmup_cooldown
@@ -79,8 +79,9 @@ class TranslatorConfig:
             raise ValueError(f"to={self.to!r} is none of {', '.join(LANGUAGES)}")
         check_range(self, *MODEL, "num_pairs", "batch_size", "steps", "val_every")
         check_range(self, "warmup_steps", "cooldown_steps")
-        check_range(self, "rate_scale", least=SMALLEST)
+        check_range(self, "rate_scale", least=LEAST)
         check_range(self, "smoothing", "dropout", least=0.0, most=1.0)
+        check_range(self, "seed", least=0, most=LAST_SEED)
 
     of_model = model_config
 

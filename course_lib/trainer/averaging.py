@@ -1,24 +1,32 @@
 """Keep the weights of the last measurements, and average them (§5.2, §6.1)."""
 
-import shutil
 from pathlib import Path
 
 from torch import nn
 
 from course_lib.batching import average_weights
-from course_lib.trainer.checkpoint import explaining, load_tensors, read_facts, save_checkpoint
+from course_lib.trainer.checkpoint import (
+    FACTS,
+    explaining,
+    load_tensors,
+    read_facts,
+    remove_checkpoint,
+    save_checkpoint,
+)
+
+EPOCH = "epoch-" + 4 * "[0-9]"  # the folders of weights, by their epochs
 
 
 def keep_weights(folder: Path, number: int, model: nn.Module, last: int) -> None:
     """Write the weights after a measurement, and remove those of all but the last few."""
     save_checkpoint(folder / f"epoch-{number:04d}", {}, dict(model.named_parameters()))
     for old in kept_weights(folder)[:-last]:
-        shutil.rmtree(old)
+        remove_checkpoint(old)
 
 
 def kept_weights(folder: Path) -> list[Path]:
-    """List what ``keep_weights`` wrote, the oldest first."""
-    return sorted(Path(folder).glob("epoch-[0-9][0-9][0-9][0-9]/"))
+    """List what ``keep_weights`` wrote, the oldest first, halves left out."""
+    return sorted(facts.parent for facts in Path(folder).glob(f"{EPOCH}/{FACTS}"))
 
 
 def load_weights(path: Path, model: nn.Module) -> None:

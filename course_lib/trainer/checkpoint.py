@@ -5,6 +5,7 @@ shard of them; any number of processes goes on. Nothing in it is code.
 """
 
 import json
+import logging
 import shutil
 import warnings
 import zlib
@@ -21,7 +22,7 @@ from course_lib.trainer.distributed import World
 
 TENSORS = "*.safetensors"
 FACTS = "facts.json"  # written last: a folder without it is half a checkpoint, and plays no part
-FORMAT = "course_lib checkpoint 3"
+FORMAT = "course_lib checkpoint 4"
 AGAIN = "move it away and train again"
 QUOTED = 200  # characters of somebody else's words in an error
 
@@ -42,8 +43,8 @@ def save_checkpoint(
     """
     world = world or World()
     if world.is_main:
-        (folder / FACTS).unlink(missing_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)  # half a checkpoint, if anything
+        if folder.exists():
+            remove_checkpoint(folder)
         folder.mkdir(parents=True)
     world.wait()
     try:
@@ -53,13 +54,20 @@ def save_checkpoint(
     except ValueError as error:  # so it calls a disk that is full
         raise OSError(f"{folder} could not be written: {error}") from None
     if world.is_main:
-        kept = {"format": FORMAT, **facts, "checksums": _checksums(folder)}
+        facts = {"format": FORMAT, **facts}
+        kept = facts | {"checksums": checksums(folder, facts)}
         write_whole(folder / FACTS, json.dumps(kept, ensure_ascii=False, allow_nan=False))
     world.wait()
 
 
+def remove_checkpoint(folder: Path) -> None:
+    """Remove a checkpoint, its facts first of all: half a checkpoint is none."""
+    (folder / FACTS).unlink(missing_ok=True)
+    shutil.rmtree(folder)
+
+
 def read_facts(folder: Path) -> dict[str, Any]:
-    """Read all of a checkpoint that is no tensor, and compare the checksums of what is.
+    """Read all of a checkpoint that is no tensor, and compare the checksums of it and of what is.
 
     Raises:
         ValueError: If it is no checkpoint of this course, cut off, or changed.
@@ -68,13 +76,13 @@ def read_facts(folder: Path) -> dict[str, Any]:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"there is no checkpoint {folder}; train one first") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{folder / FACTS} is cut off ({first_line(error)}); {AGAIN}") from None
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise ValueError(
             f"{folder} is no checkpoint of this course ({FORMAT!r} is missing); {AGAIN}"
         )
-    if facts.pop("checksums", None) != _checksums(folder):
+    if facts.pop("checksums", None) != checksums(folder, facts):
         raise ValueError(f"{folder} was changed since it was written; {AGAIN}")
     return facts
 
@@ -95,6 +103,7 @@ def _lent() -> Iterator[Any]:
     """Lend torch's checkpoints without their warnings; their error is not even an ``Exception``."""
     from torch.distributed import checkpoint  # half a second: only who needs it waits
 
+    logging.getLogger(checkpoint.__name__).setLevel(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -104,9 +113,10 @@ def _lent() -> Iterator[Any]:
         raise ValueError(first_line(reason)) from None
 
 
-def _checksums(folder: Path) -> dict[str, int]:
-    """Add up the bytes of every file of tensors."""
-    return {path.name: zlib.crc32(path.read_bytes()) for path in sorted(folder.glob(TENSORS))}
+def checksums(folder: Path, facts: dict[str, Any]) -> dict[str, int]:
+    """Add up the bytes of every file of tensors, and of the facts."""
+    sums = {path.name: zlib.crc32(path.read_bytes()) for path in sorted(folder.glob(TENSORS))}
+    return sums | {FACTS: zlib.crc32(json.dumps(facts).encode())}
 
 
 def first_line(error: BaseException) -> str:
@@ -116,11 +126,7 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def explaining(path: Path, what: str) -> Iterator[None]:
-    """Put into one sentence whatever goes wrong while a checkpoint's content is put to use.
-
-    Args:
-        path: Where it was read.
-        what: What it should be of, such as ``"a GPT"``.
+    """Say in one sentence that what was read at ``path`` is no checkpoint of ``what``.
 
     Raises:
         ValueError: If a name is missing, a value is of another kind, or a shape does not fit.

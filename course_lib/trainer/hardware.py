@@ -29,10 +29,9 @@ def prepare_machine(threads: int, device: str) -> None:
 
 def describe_machine(device: str) -> str:
     """Name the processor, and how many threads of it compute."""
-    name = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     models = re.findall("model name.*: (.*)", cpuinfo.read_text() if cpuinfo.exists() else "")
-    name = models[0] if models else name
+    name = models[0] if models else platform.processor() or platform.machine()
     if device == "cuda":
         name = torch.cuda.get_device_name()
     threads = f"{torch.get_num_threads()} of {os.cpu_count()} threads"
@@ -64,12 +63,11 @@ def mixed_precision(bfloat16: bool = True, device: str = "cpu") -> Iterator[None
         yield
 
 
-def bfloat16_pays(rounds: int = 5) -> bool:
+def bfloat16_pays() -> bool:
     """Measure, in a tenth of a second, whether this processor multiplies faster in bfloat16."""
-    best = {}
+    taken = {}
     for dtype in (torch.float32, torch.bfloat16):
         a, b = torch.ones(1024, 256, dtype=dtype), torch.ones(256, 1024, dtype=dtype)
         timer = Timer("a @ b", globals=dict(a=a, b=b), num_threads=torch.get_num_threads())
-        timer.timeit(1)  # warms up
-        best[dtype] = min(timer.timeit(1).mean for _ in range(rounds))
-    return best[torch.bfloat16] < 0.8 * best[torch.float32]
+        taken[dtype] = timer.blocked_autorange(min_run_time=0.05).median
+    return taken[torch.bfloat16] < 0.8 * taken[torch.float32]

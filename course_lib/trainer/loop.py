@@ -116,11 +116,7 @@ def seed_step(state: TrainState, part: int) -> None:
 
 
 def measure(state: TrainState, out: Path) -> None:
-    """Measure on val, add a line to the history, keep the weights for the average.
-
-    Raises:
-        ValueError: If a loss is no number any more.
-    """
+    """Measure on val, add a line to the history, keep the weights for the average."""
     pipeline = whole_pipeline(state)
     losses = finite_losses(state, out)
     state.losses.zero_()
@@ -181,6 +177,8 @@ def train(
             before, now = now, clocks()
             for name, seconds in now.items():
                 state.seconds[name] += seconds - before[name]
+                for line in state.history[-1:] if measured else ():
+                    line[f"{name}_minutes"] = state.seconds[name] / 60
             late = minutes is not None and state.seconds["wall"] >= 60 * minutes
             enough = any_rank(state, stop() or late)
             if measured or enough or state.step % SAVE_EVERY == 0:
@@ -220,9 +218,7 @@ def any_rank(state: TrainState, wish: bool) -> bool:
 def graceful_shutdown(*, patient: bool = False) -> Iterator[Callable[[], bool]]:
     """Let Ctrl-C (and a plain kill) ask for a stop after the step; a second one stops at once.
 
-    Args:
-        patient: Whether a second one is the first again: both the terminal and ``torchrun`` tell
-            every process.
+    Not if it is ``patient``: both the terminal and ``torchrun`` tell each of several processes.
     """
     asked: list[int] = []
 

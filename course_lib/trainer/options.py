@@ -1,13 +1,15 @@
 """The numbers of a training: read from the command line, refused where they are impossible."""
 
 import argparse
-import math
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-SMALLEST = 1e-9  # of numbers above 0
+LEAST = 1e-9  # of numbers above 0
+LARGEST = 9_999_999  # of whole numbers: a checkpoint's name has seven digits
+LAST_SEED = 2**32 - 1
 
 
 def setting_of(kind: type) -> Callable[[str], tuple[str, Any]]:
@@ -36,18 +38,18 @@ def whole_from_one(text: str) -> int:
     return int(text)
 
 
-def check_range(config: Any, *names: str, least: float = 1, most: float = math.inf) -> None:
+def check_range(config: Any, *names: str, least: float = 1, most: float | None = None) -> None:
     """Refuse attributes that are not from ``least`` to ``most``, by a ``ValueError`` with the name.
 
     Where ``least`` is a whole number, they are whole numbers, too; none is infinite.
     """
-    kind = "a whole number" if isinstance(least, int) else "a number"
-    end = "" if most == math.inf else f" to {most:,}"
+    whole = isinstance(least, int)
+    kind = "a whole number" if whole else "a number"
+    most = most if most is not None else LARGEST if whole else sys.float_info.max
     for name in names:
         value = getattr(config, name)
-        fits = least <= value <= most and value < math.inf
-        if not fits or (isinstance(least, int) and type(value) is not int):
-            raise ValueError(f"{name}={value!r} must be {kind} from {least:,}{end}")
+        if not least <= value <= most or (whole and type(value) is not int):
+            raise ValueError(f"{name}={value!r} must be {kind} from {least:,} to {most:,}")
 
 
 def shared_fields(kind: type, config: Any) -> dict[str, Any]:

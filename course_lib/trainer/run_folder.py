@@ -2,7 +2,6 @@
 
 import math
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from course_lib.trainer.checkpoint import (
     explaining,
     load_tensors,
     read_facts,
+    remove_checkpoint,
     save_checkpoint,
 )
 from course_lib.trainer.distributed import job
@@ -70,10 +70,15 @@ def read_kept(kind: type[Kept], out: Path) -> tuple[Kept, dict[str, Any]]:
     folder = find_checkpoint(out)
     if folder is None:
         raise ValueError(f"there is no checkpoint in {out}; train one first")
-    facts = read_facts(folder)
-    with explaining(folder, kind.what):
-        pipeline = kind.from_facts(facts)
-        load_tensors(folder, named_weights(pipeline.model))
+    try:
+        facts = read_facts(folder)
+        with explaining(folder, kind.what):
+            pipeline = kind.from_facts(facts)
+            load_tensors(folder, named_weights(pipeline.model))
+    except (ValueError, OSError):
+        if find_checkpoint(out) == folder:
+            raise
+        return read_kept(kind, out)  # a training went on meanwhile
     return pipeline, facts
 
 
@@ -96,19 +101,20 @@ def named_moments(state: TrainState) -> dict[str, Tensor]:
 
 
 def save(state: TrainState, out: Path) -> None:
-    """Write the checkpoint, then remove the old one, and write the log anew. All must call.
+    """Write the checkpoint, then remove older ones, and write the log anew. All must call.
 
     Raises:
-        ValueError: If a loss is no number any more; what was kept last stays.
+        ValueError: If a loss or weight is no number any more; what was kept last stays.
     """
-    for name, seconds in state.seconds.items():  # what was measured is saved at once
-        for line in state.history[-1:]:
-            line.setdefault(f"{name}_minutes", seconds / 60)
+    norm = nn.utils.get_total_norm(state.pipeline.model.parameters())
+    norm = norm.full_tensor() if state.sharded else norm
+    refuse_non_finite("norm of all weights", norm.item(), state, out)
     folder = out / f"last-{state.step:07d}"
     tensors = named_weights(state.pipeline.model) | named_moments(state)
     save_checkpoint(folder, facts_of(state, out), tensors, state.world)
     if state.world.is_main:
-        remove_checkpoints(out, but=folder)
+        for old in {*out.glob(f"{LAST}/"), *kept_weights(out)[len(state.history) :]} - {folder}:
+            remove_checkpoint(old)
         lines = [f"# {state.pipeline.config}"]
         for line in state.history:
             lines.append(" ".join(f"{name}={value:.6g}" for name, value in line.items()))
@@ -153,11 +159,7 @@ def restore(state: TrainState, out: Path, facts: dict[str, Any]) -> None:
 
 
 def finite_losses(state: TrainState, out: Path) -> Tensor:
-    """Sum the losses of all processes since the last measurement; all must ask.
-
-    Raises:
-        ValueError: If they are no numbers any more.
-    """
+    """Sum all processes' losses since the last measurement, if they are numbers; all must ask."""
     losses = state.world.total(state.losses)
     refuse_non_finite("training loss", losses[0].item(), state, out)
     return losses
@@ -178,23 +180,6 @@ def refuse_non_finite(name: str, value: float, state: TrainState, out: Path) -> 
     )
 
 
-def remove_checkpoints(out: Path, but: Path | None = None) -> None:
-    """Remove all checkpoints of a training but one, whole ones and halves."""
-    for old in out.glob(f"{LAST}/"):
-        if old != but:
-            (old / FACTS).unlink(missing_ok=True)  # first of all: half a checkpoint is none
-            shutil.rmtree(old)
-
-
-def remove_kept(out: Path) -> None:
-    """Remove all that a training has left in a folder."""
-    remove_checkpoints(out)
-    for epoch in kept_weights(out):
-        shutil.rmtree(epoch)
-    for name in (OLD, LOG):
-        (out / name).unlink(missing_ok=True)
-
-
 @contextmanager
 def locked(out: Path) -> Iterator[None]:
     """Keep a second training out of a folder for as long as it is entered.
@@ -205,7 +190,7 @@ def locked(out: Path) -> Iterator[None]:
     out.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(out / LOCK, timeout=0):
-            for left in out.glob("*.part"):  # by a process that was killed while it wrote
+            for left in out.glob(f"{LOG}.*.part"):  # by a process that was killed while it wrote
                 left.unlink(missing_ok=True)
             yield
     except Timeout:
