@@ -13,7 +13,7 @@ from course_lib.data import read_library
 from course_lib.modern_decoder import RMSNorm
 from course_lib.tasks.language_model import LanguageModel
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.results import record_of
+from course_lib.trainer.results import read_record, record_of
 
 pytestmark = pytest.mark.usefixtures("no_network")
 SMALL = replace(
@@ -149,3 +149,23 @@ def test_the_control_s_positions_are_as_large_as_its_words():
     model = ablation.PARTS["sinusoids"](96)
     size = model.positions.encoding.square().mean().sqrt().item()
     assert size == pytest.approx(model.embedding.weight.std().item(), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("record", "models", "steps"),
+    [
+        ("ablation", ablation.MODELS, ablation.USUAL.steps),
+        ("modern_parts", ablation.PARTS, ablation.PARTS_STEPS),
+    ],
+    ids=["chapter 17", "chapter 19"],
+)
+def test_every_model_of_an_ablation_was_trained_from_every_seed(record, models, steps):
+    kept = [
+        (entry["cut"], entry["name"], entry["seed"], entry["steps"])
+        for entry in read_record(record)
+    ]
+    assert kept == [
+        (cut, name, seed, steps)
+        for cut, name in enumerate(models)
+        for seed in ablation.SEEDS[: 1 if name in ablation.LONGER else None]
+    ]

@@ -25,14 +25,7 @@ from course_lib.tasks.language_model import (
     loss_on,
     program_lines,
 )
-from course_lib.tasks.multi30k import (
-    SIZES,
-    TEST,
-    Multi30k,
-    RealConfig,
-    read_pairs,
-    val_loss,
-)
+from course_lib.tasks.multi30k import SIZES, TEST, Multi30k, RealConfig, read_pairs, val_loss
 from course_lib.tasks.numbers import Translator
 from course_lib.trainer import loop
 from course_lib.trainer.averaging import kept_weights, load_average

@@ -3,7 +3,6 @@
 import math
 from dataclasses import asdict, replace
 
-import ablation
 import pytest
 import torch
 from parity import says
@@ -213,23 +212,3 @@ def test_gpt2s_start_is_worse_than_ours_from_every_seed():
         if entry["text"] == "shakespeare":
             losses[entry["init_std"]].append(entry["val_loss"])
     assert min(losses[GPT2_START]) > max(losses[0.05])
-
-
-@pytest.mark.parametrize(
-    ("record", "models", "steps"),
-    [
-        ("ablation", ablation.MODELS, ablation.USUAL.steps),
-        ("modern_parts", ablation.PARTS, ablation.PARTS_STEPS),
-    ],
-    ids=["chapter 17", "chapter 19"],
-)
-def test_every_model_of_an_ablation_was_trained_from_every_seed(record, models, steps):
-    kept = [
-        (entry["cut"], entry["name"], entry["seed"], entry["steps"])
-        for entry in read_record(record)
-    ]
-    assert kept == [
-        (cut, name, seed, steps)
-        for cut, name in enumerate(models)
-        for seed in ablation.SEEDS[: 1 if name in ablation.LONGER else None]
-    ]

@@ -16,13 +16,7 @@ from course_lib import training
 from course_lib.data import Tokenizer, draw_pairs
 from course_lib.evaluation import exact_match
 from course_lib.tasks import numbers as module
-from course_lib.tasks.numbers import (
-    Numbers,
-    Translator,
-    TranslatorConfig,
-    folder_of,
-    load_or_train,
-)
+from course_lib.tasks.numbers import Numbers, Translator, TranslatorConfig, folder_of, load_or_train
 from course_lib.trainer import loop
 from course_lib.trainer.checkpoint import FACTS
 from course_lib.trainer.loop import start, train

@@ -36,12 +36,7 @@ SMOKE += settings(REAL)
 def test_every_number_of_a_configuration_is_checked_and_named(config):
     wrong = {float: (-1.0, math.nan, math.inf), int: (-1, 1.5)}
     for field in fields(config):
-        any_seed = not isinstance(config, TextGeneratorConfig)  # it is one of Python's numbers
-        if field.type in (bool, str) or (field.name == "seed" and any_seed):
-            continue
-        for value in wrong[field.type]:
-            if (field.name, value) in (("seed", 1.5), ("num_pairs", 1.5)):
-                continue
+        for value in wrong.get(field.type, ()):
             with pytest.raises(ValueError, match=says(field.name, value)):
                 replace(config, **{field.name: value})
 
