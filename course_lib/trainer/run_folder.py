@@ -113,7 +113,8 @@ def save(state: TrainState, out: Path) -> None:
     tensors = named_weights(state.pipeline.model) | named_moments(state)
     save_checkpoint(folder, facts_of(state, out), tensors, state.world)
     if state.world.is_main:
-        for old in {*out.glob(f"{LAST}/"), *kept_weights(out)[len(state.history) :]} - {folder}:
+        others = kept_weights(out)[len(state.history) :]  # epochs of a training before this one
+        for old in {*out.glob(f"{LAST}/"), *others} - {folder}:
             remove_checkpoint(old)
         lines = [f"# {state.pipeline.config}"]
         for line in state.history:
