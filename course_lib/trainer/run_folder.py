@@ -106,7 +106,7 @@ def save(state: TrainState, out: Path) -> None:
     Raises:
         ValueError: If a loss or weight is no number any more; what was kept last stays.
     """
-    norm = nn.utils.get_total_norm(state.pipeline.model.parameters())
+    norm: Any = nn.utils.get_total_norm(state.pipeline.model.parameters())
     norm = norm.full_tensor() if state.sharded else norm
     refuse_non_finite("norm of all weights", norm.item(), state, out)
     folder = out / f"last-{state.step:07d}"
