@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+import sys
 from dataclasses import asdict, replace
 from functools import partial
 from types import SimpleNamespace
@@ -117,12 +118,14 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
         broken.setattr("course_lib.trainer.checkpoint.write_whole", fill_the_disk)
         assert_one_sentence(task.train("--force"), "the disk is full")
     assert contents(task.folder).items() >= before.items()  # the new one cannot begin
+    for name in ("last-0000009-copy", "last-0000300"):  # somebody else's, and half of one
+        (task.folder / name).mkdir()
     with monkeypatch.context() as stopped:
         stopped.setattr(cli, "train", interrupt)
         code, _, err = task.train("--force")
         assert code == 130 and err.endswith("last-0000000 is as it was kept last\n")
     names = {path.name for path in task.folder.iterdir()}
-    assert names == {"last-0000000", "log.txt", "training.lock"}
+    assert names == {"last-0000000", "last-0000009-copy", "log.txt", "training.lock"}
     assert "in place of --force" in task.train("--force", "--minutes", "0")[1]
     assert task.train("--resume")[0] == 0
 
@@ -299,13 +302,15 @@ def test_weights_of_an_epoch_that_are_of_something_else_are_explained(trained, t
 # --- course translate
 
 
-def test_a_number_is_translated_however_it_is_typed(trained, tmp_path):
+def test_a_number_is_translated_however_it_is_typed(trained, tmp_path, monkeypatch):
     run = trained("numbers")
     translator, _ = read_kept(Translator, tmp_path / "kept" / TASKS["numbers"].name)
     translator.model.eval()
     expected = translator.translate(["three hundred forty-five"])[0] + "\n"
     for words in (["three hundred forty-five"], ["  THREE   hundred\t", "forty-FIVE "]):
         assert run("translate", *words) == (0, expected, "")
+    monkeypatch.setattr(sys, "stdout", None)  # closed by whoever started the command
+    assert run("translate", *words)[0] == 0
 
 
 # --- course sample

@@ -103,7 +103,7 @@ def _lent() -> Iterator[Any]:
     """Lend torch's checkpoints without their warnings; their error is not even an ``Exception``."""
     from torch.distributed import checkpoint  # half a second: only who needs it waits
 
-    logging.getLogger(checkpoint.__name__).setLevel(logging.CRITICAL)
+    logging.disable()  # torch logs a traceback of what is said in a sentence here
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -111,6 +111,8 @@ def _lent() -> Iterator[Any]:
     except checkpoint.CheckpointException as error:
         reason, _ = next(iter(error.failures.values()))
         raise ValueError(first_line(reason)) from None
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def checksums(folder: Path, facts: dict[str, Any]) -> dict[str, int]:
