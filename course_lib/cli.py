@@ -297,7 +297,7 @@ def _kept(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
 
 def _add_published(commands: argparse._SubParsersAction) -> None:
     """Describe what gets and uses published models, and the only command that needs a network."""
-    how = dict(type=Path, metavar="FOLDER", help="of a published model (chapter 20)")
+    how = dict(type=Path, metavar="FOLDER", help="of a published model (chapter 22)")
     for name in {"translate", "sample"} & commands.choices.keys():
         commands.choices[name].add_argument("--weights", **how)
     told = "get a corpus or a model once, checked"

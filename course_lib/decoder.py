@@ -83,7 +83,7 @@ class DecoderLayer(nn.Module):
             self_mask: Boolean, broadcastable to ``(B, H, T, T)``: causal, and the target's padding.
             cross_mask: Boolean, broadcastable to ``(B, H, T, S)``: the source's padding.
             cache: ``None``, or what ``self_attn`` and ``cross_attn`` keep between calls (chapter
-                12). With it x holds the new tokens only, of ``(B·K, T, d_model)``: K rows in turn
+                13). With it x holds the new tokens only, of ``(B·K, T, d_model)``: K rows in turn
                 may share one source of the memory.
 
         Returns:

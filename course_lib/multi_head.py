@@ -133,7 +133,7 @@ class MultiHeadAttention(nn.Module):
             mask: Boolean, broadcastable to ``(B, H, T, S)``; ``True`` means *may look*.
             need_weights: Whether to return the weights; without them PyTorch's fused kernel
                 computes the same output.
-            cache: ``None``, or what keeps keys and values between calls; chapter 12 builds it.
+            cache: ``None``, or what keeps keys and values between calls; chapter 13 builds it.
 
         Returns:
             The output ``(B, T, d_model)``, and the weights ``(B, H, T, S)`` of every head

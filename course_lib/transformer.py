@@ -143,7 +143,7 @@ class Transformer(nn.Module):
             tgt: What is written so far. Shape ``(B, T)``.
             memory: ``encode(src)``. Shape ``(B, S, d_model)``.
             src: The source ids again; only their padding is read. Shape ``(B, S)``.
-            cache: ``None``, or a ``KVCache`` (chapter 12): then ``tgt`` holds the tokens that are
+            cache: ``None``, or a ``KVCache`` (chapter 13): then ``tgt`` holds the tokens that are
                 new, and K rows in turn may share one source: ``(B·K, T)`` beside ``(B, S)``.
 
         Raises:

@@ -11,7 +11,7 @@ from course_lib.exercises import exercises
 from course_lib.exercises.notebook_builder import is_marked
 from course_lib.exercises.stubs import defined
 
-FAST_TRACK = range(12)  # the chapters with sections of the fast track
+FAST_TRACK = range(13)  # the chapters with sections of the fast track
 FAST = " (fast track)"
 NOT_PROSE = r"```.*?```|\$\$.*?\$\$|!\[[^\]]*\]\([^)]*\)|<[^>]+>"
 Cells = list[nbformat.NotebookNode]

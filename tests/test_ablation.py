@@ -1,4 +1,4 @@
-"""The ablation of chapter 17: what each cut did is kept, once for each seed."""
+"""The ablation of chapter 18: what each cut did is kept, once for each seed."""
 
 from dataclasses import replace
 
@@ -157,7 +157,7 @@ def test_the_control_s_positions_are_as_large_as_its_words():
         ("ablation", ablation.MODELS, ablation.USUAL.steps),
         ("modern_parts", ablation.PARTS, ablation.PARTS_STEPS),
     ],
-    ids=["chapter 17", "chapter 19"],
+    ids=["chapter 18", "chapter 21"],
 )
 def test_every_model_of_an_ablation_was_trained_from_every_seed(record, models, steps):
     kept = [

@@ -95,7 +95,7 @@ def test_nothing_is_imported_by_star_or_from_the_workbench():
 
 
 def test_one_loop_trains_all_tasks():
-    """Chapter 10 shows a loop, which ends a step as the trainer does; other fits are small ones."""
+    """Chapter 11 shows a loop, which ends a step as the trainer does; other fits are small ones."""
     loops = {
         path.relative_to(PACKAGE).as_posix(): re.findall(r"optimizer[._]step\(", source)
         for path, source in SOURCES.items()
@@ -110,19 +110,19 @@ def test_one_loop_trains_all_tasks():
 
 
 def test_later_chapters_train_with_the_trainer():
-    """What else makes steps behind chapter 10 is no training of a model on a corpus."""
+    """What else makes steps behind chapter 11 is no training of a model on a corpus."""
     cells = [
         (chapter.stem, re.findall(r"^def (\w+)", cell.source, re.MULTILINE))
         for chapter in notebooks.chapters()
-        if chapter.stem > "11"
+        if chapter.stem > "12"
         for cell in nbformat.read(chapter, as_version=4).cells
         if cell.cell_type == "code" and "optimizer.step(" in cell.source
     ]
     assert cells == [
-        ("17_decoder_only", ["learn_to_repeat"]),
-        ("19_modern_models", ["usage"]),
-        ("21_efficiency", ["step"]),
-        ("22_distributed_training", ["after_adam"]),
+        ("18_decoder_only", ["learn_to_repeat"]),
+        ("21_modern_models", ["usage"]),
+        ("24_efficiency", ["step"]),
+        ("25_distributed_training", ["after_adam"]),
     ]
 
 

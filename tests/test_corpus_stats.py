@@ -1,4 +1,4 @@
-"""What is counted of the corpus for chapter 16: new words, our own caption's, subword tokens."""
+"""What is counted of the corpus for chapter 17: new words, our own caption's, subword tokens."""
 
 from statistics import fmean
 

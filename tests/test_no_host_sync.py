@@ -48,7 +48,7 @@ class NoWords(TorchFunctionMode):
 
 
 def plain_step(device, bfloat16, folder):
-    """Prepare chapter 10's step; return the model, the optimizer's owner, and the step."""
+    """Prepare chapter 11's step; return the model, the optimizer's owner, and the step."""
     model, owner = Transformer(SMALL).to(device), nn.Module()
     src, tgt = (torch.randint(3, 23, (4, length)).to(device) for length in (6, 8))
     src[1, 4:], tgt[2, 3:] = SMALL.pad_id, SMALL.pad_id
@@ -56,14 +56,14 @@ def plain_step(device, bfloat16, folder):
 
 
 def real_step(device, bfloat16, folder):
-    """Prepare chapter 16's step."""
+    """Prepare chapter 17's step."""
     run = start(Multi30k, replace(TRANSLATOR, bfloat16=bfloat16), folder / "out")
     run.losses = run.losses.to(device)
     return run.pipeline.model.to(device), run, lambda: make_step(run)
 
 
 def language_step(device, bfloat16, folder):
-    """Prepare chapter 18's step."""
+    """Prepare chapter 19's step."""
     config = replace(WRITER, bfloat16=bfloat16)
     data = write_play(folder / "data")
     run = start(LanguageModel, config, folder / "out", data=data)

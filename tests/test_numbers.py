@@ -1,4 +1,4 @@
-"""The translator that the chapters use: trained once, as chapter 10 shows; what it translates."""
+"""The translator that the chapters use: trained once, as chapter 11 shows; what it translates."""
 
 import os
 from dataclasses import replace
@@ -56,7 +56,7 @@ def untrained():
 
 
 def as_taught():
-    """Train by chapter 10's own loop; return the weights."""
+    """Train by chapter 11's own loop; return the weights."""
     with torch.random.fork_rng():
         task = Numbers(TINY)
         model = task.pipeline.model
@@ -69,7 +69,7 @@ def as_taught():
 # --- training happens once, as it is taught
 
 
-def test_the_translator_is_trained_once_as_chapter_10_trains_and_then_loaded(made):
+def test_the_translator_is_trained_once_as_chapter_11_trains_and_then_loaded(made):
     expected = as_taught()
     first = load_or_train(TINY)
     assert made == [1, 2, 3, 4, 5, 6, 7]

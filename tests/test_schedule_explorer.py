@@ -81,7 +81,7 @@ def test_the_curves_are_the_schedules_and_a_dot_marks_the_peak_where_it_is_seen(
     assert len(explorer.axes[0].lines) == 2, "no dot"
 
 
-def test_the_question_of_chapter_10_has_the_answer_it_gives(explorer):
+def test_the_question_of_chapter_11_has_the_answer_it_gives(explorer):
     answer, rates = answer_of_chapter(ScheduleExplorer), []
     for settings in ({}, dict(warmup_steps=100), dict(d_model=256)):
         peak = re.search(r"peaks at step (\d+) with (\d\.\d+)", turn(explorer, **settings))

@@ -1,6 +1,6 @@
-"""Train the six models of chapter 17, cut by cut, and four more as controls.
+"""Train the six models of chapter 18, cut by cut, and four more as controls.
 
-With ``--parts`` the parts of chapter 19 in its stead, each alone in a GPT without biases. What each
+With ``--parts`` the parts of chapter 21 in its stead, each alone in a GPT without biases. What each
 comes to is kept in the record that the chapter reads.
 """
 
@@ -32,13 +32,13 @@ from course_lib.trainer.run_folder import checkpoints_folder
 from course_lib.transformer import Transformer, TransformerConfig
 
 USUAL = TextGeneratorConfig(bias=True)  # windows, optimizer and schedule; all six have biases
-PARTS_STEPS = 500  # of the models of chapter 19
+PARTS_STEPS = 500  # of the models of chapter 21
 SEEDS = (0, 1, 2)
 PLACES = 40  # windows read at once while measuring
 
 
 def sizes(vocab_size: int, **changes: Any) -> TransformerConfig:
-    """Describe a model of chapter 17: the paper's choices, four layers on each side."""
+    """Describe a model of chapter 18: the paper's choices, four layers on each side."""
     usual = dict(
         src_vocab_size=vocab_size, tgt_vocab_size=vocab_size, max_len=USUAL.max_len, dropout=0.0,
         d_model=USUAL.d_model, num_heads=USUAL.num_heads, d_ff=4 * USUAL.d_model,
@@ -72,7 +72,7 @@ def fast_positions(vocab_size: int) -> DecoderOnly:
 
 
 def started_as_gpt(vocab_size: int) -> DecoderOnly:
-    """Build the model of the fourth cut, with the start of chapter 18's ``GPT``.
+    """Build the model of the fourth cut, with the start of chapter 19's ``GPT``.
 
     What differs then between the two: one product makes queries, keys and values, and the
     embedding is not multiplied by √d_model.
@@ -100,9 +100,9 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, fr
     "norm first": lambda V: DecoderOnly(sizes(V, norm_first=True)),
     "learned positions": lambda V: DecoderOnly(sizes(V, norm_first=True), True),
     "GELU": lambda V: DecoderOnly(sizes(V, norm_first=True, activation="gelu"), True),
-    "one product": lambda V: GPT(USUAL.of_model(V)),  # chapter 18's GPT
+    "one product": lambda V: GPT(USUAL.of_model(V)),  # chapter 19's GPT
     "louder positions": louder_positions,  # no cut: the third, explained
-    "start of chapter 18": started_as_gpt,  # no cut: the fifth, explained
+    "start of chapter 19": started_as_gpt,  # no cut: the fifth, explained
     "two stacks, 2 × steps": lambda V: Transformer(sizes(V + 1, pad_id=V)),  # as many targets
     "fast positions": fast_positions,
 }
@@ -203,7 +203,7 @@ def val_loss(model: nn.Module, ids: Tensor) -> float:
 
 
 class Ablated(LanguageModel):
-    """Train a model of ``MODELS`` or ``PARTS`` as chapter 18 trains its GPT."""
+    """Train a model of ``MODELS`` or ``PARTS`` as chapter 19 trains its GPT."""
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         """Compute the mean loss of all predictions."""
@@ -256,7 +256,7 @@ def train_all(names: Collection[str], seeds: list[int], steps: int, file: Path) 
 def main(arguments: list[str] | None = None) -> int:
     """Read the options, and train."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", action="store_true", help="the parts of chapter 19")
+    parser.add_argument("--parts", action="store_true", help="the parts of chapter 21")
     parser.add_argument("--steps", type=whole_from_one, help="2,000, or 500 with --parts")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--threads", type=whole_from_one, default=1)

@@ -128,7 +128,7 @@ def start_page(readme: str, chapters: list[Path]) -> str:
     ways = (
         "## Four ways in\n\n"
         "- **The fast track.** [Start here](notebooks/00_start_here.ipynb), then the sections "
-        "marked *(fast track)* in chapters 00 to 11: about four hours, from two words to a model "
+        "marked *(fast track)* in chapters 00 to 12: about four hours, from two words to a model "
         "that translates.\n"
         "- **The full course.** Write each part yourself in the learner's edition (`make "
         "workbook`): a check names the mistake.\n"

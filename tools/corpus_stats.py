@@ -1,4 +1,4 @@
-"""Measure what chapter 16 says of Multi30k: new and rare words, pieces, padding.
+"""Measure what chapter 17 says of Multi30k: new and rare words, pieces, padding.
 
 python tools/corpus_stats.py --data DIR (or COURSE_DATA). It reads train and val, never test,
 prints what it finds, and writes it to the file that the chapter reads: numbers, no sentence of it.

@@ -47,7 +47,7 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
             "as GPT-2",
             "loss {learned positions} with this one, {louder positions} with the variance of the "
             "embeddings: less apart than seeds are",
-            "notebooks/17_decoder_only.ipynb#c205d4dd",
+            "notebooks/18_decoder_only.ipynb#c205d4dd",
         )
     ],
     "add_norm.LayerNorm": [
@@ -156,7 +156,7 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
         (
             "scores of plain text can be compared, with their signature",
             "five sentences, five ways: 44.0 to 72.7",
-            "notebooks/14_evaluation.ipynb#5746969b",
+            "notebooks/15_evaluation.ipynb#5746969b",
         )
     ],
     "batching.batch_by_tokens": [
@@ -177,7 +177,7 @@ LEDGER: dict[str, list[Row]] = {  # one row for each line, in the order of the l
         (
             "a language model has one text",
             "loss {encoder and decoder} with an encoder, {no encoder} without",
-            "notebooks/17_decoder_only.ipynb#c205d4dd",
+            "notebooks/18_decoder_only.ipynb#c205d4dd",
         )
     ],
     "gpt.CausalSelfAttention": [

@@ -1,4 +1,4 @@
-"""Train the small GPT of chapter 18 from eight starts, and keep how its loss fell.
+"""Train the small GPT of chapter 19 from eight starts, and keep how its loss fell.
 
 Each start multiplies some of the matrices of a GPT that was drawn with GPT-2's 0.02. The chapter
 reads the record; the same command goes on with what the record lacks.

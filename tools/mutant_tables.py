@@ -40,9 +40,9 @@ def seen_by_probes(paragraph: Callable[[str], str]) -> str:
     counted = Counter(name for entry in seen for name in entry["probes"] if name != "call")
     often = ", ".join(f"{name} {count}" for name, count in counted.most_common())
     return paragraph(
-        f"Of {len(found)} known mistakes of the chapters 06 to 10 that change the outputs or "
+        f"Of {len(found)} known mistakes of the chapters 06 to 11 that change the outputs or "
         f"gradients of an assembled model, the probes see {len(seen)}, {share:.0%}. In {refused} "
-        f"of these the model cannot even be called. Seen by: {often}. The mistakes of chapter 11 "
+        f"of these the model cannot even be called. Seen by: {often}. The mistakes of chapter 12 "
         f"change what is written, not the model: with `generate`, {written} of {len(writing)} are "
         "seen, those that write another token than the arg max, but not what follows an end."
     )

@@ -199,7 +199,7 @@ class Reversal(Task):
         return tuple(ids[rows % len(ids)] for ids in self.learned)
 
     def backward(self, engine: nn.Module, batch: tuple[Tensor, ...], weight: float) -> Tensor:
-        """Leave the gradients of chapter 10's ``training_step``."""
+        """Leave the gradients of chapter 11's ``training_step``."""
         loss, found = gradients_of_step(engine, *batch)
         for parameter, grad in zip(engine.parameters(), found, strict=True):
             parameter.grad = grad

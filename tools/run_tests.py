@@ -16,11 +16,11 @@ ROOT = Path(__file__).resolve().parent.parent
 Parts = dict[str, list[str]]  # a name, and the arguments of python
 PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300"]
-TRAINING = "notebooks/10_training.ipynb"
+TRAINING = "notebooks/11_training.ipynb"
 CHAPTERS = [f"notebooks/{path.name}" for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
 TWO = ["-n", "2", "--dist", "worksteal"]  # who has nothing left to do takes from the other
-PARTS = {  # chapter 10 comes first: it trains the translator that tests and chapters load
-    "chapter 10": [*PYTEST, *NBVAL, TRAINING],
+PARTS = {  # chapter 11 comes first: it trains the translator that tests and chapters load
+    "chapter 11": [*PYTEST, *NBVAL, TRAINING],
     "tests and doctests": [
         *PYTEST,
         *(*TWO, "-p", "no:nbval", "--doctest-modules", "--ignore=tests/browser"),
@@ -38,7 +38,7 @@ PARTS = {  # chapter 10 comes first: it trains the translator that tests and cha
 }
 SITE = {"site": ["tools/build_site.py"]} if MATHJAX.is_dir() else {}  # the browser tests open it
 STYLE = {"style": ["-m", "ruff", "check", "."], "format": ["-m", "ruff", "format", "--check", "."]}
-BESIDE = [  # they fill the core that chapter 10 leaves; the browser waits more than it computes
+BESIDE = [  # they fill the core that chapter 11 leaves; the browser waits more than it computes
     {**SITE, "browser": [*PYTEST, "-p", "no:nbval", "tests/browser"]},
     {**STYLE, "types": ["-m", "mypy"]},
 ]

@@ -1,4 +1,4 @@
-"""Train chapter 18's GPT in four widths, from three seeds, and record how the loss falls.
+"""Train chapter 19's GPT in four widths, from three seeds, and record how the loss falls.
 
 The learning rate stays where its warm-up ends, so that a measurement on the way is what a shorter
 training would have come to. One seed is trained at another rate, too: a rate suits some widths

@@ -79,9 +79,9 @@ TEXTS = {  # the text, and the standard deviation of the initial weights
 ABLATIONS = {  # names that need more words
     "encoder and decoder": "encoder and decoder: the Transformer",
     "norm first": "pre-norm",
-    "one product": "one projection for query, key and value: chapter 18's GPT",
+    "one product": "one projection for query, key and value: chapter 19's GPT",
     "louder positions": "control: learned positions with the variance of the embeddings",
-    "start of chapter 18": "control: GELU, with chapter 18's initial weights",
+    "start of chapter 19": "control: GELU, with chapter 19's initial weights",
 }
 TRANSLATORS = {  # epochs, dropout, and how many checkpoints are averaged
     (28, 0.3, 10): "28 epochs, dropout 0.3, average of the last 10 checkpoints",
@@ -234,7 +234,7 @@ def language_models() -> str:
 
 
 def ablation() -> str:
-    """Write the validation loss of the models of chapter 17."""
+    """Write the validation loss of the models of chapter 18."""
     found: dict[str, dict[int, float]] = {}
     for entry in read_record("ablation"):
         name = ABLATIONS.get(entry["name"], entry["name"])

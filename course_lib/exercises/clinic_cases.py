@@ -41,7 +41,7 @@ class Case:
     probe: str
     mistakes: tuple[Mistake, ...]
     fresh: bool = True
-    chapter: int = 15
+    chapter: int = 16
     kind: str = "diagnose"
     minutes: int = 5
 

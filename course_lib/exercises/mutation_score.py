@@ -117,23 +117,23 @@ TESTS = (
     TestTask("test_of_padding", 9, "Transformer", ("pad_id_zero",)),
     TestTask(
         "test_of_the_loss",
-        10,
+        11,
         "label_smoothed_cross_entropy",
         ("padding_in_the_denominator", "padding_counted"),
     ),
     TestTask(
-        "test_of_the_end", 11, "greedy_decode", ("prompt_returned", "rows_go_on_after_their_end")
+        "test_of_the_end", 12, "greedy_decode", ("prompt_returned", "rows_go_on_after_their_end")
     ),
-    TestTask("test_of_the_cache", 12, "AttentionCache", ("values_stay", "nothing_reordered")),
+    TestTask("test_of_the_cache", 13, "AttentionCache", ("values_stay", "nothing_reordered")),
     TestTask(
-        "test_of_the_penalty", 13, "length_penalty", ("exponent_negative", "alpha_multiplied")
+        "test_of_the_penalty", 14, "length_penalty", ("exponent_negative", "alpha_multiplied")
     ),
     TestTask(
-        "test_of_the_batches", 16, "batch_by_tokens", ("padding_not_counted", "last_batch_lost")
+        "test_of_the_batches", 17, "batch_by_tokens", ("padding_not_counted", "last_batch_lost")
     ),
     TestTask(
         "test_of_the_decoder",
-        17,
+        18,
         "DecoderOnly",
         (
             "future_seen",
@@ -145,13 +145,13 @@ TESTS = (
     ),
     TestTask(
         "test_of_the_rotation",
-        19,
+        21,
         "rotate",
         ("code_added", "twice_as_long", "sign_lost", "start_ignored"),
     ),
     TestTask(
         "test_of_the_counts",
-        21,
+        24,
         "attention_flops",
         ("keys_by_target", "scores_and_blend_forgotten", "heads_forgotten"),
     ),

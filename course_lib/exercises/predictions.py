@@ -29,7 +29,7 @@ from course_lib.training import label_smoothed_cross_entropy
 from course_lib.transformer import Transformer, TransformerConfig
 
 PICTURE = torch.tensor([1.0, -1.5, 2.0, 5.0])  # the dot products in chapter 01's picture
-TARGETS = [[1, 83, 2], [1, 40, 121, 2], [1, 95, 40, 121, 62, 2]]  # of chapter 10, as ids
+TARGETS = [[1, 83, 2], [1, 40, 121, 2], [1, 95, 40, 121, 62, 2]]  # of chapter 11, as ids
 
 
 @dataclass(frozen=True)
@@ -234,18 +234,18 @@ def parameters_of_the_big_model() -> float:
 
 
 @asked(
-    10,
+    11,
     ([[0, 0, 0, *TARGETS[0]], [0, 0, *TARGETS[1]], TARGETS[2]], "Pad at the end, please."),
     (pad_rows(TARGETS, 2).tolist(), "That fills up with [eos]; the id of [pad] is 0."),
     minutes=5,
 )
 def batch_by_hand() -> Tensor:
-    """Return the batch: the targets of chapter 10, padded."""
+    """Return the batch: the targets of chapter 11, padded."""
     return pad_rows(TARGETS, pad_id=0)
 
 
 @asked(
-    11,
+    12,
     (10, "That is with a cache. Without one, the whole prefix is read for every token."),
     (100, "That is a fixed input of ten. Ours grows: one token, two, three, …."),
 )
@@ -260,7 +260,7 @@ def tokens_read_for_ten() -> int:
 
 
 @asked(
-    12,
+    13,
     (65_536, "Before step n there are n positions to copy, not all 256."),
     (256, "Each step copies all that stand there already, not one."),
 )
@@ -270,7 +270,7 @@ def positions_copied() -> int:
 
 
 @asked(
-    12,
+    13,
     (153_600, "A key *and* a value are kept for each token."),
     (122_880, "That is the target alone; the source's keys and values are kept, too."),
 )
@@ -285,7 +285,7 @@ def numbers_kept() -> int:
 
 
 @asked(
-    13,
+    14,
     (4, "All four could end; then nothing would be left to go on."),
     (44, "That is every continuation; the best of them are enough."),
 )
@@ -296,7 +296,7 @@ def continuations_of_a_step() -> int:
 
 
 @asked(
-    14,
+    15,
     (1.0, "Every word is in the reference, but not so often: clip the counts."),
     (4 / 7, "That counts each word once; the reference has *the* twice."),
 )
@@ -307,7 +307,7 @@ def clipped_precision() -> float:
 
 
 @asked(
-    16,
+    17,
     (2 / 3, "That is the share of places with a token; the rest is padding."),
     (1 / 2, "That is padding for each token, 16 to 32; the share is of *all* places."),
 )
@@ -317,7 +317,7 @@ def share_of_padding_of_two() -> float:
 
 
 @asked(
-    17,
+    18,
     (math.log2(65), "That is in bits, which count in twos; nats are the natural ln."),
     (1 / 65, "That is the probability of each; the loss is -ln of it."),
     (65.0, "That is e to the power of the loss, the perplexity."),
@@ -328,7 +328,7 @@ def first_loss() -> float:
 
 
 @asked(
-    18,
+    19,
     (163_037_184, "The output shares the embedding's matrix: it counts once."),
     (123_653_376, "The 1,024 positions are learned, too."),
     (85_056_000, "Those are the layers and the last norm; the two tables come on top."),
@@ -343,7 +343,7 @@ def parameters_of_gpt2() -> int:
 
 
 @asked(
-    19,
+    21,
     (4.0, "That is with a KV head for each of the 32 heads; here they share 8."),
     (0.5, "That is half of it: keys *and* values are kept, and a number takes 2 bytes."),
     (2.0, "That is with 4 bytes a number; here each takes 2."),
@@ -358,7 +358,7 @@ def cache_of_a_later_model() -> float:
 
 
 @asked(
-    20,
+    22,
     (576, "That is q_proj; groups of three queries share a key here."),
     (64, "That is one head; three heads have keys."),
 )
@@ -368,7 +368,7 @@ def rows_of_k_proj() -> int:
 
 
 @asked(
-    21,
+    24,
     (512.0, "That is where table 1's n² · d meets its n · d², a recurrent layer."),
     (1024.0, "That is with the four projections alone; the feed-forward comes on top."),
     (2048.0, "Four projections and *two* matrices of the feed-forward: some are missing."),
@@ -385,7 +385,7 @@ def length_where_attention_rules() -> float:
 
 
 @asked(
-    22,
+    25,
     (112.0, "That is all of it; each of the 8 holds an eighth."),
     (3.5, "Those are the weights; there are gradients, and Adam's two moments."),
     (7.0, "Those are weights and gradients; Adam keeps two moments of each number."),

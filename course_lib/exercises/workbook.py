@@ -37,7 +37,7 @@ folder: `jupyter lab 00_start_here.ipynb`.)
 - **`my_lib/` is yours.** At first its modules run what the course has written. The last cell of a
   chapter puts the cells that passed there. Later chapters import from it, and what you have not
   written is the course's text with your parts in it: the model that trains and translates has your
-  attention, as soon as yours passed. From chapter 10 on, a line says how much of it is yours.
+  attention, as soon as yours passed. From chapter 11 on, a line says how much of it is yours.
 - **Back to the course's:** `export_mine(without="causal_mask")` in the last cell of its chapter.
 - **How far am I?** `course progress` in a terminal, in this folder. What it knows stays here.
 - **The chapters anew:** `course workbook . --force` in this folder. What you changed, `my_lib/`

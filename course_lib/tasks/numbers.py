@@ -181,7 +181,7 @@ class Numbers(Task):
     def loss(
         self, model: nn.Module, batch: tuple[Tensor, ...], smoothing: float | None = None
     ) -> Tensor:
-        """Compute chapter 10's loss of every next token of the targets ``(B, T + 1)``."""
+        """Compute chapter 11's loss of every next token of the targets ``(B, T + 1)``."""
         src, tgt = (ids.to(self.pipeline.device, non_blocking=True) for ids in batch)
         return label_smoothed_cross_entropy(
             model(src, tgt[:, :-1]),  # (B, T, V)

@@ -187,7 +187,7 @@ def describe_head(reading: Reading, place: str, layer: int, head: int) -> str:
 class HeadsExplorer(Explorer):
     """Show where every head of the trained translator looks, and what it writes without some.
 
-    It takes the translator that chapter 10 left; if there is none it is trained, in half a
+    It takes the translator that chapter 11 left; if there is none it is trained, in half a
     minute. The switches act on the heads of the chosen place and layer.
     """
 

@@ -8,12 +8,12 @@ STEPS = (
     ("the parts", "01 Attention", "02 Multi-head", "03 Positions"),
     ("", "04 Add & norm", "05 Feed-forward", "06 Masks"),
     ("the model", "07 Encoder", "08 Decoder", "09 Transformer"),
-    ("its use", "10 Training", "11 Decoding", "12 KV cache"),
-    ("", "13 Beam search", "14 Evaluation", "15 The bug clinic"),
-    ("", "16 Real translation"),
-    ("later models", "17 Decoder only", "18 GPT", "19 Modern models"),
-    ("", "20 Open weights"),
-    ("cost, scale", "21 Efficiency", "22 Distributed"),
+    ("its use", "11 Training", "12 Decoding", "13 KV cache"),
+    ("", "14 Beam search", "15 Evaluation", "16 The bug clinic"),
+    ("", "17 Real translation"),
+    ("later models", "18 Decoder only", "19 GPT", "21 Modern models"),
+    ("", "22 Open weights"),
+    ("cost, scale", "24 Efficiency", "25 Distributed"),
 )
 LEFT, TOP, WIDE, HIGH = 138, 62, 164, 34
 

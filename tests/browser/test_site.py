@@ -16,7 +16,7 @@ PAGES = [
     "index.html",
     "notebooks/01_attention.html",
     "notebooks/06_masks.html",
-    "notebooks/12_kv_cache.html",
+    "notebooks/13_kv_cache.html",
     "api/course_lib.beam_search.html",
     "glossary.html",
 ]

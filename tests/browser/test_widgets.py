@@ -12,7 +12,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 README_SCREENSHOTS = ROOT / "figures" / "screenshots"
-IN_README = {"06_masks": "mask_explorer", "11_decoding": "heads_explorer"}
+IN_README = {"06_masks": "mask_explorer", "12_decoding": "heads_explorer"}
 MAX_DIFFERENCE = 6.0  # mean of two screenshots, of 255: fonts differ between computers
 RUN_ALL = "03_positions"  # as a reader does; of the others only what the widget needs
 CHOOSE = "Space ArrowDown Enter"  # in a list; alone, ArrowDown moves from cell to cell
@@ -71,7 +71,7 @@ TOURS = [
         wrong=("target words", "a b c d e f g", "7 words"),
     ),
     Tour(
-        "10_training",
+        "11_training",
         {
             "warm-up steps": "ArrowRight",
             "width d_model": "ArrowRight",
@@ -80,7 +80,7 @@ TOURS = [
         },
     ),
     Tour(
-        "11_decoding",
+        "12_decoding",
         {
             "number": "7,078",
             "head to look at": "ArrowRight",

@@ -32,10 +32,10 @@ KINDS = [  # chapters that differ in what a learner's work does to the rest of t
     "00_start_here.ipynb",  # a prediction and a test, no definitions
     "06_masks.ipynb",  # plain functions
     "08_decoder.ipynb",  # classes, assembled from the learner's own parts and stand-ins
-    "11_decoding.ipynb",  # loads the translator that chapter 10 trained
+    "12_decoding.ipynb",  # loads the translator that chapter 11 trained
 ]
-LONG = ("02", "04", "07", "08", "09", "10", "14", "18", "19", "21", "22")  # without experiments
-CLINIC = "15"  # its exercises are the same in both editions, and long
+LONG = ("02", "04", "07", "08", "09", "11", "15", "19", "21", "24", "25")  # without experiments
+CLINIC = "16"  # its exercises are the same in both editions, and long
 FIRST = {name: next(m for m in known_mistakes(name) if not m.tells) for name in exercises()}
 TRAINING = """
 import os

@@ -1,4 +1,4 @@
-"""What goes wrong in chapter 16."""
+"""What goes wrong in chapter 17."""
 
 from course_lib.exercises.mistake_catalogue import known
 

@@ -1,4 +1,4 @@
-"""What goes wrong in chapter 22."""
+"""What goes wrong in chapter 25."""
 
 from course_lib.exercises.mistake_catalogue import known
 

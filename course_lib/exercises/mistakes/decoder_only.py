@@ -1,4 +1,4 @@
-"""What goes wrong in chapter 17."""
+"""What goes wrong in chapter 18."""
 
 from course_lib.exercises.mistake_catalogue import ignored, known
 

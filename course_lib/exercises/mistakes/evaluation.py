@@ -1,4 +1,4 @@
-"""What goes wrong in chapter 14."""
+"""What goes wrong in chapter 15."""
 
 from course_lib.exercises.mistake_catalogue import known
 

@@ -1,4 +1,4 @@
-"""What goes wrong in chapter 21: in table 1's counts, an attention's, and a model's."""
+"""What goes wrong in chapter 24: in table 1's counts, an attention's, and a model's."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What goes wrong in chapter 18: in attention, the layer, the model, its groups, and sampling."""
+"""What goes wrong in chapter 19: in attention, the layer, the model, its groups, and sampling."""
 
 from course_lib.exercises.mistake_catalogue import ignored, known
 

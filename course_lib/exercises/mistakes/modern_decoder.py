@@ -1,4 +1,4 @@
-"""What goes wrong in chapter 19."""
+"""What goes wrong in chapter 21."""
 
 from course_lib.exercises.mistake_catalogue import known
 

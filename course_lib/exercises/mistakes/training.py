@@ -1,4 +1,4 @@
-"""What goes wrong in chapter 10."""
+"""What goes wrong in chapter 11."""
 
 from course_lib.exercises.mistake_catalogue import ignored, known
 

@@ -1,4 +1,4 @@
-"""Right answers of chapter 16, in other styles."""
+"""Right answers of chapter 17, in other styles."""
 
 from bisect import bisect_right
 

@@ -1,4 +1,4 @@
-"""Right answers of chapter 22, in other styles."""
+"""Right answers of chapter 25, in other styles."""
 
 
 def weight_by_average(num_tokens, all_tokens, world_size):

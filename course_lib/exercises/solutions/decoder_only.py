@@ -1,4 +1,4 @@
-"""Right answers of chapter 17, in other styles."""
+"""Right answers of chapter 18, in other styles."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Chapter 11 in other words."""
+"""Chapter 12 in other words."""
 
 import torch
 

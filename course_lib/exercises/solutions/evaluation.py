@@ -1,4 +1,4 @@
-"""Chapter 14 in other words."""
+"""Chapter 15 in other words."""
 
 from torch import Tensor
 

@@ -1,4 +1,4 @@
-"""Right answers of chapter 21, in other styles."""
+"""Right answers of chapter 24, in other styles."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Right answers of chapter 19, in other styles."""
+"""Right answers of chapter 21, in other styles."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Chapter 10 in other words."""
+"""Chapter 11 in other words."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What is asked of chapter 16: batches of a bounded number of tokens."""
+"""What is asked of chapter 17: batches of a bounded number of tokens."""
 
 from collections.abc import Sequence
 from operator import index

@@ -1,4 +1,4 @@
-"""What is asked of chapter 22: what the loss of each process weighs."""
+"""What is asked of chapter 25: what the loss of each process weighs."""
 
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.scalar_checks import calls

@@ -1,4 +1,4 @@
-"""What is asked of chapter 17: windows of a text, and a decoder without an encoder."""
+"""What is asked of chapter 18: windows of a text, and a decoder without an encoder."""
 
 from collections.abc import Callable
 from dataclasses import replace

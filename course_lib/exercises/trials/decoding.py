@@ -1,4 +1,4 @@
-"""What is asked of chapter 11."""
+"""What is asked of chapter 12."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is asked of chapter 14."""
+"""What is asked of chapter 15."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What is asked of chapter 21: the operations of an attention."""
+"""What is asked of chapter 24: the operations of an attention."""
 
 from collections.abc import Callable
 

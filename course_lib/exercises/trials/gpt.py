@@ -1,4 +1,4 @@
-"""What is asked of chapter 18: attention with one product, and groups of parameters."""
+"""What is asked of chapter 19: attention with one product, and groups of parameters."""
 
 from collections.abc import Callable
 from typing import Any

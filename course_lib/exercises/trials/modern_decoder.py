@@ -1,4 +1,4 @@
-"""What is asked of chapter 19: the norm and the feed-forward of today's models."""
+"""What is asked of chapter 21: the norm and the feed-forward of today's models."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is asked of chapter 10."""
+"""What is asked of chapter 11."""
 
 from collections.abc import Callable
 from typing import Any

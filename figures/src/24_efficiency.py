@@ -1,4 +1,4 @@
-"""Chapter 21: the same attention, computed in four ways that differ in their trips to memory."""
+"""Chapter 24: the same attention, computed in four ways that differ in their trips to memory."""
 
 from dataclasses import dataclass
 

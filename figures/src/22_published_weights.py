@@ -1,4 +1,4 @@
-"""Chapter 20: a published folder, and the class that its weights are carried into."""
+"""Chapter 22: a published folder, and the class that its weights are carried into."""
 
 from colours import INK, KEY, QUERY, VALUE, shade, tint
 from drawing import Box, arrow, centred, group, page, rect, text

@@ -1,4 +1,4 @@
-"""Chapter 10: training, where every position predicts its next token at once."""
+"""Chapter 11: training, where every position predicts its next token at once."""
 
 from colours import INK, PAPER, SOFT
 from drawing import Box, arrow, centred, group, page, path, rect, text
@@ -78,7 +78,7 @@ def draw() -> str:
         *(arrow([(x, OUT_Y + 28), (x, LOSS.y)]) for x in PLACES),
         rect(LOSS),
         centred(LOSS.cx, LOSS.cy, "loss: mean of −log p(true next token)"),
-        badge(LOSS.right - 18, LOSS.cy, "10"),
+        badge(LOSS.right - 18, LOSS.cy, "11"),
         row(OUT_Y, PREDICT),
         row(IN_Y, READ),
         encoder(),

@@ -1,4 +1,4 @@
-"""Chapter 17: what is struck out of the Transformer, and what is left of it."""
+"""Chapter 18: what is struck out of the Transformer, and what is left of it."""
 
 from colours import INK, LINE, LIT_FILL, PAPER, SOFT, mix, shade, tint
 from drawing import Box, arrow, centred, circle, group, lines, page, path, polygon, rect, text

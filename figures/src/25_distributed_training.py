@@ -1,4 +1,4 @@
-"""Chapter 22: how two processors share one training, and what then travels between them."""
+"""Chapter 25: how two processors share one training, and what then travels between them."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Chapter 13: one step of beam search, and the pool that finished sentences leave for."""
+"""Chapter 14: one step of beam search, and the pool that finished sentences leave for."""
 
 from colours import KEY, VALUE, tint
 from drawing import Box, arrow, centred, group, lines, page, text

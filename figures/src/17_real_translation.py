@@ -1,4 +1,4 @@
-"""Chapter 16: real sentences, which differ in length, and batches with little padding."""
+"""Chapter 17: real sentences, which differ in length, and batches with little padding."""
 
 from colours import INK, LIT_FILL
 from drawing import Box, group, page, rect, text

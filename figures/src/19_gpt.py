@@ -1,4 +1,4 @@
-"""Chapter 18: how a GPT writes, one drawn character after another."""
+"""Chapter 19: how a GPT writes, one drawn character after another."""
 
 from colours import INK, LINE, LIT_FILL, PAPER
 from drawing import Box, arrow, centred, group, page, path, rect, text

@@ -1,4 +1,4 @@
-"""Chapter 15: the bug clinic, where one symptom has many causes and a probe tells them apart."""
+"""Chapter 16: the bug clinic, where one symptom has many causes and a probe tells them apart."""
 
 from colours import KEY, QUERY, VALUE, tint
 from drawing import Box, arrow, centred, group, lines, page

@@ -1,4 +1,4 @@
-"""Chapter 12: the cache, which keeps the keys and values of what was read."""
+"""Chapter 13: the cache, which keeps the keys and values of what was read."""
 
 from colours import KEY, VALUE, shade, tint
 from drawing import Box, centred, group, page, text

@@ -1,4 +1,4 @@
-"""Chapter 19: one layer of a GPT beside one of a later model, and the four parts exchanged."""
+"""Chapter 21: one layer of a GPT beside one of a later model, and the four parts exchanged."""
 
 from math import cos, pi, sin
 
@@ -196,7 +196,7 @@ def draw() -> str:
         DESC,
         END + 16,
         text(20, 92, "GPT", bold=True),
-        badge(69, 87, "18"),
+        badge(69, 87, "19"),
         text(LATER.x + 8, 92, "a later model", bold=True),
         layer(GPT, later=False),
         layer(LATER, later=True),

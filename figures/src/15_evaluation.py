@@ -1,4 +1,4 @@
-"""Chapter 14: evaluation, where teacher forcing forgives each mistake and free running does not."""
+"""Chapter 15: evaluation, where teacher forcing forgives each mistake and free running does not."""
 
 from drawing import Box, arrow, group, page, path, text
 from token_cells import token

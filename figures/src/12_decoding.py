@@ -1,4 +1,4 @@
-"""Chapter 11: decoding, where each chosen token is read to choose the next."""
+"""Chapter 12: decoding, where each chosen token is read to choose the next."""
 
 from colours import PAPER
 from drawing import Box, arrow, centred, group, page, rect, text
