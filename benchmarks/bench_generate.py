@@ -26,7 +26,13 @@ WIDTH, HEADS, LAYERS = 256, 4, 3
 BEAMS = 4
 TOP_K = 50
 LENGTHS = {64: 9, 128: 7, 256: 5}  # new tokens: pairs of runs
-GOALS = {"greedy": 1.15, "beam 4": 1.15, "sampling": 1.1, "sampling, top-k 50": 1.1}
+GOALS = {
+    "greedy": 1.15,
+    "beam 4": 1.2,
+    "GPT, greedy": 1.15,
+    "sampling": 1.3,
+    "sampling, top-k 50": 1.3,
+}
 HEAD = f"{'':34}{TIMES} {'goal':>6} {'pairs':>6}"
 
 

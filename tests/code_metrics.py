@@ -26,3 +26,15 @@ def _numbers(source: str) -> list[int]:
     lines = enumerate(source.splitlines(), start=1)
     code = (n for n, line in lines if line.strip() and not line.startswith("#|"))
     return [n for n in code if n not in said]
+
+
+def core_lines(source: str) -> int:
+    """Count the lines of code without comments, imports and calls of input checks."""
+    left_out = set()
+    for node in ast.walk(ast.parse(source)):
+        checks = isinstance(node, ast.Expr) and ast.unparse(node).startswith("check_")
+        if checks or isinstance(node, ast.Import | ast.ImportFrom):
+            left_out |= set(range(node.lineno, node.end_lineno + 1))
+    lines = source.splitlines()
+    comments = {n for n, line in enumerate(lines, start=1) if line.lstrip().startswith("#")}
+    return len(set(_numbers(source)) - left_out - comments)

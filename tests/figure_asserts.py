@@ -30,13 +30,15 @@ def answer_of_chapter(explorer: type) -> str:
     return ""
 
 
-def shown_image(page: str) -> tuple[Image.Image, dict[str, str]]:
-    """Read the one image in some HTML, and its attributes."""
-    (tag,) = re.findall("<img [^>]*>", page)
+def shown_image(data: dict[str, str]) -> tuple[Image.Image, dict[str, str]]:
+    """Read the picture of one output, and the attributes of its one ``<img>``.
+
+    The PNG and the HTML must hold the same picture.
+    """
+    (tag,) = re.findall("<img [^>]*>", data["text/html"])
     attributes = ElementTree.fromstring(f"{tag}</img>").attrib
-    kind, data = attributes["src"].split(",")
-    assert kind == "data:image/png;base64"
-    return Image.open(io.BytesIO(base64.b64decode(data))), attributes
+    assert attributes["src"] == f"data:image/png;base64,{data['image/png']}"
+    return Image.open(io.BytesIO(base64.b64decode(data["image/png"]))), attributes
 
 
 def fixture_of(kind: type):

@@ -1,4 +1,4 @@
-"""Cut a chapter into its parts: opening, main way, sections, fast track, exercises."""
+"""Cut a chapter into its parts: prose, sections, fast track, stubs."""
 
 import ast
 import re
@@ -23,12 +23,6 @@ def prose(cell: nbformat.NotebookNode) -> str:
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("|"))
 
 
-def words(cells: Cells) -> int:
-    """Count the words of prose."""
-    texts = (prose(cell) for cell in cells if cell.cell_type == "markdown")
-    return sum(len(text.split()) for text in texts)
-
-
 def sections(cells: Cells) -> list[tuple[str, Cells]]:
     """Cut a chapter at its ``##`` headings; the opening has no heading."""
     found = [("", [])]
@@ -40,35 +34,12 @@ def sections(cells: Cells) -> list[tuple[str, Cells]]:
     return found
 
 
-def main_way(cells: Cells) -> list[tuple[str, Cells]]:
-    """Return the sections before the recap without exercises and their solutions."""
-    kept = []
-    for heading, inside in sections(cells):
-        if heading.startswith("Recap"):
-            return kept
-        if not heading.startswith("Exercises"):
-            kept.append((heading, [cell for cell in inside if not is_exercise(cell)]))
-    raise ValueError("a chapter without a recap has no main way")
-
-
-def is_exercise(cell: nbformat.NotebookNode) -> bool:
-    """Tell an answer to a question, or its solution; a definition belongs to the main way."""
-    told = cell.source.startswith(("<details><summary>Solution", "**Exercise "))
-    return told or (cell.cell_type == "code" and is_marked(cell.source, "exercise"))
-
-
 def fast_track(cells: Cells) -> Cells:
     """Return the code cells of the opening and of the sections on the fast track, in order."""
     chosen = [
         inside for heading, inside in sections(cells) if not heading or heading.endswith(FAST)
     ]
     return [cell for inside in chosen for cell in inside if cell.cell_type == "code"]
-
-
-def first_exercise(cells: Cells) -> int:
-    """Return the place of the first cell that a learner writes."""
-    places = (place for place, cell in enumerate(cells) if is_exercise(cell) or stubs_in(cell))
-    return next(places, len(cells))
 
 
 def stubs_in(cell: nbformat.NotebookNode) -> list[str]:
@@ -88,7 +59,7 @@ def printed_bodies(cells: Cells) -> Iterator[str]:
                 for c in cells[:place]
                 if c.cell_type == "code" and not stubs_in(c)
             )
-            if any(len(steps & steps_of(tree)) >= 0.75 * len(steps) for tree in above):
+            if steps and any(len(steps & steps_of(tree)) >= 0.75 * len(steps) for tree in above):
                 yield name
 
 

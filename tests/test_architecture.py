@@ -1,15 +1,19 @@
 """Imports point down, modules stay small, and the package is what the chapters export."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
 from collections import Counter
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import nbformat
-from code_metrics import code_lines, definitions
+import pytest
+from code_metrics import code_lines, core_lines, definitions
+from torch import nn
 
 import notebooks
 from course_lib.exercises.check import MODULES
@@ -95,15 +99,17 @@ def test_nothing_is_imported_by_star_or_from_the_workbench():
 
 
 def test_one_loop_trains_all_tasks():
-    """Chapter 11 shows a loop, which ends a step as the trainer does; other fits are small ones."""
+    """The trainer makes every step with the one that chapter 11 exports; other fits are small."""
     loops = {
-        path.relative_to(PACKAGE).as_posix(): re.findall(r"optimizer[._]step\(", source)
+        path.relative_to(PACKAGE).as_posix(): re.findall(
+            r"optimizer\.step\(|training_step\(", source
+        )
         for path, source in SOURCES.items()
         if room(path) != "exercises"
     }
     assert {path: set(steps) for path, steps in loops.items() if steps} == {
-        "training.py": {"optimizer.step(", "optimizer_step("},
-        "trainer/loop.py": {"optimizer_step("},
+        "training.py": {"optimizer.step(", "training_step("},
+        "trainer/loop.py": {"training_step("},
         "probes/training_probes.py": {"optimizer.step("},
         "viz/position_explorer.py": {"optimizer.step("},
     }
@@ -124,6 +130,132 @@ def test_later_chapters_train_with_the_trainer():
         ("24_efficiency", ["step"]),
         ("25_distributed_training", ["after_adam"]),
     ]
+
+
+PARTS = MODULES[: MODULES.index("transformer") + 1]  # the model: attention to transformer
+LAYER = "d_model, num_heads, d_ff, dropout, norm_first, activation, *, d_k, d_v"
+LAYER += ", attention_dropout, activation_dropout"
+SIGNATURES = {  # the names that other parts rely on, in this order
+    "attention.scaled_dot_product_attention": "query, key, value, mask, dropout_p",
+    "multi_head.split_heads": "x, num_heads",
+    "multi_head.join_heads": "x",
+    "multi_head.MultiHeadAttention": "d_model, num_heads, *, d_k, d_v, dropout, bias",
+    "multi_head.MultiHeadAttention.forward": "query, key, value, mask, *, need_weights",
+    "positions.PositionalEncoding": "d_model, max_len, dropout",
+    "positions.PositionalEncoding.forward": "x, start",
+    "positions.LearnedPositionalEmbedding": "d_model, max_len, dropout",
+    "positions.LearnedPositionalEmbedding.forward": "x, start",
+    "add_norm.LayerNorm": "d_model, eps",
+    "add_norm.LayerNorm.forward": "x",
+    "add_norm.AddNorm": "d_model, dropout, norm_first, *, bias",
+    "add_norm.AddNorm.forward": "x, sublayer",
+    "feed_forward.FeedForward": "d_model, d_ff, dropout, activation, *, bias",
+    "feed_forward.FeedForward.forward": "x",
+    "masks.causal_mask": "length, device",
+    "masks.padding_mask": "ids, pad_id",
+    "encoder.EncoderLayer": LAYER,
+    "encoder.EncoderLayer.forward": "x, mask",
+    "encoder.Encoder": f"num_layers, {LAYER}",
+    "encoder.Encoder.forward": "x, mask",
+    "decoder.DecoderLayer": LAYER,
+    "decoder.DecoderLayer.forward": "x, memory, self_mask, cross_mask",
+    "decoder.Decoder": f"num_layers, {LAYER}",
+    "decoder.Decoder.forward": "x, memory, self_mask, cross_mask",
+    "transformer.Transformer": "config",
+    "transformer.Transformer.encode": "src",
+    "transformer.Transformer.hidden": "tgt, memory, src",
+    "transformer.Transformer.decode": "tgt, memory, src",
+    "transformer.Transformer.forward": "src, tgt",
+    "transformer.Transformer.attention_maps": "src, tgt",
+    "decoder_only.DecoderOnly": "config, learned_positions",
+    "decoder_only.DecoderOnly.forward": "ids",
+    "gpt.CausalSelfAttention": "d_model, num_heads, dropout, *, bias",
+    "gpt.CausalSelfAttention.project": "x",
+    "gpt.CausalSelfAttention.forward": "x",
+    "gpt.GPTLayer": "d_model, num_heads, dropout, *, bias",
+    "gpt.GPTLayer.forward": "x",
+    "gpt.GPT": "config",
+    "gpt.GPT.forward": "ids, targets",
+    "modern_decoder.RMSNorm": "d_model, eps",
+    "modern_decoder.RMSNorm.forward": "x",
+    "modern_decoder.SwiGLU": "d_model, d_ff",
+    "modern_decoder.SwiGLU.forward": "x",
+    "modern_decoder.GroupedQueryAttention": "d_model, num_heads, num_kv_heads",
+    "modern_decoder.GroupedQueryAttention.project": "x, angles",
+    "modern_decoder.GroupedQueryAttention.forward": "x, angles",
+    "modern_decoder.ModernLayer": "config",
+    "modern_decoder.ModernLayer.forward": "x, angles",
+    "modern_decoder.ModernDecoder": "config",
+    "modern_decoder.ModernDecoder.forward": "ids, targets",
+}
+FUNCTIONS = {  # beside classes, what the design fixes
+    "kv_cache.AttentionCache": "max_len",
+    "kv_cache.AttentionCache.append": "keys, values",
+    "kv_cache.AttentionCache.reorder": "rows",
+    "kv_cache.AttentionCache.truncate": "length",
+    "kv_cache.DecodingEngine": "model, src, max_len",
+    "kv_cache.DecodingEngine.step": "ids, *, all_positions",
+    "kv_cache.DecodingEngine.reorder": "rows, sources",
+    "kv_cache.DecodingEngine.truncate": "length",
+    "gpt.GPTEngine": "model, max_len",
+    "gpt.GPTEngine.step": "ids, *, all_positions",
+    "modern_decoder.ModernEngine": "model, max_len",
+    "modern_decoder.ModernEngine.step": "ids, *, all_positions",
+    "gpt.sample": "model, ids, max_new_tokens, temperature, top_k, top_p, generator, *, use_cache",
+}
+
+
+def parameters(name: str) -> dict[str, inspect.Parameter]:
+    """Return the parameters of something by its dotted name, without ``self``."""
+    module, *path = name.split(".")
+    found = import_module(f"course_lib.{module}")
+    for part in path:
+        found = getattr(found, part)
+    named = inspect.signature(found).parameters
+    return {key: value for key, value in named.items() if key != "self"}
+
+
+def written_out(named: dict[str, inspect.Parameter]) -> str:
+    """Write the names of parameters in their order, with a star before those given by name."""
+    names, by_name = [], False
+    for name, parameter in named.items():
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not by_name:
+            names, by_name = [*names, "*"], True
+        names.append(name)
+    return ", ".join(names)
+
+
+@pytest.mark.parametrize("name, names", (SIGNATURES | FUNCTIONS).items())
+def test_the_signatures_are_those_that_other_parts_rely_on(name, names):
+    assert written_out(parameters(name)) == names
+
+
+def test_every_method_of_a_model_class_has_a_signature_that_is_known_and_typed():
+    for module in (*PARTS, "decoder_only", "gpt", "modern_decoder"):
+        loaded = import_module(f"course_lib.{module}")
+        for name, model in inspect.getmembers(loaded, inspect.isclass):
+            if model.__module__ == loaded.__name__ and issubclass(model, nn.Module):
+                methods = [x for x, f in vars(model).items() if inspect.isfunction(f)]
+                public = [f"{module}.{name}.{x}" for x in methods if not x.startswith("_")]
+                for dotted in (f"{module}.{name}", *public):
+                    assert dotted in SIGNATURES
+                    assert not any("Any" in str(p.annotation) for p in parameters(dotted).values())
+
+
+def test_a_model_class_remembers_nothing_of_earlier_calls():
+    """What a call leaves behind would be set in ``forward`` or named as caches are."""
+    memory = re.compile(r"cache|past_key|kv\b|beam|chunk|\bAny\b|previous|incremental", re.I)
+    for module in (*PARTS, "decoder_only"):
+        source = SOURCES[PACKAGE / f"{module}.py"]
+        assert not memory.search(source), module
+        for node in definitions(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef) and node.name != "__init__":
+                stored = [n for n in ast.walk(node) if isinstance(n, ast.Attribute | ast.Global)]
+                assert not any(isinstance(getattr(n, "ctx", None), ast.Store) for n in stored)
+
+
+def test_the_model_is_at_most_330_lines_of_code():
+    assert sum(core_lines(SOURCES[PACKAGE / f"{module}.py"]) for module in PARTS) <= 330
 
 
 def test_modules_are_small():

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 from course_lib.beam_search import beam_search, length_penalty
 from course_lib.data import pad_rows
 from course_lib.decoding import greedy_decode
+from course_lib.kv_cache import DecodingEngine
 
 
 class Tables(nn.Module):
@@ -26,8 +27,8 @@ class Tables(nn.Module):
     def encode(self, src):
         return src.unsqueeze(-1).double()
 
-    def decode(self, tgt, memory, src, cache=None):
-        which = memory[:, 0, 0].long().repeat_interleave(len(tgt) // len(memory))  # (B·K,)
+    def decode(self, tgt, memory, src):
+        which = memory[:, 0, 0].long()  # (B·K,)
         return self.tables[which, tgt[:, max(0, tgt.size(1) - 2)], tgt[:, -1]].unsqueeze(1)
 
     def forward(self, src, tgt):
@@ -35,7 +36,7 @@ class Tables(nn.Module):
 
 
 def search_by_lists(model, src, K, alpha, limit=MAX_LEN):
-    """Search for one sentence, all its prefixes scored anew in every step, in sorted lists."""
+    """Search for one sentence in sorted lists; every step scores all prefixes again."""
     beam, pool = [(0.0, [BOS])], []
     for length in range(1, limit + 1):
         lines = torch.tensor([line for _, line in beam])
@@ -63,10 +64,10 @@ def as_lists(ids, scores):
 
 
 def compare(model, src, K, alpha, use_cache=True):
-    """Hold a search to lists; return how many best sentences ended, and differ from greedy's."""
+    """Compare a search with lists; count the best sentences that ended or differ from greedy's."""
     how = dict(beam_size=K, alpha=alpha, use_cache=use_cache)
     ids, scores = beam_search(model, src, **SPECIAL, **how)
-    greedy = greedy_decode(model, src, **SPECIAL)
+    greedy = greedy_decode(model, src, **SPECIAL, use_cache=use_cache)
     ended = differ = 0
     for row, line in enumerate(src):
         expected = search_by_lists(model, line[line != PAD][None], K, alpha)
@@ -82,7 +83,7 @@ def compare(model, src, K, alpha, use_cache=True):
 @torch.no_grad()
 def test_500_inputs_get_what_lists_find(alpha):
     src, model = torch.arange(10, 510).unsqueeze(1), Tables(make_generator(), 510)
-    ended, differ = compare(model, src, 3, alpha)
+    ended, differ = compare(model, src, 3, alpha, use_cache=False)  # tables have no keys to keep
     assert 250 < ended and differ > 50  # the search matters
 
 
@@ -129,8 +130,31 @@ def test_unfinished_sentences_are_returned_where_none_finished(generator):
                 assert_close(score, total / (9 / 6) ** 0.6, **EXACT)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_an_engine_and_recomputing_find_the_same_sentences_in_the_model_s_precision(seed):
+    generator = make_generator(seed)
+    model = some_model(generator).eval()
+    src = pad_rows([random_ids(generator, SRC_VOCAB, 1 + n).tolist() for n in range(MAX_LEN)], PAD)
+    (ids, scores), (plain_ids, plain_scores) = (
+        beam_search(model, src, **SPECIAL, beam_size=3, use_cache=use) for use in (True, False)
+    )
+    assert torch.equal(ids, plain_ids)
+    assert scores.dtype == torch.float64
+    assert_close(scores, plain_scores, **EXACT)
+
+
+def test_a_model_that_no_engine_fits_is_searched_with_a_warning(generator):
+    model, src = Tables(generator, 13), torch.arange(10, 13).unsqueeze(1)
+    with pytest.warns(UserWarning, match="Tables decodes without a KV cache"):
+        ids, scores = beam_search(model, src, **SPECIAL, beam_size=2)
+    plain_ids, plain_scores = beam_search(model, src, **SPECIAL, beam_size=2, use_cache=False)
+    assert torch.equal(ids, plain_ids) and torch.equal(scores, plain_scores)
+
+
 @torch.no_grad()
-def test_a_sentence_that_is_done_leaves_the_batch_and_beams_share_their_source():
+def test_a_sentence_that_is_done_leaves_the_batch_and_beams_share_their_source(monkeypatch):
+    build = lambda model, src, limit, use_cache: DecodingEngine(model, src, limit)  # noqa: E731
+    monkeypatch.setattr("course_lib.beam_search.decoding_engine", build)  # no trial of the hooks
     generator = make_generator(3)
     model = biased(some_model(generator), EOS, amount=3.0).eval()
     rows, memories = [], []
@@ -139,8 +163,8 @@ def test_a_sentence_that_is_done_leaves_the_batch_and_beams_share_their_source()
     layer.cross_attn.w_k.register_forward_pre_hook(lambda _, args: memories.append(len(args[0])))
     src = random_ids(generator, SRC_VOCAB, 8, 4)
     ids, _ = beam_search(model, src, **SPECIAL, beam_size=2, alpha=0.0)
-    assert memories == [8] and rows[0] == 8  # K hypotheses are K queries of one row
-    assert rows == sorted(rows, reverse=True) and rows[-1] < 8
+    assert memories == [8] and rows[0] == 16  # two hypotheses share one projected source
+    assert rows == sorted(rows, reverse=True) and rows[-1] < 16
 
 
 @pytest.mark.parametrize(

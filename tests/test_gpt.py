@@ -1,7 +1,8 @@
-"""GPT is torch's stack with a start of its own, and writes the same with a KV cache and without."""
+"""GPT agrees with torch's stack, and its engine generates what the model alone would generate."""
 
 import dataclasses
 import math
+import warnings
 
 import pytest
 import torch
@@ -11,14 +12,22 @@ from random_inputs import make_generator, randomize, seeded
 from torch import nn
 from torch.nn import functional as F
 
+from course_lib.add_norm import AddNorm
 from course_lib.gpt import (
     GPT,
     GPTConfig,
+    GPTEngine,
+    generation_engine,
+    initialize_gpt,
+    next_token_loss,
     param_groups,
     parse_rate,
     sample,
+    text_engine,
 )
 from course_lib.interop import load_from_torch
+from course_lib.kv_cache import RecomputingEngine
+from course_lib.modern_decoder import ModernConfig, ModernDecoder, ModernEngine
 
 N, VOCAB = 2, 11
 BIASES = pytest.mark.parametrize("bias", [True, False])
@@ -121,6 +130,24 @@ def test_matrices_start_small_and_those_that_write_into_the_residual_stream_smal
             assert (parameter == float("norm" in name and name.endswith("weight"))).all(), name
 
 
+def test_initialization_draws_each_matrix_once_in_the_order_of_the_parameters():
+    with seeded():
+        model = GPT(tiny_config())
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(3.0)
+    with seeded():
+        initialize_gpt(model, 0.02, 9)
+    with seeded():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 1:
+                assert (parameter == (0.0 if name.endswith("bias") else 3.0)).all(), name
+            else:
+                small = name.endswith(("w_o.weight", "linear2.weight"))
+                std = 0.02 / math.sqrt(2 * 9) if small else 0.02
+                assert torch.equal(parameter, torch.empty_like(parameter).normal_(0, std)), name
+
+
 @pytest.mark.parametrize(
     ("sizes", "expected"),
     [
@@ -144,8 +171,15 @@ def test_the_defaults_are_the_smallest_gpt_2():
 @pytest.mark.parametrize("shape", [(B, T + 1), (T, B), (B * T,)])
 def test_targets_of_another_shape_are_named(generator, shape):
     ids, targets = draw_ids(generator, B, T), draw_ids(generator, *shape)
-    with pytest.raises(ValueError, match=says((B, T), shape)):
+    with pytest.raises(ValueError, match=says(f"targets {shape}", f"logits {(B, T, VOCAB)}")):
         tiny()(ids, targets)
+
+
+def test_without_targets_there_is_no_loss_and_with_equal_logits_it_is_ln_v(generator):
+    logits = torch.zeros(B, T, VOCAB)
+    assert next_token_loss(logits, None) is None
+    loss = next_token_loss(logits, draw_ids(generator, B, T))
+    assert loss.item() == pytest.approx(math.log(VOCAB), rel=1e-6)
 
 
 # --- weight decay
@@ -169,6 +203,162 @@ def test_what_is_frozen_is_left_out_and_what_is_shared_counts_once():
     found = [id(p) for group in param_groups(model, 0.1) for p in group["params"]]
     learns = {id(p) for p in model.parameters() if p.requires_grad}
     assert len(found) == len(learns) and set(found) == learns
+
+
+# --- the engine
+
+
+@BIASES
+@pytest.mark.parametrize("size", range(1, MAX_LEN + 1))
+def test_the_engine_gives_the_models_logits_however_the_text_is_cut(generator, size, bias):
+    model, ids = tiny(bias=bias).eval(), draw_ids(generator, B, MAX_LEN)
+    expected = model(ids)[0]
+    every, last = GPTEngine(model, MAX_LEN), GPTEngine(model, MAX_LEN)
+    parts = ids.split(size, dim=1)
+    assert_equal(torch.cat([every.step(p, all_positions=True) for p in parts], dim=1), expected)
+    for part in parts:
+        logits = last.step(part)
+        assert not logits.requires_grad
+        assert_equal(logits, expected[:, last.length - 1])
+    assert every.length == last.length == MAX_LEN
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (3, 2, 2), (4, 1, 2), (2, 3), (1, 1, 4)], ids=str)
+def test_a_prompt_and_later_parts_of_several_tokens_agree_with_the_model(generator, sizes):
+    model, ids = tiny().eval(), draw_ids(generator, B, sum(sizes))
+    engine = GPTEngine(model, sum(sizes))  # no more room than needed
+    found = [engine.step(part, all_positions=True) for part in ids.split(sizes, dim=1)]
+    assert_equal(torch.cat(found, dim=1), model(ids)[0])
+
+
+def test_rows_are_reordered_and_tokens_forgotten_in_every_layer(generator):
+    model, ids, rows = tiny().eval(), draw_ids(generator, 3, 7), torch.tensor([2, 0, 0, 1])
+    engine = GPTEngine(model, MAX_LEN)
+    engine.step(ids[:, :5])
+    engine.truncate(4)
+    engine.reorder(rows)
+    expected = model(ids[rows])[0][:, -1]
+    wrong = torch.cat([ids[rows, :4], (ids[rows, 4:] + 1) % VOCAB], dim=1)
+    engine.step(wrong[:, 4:])
+    engine.truncate(4)
+    assert_equal(engine.step(ids[rows, 4:]), expected)
+
+
+def test_positions_beyond_the_model_raise_an_error_and_so_do_tokens_without_room(generator):
+    model, ids = tiny().eval(), draw_ids(generator, B, MAX_LEN + 1)
+    engine = GPTEngine(model, 3 * MAX_LEN)
+    engine.step(ids[:, :MAX_LEN])
+    with pytest.raises(ValueError, match=says(MAX_LEN + 1, f"max_len={MAX_LEN}")):
+        engine.step(ids[:, MAX_LEN:])
+    small = GPTEngine(model, 4)
+    small.step(ids[:, :3])
+    with pytest.raises(ValueError, match=says("2 new tokens", "room for 4")):
+        small.step(ids[:, 3:5])
+    assert_equal(small.step(ids[:, 3:4]), model(ids[:, :4])[0][:, -1])
+
+
+@pytest.mark.parametrize("bad", [-1, VOCAB])
+def test_the_engine_names_ids_that_the_model_does_not_know(bad):
+    with pytest.raises(ValueError, match=says("input", bad)):
+        GPTEngine(tiny().eval(), 4).step(torch.tensor([[4, bad]]))
+
+
+# --- which engine
+
+
+class OtherNames(nn.Module):
+    """Compute what a GPT computes, with other names for its parts."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.blocks = randomize(GPT(config))
+
+    def forward(self, ids, targets=None):
+        return self.blocks(ids, targets)
+
+
+class SameParts(GPT):
+    """A class of one's own that computes what ``GPT`` computes."""
+
+
+class Sharper(GPT):
+    """A class of one's own whose logits are twice as large."""
+
+    def forward(self, ids, targets=None):
+        logits, loss = super().forward(ids, targets)
+        return 2 * logits, loss
+
+
+class WithoutTheNorm(AddNorm):
+    """Another sub-layer connection, in a model of the course's class."""
+
+    def forward(self, x, sublayer):
+        return x + sublayer(x)
+
+
+def with_other_connections():
+    """Replace one part of each layer."""
+    model = tiny()
+    for layer in model.layers:
+        layer.add_norm1.__class__ = WithoutTheNorm
+    return model
+
+
+def hooked():
+    """Double what the first attention returns, by a hook on a module that the engine skips."""
+    model = tiny()
+    model.layers[0].self_attn.register_forward_hook(lambda _, args, output: 2 * output)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: OtherNames(tiny_config()).double(), ["OtherNames", "layers"]),
+        (lambda: randomize(Sharper(tiny_config())), ["Sharper", "logits differ"]),
+        (hooked, ["GPT", "logits differ"]),
+    ],
+    ids=["other names", "other logits", "a hook"],
+)
+def test_a_model_that_the_engine_does_not_fit_recomputes_and_says_so(generator, build, words):
+    model, ids = build().eval(), draw_ids(generator, B, 3)
+    how = dict(max_new_tokens=MAX_LEN + 2, top_k=1)
+    expected = sample(model, ids, **how, use_cache=False)
+    with pytest.warns(UserWarning, match=says("recomputes the prefix", *words)):
+        found = sample(model, ids, **how)
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("room", [1, 2, MAX_LEN])
+@pytest.mark.parametrize(
+    "build", [lambda: randomize(SameParts(tiny_config())), with_other_connections]
+)
+def test_a_model_of_ones_own_that_the_engine_fits_is_compared_and_gets_it(build, room):
+    model, seen = build().eval(), []
+    model.register_forward_pre_hook(lambda _, args: seen.append(args[0].shape))
+    prompt = torch.zeros(B, 1, dtype=torch.long)
+    engine = generation_engine(model, prompt, room)
+    assert type(engine) is GPTEngine and engine.length == 0
+    assert engine.caches[0].max_len == room
+    assert seen == [(B, min(room, 3))]
+
+
+def test_the_engine_depends_on_the_class_the_prompt_and_the_switch():
+    gpt = tiny().eval()
+    sizes = dict(vocab_size=VOCAB, max_len=MAX_LEN, num_layers=N, num_heads=2, d_model=8)
+    modern = ModernDecoder(ModernConfig(**sizes, num_kv_heads=1, d_ff=5)).eval()
+    prompt = torch.zeros(B, 4, dtype=torch.long)
+    calls = []
+    gpt.forward = lambda ids, targets=None: calls.append(ids) or GPT.forward(gpt, ids, targets)
+    assert type(text_engine(gpt, 5)) is GPTEngine and type(text_engine(modern, 5)) is ModernEngine
+    with warnings.catch_warnings(action="error"):
+        assert type(generation_engine(gpt, prompt, 5)) is GPTEngine
+        assert type(generation_engine(modern, prompt, 5)) is ModernEngine
+        assert not calls, "the course's own model is not compared"
+        assert type(generation_engine(gpt, prompt, 5, use_cache=False)) is RecomputingEngine
+        assert type(generation_engine(gpt, prompt, 3)) is RecomputingEngine  # longer than the room
 
 
 # --- sampling
@@ -207,7 +397,8 @@ def test_the_generator_says_what_is_written_with_and_without_a_cache(generator, 
 def test_the_cache_reads_every_token_once_until_the_window_is_full(generator, how, passed):
     model, ids, heard = tiny().eval(), draw_ids(generator, B, 7), []
     part = model.layers[0].feed_forward
-    part.register_forward_pre_hook(lambda _, args: heard.append(args[0].size(1)))
+    compute = part.forward  # a hook would have the engine compared with the model first
+    part.forward = lambda x: heard.append(x.size(1)) or compute(x)
     sample(model, ids, 5, **how)
     assert heard == passed
 
@@ -216,12 +407,15 @@ def test_the_cache_reads_every_token_once_until_the_window_is_full(generator, ho
 def test_the_model_writes_in_eval_mode_and_gets_its_mode_back_even_after_an_error(training):
     model, ids, seen = tiny(dropout=0.5).train(training), torch.tensor([[4, 5]]), []
 
-    def listen_and_fail_later(module, args, output):
-        seen.append((module.training, output.requires_grad))
+    compute = model.norm.forward
+
+    def listen_and_fail_later(x):
+        seen.append((model.norm.training, x.requires_grad))
         if len(seen) > 3:
             raise ArithmeticError
+        return compute(x)
 
-    model.norm.register_forward_hook(listen_and_fail_later)
+    model.norm.forward = listen_and_fail_later
     sample(model, ids, 3)
     assert {module.training for module in model.modules()} == {training}
     with pytest.raises(ArithmeticError):

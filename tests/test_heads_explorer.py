@@ -209,3 +209,9 @@ def test_what_is_written_is_judged_with_and_without_heads(explorer, monkeypatch)
     assert "“dreihundertfünfundvierzig” (right)" in whole
     assert "without heads 0, 2 of layer 1" in cut and "“drei”, cut after" in cut
     assert "(wrong)" in cut
+
+
+def test_the_compared_text_holds_nothing_that_depends_on_the_training_run(explorer):
+    turn(explorer, place="encoder")
+    text = "The attention map of one head of the translator, next to all maps of the encoder."
+    assert explorer.plain_text() == text

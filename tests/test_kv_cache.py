@@ -1,6 +1,6 @@
-"""The KV cache: the logits of recomputing the prefix, at every step, for less work."""
+"""The KV cache and its engine give the logits of recomputing the prefix, for less work."""
 
-from functools import partial
+import warnings
 
 import pytest
 import torch
@@ -8,15 +8,25 @@ from dimensions import D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, S
 from hypothesis import given
 from hypothesis import strategies as st
 from parity import assert_equal, says
-from random_inputs import make_generator, random_ids, randomize, tiny_transformer
-from torch.testing import assert_close
+from random_inputs import make_generator, random_ids, tiny_config, tiny_transformer
+from torch import nn
+from torch.nn.utils import parametrizations
 
-from course_lib.decoding import next_logits
-from course_lib.gpt import GPT, GPTConfig, sample
-from course_lib.kv_cache import AttentionCache, KVCache
-from course_lib.modern_decoder import ModernConfig, ModernDecoder
+from course_lib.beam_search import beam_search
+from course_lib.decoder import DecoderLayer
+from course_lib.decoding import greedy_decode
+from course_lib.kv_cache import (
+    AttentionCache,
+    DecodingEngine,
+    RecomputingEngine,
+    attend_to_past,
+    decoding_engine,
+)
+from course_lib.masks import causal_mask
+from course_lib.transformer import Transformer
 
-BOS = 1
+BOS, EOS = 1, 2
+SPECIAL = dict(bos_id=BOS, eos_id=EOS)
 
 
 def model_of(norm_first=False, **changes):
@@ -24,27 +34,14 @@ def model_of(norm_first=False, **changes):
     return tiny_transformer(norm_first=norm_first, num_decoder_layers=2, **changes).eval()
 
 
-SIZES = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=3, d_model=D_MODEL)
-
-
-def tiny_gpt(bias=True):
-    """Build a GPT of two layers in which no two sizes are equal."""
-    return randomize(GPT(GPTConfig(**SIZES, dropout=0.5, bias=bias)))
-
-
-def tiny_modern():
-    """Build a decoder in the Llama layout, whose heads share their keys."""
-    return randomize(ModernDecoder(ModernConfig(**SIZES, num_kv_heads=1, d_ff=7)))
-
-
-def ids_with_padding(generator, vocab_size, *lengths):
-    """Draw rows of some lengths, filled up with padding."""
-    ids = random_ids(generator, vocab_size, len(lengths), max(lengths))
+def padded_sources(generator, *lengths):
+    """Draw sources of some lengths, filled up with padding."""
+    ids = random_ids(generator, SRC_VOCAB, len(lengths), max(lengths))
     hidden = torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None]
     return ids.masked_fill(hidden, PAD)
 
 
-# --- the parts
+# --- the cache of one attention
 
 
 def test_nothing_moves_while_there_is_room():
@@ -66,26 +63,46 @@ def test_reordering_again_and_again_takes_no_new_room():
         assert_equal(cache.values[:, :, :4], -expected)
         rooms.append(cache.keys.data_ptr())
     assert rooms[:2] == rooms[2:] and rooms[0] != rooms[1]
-    cache.reorder(torch.tensor([1]))  # one row is left
-    assert_equal(cache.keys[:, :, :4], expected[[1]])
+    for rows in ([1], [0, 0]):  # one row is left, and then it is taken twice
+        expected = expected[rows]
+        cache.reorder(torch.tensor(rows))
+        assert_equal(cache.keys[:, :, :4], expected)
 
 
-@torch.no_grad()
-def test_without_padding_a_new_token_has_no_mask_and_the_logits_are_the_same(generator):
-    model = model_of()
-    src = random_ids(generator, SRC_VOCAB, B, S)
-    tgt = random_ids(generator, TGT_VOCAB, B, MAX_LEN)
-    cache, start, masks = KVCache(2, MAX_LEN, padding=False), 0, []
-    model.decoder.register_forward_hook(lambda _, args, out: masks.append(args[2]))
-    expected, memory = model(src, tgt), model.encode(src)
-    for end in (2, 3, 4, MAX_LEN):
-        logits = model.decode(tgt[:, start:end], memory, src, cache=cache)
-        assert_close(logits, expected[:, start:end])
-        start = end
-    assert [mask is None for mask in masks[1:]] == [False, True, True, False]
+def test_an_empty_cache_can_be_reordered():
+    cache = AttentionCache(3)
+    cache.reorder(torch.tensor([1, 0]))
+    assert cache.append(torch.ones(1, 2, 1, 4), torch.ones(1, 2, 1, 5))[1].shape == (1, 2, 1, 5)
 
 
-# --- a whole model: cached equals uncached
+def test_tokens_after_a_truncation_take_the_place_of_those_before():
+    cache = AttentionCache(5)
+    tokens = torch.arange(5.0).view(1, 1, 5, 1)
+    cache.append(tokens, -tokens)
+    cache.truncate(2)
+    keys, values = cache.append(tokens[:, :, :1] + 9, tokens[:, :, :1] + 7)
+    assert keys.flatten().tolist() == [0, 1, 9] and values.flatten().tolist() == [0, -1, 7]
+    for length in (-1, 4):
+        with pytest.raises(ValueError, match=says(f"length={length}", "0 … 3")):
+            cache.truncate(length)
+
+
+@pytest.mark.parametrize("chunks", [(1, 1, 1, 1, 1), (5,), (3, 2), (2, 2, 1), (1, 4)], ids=str)
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+def test_new_tokens_attend_as_the_last_rows_of_the_causal_mask(generator, chunks, kv_heads):
+    query = torch.randn(2, 4, 5, 6, generator=generator, dtype=torch.float64)
+    keys = torch.randn(2, kv_heads, 5, 6, generator=generator, dtype=torch.float64)
+    values = torch.randn(2, kv_heads, 5, 7, generator=generator, dtype=torch.float64)
+    shared = [x.repeat_interleave(4 // kv_heads, dim=1) for x in (keys, values)]
+    scores = (query @ shared[0].mT / 6**0.5).masked_fill(~causal_mask(5), -torch.inf)
+    expected, end = scores.softmax(dim=-1) @ shared[1], 0
+    for T in chunks:
+        end += T
+        seen = attend_to_past(query[:, :, end - T : end], keys[:, :, :end], values[:, :, :end])
+        assert_equal(seen, expected[:, :, end - T : end])
+
+
+# --- the engine: as recomputing the prefix
 
 
 @given(
@@ -95,66 +112,208 @@ def test_without_padding_a_new_token_has_no_mask_and_the_logits_are_the_same(gen
     beams=st.integers(1, 3),
     data=st.data(),
 )
-@torch.no_grad()
 def test_every_step_gives_the_logits_of_recomputing_the_prefix(
     seed, norm_first, sources, beams, data
 ):
     generator, model = make_generator(seed), model_of(norm_first)
-    src = ids_with_padding(generator, SRC_VOCAB, *sources)
-    lengths = [data.draw(st.integers(0, MAX_LEN)) for _ in range(beams * len(sources))]
-    lengths[0] = MAX_LEN  # 0: padding from the start
-    tgt = ids_with_padding(generator, TGT_VOCAB, *lengths)
-    cache, memory = KVCache(2, MAX_LEN), model.encode(src)
-    start = 0
+    src = padded_sources(generator, *sources)
+    tgt = random_ids(generator, TGT_VOCAB, beams * len(sources), MAX_LEN)
+    engine, start = DecodingEngine(model, src, MAX_LEN), 0
     while start < MAX_LEN:
         end = data.draw(st.integers(start + 1, MAX_LEN))
-        expected = model(src.repeat_interleave(beams, dim=0), tgt[:, :end])
-        assert_equal(model.decode(tgt[:, start:end], memory, src, cache=cache), expected[:, start:])
+        with torch.no_grad():
+            expected = model(src.repeat_interleave(beams, dim=0), tgt[:, :end])[:, start:]
+        every = data.draw(st.booleans())
+        logits = engine.step(tgt[:, start:end], all_positions=every)
+        assert_equal(logits, expected if every else expected[:, -1])
+        start = engine.length
+        assert start == end
         if data.draw(st.booleans()):
             many = data.draw(st.integers(1, 4))
             rows = torch.randint(len(src), (many,), generator=generator)
             within = torch.randint(beams, (many, beams), generator=generator)
             moved = (rows[:, None] * beams + within).flatten()  # beams of the same sentence
-            src, memory, tgt = src[rows], memory[rows], tgt[moved]
-            cache.reorder(moved, rows)
-        start = cache.length
-        assert start == end
+            src, tgt = src[rows], tgt[moved]
+            engine.reorder(moved, rows)
+        if data.draw(st.booleans()):
+            start = data.draw(st.integers(0, start))
+            engine.truncate(start)
 
 
-@pytest.mark.parametrize("build", [tiny_gpt, partial(tiny_gpt, bias=False), tiny_modern])
-@pytest.mark.parametrize("steps", [(1,) * MAX_LEN, (4, 1, 1, MAX_LEN - 6)])
-def test_a_decoder_alone_gives_the_logits_of_recomputing_the_prefix(generator, build, steps):
-    model, ids = build().eval(), random_ids(generator, TGT_VOCAB, B, MAX_LEN)
-    cache = KVCache(2, MAX_LEN)
-    parts = [model(new, cache=cache)[0] for new in ids.split(steps, dim=1)]
-    assert_equal(torch.cat(parts, dim=1), model(ids)[0])
-    with pytest.raises(ValueError, match=says("max_len")):
-        model(ids[:, :1], cache=cache)
+@pytest.mark.parametrize("make", [DecodingEngine, None], ids=["engine", "recomputing"])
+@pytest.mark.parametrize("chunks", [(1, 2, 1), (2, 2), (1, 3), (4,), (2, 1, 1)], ids=str)
+def test_a_chunk_of_several_tokens_sees_no_later_one(generator, make, chunks):
+    model, src = model_of(), random_ids(generator, SRC_VOCAB, B, S)
+    tgt = random_ids(generator, TGT_VOCAB, B, 4)
+    engine = (
+        make(model, src, 4) if make else RecomputingEngine(model.decode, model.encode(src), src)
+    )
+    parts = [engine.step(new, all_positions=True) for new in tgt.split(chunks, dim=1)]
+    assert_equal(torch.cat(parts, dim=1), model(src, tgt).detach())
+
+
+def test_engines_without_biases_with_other_widths_and_adapters_agree(generator):
+    model, src = model_of(d_k=3, d_v=5), random_ids(generator, SRC_VOCAB, B, S)
+    tgt = random_ids(generator, TGT_VOCAB, B, 4)
+    for layer in model.decoder.layers:
+        for name in ("w_q", "w_k", "w_v"):
+            getattr(layer.self_attn, name).bias = None
+    expected = model(src, tgt).detach()
+    assert_equal(DecodingEngine(model, src, 4).step(tgt, all_positions=True), expected)
+    layer = model.decoder.layers[0].self_attn
+    layer.w_k = nn.Sequential(layer.w_k, nn.Linear(layer.w_k.out_features, 9).double())
+    parametrizations.weight_norm(layer.w_v)
+    expected = model(src, tgt).detach()
+    assert_equal(DecodingEngine(model, src, 4).step(tgt, all_positions=True), expected)
+
+
+def test_weights_that_change_need_a_new_engine(generator):
+    model, src = model_of(), random_ids(generator, SRC_VOCAB, B, S)
+    stale, ids = DecodingEngine(model, src, 1), torch.full((B, 1), BOS)
+    with torch.no_grad():
+        model.decoder.layers[0].self_attn.w_v.weight.mul_(-1)
+        expected = model(src, ids)[:, -1]
+    assert_equal(DecodingEngine(model, src, 1).step(ids), expected)
+    assert not torch.allclose(stale.step(ids), expected)
 
 
 # --- less work
 
 
-@torch.no_grad()
 def test_every_token_passes_the_layers_once_and_the_source_is_projected_once_for_all_beams():
     model, generator, K = model_of(), make_generator(6), 3
     src, tgt = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B * K, 6)
     passed, projected = [], []
     layer = model.decoder.layers[1]
-    for part, heard in {layer.feed_forward: passed, layer.cross_attn.w_k: projected}.items():
-        part.register_forward_pre_hook(lambda _, args, heard=heard: heard.append(args[0].shape))
-    cache, memory = KVCache(2, 6), model.encode(src)
-    for end in (1, 2, 5, 6):
-        next_logits(model, tgt[:, :end], memory, src, cache)
+    for part, seen in {layer.feed_forward: passed, layer.cross_attn.w_k: projected}.items():
+        part.register_forward_pre_hook(lambda _, args, seen=seen: seen.append(args[0].shape))
+    engine = DecodingEngine(model, src, 6)
+    for new in tgt.split((1, 1, 3, 1), dim=1):
+        engine.step(new)
     assert [shape[0] * shape[1] for shape in passed] == [B * K * new for new in (1, 1, 3, 1)]
-    assert projected == [(B, S, D_MODEL)]
-    assert len(cache.layers[1].cross_attn.keys_values[0]) == B
+    assert projected == [(B, S, D_MODEL)] and len(engine.layers[1].keys) == B
 
 
-def test_a_text_is_written_without_reading_a_number_from_the_device():
-    model = tiny_gpt().eval().to("meta")  # a device whose tensors have no numbers
-    ids = torch.zeros(2, 3, dtype=torch.long, device="meta")
-    assert sample(model, ids, 4).shape == (2, 7)
+def test_one_new_token_and_a_source_without_padding_need_no_mask(generator, monkeypatch):
+    model, src = model_of(), random_ids(generator, SRC_VOCAB, B, S)
+    engine, masks = DecodingEngine(model, src, 5), []
+    attend = nn.functional.scaled_dot_product_attention
+
+    def noted(query, key, value, attn_mask=None, **options):
+        masks.append(attn_mask)
+        return attend(query, key, value, attn_mask, **options)
+
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", noted)
+    for new in random_ids(generator, TGT_VOCAB, B, 5).split((2, 1, 2), dim=1):
+        engine.step(new)
+    drawn = [[mask is not None for mask in masks[n::4]] for n in range(4)]
+    assert drawn == [[False, False, True], [False] * 3, [False, False, True], [False] * 3]
+
+
+# --- models of other classes
+
+
+class Textbook(nn.Module):
+    """A right model of one's own: encode and decode are there, and nothing has our names."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.inner, self.config = Transformer(config), config
+        self.times = 0
+
+    def encode(self, src):
+        return self.inner.encode(src)
+
+    def decode(self, tgt, memory, src):
+        self.times += 1
+        return self.inner.decode(tgt, memory, src)
+
+
+class CrossFirst(DecoderLayer):
+    """A layer with our names that attends to the source first."""
+
+    def forward(self, x, memory, self_mask=None, cross_mask=None):
+        x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])
+        x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, self_mask)[0])
+        return self.add_norm3(x, self.feed_forward)
+
+
+class SameLayer(DecoderLayer):
+    """A layer of one's own that computes what ours computes."""
+
+    def forward(self, x, memory, self_mask=None, cross_mask=None):
+        return super().forward(x, memory, self_mask, cross_mask)
+
+
+class NoStart(nn.Module):
+    """Positions of one's own that always begin at 0."""
+
+    def __init__(self, positions):
+        super().__init__()
+        self.positions = positions
+
+    def forward(self, x, start=0):
+        return self.positions(x)
+
+
+def with_layers(layer_class):
+    """Replace the decoder's layers by those of another class, with the same weights."""
+    model = model_of()
+    for layer in model.decoder.layers:
+        layer.__class__ = layer_class
+    return model
+
+
+def without_start():
+    """Replace the positions by some that do not count what was read before."""
+    model = model_of()
+    model.positions = NoStart(model.positions)
+    return model
+
+
+def hooked():
+    """Double what the first self-attention returns, by a hook on a module that an engine skips."""
+    model = model_of()
+    attention = model.decoder.layers[0].self_attn
+    attention.register_forward_hook(lambda _, args, output: (2 * output[0], output[1]))
+    return model
+
+
+@pytest.mark.parametrize(
+    "build, words",
+    [
+        (lambda: Textbook(tiny_config()), ["Textbook", "decoder"]),
+        (lambda: with_layers(CrossFirst), ["logits differ"]),
+        (without_start, ["logits differ"]),
+        (hooked, ["logits differ"]),
+    ],
+    ids=["other names", "another order", "no offset", "a hook"],
+)
+def test_a_model_that_the_engine_does_not_fit_recomputes_and_says_so(build, words, generator):
+    model, src = build().eval(), padded_sources(generator, 4, 2, 5)
+    for decode in (greedy_decode, beam_search):
+        expected = decode(model, src, **SPECIAL, use_cache=False)
+        with pytest.warns(UserWarning, match=says("recomputes the prefix", *words)):
+            found = decode(model, src, **SPECIAL)
+        torch.testing.assert_close(found, expected)
+
+
+def test_a_class_of_ones_own_that_computes_the_same_decodes_with_an_engine(generator):
+    model, src = with_layers(SameLayer), padded_sources(generator, 4, 2, 5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert type(decoding_engine(model, src, 1)) is DecodingEngine  # room for one token only
+        found = greedy_decode(model, src, **SPECIAL)
+    assert torch.equal(found, greedy_decode(model_of(), src, **SPECIAL))
+
+
+def test_the_courses_own_model_is_encoded_once_and_not_compared(generator, monkeypatch):
+    model, src, times = model_of(), torch.tensor([[4, 5]]), []
+    monkeypatch.setattr(
+        model, "encode", lambda ids: times.append(1) or Transformer.encode(model, ids)
+    )
+    assert type(decoding_engine(model, src, 3)) is DecodingEngine and times == [1]
+    assert type(decoding_engine(model, src, 3, use_cache=False)) is RecomputingEngine
 
 
 # --- bad input
@@ -163,38 +322,27 @@ def test_a_text_is_written_without_reading_a_number_from_the_device():
 @pytest.mark.parametrize(
     ("rows", "new", "words"),
     [
-        (1, 1, ["1 rows", "2 rows of 3"]),
-        (4, 1, ["4 rows", "2 rows of 3", "reorder"]),
-        (2, 3, ["3 tokens", "room for 5", "max_len"]),
+        (2, 1, ["2 rows", "4 rows of 3", "reorder"]),
+        (6, 1, ["6 rows", "4 rows of 3", "reorder"]),
+        (4, 3, ["3 new tokens", "room for 5", "max_len"]),
+        (3, 1, ["(3, 1)", "2 sources"]),
     ],
 )
-@torch.no_grad()
-def test_tokens_that_do_not_go_on_are_explained_and_leave_the_cache_as_it_was(rows, new, words):
-    text, translator, src = tiny_gpt().eval(), model_of(), torch.tensor([[4, 5], [6, 7]])
-    memory, ids = translator.encode(src), torch.full((4, 6), BOS)
-    one = src[:1], memory[:1]
-    for read, full in (
-        (lambda ids, cache: text(ids, cache=cache)[0], lambda: text(ids[:2, :4])[0]),
-        (
-            lambda ids, cache: translator.decode(
-                ids, *(one[::-1] if len(ids) == 1 else (memory, src)), cache=cache
-            ),
-            lambda: translator(src, ids[:2, :4]),
-        ),
-    ):
-        cache = KVCache(2, 5)
-        read(ids[:2, :3], cache)
-        with pytest.raises(ValueError, match=says(*words)):
-            read(ids[:rows, :new], cache)
-        assert_equal(read(ids[:2, :1], cache), full()[:, 3:])
-
-
-@torch.no_grad()
-def test_positions_beyond_the_model_and_sources_of_other_batches_are_refused():
+def test_tokens_that_do_not_continue_are_explained_and_leave_the_engine_as_it_was(rows, new, words):
     model, src = model_of(), torch.tensor([[4, 5], [6, 7]])
-    memory, cache = model.encode(src), KVCache(2, 3 * MAX_LEN)
-    model.decode(torch.full((2, MAX_LEN), BOS), memory, src, cache=cache)
+    ids, engine = torch.full((6, 6), BOS), DecodingEngine(model, src, 5)
+    engine.step(ids[:4, :3])
+    with pytest.raises(ValueError, match=says(*words)):
+        engine.step(ids[:rows, :new])
+    expected = model(src.repeat_interleave(2, dim=0), ids[:4, :4])[:, -1].detach()
+    assert_equal(engine.step(ids[:4, :1]), expected)
+
+
+def test_positions_beyond_the_model_are_refused():
+    model, src = model_of(), torch.tensor([[4, 5], [6, 7]])
+    engine = DecodingEngine(model, src, 3 * MAX_LEN)
+    engine.step(torch.full((2, MAX_LEN), BOS))
     with pytest.raises(ValueError, match=says(MAX_LEN + 1, f"max_len={MAX_LEN}")):
-        model.decode(torch.full((2, 1), BOS), memory, src, cache=cache)
-    with pytest.raises(ValueError, match=says("(3, 1)", "(2, 2)")):
-        model.decode(torch.full((3, 1), BOS), memory, src, cache=KVCache(2, 3))
+        engine.step(torch.full((2, 1), BOS))
+    with pytest.raises(ValueError, match=says("max_len=0")):
+        AttentionCache(0)

@@ -11,7 +11,7 @@ from torch import nn
 from course_lib import cli
 from course_lib.gpt import sample
 from course_lib.interop import llama
-from course_lib.kv_cache import KVCache
+from course_lib.modern_decoder import ModernEngine
 
 BASE = 500.0
 ROPE = dict(rope_parameters=dict(rope_type="default", rope_theta=BASE))
@@ -71,16 +71,16 @@ def some_ids(length=9):
 
 @pytest.mark.parametrize("heads", [(6, 2), (6, 6), (3, 1)])
 @pytest.mark.parametrize("tied", [True, False])
-def test_the_logits_are_the_library_s_cached_and_uncached(tmp_path, heads, tied):
+def test_the_logits_are_the_library_s_with_and_without_an_engine(tmp_path, heads, tied):
     sizes = dict(num_attention_heads=heads[0], num_key_value_heads=heads[1])
     theirs = published("llama", tmp_path, **sizes, **ROPE, tie_word_embeddings=tied)
     ours, ids = read_double(tmp_path), some_ids()
     expected = in_float64(theirs)(ids).logits
     assert_equal(ours(ids)[0], expected)
-    cache = KVCache(2, MAX_LEN)
-    parts = [ours(ids[:, a:b], cache=cache)[0] for a, b in ((0, 4), (4, 5), (5, 6), (6, 9))]
-    assert_equal(torch.cat(parts, dim=1), expected)
-    assert cache.layers[0].self_attn.keys.shape == (3, heads[1], MAX_LEN, 24 // heads[0])
+    engine = ModernEngine(ours, MAX_LEN)
+    parts = [engine.step(new, all_positions=True) for new in ids.split((4, 1, 2, 2), dim=1)]
+    assert_equal(torch.cat(parts, dim=1), expected.detach())
+    assert engine.caches[0].keys.shape == (3, heads[1], MAX_LEN, 24 // heads[0])
 
 
 def test_as_the_library_is_the_logits_are_close(tmp_path):

@@ -24,7 +24,7 @@ from course_lib.trainer import loop, run_folder
 from course_lib.trainer.averaging import kept_weights
 from course_lib.trainer.checkpoint import FACTS, checksums, read_facts
 from course_lib.trainer.distributed import World
-from course_lib.trainer.loop import accumulate_gradients, any_rank, make_step, measure, start, train
+from course_lib.trainer.loop import any_rank, make_step, measure, micro_batch_losses, start, train
 from course_lib.trainer.run_folder import find_checkpoint, save
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -249,9 +249,7 @@ def test_every_part_of_every_step_is_another_and_drops_something_else(run):
     for run.step in (4, 5):
         for rank in (0, 1):
             run.world, run.accumulate = Pretended(rank, 2), 3
-            for part in range(3):
-                accumulate_gradients(run, part)
-                seeds.append(torch.initial_seed())
+            seeds += [torch.initial_seed() for _ in micro_batch_losses(run)]
     assert asked == [(part, 6) for part in range(6)] * 2 and len(set(seeds)) == 12
     run.world, run.accumulate, run.step = World(), 1, 4
     make_step(run)

@@ -1,5 +1,7 @@
 """The parts of later models are what their formulas say, and fit where the old ones were."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from dimensions import MAX_LEN, B, T
@@ -11,10 +13,12 @@ from reference import attention_by_loops
 from torch import nn
 from torch.nn import functional as F
 
+from course_lib.gpt import generation_engine, sample
 from course_lib.modern_decoder import (
     GroupedQueryAttention,
     ModernConfig,
     ModernDecoder,
+    ModernEngine,
     RMSNorm,
     SwiGLU,
     apply_rope,
@@ -140,6 +144,52 @@ def test_targets_give_the_mean_loss(generator):
     model, ids = modern(), torch.randint(VOCAB, (B, MAX_LEN), generator=generator)
     logits, loss = model(ids, ids)
     assert_equal(loss, F.cross_entropy(logits.flatten(0, 1), ids.flatten()))
+
+
+@pytest.mark.parametrize(
+    "chunks", [(1,) * MAX_LEN, (MAX_LEN,), (2,) * 4 + (1,), (3, 2, 4)], ids=str
+)
+def test_an_engine_gives_the_logits_of_the_model_in_every_chunking(generator, chunks):
+    model, ids = modern(), torch.randint(VOCAB, (B, MAX_LEN), generator=generator)
+    engine = ModernEngine(model, MAX_LEN)
+    parts = [engine.step(new, all_positions=True) for new in ids.split(chunks, dim=1)]
+    assert_equal(torch.cat(parts, dim=1), model(ids)[0].detach())
+    with pytest.raises(ValueError, match="max_len"):
+        engine.step(ids[:, :1])
+    engine.truncate(2)
+    engine.reorder(torch.tensor([1, 0]))
+    assert_equal(engine.step(ids.flip(0)[:, 2:4]), model(ids.flip(0)[:, :4])[0][:, -1].detach())
+
+
+def test_a_text_is_written_by_the_model_s_own_engine(generator):
+    model, ids = modern(), torch.randint(VOCAB, (B, 3), generator=generator)
+    assert type(generation_engine(model, ids, MAX_LEN)) is ModernEngine
+    texts = [
+        sample(model, ids, 2 * MAX_LEN, generator=make_generator(3), use_cache=use)
+        for use in (True, False)
+    ]
+    assert torch.equal(*texts)
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        (dict(num_kv_heads=H - 1 if H > 2 else 3), "KV heads"),
+        (dict(num_layers=0), "num_layers must be a positive integer, got 0"),
+        (dict(d_ff=2.5), "d_ff must be a positive integer, got 2.5"),
+        (dict(rope_base=float("nan")), "rope_base must be a finite number"),
+        (dict(d_model=H * 4 + 1), "d_model"),
+    ],
+    ids=str,
+)
+def test_hyperparameters_out_of_range_are_named(changes, words):
+    with pytest.raises(ValueError, match=words):
+        replace(ModernConfig(num_heads=H, num_kv_heads=1, d_model=H * 4), **changes)
+    with pytest.raises(ValueError, match="width"):
+        RMSNorm(4)(torch.zeros(2, 5))
+    for build in (lambda: RMSNorm(0), lambda: SwiGLU(4, 0)):
+        with pytest.raises(ValueError, match="positive"):
+            build()
 
 
 def test_matrices_start_as_those_of_a_gpt():

@@ -13,9 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib import gpt, transformer
 from course_lib.tasks.language_model import LanguageModel
 from course_lib.tasks.multi30k import SIZES, Multi30k, RealConfig
-from course_lib.trainer import task
+from course_lib.trainer import loop
 from course_lib.trainer.loop import make_step, start
-from course_lib.training import ADAM, training_step
+from course_lib.training import ADAM, training_step, translation_loss
 from course_lib.transformer import Transformer, TransformerConfig
 
 TRANSLATOR = RealConfig(**{**SIZES["smoke"], "num_pairs": 40, "tokens": 300, "epochs": 2,
@@ -52,7 +52,12 @@ def plain_step(device, bfloat16, folder):
     model, owner = Transformer(SMALL).to(device), nn.Module()
     src, tgt = (torch.randint(3, 23, (4, length)).to(device) for length in (6, 8))
     src[1, 4:], tgt[2, 3:] = SMALL.pad_id, SMALL.pad_id
-    return model, owner, lambda: training_step(model, owner.optimizer, src, tgt, 0.1)
+
+    def step():
+        loss = translation_loss(model, src, tgt, pad_id=SMALL.pad_id)
+        training_step(model, owner.optimizer, [loss], 0.1)
+
+    return model, owner, step
 
 
 def real_step(device, bfloat16, folder):
@@ -84,7 +89,7 @@ def prepare(name, device, folder, *, bfloat16=False, fused=False):
 
 @every_step
 def test_a_step_never_waits_for_the_device(name, monkeypatch, tmp_path):
-    monkeypatch.setattr(task, "mixed_precision", lambda *_: nullcontext())
+    monkeypatch.setattr(loop, "mixed_precision", lambda *_: nullcontext())
     model, step = prepare(name, UNREADABLE, tmp_path)
     with NoWords():
         step()

@@ -32,7 +32,7 @@ def style():
 def shown(monkeypatch):
     """Collect what is sent to the notebook."""
     outputs = []
-    monkeypatch.setattr(plots, "display", outputs.append)
+    monkeypatch.setattr(plots, "display", lambda data, **how: outputs.append((data, how)))
     return outputs
 
 
@@ -195,14 +195,15 @@ def test_what_does_not_fit_is_named_and_leaves_no_figure_open(draw, says):
 # --- show
 
 
-def test_show_puts_one_image_in_the_notebook_at_its_size_in_words(shown):
+def test_show_stores_one_picture_at_its_size_as_html_with_alt_text_as_png_and_as_text(shown):
     (kept, _), (fig, _) = plt.subplots(), plt.subplots(figsize=(5, 2))
     alt = "it's <b>bold</b> & “it”\"><script>"  # words are no HTML
     show(fig, alt=alt)
     assert plt.get_fignums() == [kept.number], "what is shown is closed, and nothing else"
-    (output,) = shown
-    image, tag = shown_image(output.data)
-    assert tag["alt"] == alt
+    ((data, how),) = shown
+    image, tag = shown_image(data)
+    assert tag["alt"] == data["text/plain"] == alt
+    assert how == {"raw": True, "metadata": {"image/png": {"width": int(tag["width"])}}}
     assert image.width > image.height
     assert int(tag["width"]) == round(image.width / 2)
     assert image.width == pytest.approx(2 * 480, rel=0.1), "twice the pixels, for sharp screens"
@@ -213,7 +214,7 @@ def test_the_shown_image_keeps_every_colour_of_a_heat_map(shown):
     ax = heatmap(torch.arange(9.0).unsqueeze(0) / 8, ["q"], ["a"] * 9, mask=mask)
     painted = colours(ax)[0, :, :3]
     show(ax.figure, alt="A row from dark to bright, then a grey cell.")
-    image, _ = shown_image(shown[0].data)
+    image, _ = shown_image(shown[0][0])
     seen = torch.tensor(np.asarray(image.convert("RGB")) / 255).flatten(0, 1)
     for colour in painted:
         assert (seen - colour).abs().amax(dim=1).min() < 0.02, f"no pixel is {colour}"

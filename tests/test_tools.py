@@ -11,7 +11,8 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 import notebooks
 
 BAR = {notebooks.WIDGET: {"model_id": "1"}, "text/plain": "  0%|          | 0/450"}
-EXPLORER = {notebooks.WIDGET: {"model_id": "2"}, "text/plain": "<X>", "text/html": "<img>"}
+PICTURE = {"text/plain": "A map.", "text/html": "<img>", "image/png": "iVBORw0KGgo="}
+EXPLORER = {notebooks.WIDGET: {"model_id": "2"}} | PICTURE
 
 
 def tidied(*outputs):
@@ -32,10 +33,11 @@ def printed(name, text):
 
 
 PLAIN = shown({"text/plain": "1"})
-STILL = shown({"text/plain": "<X>", "text/html": "<img>"})
+STILL = shown(PICTURE)
 TIDIED = {
     "no progress bar": ([shown(BAR), shown(BAR)], []),
     "an explorer's still picture": ([shown(EXPLORER)], [STILL]),
+    "a figure in all its forms": ([STILL], [STILL]),
     "one piece around a bar": (
         [printed("stdout", "a"), shown(BAR), printed("stdout", "b")], [printed("stdout", "ab")]
     ),

@@ -1,4 +1,4 @@
-"""Training: the loss counts real tokens, the schedule is the paper's, a stop changes nothing."""
+"""Training: the loss counts real tokens, the rates are the paper's, a step follows the gradient."""
 
 import math
 from copy import deepcopy
@@ -7,23 +7,20 @@ from itertools import product
 
 import pytest
 import torch
-from dimensions import PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
-from parity import assert_equal, assert_same, says, trace
-from random_inputs import make_generator, normal, random_ids, tiny_transformer
+from dimensions import PAD, TGT_VOCAB, B, T
+from parity import assert_equal, says, trace
+from random_inputs import normal
 from torch import nn
 from torch.nn import functional as F
-from torch.testing import assert_close
 
 from course_lib.training import (
     ADAM,
     label_smoothed_cross_entropy,
-    optimizer_step,
-    train,
     training_step,
+    translation_loss,
     warmup_cooldown,
     warmup_cosine,
     warmup_inverse_sqrt,
-    warmup_stable_decay,
 )
 
 V = TGT_VOCAB
@@ -126,7 +123,6 @@ def test_the_loss_explains_what_does_not_fit(logits, shape, how, words):
 PAPER = partial(warmup_inverse_sqrt, d_model=16, warmup_steps=4)  # 1/4 · min(1/√step, step/8)
 SHORT = partial(warmup_cooldown, d_model=16, warmup_steps=4)
 COSINE = partial(warmup_cosine, warmup_steps=3, peak=0.8)
-STABLE = partial(warmup_stable_decay, warmup_steps=4, peak=2.0)
 RATES = {
     PAPER: {1: 1 / 32, 2: 1 / 16, 3: 3 / 32, 4: 1 / 8, 16: 1 / 16},  # at 4 both branches meet
     partial(SHORT, steps=18, scale=3, cooldown_steps=3): {  # as above, times 3
@@ -137,9 +133,6 @@ RATES = {
         17: 3 / (4 * 17**0.5) * 2 / 3,
         18: 3 / (4 * 18**0.5) / 3,  # one more step, and it would be 0
     },
-    partial(STABLE, steps=12, decay_steps=5): dict(
-        enumerate([0.5, 1, 1.5, 2, 2, 2, 2, 2, 1.6, 1.2, 0.8, 0.4], start=1)
-    ),
     partial(COSINE, steps=10): {1: 0.8 / 3, 2: 1.6 / 3, 3: 0.8},
 }
 NAMED = dict(ids=lambda schedule: schedule.func.__name__)
@@ -170,11 +163,9 @@ def test_the_cosine_is_torchs_own_after_the_warm_up():
             for step, last in [(0, 3), (8, 3), (5, 0)]
         ),
         *(
-            partial(rule, step, warmup_steps=warmup_steps, steps=10)
-            for rule in (COSINE, partial(STABLE, decay_steps=2))
+            partial(COSINE, step, warmup_steps=warmup_steps, steps=10)
             for step, warmup_steps in [(0, 3), (11, 3), (5, 0)]
         ),
-        partial(STABLE, 5, steps=10, decay_steps=0),
     ],
     **NAMED,
 )  # fmt: skip
@@ -198,82 +189,50 @@ def batch():
     return src, tgt
 
 
-def test_a_step_predicts_each_next_token_and_follows_the_gradient(transformer, batch):
+def test_the_loss_of_a_batch_is_that_of_each_next_token(transformer, batch):
     src, tgt = batch
-    before = deepcopy(transformer)
-    expected = loss_by_loops(before(src, tgt[:, :-1]), tgt[:, 1:], PAD, SMOOTHING)
+    expected = loss_by_loops(transformer(src, tgt[:, :-1]), tgt[:, 1:], PAD, SMOOTHING)
+    assert_equal(translation_loss(transformer, src, tgt, pad_id=PAD, smoothing=SMOOTHING), expected)
+
+
+def squares(layer, inputs):
+    """Yield one loss after the other; each weight's gradient depends on all weights."""
+    for x in inputs:
+        yield layer(x).square().sum()
+
+
+@pytest.mark.parametrize("clip_norm", [math.inf, 1e3, 0.5])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_step_follows_the_gradient_of_the_sum_of_its_losses(generator, count, clip_norm):
+    layer = nn.Linear(3, 2).double()
+    inputs = normal(generator, count, 3)
+    before = deepcopy(layer)
+    expected = sum(squares(before, inputs))
     expected.backward()
-    lr = 0.5
-    optimizer = torch.optim.SGD(transformer.parameters(), lr=lr)
-    for parameter in transformer.parameters():
+    if clip_norm < math.inf:  # together: the norm of all gradients
+        nn.utils.clip_grad_norm_(before.parameters(), clip_norm)
+    optimizer = torch.optim.SGD([{"params": [p]} for p in layer.parameters()], lr=7.0)
+    for parameter in layer.parameters():
         parameter.grad = torch.ones_like(parameter)  # left over from an earlier step
 
-    loss = training_step(transformer, optimizer, src, tgt, SMOOTHING)
-    assert_equal(loss, expected.detach())  # of the weights before the step
-    assert not loss.requires_grad
-    for new, old in zip(transformer.parameters(), before.parameters(), strict=True):
-        assert_equal(new.detach(), old.detach() - lr * old.grad)
+    losses = squares(layer, inputs)
+    total = training_step(layer, optimizer, losses, 0.1, clip_norm=clip_norm)
+    assert_equal(total, expected.detach())  # of the weights before the step
+    assert not total.requires_grad
+    for new, old in zip(layer.parameters(), before.parameters(), strict=True):
+        assert_equal(new.detach(), old.detach() - 0.1 * old.grad)
+    assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.1]
 
 
-@pytest.mark.parametrize(("clip_norm", "expected"), [(math.inf, 2.0), (4.5, 2.0), (1.0, 0.5)])
-def test_the_end_of_a_step_sets_the_rate_and_clips_all_gradients_together(clip_norm, expected):
-    layer = nn.Linear(3, 1)
-    before = deepcopy(layer.state_dict())
-    for parameter in layer.parameters():
-        parameter.grad = torch.full_like(parameter, 2.0)  # of four numbers: the norm is 4
-    optimizer = torch.optim.SGD([{"params": [p]} for p in layer.parameters()], lr=7.0)
-    optimizer_step(layer, optimizer, 0.1, clip_norm=clip_norm)
-    for name, parameter in layer.named_parameters():
-        assert_close(before[name] - parameter.detach(), torch.full_like(parameter, 0.1 * expected))
-        assert parameter.grad is None
+def test_losses_are_taken_one_after_the_other():
+    """The graph of one loss is gone before the next is computed."""
+    layer, seen = nn.Linear(3, 2), []
+    layer.weight.register_hook(lambda _: seen.append("gradient"))
 
+    def losses():
+        for x in torch.eye(3)[:2]:
+            seen.append("loss")
+            yield layer(x).sum()
 
-# --- many steps
-
-
-def make_batch(step):
-    """Draw the batch of a step, the same one for the same step."""
-    generator = make_generator(step)
-    ids = random_ids(generator, SRC_VOCAB, B, S), random_ids(generator, TGT_VOCAB, B, T + 1)
-    ids[1][1, T:] = PAD
-    return ids
-
-
-def test_every_step_has_its_rate_its_batch_and_its_report():
-    model = tiny_transformer().eval()
-    embeddings = {id(p) for n, p in model.named_parameters() if "embedding" in n}
-    groups = [
-        {"params": [p for p in model.parameters() if (id(p) in embeddings) is kept]}
-        for kept in (True, False)
-    ]
-    optimizer = torch.optim.Adam(groups, **ADAM)
-    rates, asked, told = [], [], []
-    optimizer.register_step_pre_hook(
-        lambda optimizer, *_: rates.append([group["lr"] for group in optimizer.param_groups])
-    )
-    schedule = {1: 0.01, 2: 0.03, 3: 0.02, 4: 0.005, 5: 0.001}
-    losses = train(
-        model,
-        optimizer,
-        lambda step: asked.append(step) or make_batch(step),
-        steps=5,
-        rate=schedule.__getitem__,
-        after_step=lambda step, loss: told.append((step, loss.item(), asked[-1], model.training)),
-    )
-    assert rates == [[rate, rate] for rate in schedule.values()]  # both groups
-    assert asked == [1, 2, 3, 4, 5]
-    assert told == [(step, loss, step, True) for step, loss in enumerate(losses, start=1)]
-    assert all(isinstance(loss, float) for loss in losses)
-    assert all(module.training for module in model.modules())
-
-
-def test_training_in_two_parts_is_the_steps_one_by_one():
-    model, twin = tiny_transformer(), tiny_transformer()
-    optimizer, other = (torch.optim.Adam(each.parameters(), **ADAM) for each in (model, twin))
-    how = dict(rate=lambda step: 0.01 / step, smoothing=SMOOTHING)
-    losses = train(model, optimizer, make_batch, steps=2, **how)
-    losses += train(model, optimizer, make_batch, first_step=3, steps=5, **how)
-    for step, loss in enumerate(losses, start=1):
-        other.param_groups[0]["lr"] = 0.01 / step
-        assert loss == training_step(twin, other, *make_batch(step), SMOOTHING).item()
-    assert_same(model.state_dict(), twin.state_dict())
+    training_step(layer, torch.optim.SGD(layer.parameters()), losses(), 0.1)
+    assert seen == ["loss", "gradient"] * 2

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from course_lib.cli import STOPPED
 from course_lib.data import side_by_side
 from course_lib.decoder_only import DecoderOnly
-from course_lib.gpt import GPT
+from course_lib.gpt import GPT, initialize_gpt
 from course_lib.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU, rope_angles
 from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
 from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
@@ -79,19 +79,8 @@ def started_as_gpt(vocab_size: int) -> DecoderOnly:
     """
     config = sizes(vocab_size, norm_first=True, activation="gelu")
     model = DecoderOnly(config, learned_positions=True)
-    start(model)
+    initialize_gpt(model, USUAL.init_std, USUAL.num_layers)
     return model
-
-
-def start(model: nn.Module) -> None:
-    """Draw the matrices of a model anew, as ``GPT`` draws its own; biases start at 0."""
-    quiet = USUAL.init_std / math.sqrt(2 * USUAL.num_layers)
-    for name, parameter in model.named_parameters():
-        if parameter.dim() == 2:
-            into_sum = name.endswith(("w_o.weight", "linear2.weight"))
-            nn.init.normal_(parameter, std=quiet if into_sum else USUAL.init_std)
-        elif name.endswith("bias"):
-            nn.init.zeros_(parameter)
 
 
 MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, from V characters
@@ -129,7 +118,7 @@ def with_part(change: Callable[[GPT], None]) -> Callable[[int], GPT]:
         """Build it; old parts and new ones start alike."""
         model = GPT(replace(USUAL, bias=False).of_model(vocab_size))
         change(model)
-        start(model)
+        initialize_gpt(model, USUAL.init_std, USUAL.num_layers)
         return model
 
     return build

@@ -88,8 +88,14 @@ def planted(mistake: Mistake | None) -> Iterator[None]:
         module = import_module(f"course_lib.{name}")
         if getattr(module, mistake.exercise, None) is right:
             patched[module] = {mistake.exercise: wrong}
-    if mistake.exercise == "scaled_dot_product_attention":  # the fused kernel takes its place
-        patched.setdefault(sys.modules["course_lib.multi_head"], {})["fused_attention"] = wrong
+    if mistake.exercise == "scaled_dot_product_attention":  # without weights, torch computes it
+
+        def output_alone(*inputs: Any) -> Tensor:
+            """Return the output of the wrong function, without the weights."""
+            output, _ = wrong(*inputs)
+            return output
+
+        patched[sys.modules["course_lib.multi_head"]]["attention_output"] = output_alone
     with ExitStack() as stack:
         for module, names in patched.items():
             stack.enter_context(mock.patch.multiple(module, **names))
@@ -143,8 +149,9 @@ def gradients_of_step(
     """Return the loss of ``training_step``, and the gradients with which it would step."""
     stand_in = _Gradients(model)
     with torch.enable_grad():
-        loss = training.training_step(model, stand_in, src, tgt, SMOOTHING)
-    return loss.detach(), stand_in.found
+        loss = training.translation_loss(model, src, tgt, pad_id=PAD, smoothing=SMOOTHING)
+        total = training.training_step(model, stand_in, [loss], rate=1.0)
+    return total.detach(), stand_in.found
 
 
 def write(model: nn.Module, src: Tensor) -> Tensor:
@@ -198,12 +205,9 @@ class Reversal(Task):
         rows = torch.arange(size) + step * size
         return tuple(ids[rows % len(ids)] for ids in self.learned)
 
-    def backward(self, engine: nn.Module, batch: tuple[Tensor, ...], weight: float) -> Tensor:
-        """Leave the gradients of chapter 11's ``training_step``."""
-        loss, found = gradients_of_step(engine, *batch)
-        for parameter, grad in zip(engine.parameters(), found, strict=True):
-            parameter.grad = grad
-        return loss
+    def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
+        """Return a loss with the gradients of chapter 11's ``training_step``."""
+        return loss_of_step(model, *batch)
 
     def measure(self, pipeline: Reverser, step: int) -> dict[str, float]:
         """Measure on test rows: the loss as it is trained, teacher-forced accuracy, exact match."""

@@ -35,7 +35,8 @@ def module_name(chapter: Path) -> str | None:
 def export(root: Path = ROOT) -> list[Path]:
     """Write course_lib/NAME.py from the cells marked ``#| export``, formatted by ruff.
 
-    The marks that nbdev leaves between cells are taken out: a module reads as one text.
+    The marks that nbdev leaves between cells are taken out, and imports over several lines become
+    relative, as nbdev makes the others: a module reads as one text.
 
     Args:
         root: A folder that holds ``notebooks/``, ``course_lib/`` and ``pyproject.toml``.
@@ -49,8 +50,9 @@ def export(root: Path = ROOT) -> list[Path]:
         if name is not None:
             nb_export(chapter, lib_path=root / "course_lib")
             path = root / "course_lib" / f"{name}.py"
-            text = path.read_text(encoding="utf-8")
-            path.write_text(re.sub(r"^# %%.*\n", "", text, flags=re.MULTILINE), encoding="utf-8")
+            text = re.sub(r"^# %%.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            text = re.sub(r"^from course_lib\.", "from .", text, flags=re.MULTILINE)
+            path.write_text(text, encoding="utf-8")
             written.append(path)
     ruff = [sys.executable, "-m", "ruff", "format", "--quiet", "--config", root / "pyproject.toml"]
     subprocess.run([*ruff, *written], check=True, cwd=root)
@@ -123,7 +125,10 @@ def join_streams(outputs: list[nbformat.NotebookNode]) -> list[nbformat.Notebook
 
 
 def keep_stills(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
-    """Take away the live view of every widget, and the whole output where nothing is left."""
+    """Take away the live view of every widget, and keep its still picture, PNG and text included.
+
+    A widget without a still picture, such as a progress bar, loses its whole output.
+    """
     for output in outputs:
         if output.get("data", {}).pop(WIDGET, None) and "text/html" not in output.data:
             output.data.clear()  # the plain text of a widget says nothing

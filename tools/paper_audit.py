@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from course_lib.flops import forward_flops, layer_operations
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import LearnedPositionalEmbedding
-from course_lib.transformer import Transformer, TransformerConfig, count_by_part
+from course_lib.transformer import Transformer, TransformerConfig
 
 BASE = TransformerConfig(src_vocab_size=37_000, tgt_vocab_size=37_000)
 BIG = replace(BASE, d_model=1024, d_ff=4096, num_heads=16, dropout=0.3)
@@ -57,16 +57,14 @@ def build(name: str) -> nn.Module:
 
 
 def parameters(name: str) -> int:
-    """Count the parameters of a row of table 3 by the closed form."""
-    config, _ = ROWS[name]
-    learned = config.max_len * config.d_model if name.startswith("(E)") else 0
-    return sum(count_by_part(config).values()) + learned
+    """Count the parameters of a row of table 3; a shared matrix counts once."""
+    return sum(parameter.numel() for parameter in build(name).parameters())
 
 
 def vocabularies(name: str) -> range:
     """Return all vocabulary sizes with which a row rounds to the printed millions."""
     config, millions = ROWS[name]
-    layers = parameters(name) - count_by_part(config)["embeddings"]
+    layers = parameters(name) - config.tgt_vocab_size * config.d_model  # one matrix, three uses
     ends = (ceil(((millions + half) * 1e6 - layers) / config.d_model) for half in (-0.5, 0.5))
     return range(*ends)
 
@@ -86,7 +84,7 @@ def training_cost(name: str, length: int = 25) -> dict[str, float]:
         length: Tokens of every sentence, which only *counted* depends on.
     """
     config, steps, hours, _ = TRAININGS[name]
-    total = sum(count_by_part(config).values())
+    total = parameters(name)
     return {
         "GPU-seconds": 8 * hours * 3600 * P100,
         "every token, every parameter": 6 * total * 2 * TOKENS * steps,

@@ -82,8 +82,8 @@ def deck(chapter: HtmlElement, name: str) -> str:
     )
     title = chapter.find("h1").text_content()
     back = f'<p><a href="../notebooks/{name}">The chapter</a></p>'
-    question, picture = chapter.find("blockquote"), chapter.find(".//img")
-    texts = [f"<h1>{escape(title)}</h1>{markup(question)}{back}", markup(picture)]
+    question, picture = chapter.find("p/strong"), chapter.find(".//img")  # the first of each
+    texts = [f"<h1>{escape(title)}</h1><p>{markup(question)}</p>{back}", markup(picture)]
     for section in chapter.findall("section"):
         heading = section.find("h2").text_content()
         above = f"<h2>{escape(heading.removesuffix(' (fast track)'))}</h2>"

@@ -50,7 +50,7 @@ MODULES = (
     "flops",
     "data_parallel",
 )
-UNCHECKED = ("kv_cache", "beam_search", "lora")  # modules without an exercise of this kind
+UNCHECKED = ("beam_search", "lora")  # modules without an exercise of this kind
 WHOLLY = float("inf")
 LEFTOVER = "Your lines are there, and `raise NotImplementedError` is still below: delete that line."
 
@@ -68,6 +68,7 @@ class Exercise:
         hints: Help for the learner, from gentle to plain.
         shortcuts: Functions of torch that are the thing itself, and what to say about each.
         extras: Other options, corner cases and devices, by the names of their stages.
+        methods: Of a class, the methods that the learner writes; all of them, if empty.
     """
 
     name: str
@@ -77,6 +78,12 @@ class Exercise:
     hints: Sequence[str] = ()
     shortcuts: Mapping[Any, str] = field(default_factory=dict)
     extras: Mapping[str, Sequence[Trial]] = field(default_factory=dict)
+    methods: Sequence[str] = ()
+
+    @property
+    def stubs(self) -> list[str]:
+        """Return what becomes a stub: the definition, or some of its methods."""
+        return [f"{self.name}.{method}" for method in self.methods] or [self.name]
 
     @property
     def trials(self) -> list[Trial]:

@@ -58,9 +58,8 @@ def catalogued(exercise: str, name: str) -> Mistake:
 
 transformer = known("transformer", "Transformer")
 decoder = known("decoder", "Decoder")
-fused = known("multi_head", "fused_attention")
+attention = known("multi_head", "attention_output")
 SDPA = "F.scaled_dot_product_attention(query, key, value, mask, dropout_p)"
-PAST = "causal_mask(tgt.size(1), tgt.device)"
 OWN = "padding_mask(tgt, self.config.pad_id)"
 ENCODED = "return self.encoder(self.positions(vectors), padding_mask(src, self.config.pad_id))"
 
@@ -98,7 +97,7 @@ CASES = (
                 "softmax_before_cross_entropy",
                 "the model returns probabilities, and cross-entropy applies a softmax to them",
                 "nishnik/Deep-Semantic-Similarity-Model-PyTorch #2; ariecattan/SciCo #2",
-                ("src, cache=cache))", "src, cache=cache)).softmax(dim=-1)"),
+                ("memory, src))", "memory, src)).softmax(dim=-1)"),
             ),
         ),
     ),
@@ -114,8 +113,8 @@ CASES = (
                 "the causal mask is used in training mode only: in eval mode each position sees "
                 "what comes later",
                 "shiyu-coder/Kronos #199",
-                (f"mask = {PAST} & {OWN}", f"mask = {OWN}\n"
-                 f"            mask = mask & {PAST} if self.training else mask"),
+                (f"self_mask = past & {OWN}", f"self_mask = {OWN}\n"
+                 "        self_mask = self_mask & past if self.training else self_mask"),
             ),
         ),
         fresh=False,
@@ -163,7 +162,7 @@ CASES = (
     Case(
         "other_answers_than_elsewhere", weights_of_another, "attention scores",
         (
-            fused(
+            attention(
                 "scale_d_model",
                 "the scores are divided by √d_model instead of √d_k, the width of one head",
                 "karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
@@ -180,17 +179,17 @@ CASES = (
     Case(
         "nan_in_half_precision", half_precision, "finite numbers",
         (
-            fused(
+            attention(
                 "softmax_without_maximum",
                 "the softmax is written out, and the largest score is not subtracted before exp: "
                 "in float16 exp overflows above 11",
                 "NVIDIA/FasterTransformer #43; pyg-team/pytorch_geometric #53",
-                (f"return {SDPA}, None", "scores = query @ key.transpose(-2, -1) / "
+                (f"return {SDPA}", "scores = query @ key.transpose(-2, -1) / "
                  "query.size(-1) ** 0.5\n    if mask is not None:\n"
                  '        scores = scores.masked_fill(~mask, float("-inf"))\n'
                  "    weights = scores.exp()\n"
                  "    weights = weights / weights.sum(dim=-1, keepdim=True)\n"
-                 "    return weights @ value, None"),
+                 "    return weights @ value"),
             ),
         ),
         fresh=False,

@@ -18,7 +18,7 @@ LENGTHS = (1, 2, 3)  # digits of a sequence; the task is to write them in revers
 STEPS, ROWS, RATE = 200, 64, 6e-3
 LOSS = ("exercises.clinic_models", "sequence_loss")
 PARTS = (
-    ("multi_head", "fused_attention"), ("multi_head", "MultiHeadAttention"),
+    ("multi_head", "attention_output"), ("multi_head", "MultiHeadAttention"),
     ("masks", "padding_mask"), ("positions", "PositionalEncoding"), ("encoder", "EncoderLayer"),
     ("encoder", "Encoder"), ("decoder", "DecoderLayer"), ("decoder", "Decoder"),
     ("transformer", "Transformer"), ("decoding", "greedy_decode"), LOSS,

@@ -25,7 +25,6 @@ def rotate(x: Tensor, start: int = 0) -> Tensor:
 STUDENTS = "student code"
 share = known("exercises.definitions_to_test", "softmax")
 turn = known("exercises.definitions_to_test", "rotate")
-cache = known("kv_cache", "AttentionCache")
 penalty = known("beam_search", "length_penalty")
 RETURNED = "return torch.stack(pair, dim=-1).flatten(-2).to(x)"
 RIGHT_WAYS = (
@@ -60,10 +59,4 @@ MISTAKES = (
             "sentences even more", STUDENTS, ("** alpha", "** -alpha")),
     penalty("alpha_multiplied", "alpha is a factor: it is an exponent, and 0 must give 1", STUDENTS,
             ("** alpha", "* alpha")),
-    cache("values_stay", "`reorder` picks rows of the keys, and leaves the values", STUDENTS,
-          ("self.keys, self.values = self.spare", "self.keys = self.spare[0]")),
-    cache("nothing_reordered", "`reorder` changes nothing", STUDENTS,
-          ("if self.keys is None:\n            return", "return")),
-    cache("keys_for_values", "the keys are kept twice, and the values not", STUDENTS,
-          ("self.values[:, :, start:end] = values", "self.values[:, :, start:end] = keys")),
 )  # fmt: skip

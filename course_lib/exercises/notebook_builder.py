@@ -4,7 +4,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -94,11 +94,13 @@ class Edition:
         hints: The exercises among the exported definitions, with their hints, gentle ones first.
         modules: The modules that the learner's own library has.
         solutions: Whether solutions are in it, folded.
+        stubs: What becomes a stub where only some methods of an exercise's class do.
     """
 
     hints: Mapping[str, Sequence[str]]
     modules: frozenset[str]
     solutions: bool = True
+    stubs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def notebook(self, chapter: Chapter) -> dict[str, Any]:
         """Return the learner's chapter, ready to be written."""
@@ -147,7 +149,7 @@ class Edition:
         tasks, help = [], []
         if is_marked(worked, "export"):
             tasks = [name for name in stubs.defined(worked) if name in self.hints]
-            source = stubs.stub(source, tasks)
+            source = stubs.stub(source, [x for name in tasks for x in self.stubs.get(name, [name])])
             source = "\n\n".join([source.rstrip("\n"), *map(attempt, tasks)]) if tasks else source
             help += [folded_hints(self.hints[name]) for name in tasks if self.hints[name]]
             bodies = [stubs.solution(worked, name) for name in tasks]

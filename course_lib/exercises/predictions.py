@@ -21,7 +21,7 @@ from course_lib.exercises.small_models import small_model
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import attention_flops
 from course_lib.gpt import GPT, GPTConfig
-from course_lib.kv_cache import LayerCache
+from course_lib.kv_cache import CachedDecoderLayer
 from course_lib.modern_decoder import GroupedQueryAttention
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import sinusoidal_encoding
@@ -261,11 +261,14 @@ def tokens_read_for_ten() -> int:
 
 @asked(
     13,
-    (65_536, "Before step n there are n positions to copy, not all 256."),
-    (256, "Each step copies all that stand there already, not one."),
+    (65_536, "Before token n there are n old positions to copy, not all 256."),
+    (256, "Each step copies all the old positions, not one."),
+    (32_896, "That counts the new position of every step as well; count the old ones only."),
+    (32_895, "That counts the new position of every step as well; count the old ones only."),
+    close=0.0,
 )
 def positions_copied() -> int:
-    """Return positions copied: before each step, what stands there already."""
+    """Return old positions copied: while 256 tokens come one at a time."""
     return sum(range(256))
 
 
@@ -278,10 +281,10 @@ def numbers_kept() -> int:
     """Return numbers kept: by six layers that read 20 positions, and 30 of a source."""
     layer = DecoderLayer(d_model=512, num_heads=8, d_ff=1).eval()
     with torch.no_grad():
-        cache = LayerCache(max_len=20)
-        layer(torch.zeros(1, 20, 512), torch.zeros(1, 30, 512), cache=cache)
-    kept = (cache.self_attn.keys, cache.self_attn.values, *(cache.cross_attn.keys_values or ()))
-    return 6 * sum(x.numel() for x in kept)
+        cached = CachedDecoderLayer(layer, memory=torch.zeros(1, 30, 512), max_len=20)
+        cached.step(torch.zeros(1, 20, 512), None)
+    stored = (cached.cache.keys, cached.cache.values, cached.keys, cached.values)
+    return 6 * sum(x.numel() for x in stored if x is not None)
 
 
 @asked(

@@ -166,9 +166,14 @@ def _adapted(answer: Any, given: type[nn.Module]) -> type[nn.Module]:
             args, kwargs = fit(answer.forward, given.forward, args, kwargs, method=True)
             return super().forward(*args, **kwargs)
 
-    Adapted.__name__, Adapted.__qualname__ = answer.__name__, answer.__qualname__
-    Adapted.__module__, Adapted.__doc__ = answer.__module__, answer.__doc__
-    return Adapted
+    return _named_like(answer, Adapted)
+
+
+def _named_like(answer: type[nn.Module], made: Any) -> Any:
+    """Give a subclass the name, the module and the docstring of the answer it is made of."""
+    made.__name__, made.__qualname__ = answer.__name__, answer.__qualname__
+    made.__module__, made.__doc__ = answer.__module__, answer.__doc__
+    return made
 
 
 def serve(answer: Any, given: Any, missed: Collection[str] = ()) -> Any:
@@ -184,8 +189,8 @@ def serve(answer: Any, given: Any, missed: Collection[str] = ()) -> Any:
         missed: The names of the stages that do not hold.
     """
     fitted = adapt(answer, given)
-    if inspect.isclass(given):
-        return _served(answer, fitted, given, missed)
+    if inspect.isclass(given):  # a class that is not a module has no extras that a cell asks for
+        return _served(answer, fitted, given, missed) if issubclass(answer, nn.Module) else answer
     said: set[str] = set()
 
     @wraps(answer)
@@ -240,8 +245,7 @@ def _served(
             _say(given, given.forward, inputs, kwargs, why, said)
             return right
 
-    Served.__name__, Served.__qualname__ = answer.__name__, answer.__qualname__
-    return Served
+    return _named_like(answer, Served)
 
 
 def _tried(

@@ -21,12 +21,6 @@ def small_config(pad_id: int, max_len: int) -> TransformerConfig:
     )  # fmt: skip
 
 
-def all_tokens(new: Tensor, cache: Any) -> Tensor:
-    """Put new ids ``(B, T)`` behind those that a ``KVCache`` holds; return all ``(B, n)``."""
-    ids = new[:, None, :, None].double()  # (B, 1, T, 1)
-    return cache.layers[0].self_attn.append(ids, ids)[0][:, 0, :, 0].long()  # (B, n)
-
-
 class Witness(nn.Module):
     """Note in which mode a model is called, and end a loop that does not end.
 
@@ -44,12 +38,10 @@ class Witness(nn.Module):
         self._notice("encoder")
         return super().encode(src)  # type: ignore[misc]  # of the class beside it
 
-    def decode(self, tgt: Tensor, memory: Tensor, src: Tensor, *, cache: Any = None) -> Tensor:
-        """Take note, and decode; what has no layers keeps the ids themselves in a cache."""
+    def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
+        """Take note, and decode."""
         self._notice("decoder")
-        whole = tgt.clone() if cache is None else all_tokens(tgt, cache)  # (B, n)
-        logits = super().decode(whole, memory, src)  # type: ignore[misc]
-        return logits[:, -tgt.size(1) :]
+        return super().decode(tgt, memory, src)  # type: ignore[misc]
 
     def _notice(self, part: str) -> None:
         """Keep what there is to see."""

@@ -33,10 +33,11 @@ def stub(source: str, names: Collection[str]) -> str:
 
     Args:
         source: A cell, or a module.
-        names: Functions, and classes of which every method becomes a stub.
+        names: Functions, classes of which every method becomes a stub, and single methods such as
+            ``"Engine.step"``. Names that the source does not define are left out.
     """
-    chosen = (node for name, node in defined(source).items() if name in names)
-    return _edited(source, lambda lines: [_stubbed(f, lines) for n in chosen for f in _outer(n)])
+    chosen = [function for name in names for function in _named(source, name)]
+    return _edited(source, lambda lines: [_stubbed(function, lines) for function in chosen])
 
 
 def without(source: str, gone: Callable[[ast.stmt], bool]) -> str:
@@ -122,6 +123,14 @@ def _outer(node: Definition) -> Iterator[ast.FunctionDef]:
     for part in node.body:
         if isinstance(part, Definition):
             yield from _outer(part)
+
+
+def _named(source: str, name: str) -> Iterator[ast.FunctionDef]:
+    """Yield a function, the methods of a class, or one of its methods."""
+    outer, _, method = name.partition(".")
+    node = defined(source).get(outer)
+    if node is not None:
+        yield from (f for f in _outer(node) if method in ("", f.name))
 
 
 def _stubbed(function: ast.FunctionDef, lines: list[str]) -> Edit:

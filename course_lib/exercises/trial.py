@@ -154,6 +154,17 @@ def looks(
     return lambda act: Trial(label, lambda candidate: Outcome(dict(act(candidate))), kind, says)
 
 
+def answer_to(call: Callable[[], Any]) -> str:
+    """Say which exception a call raises; one that is not written yet says so itself."""
+    try:
+        call()
+    except NotImplementedError:
+        raise
+    except Exception as error:  # whatever is raised is the answer
+        return f"raises {type(error).__name__}"
+    return "raises nothing"
+
+
 def observe(
     call: Callable[[dict[str, Any]], Any],
     inputs: Mapping[str, Any],

@@ -21,6 +21,7 @@ from course_lib.probes.probed_model import (
 )
 
 STEPS = 250  # most steps to learn one batch
+LEARNED = 0.02  # a mean loss at which each of the batch's tokens has a probability above one half
 REGISTERED = ("_modules", "_parameters", "_buffers")
 
 
@@ -116,13 +117,15 @@ def _learn(subject: Subject, ids: list[Tensor]) -> list[float]:
     rate = 0.02 / math.sqrt(widest)
     optimizer = torch.optim.Adam(subject.model.parameters(), lr=rate, betas=(0.9, 0.98))
     losses: list[float] = []
-    while len(losses) < STEPS and not (losses and losses[-1] < 0.05):
+    for _ in range(STEPS):
         with torch.enable_grad():
             loss = own_loss(subject, *ids)
-            optimizer.zero_grad()
-            loss.backward()
-        optimizer.step()
         losses.append(loss.item())
+        if losses[-1] < LEARNED:
+            break  # before a step that could change an answer again
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
     return losses
 
 

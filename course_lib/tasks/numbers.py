@@ -27,7 +27,7 @@ from course_lib.trainer.loop import start, train
 from course_lib.trainer.options import LAST_SEED, LEAST, check_range, shared_fields, whole_from_one
 from course_lib.trainer.run_folder import checkpoints_folder, find_checkpoint, read_kept
 from course_lib.trainer.task import Pipeline, Task
-from course_lib.training import label_smoothed_cross_entropy, warmup_cooldown
+from course_lib.training import translation_loss, warmup_cooldown
 from course_lib.transformer import Transformer, TransformerConfig
 
 VAL = 200  # numbers to measure the loss on
@@ -181,11 +181,12 @@ class Numbers(Task):
     def loss(
         self, model: nn.Module, batch: tuple[Tensor, ...], smoothing: float | None = None
     ) -> Tensor:
-        """Compute chapter 11's loss of every next token of the targets ``(B, T + 1)``."""
+        """Return the mean loss of a batch of source ``(B, S)`` and target ids ``(B, T + 1)``."""
         src, tgt = (ids.to(self.pipeline.device, non_blocking=True) for ids in batch)
-        return label_smoothed_cross_entropy(
-            model(src, tgt[:, :-1]),  # (B, T, V)
-            tgt[:, 1:],
+        return translation_loss(
+            model,
+            src,
+            tgt,
             pad_id=self.pipeline.tokenizer.pad_id,
             smoothing=self.pipeline.config.smoothing if smoothing is None else smoothing,
         )

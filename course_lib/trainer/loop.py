@@ -10,11 +10,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from course_lib.trainer.averaging import keep_weights
 from course_lib.trainer.distributed import World, parallelize
+from course_lib.trainer.hardware import mixed_precision
 from course_lib.trainer.options import refuse_another
 from course_lib.trainer.run_folder import (
     find_checkpoint,
@@ -25,7 +26,7 @@ from course_lib.trainer.run_folder import (
     save,
 )
 from course_lib.trainer.task import Pipeline, Task, TrainState
-from course_lib.training import optimizer_step
+from course_lib.training import training_step
 
 SAVE_EVERY = 200  # steps
 ASK_EVERY = 10  # steps: so often several processes agree on whether to stop
@@ -77,34 +78,36 @@ def start(
 
 
 def make_step(state: TrainState) -> None:
-    """Make the next training step: no number leaves the device."""
+    """Make the next training step without reading a number from the device."""
     state.engine.train()
-    for part in range(state.accumulate):
-        accumulate_gradients(state, part)
-    rate = state.task.rate(state.step + 1)
-    optimizer_step(state.pipeline.model, state.optimizer, rate, clip_norm=state.task.clip_norm)
+    losses, rate = micro_batch_losses(state), state.task.rate(state.step + 1)
+    model, clip_norm = state.pipeline.model, state.task.clip_norm
+    training_step(model, state.optimizer, losses, rate, clip_norm=clip_norm)
     state.step += 1
 
 
-def accumulate_gradients(state: TrainState, part: int) -> None:
-    """Add the gradients of one of this process's micro-batches of the next step.
+def micro_batch_losses(state: TrainState) -> Iterator[Tensor]:
+    """Yield the weighted loss of each of this process's micro-batches of the next step.
 
-    To its task a micro-batch is the share of one more process: its loss has the weight of its
-    tokens, so unequal parts come to the gradients of the whole batch.
+    The task treats a micro-batch like the share of one more process. The loss is weighted by its
+    number of tokens, so unequal micro-batches add up to the gradients of the whole batch.
     """
     parts = state.accumulate * state.world.size
-    number = state.world.rank * state.accumulate + part
-    seed_step(state, 0)  # the whole batch is drawn alike for all parts
-    batch, weight = state.task.share(state.step + 1, number, parts)
-    if number > 0:
-        seed_step(state, number)  # dropout drops something else in every part
-    weight = weight / state.accumulate
-    last = part == state.accumulate - 1
-    sync = nullcontext() if last else getattr(state.engine, "no_sync", nullcontext)()
-    with sync:  # processes add up what they have once a step
-        loss = state.task.backward(state.engine, batch, weight)
-    counted = torch.full_like(loss, 1 / state.accumulate)
-    state.losses += torch.stack([weight * loss, counted]) / state.world.size
+    for part in range(state.accumulate):
+        number = state.world.rank * state.accumulate + part
+        seed_step(state, 0)  # every part draws the same whole batch
+        batch, weight = state.task.share(state.step + 1, number, parts)
+        if number > 0:
+            seed_step(state, number)  # dropout drops something else in every part
+        last = part == state.accumulate - 1
+        sync = nullcontext() if last else getattr(state.engine, "no_sync", nullcontext)()
+        with sync:  # open during the backward pass, too: processes add up gradients once a step
+            with mixed_precision(state.pipeline.config.bfloat16, state.losses.device.type):
+                loss = state.task.loss(state.engine, batch)
+            loss = loss * (weight / state.accumulate)
+            counted = torch.full_like(loss, 1 / state.accumulate)
+            state.losses += torch.stack([loss.detach(), counted]) / state.world.size
+            yield loss
 
 
 def seed_step(state: TrainState, part: int) -> None:

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from course_lib.data_parallel import split_batch, token_loss_scale
 from course_lib.trainer.distributed import World
-from course_lib.trainer.hardware import mixed_precision
 from course_lib.training import ADAM
 
 
@@ -133,14 +132,6 @@ class Task(ABC):
     def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
         """Return the mean loss of a batch: what the model makes of it, unless a task says more."""
         return model(*batch)
-
-    def backward(self, engine: nn.Module, batch: tuple[Tensor, ...], weight: float) -> Tensor:
-        """Compute the mean loss, and add its gradients times the weight; return it, detached."""
-        bfloat16 = self.pipeline.config.bfloat16
-        with mixed_precision(bfloat16, self.pipeline.device.type):
-            loss = self.loss(engine, batch)
-        (loss * weight).backward()
-        return loss.detach()
 
     @classmethod
     def folder_name(cls, config: Any, size: str) -> str:

@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from course_lib.viz.plots import PIXELS, STYLE, data_url
+from course_lib.viz.plots import PIXELS, STYLE, picture_data
 
 LOOK = dict(style={"description_width": "130px"}, layout=widgets.Layout(width="420px"))
 
@@ -119,14 +119,15 @@ class Explorer(widgets.VBox):
         Image.fromarray(pixels).convert("RGB").save(file, format="png", compress_level=1)
         return file.getvalue()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        """Add a still picture, which stands where no kernel runs.
+    def plain_text(self) -> str:
+        """Return the text that strict nbval compares: it must be the same on every machine."""
+        return self.alt
 
-        The plain text holds no number: strict nbval compares it on every machine.
-        """
-        bundle = super()._repr_mimebundle_(**kwargs)
-        source = data_url(Image.open(io.BytesIO(self.picture.value)))
-        image = f'<img src="{source}" alt="{html.escape(self.alt)}">'
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """Add a still picture and its text, which readers see where no kernel runs."""
+        live = super()._repr_mimebundle_(**kwargs)
+        image = Image.open(io.BytesIO(self.picture.value))
+        still = picture_data(image, self.alt, image.width)
         hint = "A still picture: open the notebook in JupyterLab and run the cell to move it."
-        still = f"{self.words.value}{image}<p><em>{hint}</em></p>"
-        return bundle | {"text/plain": f"<{type(self).__name__}>", "text/html": still}
+        page = f"{self.words.value}{still['text/html']}<p><em>{hint}</em></p>"
+        return live | still | {"text/html": page, "text/plain": self.plain_text()}

@@ -234,6 +234,11 @@ class HeadsExplorer(Explorer):
         alt = f"The attention map of one head, beside all maps of {NAMES[place]}. "
         return f"{said}. {looks}", f"{alt}{looks} {said}."
 
+    def plain_text(self) -> str:
+        """Leave out the weight, which depends on how this machine trained the translator."""
+        place = NAMES[self.controls["place"].value]
+        return f"The attention map of one head of the translator, next to all maps of {place}."
+
 
 def _judged(reading: Reading, right: str) -> str:
     """Quote a translation, and say whether it is right."""

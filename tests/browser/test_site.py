@@ -97,7 +97,7 @@ def test_the_search_works_offline_and_names_chapters_first(page):
     page.goto("search.html?q=KV+cache")
     page.wait_for_selector("ul.search li")
     found = page.locator("ul.search li a").all_text_contents()
-    assert found[0] == "12 · The KV cache"
+    assert found[0] == "13 · The KV cache"
 
 
 def test_an_address_without_a_page_leads_to_the_start(page):

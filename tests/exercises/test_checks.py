@@ -2,6 +2,7 @@
 
 import html
 import inspect
+import math
 import re
 import sys
 from dataclasses import replace
@@ -18,6 +19,7 @@ from course_lib.exercises import Report, exercises, known_mistakes
 from course_lib.exercises.check import examine, exercise
 from course_lib.exercises.mistake_catalogue import Mistake, define
 from course_lib.exercises.notebook_builder import Chapter
+from course_lib.exercises.outcomes import largest
 from course_lib.exercises.stubs import stub
 from course_lib.exercises.trial import try_out
 
@@ -59,7 +61,10 @@ def test_every_known_mistake_is_found_and_called_by_its_name(mistake, monkeypatc
 
     def once(trial, tried):
         """Try it as an attempt; remember it for the comparison with all known mistakes."""
-        key = trial, tried.__base__ if isinstance(tried, type) else tried.__wrapped__
+        if isinstance(tried, type):  # only modules are adapted, by a subclass
+            key = trial, tried.__base__ if issubclass(tried, nn.Module) else tried
+        else:
+            key = trial, tried.__wrapped__
         if key not in seen:
             seen[key] = try_out(trial, tried)
         return seen[key]
@@ -90,7 +95,7 @@ def test_every_exercise_has_known_mistakes_each_of_its_own_name():
 @every_exercise
 def test_an_untouched_stub_is_not_attempted(name):
     task = exercise(name)
-    source = stub(inspect.getsource(task.given), {name})
+    source = stub(inspect.getsource(task.given), task.stubs)
     report = examine(name, define(source, task.module, name, f"<stub of {name}>"))
     assert (report.state, report.mistake) == ("not attempted", None)
     assert "NotImplementedError" in report.hint
@@ -193,3 +198,20 @@ def test_a_mistake_that_no_longer_fits_the_source_is_reported():
 def test_what_a_report_says_is_shown_as_text():
     box = Report("x", False, "a_name", "This <b> & that", "shape", "1 < 2")._repr_html_()
     assert html.escape("This <b> & that") in box and "<b>" not in box and "1 &lt; 2" in box
+
+
+@pytest.mark.parametrize(
+    "wrong, told",
+    [
+        ({(1, 2, 3): -5.0, (0, 0, 0): 2.0, (2, 3, 4): 4.9}, "output[1, 2, 3] is -5; right: 1"),
+        ({(2, 0, 4): 8.0, (0, 1, 0): -5.0}, "output[2, 0, 4] is 8; right: 1"),
+        ({(0, 3, 1): math.nan, (1, 1, 1): 1e9}, "output[0, 3, 1] is nan; right: 1"),
+    ],
+    ids=["below", "above", "nan"],
+)
+def test_the_entry_that_a_learner_is_shown_is_the_one_that_is_furthest_off(wrong, told):
+    right = torch.ones(3, 4, 5)
+    mine = right.clone()
+    for place, value in wrong.items():
+        mine[place] = value
+    assert largest("output", mine, right) == f"furthest off: {told}"

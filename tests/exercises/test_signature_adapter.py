@@ -11,7 +11,9 @@ from course_lib.exercises.check import examine
 from course_lib.exercises.signature_adapter import MissingOption, adapt, serve
 from course_lib.exercises.solutions.add_norm import NormWithA2AndB2
 from course_lib.exercises.solutions.attention import textbook
+from course_lib.exercises.solutions.kv_cache import ConcatenatingCache
 from course_lib.exercises.solutions.multi_head import Annotated
+from course_lib.kv_cache import AttentionCache
 from course_lib.multi_head import MultiHeadAttention
 
 X = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(0))
@@ -39,6 +41,7 @@ def test_a_served_answer_runs_itself_or_says_that_the_courses_runs(capsys):
     mine = served(8, 2).eval()
     output, _ = mine(X, X, X)
     assert isinstance(mine, Annotated) and capsys.readouterr().out == ""
+    assert type(mine).__module__ == Annotated.__module__, "not the course's"
     again, weights = mine(X, X, X, need_weights=True)
     assert_close(again, output)
     assert weights.shape == (2, 2, 3, 3) and "need_weights" in capsys.readouterr().out
@@ -106,3 +109,7 @@ def test_weights_are_loaded_under_the_courses_names_and_a_word_is_said_once(caps
     for _ in range(3):
         holder[0](X, X, X, need_weights=True)
     assert capsys.readouterr().out.count("With need_weights") == 1
+
+
+def test_a_class_that_is_not_a_module_is_served_as_it_is():
+    assert serve(ConcatenatingCache, AttentionCache, ["room"]) is ConcatenatingCache

@@ -1,15 +1,16 @@
 """What goes wrong in chapter 19: in attention, the layer, the model, its groups, and sampling."""
 
-from course_lib.exercises.mistake_catalogue import ignored, known
+from course_lib.exercises.mistake_catalogue import known
 
 attention = known("gpt", "CausalSelfAttention")
 
 CUT = "self.w_qkv(x).unflatten(-1, (3, self.num_heads, -1))"
 PARTS = "parts.permute(2, 0, 3, 1, 4).unbind()"
-JOIN = "heads.transpose(1, 2).flatten(2)"
-LOOK = "F.scaled_dot_product_attention(q, k, v, past, dropped, is_causal=cache is None)"
+JOIN = "join_heads(heads)"
+LOOK = "F.scaled_dot_product_attention(q, k, v, dropout_p=dropout_p, is_causal=True)"
 SCORES = "(q @ k.mT / math.sqrt(q.size(-1)))"
-FUTURE = "masked_fill(~causal_mask(x.size(1)), -math.inf)"
+SQUARE = "torch.ones(x.size(1), x.size(1), dtype=torch.bool)"
+FUTURE = f"masked_fill({SQUARE}.triu(1), -math.inf)"
 WIDE = "self.w_qkv = nn.Linear(d_model, 3 * d_model, bias)"
 DROP = "self.dropout if self.training else 0.0"
 
@@ -19,31 +20,31 @@ MISTAKES = (
         "future_seen",
         "nothing hides the future: is_causal=True is missing",
         "keras-team/keras #23038, facebookresearch/xformers #103, paiml/entrenar #310",
-        (", is_causal=cache is None", ""),
+        (", is_causal=True", ""),
     ),
     attention(
         "causal_transposed",
         "the triangle is the wrong one: each token sees itself and what comes later",
         "karpathy/nanoGPT #170 asks which triangle it is",
-        ("past, dropped, is_causal=cache is None", "causal_mask(x.size(1)).T, dropped"),
+        ("dropout_p=dropout_p, is_causal=True", f"{SQUARE}.triu(), dropout_p"),
     ),
     attention(
         "zeros_hide_nothing",
         "hidden scores are set to 0, and the softmax gives them a weight: -inf is right",
         "hyunwoongko/transformer #10: nearly 0 for -inf; karpathy/minGPT #75: a number too small",
-        (LOOK, f"F.dropout({SCORES}.tril().softmax(dim=-1), dropped) @ v"),
+        (LOOK, f"F.dropout({SCORES}.tril().softmax(dim=-1), dropout_p) @ v"),
     ),
     attention(
         "masked_after_the_softmax",
         "the future is hidden after the softmax, and what is left does not add up to 1",
         "lucidrains/memory-compressed-attention #2 asks which comes first",
-        (LOOK, f"F.dropout({SCORES}.softmax(dim=-1).tril(), dropped) @ v"),
+        (LOOK, f"F.dropout({SCORES}.softmax(dim=-1).tril(), dropout_p) @ v"),
     ),
     attention(
         "softmax_over_the_queries",
         "the softmax runs over the queries: the weights of the *keys* add up to 1, dim=-1",
         "labmlai/annotated_deep_learning_paper_implementations #146; FudanNLP/fastNLP #254",
-        (LOOK, f"F.dropout({SCORES}.{FUTURE}.softmax(dim=-2), dropped) @ v"),
+        (LOOK, f"F.dropout({SCORES}.{FUTURE}.softmax(dim=-2), dropout_p) @ v"),
     ),
     attention(
         "keys_first",
@@ -70,7 +71,7 @@ MISTAKES = (
         "scale_d_model",
         "the scores are divided by √d_model instead of √d_k, the width of one head",
         "karpathy/ng-video-lecture #6; FareedKhan-dev/train-llm-from-scratch #3",
-        ("is_causal=cache is None", "is_causal=True, scale=x.size(-1) ** -0.5"),
+        ("is_causal=True", "is_causal=True, scale=x.size(-1) ** -0.5"),
     ),
     attention(
         "w_o_unused",
@@ -95,7 +96,7 @@ MISTAKES = (
         "output_dropped_too",
         "dropout acts on the output, too: in a layer AddNorm does that",
         "nanoGPT's resid_dropout stands inside of its attention",
-        ("return self.merge(heads)", "return F.dropout(self.merge(heads), dropped)"),
+        (f"self.w_o({JOIN})", f"F.dropout(self.w_o({JOIN}), dropout_p)"),
     ),
     attention(
         "mask_not_assigned",
@@ -105,11 +106,8 @@ MISTAKES = (
         (
             f"heads = {LOOK}",
             f"scores = {SCORES}\n        scores.{FUTURE}\n"
-            "        heads = F.dropout(scores.softmax(dim=-1), dropped) @ v",
+            "        heads = F.dropout(scores.softmax(dim=-1), dropout_p) @ v",
         ),
         tells=r"^\s*\w+\.masked_fill\(",
-    ),
-    *ignored(
-        attention, ("cache", ("if cache is not None:", "if False:"), ("cache is None", "True"))
     ),
 )

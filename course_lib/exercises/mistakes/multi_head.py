@@ -12,10 +12,14 @@ W_Q = "self.w_q = nn.Linear(d_model, num_heads * d_k, bias=bias)"
 W_K = "self.w_k = nn.Linear(d_model, num_heads * d_k, bias=bias)"
 W_V = "self.w_v = nn.Linear(d_model, num_heads * d_v, bias=bias)"
 W_O = "self.w_o = nn.Linear(num_heads * d_v, d_model, bias=bias)"
-JOIN = "heads.transpose(-3, -2).flatten(-2)"
-OUT = "self.w_o(joined), weights"
+JOIN = "join_heads(heads)"
+OUT = "self.w_o(join_heads(heads)), weights"
 DEFAULT_K = "d_k = head_width(d_model, num_heads, d_k)"
-ATTENDED = "heads, weights = attend(q, k, v, mask, dropout_p)"
+ATTENDED = """weights = None
+        if need_weights:
+            heads, weights = scaled_dot_product_attention(q, k, v, mask, dropout_p)
+        else:
+            heads = attention_output(q, k, v, mask, dropout_p)"""
 AXIS = """scores = q @ k.mT / q.size(-1) ** 0.5
         if mask is not None:
             scores = scores.masked_fill(~mask, float("-inf"))
@@ -75,13 +79,13 @@ MISTAKES = (
         "there is no W^O: the heads are put side by side and never mixed",
         "Kyubyong/transformer #117; d2l-ai/d2l-en #439",
         (W_O, "pass"),
-        (OUT, "joined, weights"),
+        (OUT, "join_heads(heads), weights"),
     ),
     heads(
         "w_o_unused",
         "w_o is made and not used",
         "JohnGiorgi/seq2rel #224",
-        (OUT, "joined, weights"),
+        (OUT, "join_heads(heads), weights"),
     ),
     heads(
         "value_through_w_k",
@@ -124,7 +128,7 @@ MISTAKES = (
     ),
     heads(
         "mask_inverted",
-        "the mask is turned round on the way: True means may look, here as in the fused kernel",
+        "the mask is turned round on the way: True means may look, here as in torch's function",
         "cnzzx/GeMap #1; InseeFrLab/torchTextClassifiers #92",
         ("check_widths(self, query, key, value)", "mask = mask if mask is None else ~mask"),
     ),
@@ -132,7 +136,7 @@ MISTAKES = (
         "only_the_output",
         "the output comes back alone: the caller expects two things, output and weights",
         "student code",
-        (OUT, "self.w_o(joined)"),
+        (OUT, "self.w_o(join_heads(heads))"),
     ),
     heads(
         "dropout_always_on",
@@ -157,11 +161,7 @@ MISTAKES = (
         "query and key change places: what is asked is matched as if it were offered",
         "student code: forward(key, query, value), called in the paper's order",
         (Q, "split_heads(self.w_q(key), self.num_heads)"),
-        (
-            "self.project(key, value)",
-            "(split_heads(self.w_k(query), self.num_heads), "
-            "split_heads(self.w_v(value), self.num_heads))",
-        ),
+        (K, "split_heads(self.w_k(query), self.num_heads)"),
     ),
     heads(
         "width_must_divide",

@@ -4,6 +4,7 @@ from course_lib.exercises.mistake_catalogue import ignored, known
 
 loss = known("training", "label_smoothed_cross_entropy")
 paper = known("training", "warmup_inverse_sqrt")
+batch_loss = known("training", "translation_loss")
 step = known("training", "training_step")
 
 LOGS = "logits.log_softmax(dim=-1)"
@@ -30,11 +31,15 @@ MEAN_OF_REAL = "losses.masked_fill(~real, 0.0).sum() / real.sum()"
 RATE = "d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)"
 
 SHIFT = "tgt_in = tgt[:, :-1]  # (B, T)\n    tgt_out = tgt[:, 1:]  # (B, T)"
-ZERO = "    optimizer.zero_grad()\n"
-BACK = "    loss.backward()\n"
-MOVE = "    optimizer.step()\n"
 CALL = "logits = model(src, tgt_in)"
-HANDED_ON = "logits, tgt_out, pad_id=model.config.pad_id, smoothing=smoothing"
+HANDED_ON = "logits, tgt_out, pad_id=pad_id, smoothing=smoothing"
+
+ZERO = "    optimizer.zero_grad()\n"
+BACK = "        loss.backward()\n"
+ADDED = "        total = total + loss.detach()\n"
+SET = '        group["lr"] = rate\n'
+MOVE = "    optimizer.step()\n"
+LIMIT = "if clip_norm < math.inf"
 
 
 LOSSES = (
@@ -215,25 +220,47 @@ RATES = (
     ),
 )
 
-ONE_STEP = (
-    step(
+ONE_BATCH = (
+    batch_loss(
         "target_not_shifted",
         "the model reads `tgt[:, 1:]`, the very tokens that it has to predict",
         "Kyubyong/transformer #94: a model that copies its input and fails at test time",
         (SHIFT, "tgt_in, tgt_out = tgt[:, 1:], tgt[:, 1:]"),
     ),
-    step(
+    batch_loss(
         "labels_not_shifted",
         "the model must predict `tgt[:, :-1]`, the very tokens that it reads",
         "jadore801120/attention-is-all-you-need-pytorch #123 asks where the shift is",
         (SHIFT, "tgt_in, tgt_out = tgt[:, :-1], tgt[:, :-1]"),
     ),
-    step(
+    batch_loss(
         "whole_target_on_both_sides",
         "the model reads the whole target and must predict the whole target: nothing is shifted",
         "IpsumDominum/Pytorch-Simple-Transformer #3: a fine loss, and no translation",
         (SHIFT, "tgt_in, tgt_out = tgt, tgt"),
     ),
+    batch_loss(
+        "padding_not_handed_on",
+        "the loss is not told what padding is: pad_id is missing",
+        "BrianPulfer/PapersReimplementations #17, DaoyuanLi2816/Molecule-Generator #20",
+        (HANDED_ON, "logits, tgt_out, smoothing=smoothing"),
+    ),
+    batch_loss(
+        "pad_id_always_zero",
+        "the loss is told that padding is id 0, whatever pad_id says",
+        "INK-USC/MHGRN #8, hallerite/ludic #11",
+        ("pad_id=pad_id", "pad_id=0"),
+    ),
+    batch_loss(
+        "softmax_before_the_loss",
+        "the logits go through a softmax before the loss takes its own",
+        "bowang-lab/Transformer-GCN-QA #32, lansinuote/Huggingface_Toturials #6",
+        (CALL, f"{CALL}.softmax(dim=-1)"),
+    ),
+    *ignored(batch_loss, ("smoothing", (HANDED_ON, "logits, tgt_out, pad_id=pad_id"))),
+)
+
+ONE_STEP = (
     step(
         "zero_grad_missing",
         "old gradients are not cleared: those of all steps pile up",
@@ -245,7 +272,14 @@ ONE_STEP = (
         "zero_grad stands between backward and step: the new gradients are cleared, nothing moves",
         "rll/deepul #12 and patrickloeber/pytorchTutorial #19 ask about the order",
         (ZERO, ""),
-        (BACK, BACK + ZERO),
+        (MOVE, ZERO + MOVE),
+    ),
+    step(
+        "zero_grad_for_every_loss",
+        "zero_grad is called for every loss, so only the gradients of the last one remain",
+        "gradient accumulation with one line inside the loop",
+        (ZERO, ""),
+        (BACK, f"    {ZERO}{BACK}"),
     ),
     step(
         "step_missing",
@@ -264,49 +298,28 @@ ONE_STEP = (
         "optimizer.step() stands before backward, when the gradients have just been cleared",
         "a question under inyeoplee77/SAGPool #15",
         (MOVE, ""),
-        (BACK, MOVE + BACK),
+        (BACK, f"    {MOVE}{BACK}"),
     ),
     step(
         "loss_not_detached",
         "the loss is returned with its graph, which then stays in memory",
         "horovod/horovod #641, BatsResearch/labelmodels #4",
-        ("return loss.detach()", "return loss"),
+        (ADDED, "        total = total + loss\n"),
     ),
     step(
         "loss_as_number",
         "the loss is returned as a Python number: a tensor is asked for, detached",
         "loss.item() out of habit; on a GPU it waits for the device in every step",
-        ("return loss.detach()", "return loss.item()"),
-    ),
-    step(
-        "padding_not_handed_on",
-        "the loss is not told what padding is: pad_id is missing",
-        "BrianPulfer/PapersReimplementations #17, DaoyuanLi2816/Molecule-Generator #20",
-        (HANDED_ON, "logits, tgt_out, smoothing=smoothing"),
-    ),
-    step(
-        "pad_id_always_zero",
-        "the loss is told that padding is id 0, whatever model.config.pad_id says",
-        "INK-USC/MHGRN #8, hallerite/ludic #11",
-        ("pad_id=model.config.pad_id", "pad_id=0"),
+        ("return total", "return total.item()"),
     ),
     step(
         "gradients_clipped",
-        "the gradients are clipped before the step, which this step is not asked for",
+        "the gradients are clipped although no limit is given",
         "nanoGPT and d2l clip in their loops",
-        (
-            "optimizer.step()",
-            "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n    optimizer.step()",
-        ),
+        ("clip_norm: float = math.inf", "clip_norm: float = 1.0"),
     ),
-    step(
-        "softmax_before_the_loss",
-        "the logits go through a softmax before the loss takes its own",
-        "bowang-lab/Transformer-GCN-QA #32, lansinuote/Huggingface_Toturials #6",
-        (CALL, f"{CALL}.softmax(dim=-1)"),
-    ),
-    *ignored(step, ("smoothing", (HANDED_ON, "logits, tgt_out, pad_id=model.config.pad_id"))),
+    *ignored(step, ("rate", (SET, "        pass\n")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),
 )
 
 
-MISTAKES = (*LOSSES, *RATES, *ONE_STEP)
+MISTAKES = (*LOSSES, *RATES, *ONE_BATCH, *ONE_STEP)

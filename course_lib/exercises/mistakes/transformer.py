@@ -9,10 +9,12 @@ SCALE = " * math.sqrt(self.config.d_model)"
 SOURCE, TARGET = "self.src_embedding(src)", "self.tgt_embedding(tgt)"
 PLACED = "self.positions(vectors)"
 PAST = "causal_mask(tgt.size(1), tgt.device)"
-SELF = f"{PAST} & padding_mask(tgt, self.config.pad_id)"
+PAST_LINE = f"        past = {PAST}  # (T, T)\n"
+OWN = "padding_mask(tgt, self.config.pad_id)"
+SELF = f"past & {OWN}"
 CROSS = "cross_mask = padding_mask(src, self.config.pad_id)"
 ENCODED = "self.encoder(self.positions(vectors), padding_mask(src, self.config.pad_id))"
-LOGITS = "return self.output(self.hidden(tgt, memory, src, cache=cache))"
+LOGITS = "return self.output(self.hidden(tgt, memory, src))"
 SIZES = "sizes = (c.d_model, c.num_heads, c.d_ff, c.dropout, c.norm_first, c.activation)"
 
 
@@ -84,7 +86,8 @@ MASKS = (
         "causal_missing",
         "the decoder gets no causal mask: every position sees the word it must predict",
         "alex-matton/causal-transformer-decoder #1; huggingface/transformers #48745",
-        (SELF, "padding_mask(tgt, self.config.pad_id)"),
+        (PAST_LINE, ""),
+        (SELF, OWN),
     ),
     model(
         "causal_one_ahead",
@@ -120,7 +123,7 @@ MASKS = (
         "target_padding_missing",
         "the decoder's self-attention gets the causal mask alone, without the target's padding",
         "minqukanq/transformer-pytorch #1; facebookresearch/fairseq #537",
-        (SELF, PAST),
+        (SELF, "past"),
     ),
     model(
         "padding_inverted",

@@ -2,8 +2,8 @@
 
 import torch
 
-from course_lib.decoding import argmax_tokens, next_logits
-from course_lib.kv_cache import KVCache
+from course_lib.decoding import argmax_tokens
+from course_lib.kv_cache import decoding_engine
 
 
 def annotated_decode(model, src, start_symbol, end_symbol):
@@ -37,11 +37,10 @@ def decode_into_a_table(
     table[:, 0] = bos_id
     model.train(False)
     try:
-        memory = model.encode(src)
-        cache = KVCache(model.config.num_decoder_layers, limit) if use_cache else None
+        engine = decoding_engine(model, src, limit, use_cache=use_cache)
         for place in range(limit):
             over = (table == eos_id).any(dim=1)
-            logits = next_logits(model, table[:, : place + 1], memory, src, cache)
+            logits = engine.step(table[:, place : place + 1])
             logits = logits.index_fill(1, torch.tensor([pad_id]), -torch.inf)
             table[:, place + 1] = choose(logits).masked_fill(over, pad_id)
     finally:
@@ -52,7 +51,13 @@ def decode_into_a_table(
 
 def sample_by_sorting(logits, *, temperature=1.0, top_k=None, top_p=None, generator=None):
     """Sort the whole vocabulary, cut, and let ``multinomial`` draw."""
+    bad_k = top_k is not None and top_k < 1
+    bad_p = top_p is not None and not 0 < top_p <= 1
+    if temperature <= 0 or bad_k or bad_p:
+        raise ValueError(f"cannot draw with {temperature=}, {top_k=}, {top_p=}")
     scores, tokens = (logits / temperature).sort(dim=-1, descending=True)
+    if not scores[:, 0].isfinite().all():
+        raise ValueError("a row of logits has no softmax")
     shares = scores[:, :top_k].softmax(dim=-1)
     if top_p is not None:
         shares = shares * (shares.cumsum(dim=-1) - shares < top_p)

@@ -22,17 +22,14 @@ class AttentionBySums(nn.Module):
         q, k, v = self.w_qkv(x).chunk(3, dim=2)
         return [split_heads(part, self.num_heads) for part in (q, k, v)]
 
-    def merge(self, heads):
-        """Put heads side by side, one after the other."""
-        return self.w_o(torch.cat(heads.unbind(dim=1), dim=-1))
-
     def forward(self, x):
-        """Hide what comes later with minus infinity."""
+        """Hide what comes later with minus infinity, and put the heads side by side."""
         q, k, v = self.project(x)
         scores = torch.einsum("bhtd,bhsd->bhts", q, k) * q.shape[-1] ** -0.5
         later = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).triu(1)
         weights = self.drop(scores.masked_fill(later, float("-inf")).softmax(dim=-1))
-        return self.merge(torch.einsum("bhts,bhsd->bhtd", weights, v))
+        heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
+        return self.w_o(torch.cat(heads.unbind(dim=1), dim=-1))
 
 
 class AttentionOfNanoGPT(nn.Module):

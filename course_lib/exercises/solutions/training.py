@@ -49,33 +49,47 @@ def noam_rate(step, model_size, warmup, factor=1.0):
     return factor * (model_size ** (-0.5) * min(step ** (-0.5), step * warmup ** (-1.5)))
 
 
-def step_that_clears_behind_itself(model, optimizer, src, tgt, smoothing):
-    """Clear the gradients after the step, in time for the next one."""
-    memory = model.encode(src)
-    answers = model.decode(tgt.narrow(1, 0, tgt.size(1) - 1), memory, src)
-    loss = loss_by_torch(
-        answers, tgt.narrow(1, 1, tgt.size(1) - 1), pad_id=model.config.pad_id, smoothing=smoothing
+def loss_by_encode_and_decode(model, src, tgt, *, pad_id, smoothing=0.1):
+    """Call both halves of the model, and cut with narrow."""
+    logits = model.decode(tgt.narrow(1, 0, tgt.size(1) - 1), model.encode(src), src)
+    return loss_by_torch(
+        logits, tgt.narrow(1, 1, tgt.size(1) - 1), pad_id=pad_id, smoothing=smoothing
     )
-    loss.backward()
+
+
+def loss_by_the_book(net, src, tgt, pad_id):
+    """Write it under short names, with the smoothing of the paper: the core and no more."""
+    x, y = tgt[:, :-1], tgt[:, 1:]
+    return label_smoothed_cross_entropy(net(src, x), y, pad_id=pad_id)
+
+
+def step_that_clears_behind_itself(model, optimizer, losses, rate, *, clip_norm=math.inf):
+    """Clear the gradients after the step, in time for the next one; add up numbers at the end."""
+    parts = []
+    for loss in losses:
+        loss.backward()
+        parts.append(loss.detach())
+    torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
+    for group in optimizer.param_groups:
+        group.update(lr=rate)
     optimizer.step()
     optimizer.zero_grad()
-    return loss.detach()
+    return torch.stack(parts).sum()
 
 
-def step_by_the_book(net, opt, src, tgt, smoothing):
-    """Write the five lines of every tutorial, under their short names."""
-    x, y = tgt[:, :-1], tgt[:, 1:]
+def step_by_the_book(net, opt, losses, lr):
+    """Write the lines of every tutorial, under their short names, for a single group."""
+    opt.param_groups[0]["lr"] = lr
     opt.zero_grad(set_to_none=True)
-    loss = label_smoothed_cross_entropy(
-        net(src, x), y, pad_id=net.config.pad_id, smoothing=smoothing
-    )
-    loss.backward()
+    total = sum(losses)
+    total.backward()
     opt.step()
-    return loss.data
+    return total.data
 
 
 ANSWERS = {
     "label_smoothed_cross_entropy": (loss_by_torch, loss_of_a_short_signature),
     "warmup_inverse_sqrt": (rate_by_cases, noam_rate),
+    "translation_loss": (loss_by_encode_and_decode, loss_by_the_book),
     "training_step": (step_that_clears_behind_itself, step_by_the_book),
 }

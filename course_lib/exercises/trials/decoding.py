@@ -1,6 +1,7 @@
 """What is asked of chapter 12."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import Outcome, describe
 from course_lib.exercises.small_models import SmallScript, small_config, small_model
-from course_lib.exercises.trial import Trial, looks
+from course_lib.exercises.trial import Trial, answer_to, looks
 
 MAX_LEN = 9
 BOS, EOS, PAD = 5, 4, 3  # none of them where one would guess it
@@ -140,6 +141,19 @@ def generators(candidate: Callable) -> dict[str, bool]:
     }
 
 
+@looks("what cannot be drawn from", "A ValueError says which argument or which logits are wrong.")
+def rejected(candidate: Callable) -> dict[str, str]:
+    """Ask for options out of range, and hand over logits without a softmax."""
+    fine = logits_for(FALLING)[:2]
+    options = (("temperature", 0.0), ("top_k", 0), ("top_p", 0.0), ("top_p", 1.5))
+    asked = {f"{k}={v}": partial(candidate, fine.clone(), **{k: v}) for k, v in options}
+    nothing, nan = torch.full((2, V), float("-inf")), torch.full((2, V), float("nan"))
+    asked["a row without a finite logit"] = partial(candidate, nothing)
+    asked["nan"] = partial(candidate, nan)
+    asked["temperature=1e-40"] = partial(candidate, fine.clone() + 1, temperature=1e-40)
+    return {name: answer_to(call) for name, call in asked.items()}
+
+
 EXERCISES = (
     Exercise(
         "greedy_decode",
@@ -160,12 +174,14 @@ EXERCISES = (
             "mode and gradients": (modes, traces),
         },
         hints=(
-            "Keep what is written in `tgt`, `(B, T)`, beginning with one column of `bos_id`. "
-            "Encode once. In every round: `next_logits(…)`, padding to -inf, `choose(logits)`.",
-            "Padding stands behind `eos_id`: keep `rows`, those that go on, and write for them "
-            "only; or keep `ended`, `(B,)`, and `masked_fill`. Stop when all rows have ended, or "
-            "when `max_new_tokens` (else `model.config.max_len`) are written.",
-            "The loop stands in `with generation_mode(…) as limit:`. Return `tgt` without bos.",
+            "`engine = decoding_engine(model, src, limit, use_cache=use_cache)` scores the next "
+            "token of every row. In each round: `engine.step(tokens.unsqueeze(1))`, padding to "
+            "-inf, `choose(logits)`.",
+            "Start with a table `written` full of padding. Keep `rows`, the sentences that have "
+            "not ended, and write for them only; `engine.reorder(unfinished, unfinished)` lets the "
+            "others leave. Stop when no row is left, or at the limit.",
+            "The loop is inside `with generation_mode(…) as limit:`. Return the columns that were "
+            "written; `bos_id` is not among them.",
         ),
         extras={
             "max_new_tokens": (
@@ -202,9 +218,8 @@ EXERCISES = (
             "`top_p` alone, k is V. Divide by the temperature, take the softmax.",
             "`cumsum` minus the probability itself is what the likelier tokens have: keep a token "
             "while that is below p.",
-            "`torch.multinomial(probs, 1, generator=generator)` draws an index in each row, and "
-            "need not be given probabilities that add up to 1; `order.gather(1, drawn)` is the "
-            "token. Faster: `searchsorted` in the cumulative sum.",
+            "`torch.multinomial(probs, 1, generator=generator)` draws an index in each row. The "
+            "probabilities need not add up to 1; `tokens.gather(1, drawn)` is the token.",
         ),
         extras={
             "temperature": (
@@ -250,6 +265,7 @@ EXERCISES = (
                 ),
             ),
             "generator": (generators,),
+            "errors": (rejected,),
         },
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
@@ -21,7 +21,6 @@ from course_lib.exercises.trial import (
     normal,
     parameters_trial,
 )
-from course_lib.kv_cache import KVCache
 
 D_MODEL = H * D_K
 PLAIN = dict(d_model=D_MODEL, num_heads=H)
@@ -43,30 +42,16 @@ def later(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
 
 
 @looks(
-    "a cache",
-    "With a cache the new tokens come alone, and attend to those that were read before.",
-    kind="equality",
-)
-def in_three_parts(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
-    """Hand the first two tokens over, then the others, the last one alone, with a cache."""
-    module, kept = filled(candidate(**PLAIN)).eval(), KVCache(1, T).layers[0].self_attn
-    with torch.no_grad():
-        said = [module(part, cache=kept) for part in X.split((2, T - 3, 1), 1)]
-    return {"with a cache": torch.cat(said, dim=1)}
-
-
-@looks(
-    "project and merge",
-    "Of the product's columns the first third are queries, head by head, then keys, then values; "
-    "`merge` joins the heads, and mixes them.",
+    "project",
+    "Of the columns of `w_qkv(x)` the first third are queries, head by head; the keys come next, "
+    "and the values last.",
     kind="equality",
 )
 def projected(candidate: Callable) -> dict[str, Any]:
-    """Look at queries, keys and values, and put heads together again."""
+    """Compare queries, keys and values."""
     layer = filled(candidate(**PLAIN)).eval()
     with torch.no_grad():
-        parts = dict(zip(("queries", "keys", "values"), layer.project(X.clone()), strict=True))
-        return parts | {"merge": layer.merge(normal("heads", B, H, T, D_K))}
+        return dict(zip(("queries", "keys", "values"), layer.project(X.clone()), strict=True))
 
 
 EXERCISES = (
@@ -97,14 +82,13 @@ EXERCISES = (
             "`self.w_qkv(x)` has 3 · d_model columns. In which order must they be cut: into three, "
             "into heads, into the numbers of a head? Then the heads go in front of the tokens.",
             "`unflatten(-1, (3, num_heads, -1))` cuts, `permute(2, 0, 3, 1, 4)` turns (B, T, 3, H, "
-            "d_k) into (3, B, H, T, d_k). `merge` undoes the split: `transpose(1, 2).flatten(2)`.",
+            "d_k) into (3, B, H, T, d_k). Afterwards `join_heads` joins the heads again.",
             "`F.scaled_dot_product_attention(q, k, v, dropout_p=…, is_causal=True)`, where "
             "dropout_p is `self.dropout if self.training else 0.0`.",
         ),
         shortcuts=TORCHS,
         extras={
-            "project and merge": (projected,),
-            "KV cache": (in_three_parts,),
+            "project": (projected,),
             "dropout": (
                 keeps_still(PLAIN, {"x": X}, dropout=0.5),
                 module_trial(

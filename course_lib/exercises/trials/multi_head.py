@@ -34,8 +34,8 @@ EVEN = dict(d_model=16, num_heads=4)  # 4 heads of width 4: four tokens in four 
 FOUR = "Four nn.Linear layers: w_q, w_k, w_v and w_o, each for all heads at once."
 SPLIT = "Head i holds columns i·width … (i+1)·width of every vector."
 ITSELF = (
-    "This calls torch's own multi-head attention, the very thing you are building here. The fused "
-    "kernel F.scaled_dot_product_attention is welcome inside."
+    "This calls torch's own multi-head attention, the very thing you are building here. Inside, "
+    "you may call torch's function for attention, F.scaled_dot_product_attention."
 )
 
 
@@ -110,14 +110,15 @@ EXERCISES = (
             ),
         },
         hints=(
-            "In `__init__`, `head_width(d_model, num_heads)` gives a width that is not given; "
-            "then four `nn.Linear` follow the list of attributes. `project` is "
-            "`split_heads(self.w_k(key), self.num_heads)`, and the same for the values.",
+            "In `__init__`, `head_width(d_model, num_heads)` computes a width that is not given. "
+            "Then build four `nn.Linear` layers: w_q, w_k, w_v and w_o.",
             "Project first, then split: `split_heads(self.w_q(query), self.num_heads)`, and the "
             "same for keys and values. Every head then does what chapter 01 built, all at once.",
-            "Before `w_o`, undo the split: exchange heads and tokens back, then `flatten(-2)`.",
-            "With `need_weights`, `scaled_dot_product_attention` of chapter 01 gives both; else "
-            "`fused_attention`, with the same arguments. `dropout_p` is 0 unless `self.training`.",
+            "Before `w_o`, undo the split with `join_heads`: it exchanges heads and tokens back, "
+            "and then merges the last two axes.",
+            "With `need_weights`, `scaled_dot_product_attention` of chapter 01 returns the heads' "
+            "outputs and the weights. Otherwise `attention_output`, with the same arguments, "
+            "returns the outputs alone. `dropout_p` is 0 unless `self.training`.",
         ),
         shortcuts={
             F.multi_head_attention_forward: ITSELF,

@@ -9,14 +9,18 @@ from torch import Tensor, nn
 from course_lib.exercises.check import Exercise
 from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.small_models import small_model
-from course_lib.exercises.trial import T, Trial, by_name, function_trial, looks, normal
+from course_lib.exercises.trial import T, Trial, by_name, function_trial, looks, normal, observe
+from course_lib.training import translation_loss
 
 V = 7
 TARGETS = torch.tensor([[5, 0, 2, 1], [6, 3, 3, 3]])  # (2, T): with pad_id=3, four and one
 WITH_ZEROS = torch.tensor([[5, 3, 2, 0], [6, 0, 0, 0]])  # (2, T): with pad_id=0, three and one
 SQUARE = torch.tensor([[3, 1, 0], [1, 2, 0], [2, 0, 0]])  # (3, 3), with 4 entries
 WARMUP, D_MODEL = 5, 16
-LR, SMOOTHING = 0.5, 0.3
+LR = 0.5
+SMOOTHING = dict(smoothing=0.3)
+RATES = (LR, 0.25)
+CLIP = "`nn.utils.clip_grad_norm_(model.parameters(), clip_norm)` comes right before the step."
 BATCHES = [  # with pad_id=0: source (2, 3) and target (2, 5), from bos 1 to eos 2
     (torch.tensor([[7, 8, 9], [6, 10, 0]]), torch.tensor([[1, 9, 5, 3, 2], [1, 6, 2, 0, 0]])),
     (torch.tensor([[10, 4, 6], [3, 9, 0]]), torch.tensor([[1, 7, 10, 2, 0], [1, 3, 4, 8, 2]])),
@@ -31,9 +35,10 @@ PADDING = (
     "the sum is divided."
 )
 EQUATION = "Equation (3): 1/√d_model times the smaller of 1/√step and step / warmup^1.5."
-SHIFT = (
-    "The loss compares what the model says after `tgt[:, :-1]` with `tgt[:, 1:]`; then every "
-    "weight goes down its own gradient, once."
+SHIFT = "The loss compares what the model predicts after `tgt[:, :-1]` with `tgt[:, 1:]`."
+STEP = (
+    "Every weight moves once, against the sum of its gradients of all losses, and the step returns "
+    "the sum of the losses."
 )
 
 
@@ -73,36 +78,68 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach().clone() for name, parameter in by_name(model).items()}
 
 
-def stepped(label: str, batches: list, **build: Any) -> Trial:
-    """Compare losses and weights after a step for every batch; tell why where nothing moves."""
+def shifted(
+    label: str,
+    batch: tuple[Tensor, ...] = BATCHES[0],
+    pad_id: int = 0,
+    max_len: int = 6,
+    **how: Any,
+) -> Trial:
+    """Compare the loss of a batch, and the gradients of all weights."""
+
+    def act(candidate: Callable) -> Outcome:
+        """Call it on a new model."""
+        model = small_model(pad_id, max_len).train()
+        call = lambda now: candidate(model, *now.values(), pad_id=pad_id, **how)  # noqa: E731
+        given = dict(zip(("src", "tgt"), batch, strict=True))
+        return observe(call, given, ("loss",), by_name(model))
+
+    return Trial(label, act, says=f"{SHIFT} {PADDING}")
+
+
+def stepped(
+    label: str, steps: list, rates: tuple = (LR,), groups: int = 1, says: str = STEP, **options: Any
+) -> Trial:
+    """Compare losses and weights after some steps; tell why where nothing moves.
+
+    Args:
+        label: What is special about it.
+        steps: For each step the batches of its losses: one in a list, several from a generator.
+        rates: The learning rate of each step.
+        groups: Parameter groups of the optimizer.
+        says: What a wrong value means here.
+        options: Arguments given by name.
+    """
 
     def act(candidate: Callable) -> Outcome:
         """Make the steps."""
-        model = small_model(**build).train()
+        model = small_model().train()
         before, calls = weights_of(model), set()
-        optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+        parts = [{"params": [*model.parameters()][first::groups]} for first in range(groups)]
+        optimizer = torch.optim.SGD(parts, lr=0.1)
         optimizer.register_step_pre_hook(lambda *_: calls.add("optimizer.step"))
         next(model.parameters()).register_hook(lambda _: calls.add("loss.backward"))
-        copies = [(src.clone(), tgt.clone()) for src, tgt in batches]
-        losses = [candidate(model, optimizer, *copy, SMOOTHING) for copy in copies]
-        shown = {"weights": weights_of(model)}
-        for n, value in enumerate(losses, start=1):
+        shown: dict[str, Any] = {}
+        for n, (batches, rate) in enumerate(zip(steps, rates, strict=True), start=1):
+            losses = (translation_loss(model, *batch, pad_id=0) for batch in batches)
+            losses = losses if batches[1:] else [*losses]
+            value = candidate(model, optimizer, losses, rate, **options)
             shown[f"loss of step {n}"] = value.detach() if isinstance(value, Tensor) else value
+        shown["weights"] = weights_of(model)
         if all(torch.equal(old, shown["weights"][name]) for name, old in before.items()):
             left = any(parameter.grad is not None for parameter in model.parameters())
             shown["nothing moves"] = {"calls": " ".join(sorted(calls)), "gradients left": left}
-        same = all(map(torch.equal, sum(copies, ()), sum(batches, ())))
-        return Outcome(shown, {}, () if same else ("src or tgt",))
+        return Outcome(shown)
 
-    return Trial(label, act, says=SHIFT)
+    return Trial(label, act, says=says)
 
 
-@looks("a look at the loss", "Return `loss.detach()`: who keeps the loss need not keep its graph.")
+@looks("the returned loss", "Detach the losses, so that nobody who keeps them keeps their graphs.")
 def graph_kept(candidate: Callable) -> dict[str, bool]:
     """Look whether the loss still holds on to its graph."""
     model = small_model().train()
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
-    value = candidate(model, optimizer, *(ids.clone() for ids in BATCHES[0]), SMOOTHING)
+    value = candidate(model, optimizer, [translation_loss(model, *BATCHES[0], pad_id=0)], LR)
     return {"the loss keeps its graph": isinstance(value, Tensor) and value.requires_grad}
 
 
@@ -155,24 +192,45 @@ EXERCISES = (
         ),
     ),
     Exercise(
-        "training_step",
+        "translation_loss",
         "training",
-        15,
+        5,
         core={
-            "one step": (
-                stepped("one batch", BATCHES[:1]),
-                stepped("pad_id=3", [WITH_THREES], pad_id=3),
-            ),
-            "two steps": (stepped("two batches, one after the other", BATCHES),),
-            "max_len": (stepped("a target of max_len + 1", BATCHES[:1], max_len=4),),
+            "shift": (shifted("a padded batch"), shifted("the next batch", BATCHES[1])),
+            "padding": (shifted("pad_id=3", WITH_THREES, pad_id=3),),
+            "max_len": (shifted("a target of max_len + 1", max_len=4),),
         },
         hints=(
-            "Cut `tgt` twice: what the model reads, all but the last column, and what it must say, "
-            "all but the first.",
-            "The loss needs `pad_id=model.config.pad_id` and `smoothing=smoothing`.",
-            "Old gradients go first (`optimizer.zero_grad()`), then `loss.backward()`, then "
-            "`optimizer.step()`.",
+            "Cut `tgt` twice: the model reads all but the last column, and it must predict all but "
+            "the first.",
+            "`label_smoothed_cross_entropy` needs `pad_id=pad_id` and `smoothing=smoothing`.",
         ),
-        extras={"detached loss": (graph_kept,)},
+        extras={"smoothing": (shifted("smoothing=0.3", **SMOOTHING),)},
+    ),
+    Exercise(
+        "training_step",
+        "training",
+        10,
+        core={
+            "one step": (stepped("one loss", [BATCHES[:1]]),),
+            "two steps": (
+                stepped("another rate in the second step", [[b] for b in BATCHES], RATES),
+            ),
+            "several losses": (stepped("two losses from a generator", [BATCHES]),),
+        },
+        hints=(
+            "Old gradients go first (`optimizer.zero_grad()`). Then each loss adds its own, by "
+            "`loss.backward()`.",
+            'Each of `optimizer.param_groups` is a dict; write the rate to `group["lr"]`. Then '
+            "call `optimizer.step()` once.",
+        ),
+        extras={
+            "parameter groups": (stepped("two parameter groups", [BATCHES[:1]], groups=2),),
+            "clip_norm": (
+                stepped("clip_norm=0.2", [BATCHES[:1]], says=CLIP, clip_norm=0.2),
+                stepped("a clip_norm that is not reached", [BATCHES[:1]], clip_norm=1e3),
+            ),
+            "detached loss": (graph_kept,),
+        },
     ),
 )

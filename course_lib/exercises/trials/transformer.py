@@ -151,8 +151,8 @@ EXERCISES = (
         },
         hints=(
             "Six parts, with the names on the map: src_embedding, tgt_embedding, positions, "
-            "encoder, decoder, output; and the eight lines of `logits_by_hand`. Keep the config: "
-            "`pad_id` and `d_model` are read in every pass.",
+            "encoder, decoder, output. The seven steps above the config use all of them. Keep "
+            "the config: `pad_id` and `d_model` are read in every pass.",
             "On each side: look up, times √d_model, then positions, then the stack. Three masks, "
             "made from the ids: the source's padding for the encoder and for cross-attention, "
             "`causal_mask & padding_mask` of the target for the decoder.",
