@@ -68,7 +68,7 @@ def greedy_decode(
         rows = torch.arange(len(src), device=src.device)  # the sentences that have not ended
         tokens = torch.full_like(rows, bos_id)
         for position in range(limit):
-            logits = engine.step(tokens.unsqueeze(1))  # (rows, V)
+            logits = engine.step(tokens.unsqueeze(1)).clone()  # (rows, V)
             logits[:, model.config.pad_id] = float("-inf")  # padding is never written
             tokens = choose(logits)
             written[rows, position] = tokens

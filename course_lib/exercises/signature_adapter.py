@@ -220,8 +220,7 @@ def _served(
         served = answer
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-            with torch.random.fork_rng(devices=[]):
-                _, why = _tried(fitted, given, args, kwargs, missed)
+            why = _cannot_build(fitted, given, args, kwargs, missed)
             if not why:
                 return super().__new__(cls)
             right = given(*args, **kwargs)  # no instance of this class: no __init__
@@ -246,6 +245,16 @@ def _served(
             return right
 
     return _named_like(answer, Served)
+
+
+def _cannot_build(
+    fitted: Any, given: Any, args: tuple, kwargs: dict[str, Any], missed: Collection[str]
+) -> str:
+    """Say why the course's class is built instead of an answer; nothing if the answer can be."""
+    if not (args or kwargs):  # copy and pickle call it so, and fill the object themselves
+        return ""
+    with torch.random.fork_rng(devices=[]):
+        return _tried(fitted, given, args, kwargs, missed)[1]
 
 
 def _tried(

@@ -36,9 +36,13 @@ FAULTY_SLIDES = """async () => {
     }).map(slide => slide.innerHTML.slice(0, 200));
 }"""
 ELSEWHERE = {  # what a reader may be sent to; open a new one before it is added
+    "https://arxiv.org/abs/1609.08144",
+    "https://arxiv.org/abs/1702.01806",
     "https://arxiv.org/abs/1706.03762",
+    "https://arxiv.org/abs/1908.10090",
     "https://github.com/bentrevett/pytorch-seq2seq",
     "https://github.com/karpathy/nanoGPT",
+    "https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/beam_search.py",
     "https://pytorch.org/get-started/locally/",
 }
 CODE_FITS = "[...document.querySelectorAll('pre')].every(e => e.scrollWidth <= e.clientWidth)"
@@ -86,7 +90,7 @@ def test_a_page_opens_offline_with_its_pictures_and_formulas(page, name):
     page.wait_for_function("() => [...document.images].every(image => image.complete)")
     assert page.evaluate("[...document.images].every(i => i.naturalWidth && i.alt.length > 3)")
     if page.locator(".math").count():
-        page.wait_for_selector("mjx-container")
+        page.wait_for_selector("mjx-container", state="attached")  # it may be folded away
     assert not errors
     assert page.evaluate(CODE_FITS)
     page.set_viewport_size({"width": 390, "height": 800})

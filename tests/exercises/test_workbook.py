@@ -523,7 +523,7 @@ for module in sys.argv[1:]:
     for name in mine.__all__:
         one = getattr(mine, name)
         assert getattr(one, "__module__", mine.__name__) == mine.__name__, name
-for thing in (numbers.Transformer, numbers.label_smoothed_cross_entropy, numbers.Translator):
+for thing in (numbers.Transformer, numbers.translation_loss, numbers.Translator):
     assert thing.__module__.startswith("my_lib."), thing
 for name in exercises():
     known_mistakes(name)

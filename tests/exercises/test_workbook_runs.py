@@ -68,6 +68,12 @@ def refused(said: dict[str, str]) -> dict[str, str]:
     return {name: words for name, words in said.items() if f"Correct: {name}" not in words}
 
 
+def not_passed(said: dict[str, str]) -> dict[str, str]:
+    """Return what was said of exercises whose core is not right."""
+    right = "The core is right"
+    return {name: words for name, words in refused(said).items() if right not in words}
+
+
 @pytest.fixture(scope="module")
 def runner():
     """Run chapters in forks of one process."""
@@ -182,7 +188,7 @@ def textbook(workbook, tmp_path_factory):
             if file < "12":
                 said, _ = run_chapter(process, needed(filled(folder, file, answers)), folder)
                 checked = {name: words for name, words in said.items() if name in answers}
-                assert not refused(checked)
+                assert not not_passed(checked)
     return folder, answers
 
 
@@ -190,7 +196,7 @@ def textbook(workbook, tmp_path_factory):
 def test_decoding_runs_on_textbook_answers_that_passed(file, textbook, runner):
     folder, answers = textbook
     said, _ = run_chapter(runner, filled(folder, file, answers, others=True), folder)
-    assert not refused(said)
+    assert said and not not_passed(said)
 
 
 def test_every_exercise_stands_in_the_workbook_once(workbook):
