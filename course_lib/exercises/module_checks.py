@@ -27,9 +27,22 @@ def reach(matrix: Tensor) -> float:
 
 
 def rounded(x: Tensor) -> str:
-    """List the different numbers in a tensor, rounded."""
+    """List the different numbers in a tensor, rounded, if they are few."""
     found = sorted({round(value, 2) + 0.0 for value in x.flatten().tolist()})  # + 0.0: no -0
-    return " or ".join(f"{value:g}" for value in found)
+    return " or ".join(f"{value:g}" for value in found) if len(found) < 4 else "many numbers"
+
+
+def survivors(x: Tensor, *axes: str) -> dict[str, str]:
+    """List the numbers that dropout leaves, and the axes along which it drops entries together.
+
+    Args:
+        x: What was the same number everywhere before dropout.
+        *axes: What each axis of it counts.
+    """
+    gone = x.abs() < 1e-2
+    firsts = [gone.narrow(axis, 0, 1).expand_as(gone) for axis in range(gone.dim())]
+    together = [name for name, first in zip(axes, firsts, strict=True) if gone.equal(first)]
+    return {"becomes": rounded(x), "is dropped together for all": " and ".join(together) or "none"}
 
 
 def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: float) -> Trial:
@@ -78,7 +91,9 @@ def sees_later(module: nn.Module, first: int, *given: tuple[Tensor, ...]) -> dic
     return found
 
 
-def said(candidate: Callable[..., nn.Module], speaker: str, *inputs: Tensor, **rates: float) -> str:
+def said(
+    candidate: Callable[..., nn.Module], speaker: str, *inputs: Tensor, **rates: float
+) -> dict[str, str]:
     """Let one sub-layer answer 2 everywhere, the others 0; list what training adds to x.
 
     Args:
@@ -96,7 +111,8 @@ def said(candidate: Callable[..., nn.Module], speaker: str, *inputs: Tensor, **r
             ones = torch.eye(width) if parameter.dim() == 2 else torch.ones_like(parameter)
             if "norm" not in name:
                 parameter.copy_(ones if speaks else torch.zeros_like(parameter))
-        return rounded(layer(*inputs) - inputs[0])
+        answers = layer(*inputs) - inputs[0]
+    return survivors(answers, "sentences", "positions", "features")
 
 
 WHERE = {  # what each dropout of a layer acts on
@@ -140,13 +156,13 @@ def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
 
     @looks(
         "dropout=0.2 in training, norm_first=True",
-        "`dropout` acts on the answer of each sub-layer, and nowhere else.",
+        "`dropout` acts on each number that a sub-layer answers by itself, and nowhere else.",
         "train and eval",
     )
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
         """List what becomes of answers of 2, sub-layer by sub-layer."""
         return {
-            f"answers of 2 from {name} become": said(candidate, name, *inputs, dropout=0.2)
+            f"an answer of 2 from {name}": said(candidate, name, *inputs, dropout=0.2)
             for name in speakers
         }
 

@@ -112,9 +112,24 @@ TESTS = (
     TestTask("test_of_the_norm", 4, "LayerNorm", ("unbiased_variance",)),
     TestTask("test_of_apartness", 5, "FeedForward", ("features_centred_over_tokens",)),
     TestTask("test_of_the_past", 6, "causal_mask", ("causal_sees_next", "causal_without_itself")),
-    TestTask("test_of_different_layers", 7, "Encoder", ("one_layer_repeated",)),
-    TestTask("test_of_listening", 8, "DecoderLayer", ("cross_reads_target",)),
-    TestTask("test_of_padding", 9, "Transformer", ("pad_id_zero",)),
+    TestTask(
+        "test_of_different_layers",
+        7,
+        "Encoder",
+        ("one_layer_repeated", "layers_copied", "plain_list"),
+    ),
+    TestTask(
+        "test_of_listening",
+        8,
+        "DecoderLayer",
+        ("cross_reads_target", "cross_attention_skipped", "cross_mask_lost"),
+    ),
+    TestTask(
+        "test_of_padding",
+        9,
+        "Transformer",
+        ("pad_id_zero", "encoder_unmasked", "cross_mask_missing"),
+    ),
     TestTask(
         "test_of_the_loss",
         11,

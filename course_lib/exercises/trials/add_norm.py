@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.module_checks import keeps_still
+from course_lib.exercises.module_checks import keeps_still, survivors
 from course_lib.exercises.trial import (
     D_K,
     B,
@@ -121,16 +121,27 @@ def one_scale(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     return {"means": output.mean(dim=-1), "variances": output.var(dim=-1, correction=0)}
 
 
-def dropped(label: str, build: dict) -> Trial:
-    """Drop the whole answer of the sub-layer."""
-    return around(
-        f"dropout=1.0 in training, {label}",
-        build | {"dropout": 1.0},
-        *(B, T, D_K),
-        training=True,
-        kind="train and eval",
-        says="Dropout acts on the sub-layer's answer, before the sum, in training only (§5.4).",
+def dropped(norm_first: bool) -> Trial:
+    """Drop some of the sub-layer's answers: the first two numbers, 0 and 10, undo the norm."""
+
+    @looks(
+        f"dropout=0.2 in training, norm_first={norm_first}",
+        "Dropout acts on each number of the sub-layer's answer by itself, before the sum, in "
+        "training only, and divides the rest by 1 - dropout (§5.4).",
+        "train and eval",
     )
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
+        """Answer 3, but 0 in the first two columns."""
+        x, answer = torch.zeros(4, 8, 12), torch.full((4, 8, 12), 3.0)
+        x[..., 1], answer[..., :2] = 10.0, 0.0
+        layer = candidate(d_model=12, dropout=0.2, norm_first=norm_first).train()
+        output = layer(x, lambda _: answer.clone()).detach()
+        zero, ten = output[..., :1], output[..., 1:2]
+        added = 10 * (output[..., 2:] - zero) / (ten - zero)
+        found = {"zeros come out": bool((output == 0).any())}
+        return found | {"an answer of 3": survivors(added, "sentences", "positions", "features")}
+
+    return act
 
 
 EXERCISES = (
@@ -167,6 +178,9 @@ EXERCISES = (
             "eps": (
                 normed("eps=0.5", numbers(B, T, D_K), eps=0.5),
                 normed("vectors with hardly any spread", 1e-3 * numbers(B, T, D_K)),
+            ),
+            "large mean": (
+                normed("vectors around 10,000", 1e4 + (8 * normal("x", B, T, 8)).round()),
             ),
             "names": (names_trial(BUILD),),
         },
@@ -205,12 +219,12 @@ EXERCISES = (
                 around("norm_first=True", PRE, B, T, D_K),
             ),
             "dropout": (
-                dropped("norm_first=False", BUILD),
+                dropped(False),
                 keeps_still(
                     BUILD, {"x": normal("x", B, T, D_K), "sublayer": sublayer}, dropout=0.5
                 ),
             ),
-            "dropout in pre-norm": (dropped("norm_first=True", PRE),),
+            "dropout in pre-norm": (dropped(True),),
             "names": (names_trial(BUILD),),
         },
     ),

@@ -1,13 +1,14 @@
 """What is asked of chapter 02."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.module_checks import keeps_still
+from course_lib.exercises.module_checks import keeps_still, survivors
 from course_lib.exercises.trial import (
     D_K,
     D_V,
@@ -16,6 +17,7 @@ from course_lib.exercises.trial import (
     S,
     T,
     Trial,
+    by_name,
     filled,
     function_trial,
     looks,
@@ -70,6 +72,32 @@ def first_of_many(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     y = torch.cat([x[:, :1], -x[:, 1:]], dim=1)
     before, after = (layer(z, z, z, past)[0][:, 0] for z in (x, y))
     return {"the first answer hears later words": not torch.allclose(before, after, atol=1e-5)}
+
+
+def dropped(label: str, **options: Any) -> Trial:
+    """Drop some of the weights, all equal; values that are two identities show which are left."""
+
+    @looks(
+        f"dropout=0.2 in training{label}",
+        "Dropout acts on each attention weight by itself, and divides the rest by 1 - dropout.",
+        kind="train and eval",
+    )
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
+        """Look at three times each weight, through w_v and w_o that change nothing."""
+        layer, twice = candidate(**PLAIN, dropout=0.2).train(), torch.eye(3).repeat(1, 2 * H)
+        query, value = normal("query", 4, 8, D_MODEL), twice.expand(4, 3, D_MODEL)
+        with torch.no_grad():
+            for name, weight in by_name(layer).items():
+                whole = name in ("w_v.weight", "w_o.weight")
+                weight.copy_(whole * torch.eye(*weight.shape) if weight.dim() == 2 else 0 * weight)
+            output = 3 * layer(query, value, value.clone(), **options)[0]
+        one, again = output.unflatten(-1, (H, 2, 3)).unbind(-2)
+        return {
+            "a dropped weight is dropped for the whole value": torch.allclose(one, again),
+            "a weight": survivors(one, "sentences", "queries", "heads", "keys"),
+        }
+
+    return act
 
 
 EXERCISES = (
@@ -137,22 +165,8 @@ EXERCISES = (
             ),
             "dropout": (
                 keeps_still(PLAIN, inputs(B), dropout=0.5),
-                *(
-                    module_trial(
-                        f"dropout=1.0 in training{label}",
-                        PLAIN | {"dropout": 1.0},
-                        inputs(B),
-                        ("output", None),
-                        options=options,
-                        training=True,
-                        kind="train and eval",
-                        says="Dropout acts on the attention weights: only w_o's bias is left.",
-                    )
-                    for label, options in (
-                        ("", {}),
-                        (", need_weights=True", {"need_weights": True}),
-                    )
-                ),
+                dropped(""),
+                dropped(", need_weights=True", need_weights=True),
             ),
             "names": (names_trial(PLAIN),),
         },

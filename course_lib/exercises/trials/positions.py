@@ -1,11 +1,12 @@
 """What is asked of chapter 03."""
 
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 
 from course_lib.exercises.check import Exercise
-from course_lib.exercises.module_checks import keeps_still
+from course_lib.exercises.module_checks import keeps_still, survivors
 from course_lib.exercises.trial import (
     D_K,
     B,
@@ -17,6 +18,7 @@ from course_lib.exercises.trial import (
     module_trial,
     normal,
 )
+from course_lib.positions import sinusoidal_encoding
 
 MAX_LEN = 9
 BUILD = {"d_model": D_K, "max_len": MAX_LEN}
@@ -71,6 +73,19 @@ def moved(candidate: Callable[..., nn.Module]) -> dict[str, str]:
     return found | {"device after .to('meta')": str(layer.to("meta")(x.to("meta")).device)}
 
 
+@looks(
+    "dropout=0.2 in training",
+    "Dropout acts on each number of the sum by itself, in training only, and divides the rest by "
+    "1 - dropout (§5.4).",
+    kind="train and eval",
+)
+def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
+    """Add words to the table so that every sum is 2, and look what is left of it."""
+    words = (2 - sinusoidal_encoding(MAX_LEN, D_K)).repeat(4, 1, 1)
+    output = candidate(**BUILD, dropout=0.2).train()(words).detach()
+    return {"a sum of 2": survivors(output, "sentences", "positions", "features")}
+
+
 SHAPES = {
     "sizes that differ": (B, T, D_K),
     "as many sentences as words": (T, T, D_K),
@@ -81,14 +96,7 @@ SUM = (
     *(module_trial(label, BUILD, {"x": normal("x", *shape)}) for label, shape in SHAPES.items()),
 )
 DROPOUT = (
-    module_trial(
-        "dropout=1.0 in training",
-        BUILD | {"dropout": 1.0},
-        X,
-        training=True,
-        kind="train and eval",
-        says="Dropout acts on the sum of word and position, in training only (§5.4).",
-    ),
+    dropped,
     keeps_still(BUILD, X, dropout=0.5),
 )
 MOVED = (module_trial("start=3", BUILD, X, options={"start": 3}),)
@@ -103,6 +111,7 @@ EXERCISES = (
             "formula": (
                 table("sizes that differ", 5, 4),  # small: large angles differ by rounding
                 table("as many positions as columns", 4, 4),
+                table("ten columns", 4, 10),
                 kind,
             )
         },

@@ -1,0 +1,320 @@
+"""Wrong answers in a textbook's style: none passes, and the frequent ones have a name."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from course_lib.exercises import score_test
+from course_lib.exercises.check import examine, exercise
+from course_lib.exercises.mistake_catalogue import define
+from course_lib.exercises.trials.transformer import APART
+
+BOOK = {
+    "scaled_dot_product_attention": """
+def scaled_dot_product_attention(q, k, v, mask=None, dropout_p=0.0):
+    d_k = q.size(-1)
+    scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(d_k)
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, -1e9)
+    p_attn = F.softmax(scores, dim=-1)
+    return torch.matmul(F.dropout(p_attn, dropout_p), v), p_attn
+""",
+    "MultiHeadAttention": """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads, dropout=0.0):
+        super().__init__()
+        self.d_k, self.h = d_model // num_heads, num_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.drop = nn.Dropout(dropout)
+
+    def split(self, x):
+        return x.view(x.size(0), -1, self.h, self.d_k).transpose(1, 2)
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = self.split(self.w_q(query)), self.split(self.w_k(key)), self.w_v(value)
+        v = self.split(v)
+        scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(self.d_k)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -1e9)
+        weights = self.drop(scores.softmax(dim=-1))
+        x = torch.matmul(weights, v)
+        x = x.transpose(1, 2).contiguous().view(x.size(0), -1, self.h * self.d_k)
+        return self.w_o(x), weights
+""",
+    "sinusoidal_encoding": """
+def sinusoidal_encoding(max_len, d_model):
+    pe = torch.zeros(max_len, d_model)
+    position = torch.arange(max_len).unsqueeze(1)
+    div_term = torch.exp(torch.arange(0, d_model, 2) * -(math.log(10000.0) / d_model))
+    pe[:, 0::2] = torch.sin(position * div_term)
+    pe[:, 1::2] = torch.cos(position * div_term)
+    return pe
+""",
+    "PositionalEncoding": """
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.register_buffer("pe", sinusoidal_encoding(max_len, d_model)[None])
+
+    def forward(self, x):
+        return self.dropout(x + self.pe[:, : x.size(1)])
+""",
+    "LayerNorm": """
+class LayerNorm(nn.Module):
+    def __init__(self, features, eps=1e-5):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(features))
+        self.beta = nn.Parameter(torch.zeros(features))
+        self.eps = eps
+
+    def forward(self, x):
+        mean = x.mean(-1, keepdim=True)
+        var = x.var(-1, keepdim=True, unbiased=False)
+        return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
+""",
+    "AddNorm": """
+class AddNorm(nn.Module):
+    def __init__(self, size, dropout=0.1, norm_first=False):
+        super().__init__()
+        self.norm = nn.LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+        self.norm_first = norm_first
+
+    def forward(self, x, sublayer):
+        if self.norm_first:
+            return x + self.dropout(sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(sublayer(x)))
+""",
+    "FeedForward": """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff, dropout=0.1):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        return self.w_2(self.dropout(torch.relu(self.w_1(x))))
+""",
+    "EncoderLayer": """
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.1, norm_first=False):
+        super().__init__()
+        self.self_attn = MultiHeadAttention(d_model, num_heads)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.norm1 = nn.LayerNorm(d_model)
+        self.norm2 = nn.LayerNorm(d_model)
+        self.dropout, self.norm_first = nn.Dropout(dropout), norm_first
+
+    def forward(self, x, mask=None):
+        if self.norm_first:
+            y = self.norm1(x)
+            x = x + self.dropout(self.self_attn(y, y, y, mask)[0])
+            return x + self.dropout(self.feed_forward(self.norm2(x)))
+        a = self.norm1(x + self.dropout(self.self_attn(x, x, x, mask)[0]))
+        return self.norm2(a + self.dropout(self.feed_forward(a)))
+""",
+    "DecoderLayer": """
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = MultiHeadAttention(d_model, num_heads)
+        self.cross_attn = MultiHeadAttention(d_model, num_heads)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.norm1 = nn.LayerNorm(d_model)
+        self.norm2 = nn.LayerNorm(d_model)
+        self.norm3 = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, memory, self_mask=None, cross_mask=None):
+        a = self.norm1(x + self.dropout(self.self_attn(x, x, x, self_mask)[0]))
+        b = self.norm2(a + self.dropout(self.cross_attn(a, memory, memory, cross_mask)[0]))
+        return self.norm3(b + self.dropout(self.feed_forward(b)))
+""",
+    "random_windows": """
+def random_windows(data, batch_size, block_size, generator=None):
+    ix = torch.randint(len(data) - block_size, (batch_size,), generator=generator)
+    x = torch.stack([data[i : i + block_size] for i in ix])
+    y = torch.stack([data[i + 1 : i + 1 + block_size] for i in ix])
+    return x, y
+""",
+    "RMSNorm": """
+class RMSNorm(nn.Module):
+    def __init__(self, dim, eps=1e-5):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
+""",
+}
+
+
+def book(name, *edits):
+    """Return a textbook's definition with some of its lines changed."""
+    source = BOOK[name]
+    for old, new in edits:
+        assert old in source
+        source = source.replace(old, new)
+    return define(source, exercise(name).module, name, f"<textbook's {name}: {edits}>")
+
+
+@pytest.mark.parametrize("name", BOOK)
+def test_what_the_wrong_answers_are_made_of_is_right(name):
+    report = examine(name, book(name))
+    looked_at = {stage for exercise, stage, *_ in SLIPS if exercise == name}
+    wrong = [stage for stage in report.stages if stage.wrong and stage.name in looked_at]
+    assert report.passed and not wrong, report
+
+
+WHOLE = "(torch.rand(weights.shape[-1]) > self.drop.p) / (1 - self.drop.p)"
+WEIGHTS = "self.drop(scores.softmax(dim=-1))"
+BLEND = "torch.matmul(weights, v)"
+ROWS = "nn.functional.dropout1d"
+DROPPED = {  # what is wrong, and the stage that must not hold
+    "scaled_dot_product_attention": (
+        ("dropout", "F.dropout(p_attn, dropout_p)",
+         "(p_attn * F.dropout(torch.ones(p_attn.size(-1)), dropout_p))"),  # whole keys
+        ("dropout", "F.dropout(p_attn, dropout_p)",
+         "(p_attn * F.dropout(torch.ones_like(p_attn[..., :1]), dropout_p))"),  # whole queries
+        ("dropout", "F.dropout(p_attn, dropout_p)",
+         "(p_attn * F.dropout(torch.ones(p_attn.shape[-2:]), dropout_p))"),  # all heads alike
+    ),
+    "MultiHeadAttention": (
+        ("dropout", BLEND, "self.drop(torch.matmul(scores.softmax(-1), v))"),
+        ("dropout", WEIGHTS, "scores.softmax(dim=-1) * self.drop(torch.ones(scores.size(-1)))"),
+        ("dropout", WEIGHTS, "scores.softmax(-1) * self.drop(torch.ones_like(scores[..., :1]))"),
+        ("dropout", WEIGHTS, "scores.softmax(-1) * self.drop(torch.ones_like(scores[:, :1]))"),
+        ("dropout", WEIGHTS,
+         "scores.softmax(-1) * ((torch.rand_like(scores) >= self.drop.p) | (not self.training))"),
+        ("dropout", WEIGHTS, "self.drop(scores).softmax(dim=-1)"),
+        ("dropout", WEIGHTS, "nn.functional.normalize(self.drop(scores.softmax(-1)), 1, -1)"),
+        ("dropout", "return self.w_o(x)", "return self.drop(self.w_o(x))"),
+        ("dropout", "v = self.split(v)", "v = self.split(self.drop(v))"),
+    ),
+    "AddNorm": tuple(
+        (stage, f"self.dropout(sublayer({read}))", new.format(read))
+        for stage, read in (("dropout", "x"), ("dropout in pre-norm", "self.norm(x)"))
+        for new in (
+            "(lambda y: y * ((torch.rand_like(y) >= self.dropout.p) | (not self.training)))"
+            "(sublayer({}))",
+            "(lambda y: y * self.dropout(torch.ones_like(y[..., :1])))(sublayer({}))",
+            "(lambda y: y * self.dropout(torch.ones_like(y[:, :1])))(sublayer({}))",
+            "(lambda y: y * self.dropout(torch.ones_like(y[:1])))(sublayer({}))",
+            "nn.functional.dropout(sublayer({}), self.dropout.p / 2, self.training)",
+        )
+    ),
+    "PositionalEncoding": tuple(
+        ("dropout", "self.dropout(x + self.pe[:, : x.size(1)])", new)
+        for new in (
+            "(x + self.pe[:, : x.size(1)]) * self.dropout(torch.ones_like(x[..., :1]))",
+            "(x + self.pe[:, : x.size(1)]) * self.dropout(torch.ones_like(x[:1]))",
+            "self.dropout(x) + self.dropout(self.pe[:, : x.size(1)])",
+            "(x + self.pe[:, : x.size(1)]) * ((torch.rand_like(x) >= self.dropout.p)"
+            " | (not self.training))",
+            "(x + self.pe[:, : x.size(1)]) * self.dropout(torch.ones_like(x)).ceil()",
+        )
+    ),
+    "FeedForward": (
+        ("dropout", "self.dropout(torch.relu(self.w_1(x)))",
+         "(y := torch.relu(self.w_1(x))) * self.dropout(torch.ones_like(y[..., :1]))"),
+        ("dropout", "self.dropout(torch.relu(self.w_1(x)))",
+         "torch.relu(self.w_1(x)) * self.dropout(torch.ones(self.w_1.out_features))"),
+    ),
+    "EncoderLayer": (
+        ("inner dropouts", "self.dropout(self.feed_forward(self.norm2(x)))",
+         "self.feed_forward(self.norm2(x)) * self.dropout(torch.ones_like(x[..., :1]))"),
+        ("inner dropouts", "self.dropout(self.self_attn(y, y, y, mask)[0])",
+         "self.self_attn(y, y, y, mask)[0] * self.dropout(torch.ones_like(x[:, :1]))"),
+    ),
+}  # fmt: skip
+UNNAMED = {
+    "LayerNorm": (
+        ("large mean", "x.var(-1, keepdim=True, unbiased=False)",
+         "(x ** 2).mean(-1, keepdim=True) - mean ** 2"),
+        ("large mean", "x.var(-1, keepdim=True, unbiased=False)",
+         "(x * (x - 2 * mean)).mean(-1, keepdim=True) + mean ** 2"),
+        ("large mean", "torch.sqrt(var + self.eps)",
+         "torch.sqrt((x.norm(dim=-1, keepdim=True) ** 2 / x.size(-1) - mean ** 2).abs() "
+         "+ self.eps)"),
+    ),
+    "sinusoidal_encoding": (
+        ("formula", "torch.arange(0, d_model, 2) * -(math.log(10000.0) / d_model)",
+         "torch.arange(d_model // 2) * -(math.log(10000.0) / (d_model - 2))"),
+        ("formula", "torch.arange(0, d_model, 2) * -(math.log(10000.0) / d_model)",
+         "torch.arange(d_model // 2) * -(math.log(10000.0) / 2)"),
+        ("formula", "/ d_model)", "/ math.sqrt(4 * d_model))"),
+    ),
+    "random_windows": (
+        ("start", "(batch_size,), generator=generator)",
+         "(1,), generator=generator) + torch.arange(batch_size) * block_size\n"
+         "    ix = ix % (len(data) - block_size)"),  # then one window after another
+        ("start", "(batch_size,), generator=generator)",
+         "(1,), generator=generator) + torch.arange(batch_size)\n"
+         "    ix = ix % (len(data) - block_size)"),  # then one token further on each time
+        ("start", "generator=generator)", "generator=generator).sort()[0]"),
+    ),
+}  # fmt: skip
+SLIPS = [(name, *slip) for kinds in (DROPPED, UNNAMED) for name in kinds for slip in kinds[name]]
+
+
+@pytest.mark.parametrize("name, stage, old, new", SLIPS)
+def test_what_is_wrong_in_one_place_does_not_hold_there(name, stage, old, new):
+    stages = {found.name: found for found in examine(name, book(name, (old, new))).stages}
+    assert not stages[stage].held and stages[stage].wrong
+
+
+def listens(layer_class, read, hide):
+    """Test a decoder layer for one of two demands, or both."""
+    layer = layer_class(d_model=24, num_heads=3, d_ff=96)
+    x, memory = torch.randn(2, 5, 24), torch.randn(2, 4, 24)
+    seen = torch.tensor([[True, True, False, False]])
+    if read:
+        assert (layer(x, memory) - layer(x, -memory)).abs().amax(dim=-1).min() > 1e-3
+    if hide:
+        other = memory.masked_fill(~seen.T, 9.0)
+        assert_close(layer(x, other, None, seen), layer(x, memory, None, seen))
+
+
+def differ(encoder_class, drawn, hidden):
+    """Test a stack for layers that start alike, for layers that torch does not see, or both."""
+    encoder = encoder_class(2, 24, 3, 96)
+    first, second = (layer.self_attn.w_q.weight for layer in encoder.layers)
+    assert not drawn or not torch.equal(first, second)
+    assert not hidden or len(list(encoder.parameters())) == 2 * 16
+
+
+@pytest.mark.parametrize(
+    "task, test", [("test_of_listening", listens), ("test_of_different_layers", differ)]
+)
+def test_a_test_of_one_of_two_demands_is_too_content(task, test):
+    def asking(*demands):
+        return score_test(task, lambda candidate: test(candidate, *demands))
+
+    assert asking(True, True).passed
+    for demands in ((True, False), (False, True)):
+        assert asking(*demands).mistake == "too_content"
+
+
+@pytest.mark.parametrize("masked", ["encoder", "cross", "both"])
+def test_a_test_of_padding_has_to_see_both_masks_of_the_source(masked):
+    def my_test(model_class):
+        model = model_class(replace(APART, num_encoder_layers=1, pad_id=9))
+        bare, padded = torch.tensor([[3, 0]]), torch.tensor([[3, 0, 9, 9]])
+        memory = model.encode(bare), model.encode(padded)
+        if masked != "cross":
+            assert_close(memory[1][:, :2], memory[0], rtol=0, atol=1e-4)
+        if masked != "encoder":
+            other = torch.cat([memory[0], torch.ones_like(memory[0])], dim=1)
+            tgt = torch.tensor([[1, 7, 8]])
+            found = model.decode(tgt, other, padded), model.decode(tgt, memory[0], bare)
+            assert_close(*found, rtol=0, atol=1e-4)
+
+    assert score_test("test_of_padding", my_test).passed == (masked == "both")
