@@ -182,12 +182,13 @@ def check_kv_heads(num_heads: int, num_kv_heads: int) -> None:
         raise ValueError(f"{num_heads} heads cannot share {num_kv_heads} KV heads evenly")
 
 
-def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str) -> None:
+def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str, start: int = 0) -> None:
     """Check that an embedding can look up ids (B, L), which the message calls ``name`` ids.
 
-    Raises ValueError if they are not integers of shape (B, L), empty, longer than ``max_len``, or
-    not all in 0 to vocab_size - 1. The values are checked on the CPU only, and not while compiling,
-    because reading them on a GPU would wait for the device.
+    Raises ValueError if they are not integers of shape (B, L), if there are none, if there are more
+    than ``max_len`` with the ``start`` tokens before them, or if they are not all in 0 to
+    vocab_size - 1. The values are checked on the CPU only, and not while compiling, because reading
+    them on a GPU would wait for the device.
     """
     dtype = getattr(ids, "dtype", type(ids))
     if dtype not in (torch.int64, torch.int32):
@@ -197,9 +198,10 @@ def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str) -> None:
             f"{name} ids must have the shape (B, L), with at least one token, "
             f"got {tuple(ids.shape)}"
         )
-    if ids.size(1) > max_len:
+    length = start + ids.size(1)
+    if length > max_len:
         raise ValueError(
-            f"{name} has {ids.size(1)} tokens, but this model reads at most max_len={max_len}"
+            f"{name} has {length} tokens, but this model reads at most max_len={max_len}"
         )
     if ids.device.type == "cpu" and not torch.compiler.is_compiling():
         low = int(ids.min())
@@ -209,6 +211,15 @@ def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str) -> None:
                 f"{name} ids range from {low} to {high}, "
                 f"but the vocabulary has ids 0 to {vocab_size - 1}"
             )
+
+
+def check_truncation(length: int, stored: int) -> None:
+    """Check that the first ``length`` of the stored tokens can be kept.
+
+    Raises ValueError if there are fewer, or ``length`` is negative.
+    """
+    if not 0 <= length <= stored:
+        raise ValueError(f"length={length} is not in 0 … {stored}, the tokens stored")
 
 
 def check_same_batch(tgt: Tensor, memory: Tensor, src: Tensor) -> None:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .decoder import DecoderLayer
-from .input_checks import check_ids, check_room, check_rows, check_sizes
+from .input_checks import check_ids, check_room, check_rows, check_sizes, check_truncation
 from .masks import causal_mask, padding_mask
 from .multi_head import MultiHeadAttention, join_heads, split_heads
 from .transformer import Transformer
@@ -77,8 +77,7 @@ class AttentionCache:
 
     def truncate(self, length: int) -> None:
         """Forget all tokens after the first ``length``."""
-        if not 0 <= length <= self.length:
-            raise ValueError(f"length={length} is not in 0 … {self.length}, the tokens stored")
+        check_truncation(length, self.length)
         self.length = length
 
 
@@ -259,6 +258,7 @@ class RecomputingEngine(Engine):
 
     def truncate(self, length: int) -> None:
         """Forget all tokens after the first ``length``."""
+        check_truncation(length, self.length)
         self.ids = None if self.ids is None else self.ids[:, :length]
 
 

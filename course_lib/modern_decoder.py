@@ -237,7 +237,7 @@ class ModernEngine(Engine):
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
         """Read the new tokens (B, T), and return logits (B, V), or all: (B, T, V)."""
         model, start = self.model, self.length
-        check_ids(ids, model.config.vocab_size, model.config.max_len - start, "input")
+        check_ids(ids, model.config.vocab_size, model.config.max_len, "input", start)
         x = model.embedding(ids)  # (B, T, d_model)
         angles = model.angles[start : start + ids.size(1)]  # (T, d_k / 2)
         for layer, cache in zip(model.layers, self.caches, strict=True):

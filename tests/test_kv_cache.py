@@ -87,6 +87,19 @@ def test_tokens_after_a_truncation_take_the_place_of_those_before():
             cache.truncate(length)
 
 
+@pytest.mark.parametrize("make", [DecodingEngine, None], ids=["engine", "recomputing"])
+def test_an_engine_cannot_keep_more_tokens_than_it_has_read(make):
+    model, src = model_of(), torch.tensor([[4, 5]])
+    engine = (
+        make(model, src, 4) if make else RecomputingEngine(model.decode, model.encode(src), src)
+    )
+    engine.step(torch.full((1, 2), BOS))
+    for length in (-1, 3):
+        with pytest.raises(ValueError, match=says(f"length={length}", "0 … 2")):
+            engine.truncate(length)
+    assert engine.length == 2
+
+
 @pytest.mark.parametrize("chunks", [(1, 1, 1, 1, 1), (5,), (3, 2), (2, 2, 1), (1, 4)], ids=str)
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
 def test_new_tokens_attend_as_the_last_rows_of_the_causal_mask(generator, chunks, kv_heads):

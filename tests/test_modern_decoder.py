@@ -154,7 +154,7 @@ def test_an_engine_gives_the_logits_of_the_model_in_every_chunking(generator, ch
     engine = ModernEngine(model, MAX_LEN)
     parts = [engine.step(new, all_positions=True) for new in ids.split(chunks, dim=1)]
     assert_equal(torch.cat(parts, dim=1), model(ids)[0].detach())
-    with pytest.raises(ValueError, match="max_len"):
+    with pytest.raises(ValueError, match=says(f"{MAX_LEN + 1} tokens", f"max_len={MAX_LEN}")):
         engine.step(ids[:, :1])
     engine.truncate(2)
     engine.reorder(torch.tensor([1, 0]))

@@ -88,7 +88,7 @@ def planted(monkeypatch, tmp_path):
     """Plant a small course, which the selection reads in place of this one."""
     files = {
         "course_lib/masks.py": '__all__ = ["padding_mask", "causal_mask", "MaskConfig"]',
-        "course_lib/exercises/trials/masks.py": 'Exercise("causal_mask", {"nothing": 1})',
+        "course_lib/exercises/bank/masks.py": 'Exercise("causal_mask", {"nothing": 1})',
         "course_lib/trainer/new_thing.py": "",
         "tests/test_masks.py": "import course_lib.masks",
         "tests/test_masks_in_depth.py": "",
@@ -128,7 +128,7 @@ def test_a_changed_file_says_by_which_rule_its_tests_were_chosen(planted, file, 
     [
         ("course_lib/masks.py", "causal_mask or padding_mask"),
         (CHAPTER, "causal_mask or padding_mask"),
-        ("course_lib/exercises/trials/masks.py", "causal_mask"),
+        ("course_lib/exercises/bank/masks.py", "causal_mask"),
     ],
 )
 def test_a_module_brings_its_tests_doctests_exercises_and_chapter(planted, file, exercises):

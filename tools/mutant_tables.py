@@ -7,7 +7,7 @@ from statistics import fmean
 from mutants import RECORD
 
 from course_lib.exercises import exercises, known_mistakes
-from course_lib.exercises.check import exercise
+from course_lib.exercises.exercise_bank import exercise
 from course_lib.trainer.results import Entry, read_entries
 
 ASSEMBLED = ("masks", "encoder", "decoder", "transformer", "training")  # 06 to 10; 11 writes

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib import decoding, probes, training, transformer
-from course_lib.exercises.check import exercise, exercises, known_mistakes
+from course_lib.exercises.exercise_bank import exercise, exercises, known_mistakes
 from course_lib.exercises.mistake_catalogue import Mistake
 from course_lib.trainer.loop import train
 from course_lib.trainer.options import whole_from_one

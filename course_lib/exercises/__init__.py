@@ -1,10 +1,10 @@
 """The learner's side: exercises that name the mistake, and a workbook that becomes a library."""
 
 from course_lib.exercises.attempts import attempt
-from course_lib.exercises.check import exercises, known_mistakes
 from course_lib.exercises.check_report import Report
 from course_lib.exercises.clinic import causes, clinic, diagnose
 from course_lib.exercises.environment_check import check_installation
+from course_lib.exercises.exercise_bank import exercises, known_mistakes
 from course_lib.exercises.fallbacks import core_only, parts_of_yours, provide_fallbacks
 from course_lib.exercises.learner_export import export_mine
 from course_lib.exercises.notebook_api import check, predict, score_test

@@ -5,8 +5,9 @@ import linecache
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.exercises.check import examine, exercise
+from course_lib.exercises.check import examine
 from course_lib.exercises.check_report import Report
+from course_lib.exercises.exercise_bank import exercise
 from course_lib.exercises.fallbacks import files_of
 from course_lib.exercises.progress import note
 from course_lib.exercises.signature_adapter import serve

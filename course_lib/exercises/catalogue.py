@@ -1,7 +1,7 @@
 """What is asked beside building: predictions, tests to write, and cases of the clinic."""
 
-from course_lib.exercises.check import look_up
 from course_lib.exercises.clinic_cases import CASES, Case
+from course_lib.exercises.exercise_bank import look_up
 from course_lib.exercises.mutation_score import TESTS, TestTask
 from course_lib.exercises.predictions import PREDICTIONS, Prediction
 

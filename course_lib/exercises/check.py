@@ -1,20 +1,17 @@
 """Check an attempt: try it, compare from the coarse to the subtle, and name the mistake."""
 
-import difflib
 import inspect
 import re
 from bisect import bisect
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from io import StringIO
-from itertools import accumulate
 from typing import Any
 
 from course_lib.exercises.call_tracer import watched
-from course_lib.exercises.check_report import Report, Stage
+from course_lib.exercises.check_report import Report
 from course_lib.exercises.error_messages import (
     explain,
     from_outside,
@@ -22,131 +19,14 @@ from course_lib.exercises.error_messages import (
     text_of,
     wrote_above,
 )
-from course_lib.exercises.mistake_catalogue import Mistake, given
+from course_lib.exercises.exercise_bank import Exercise, exercise, known_mistakes
+from course_lib.exercises.mistake_catalogue import Mistake
 from course_lib.exercises.outcomes import KINDS, Failure, Outcome, alike, differences
 from course_lib.exercises.signature_adapter import MissingOption, adapt
-from course_lib.exercises.trial import Trial, try_out
+from course_lib.exercises.trial import try_out
 
-MODULES = (
-    "attention",
-    "multi_head",
-    "positions",
-    "add_norm",
-    "feed_forward",
-    "masks",
-    "encoder",
-    "decoder",
-    "transformer",
-    "training",
-    "kv_cache",
-    "decoding",
-    "beam_search",
-    "evaluation",
-    "batching",
-    "decoder_only",
-    "gpt",
-    "modern_decoder",
-    "lora",
-    "flops",
-    "data_parallel",
-)
-UNCHECKED = ("beam_search", "lora")  # modules without an exercise of this kind
 WHOLLY = float("inf")
 LEFTOVER = "Your lines are there, and `raise NotImplementedError` is still below: delete that line."
-
-
-@dataclass(frozen=True)
-class Exercise:
-    """Hold what an exercise is checked by.
-
-    Args:
-        name: The exported definition.
-        module: Where it stands.
-        minutes: How long a first-time learner needs.
-        core: What every right answer holds, by the names of its stages: required arguments and
-            masks, gradients and parameters. The first trial is the textbook case.
-        hints: Help for the learner, from gentle to plain.
-        shortcuts: Functions of torch that are the thing itself, and what to say about each.
-        extras: Other options, corner cases and devices, by the names of their stages.
-        methods: Of a class, the methods that the learner writes; all of them, if empty.
-    """
-
-    name: str
-    module: str
-    minutes: int
-    core: Mapping[str, Sequence[Trial]]
-    hints: Sequence[str] = ()
-    shortcuts: Mapping[Any, str] = field(default_factory=dict)
-    extras: Mapping[str, Sequence[Trial]] = field(default_factory=dict)
-    methods: Sequence[str] = ()
-
-    @property
-    def stubs(self) -> list[str]:
-        """Return what becomes a stub: the definition, or some of its methods."""
-        return [f"{self.name}.{method}" for method in self.methods] or [self.name]
-
-    @property
-    def trials(self) -> list[Trial]:
-        """Return what is tried, in order."""
-        return [t for steps in (self.core, self.extras) for step in steps.values() for t in step]
-
-    @property
-    def core_size(self) -> int:
-        """Return how many of the trials belong to the core."""
-        return sum(map(len, self.core.values()))
-
-    @property
-    def given(self) -> Any:
-        """Return the course's own definition."""
-        return given(self.module, self.name)
-
-    @property
-    def ends(self) -> list[int]:
-        """Return where each stage ends, in the order of the trials."""
-        steps = [*self.core.values(), *self.extras.values()]
-        return list(accumulate(map(len, steps)))
-
-    def stages(self, failed: Collection[int], wrong: Collection[int] = ()) -> tuple[Stage, ...]:
-        """Return the ladder, given the trials that failed, and those where no argument lacked."""
-        missed, bad = ({bisect(self.ends, trial) for trial in each} for each in (failed, wrong))
-        names = enumerate([*self.core, *self.extras])
-        return tuple(Stage(x, n < len(self.core), n not in missed, n in bad) for n, x in names)
-
-
-def exercises() -> list[str]:
-    """Return the names of all exercises, module after module in the order of imports."""
-    return list(_catalogue())
-
-
-def exercise(name: str) -> Exercise:
-    """Return an exercise by its name.
-
-    Raises:
-        ValueError: If there is none of that name; the message says which are near.
-    """
-    return look_up(name, _catalogue(), "exercise")
-
-
-def look_up(name: str, known: Mapping[str, Any], kind: str) -> Any:
-    """Return what goes by a name.
-
-    Raises:
-        ValueError: If nothing does; the message says which names are near.
-    """
-    if name in known:
-        return known[name]
-    near = difflib.get_close_matches(str(name), known, n=3) or known
-    raise ValueError(f"there is no {kind} {name!r}; did you mean {', '.join(near)}?")
-
-
-def known_mistakes(name: str) -> list[Mistake]:
-    """Return the known mistakes of an exercise.
-
-    Raises:
-        ValueError: If there is no such exercise.
-    """
-    bank = import_module(f"course_lib.exercises.mistakes.{exercise(name).module}").MISTAKES
-    return [mistake for mistake in bank if mistake.exercise == name]
 
 
 def examine(name: str, candidate: Any) -> Report:
@@ -319,14 +199,6 @@ def _wanted(name: str) -> list[Outcome]:
     """Try the course's own definition, once per process."""
     task = exercise(name)
     return [try_out(trial, adapt(task.given, task.given)) for trial in task.trials]
-
-
-@cache
-def _catalogue() -> dict[str, Exercise]:
-    """Gather the exercises of all chapters."""
-    checked = [module for module in MODULES if module not in UNCHECKED]
-    rooms = [import_module(f"course_lib.exercises.trials.{module}") for module in checked]
-    return {task.name: task for room in rooms for task in room.EXERCISES}
 
 
 def caught_at(mistake: Mistake) -> str:

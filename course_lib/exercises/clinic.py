@@ -7,10 +7,10 @@ from functools import cache, cached_property
 from typing import Any
 
 from course_lib.exercises.catalogue import find
-from course_lib.exercises.check import look_up
 from course_lib.exercises.check_report import Report, Stage
 from course_lib.exercises.clinic_cases import CASES, DECOYS, Case
 from course_lib.exercises.clinic_models import PARTS, Line, Patient, mended, to_probe
+from course_lib.exercises.exercise_bank import look_up
 from course_lib.exercises.mistake_catalogue import written
 from course_lib.exercises.progress import note
 from course_lib.probes import PROBES, ProbeResult

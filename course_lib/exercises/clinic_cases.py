@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from course_lib.exercises.check import known_mistakes
 from course_lib.exercises.clinic_measures import (
     Seen,
     alone_and_in_a_batch,
@@ -21,6 +20,7 @@ from course_lib.exercises.clinic_measures import (
     what_the_optimizer_gets,
 )
 from course_lib.exercises.clinic_models import Patient
+from course_lib.exercises.exercise_bank import known_mistakes
 from course_lib.exercises.mistake_catalogue import Mistake, known
 
 

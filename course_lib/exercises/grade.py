@@ -9,10 +9,9 @@ from itertools import groupby
 from pathlib import Path
 
 from course_lib.atomic_write import write_whole
-from course_lib.exercises.check import exercise, exercises
 from course_lib.exercises.check_report import UNTOUCHED
+from course_lib.exercises.exercise_bank import chapters, exercise, exercises
 from course_lib.exercises.learner_package import LIBRARY, check_edition
-from course_lib.exercises.progress import chapter_of
 from course_lib.exercises.sandbox import BROKEN, Mark, can_be_apart, examine_apart
 
 LIMIT = 60  # seconds
@@ -136,7 +135,7 @@ def grade_one(learner: str, package: Path | None, limit: float = LIMIT) -> list[
     rows = []
     for module, names in asked.items():
         for mark in (marks[name] for name in names):
-            texts = (learner, f"{chapter_of(module):02} {module}", *astuple(mark))
+            texts = (learner, f"{chapters()[module]:02} {module}", *astuple(mark))
             rows.append(Row(*map(printable, texts)))
     return rows
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from course_lib.atomic_write import write_whole
 from course_lib.exercises.attempts import LAST, PASSED
-from course_lib.exercises.check import exercise, exercises
 from course_lib.exercises.check_report import CORRECT
+from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.fallbacks import files_of, from_course
 from course_lib.exercises.learner_package import (
     CHANGED,

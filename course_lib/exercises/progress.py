@@ -1,22 +1,18 @@
 """How far a learner is: kept in one local file beside their package, and shown as a table."""
 
 import html
-import inspect
 import json
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from course_lib.atomic_write import set_aside, write_whole
 from course_lib.exercises.catalogue import tasks
-from course_lib.exercises.check import MODULES, exercise, exercises
 from course_lib.exercises.check_report import CORRECT, UNTOUCHED, WRONG, Guess, Report
+from course_lib.exercises.exercise_bank import chapters, exercise, exercises
 from course_lib.exercises.learner_package import LIBRARY, check_edition
 
 FILE = "progress.json"
@@ -104,7 +100,7 @@ class Progress:
     def _by_chapter(self) -> Iterator[tuple[str, list[tuple[Item, str]]]]:
         """Yield every chapter's heading with its items."""
         for chapter, pairs in groupby(self.states.items(), lambda pair: pair[0].chapter):
-            modules = [name for name in MODULES if chapter_of(name) == chapter]
+            modules = [name for name, number in chapters().items() if number == chapter]
             yield " · ".join([f"Chapter {chapter:02}", *modules]), list(pairs)
 
 
@@ -170,16 +166,9 @@ def progress(folder: Path | str | None = None) -> Progress:
 def items() -> list[Item]:
     """List everything that there is to do, in the order of the chapters."""
     built = [exercise(name) for name in exercises()]
-    found = [Item(task.name, chapter_of(task.module), "build", task.minutes) for task in built]
+    found = [Item(task.name, chapters()[task.module], "build", task.minutes) for task in built]
     found += [Item(task.name, task.chapter, task.kind, task.minutes) for task in tasks()]
     return sorted(found, key=lambda item: item.chapter)
-
-
-@cache
-def chapter_of(module: str) -> int:
-    """Return the number of the chapter that exports a module; the module says it."""
-    source = inspect.getsource(import_module(f"course_lib.{module}"))
-    return int(re.search(r"File to edit: \S*?(\d\d)_\w+\.ipynb", source)[1])
 
 
 def _read(package: Path) -> dict[str, dict[str, Any]]:

@@ -23,8 +23,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from course_lib.exercises.check import complaints, examine, exercise
+from course_lib.exercises.check import complaints, examine
 from course_lib.exercises.check_report import CORRECT, UNTOUCHED, WRONG
+from course_lib.exercises.exercise_bank import exercise
 from course_lib.exercises.fallbacks import COURSE, from_course
 from course_lib.exercises.json_serialization import packed, unpacked
 from course_lib.exercises.learner_package import LIBRARY

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises.check import exercise, exercises
+from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.learner_package import INIT, LIBRARY, check_edition, module_text
 from course_lib.exercises.notebook_builder import Chapter, Edition, source_of
 from course_lib.exercises.safe_folder import fill

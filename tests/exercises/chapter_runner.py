@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.exercises import learner_export
-from course_lib.exercises.check import exercises
 from course_lib.exercises.check_report import CORRECT
+from course_lib.exercises.exercise_bank import exercises
 from course_lib.exercises.sandbox import Mark
 
 

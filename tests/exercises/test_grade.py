@@ -11,7 +11,7 @@ import torch
 
 from course_lib import cli
 from course_lib.exercises import sandbox
-from course_lib.exercises.check import exercise, exercises
+from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.grade import LONGEST, Row, as_csv, as_text, grade, learners, printable
 from course_lib.exercises.json_serialization import packed, unpacked
 from course_lib.exercises.learner_package import INIT, module_text

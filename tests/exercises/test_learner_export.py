@@ -17,10 +17,10 @@ from nbclient import NotebookClient
 from course_lib import cli
 from course_lib.exercises import learner_export, parts_of_yours, sandbox
 from course_lib.exercises.attempts import LAST, PASSED, attempt
-from course_lib.exercises.check import exercise
+from course_lib.exercises.bank.multi_head import Annotated
+from course_lib.exercises.exercise_bank import exercise
 from course_lib.exercises.learner_export import export
 from course_lib.exercises.learner_package import INIT, cells_in, module_text
-from course_lib.exercises.solutions.multi_head import Annotated
 from course_lib.exercises.stubs import defined
 
 START = """import torch

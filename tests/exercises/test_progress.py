@@ -9,8 +9,8 @@ import pytest
 from course_lib import cli
 from course_lib.exercises import predict
 from course_lib.exercises.catalogue import tasks
-from course_lib.exercises.check import exercise, exercises
 from course_lib.exercises.check_report import Report
+from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.learner_package import INIT
 from course_lib.exercises.notebook_builder import Chapter
 from course_lib.exercises.progress import Item, Progress, items, note, progress

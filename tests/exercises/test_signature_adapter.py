@@ -7,12 +7,12 @@ from torch.testing import assert_close
 
 from course_lib.add_norm import LayerNorm
 from course_lib.attention import scaled_dot_product_attention
+from course_lib.exercises.bank.add_norm import NormWithA2AndB2
+from course_lib.exercises.bank.attention import textbook
+from course_lib.exercises.bank.kv_cache import ConcatenatingCache
+from course_lib.exercises.bank.multi_head import Annotated
 from course_lib.exercises.check import examine
 from course_lib.exercises.signature_adapter import MissingOption, adapt, serve
-from course_lib.exercises.solutions.add_norm import NormWithA2AndB2
-from course_lib.exercises.solutions.attention import textbook
-from course_lib.exercises.solutions.kv_cache import ConcatenatingCache
-from course_lib.exercises.solutions.multi_head import Annotated
 from course_lib.kv_cache import AttentionCache
 from course_lib.multi_head import MultiHeadAttention
 

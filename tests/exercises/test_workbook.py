@@ -17,8 +17,8 @@ from workbook_solver import MODULES, WORKED, reference_answers, tasks
 from course_lib import cli
 from course_lib.exercises import exercises, stubs, workbook
 from course_lib.exercises import safe_folder as folders
-from course_lib.exercises.check import exercise
 from course_lib.exercises.check_report import Report
+from course_lib.exercises.exercise_bank import exercise
 from course_lib.exercises.notebook_builder import Chapter, Edition, fenced, is_marked, source_of
 from course_lib.exercises.safe_folder import MANIFEST, fill
 from course_lib.exercises.workbook import make_workbook

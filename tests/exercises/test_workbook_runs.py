@@ -4,7 +4,6 @@ import ast
 import inspect
 import re
 import shutil
-from importlib import import_module
 
 import pytest
 from chapter_runner import Runner
@@ -19,8 +18,8 @@ from workbook_solver import (
 
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.catalogue import tasks as other_tasks
-from course_lib.exercises.check import exercise
 from course_lib.exercises.check_report import CORRECT
+from course_lib.exercises.exercise_bank import exercise, right_answers
 from course_lib.exercises.learner_package import LIBRARY, cells_in, module_text
 from course_lib.exercises.notebook_builder import is_marked, new_cell, source_of
 from course_lib.exercises.sandbox import examine_apart
@@ -51,8 +50,7 @@ print(translator.translate(["three hundred forty-five"])[0])
 
 def other_style(name: str, style: int = 0) -> str:
     """Return what defines an exercise's name as one of its right answers in another style."""
-    solutions = import_module(f"course_lib.exercises.solutions.{exercise(name).module}")
-    answer = solutions.ANSWERS[name][style]
+    answer = right_answers(name)[style]
     imported = f"from {answer.__module__} import {answer.__name__} as {name}"
     return f"{imported}\n{name}.__name__ = '{name}'"
 

@@ -7,9 +7,10 @@ import torch
 from torch.testing import assert_close
 
 from course_lib.exercises import score_test
-from course_lib.exercises.check import examine, exercise
+from course_lib.exercises.bank.transformer import APART
+from course_lib.exercises.check import examine
+from course_lib.exercises.exercise_bank import exercise
 from course_lib.exercises.mistake_catalogue import define
-from course_lib.exercises.trials.transformer import APART
 
 BOOK = {
     "scaled_dot_product_attention": """

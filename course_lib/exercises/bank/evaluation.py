@@ -1,0 +1,102 @@
+"""Exercises of chapter 15: trials, known mistakes and right answers."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise_bank import Exercise
+from course_lib.exercises.mistake_catalogue import known
+from course_lib.exercises.trial import B, T, Trial, looks, normal
+
+ACCURACY = "Right tokens over real tokens, of all rows together; padding is in neither count."
+
+
+def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Trial:
+    """Compare the share for logits of some shape, and targets with so many real tokens."""
+    logits = normal(label, *shape)
+    best = logits.argmax(dim=-1)
+    targets = torch.where(normal(label + "!", *shape[:2]) > 0, best, (best + 1) % shape[2])
+    targets = torch.where(targets == pad_id, (targets + 1) % shape[2], targets)
+    for row, real in enumerate(lengths):
+        targets[row, real:] = pad_id
+        logits[row, real : real + 1, pad_id] = 9.0  # some padding is guessed, some is not
+
+    @looks(label, ACCURACY, "equality")
+    def act(candidate: Callable) -> dict[str, float]:
+        """Call it on copies."""
+        return {"the share": float(candidate(logits.clone(), targets.clone(), pad_id))}
+
+    return act
+
+
+EXERCISES = (
+    Exercise(
+        "token_accuracy",
+        "evaluation",
+        10,
+        core={
+            "share": (
+                tokens("rows of 3 and 1 real tokens", 3, B, T, 6, lengths=(3, 1)),
+                tokens("pad_id=0 and rows without padding", 0, B, T, 6, lengths=(4, 4)),
+            ),
+            "padding": (
+                tokens("rows of 5, 2, 1, 1 and 4 real tokens", 0, 5, 5, 5, lengths=(5, 2, 1, 1, 4)),
+            ),
+        },
+        hints=(
+            "Which of the targets count at all? Make a mask of them first.",
+            "`argmax(dim=-1)` guesses a token for every position. Count where it is right *and* "
+            "the target is real, and divide by the number of real targets.",
+        ),
+        unnamed=("right.sum().item() /", "right.sum().item() ** 0.5 /"),
+    ),
+)
+
+
+# known mistakes
+
+accuracy = known("evaluation", "token_accuracy")
+
+GUESS = "logits.argmax(dim=-1) == targets"
+RATIO = "right.sum().item() / real.sum().item()"
+
+MISTAKES = (
+    accuracy(
+        "padding_counted",
+        "padding is counted, among the right tokens and among all",
+        "keras-team/keras #10350, cs230-stanford/cs230-code-examples #13",
+        (f"({GUESS}) & real", GUESS),
+        (RATIO, "right.float().mean().item()"),
+    ),
+    accuracy(
+        "padding_in_the_denominator",
+        "the right tokens are divided by all positions, padding among them",
+        "jsbaan/transformer-from-scratch #7",
+        (RATIO, "right.sum().item() / targets.numel()"),
+    ),
+    accuracy(
+        "mean_of_sentences",
+        "every sentence has a share of its own, and the shares are averaged: count tokens first",
+        "tracel-ai/burn #5577, udacity/deep-learning-v2-pytorch #74",
+        (RATIO, "(right.sum(dim=1) / real.sum(dim=1)).nanmean().item()"),
+    ),
+)
+
+
+# right answers
+
+
+def accuracy_of_real_ones(logits: Tensor, targets: Tensor, pad_id: int) -> float:
+    """Pick the real places first; the mean of what is left is the share."""
+    keep = targets.ne(pad_id)
+    return logits[keep].argmax(-1).eq(targets[keep]).double().mean().item()
+
+
+def masked_accuracy(logits, targets, pad_id):
+    """Multiply by a mask, as textbooks do."""
+    mask = (targets != pad_id).float()
+    return float(((logits.argmax(dim=-1) == targets).float() * mask).sum() / mask.sum())
+
+
+ANSWERS = {"token_accuracy": (accuracy_of_real_ones, masked_accuracy)}

@@ -1,0 +1,465 @@
+"""Exercises of chapter 02: trials, known mistakes and right answers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_lib.exercises.bank.attention import some_mask
+from course_lib.exercises.exercise_bank import Exercise
+from course_lib.exercises.mistake_catalogue import ignored, known
+from course_lib.exercises.module_checks import keeps_still, survivors
+from course_lib.exercises.trial import (
+    D_K,
+    D_V,
+    B,
+    H,
+    S,
+    T,
+    Trial,
+    by_name,
+    filled,
+    function_trial,
+    looks,
+    module_trial,
+    names_trial,
+    normal,
+    parameters_trial,
+)
+
+D_MODEL = H * D_K
+PLAIN = dict(d_model=D_MODEL, num_heads=H)
+WIDE = PLAIN | dict(d_k=5, d_v=D_V)
+UNEVEN = dict(d_model=10, num_heads=3, d_k=4, d_v=2)  # 10 is no multiple of 3, and need not be
+EVEN = dict(d_model=16, num_heads=4)  # 4 heads of width 4: four tokens in four sentences
+FOUR = "Four nn.Linear layers: w_q, w_k, w_v and w_o, each for all heads at once."
+SPLIT = "Head i holds columns i·width … (i+1)·width of every vector."
+ITSELF = (
+    "This calls torch's own multi-head attention, the very thing you are building here. Inside, "
+    "you may call torch's function for attention, F.scaled_dot_product_attention."
+)
+
+
+def inputs(batch: int, lengths=(T, S), width: int = D_MODEL, mask: Tensor | None = None) -> dict:
+    """Make queries, keys and values, and a mask if there is one."""
+    sizes = dict(zip(("query", "key", "value"), (*lengths, lengths[1]), strict=True))
+    named = {name: normal(f"many {name}", batch, length, width) for name, length in sizes.items()}
+    return named if mask is None else named | {"mask": mask}
+
+
+def split(label: str, *shape: int) -> Trial:
+    """Cut vectors of one shape into heads."""
+    return function_trial(label, {"x": normal(label, *shape), "num_heads": H}, says=SPLIT)
+
+
+def called(label: str, build: dict, given: dict) -> Trial:
+    """Compare the output and its gradients; weights are not looked at."""
+    return module_trial(label, build, given, ("output", None))
+
+
+def told(label: str, build: dict, given: dict) -> Trial:
+    """Compare the output and the weights that are asked for."""
+    return module_trial(label, build, given, ("output", "weights"), options=dict(need_weights=True))
+
+
+@looks("a causal mask", "Each answer must come from its own word's heads, joined in their order.")
+def first_of_many(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
+    """Hide the future, change it, and look at the answer to the first word."""
+    layer = filled(candidate(**PLAIN)).eval()
+    past = torch.ones(T, T, dtype=torch.bool).tril()
+    x = normal("first", B, T, D_MODEL)
+    y = torch.cat([x[:, :1], -x[:, 1:]], dim=1)
+    before, after = (layer(z, z, z, past)[0][:, 0] for z in (x, y))
+    return {"the first answer hears later words": not torch.allclose(before, after, atol=1e-5)}
+
+
+def dropped(label: str, **options: Any) -> Trial:
+    """Drop some of the weights, all equal; values that are two identities show which are left."""
+
+    @looks(
+        f"dropout=0.2 in training{label}",
+        "Dropout acts on each attention weight by itself, and divides the rest by 1 - dropout.",
+        kind="train and eval",
+    )
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
+        """Look at three times each weight, through w_v and w_o that change nothing."""
+        layer, twice = candidate(**PLAIN, dropout=0.2).train(), torch.eye(3).repeat(1, 2 * H)
+        query, value = normal("query", 4, 8, D_MODEL), twice.expand(4, 3, D_MODEL)
+        with torch.no_grad():
+            for name, weight in by_name(layer).items():
+                whole = name in ("w_v.weight", "w_o.weight")
+                weight.copy_(whole * torch.eye(*weight.shape) if weight.dim() == 2 else 0 * weight)
+            output = 3 * layer(query, value, value.clone(), **options)[0]
+        one, again = output.unflatten(-1, (H, 2, 3)).unbind(-2)
+        return {
+            "a dropped weight is dropped for the whole value": torch.allclose(one, again),
+            "a weight": survivors(one, "sentences", "queries", "heads", "keys"),
+        }
+
+    return act
+
+
+EXERCISES = (
+    Exercise(
+        "split_heads",
+        "multi_head",
+        10,
+        core={
+            "heads": (
+                split("a batch of vectors", B, T, H * D_K),
+                split("as many tokens as heads", 3, 3, 9),
+            )
+        },
+        hints=(
+            "Cut the last axis in two, heads before width; then bring the heads in front of the "
+            "tokens.",
+            "`x.unflatten(-1, (num_heads, -1))` cuts; `transpose(-3, -2)` exchanges tokens "
+            "and heads.",
+        ),
+        extras={"no batch": (split("one sentence, no batch", T, H * D_K),)},
+        unnamed=(".transpose(-3, -2)", ".transpose(-3, -2).flip(-2)"),
+    ),
+    Exercise(
+        "MultiHeadAttention",
+        "multi_head",
+        40,
+        core={
+            "parameters": (parameters_trial(PLAIN, FOUR),),
+            "heads": (
+                called("sizes that all differ", PLAIN, inputs(B)),
+                called("sizes that are all equal", EVEN, inputs(4, (4, 4), 16)),
+                called("one head", dict(d_model=6, num_heads=1), inputs(B, width=6)),
+            ),
+            "mask": (
+                first_of_many,
+                called("a mask for every query", PLAIN, inputs(B, mask=some_mask(T, S))),
+                called("a mask for every head", PLAIN, inputs(B, mask=some_mask(B, H, T, S))),
+                called("a padding mask (B, 1, 1, S)", PLAIN, inputs(B, mask=some_mask(B, 1, 1, S))),
+            ),
+        },
+        hints=(
+            "In `__init__`, `head_width(d_model, num_heads)` computes a width that is not given. "
+            "Then build four `nn.Linear` layers: w_q, w_k, w_v and w_o.",
+            "Project first, then split: `split_heads(self.w_q(query), self.num_heads)`, and the "
+            "same for keys and values. Every head then does what chapter 01 built, all at once.",
+            "Before `w_o`, undo the split with `join_heads`: it exchanges heads and tokens back, "
+            "and then merges the last two axes.",
+            "With `need_weights`, `scaled_dot_product_attention` of chapter 01 returns the heads' "
+            "outputs and the weights. Otherwise `attention_output`, with the same arguments, "
+            "returns the outputs alone. `dropout_p` is 0 unless `self.training`.",
+        ),
+        shortcuts={
+            F.multi_head_attention_forward: ITSELF,
+            torch._native_multi_head_attention: ITSELF,
+        },
+        extras={
+            "need_weights": (
+                told("need_weights=True", PLAIN, inputs(B)),
+                told("a mask and need_weights", PLAIN, inputs(B, mask=some_mask(T, S))),
+            ),
+            "bias": (called("bias=False", PLAIN | dict(bias=False), inputs(B)),),
+            "d_k, d_v": (
+                parameters_trial(WIDE, FOUR + " d_k and d_v count."),
+                called("head widths of its own", WIDE, inputs(B)),
+                called("d_model=10, d_k=4 and three heads", UNEVEN, inputs(B, width=10)),
+            ),
+            "dropout": (
+                keeps_still(PLAIN, inputs(B), dropout=0.5),
+                dropped(""),
+                dropped(", need_weights=True", need_weights=True),
+            ),
+            "names": (names_trial(PLAIN),),
+        },
+        unnamed=(
+            "self.w_o(join_heads(heads)), weights",
+            "self.w_o(join_heads(heads).tanh()), weights",
+        ),
+    ),
+)
+
+
+# known mistakes
+
+split_mistake = known("multi_head", "split_heads")
+heads = known("multi_head", "MultiHeadAttention")
+
+Q = "split_heads(self.w_q(query), self.num_heads)"
+K = "split_heads(self.w_k(key), self.num_heads)"
+V = "split_heads(self.w_v(value), self.num_heads)"
+W_Q = "self.w_q = nn.Linear(d_model, num_heads * d_k, bias=bias)"
+W_K = "self.w_k = nn.Linear(d_model, num_heads * d_k, bias=bias)"
+W_V = "self.w_v = nn.Linear(d_model, num_heads * d_v, bias=bias)"
+W_O = "self.w_o = nn.Linear(num_heads * d_v, d_model, bias=bias)"
+JOIN = "join_heads(heads)"
+OUT = "self.w_o(join_heads(heads)), weights"
+DEFAULT_K = "d_k = head_width(d_model, num_heads, d_k)"
+ATTENDED = """weights = None
+        if need_weights:
+            heads, weights = scaled_dot_product_attention(q, k, v, mask, dropout_p)
+        else:
+            heads = attention_output(q, k, v, mask, dropout_p)"""
+AXIS = """scores = q @ k.mT / q.size(-1) ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf"))
+        weights = scores.softmax(dim=AXIS)
+        heads, weights = weights @ v, weights if need_weights else None"""
+DROP = "self.dropout if self.training else 0.0"
+
+MISTAKES = (
+    split_mistake(
+        "cut_without_transpose",
+        "view or reshape puts the heads in front of the tokens: that mixes the tokens",
+        "hyunwoongko/transformer #15 (asked), reczoo/FuxiCTR #30",
+        ("x.unflatten(-1, (num_heads, -1))", "x.reshape(*x.shape[:-2], num_heads, x.size(-2), -1)"),
+        (".transpose(-3, -2)", ""),
+    ),
+    split_mistake(
+        "heads_left_behind",
+        "the heads stay behind the tokens: exchange the two axes",
+        "harvardnlp/annotated-transformer #118 (asked)",
+        (".transpose(-3, -2)", ""),
+    ),
+    split_mistake(
+        "heads_interleaved",
+        "every head takes each num_heads-th column instead of its own block of columns",
+        "ports between libraries that order the columns differently",
+        ("x.unflatten(-1, (num_heads, -1))", "x.unflatten(-1, (-1, num_heads)).transpose(-1, -2)"),
+    ),
+    heads(
+        "scale_d_model",
+        "the scores are divided by √d_model instead of √d_k, the width of one head",
+        "karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
+        (Q, f"{Q} * (self.w_q.out_features / self.num_heads / query.size(-1)) ** 0.5"),
+    ),
+    heads(
+        "scale_missing",
+        "the scores of the heads are not divided by √d_k",
+        "PAIR-code/tiny-transformers #71",
+        (Q, f"{Q} * (self.w_q.out_features / self.num_heads) ** 0.5"),
+    ),
+    heads(
+        "heads_split_without_transpose",
+        "the heads are split by view or reshape without a transpose: tokens get mixed",
+        "reczoo/FuxiCTR #30; 649453932/Chinese-Text-Classification-Pytorch #10",
+        (Q, "self.w_q(query).reshape(len(query), self.num_heads, query.size(1), -1)"),
+        (K, "self.w_k(key).reshape(len(key), self.num_heads, key.size(1), -1)"),
+        (V, "self.w_v(value).reshape(len(value), self.num_heads, value.size(1), -1)"),
+    ),
+    heads(
+        "heads_joined_without_transpose",
+        "the heads are joined by view or reshape without a transpose: every answer is put "
+        "together from several words",
+        "jsbaan/transformer-from-scratch #6; hackiey/QAnet-pytorch #2",
+        (JOIN, "heads.reshape(*query.shape[:-1], -1)"),
+    ),
+    heads(
+        "w_o_missing",
+        "there is no W^O: the heads are put side by side and never mixed",
+        "Kyubyong/transformer #117; d2l-ai/d2l-en #439",
+        (W_O, "pass"),
+        (OUT, "join_heads(heads), weights"),
+    ),
+    heads(
+        "w_o_unused",
+        "w_o is made and not used",
+        "JohnGiorgi/seq2rel #224",
+        (OUT, "join_heads(heads), weights"),
+    ),
+    heads(
+        "value_through_w_k",
+        "the values go through w_k instead of w_v",
+        "stevezheng23/sequence_labeling_tf #81 (projections reused)",
+        (V, "split_heads(self.w_k(value), self.num_heads)"),
+    ),
+    heads(
+        "keys_and_values_swapped",
+        "keys and values change places on their way into the attention",
+        "pbloem/former #2 (values scaled in place of keys)",
+        (f"k = {K}", f"v = {K}"),
+        (f"v = {V}", f"k = {V}"),
+    ),
+    heads(
+        "value_is_key",
+        "the keys are projected a second time in place of the values",
+        "snu-comparch/InfiniGen #5; tensorflow/tensorflow #35859",
+        (V, "split_heads(self.w_v(key), self.num_heads)"),
+    ),
+    heads(
+        "one_layer_for_three",
+        "w_q, w_k and w_v are one and the same layer",
+        "stevezheng23/reading_comprehension_tf #284",
+        (W_K, "self.w_k = self.w_q"),
+        (W_V, "self.w_v = self.w_q"),
+    ),
+    heads(
+        "layers_in_a_list",
+        "the layers stand in a plain Python list: nn.Module does not see them, and nothing "
+        "there is ever trained or saved",
+        "pytorch/pytorch #666, #715, #72580; shenwzh3/RGAT-ABSA #9",
+        (W_Q, "self.w = [nn.Linear(d_model, num_heads * d_k, bias=bias)]"),
+        (W_K, "self.w.append(nn.Linear(d_model, num_heads * d_k, bias=bias))"),
+        (W_V, "self.w.append(nn.Linear(d_model, num_heads * d_v, bias=bias))"),
+        (Q, "split_heads(self.w[0](query), self.num_heads)"),
+        (K, "split_heads(self.w[1](key), self.num_heads)"),
+        (V, "split_heads(self.w[2](value), self.num_heads)"),
+        ("check_widths(self, query, key, value)", "pass"),
+    ),
+    heads(
+        "mask_inverted",
+        "the mask is turned round on the way: True means may look, here as in torch's function",
+        "cnzzx/GeMap #1; InseeFrLab/torchTextClassifiers #92",
+        ("check_widths(self, query, key, value)", "mask = mask if mask is None else ~mask"),
+    ),
+    heads(
+        "only_the_output",
+        "the output comes back alone: the caller expects two things, output and weights",
+        "student code",
+        (OUT, "self.w_o(join_heads(heads))"),
+    ),
+    heads(
+        "dropout_always_on",
+        "dropout also acts in eval mode: ask self.training",
+        "karpathy/nanoGPT #240; wenet-e2e/wenet #2699",
+        (DROP, "self.dropout"),
+    ),
+    heads(
+        "softmax_over_heads",
+        "softmax runs over the heads (dim=1) instead of the keys",
+        "jadore801120/attention-is-all-you-need-pytorch, forks with softmax(dim=1) on four axes",
+        (ATTENDED, AXIS.replace("AXIS", "1")),
+    ),
+    heads(
+        "softmax_over_queries",
+        "softmax runs over the queries instead of the keys",
+        "labmlai/annotated_deep_learning_paper_implementations #146",
+        (ATTENDED, AXIS.replace("AXIS", "-2")),
+    ),
+    heads(
+        "query_and_key_swapped",
+        "query and key change places: what is asked is matched as if it were offered",
+        "student code: forward(key, query, value), called in the paper's order",
+        (Q, "split_heads(self.w_q(key), self.num_heads)"),
+        (K, "split_heads(self.w_k(query), self.num_heads)"),
+    ),
+    heads(
+        "width_must_divide",
+        "d_model has to divide by num_heads even where d_k and d_v are given",
+        "the assert of most textbooks, copied where the widths are free",
+        (DEFAULT_K, "assert d_model % num_heads == 0\n        " + DEFAULT_K),
+    ),
+    *ignored(
+        heads,
+        ("mask", ("check_widths(self, query, key, value)", "mask = None")),
+        ("dropout", (DROP, "0.0")),
+        (
+            "d_k",
+            ("head_width(d_model, num_heads, d_k)", "head_width(d_model, num_heads)"),
+            ("head_width(d_model, num_heads, d_v)", "head_width(d_model, num_heads)"),
+        ),
+    ),
+)
+
+
+# right answers
+
+
+def split_by_reshape(x: Tensor, h: int) -> Tensor:
+    """Reshape, then permute; the result is a copy."""
+    *leading, length, width = x.shape
+    axes = tuple(range(len(leading)))
+    cut = x.reshape(*leading, length, h, width // h)
+    return cut.permute(*axes, -2, -3, -1).contiguous()
+
+
+def split_by_chunks(x: Tensor, num_heads: int) -> Tensor:
+    """Cut into blocks of columns and stack them in front of the tokens."""
+    return torch.stack(x.chunk(num_heads, dim=-1), dim=-3)
+
+
+class ByEinsum(nn.Module):
+    """Write everything as Einstein sums, dropout as a layer's function."""
+
+    def __init__(self, d_model, num_heads, *, d_k=None, d_v=None, dropout=0.0, bias=True):
+        super().__init__()
+        self.h, self.p = num_heads, dropout
+        d_k, d_v = d_k or d_model // num_heads, d_v or d_model // num_heads
+        self.w_o = nn.Linear(num_heads * d_v, d_model, bias)
+        self.w_q = nn.Linear(d_model, num_heads * d_k, bias)
+        self.w_k = nn.Linear(d_model, num_heads * d_k, bias)
+        self.w_v = nn.Linear(d_model, num_heads * d_v, bias)
+
+    def forward(self, query, key, value, mask=None, *, need_weights=False):
+        """Attend with the heads as one axis of a sum."""
+        q, k, v = (
+            layer(x).unflatten(-1, (self.h, -1))
+            for layer, x in ((self.w_q, query), (self.w_k, key), (self.w_v, value))
+        )
+        scores = torch.einsum("bthd,bshd->bhts", q, k) / q.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(mask.logical_not(), float("-inf"))
+        weights = torch.nan_to_num(scores.softmax(-1))
+        kept = F.dropout(weights, self.p, self.training)
+        output = self.w_o(torch.einsum("bhts,bshd->bthd", kept, v).flatten(2))
+        return (output, weights) if need_weights else (output, None)
+
+
+class Annotated(nn.Module):
+    """Hold the core alone, in the shape of a well-known tutorial: four clones in a list."""
+
+    def __init__(self, h, d_model, dropout=0.1):
+        super().__init__()
+        assert d_model % h == 0
+        self.d_k, self.h = d_model // h, h
+        self.linears = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(4))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value, mask=None):
+        """Return the weights, too, though nobody asks for them."""
+        batch = query.size(0)
+        q, k, v = (
+            linear(x).view(batch, -1, self.h, self.d_k).transpose(1, 2)
+            for linear, x in zip(self.linears, (query, key, value), strict=False)
+        )
+        scores = q @ k.transpose(-2, -1) / self.d_k**0.5
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -1e9)
+        weights = self.dropout(scores.softmax(dim=-1))
+        x = (weights @ v).transpose(1, 2).contiguous().view(batch, -1, self.h * self.d_k)
+        return self.linears[-1](x), weights
+
+
+class WithHiddens(nn.Module):
+    """Hold the core alone under a textbook's names; the batch and the heads share an axis."""
+
+    def __init__(self, num_hiddens, num_heads, dropout, bias=False):
+        super().__init__()
+        self.num_heads, self.dropout = num_heads, dropout
+        self.W_q = nn.Linear(num_hiddens, num_hiddens, bias=bias)
+        self.W_k = nn.Linear(num_hiddens, num_hiddens, bias=bias)
+        self.W_v = nn.Linear(num_hiddens, num_hiddens, bias=bias)
+        self.W_o = nn.Linear(num_hiddens, num_hiddens, bias=bias)
+
+    def _heads(self, x):
+        """Move the heads into the batch."""
+        x = x.reshape(*x.shape[:2], self.num_heads, -1).permute(0, 2, 1, 3)
+        return x.reshape(-1, *x.shape[2:])
+
+    def forward(self, queries, keys, values, mask=None):
+        """Attend once for all heads of all sentences."""
+        batch, length = queries.shape[:2]
+        q, k, v = self._heads(self.W_q(queries)), self._heads(self.W_k(keys)), self.W_v(values)
+        scores = torch.bmm(q, k.transpose(1, 2)) / q.shape[-1] ** 0.5
+        if mask is not None:
+            whole = mask.expand(batch, self.num_heads, length, keys.size(1))
+            scores = scores.masked_fill(~whole.reshape(scores.shape), -torch.inf)
+        out = torch.bmm(F.softmax(scores, dim=-1), self._heads(v))
+        out = out.reshape(batch, self.num_heads, length, -1).permute(0, 2, 1, 3)
+        return self.W_o(out.reshape(batch, length, -1)), None
+
+
+ANSWERS = {
+    "split_heads": (split_by_reshape, split_by_chunks),
+    "MultiHeadAttention": (ByEinsum, Annotated, WithHiddens),
+}

@@ -1,0 +1,148 @@
+"""Look up exercises, their known mistakes and their right answers in the bank."""
+
+import difflib
+import re
+from bisect import bisect
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from itertools import accumulate
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from course_lib.exercises.check_report import Stage
+from course_lib.exercises.mistake_catalogue import Mistake, given
+from course_lib.exercises.trial import Trial
+
+PACKAGE = Path(__file__).resolve().parents[1]
+BANK = Path(__file__).with_name("bank")
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """Describe how one definition is checked.
+
+    Args:
+        name: The exported definition.
+        module: The module that exports it.
+        minutes: How long a first-time learner needs.
+        core: What every right answer must do, by the names of its stages: required arguments and
+            masks, gradients and parameters. The first trial is the textbook case.
+        hints: Help for the learner, from gentle to plain.
+        shortcuts: Functions of torch that already are the solution, and what to say about each.
+        extras: Other options, corner cases and devices, by the names of their stages.
+        methods: Of a class, the methods that the learner writes; all of them if empty.
+        unnamed: An edit of the course's definition that no known mistake matches, so that the
+            tests see what a check says when it has no name for a mistake.
+    """
+
+    name: str
+    module: str
+    minutes: int
+    core: Mapping[str, Sequence[Trial]]
+    hints: Sequence[str] = ()
+    shortcuts: Mapping[Any, str] = field(default_factory=dict)
+    extras: Mapping[str, Sequence[Trial]] = field(default_factory=dict)
+    methods: Sequence[str] = ()
+    unnamed: tuple[str, str] = ("", "")
+
+    @property
+    def stubs(self) -> list[str]:
+        """Return what becomes a stub: the definition, or some of its methods."""
+        return [f"{self.name}.{method}" for method in self.methods] or [self.name]
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Return all trials in order, those of the core first."""
+        return [t for steps in (self.core, self.extras) for step in steps.values() for t in step]
+
+    @property
+    def core_size(self) -> int:
+        """Return how many of the trials belong to the core."""
+        return sum(map(len, self.core.values()))
+
+    @property
+    def given(self) -> Any:
+        """Return the course's own definition."""
+        return given(self.module, self.name)
+
+    @property
+    def ends(self) -> list[int]:
+        """Return where each stage ends, in the order of the trials."""
+        steps = [*self.core.values(), *self.extras.values()]
+        return list(accumulate(map(len, steps)))
+
+    def stages(self, failed: Collection[int], wrong: Collection[int] = ()) -> tuple[Stage, ...]:
+        """Return the stages, given the trials that failed and those that lacked no argument."""
+        missed, bad = ({bisect(self.ends, trial) for trial in each} for each in (failed, wrong))
+        names = enumerate([*self.core, *self.extras])
+        return tuple(Stage(x, n < len(self.core), n not in missed, n in bad) for n, x in names)
+
+
+@cache
+def chapters() -> dict[str, int]:
+    """Return the number of the chapter that exports each module, in the order of the chapters."""
+    pattern = re.compile(r"File to edit: \S*?(\d\d)_\w+\.ipynb")
+    heads = {path.stem: path.read_text("utf-8")[:400] for path in PACKAGE.glob("*.py")}
+    numbers = {module: pattern.search(head) for module, head in heads.items()}
+    found = [(int(number[1]), module) for module, number in numbers.items() if number]
+    return {module: number for number, module in sorted(found)}
+
+
+@cache
+def _catalogue() -> dict[str, Exercise]:
+    """Gather the exercises of all chapters."""
+    rooms = [_room(module) for module in chapters() if (BANK / f"{module}.py").is_file()]
+    return {task.name: task for room in rooms for task in room.EXERCISES}
+
+
+def _room(module: str) -> ModuleType:
+    """Import what the bank holds for one module of the course."""
+    return import_module(f"course_lib.exercises.bank.{module}")
+
+
+def exercises() -> list[str]:
+    """Return the names of all exercises, chapter after chapter."""
+    return list(_catalogue())
+
+
+def exercise(name: str) -> Exercise:
+    """Return an exercise by its name.
+
+    Raises:
+        ValueError: If there is none of that name; the message says which are near.
+    """
+    return look_up(name, _catalogue(), "exercise")
+
+
+def known_mistakes(name: str) -> list[Mistake]:
+    """Return the known mistakes of an exercise.
+
+    Raises:
+        ValueError: If there is no such exercise.
+    """
+    bank = _room(exercise(name).module).MISTAKES
+    return [mistake for mistake in bank if mistake.exercise == name]
+
+
+def right_answers(name: str) -> tuple[Any, ...]:
+    """Return right answers to an exercise in several styles, besides the course's own.
+
+    Raises:
+        ValueError: If there is no such exercise.
+    """
+    return _room(exercise(name).module).ANSWERS[name]
+
+
+def look_up(name: str, known: Mapping[str, Any], kind: str) -> Any:
+    """Return the entry of that name.
+
+    Raises:
+        ValueError: If there is none; the message says which names are near.
+    """
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(str(name), known, n=3) or known
+    raise ValueError(f"there is no {kind} {name!r}; did you mean {', '.join(near)}?")

@@ -1,1 +1,0 @@
-"""The mistakes that people make in every exported definition, one room per chapter."""

@@ -1,1 +1,0 @@
-"""What is asked of every exported definition, one room per chapter."""
