@@ -381,7 +381,9 @@ def common_mistakes(module: str, count: int = 5) -> str:
     ]
     known.sort(key=lambda mistake: -len(re.findall(r"#\d+", mistake.seen)))
     lines = [
-        f"- `{mistake.exercise}`: {mistake.sentence} ({mistake.seen})" for mistake in known[:count]
+        f"- `{mistake.exercise}`: {mistake.sentence}"
+        + (f" ({mistake.seen})" if mistake.seen else "")
+        for mistake in known[:count]
     ]
     return "\n".join(["**Mistakes to expect.**\n", *lines, ""])
 

@@ -196,4 +196,5 @@ def examine_mend(chart: Chart, mend: Line | Sequence[Line]) -> tuple[bool, str]:
     if not result.passed:
         return False, f"The symptom is gone, but {result.name} still sounds: {result.hint}."
     first = case.mistakes[0]
-    return True, f"It was this: {first.sentence}. Now {said}. Seen in: {first.seen}."
+    seen = f" Seen in: {first.seen}." if first.seen else ""
+    return True, f"It was this: {first.sentence}. Now {said}.{seen}"

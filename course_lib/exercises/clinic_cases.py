@@ -85,8 +85,8 @@ CASES = (
             decoder(
                 "plain_list",
                 "the layers stay in a plain Python list: no optimizer finds their parameters",
-                "maruya24/pytorch_robotics_transformer #3",
                 ("nn.ModuleList(layers)", "layers"),
+        seen="maruya24/pytorch_robotics_transformer #3",
             ),
         ),
     ),
@@ -96,8 +96,8 @@ CASES = (
             transformer(
                 "softmax_before_cross_entropy",
                 "the model returns probabilities, and cross-entropy applies a softmax to them",
-                "nishnik/Deep-Semantic-Similarity-Model-PyTorch #2; ariecattan/SciCo #2",
                 ("memory, src))", "memory, src)).softmax(dim=-1)"),
+        seen="nishnik/Deep-Semantic-Similarity-Model-PyTorch #2; ariecattan/SciCo #2",
             ),
         ),
     ),
@@ -112,9 +112,9 @@ CASES = (
                 "causal_in_training_only",
                 "the causal mask is used in training mode only: in eval mode each position sees "
                 "what comes later",
-                "shiyu-coder/Kronos #199",
                 (f"self_mask = past & {OWN}", f"self_mask = {OWN}\n"
                  "        self_mask = self_mask & past if self.training else self_mask"),
+        seen="shiyu-coder/Kronos #199",
             ),
         ),
         fresh=False,
@@ -133,7 +133,6 @@ CASES = (
             known("exercises.clinic_models", "sequence_loss")(
                 "labels_not_shifted",
                 "the model must predict `tgt[:, :-1]`, the very tokens that it reads",
-                "jadore801120/attention-is-all-you-need-pytorch #123 asks where the shift is",
                 ("tgt_out = tgt[:, 1:]", "tgt_out = tgt[:, :-1]"),
             ),
         ),
@@ -149,7 +148,6 @@ CASES = (
                 "mask_changed_in_place",
                 "a mask that is kept for later calls is changed in place: what was padding once "
                 "stays hidden",
-                "course notes",
                 ("self.config = c = config", "self.config = c = config\n        self.masks = {}"),
                 (ENCODED, "start = torch.ones(len(src), 1, 1, src.size(1), dtype=torch.bool)\n"
                  "        mask = self.masks.setdefault(src.shape, start)\n"
@@ -165,9 +163,9 @@ CASES = (
             attention(
                 "scale_d_model",
                 "the scores are divided by √d_model instead of √d_k, the width of one head",
-                "karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
                 (SDPA, SDPA[:-1] + ", scale=d_model**-0.5)"),
                 ("    return F", "    d_model = query.size(1) * query.size(-1)\n    return F"),
+        seen="karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
             ),
         ),
         fresh=False,
@@ -183,13 +181,13 @@ CASES = (
                 "softmax_without_maximum",
                 "the softmax is written out, and the largest score is not subtracted before exp: "
                 "in float16 exp overflows above 11",
-                "NVIDIA/FasterTransformer #43; pyg-team/pytorch_geometric #53",
                 (f"return {SDPA}", "scores = query @ key.transpose(-2, -1) / "
                  "query.size(-1) ** 0.5\n    if mask is not None:\n"
                  '        scores = scores.masked_fill(~mask, float("-inf"))\n'
                  "    weights = scores.exp()\n"
                  "    weights = weights / weights.sum(dim=-1, keepdim=True)\n"
                  "    return weights @ value"),
+        seen="NVIDIA/FasterTransformer #43; pyg-team/pytorch_geometric #53",
             ),
         ),
         fresh=False,

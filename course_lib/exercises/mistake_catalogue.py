@@ -25,8 +25,8 @@ class Mistake:
         module: Where that definition stands.
         name: Short name, ``words_with_underscores``.
         sentence: Completes "This is what comes out when …"; no full stop.
-        seen: Where the world has seen it.
         edits: Pairs of what stands in the right source and what stands there instead.
+        seen: Public code in which somebody made it, as ``owner/repository #number``; may be empty.
         tells: A pattern in the text of an attempt that tells this mistake from others that give
             the same numbers; empty where the numbers tell.
     """
@@ -35,8 +35,8 @@ class Mistake:
     module: str
     name: str
     sentence: str
-    seen: str
     edits: tuple[tuple[str, str], ...]
+    seen: str = ""
     tells: str = ""
 
     @property
@@ -90,13 +90,13 @@ def define(
 
 
 def known(module: str, exercise: str) -> Callable[..., Mistake]:
-    """Return what makes the mistakes of one exercise: name, sentence, where seen, *edits*."""
+    """Return what makes the mistakes of one exercise: name, sentence and *edits*."""
 
     def mistake(
-        name: str, sentence: str, seen: str, *edits: tuple[str, str], tells: str = ""
+        name: str, sentence: str, *edits: tuple[str, str], seen: str = "", tells: str = ""
     ) -> Mistake:
         """Describe one mistake."""
-        return Mistake(exercise, module, name, sentence, seen, edits, tells)
+        return Mistake(exercise, module, name, sentence, edits, seen, tells)
 
     return mistake
 
@@ -108,8 +108,7 @@ def ignored(make: Callable[..., Mistake], *cases: tuple[Any, ...]) -> tuple[Mist
         make: What ``known`` returned.
         cases: The argument's name, then the edits that lose it.
     """
-    seen = "student code: the signature grew, the call inside did not"
     return tuple(
-        make(f"{name}_ignored", f"`{name}` is taken, and never used", seen, *edits)
+        make(f"{name}_ignored", f"`{name}` is taken, and never used", *edits)
         for name, *edits in cases
     )

@@ -57,7 +57,7 @@ def markdown() -> str:
         lines += ["", f"## `{name}`", "", "| mistake | when … | seen in | shows first as |"]
         lines += ["|---|---|---|---|"]
         for m in known_mistakes(name):
-            lines.append(f"| `{m.name}` | {m.sentence} | {m.seen} | {caught_at(m)} |")
+            lines.append(f"| `{m.name}` | {m.sentence} | {m.seen or '—'} | {caught_at(m)} |")
     return "\n".join(lines) + "\n"
 
 

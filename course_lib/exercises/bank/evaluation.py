@@ -65,21 +65,21 @@ MISTAKES = (
     accuracy(
         "padding_counted",
         "padding is counted, among the right tokens and among all",
-        "keras-team/keras #10350, cs230-stanford/cs230-code-examples #13",
         (f"({GUESS}) & real", GUESS),
         (RATIO, "right.float().mean().item()"),
+        seen="keras-team/keras #10350, cs230-stanford/cs230-code-examples #13",
     ),
     accuracy(
         "padding_in_the_denominator",
         "the right tokens are divided by all positions, padding among them",
-        "jsbaan/transformer-from-scratch #7",
         (RATIO, "right.sum().item() / targets.numel()"),
+        seen="jsbaan/transformer-from-scratch #7",
     ),
     accuracy(
         "mean_of_sentences",
         "every sentence has a share of its own, and the shares are averaged: count tokens first",
-        "tracel-ai/burn #5577, udacity/deep-learning-v2-pytorch #74",
         (RATIO, "(right.sum(dim=1) / real.sum(dim=1)).nanmean().item()"),
+        seen="tracel-ai/burn #5577, udacity/deep-learning-v2-pytorch #74",
     ),
 )
 
