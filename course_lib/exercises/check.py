@@ -1,36 +1,37 @@
-"""Check an attempt: try it, compare from the coarse to the subtle, and name the mistake."""
+"""Check an attempt: try it, order what is wrong from the coarse to the subtle, and name it."""
 
 import inspect
-import re
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
-from functools import cache
 from io import StringIO
 from typing import Any
 
 from course_lib.exercises.call_tracer import watched
 from course_lib.exercises.check_report import Report
-from course_lib.exercises.error_messages import (
-    explain,
-    from_outside,
-    learners_frame,
-    text_of,
-    wrote_above,
-)
-from course_lib.exercises.exercise_bank import Exercise, exercise, known_mistakes
+from course_lib.exercises.error_messages import explain, from_outside, learners_frame, wrote_above
+from course_lib.exercises.exercise_bank import Exercise, exercise
 from course_lib.exercises.mistake_catalogue import Mistake
-from course_lib.exercises.outcomes import KINDS, Failure, Outcome, alike, differences
+from course_lib.exercises.mistake_matching import (
+    WHOLLY,
+    expected_outcomes,
+    fails,
+    find_mistake,
+    likeness,
+    outcome_of,
+)
+from course_lib.exercises.outcomes import KINDS, Failure, Outcome, differences
 from course_lib.exercises.signature_adapter import MissingOption, adapt
 from course_lib.exercises.trial import try_out
 
-WHOLLY = float("inf")
-LEFTOVER = "Your lines are there, and `raise NotImplementedError` is still below: delete that line."
+LEFTOVER = "Your code is there, but `raise NotImplementedError` still follows it. Delete that line."
+
+UNTRIED = Outcome(error=NotImplementedError())
 
 
 def examine(name: str, candidate: Any) -> Report:
-    """Try an attempt on everything that its exercise asks; never raise on its mistakes.
+    """Try an attempt in every way that its exercise asks for; never raise on its mistakes.
 
     Args:
         name: The exported name, such as ``"MultiHeadAttention"``.
@@ -40,14 +41,12 @@ def examine(name: str, candidate: Any) -> Report:
         ValueError: If there is no exercise of that name.
     """
     task = exercise(name)
-    refused = _not_a_candidate(task, candidate)
-    if refused is not None:
-        return refused
-    tried = adapt(candidate, task.given)
+    rejected = _not_a_candidate(task, candidate)
+    if rejected is not None:
+        return rejected
+    expected_outcomes(name)  # outside of the watch, because this runs the course's own
     with watched(task.shortcuts, task.given, candidate) as verdict:
-        seen = [try_out(task.trials[0], tried)]
-        with redirect_stdout(StringIO()):  # what an attempt prints is read once, not n times
-            seen += [try_out(trial, tried) for trial in task.trials[1:]]
+        seen = observations(task, candidate)
         shortcut = verdict()
     unwritten = [s.error for s in seen if isinstance(s.error, NotImplementedError)]
     if len(unwritten) == len(seen):
@@ -67,27 +66,80 @@ def examine(name: str, candidate: Any) -> Report:
     return replace(report, passed=not core, stages=stages)
 
 
+def observations(task: Exercise, candidate: Any) -> list[Outcome]:
+    """Try an attempt in all trials; layers of one shape are tried in every order if one fails."""
+    tried = adapt(candidate, task.given)
+    seen = [try_out(task.trials[0], tried)]
+    with redirect_stdout(StringIO()):  # what an attempt prints is read once, not n times
+        seen += [try_out(trial, tried) for trial in task.trials[1:]]
+        order = layer_order(task, candidate, seen)
+        if order:
+            tried = adapt(candidate, task.given, order)
+            seen = [try_out(trial, tried) for trial in task.trials]
+    return seen
+
+
+def layer_order(task: Exercise, candidate: Any, seen: Sequence[Outcome]) -> dict[str, str]:
+    """Find which of an attempt's layers does the work of which of the course's.
+
+    Names decide this where they can. Where they cannot, several layers of one shape may be matched
+    in the wrong order, so the first trial of the core that fails is tried in the other orders.
+
+    Returns:
+        The course's name for each of the attempt's layers; nothing if the usual order is right.
+    """
+    for place, outcome in enumerate(seen[: task.core_size]):
+        if not _agrees(task, place, outcome):
+            trial, tried = task.trials[place], adapt(candidate, task.given)
+            try_out(trial, tried)
+            for order in () if outcome.error else getattr(tried, "orders", ()):
+                if _agrees(task, place, try_out(trial, adapt(candidate, task.given, order))):
+                    return order
+            break
+    return {}
+
+
+def order_of(name: str, answer: Any) -> dict[str, str]:
+    """Find the order of an answer's layers before it is served; mostly there is only one."""
+    task = exercise(name)
+    tried = adapt(answer, task.given)
+    seen = [try_out(task.trials[0], tried)]
+    if not getattr(tried, "orders", ()):
+        return {}
+    seen += [try_out(trial, tried) for trial in task.trials[1 : task.core_size]]
+    return layer_order(task, answer, seen)
+
+
+def _agrees(task: Exercise, place: int, outcome: Outcome) -> bool:
+    """Say whether a trial shows what it should."""
+    expected = expected_outcomes(task.name)[place]
+    wrong = differences(outcome, expected, task.trials[place].kind, "")
+    return outcome.error is None and not any(wrong)
+
+
 def ordered(task: Exercise, seen: Sequence[Outcome]) -> list[Failure]:
     """List all that is wrong: stage by stage, and in each the coarse before the subtle."""
+    single = any(outcome.alone for outcome in seen)  # some trials take it apart as a pair
 
-    def place(failure: Failure) -> tuple[bool, bool, bool, int, int]:
-        """Return where it stands: what is missing, or has another name, hides nothing wrong."""
+    def place(failure: Failure) -> tuple[bool, bool, bool, bool, bool, int, int]:
+        """Return the place of a failure; missing arguments and other names come last."""
         beyond, stage = failure.trial >= task.core_size, bisect(task.ends, failure.trial)
-        formal = _is_formal(task, seen, failure)
-        return beyond, formal, failure.unwritten, stage, KINDS.index(failure.kind)
+        kind, formal = KINDS.index(failure.kind), _is_formal(task, seen, failure)
+        misled = single and not seen[failure.trial].alone and failure.kind != "runs"
+        return beyond, formal, failure.unwritten, misled, failure.alone, stage, kind
 
     return sorted(complaints(task, seen), key=place)
 
 
 def _is_formal(task: Exercise, seen: Sequence[Outcome], failure: Failure) -> bool:
-    """Say whether an extra fails for a missing argument or another name alone."""
+    """Say whether an extra fails only because an argument is missing or a name differs."""
     missing = isinstance(seen[failure.trial].error, MissingOption)
     return failure.trial >= task.core_size and (missing or failure.kind == "parameters")
 
 
 def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
     """Yield everything that is wrong, trial by trial."""
-    trials = zip(task.trials, seen, _wanted(task.name), strict=True)
+    trials = zip(task.trials, seen, expected_outcomes(task.name), strict=True)
     for place, (trial, mine, right) in enumerate(trials):
         if mine.error is not None:
             sentence, detail = explain(mine.error)
@@ -101,22 +153,22 @@ def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
 
 
 def _not_a_candidate(task: Exercise, candidate: Any) -> Report | None:
-    """Answer what is no attempt at all, or is of the wrong kind."""
+    """Answer something that is not an attempt, or a class in place of a function."""
     if candidate is None or candidate is ...:
         return Report(task.name, False, hint="There is no attempt yet.", attempted=False)
     if inspect.isclass(task.given) == inspect.isclass(candidate) and callable(candidate):
         return None
     kind = "class" if inspect.isclass(task.given) else "function"
-    hint = f"{task.name} is to be a {kind}; give the {kind} itself, without calling it."
+    hint = f"{task.name} should be a {kind}. Pass the {kind} itself, without calling it."
     found = "a class" if inspect.isclass(candidate) else f"of type {type(candidate).__name__}"
     return Report(task.name, False, hint=hint, kind="runs", detail=f"what came is {found}")
 
 
 def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
-    """Tell an untouched stub from one with lines above its ``raise``."""
+    """Distinguish an untouched stub from one with code above its ``raise``."""
     if wrote_above(error):
         return Report(task.name, False, hint=LEFTOVER, kind="runs")
-    hint = "Replace `raise NotImplementedError` by yours."
+    hint = "Replace `raise NotImplementedError` with your own code."
     return Report(task.name, False, hint=hint, kind="runs", attempted=False)
 
 
@@ -125,85 +177,43 @@ def _named(
 ) -> Report:
     """Report the first thing that is wrong, under the name of the known mistake it looks like."""
     first = found[0]
-    mistake = None if first.unwritten else _looks_like(task, candidate, seen, first)
-    detail = "\n".join(line for line in (first.detail, from_outside(candidate)) if line)
-    if mistake is None:
-        return Report(task.name, False, None, first.sentence, first.kind, detail)
-    hint = f"This is what comes out when {mistake.sentence}."
-    for other in found:
-        same = alike(seen[other.trial], _seen_of(mistake, other.trial))
-        if not same and not _is_formal(task, seen, other):
-            hint += f" Beside it, something else is not right. {other.sentence}"
-            detail = "\n".join(x for x in (f"What shows first: {first.sentence}", detail) if x)
-            break
-    return Report(task.name, False, mistake.name, hint, first.kind, detail)
+    if seen[first.trial].alone:
+        seen = [outcome if outcome.alone else UNTRIED for outcome in seen]
+    mistake = None if first.unwritten else find_mistake(task, candidate, seen, first)
+    hint = first.sentence if mistake is None else f"This is what you get when {mistake.sentence}."
+    details = [first.detail, from_outside(candidate)]
+    second = _second_problem(task, seen, found, mistake)
+    if second is not None:
+        hint += f" There is also a second problem. {second.sentence}"
+        details = [f"The first failure: {first.sentence}"] * (mistake is not None) + details
+    detail = "\n".join(line for line in details if line)
+    return Report(task.name, False, mistake and mistake.name, hint, first.kind, detail)
 
 
-def _looks_like(
-    task: Exercise, candidate: Any, seen: Sequence[Outcome], first: Failure
-) -> Mistake | None:
-    """Find the known mistake that explains the first complaint, and as much else as possible.
+def _second_problem(
+    task: Exercise, seen: Sequence[Outcome], found: Sequence[Failure], mistake: Mistake | None
+) -> Failure | None:
+    """Find a failure that cannot have the same cause as the first one.
 
-    One that fits all trials goes first, then one that fits the core, then one that fits the stages
-    up to the first that does not hold: several mistakes are named one after the other.
+    That is certain if one tensor comes back in place of a pair, or if the known mistake explains
+    the first failing stage completely and yet does another trial right.
     """
-    known = [
-        m for m in known_mistakes(task.name) if alike(seen[first.trial], _seen_of(m, first.trial))
-    ]
-    text = text_of(candidate)
-    for upto in (len(seen), task.core_size, task.ends[bisect(task.ends, first.trial)]):
-        shared = {mistake: _likeness(seen[:upto], mistake) for mistake in known}
-        whole = [mistake for mistake in shared if shared[mistake] == WHOLLY]
-        told = [m for m in whole if m.tells and re.search(m.tells, text, re.M)]
-        for mistake in told + [m for m in whole if not m.tells] + whole:
-            return mistake
-    most = max(shared, key=shared.get, default=None)
-    return most if most is not None and shared[most] > 0 else None
-
-
-def _likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
-    """Count the trials in which an attempt shows the wrong numbers of a known mistake.
-
-    ``WHOLLY`` if it comes out as the mistake does wherever it is written; 0 if the mistake is wrong
-    somewhere in another way. Where the two share no wrong number, only errors, these must be the
-    same word for word.
-    """
-    task, wanted = exercise(mistake.exercise), _wanted(mistake.exercise)
-    tried = [n for n, seen in enumerate(mine) if not isinstance(seen.error, NotImplementedError)]
-    shared, wholly, errors = 0, True, []
-    for n in tried:
-        known, trial = _seen_of(mistake, n), task.trials[n]
-        if alike(mine[n], known):
-            if known.error is not None:
-                errors.append((mine[n].error, known.error))
-            else:
-                shared += any(differences(mine[n], wanted[n], trial.kind, ""))
-        elif known.error is not None or any(differences(known, wanted[n], trial.kind, "")):
-            return 0
-        else:
-            wholly = False
-    if not shared and not (errors and all(str(one) == str(other) for one, other in errors)):
-        return 0
-    return WHOLLY if wholly else shared
-
-
-@cache
-def _seen_of(mistake: Mistake, place: int) -> Outcome:
-    """Try a known mistake on one trial, once per process; most differ in the first."""
-    task = exercise(mistake.exercise)
-    return try_out(task.trials[place], adapt(mistake.implementation, task.given))
-
-
-@cache
-def _wanted(name: str) -> list[Outcome]:
-    """Try the course's own definition, once per process."""
-    task = exercise(name)
-    return [try_out(trial, adapt(task.given, task.given)) for trial in task.trials]
+    first = found[0]
+    end = task.ends[bisect(task.ends, first.trial)]
+    sure = mistake is not None and likeness(seen[:end], mistake) == WHOLLY
+    for other in found[1:]:
+        if other.alone and not first.alone:
+            if mistake is None or not outcome_of(mistake, other.trial).alone:
+                return other
+        elif sure and mistake is not None and not (other.unwritten or other.alone):
+            if not fails(mistake, other.trial) and not _is_formal(task, seen, other):
+                return other
+    return None
 
 
 def caught_at(mistake: Mistake) -> str:
     """Return how a known mistake shows first, one of ``KINDS``; nothing if no trial sees it."""
     task = exercise(mistake.exercise)
-    seen = [_seen_of(mistake, place) for place in range(len(task.trials))]
+    seen = [outcome_of(mistake, place) for place in range(len(task.trials))]
     found = ordered(task, seen)
     return found[0].kind if found else ""

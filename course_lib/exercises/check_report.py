@@ -1,23 +1,25 @@
-"""What a learner is told about an attempt: one verdict, and at most one hint."""
+"""Reports on an attempt: one verdict, the stages, and at most one hint."""
 
 import html
+import re
 from dataclasses import dataclass
 from typing import Any
 
 CORRECT, WRONG, UNTOUCHED = "correct", "not yet", "not attempted"
 _SIGNS = {CORRECT: "✓", WRONG: "✗", UNTOUCHED: "○"}
-_COLOURS = {CORRECT: "#009E73", WRONG: "#D55E00", UNTOUCHED: "#777777"}
+_DETAIL = "margin: 4px 0 0; white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere"
+_COLORS = {CORRECT: "#009E73", WRONG: "#D55E00", UNTOUCHED: "#777777"}
 
 
 @dataclass(frozen=True, repr=False)
 class Stage:
-    """One step of the ladder.
+    """One stage of an exercise.
 
     Args:
-        name: What it is about; where it is an option, its name.
+        name: Its subject; for an option, the name of the argument.
         core: Whether it belongs to the core.
-        held: Whether all its trials hold.
-        wrong: Whether one goes wrong otherwise than by an argument that is not there yet.
+        held: Whether the attempt passes all its trials.
+        wrong: Whether one fails although no argument is missing.
     """
 
     name: str
@@ -26,23 +28,23 @@ class Stage:
     wrong: bool = False
 
     def __str__(self) -> str:
-        """Show it with its sign."""
+        """Show its name with a sign."""
         return f"{'✓' if self.held else '○'} {self.name}"
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """Say how an attempt went; in a notebook it shows itself.
+    """Describe how an attempt went; a notebook shows it as a box.
 
     Args:
         name: The exercise.
-        passed: Whether the core holds: the required arguments, masks, gradients, parameters.
+        passed: Whether the core passes: required arguments, masks, gradients and parameters.
         mistake: Short name of the known mistake that the attempt looks like, if any.
-        hint: The first thing that is wrong, or what to do next; empty when all is right.
+        hint: The first thing that is wrong, or what to do next; empty if everything is right.
         kind: How it shows, one of ``KINDS``.
         detail: The numbers, names or shapes behind the hint.
-        attempted: ``False`` where there is nothing but the stub.
-        stages: The ladder, the core first; empty where the task has one step.
+        attempted: ``False`` if there is only the stub.
+        stages: The stages, those of the core first; empty if the task has only one.
     """
 
     name: str
@@ -56,12 +58,12 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Say whether the extras hold, too."""
+        """Say whether the extras pass, too."""
         return self.passed and all(stage.held for stage in self.stages)
 
     @property
     def missed(self) -> list[str]:
-        """Return the names of the stages that go wrong, though the arguments are there."""
+        """Return the names of the stages that fail although no argument is missing."""
         return [stage.name for stage in self.stages if stage.wrong]
 
     @property
@@ -75,39 +77,43 @@ class Report:
     def title(self) -> str:
         """Return the verdict in one line."""
         words = {CORRECT: "Correct", WRONG: "Not yet", UNTOUCHED: "Not attempted yet"}
-        said = words[self.state]
+        verdict = words[self.state]
         if self.passed and not self.complete:
-            said = "The core is right, you may go on"
-        return f"{_SIGNS[self.state]} {said}: {self.name}"
+            verdict = "The core is done, so you can continue"
+        return f"{_SIGNS[self.state]} {verdict}: {self.name}"
 
     @property
     def ladder(self) -> str:
-        """Return the stages in one line, extras behind a dot."""
-        parts = (" ".join(str(s) for s in self.stages if s.core is core) for core in (True, False))
-        return " · ".join(part for part in parts if part) if self.attempted else ""
+        """Return the stages in one line, the core before the extras."""
+        parts = []
+        for label, core in (("core", True), ("extras", False)):
+            stages = [str(stage) for stage in self.stages if stage.core is core]
+            parts += [f"{label}: {' '.join(stages)}"] * bool(stages)
+        return " · ".join(parts) if self.attempted else ""
 
     def __repr__(self) -> str:
         """Show verdict, hint and detail as plain text."""
         return "\n".join(line for line in (self.title, self.ladder, self.hint, self.detail) if line)
 
     def _repr_html_(self) -> str:
-        """Show the same as a box in JupyterLab, in colours that both themes can read."""
-        colour = _COLOURS[self.state]
-        ladder = f"<div>{html.escape(self.ladder)}</div>" if self.ladder else ""
-        hint = f"<div>{html.escape(self.hint)}</div>" if self.hint else ""
-        detail = (
-            f'<pre style="margin: 4px 0 0; white-space: pre-wrap">{html.escape(self.detail)}</pre>'
-            if self.detail
-            else ""
-        )
-        title = f'<strong style="color: {colour}">{html.escape(self.title)}</strong>'
-        style = f"border-left: 4px solid {colour}; padding: 4px 12px"
-        return f'<div role="status" style="{style}">{title}{ladder}{hint}{detail}</div>'
+        """Show the same as a box in JupyterLab; its text has the colors of the theme."""
+        texts = [f"<strong>{_rendered(self.title)}</strong>", _rendered(self.ladder)]
+        texts += [_rendered(self.hint)]
+        lines = "".join(f"<div>{text}</div>" for text in texts if text)
+        detail = f'<pre style="{_DETAIL}">{html.escape(self.detail)}</pre>' if self.detail else ""
+        style = f"border-left: 4px solid {_COLORS[self.state]}; padding: 4px 12px"
+        return f'<div role="status" style="{style}">{lines}{detail}</div>'
+
+
+def _rendered(text: str) -> str:
+    """Write a text as HTML, with code and emphasis as Markdown marks them."""
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+    return re.sub(r"\*([^*\s][^*]*)\*", r"<em>\1</em>", text)
 
 
 @dataclass(frozen=True, repr=False)
 class Guess:
-    """Keep what a reader expected before running a cell; it shows itself.
+    """Keep what a reader expected before running a cell.
 
     Args:
         name: Short name of the question above.
@@ -118,9 +124,7 @@ class Guess:
     answer: Any
 
     def __repr__(self) -> str:
-        """Show it in a line."""
+        """Show it in one line."""
         if self.answer is ...:
-            return (
-                "○ Put your guess in place of the dots. A wrong one teaches as much as a right one."
-            )
-        return f"Your guess: {self.answer}. Run on, and compare."
+            return "○ Replace the dots with your guess. You learn as much from a wrong one."
+        return f"Your guess: {self.answer}. Run the next cells and compare."

@@ -13,16 +13,18 @@ from course_lib.exercises.call_tracer import codes_of
 from course_lib.exercises.outcomes import describe
 from course_lib.exercises.signature_adapter import MissingOption
 
-ADVICE = {  # what torch or Python says, and what is mostly meant
-    r"'tuple' object has no attribute|not tuple$|unsupported operand.*'tuple'": "A pair came where "
-    "one tensor is wanted: attention returns (output, weights)",
-    r"'float' object is not callable": "A probability came, and is called like a layer: "
-    "F.dropout takes it",
-    r"object is not callable": "A function is wanted there: lambda x: …",
-    r"must be Tensor, not (ReLU|GELU)|Boolean value of Tensor.*ReLU": "ACTIVATIONS[…] is a class: "
-    "make one of it with ()",
+ADVICE = {  # what torch or Python says, and what usually caused it
+    r"'tuple' object has no attribute|not tuple$|unsupported operand.*'tuple'": "A pair arrived "
+    "where one tensor is needed, because attention returns (output, weights)",
+    r"'float' object is not callable": "A probability is called like a layer. Pass it to F.dropout",
+    r"object is not callable": "A function is needed there, for example lambda x: …",
+    r"not (function|method)$|'Tensor' and '(function|method)'|'(function|method)' and 'Tensor'": (
+        "You receive the sub-layer itself and not its output, so call it: sublayer(x)"
+    ),
+    r"must be Tensor, not (ReLU|GELU)|Boolean value of Tensor.*ReLU": "ACTIVATIONS[…] is a class. "
+    "Create an instance of it with ()",
     r"before Module.__init__": "Call super().__init__() first",
-    r"view size is not compatible": "After a transpose, reshape or flatten does what view cannot",
+    r"view size is not compatible": "After a transpose, use reshape or flatten instead of view",
 }
 
 
@@ -38,7 +40,7 @@ def explain(error: BaseException) -> tuple[str, str]:
     place = learners_frame(error)
     if place is None:
         if isinstance(error, AttributeError) and error.name:
-            sentence = f"There is no `{error.name}`: the docstring says what is called how."
+            sentence = f"There is no `{error.name}`. The docstring lists the names."
         return sentence, ""
     advice = next((words for pattern, words in ADVICE.items() if re.search(pattern, message)), "")
     frame, number = place

@@ -10,6 +10,7 @@ from types import CodeType
 from typing import Any
 
 from course_lib.exercises.call_tracer import functions_of
+from course_lib.exercises.check import order_of
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.learner_package import changed_by_hand
 from course_lib.exercises.signature_adapter import serve
@@ -45,7 +46,7 @@ def core_only(name: str, answer: Any, *missed: str) -> Any:
         answer: The learner's function or class.
         *missed: The stages that it missed; what they are about runs the course's own.
     """
-    return serve(answer, exercise(name).given, missed)
+    return serve(answer, exercise(name).given, missed, order_of(name, answer))
 
 
 def from_course(definition: Any) -> bool:

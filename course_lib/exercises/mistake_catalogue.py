@@ -24,7 +24,7 @@ class Mistake:
         exercise: The definition in which it is made.
         module: Where that definition stands.
         name: Short name, ``words_with_underscores``.
-        sentence: Completes "This is what comes out when …"; no full stop.
+        sentence: Completes "This is what you get when …"; no full stop.
         edits: Pairs of what stands in the right source and what stands there instead.
         seen: Public code in which somebody made it, as ``owner/repository #number``; may be empty.
         tells: A pattern in the text of an attempt that tells this mistake from others that give

@@ -18,6 +18,7 @@ KINDS = (
     "gradients",
     "train and eval",
 )
+ALONE = "One tensor comes back where the caller expects a pair"
 CLOSE = dict(rtol=1e-3, atol=1e-4)  # float32, and far below what any mistake changes
 
 
@@ -30,12 +31,14 @@ class Outcome:
         gradients: By the name of the input or parameter; ``None`` where none arrived.
         changed: Names of the inputs that are not as they were before.
         error: What was raised, if anything.
+        alone: Whether one tensor came back where a pair is expected.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     gradients: dict[str, Tensor | None] = field(default_factory=dict)
     changed: tuple[str, ...] = ()
     error: BaseException | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Failure:
     detail: str = ""
     unwritten: bool = False
     trial: int = -1
+    alone: bool = False
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -74,28 +78,21 @@ def close(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other
 
 
-def alike(one: Outcome, other: Outcome) -> bool:
-    """Say whether two calls showed the same: values, gradients, changes, or both an error.
+def alike(mine: Outcome, known: Outcome) -> bool:
+    """Say whether two calls showed the same values, gradients and changes, or both an error.
 
-    What is not finite counts as 0: whether a mistake was mended by ``nan_to_num`` makes no other
-    mistake of it.
+    A single tensor in place of a pair is compared with the first of the pair.
     """
-    if (one.error is None) != (other.error is None) or one.changed != other.changed:
+    if (mine.error is None) != (known.error is None) or mine.changed != known.changed:
         return False
-    for a, b in ((one.values, other.values), (one.gradients, other.gradients)):
-        mine, theirs = dict(leaves(a)), dict(leaves(b))
-        if mine.keys() != theirs.keys() or not all(
-            close(_canonical(mine[k]), _canonical(theirs[k])) for k in mine
-        ):
+    pairs = [(mine.values, known.values), (mine.gradients, known.gradients)]
+    if mine.alone and not known.alone:
+        pairs = [(mine.values, {name: known.values.get(name) for name in mine.values})]
+    for one, other in pairs:
+        first, second = dict(leaves(one)), dict(leaves(other))
+        if first.keys() != second.keys() or not all(close(first[k], second[k]) for k in first):
             return False
     return True
-
-
-def _canonical(value: Any) -> Any:
-    """Write 0 for all that is not finite."""
-    if not isinstance(value, Tensor) or not value.is_floating_point() or value.isfinite().all():
-        return value
-    return value.masked_fill(~value.isfinite(), 0)
 
 
 def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterator[Failure]:
@@ -111,14 +108,14 @@ def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterato
         yield from _wrong_parameters(seen.values, wanted.values, says)
         return
     mine, right = dict(leaves(seen.values)), dict(leaves(wanted.values))
-    missing = [path for path in right if path not in mine]
+    missing = [path for path in right if path not in mine and not seen.alone]
     if _exchanged(mine, right):
-        yield Failure("shape", f"{' and '.join(right)} have changed places.")
+        yield Failure("shape", f"{' and '.join(right)} are returned in the wrong order.")
         return
     if missing:
         found = ", ".join(f"{path}: {describe(value)}" for path, value in mine.items()) or "nothing"
-        what = f"{', '.join(missing)} should come out"
-        yield Failure("shape", f"{what}, and did not.", f"what came out: {found}")
+        sentence = f"{', '.join(missing)} should be returned, but is missing."
+        yield Failure("shape", sentence, f"returned: {found}")
     wrong = [
         complaint
         for path in right
@@ -126,10 +123,12 @@ def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterato
         for complaint in _wrong_leaf(path, mine[path], right[path], kind, says)
     ]
     yield from wrong
+    if seen.alone:
+        yield Failure("shape", f"{ALONE}: return two things, the output first.", alone=True)
     if seen.changed:
         names = ", ".join(seen.changed)
-        yield Failure("unchanged", f"The call changes what it was given: {names}.", "")
-    for path, gradient in () if wrong or missing else wanted.gradients.items():
+        yield Failure("unchanged", f"The call changes its arguments: {names}.", "")
+    for path, gradient in () if wrong or missing or seen.alone else wanted.gradients.items():
         yield from _wrong_gradient(path, seen.gradients.get(path), gradient)
 
 
@@ -150,14 +149,14 @@ def _wrong_parameters(mine: dict, right: dict, says: str) -> Iterator[Failure]:
     strange = [f"not expected: {name} {ours[name]}" for name in ours if name not in shapes]
     lines = [*missing[:2], *strange[:2], *missing[2:], *strange[2:]]
     lines += [
-        f"{name} has shape {ours[name]}, right: {shape}"
+        f"{name} has the shape {ours[name]}, expected {shape}"
         for name, shape in shapes.items()
         if ours.get(name, shape) != shape
     ]
-    lines += [f"one tensor: {names}" for names in mine["shared"] if names not in right["shared"]]
-    lines += [f"not one tensor: {x}" for x in right["shared"] if x not in mine["shared"]]
+    lines += [f"shared, but should not be: {x}" for x in mine["shared"] if x not in right["shared"]]
+    lines += [f"should be one tensor: {x}" for x in right["shared"] if x not in mine["shared"]]
     if not lines:
-        lines += [f"saved, and need not be: {x}" for x in mine["saved"] if x not in right["saved"]]
+        lines += [f"saved, but need not be: {x}" for x in mine["saved"] if x not in right["saved"]]
         lines += [f"not saved: {x}" for x in right["saved"] if x not in mine["saved"]]
     if lines:
         shown = [*lines[:4], f"… and {len(lines) - 4} more"] if len(lines) > 5 else lines
@@ -169,7 +168,7 @@ def _wrong_leaf(path: str, mine: Any, right: Any, kind: str, says: str) -> Itera
     if close(mine, right):
         return
     if not isinstance(right, Tensor):
-        detail = f"{path}: {describe(mine)}; right: {describe(right)}"
+        detail = f"{path}: {describe(mine)}, expected {describe(right)}"
         yield Failure(kind, says or f"{path} is wrong.", detail)
     elif not isinstance(mine, Tensor) or mine.shape != right.shape:
         sentence = f"{path} should be {describe(right)}."
@@ -180,10 +179,10 @@ def _wrong_leaf(path: str, mine: Any, right: Any, kind: str, says: str) -> Itera
         yield Failure("shape", f"{path} should hold {right.dtype}, not {mine.dtype}.")
     elif right.isfinite().all() and not mine.isfinite().all():
         bad = int((~mine.isfinite()).sum())
-        sentence = f"nan or inf in {path}."
+        sentence = f"Some entries of {path} are nan or inf."
         yield Failure("finite", sentence, f"{bad} of {mine.numel()} entries")
     else:
-        yield Failure(kind, says or f"{path} has other numbers.", largest(path, mine, right))
+        yield Failure(kind, says or f"{path} has wrong numbers.", largest(path, mine, right))
 
 
 def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Failure]:
@@ -194,10 +193,13 @@ def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Fail
         yield Failure("gradients", "The gradient cannot be computed.", mine)
     elif mine is None:
         if right.abs().max() > CLOSE["atol"]:
-            sentence = f"No gradient reaches {path}: the path back to it is cut."
+            sentence = f"No gradient reaches {path}, because something cuts the path back to it."
             yield Failure("gradients", sentence, "look for detach, .data, item or no_grad")
-    elif mine.shape == right.shape and not close(mine, right):
-        sentence = f"The gradient of {path} is wrong, though the numbers are right."
+    elif mine.shape != right.shape:
+        sentence = f"{path} should have the shape {tuple(right.shape)}."
+        yield Failure("gradients", sentence, f"its gradient has the shape {tuple(mine.shape)}")
+    elif not close(mine, right):
+        sentence = f"The gradient of {path} is wrong, although the numbers are right."
         yield Failure("gradients", sentence, largest(f"gradient of {path}", mine, right))
 
 
@@ -217,4 +219,4 @@ def largest(path: str, mine: Tensor, right: Tensor) -> str:
     index = ", ".join(str(int(i)) for i in place)
     values = [float(x[place].detach()) for x in (mine, right)]
     where = f"{path}[{index}]" if index else path
-    return f"furthest off: {where} is {values[0]:.4g}; right: {values[1]:.4g}"
+    return f"largest error: {where} is {values[0]:.4g}, expected {values[1]:.4g}"

@@ -1,62 +1,140 @@
 """Match a module's parameters with the course's, whatever they are called."""
 
+import math
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import permutations, product
 
 import torch
 from torch import nn
 
 PARAMETERS = dict.fromkeys(("weight", "gamma", "a_2", "a2", "gain", "scale", "g"), "weight")
 PARAMETERS |= dict.fromkeys(("bias", "beta", "b_2", "b2", "shift", "b"), "bias")
-LAYERS = {  # what they call layers of one shape, which order alone would mix up
-    "w_q": ("query",),
-    "w_k": ("key",),
-    "w_v": ("value",),
-    "gate": ("w1",),
-    "linear1": ("up", "w3"),
+LAYERS = {  # words in the names of layers that have the same shape
+    "w_q": {"q", "query", "queries"},
+    "w_k": {"k", "key", "keys"},
+    "w_v": {"v", "value", "values"},
+    "w_o": {"o", "out", "output"},
+    "gate": {"gate", "w1"},
+    "linear1": {"up", "w3"},
+    "linear2": {"down", "w2"},
 }
+MOST_ORDERS = 120  # so many ways to match layers of one shape are tried
+Shapes = Mapping[str, torch.Size]
 
 
-def recognise(module: nn.Module, given: type[nn.Module], args: tuple, kwargs: dict) -> None:
-    """Match parameters of other names with the course's, and make them known under both."""
+def recognise(
+    module: nn.Module, given: type[nn.Module], args: tuple, kwargs: dict, order: Mapping[str, str]
+) -> list[dict[str, str]]:
+    """Match parameters of other names with the course's, and make them known under both.
+
+    Args:
+        module: The learner's module.
+        given: The course's class.
+        args: What both were built from, by place.
+        kwargs: What both were built from, by name.
+        order: The course's name for each of the learner's layers, where names do not decide.
+
+    Returns:
+        The orders that are possible where names do not decide, without the usual one.
+    """
     profile = sys.getprofile()
-    sys.setprofile(None)  # that the course's own class runs here is no cheating
+    sys.setprofile(None)  # that the course's own class runs here is not cheating
     try:
         wanted = _shapes(given, repr((args, kwargs)), lambda: given(*args, **kwargs))
     finally:
         sys.setprofile(profile)
-    mine = {n: p.shape for n, p in module.named_parameters(remove_duplicate=False)}
-    names = vars(module)["course_names"] = matched(mine, wanted)
-    for theirs, name in names.items():
+    inner = dict(_names_of_parts(module))
+    mine = {
+        inner.get(name, name): (name, parameter.shape)
+        for name, parameter in module.named_parameters(remove_duplicate=False)
+    }
+    strange = {name: shape for name, (_, shape) in mine.items() if name not in wanted}
+    missing = {name: shape for name, shape in wanted.items() if name not in mine}
+    found = {mine[ours][0]: name for ours, name in matched(strange, missing, order).items()}
+    vars(module)["course_names"] = inner | found
+    for theirs, name in found.items():
         own, course = theirs.split("."), name.split(".")
         while len(own) > 1 and len(course) > 1 and own[-1] == course[-1]:
             own.pop()
             course.pop()
         if len(course) == 1 and not hasattr(module, course[0]):
-            found = module
-            for part in own:
-                found = getattr(found, part)
-            vars(module)[course[0]] = found  # an alias, not registered a second time
+            part = module
+            for step in own:
+                part = getattr(part, step)
+            vars(module)[course[0]] = part  # an alias, not registered a second time
+    return list(_orders(strange, missing))
 
 
-def matched(mine: Mapping[str, torch.Size], wanted: Mapping[str, torch.Size]) -> dict[str, str]:
-    """Give parameters of other names the course's: whole layers first, then what is left.
+def _names_of_parts(module: nn.Module) -> Iterator[tuple[str, str]]:
+    """Yield the names that were found for parts of a module, with the course's names."""
+    for prefix, part in module.named_modules():
+        if prefix:
+            for mine, name in vars(part).get("course_names", {}).items():
+                yield f"{prefix}.{mine}", f"{prefix}.{name}"
 
-    A linear layer and a norm hold vectors of one width; layer by layer, they are not mixed up.
+
+def matched(strange: Shapes, missing: Shapes, order: Mapping[str, str]) -> dict[str, str]:
+    """Give parameters of other names the course's: whole layers first, then single parameters.
+
+    A linear layer and a norm have vectors of one width; layer by layer, they are not mixed up.
     """
-    strange = {name: shape for name, shape in mine.items() if name not in wanted}
-    missing = {name: shape for name, shape in wanted.items() if name not in mine}
     names: dict[str, str] = {}
     for group in (True, False):
         ours, theirs = _grouped(strange, group), _grouped(missing, group)
-        for layer, parts in theirs.items():
-            fitting = [o for o in ours if [*ours[o].values()] == [*parts.values()]]
-            if fitting:
-                best = max(fitting, key=lambda o: _likeness(layer, o))
-                names |= zip(_ordered(ours.pop(best), list(parts)), parts, strict=True)
+        decided = _by_name(ours, theirs)
+        usual = _matched_by(list(_left(ours, theirs, decided)))
+        for own, layer in {**decided, **usual, **(order if group else {})}.items():
+            if own in ours and layer in theirs:
+                parts = theirs[layer]
+                names |= zip(_ordered(ours[own], list(parts)), parts, strict=True)
         strange = {name: shape for name, shape in strange.items() if name not in names}
         missing = {name: shape for name, shape in missing.items() if name not in names.values()}
     return names
+
+
+def _orders(strange: Shapes, missing: Shapes) -> Iterator[dict[str, str]]:
+    """Yield all other ways to match whole layers of one shape, if there are not too many."""
+    ours, theirs = _grouped(strange, True), _grouped(missing, True)
+    left = [pair for pair in _left(ours, theirs, _by_name(ours, theirs)) if len(pair[0]) > 1]
+    if left and math.prod(math.factorial(len(some)) for some, _ in left) <= MOST_ORDERS:
+        ways = product(*(permutations(rest) for _, rest in left))
+        for way in list(ways)[1:]:
+            yield _matched_by([(some, rest) for (some, _), rest in zip(left, way, strict=True)])
+
+
+def _by_name(ours: Mapping[str, Shapes], theirs: Mapping[str, Shapes]) -> dict[str, str]:
+    """Match the layers whose names say enough, each with the one that is most like it."""
+    found: dict[str, str] = {}
+    for layer, parts in theirs.items():
+        fitting = [o for o in ours if _fits(ours[o], parts) and o not in found]
+        scores = sorted((_likeness(layer, o) for o in fitting), reverse=True)
+        if scores and scores[0] > 0 and scores[1:2] != scores[:1]:
+            found[max(fitting, key=lambda o: _likeness(layer, o))] = layer
+    return found
+
+
+def _left(
+    ours: Mapping[str, Shapes], theirs: Mapping[str, Shapes], decided: Mapping[str, str]
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield for each shape the layers of both that no name decides, in their order."""
+    rest = [layer for layer in theirs if layer not in decided.values()]
+    while rest:
+        same = [layer for layer in rest if _fits(theirs[layer], theirs[rest[0]])]
+        fitting = [o for o in ours if o not in decided and _fits(ours[o], theirs[rest[0]])]
+        yield fitting[: len(same)], same[: len(fitting)]
+        rest = [layer for layer in rest if layer not in same]
+
+
+def _matched_by(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
+    """Match the layers of each pair of lists one by one."""
+    return {one: other for ours, theirs in pairs for one, other in zip(ours, theirs, strict=True)}
+
+
+def _fits(ours: Shapes, theirs: Shapes) -> bool:
+    """Say whether two layers have parameters of the same shapes."""
+    return [*ours.values()] == [*theirs.values()]
 
 
 def _grouped(shapes: Mapping[str, torch.Size], group: bool) -> dict[str, dict[str, torch.Size]]:
@@ -77,9 +155,10 @@ def _ordered(ours: Mapping[str, torch.Size], theirs: list[str]) -> list[str]:
 
 
 def _likeness(course: str, other: str) -> int:
-    """Count the parts of a name that stand in another, too."""
+    """Count the parts of a name that another name has, too, as letters or as a word."""
+    words = set(re.findall(r"[a-z]+\d*", other.lower()))
     return sum(
-        any(word in _letters(other) for word in (_letters(part), *LAYERS.get(part, ())))
+        _letters(part) in _letters(other) or bool(words & LAYERS.get(part, set()))
         for part in course.split(".")
     )
 

@@ -3,9 +3,9 @@
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import is_dataclass
 from functools import cache, wraps
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -13,19 +13,43 @@ from torch.func import functional_call
 
 from course_lib.exercises.parameter_names import recognise
 
-SYNONYMS = {  # what textbooks, and code that many have read, call the arguments
-    "d_model": ("size", "dim", "embed_dim", "n_embd", "num_hiddens", "hidden_size", "features"),
-    "num_heads": ("h", "heads", "n_heads", "n_head", "nhead"),
-    "d_ff": ("hidden", "d_hidden", "ffn_num_hiddens", "dim_feedforward"),
-    "dropout": ("p", "drop", "dropout_p", "drop_prob", "dropout_rate", "dropout_prob"),
-    "dropout_p": ("p", "dropout", "drop"),
+SYNONYMS = {  # names of the arguments in textbooks and in code that many people have read
+    "query": ("q", "queries"),
+    "key": ("k", "keys"),
+    "value": ("v", "values"),
+    "d_model": (
+        *("size", "dim", "model_dim", "model_dimension", "dim_model", "embed_dim", "emb_dim"),
+        *("embedding_dim", "n_embd", "num_hiddens", "hidden_size", "features", "input_dim"),
+    ),
+    "num_heads": ("h", "heads", "n_heads", "n_head", "nhead", "number_of_heads", "num_head"),
+    "d_ff": (
+        *("hidden", "d_hidden", "hidden_dim", "ff_dim", "dim_ff", "mlp_dim", "d_mlp"),
+        *("ffn_num_hiddens", "dim_feedforward", "intermediate_size", "inner_dim"),
+    ),
+    "dropout": (
+        *("p", "p_drop", "drop", "dropout_p", "drop_prob", "dropout_rate", "drop_rate"),
+        *("dropout_prob", "dropout_probability", "resid_pdrop", "embd_pdrop", "attn_pdrop"),
+    ),
+    "dropout_p": ("p", "dropout", "drop", "dropout_probability", "dropout_prob"),
     "mask": ("attn_mask", "attention_mask", "src_mask"),
     "self_mask": ("tgt_mask", "trg_mask"),
     "cross_mask": ("src_mask", "memory_mask"),
-    "max_len": ("block_size", "max_length", "max_seq_len", "num_positions"),
-    "num_layers": ("n", "N", "n_layers", "n_layer", "num_blks"),
+    "max_len": (
+        *("block_size", "max_length", "max_seq_len", "seq_len", "context_length", "n_ctx"),
+        *("num_positions", "max_position_embeddings"),
+    ),
+    "num_layers": ("n", "N", "n_layers", "n_layer", "num_blks", "num_blocks", "number_of_layers"),
+    "num_encoder_layers": ("num_layers", "n", "N", "n_layers", "n_layer", "num_blks"),
+    "num_decoder_layers": ("num_layers", "n", "N", "n_layers", "n_layer", "num_blks"),
+    "vocab_size": ("vocab", "d_vocab", "num_tokens", "n_vocab"),
+    "src_vocab_size": ("src_vocab", "source_vocab_size", "input_vocab_size", "vocab_size"),
+    "tgt_vocab_size": ("tgt_vocab", "trg_vocab_size", "target_vocab_size", "output_vocab_size"),
     "eps": ("epsilon",),
 }
+CONFIGS = ("config", "cfg", "args", "conf")
+
+
+NO_ORDER: Mapping[str, str] = {}
 
 
 class MissingOption(TypeError):
@@ -59,7 +83,13 @@ def fit(
         MissingOption: If an option with another value has no place.
     """
     mine, theirs = _signature(answer, method), _signature(given, method)
-    if mine is None or theirs is None or mine == theirs:
+    if mine is None or theirs is None:
+        return args, kwargs
+    if args and is_dataclass(args[0]) and mine.parameters.keys().isdisjoint(CONFIGS):
+        theirs, kwargs = _signature(type(args[0])), dict(vars(args[0]))
+        args = ()
+    args = tuple(_readable(x) if is_dataclass(x) else x for x in args)
+    if mine == theirs:
         return args, kwargs
     try:
         bound = theirs.bind(*args, **kwargs).arguments
@@ -69,7 +99,7 @@ def fit(
         mine.parameters.keys() >= bound.keys() and _binds(mine, theirs, args, kwargs)
     ):
         return args, kwargs
-    if list(mine.parameters)[-1] in ("config", "cfg") and "config" not in theirs.parameters:
+    if list(mine.parameters)[-1] in CONFIGS and "config" not in theirs.parameters:
         return (*args[: len(mine.parameters) - 1], _config(theirs, bound)), {}
     return (), _placed(mine, theirs, bound, len(args))
 
@@ -93,8 +123,11 @@ def _placed(
     placed, rest = {}, []
     for name in bound:
         known = [n for n in (name, *SYNONYMS.get(name, ())) if n in mine.parameters]
-        if known and known[0] not in placed:
-            placed[known[0]] = bound[name]
+        fresh = [n for n in known if n not in placed]
+        if fresh:
+            placed[fresh[0]] = bound[name]
+        elif known and isinstance(bound[name], int) and placed[known[0]] == bound[name]:
+            continue  # one number for two of the course's, such as the layers of both stacks
         else:
             rest.append(name)
     free = [name for name in mine.parameters if name not in placed]
@@ -105,7 +138,7 @@ def _placed(
             placed[free.pop(0)] = bound[name]
         elif default is inspect.Parameter.empty or not _same(bound[name], default):
             told = getattr(default, "__name__", repr(default))
-            raise MissingOption(f"There is no argument `{name}` yet: add `{name}={told}`.")
+            raise MissingOption(f"Your version has no argument `{name}` yet. Add `{name}={told}`.")
     for name in free:  # what the answer takes beyond the call: at the course's default
         near = [n for n in theirs.parameters if name in (n, *SYNONYMS.get(n, ()))]
         needed = mine.parameters[name].default is inspect.Parameter.empty
@@ -114,11 +147,53 @@ def _placed(
     return placed
 
 
-def _config(theirs: inspect.Signature, bound: Mapping[str, Any]) -> SimpleNamespace:
-    """Gather the arguments of a constructor as one object, under all their names."""
-    values = {n: p.default for n, p in theirs.parameters.items()} | dict(bound)
+class _Config(dict):
+    """Hold options under all their names, to be read as attributes or as in a dictionary."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an option."""
+        if name in self:
+            return self[name]
+        raise AttributeError(f"the configuration has no field {name}", name=name)
+
+
+def _all_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the synonyms of the names."""
     names = {other: values[name] for name in values for other in SYNONYMS.get(name, ())}
-    return SimpleNamespace(**(names | values))
+    return names | dict(values)
+
+
+def _config(theirs: inspect.Signature, bound: Mapping[str, Any]) -> _Config:
+    """Gather the arguments of a constructor as one object, under all their names."""
+    return _Config(_all_names({n: p.default for n, p in theirs.parameters.items()} | dict(bound)))
+
+
+def _readable(config: Any) -> Any:
+    """Let a configuration of the course be read under other names, too, or as a dictionary."""
+
+    original: Any = type(config)
+
+    class Readable(original):
+        """Look an unknown field up among the synonyms."""
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a field by a synonym of its name."""
+            values = _all_names(vars(self))
+            if name in values:
+                return values[name]
+            raise AttributeError(f"the configuration has no field {name}", name=name)
+
+        def __getitem__(self, name: str) -> Any:
+            """Return a field as a dictionary does."""
+            return getattr(self, name)
+
+        def __eq__(self, other: object) -> bool:
+            """Compare the fields with those of any configuration."""
+            return is_dataclass(other) and vars(self) == vars(other)
+
+        __hash__ = original.__hash__
+
+    return _named_like(original, Readable)(**vars(config))
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -126,16 +201,17 @@ def _same(value: Any, default: Any) -> bool:
     return value is default or (isinstance(value, type(default)) and bool(value == default))
 
 
-def adapt(answer: Any, given: Any) -> Any:
+def adapt(answer: Any, given: Any, order: Mapping[str, str] = NO_ORDER) -> Any:
     """Make an answer callable as the course's definition is, wherever that has one meaning.
 
     Args:
         answer: A function or a class.
         given: The course's own definition.
+        order: The course's name for each of the answer's layers, where names do not decide.
 
     Returns:
-        A function or a subclass that fits the arguments of each call, and under which
-        parameters of other names are found by the course's, matched by shape and order.
+        A function, or a subclass in which parameters of other names are found under the course's
+        names; they are matched by name, shape and order. Each call gets the arguments it knows.
     """
     if not inspect.isclass(given):
 
@@ -146,20 +222,22 @@ def adapt(answer: Any, given: Any) -> Any:
             return answer(*args, **kwargs)
 
         return fitted
-    return _adapted(answer, given) if issubclass(answer, nn.Module) else answer
+    return _adapted(answer, given, order) if issubclass(answer, nn.Module) else answer
 
 
-def _adapted(answer: Any, given: type[nn.Module]) -> type[nn.Module]:
+def _adapted(answer: Any, given: type[nn.Module], order: Mapping[str, str]) -> type[nn.Module]:
     """Make the subclass."""
 
     class Adapted(answer):
         """Fit the arguments of constructor and ``forward``."""
 
+        orders: ClassVar[list[dict[str, str]]] = []
+
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             fitted, options = fit(answer, given, args, kwargs)
             super().__init__(*fitted, **options)
             if isinstance(self, nn.Module) and "_parameters" in vars(self):
-                recognise(self, given, args, kwargs)
+                Adapted.orders = recognise(self, given, args, kwargs, order)
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             """Call the answer's with its own names."""
@@ -176,7 +254,9 @@ def _named_like(answer: type[nn.Module], made: Any) -> Any:
     return made
 
 
-def serve(answer: Any, given: Any, missed: Collection[str] = ()) -> Any:
+def serve(
+    answer: Any, given: Any, missed: Collection[str] = (), order: Mapping[str, str] = NO_ORDER
+) -> Any:
     """Make an answer that holds the core fit for every later cell.
 
     A call runs the course's own definition, on the answer's parameters where it has some, and a
@@ -187,8 +267,9 @@ def serve(answer: Any, given: Any, missed: Collection[str] = ()) -> Any:
         answer: A function or a class.
         given: The course's own definition.
         missed: The names of the stages that do not hold.
+        order: The course's name for each of the answer's layers, where names do not decide.
     """
-    fitted = adapt(answer, given)
+    fitted = adapt(answer, given, order)
     if inspect.isclass(given):  # a class that is not a module has no extras that a cell asks for
         return _served(answer, fitted, given, missed) if issubclass(answer, nn.Module) else answer
     said: set[str] = set()

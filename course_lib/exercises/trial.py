@@ -188,7 +188,7 @@ def observe(
         name: leaf[name].clone() if name in leaf else x.clone() if isinstance(x, Tensor) else x
         for name, x in inputs.items()
     }
-    values = named_results(call(copies), names)
+    values, alone = named_results(call(copies), names)
     changed = tuple(
         name
         for name, x in inputs.items()
@@ -196,16 +196,19 @@ def observe(
     )
     gradients = backward(values, {**leaf, **(parameters or {})})
     shown = {name: x.detach() if isinstance(x, Tensor) else x for name, x in values.items()}
-    return Outcome(shown, gradients, changed)
+    return Outcome(shown, gradients, changed, alone=alone)
 
 
-def named_results(result: Any, names: Sequence[str | None]) -> dict[Any, Any]:
-    """Give every result its name; keep a result of another form as it is."""
+def named_results(result: Any, names: Sequence[str | None]) -> tuple[dict[Any, Any], bool]:
+    """Name every result, and say whether one tensor came back in place of a pair."""
     if len(names) == 1:
-        return {names[0]: result}
+        return {names[0]: result}, False
     if isinstance(result, tuple | list) and len(result) == len(names):
-        return {name: x for name, x in zip(names, result, strict=True) if name is not None}
-    return {"returned": result}
+        pairs = zip(names, result, strict=True)
+        return {name: x for name, x in pairs if name is not None}, False
+    if isinstance(result, Tensor):
+        return {names[0]: result}, True
+    return {"returned": result}, False
 
 
 def backward(values: Mapping[str, Any], leaf: Mapping[str, Tensor]) -> dict[str, Any]:

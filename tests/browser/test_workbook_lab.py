@@ -19,7 +19,7 @@ def test_a_learner_is_told_which_mistake_was_made_and_then_that_it_is_correct(co
     lab.run_cell(exercise)
     lab.expect_output(exercise, "Not attempted yet: causal_mask")
     lab.run_cell(exercise, cells[exercise].replace(STUB, WRONG))
-    lab.expect_output(exercise, "This is what comes out when")
+    lab.expect_output(exercise, "This is what you get when")
     lab.expect_output(exercise, "Not yet: causal_mask")
     lab.screenshot("workbook_wrong")
     lab.run_cell(exercise, cells[exercise].replace(STUB, RIGHT))

@@ -18,6 +18,7 @@ from course_lib.exercises import Report, exercises, known_mistakes
 from course_lib.exercises.check import examine
 from course_lib.exercises.exercise_bank import exercise, right_answers
 from course_lib.exercises.mistake_catalogue import Mistake, define
+from course_lib.exercises.mistake_matching import outcome_of
 from course_lib.exercises.notebook_builder import Chapter
 from course_lib.exercises.outcomes import largest
 from course_lib.exercises.stubs import stub
@@ -69,12 +70,13 @@ def test_every_known_mistake_is_found_and_called_by_its_name(mistake, monkeypatc
             seen[key] = try_out(trial, tried)
         return seen[key]
 
-    monkeypatch.setattr(inspect.getmodule(examine), "try_out", once)
+    for function in (examine, outcome_of):
+        monkeypatch.setattr(inspect.getmodule(function), "try_out", once)
     report = examine(mistake.exercise, mistake.implementation)
     assert report.attempted and not report.complete
     assert report.passed == all(stage.held for stage in report.stages if stage.core)
     assert report.mistake == mistake.name and mistake.sentence in report.hint
-    assert "Beside it" not in report.hint
+    assert "second problem" not in report.hint
     assert report.kind == recorded_kinds()[mistake.exercise, mistake.name], "make figures"
     assert len(mistake.sentence.split()) >= 3
 
@@ -203,9 +205,9 @@ def test_what_a_report_says_is_shown_as_text():
 @pytest.mark.parametrize(
     "wrong, told",
     [
-        ({(1, 2, 3): -5.0, (0, 0, 0): 2.0, (2, 3, 4): 4.9}, "output[1, 2, 3] is -5; right: 1"),
-        ({(2, 0, 4): 8.0, (0, 1, 0): -5.0}, "output[2, 0, 4] is 8; right: 1"),
-        ({(0, 3, 1): math.nan, (1, 1, 1): 1e9}, "output[0, 3, 1] is nan; right: 1"),
+        ({(1, 2, 3): -5.0, (0, 0, 0): 2.0, (2, 3, 4): 4.9}, "output[1, 2, 3] is -5, expected 1"),
+        ({(2, 0, 4): 8.0, (0, 1, 0): -5.0}, "output[2, 0, 4] is 8, expected 1"),
+        ({(0, 3, 1): math.nan, (1, 1, 1): 1e9}, "output[0, 3, 1] is nan, expected 1"),
     ],
     ids=["below", "above", "nan"],
 )
@@ -214,4 +216,4 @@ def test_the_entry_that_a_learner_is_shown_is_the_one_that_is_furthest_off(wrong
     mine = right.clone()
     for place, value in wrong.items():
         mine[place] = value
-    assert largest("output", mine, right) == f"furthest off: {told}"
+    assert largest("output", mine, right) == f"largest error: {told}"

@@ -190,7 +190,7 @@ def test_every_learner_has_a_row_for_every_exercise_in_order(graded):
     }
     assert len(graded[2]) == 5 and graded[2][1] == f"cy: {len(exercises())} not attempted"
     row = graded[0]["zoe/work", "padding_mask"]
-    assert row["state"] == "not yet" and row["mistake"] and "This is what comes out" in row["hint"]
+    assert row["state"] == "not yet" and row["mistake"] and "This is what you get" in row["hint"]
 
 
 def test_what_the_course_wrote_and_what_is_missing_is_no_attempt(said):

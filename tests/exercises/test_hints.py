@@ -2,15 +2,17 @@
 
 import inspect
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
-from course_lib.exercises import exercises
+from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.check import examine
 from course_lib.exercises.exercise_bank import exercise
 from course_lib.exercises.mistake_catalogue import define
+from course_lib.exercises.outcomes import Outcome, differences
 
 ATTENTION = "scaled_dot_product_attention"
 
@@ -44,7 +46,7 @@ def test_a_mistake_of_no_bank_is_found_and_described(name):
             ATTENTION,
             "F.dropout(weights, dropout_p) @ value, weights",
             "weights, F.dropout(weights, dropout_p) @ value",
-            "output and weights have changed places",
+            "output and weights are returned in the wrong order",
         ),
         (ATTENTION, "dropout_p)", "dropout_p or 0.1)", "Nothing is dropped unless asked for"),
         (
@@ -57,13 +59,13 @@ def test_a_mistake_of_no_bank_is_found_and_described(name):
             "EncoderLayer",
             "(y, y, y, mask)[0]",
             "(y, y, y, mask)",
-            "A pair came where one tensor is wanted",
+            "A pair arrived where one tensor is needed",
         ),
         (
             "EncoderLayer",
             "lambda y: self.self_attn(y, y, y, mask)[0]",
             "self.self_attn(x, x, x, mask)[0]",
-            "A function is wanted there",
+            "A function is needed there",
         ),
         ("EncoderLayer", "super().__init__()", "pass", "Call super().__init__() first"),
     ],
@@ -95,7 +97,7 @@ def test_a_name_of_ones_own_is_welcome_in_the_core():
     edits = [("self.encoding", "self.pe"), ('"encoding"', '"pe"')]
     edits += [(", start: int = 0)", ")"), ("check_fits(x, self.pe, start)", "start = 0")]
     report = examine("PositionalEncoding", altered("PositionalEncoding", *edits))
-    assert report.passed and "There is no argument `start` yet" in report.hint
+    assert report.passed and "has no argument `start` yet" in report.hint
 
 
 def test_names_that_are_missing_and_names_that_are_strange_stand_together():
@@ -114,8 +116,8 @@ def test_two_mistakes_are_both_spoken_of():
 
     report = examine("causal_mask", triangle_of_words)
     assert report.mistake == "causal_transposed"
-    assert "Beside it, something else is not right" in report.hint
-    assert report.detail.startswith("What shows first")
+    assert "There is also a second problem" in report.hint
+    assert report.detail.startswith("The first failure")
 
 
 def test_what_is_not_written_yet_hides_nothing_that_is_wrong():
@@ -136,3 +138,68 @@ def test_a_print_is_read_once_and_a_warning_not_at_all(capsys):
         warnings.simplefilter("error")
         assert examine(ATTENTION, chatty).passed
     assert capsys.readouterr().out == "here\n"
+
+
+# --- right names
+
+
+def test_nan_is_a_symptom_of_its_own_and_no_zero():
+    infinite = "scores = scores + mask * -torch.inf"
+    masked = 'scores = scores.masked_fill(~mask, float("-inf"))'
+    added = altered(ATTENTION, (masked, infinite))
+    report = examine(ATTENTION, added)
+    assert not report.passed and report.mistake is None
+    assert (report.kind, "Some entries of output are nan" in report.hint) == ("finite", True)
+
+
+def lone(*edits):
+    """Return the output alone, with other things wrong if there are edits."""
+    both = altered(ATTENTION, *edits)
+    return lambda query, key, value, mask=None: both(query, key, value, mask)[0]
+
+
+def test_one_tensor_in_place_of_a_pair_is_judged_as_the_output_and_both_faults_are_named():
+    report = examine(ATTENTION, lone())
+    assert report.mistake is None and "caller expects a pair" in report.hint
+    report = examine(ATTENTION, lone(("math.sqrt(d_k)", "1.0")))
+    assert report.mistake == "scale_missing" and "caller expects a pair" in report.hint
+    report = examine(ATTENTION, lone(("math.sqrt(d_k)", "d_k ** 0.4")))
+    assert report.mistake is None and "wrong numbers" in report.hint
+    assert "second problem" in report.hint and "caller expects a pair" in report.hint
+    one, other = (m for m in known_mistakes("MultiHeadAttention") if m.name in LONE_AND_SCALED)
+    both = replace(other, edits=one.edits + other.edits).implementation
+    report = examine("MultiHeadAttention", both)
+    assert report.mistake == "scale_missing" and "caller expects a pair" in report.hint
+
+
+LONE_AND_SCALED = ("scale_missing", "only_the_output")
+
+
+def test_two_known_mistakes_at_once_are_both_named():
+    name = "sinusoidal_encoding"
+    bank = {mistake.name: mistake for mistake in known_mistakes(name)}
+    first, second = bank["cosine_first"], bank["positions_from_one"]
+    both = replace(first, edits=first.edits + second.edits).implementation
+    report = examine(name, both)
+    assert set(report.mistake.split(" + ")) == {first.name, second.name}
+    assert first.sentence in report.hint and second.sentence in report.hint
+
+
+def test_an_option_that_works_in_some_trials_is_not_called_unused():
+    called = "check_widths(self, query, key, value)"
+    blind = f"{called}\n        mask = mask if mask is not None and mask.dim() == 4 else None"
+    report = examine("MultiHeadAttention", altered("MultiHeadAttention", (called, blind)))
+    assert not report.passed and report.mistake is None
+    unused = altered("MultiHeadAttention", (called, f"{called}\n        mask = None"))
+    assert examine("MultiHeadAttention", unused).mistake == "mask_ignored"
+    extras = 'scores = scores.masked_fill(~mask, float("-inf"))'
+    report = examine(ATTENTION, altered(ATTENTION, ("math.sqrt(d_k)", "1.0"), (extras, "pass")))
+    assert report.mistake == "scale_missing" and "second problem" in report.hint
+
+
+def test_a_gradient_of_another_shape_is_wrong():
+    right = Outcome({"output": torch.ones(3)}, {"weight": torch.ones(3)})
+    other = Outcome({"output": torch.ones(3)}, {"weight": torch.ones(1)})
+    assert not list(differences(right, right, "equality", ""))
+    (failure,) = differences(other, right, "equality", "")
+    assert failure.kind == "gradients" and "shape" in failure.sentence

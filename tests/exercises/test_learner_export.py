@@ -150,7 +150,7 @@ def test_lines_above_a_stub_that_was_left_over_are_an_attempt(source, title, cap
     Notebook(cell(source))
     out = capsys.readouterr().out
     assert out.startswith(f"{title}: causal_mask")
-    assert ("delete that line" in out) == ("rows" in source and ">" not in source)
+    assert ("Delete that line" in out) == ("rows" in source and ">" not in source)
 
 
 # --- export: the cell that passed
@@ -338,7 +338,7 @@ def test_what_is_not_written_is_built_from_the_learners_parts(library):
 def test_an_answer_that_holds_only_the_core_serves_the_model(library, capsys):
     source = inspect.getsource(Annotated).replace("Annotated", "MultiHeadAttention")
     notebook = Notebook("from torch import nn", cell(source))
-    assert "The core is right, you may go on" in capsys.readouterr().out
+    assert "The core is done, so you can continue" in capsys.readouterr().out
     course = exercise("MultiHeadAttention").given
     assert type(notebook["MultiHeadAttention"](8, 3, d_k=2, d_v=2)) is course, "nothing crashes"
     assert export(library, notebook).yours["MultiHeadAttention"].startswith("its core; what it")

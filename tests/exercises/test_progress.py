@@ -153,10 +153,13 @@ def test_a_folder_without_a_package_is_explained(tmp_path, capsys, monkeypatch):
 
 def test_a_guess_that_is_not_graded_is_kept_and_does_not_count(library, capsys):
     before = repr(progress())
-    assert "in place of the dots" in repr(predict("brightest_row", ..., graded=False))
+    assert "Replace the dots" in repr(predict("brightest_row", ..., graded=False))
     kept = library / "guesses.json"
     assert not kept.exists()
-    assert repr(predict("brightest_row", 3, graded=False)) == "Your guess: 3. Run on, and compare."
+    assert (
+        repr(predict("brightest_row", 3, graded=False))
+        == "Your guess: 3. Run the next cells and compare."
+    )
     predict("widest", "the second", graded=False)
     assert json.loads(kept.read_text()) == {"brightest_row": "3", "widest": "the second"}
     assert repr(progress()) == before

@@ -1,5 +1,7 @@
 """Answers under other names: called as the course's own, and served to all later cells."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -11,8 +13,9 @@ from course_lib.exercises.bank.add_norm import NormWithA2AndB2
 from course_lib.exercises.bank.attention import textbook
 from course_lib.exercises.bank.kv_cache import ConcatenatingCache
 from course_lib.exercises.bank.multi_head import Annotated
-from course_lib.exercises.check import examine
+from course_lib.exercises.check import examine, order_of
 from course_lib.exercises.signature_adapter import MissingOption, adapt, serve
+from course_lib.gpt import GPT, GPTConfig
 from course_lib.kv_cache import AttentionCache
 from course_lib.multi_head import MultiHeadAttention
 
@@ -49,7 +52,7 @@ def test_a_served_answer_runs_itself_or_says_that_the_courses_runs(capsys):
     assert mine.linears[0].weight.grad is not None, "the course's code, the learner's weights"
     assert type(served(8, 3, d_k=2, d_v=2)) is MultiHeadAttention
     assert (
-        "With d_k, d_v the course's own MultiHeadAttention runs. Yours: There"
+        "With d_k, d_v the course's own MultiHeadAttention runs. Yours: Your"
         in capsys.readouterr().out
     )
     assert examine("MultiHeadAttention", served.served).passed
@@ -113,3 +116,81 @@ def test_weights_are_loaded_under_the_courses_names_and_a_word_is_said_once(caps
 
 def test_a_class_that_is_not_a_module_is_served_as_it_is():
     assert serve(ConcatenatingCache, AttentionCache, ["room"]) is ConcatenatingCache
+
+
+class ByLetters(nn.Module):
+    """Name four layers of one shape so that nothing says which is which, the output first."""
+
+    def __init__(self, model_dimension, number_of_heads, dropout_probability=0.1):
+        super().__init__()
+        self.h = number_of_heads
+        self.a, self.b, self.c, self.d = (
+            nn.Linear(model_dimension, model_dimension) for _ in range(4)
+        )
+
+    def forward(self, q, k, v, mask=None):
+        q, k, v = (
+            layer(x).unflatten(-1, (self.h, -1)).transpose(1, 2)
+            for layer, x in ((self.d, q), (self.c, k), (self.b, v))
+        )
+        scores = q @ k.mT / q.size(-1) ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -1e9)
+        return self.a((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), None
+
+
+class ByNumber(nn.Module):
+    """Gate with the second layer, as in no order that names could tell."""
+
+    def __init__(self, d_model, hidden_dim):
+        super().__init__()
+        self.fc1 = nn.Linear(d_model, hidden_dim, bias=False)
+        self.fc2 = nn.Linear(d_model, hidden_dim, bias=False)
+        self.fc3 = nn.Linear(hidden_dim, d_model, bias=False)
+
+    def forward(self, x):
+        return self.fc3(nn.functional.silu(self.fc2(x)) * self.fc1(x))
+
+
+class ScaledTwice(ByLetters):
+    """Divide by the root a second time."""
+
+    def forward(self, q, k, v, mask=None):
+        return super().forward(q / (q.size(-1) // self.h) ** 0.5, k, v, mask)
+
+
+def test_layers_of_one_shape_are_matched_in_the_order_that_is_right(capsys):
+    assert examine("MultiHeadAttention", ByLetters).passed
+    assert examine("SwiGLU", ByNumber).passed
+    assert not examine("MultiHeadAttention", ScaledTwice).passed
+    served = serve(ByLetters, MultiHeadAttention, order=order_of("MultiHeadAttention", ByLetters))
+    course, holder = MultiHeadAttention(8, 2), nn.ModuleList([served(8, 2)])
+    assert holder[0].w_q is holder[0].d and capsys.readouterr().out == ""
+    holder.load_state_dict(nn.ModuleList([course]).state_dict())
+    assert_close(holder[0](X, X, X)[0], course(X, X, X)[0])
+
+
+class OldGPT(nn.Module):
+    """Read a configuration under other names, and as a dictionary."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.wte = nn.Embedding(config.vocab_size, config.n_embd)
+        self.shape = config["n_head"], config.block_size
+
+
+def test_a_configuration_is_read_under_other_names_or_taken_apart():
+    config = GPTConfig(vocab_size=5, max_len=7, num_layers=1, num_heads=2, d_model=6)
+    model = adapt(OldGPT, GPT)(config)
+    assert model.shape == (2, 7) and model.config == config
+    assert replace(model.config, d_model=8).n_embd == 8
+    with pytest.raises(AttributeError, match="no field n_layre"):
+        _ = model.config.n_layre
+
+    class Apart(nn.Module):
+        def __init__(self, n_layer, n_head, n_embd, vocab_size, block_size):
+            super().__init__()
+            self.numbers = n_layer, n_head, n_embd, vocab_size, block_size
+
+    assert adapt(Apart, GPT)(config).numbers == (1, 2, 6, 5, 7)

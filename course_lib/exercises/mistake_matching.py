@@ -1,0 +1,125 @@
+"""Find the known mistake, or the two known mistakes, that an attempt looks like."""
+
+import re
+from bisect import bisect
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+from course_lib.exercises.error_messages import text_of
+from course_lib.exercises.exercise_bank import Exercise, exercise, known_mistakes
+from course_lib.exercises.mistake_catalogue import Mistake
+from course_lib.exercises.outcomes import Failure, Outcome, alike, differences
+from course_lib.exercises.signature_adapter import adapt
+from course_lib.exercises.trial import try_out
+
+WHOLLY = float("inf")
+
+
+def find_mistake(
+    task: Exercise, candidate: Any, seen: Sequence[Outcome], first: Failure
+) -> Mistake | None:
+    """Find what explains the first failure and as many others as possible.
+
+    A mistake that fits all trials comes first, then one that fits the core, then one that fits the
+    stages up to the first that fails, and then two mistakes that fit the core together. The last
+    resort is the mistake that shares the most wrong numbers, if no number contradicts it.
+    """
+    fitting = [
+        mistake
+        for mistake in known_mistakes(task.name)
+        if alike(seen[first.trial], outcome_of(mistake, first.trial))
+        and (outcome_of(mistake, first.trial).alone or not first.alone)
+        and (not mistake.name.endswith("_ignored") or _changes_nothing(seen, mistake))
+    ]
+    for upto in (len(seen), task.core_size, task.ends[bisect(task.ends, first.trial)]):
+        shared = {mistake: likeness(seen[:upto], mistake) for mistake in fitting}
+        whole = [mistake for mistake in shared if shared[mistake] == WHOLLY]
+        if whole:
+            return _by_text(whole, text_of(candidate))
+    if not fitting and first.trial < task.core_size:
+        for mistake in _pairs(task, first.trial):
+            if likeness(seen[: task.core_size], mistake) == WHOLLY:
+                return mistake
+    most = max(shared, key=lambda mistake: shared[mistake], default=None)
+    return most if most is not None and shared[most] > 0 else None
+
+
+def _by_text(whole: Sequence[Mistake], text: str) -> Mistake:
+    """Choose between mistakes that give the same numbers by what the attempt's text says."""
+    told = [m for m in whole if m.tells and re.search(m.tells, text, re.M)]
+    return (told + [m for m in whole if not m.tells] + list(whole))[0]
+
+
+def _changes_nothing(seen: Sequence[Outcome], mistake: Mistake) -> bool:
+    """Say whether an option changes nothing in an attempt, in all trials that set it."""
+    wrong = [n for n in range(len(seen)) if fails(mistake, n)]
+    return all(alike(seen[n], outcome_of(mistake, n)) for n in wrong)
+
+
+def _pairs(task: Exercise, place: int) -> Iterator[Mistake]:
+    """Yield two mistakes at once: of those that fail a trial, each with each of the others."""
+    failing = [mistake for mistake in known_mistakes(task.name) if fails(mistake, place)]
+    for one, other in combinations(failing, 2):
+        for first, second in ((one, other), (other, one)):
+            both = Mistake(
+                task.name,
+                task.module,
+                f"{first.name} + {second.name}",
+                f"two things go wrong at once: {first.sentence}; and {second.sentence}",
+                first.edits + second.edits,
+            )
+            try:
+                both.implementation  # noqa: B018  # the second edit may not find its place
+            except (ValueError, SyntaxError):
+                continue
+            yield both
+            break
+
+
+def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
+    """Count the trials in which an attempt shows the wrong numbers of a known mistake.
+
+    Returns ``WHOLLY`` if both agree in every trial that is written, and 0 if the mistake is wrong
+    somewhere in another way. If both share no wrong number but only errors, these must be the same
+    word for word.
+    """
+    task, expected = exercise(mistake.exercise), expected_outcomes(mistake.exercise)
+    tried = [n for n, seen in enumerate(mine) if not isinstance(seen.error, NotImplementedError)]
+    shared, wholly, errors = 0, True, []
+    for n in tried:
+        known = outcome_of(mistake, n)
+        if not alike(mine[n], known):
+            if fails(mistake, n):
+                return 0
+            wholly = False
+        elif known.error is not None:
+            errors.append((mine[n].error, known.error))
+        else:
+            found = differences(mine[n], expected[n], task.trials[n].kind, "")
+            shared += any(failure.alone == known.alone for failure in found)
+    if not shared and not (errors and all(str(one) == str(other) for one, other in errors)):
+        return 0
+    return WHOLLY if wholly else shared
+
+
+def fails(mistake: Mistake, place: int) -> bool:
+    """Say whether a known mistake goes wrong in one trial."""
+    known, trial = outcome_of(mistake, place), exercise(mistake.exercise).trials[place]
+    expected = expected_outcomes(mistake.exercise)[place]
+    return known.error is not None or any(differences(known, expected, trial.kind, ""))
+
+
+@cache
+def outcome_of(mistake: Mistake, place: int) -> Outcome:
+    """Try a known mistake on one trial, once per process; most differ in the first."""
+    task = exercise(mistake.exercise)
+    return try_out(task.trials[place], adapt(mistake.implementation, task.given))
+
+
+@cache
+def expected_outcomes(name: str) -> list[Outcome]:
+    """Try the course's own definition, once per process."""
+    task = exercise(name)
+    return [try_out(trial, adapt(task.given, task.given)) for trial in task.trials]
