@@ -1,4 +1,4 @@
-"""Notice when an attempt calls the very thing that it should build."""
+"""Notice when an attempt calls the function that it should build."""
 
 import inspect
 import sys
@@ -25,12 +25,12 @@ class _Listener(TorchFunctionMode):
 
 @contextmanager
 def watched(shortcuts: Mapping[Any, str], given: Any, candidate: Any) -> Iterator[Callable]:
-    """Watch what runs inside; the function handed out returns words about it, or nothing.
+    """Watch which functions run inside; yield a function that returns a complaint, or nothing.
 
     Args:
-        shortcuts: Functions of torch that must not be called, with what to say about each.
+        shortcuts: Functions of torch that must not be called, and what to say about each.
         given: The course's own definition, which must not be called either.
-        candidate: What is tried; the course's own may call itself.
+        candidate: The attempt; only the course's own definition may call itself.
     """
     # by identity: two codes of the same text on the same line are equal
     codes = set() if candidate is given else {id(code) for code in codes_of(given)}
@@ -42,12 +42,12 @@ def watched(shortcuts: Mapping[Any, str], given: Any, candidate: Any) -> Iterato
             used.append(frame.f_code)
 
     def verdict() -> str:
-        """Say what was called that must not be."""
+        """Name a function that must not be called, but was."""
         for function, words in shortcuts.items():
             if function in listener.heard:
                 return words
         name = getattr(given, "__name__", "")
-        return f"This calls the course's own {name}. Write it in your own lines." if used else ""
+        return f"This calls the course's own {name}. Write your own version." if used else ""
 
     before = sys.getprofile()
     with _Listener() as listener:

@@ -1,4 +1,4 @@
-"""Put into words what an attempt raised, and what it read from outside."""
+"""Explain what an attempt raised, and what it read from the notebook."""
 
 import dis
 import linecache
@@ -47,7 +47,7 @@ def explain(error: BaseException) -> tuple[str, str]:
     line = linecache.getline(frame.f_code.co_filename, number).strip()
     tensors = {n: x for n, x in frame.f_locals.items() if isinstance(x, Tensor)}
     shapes = ", ".join(f"{n} {tuple(x.shape)}" for n, x in tensors.items())
-    lines = [f"line: {line}"] * bool(line) + [f"shapes there: {shapes}"] * bool(shapes)
+    lines = [f"line: {line}"] * bool(line) + [f"shapes: {shapes}"] * bool(shapes)
     return f"{sentence}. {advice}".rstrip(". ") + ".", "\n".join(lines)
 
 
@@ -60,7 +60,7 @@ def wrote_above(error: NotImplementedError) -> bool:
 
 
 def learners_frame(error: BaseException) -> tuple[FrameType, int] | None:
-    """Find the deepest line of the traceback that is neither torch's nor the course's."""
+    """Find the deepest line of the traceback that belongs neither to torch nor to the course."""
     frames = [
         (frame, number)
         for frame, number in traceback.walk_tb(error.__traceback__)
@@ -85,10 +85,10 @@ def from_outside(candidate: Any) -> str:
     )
     found = {n: outer[n] for n in sorted(names) if isinstance(outer.get(n), int | float | Tensor)}
     told = [f"{n} ({describe(value)})" for n, value in found.items() if not n.isupper()]
-    return f"read from the notebook, not from the arguments: {', '.join(told)}" if told else ""
+    return f"This reads global variables of the notebook: {', '.join(told)}" if told else ""
 
 
 def text_of(candidate: Any) -> str:
-    """Return the text of the cell or file in which an attempt stands, or nothing."""
+    """Return the text of the cell or file that contains an attempt, or nothing."""
     codes = codes_of(candidate)
     return "".join(linecache.getlines(next(iter(codes)).co_filename)) if codes else ""

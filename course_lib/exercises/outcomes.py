@@ -1,4 +1,4 @@
-"""What comes out of a candidate when it is tried, and how two outcomes are compared."""
+"""What a trial of a candidate shows, and how two outcomes are compared."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,13 +24,13 @@ CLOSE = dict(rtol=1e-3, atol=1e-4)  # float32, and far below what any mistake ch
 
 @dataclass(frozen=True)
 class Outcome:
-    """Hold everything that one call showed.
+    """Hold everything that one trial showed.
 
     Args:
         values: Results by name: tensors, numbers, texts, and dicts and lists of them.
-        gradients: By the name of the input or parameter; ``None`` where none arrived.
-        changed: Names of the inputs that are not as they were before.
-        error: What was raised, if anything.
+        gradients: By the name of the input or parameter; ``None`` if there is none.
+        changed: Names of the inputs that the call changed.
+        error: The exception, if there was one.
         alone: Whether one tensor came back where a pair is expected.
     """
 
@@ -66,7 +66,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def close(one: Any, other: Any) -> bool:
-    """Compare two leaves: tensors and floats up to rounding, all else exactly."""
+    """Compare two leaves: tensors and floats up to rounding, everything else exactly."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         if one.shape != other.shape or one.is_floating_point() != other.is_floating_point():
             return False
@@ -99,9 +99,9 @@ def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterato
     """Yield what is wrong with a call that raised nothing.
 
     Args:
-        seen: What came out.
-        wanted: What should have come out.
-        kind: Where a wrong value is counted.
+        seen: What the attempt showed.
+        wanted: What the course's definition showed.
+        kind: How a wrong value is reported.
         says: What a wrong value means here, in a sentence; may be empty.
     """
     if kind == "parameters" and "shapes" in wanted.values:
@@ -133,7 +133,7 @@ def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterato
 
 
 def _exchanged(mine: dict, right: dict) -> bool:
-    """Say whether two tensors came back in the wrong order."""
+    """Say whether two tensors were returned in the wrong order."""
     if len(right) != 2 or mine.keys() != right.keys():
         return False
     (one, other), (first, second) = mine.values(), right.values()
@@ -143,7 +143,7 @@ def _exchanged(mine: dict, right: dict) -> bool:
 
 
 def _wrong_parameters(mine: dict, right: dict, says: str) -> Iterator[Failure]:
-    """Compare what two modules register; yield at most one complaint."""
+    """Compare the parameters of two modules; yield at most one failure."""
     ours, shapes = mine["shapes"], right["shapes"]
     missing = [f"missing: {name} {shape}" for name, shape in shapes.items() if name not in ours]
     strange = [f"not expected: {name} {ours[name]}" for name in ours if name not in shapes]
@@ -164,7 +164,7 @@ def _wrong_parameters(mine: dict, right: dict, says: str) -> Iterator[Failure]:
 
 
 def _wrong_leaf(path: str, mine: Any, right: Any, kind: str, says: str) -> Iterator[Failure]:
-    """Compare one result, from the coarse to the subtle; yield at most one complaint."""
+    """Compare one result, from the coarse to the subtle; yield at most one failure."""
     if close(mine, right):
         return
     if not isinstance(right, Tensor):
@@ -186,7 +186,7 @@ def _wrong_leaf(path: str, mine: Any, right: Any, kind: str, says: str) -> Itera
 
 
 def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Failure]:
-    """Compare one gradient, if there should be one; yield at most one complaint."""
+    """Compare one gradient, if there should be one; yield at most one failure."""
     if right is None:
         return
     if isinstance(mine, str):
@@ -204,7 +204,7 @@ def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Fail
 
 
 def describe(value: Any) -> str:
-    """Name a result: a tensor by type and shape, anything else as it is, cut short."""
+    """Describe a result: a tensor by type and shape, anything else by its text, cut short."""
     if isinstance(value, Tensor):
         kind = "a tensor" if value.is_floating_point() else f"a tensor of {value.dtype}"
         return f"{kind} of shape {tuple(value.shape)}"
@@ -213,7 +213,7 @@ def describe(value: Any) -> str:
 
 
 def largest(path: str, mine: Tensor, right: Tensor) -> str:
-    """Point at the entry that is furthest off."""
+    """Point at the entry with the largest error."""
     gap = (mine.double() - right.double()).abs().nan_to_num(torch.inf)
     place = torch.unravel_index(gap.argmax(), gap.shape)
     index = ", ".join(str(int(i)) for i in place)

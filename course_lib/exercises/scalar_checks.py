@@ -12,17 +12,17 @@ from course_lib.exercises.trial import Trial
 
 
 def number(answer: Any) -> int | float:
-    """Take a number of any kind for what it is worth.
+    """Return a number of any kind as an int or a float.
 
     Raises:
-        TypeError: If it is none.
+        TypeError: If it is not a number.
     """
     if isinstance(answer, Tensor) and answer.numel() == 1:
         answer = answer.item()
     if isinstance(answer, Real) and not isinstance(answer, bool):
         kind: type = int if float(answer).is_integer() else float
         return kind(answer)
-    raise TypeError(f"one number should come out, and not {describe(answer)}")
+    raise TypeError(f"this should return one number, but it returned {describe(answer)}")
 
 
 def calls(
@@ -34,14 +34,14 @@ def calls(
     kind: str = "equality",
     says: str = "",
 ) -> Trial:
-    """Call a function in several cases on copies; look for changes.
+    """Call a function in several cases on copies; look for changes of the arguments.
 
     Args:
         label: What is special about it.
         cases: The arguments, by what is special about each.
-        read: Makes what is compared of an answer, given the answer and the arguments.
-        options: Arguments given by name, in every case.
-        kind: Where a wrong value is counted.
+        read: Turns an answer, together with the arguments, into what is compared.
+        options: Arguments passed by name, in every case.
+        kind: How a wrong value is reported.
         says: What a wrong value means here.
     """
 
@@ -53,6 +53,6 @@ def calls(
             answer = candidate(*copies, **(options or {}))
             values[name] = read(answer) if read in (number, float) else read(answer, *given)
             changed |= copies != given
-        return Outcome(values, {}, ("what is given",) if changed else ())
+        return Outcome(values, {}, ("its arguments",) if changed else ())
 
     return Trial(label, act, kind, says)

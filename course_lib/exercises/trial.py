@@ -1,4 +1,4 @@
-"""Ways to try a candidate. What is right is what the course's own definition shows."""
+"""Ways to try a candidate; the course's own definition shows what is right."""
 
 import warnings
 import zlib
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from course_lib.exercises.outcomes import Outcome
 
-SIZES = B, H, T, S, D_K, D_V = 2, 3, 4, 5, 6, 7  # no two are equal: no two axes can be swapped
+SIZES = B, H, T, S, D_K, D_V = 2, 3, 4, 5, 6, 7  # all differ, so no two axes can be swapped
 Filled = TypeVar("Filled", bound=nn.Module)
 
 
@@ -21,8 +21,8 @@ class Trial:
 
     Args:
         label: What is special about it; completes "With …".
-        act: Tries a candidate; whatever it raises is caught by ``try_out``.
-        kind: Where a wrong value is counted, one of ``KINDS``.
+        act: Tries a candidate; ``try_out`` catches what it raises.
+        kind: How a wrong value is reported, one of ``KINDS``.
         says: What a wrong value means here, in a sentence.
     """
 
@@ -36,10 +36,10 @@ def try_out(trial: Trial, candidate: Any) -> Outcome:
     """Try a candidate, the same way every time, and catch what it raises."""
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.default_generator.manual_seed(0)  # torch.manual_seed tells every device, slowly
+        torch.default_generator.manual_seed(0)  # torch.manual_seed also seeds every device, slowly
         try:
             return trial.act(candidate)
-        except (Exception, SystemExit) as error:  # whatever it raises is part of what is seen
+        except (Exception, SystemExit) as error:  # part of what the trial shows
             return Outcome(error=error)
 
 
@@ -58,19 +58,19 @@ def function_trial(
     kind: str = "equality",
     says: str = "",
 ) -> Trial:
-    """Call a function, inputs by place and options by name; look at results and gradients.
+    """Call a function, inputs by place and options by name; compare results and gradients.
 
     Args:
         label: What is special about it.
         inputs: By name, in the order of the signature.
-        names: How the results are called, one for each thing returned; ``None``: not looked at.
-        options: Arguments given by name.
-        kind: Where a wrong value is counted.
+        names: Names of the returned values; ``None`` for one that is not compared.
+        options: Arguments passed by name.
+        kind: How a wrong value is reported.
         says: What a wrong value means here.
     """
 
     def act(candidate: Callable[..., Any]) -> Outcome:
-        """Call it on copies, and look for changes afterwards."""
+        """Call it on copies."""
         return observe(lambda given: candidate(*given.values(), **(options or {})), inputs, names)
 
     return Trial(label, act, kind, says)
@@ -87,16 +87,16 @@ def module_trial(
     kind: str = "equality",
     says: str = "",
 ) -> Trial:
-    """Build a module, fill it with known numbers, call it; look at results and gradients.
+    """Build a module, fill it with known numbers and call it, as ``function_trial`` does.
 
     Args:
         label: What is special about it.
         build: Arguments of the constructor, by name.
         inputs: By name, in the order of ``forward``'s signature.
-        names: How the results are called; ``None``: not looked at.
-        options: Arguments of ``forward`` given by name.
+        names: Names of the returned values; ``None`` for one that is not compared.
+        options: Arguments of ``forward`` passed by name.
         training: Whether it is called in training mode.
-        kind: Where a wrong value is counted.
+        kind: How a wrong value is reported.
         says: What a wrong value means here.
     """
 
@@ -110,27 +110,21 @@ def module_trial(
 
 
 def parameters_trial(build: Mapping[str, Any], says: str) -> Trial:
-    """Compare shapes and sharing of what a module registers, under whatever names.
-
-    Args:
-        build: Arguments of the constructor, by name.
-        says: What to look at when something is missing.
-    """
+    """Compare the shapes of a module's parameters, and which are shared, under any names."""
 
     def act(candidate: Callable[..., nn.Module]) -> Outcome:
         """List what the module registers."""
         module = candidate(**build)
         if not isinstance(module, nn.Module):
-            raise TypeError(f"the class should be an nn.Module, {type(module).__name__} is none")
+            raise TypeError(f"{type(module).__name__} should be a subclass of nn.Module")
         return Outcome(census(module))
 
     return Trial("its parameters", act, "parameters", says)
 
 
 def names_trial(build: Mapping[str, Any]) -> Trial:
-    """Compare the names of all parameters with the course's: an extra of every module."""
-
-    says = "The mathematics is right under other names; with the course's, saved weights load."
+    """Compare the names of all parameters with the course's, which is an extra of every module."""
+    says = "The mathematics is right. With the course's names, it can also load saved weights."
 
     @looks("the names of its parameters", says, "parameters")
     def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
@@ -144,18 +138,12 @@ def names_trial(build: Mapping[str, Any]) -> Trial:
 def looks(
     label: str, says: str = "", kind: str = "property"
 ) -> Callable[[Callable[[Any], Mapping[str, Any]]], Trial]:
-    """Make a trial of the function below, which derives named values from a candidate.
-
-    Args:
-        label: What is special about it.
-        says: What a wrong value means here.
-        kind: Where a wrong value is counted.
-    """
+    """Turn the decorated function, which derives named values from a candidate, into a trial."""
     return lambda act: Trial(label, lambda candidate: Outcome(dict(act(candidate))), kind, says)
 
 
 def answer_to(call: Callable[[], Any]) -> str:
-    """Say which exception a call raises; one that is not written yet says so itself."""
+    """Return which exception a call raises; a missing implementation is raised again."""
     try:
         call()
     except NotImplementedError:
@@ -176,8 +164,8 @@ def observe(
     Args:
         call: Gets the copies, by name.
         inputs: Tensors and other values, by name.
-        names: How the results are called; a tuple is given one name for each.
-        parameters: Whose gradients are looked at, beside those of the inputs.
+        names: Names of the returned values.
+        parameters: Tensors whose gradients are compared in addition to those of the inputs.
     """
     leaf = {
         name: x.detach().clone().requires_grad_()
@@ -212,7 +200,7 @@ def named_results(result: Any, names: Sequence[str | None]) -> tuple[dict[Any, A
 
 
 def backward(values: Mapping[str, Any], leaf: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Send a gradient back from all results at once; no symmetry hides in its direction."""
+    """Compute all gradients of one weighted sum of the results, whose weights are random."""
     total: Any = 0
     for name, x in values.items():
         if isinstance(x, Tensor) and x.requires_grad:
@@ -238,14 +226,14 @@ def filled(module: Filled) -> Filled:
 
 
 def by_name(module: nn.Module) -> dict[str, nn.Parameter]:
-    """List every parameter once, under the course's name; of several, the first in the alphabet."""
+    """List every parameter once, under the first of its names in the alphabet."""
     named = sorted(_named_parameters(module), reverse=True)
     names = {id(parameter): name for name, parameter in named}
     return {name: parameter for name, parameter in named if names[id(parameter)] == name}
 
 
 def census(module: nn.Module) -> dict[str, Any]:
-    """List shapes by name, names that share one tensor, and what a saved file would hold."""
+    """List shapes by name, names that share one tensor, and the names in a saved file."""
     named = sorted(_named_parameters(module))
     names: dict[int, list[str]] = {}
     for name, parameter in named:
@@ -259,7 +247,7 @@ def census(module: nn.Module) -> dict[str, Any]:
 
 
 def _named_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """List all parameters; those that ``adapter`` recognised go by the course's names."""
+    """List all parameters, under the course's names where ``recognise`` found them."""
     renamed = vars(module).get("course_names", {})
     named = module.named_parameters(remove_duplicate=False)
     return [(renamed.get(name, name), parameter) for name, parameter in named]

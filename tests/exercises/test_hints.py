@@ -90,7 +90,7 @@ def test_an_exception_is_shown_with_its_line_and_the_shapes_there():
 
 def test_what_is_read_from_the_notebook_is_named():
     report = examine(ATTENTION, altered(ATTENTION, ("    d_k = query.size(-1)\n", ""), d_k=6))
-    assert "read from the notebook, not from the arguments: d_k (6)" in report.detail
+    assert "This reads global variables of the notebook: d_k (6)" in report.detail
 
 
 def test_a_name_of_ones_own_is_welcome_in_the_core():
