@@ -69,7 +69,7 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
 
 
 def sees_later(module: nn.Module, first: int, *pair: tuple[Tensor, ...]) -> dict[str, bool]:
-    """Report whether a change in the inputs after the *first* positions affects these positions."""
+    """Report whether inputs that differ after the *first* positions change the outputs before."""
     found = {}
     for mode, training in (("in training", True), ("in eval mode", False)):
         answers = []
@@ -77,7 +77,9 @@ def sees_later(module: nn.Module, first: int, *pair: tuple[Tensor, ...]) -> dict
             torch.default_generator.manual_seed(0)  # dropout must drop the same entries twice
             answers.append(module.train(training)(*inputs)[:, :first])
         plain, other = answers
-        found[f"a later token affects earlier ones {mode}"] = not torch.allclose(plain, other, atol=1e-4)
+        found[f"a later token affects earlier ones {mode}"] = not torch.allclose(
+            plain, other, atol=1e-4
+        )
     return found
 
 
