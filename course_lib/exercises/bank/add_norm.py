@@ -28,6 +28,7 @@ TAKEN = (
     "This calls torch's own normalization, and here you build it yourself. Write out the mean, the "
     "variance and the square root. `AddNorm`, later in this chapter, may use torch's version."
 )
+GAIN_AND_SHIFT = "`weight` and `bias` are nn.Parameters of shape (d_model,)."
 
 
 def numbers(*shape: int) -> Tensor:
@@ -150,13 +151,7 @@ EXERCISES = (
         "add_norm",
         20,
         core={
-            "parameters": (
-                parameters_trial(
-                    BUILD,
-                    "Gain and shift are nn.Parameters called `weight` and `bias`, each of shape "
-                    "(d_model,).",
-                ),
-            ),
+            "parameters": (parameters_trial(BUILD, GAIN_AND_SHIFT),),
             "mean and variance": (company, moments),
             "formula": (
                 normed("sizes that differ", numbers(B, T, D_K)),
@@ -192,12 +187,7 @@ EXERCISES = (
         "add_norm",
         15,
         core={
-            "parameters": (
-                parameters_trial(
-                    BUILD,
-                    "There is one norm, an attribute called `norm`.",
-                ),
-            ),
+            "parameters": (parameters_trial(BUILD, "The only norm is called `norm`."),),
             "sub-layer": (reads(BUILD, "In post-norm the sub-layer must read x itself."),),
             "sum and norm": (
                 one_scale,

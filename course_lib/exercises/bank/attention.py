@@ -14,11 +14,13 @@ from course_lib.exercises.module_checks import survivors
 from course_lib.exercises.trial import D_K, D_V, B, H, S, T, Trial, function_trial, looks, normal
 
 
-def inputs(leading=(B, H), lengths=(T, S), widths=(D_K, D_V), mask: Tensor | None = None) -> dict:
-    """Return queries, keys and values, and the mask unless it is None."""
+def inputs(
+    leading=(B, H), lengths=(T, S), widths=(D_K, D_V), mask: Tensor | None = None, scale: int = 1
+) -> dict:
+    """Return queries and keys times *scale*, values, and the mask unless it is None."""
     named = {
-        "query": normal("query", *leading, lengths[0], widths[0]),
-        "key": normal("key", *leading, lengths[1], widths[0]),
+        "query": scale * normal("query", *leading, lengths[0], widths[0]),
+        "key": scale * normal("key", *leading, lengths[1], widths[0]),
         "value": normal("value", *leading, lengths[1], widths[1]),
     }
     return named if mask is None else named | {"mask": mask}
@@ -140,13 +142,7 @@ EXERCISES = (
                 nothing_to_see,
                 called("one row with every key blocked", mask=some_mask(T, S, blocked=2)),
             ),
-            "large scores": (
-                function_trial(
-                    "scores of several thousand",
-                    {n: 60 * x if n != "value" else x for n, x in inputs().items()},
-                    ("output", "weights"),
-                ),
-            ),
+            "large scores": (called("scores of several thousand", scale=60),),
             "dropout": (dropped,),
         },
         unnamed=("math.sqrt(d_k)", "d_k ** 0.4"),

@@ -25,6 +25,7 @@ from course_lib.exercises.trial import (
 SIZES = dict(d_model=6, d_ff=10)
 EVEN = dict(d_model=4, d_ff=4)
 X = normal("x", B, S, 6)
+LAYERS = "linear1 maps d_model to d_ff, linear2 maps d_ff to d_model, and both have a bias."
 
 
 @looks("one position changed", "The output at a position may depend on that position only.")
@@ -61,13 +62,7 @@ EXERCISES = (
         "feed_forward",
         20,
         core={
-            "parameters": (
-                parameters_trial(
-                    SIZES,
-                    "There are two layers with a bias: linear1 from d_model to d_ff, and linear2 "
-                    "from d_ff to d_model.",
-                ),
-            ),
+            "parameters": (parameters_trial(SIZES, LAYERS),),
             "formula": (
                 module_trial("sizes that all differ", SIZES, {"x": X}),
                 module_trial("sizes that are all equal", EVEN, {"x": normal("x", 4, 4, 4)}),
@@ -103,6 +98,7 @@ layer = known("feed_forward", "FeedForward")
 
 FIRST = "self.linear1 = nn.Linear(d_model, d_ff, bias)"
 SECOND = "self.linear2 = nn.Linear(d_ff, d_model, bias)"
+ACTIVATION = "ACTIVATIONS[activation]()"
 FEATURES = "self.activation(self.linear1(x))"
 BACK = "self.linear2(self.dropout(features))"
 
@@ -129,21 +125,18 @@ MISTAKES = (
     layer(
         "activation_ignored",
         "the activation is always ReLU, even if `activation` names another one",
-        ("ACTIVATIONS[activation]()", "nn.ReLU()"),
+        (ACTIVATION, "nn.ReLU()"),
         seen="NVlabs/Forecasting-Model-Search #6; bytedance/lightseq #231",
     ),
     layer(
         "gelu_always",
         "the activation is always GELU, but the default is ReLU, as in the paper",
-        ("ACTIVATIONS[activation]()", "nn.GELU()"),
+        (ACTIVATION, "nn.GELU()"),
     ),
     layer(
         "gelu_by_tanh",
         "GELU is computed with the tanh approximation instead of exactly",
-        (
-            "ACTIVATIONS[activation]()",
-            'ACTIVATIONS[activation](*["tanh"] * (activation == "gelu"))',
-        ),
+        (ACTIVATION, f'nn.GELU("tanh") if activation == "gelu" else {ACTIVATION}'),
         seen="kyutai-labs/pocket-tts #278, chelsea0x3b/dfdx #804",
     ),
     layer(

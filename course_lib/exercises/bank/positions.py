@@ -11,17 +11,7 @@ from torch.nn import functional as F
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import ignored, known
 from course_lib.exercises.module_checks import keeps_still, survivors
-from course_lib.exercises.trial import (
-    D_K,
-    B,
-    H,
-    T,
-    Trial,
-    function_trial,
-    looks,
-    module_trial,
-    normal,
-)
+from course_lib.exercises.trial import D_K, B, T, Trial, function_trial, looks, module_trial, normal
 from course_lib.positions import sinusoidal_encoding
 
 MAX_LEN = 9
@@ -41,7 +31,7 @@ def table(label: str, max_len: int, d_model: int) -> Trial:
 )
 def kind(candidate: Callable[..., Tensor]) -> dict[str, str]:
     """Return the dtype of a table."""
-    return {"dtype": str(candidate(H, D_K).dtype)}
+    return {"dtype": str(candidate(T, D_K).dtype)}
 
 
 @looks("the number of parameters", "Training must not change the encoding.", kind="parameters")
@@ -148,7 +138,6 @@ EXERCISES = (
 table_mistake = known("positions", "sinusoidal_encoding")
 encoding = known("positions", "PositionalEncoding")
 
-POSITION = "torch.arange(max_len, dtype=torch.float64)"
 POWER = "position / 10000 ** (even / d_model)"
 STACKED = "torch.stack([angle.sin(), angle.cos()], dim=-1)"
 CUT = "waves.flatten(1)[:, :d_model].to(torch.get_default_dtype())"
@@ -219,7 +208,7 @@ WAVES = (
     table_mistake(
         "positions_from_one",
         "the positions are counted from 1 instead of 0",
-        (POSITION, "torch.arange(1, max_len + 1, dtype=torch.float64)"),
+        ("torch.arange(max_len, ", "torch.arange(1, max_len + 1, "),
         seen="PrimeIntellect-ai/prime-rl pull request #1545 (found in review)",
     ),
     table_mistake(
