@@ -75,7 +75,7 @@ SHAPES = {
     "sizes that differ": (B, T, D_K),
     "as many sentences as tokens": (T, T, D_K),
     "a sentence as long as the table": (B, MAX_LEN, D_K),
-    "a single word": (B, 1, D_K),
+    "a single token": (B, 1, D_K),
 }
 SUM = [module_trial(label, BUILD, {"x": normal("x", *shape)}) for label, shape in SHAPES.items()]
 
@@ -209,7 +209,7 @@ WAVES = (
         "positions_from_one",
         "the positions are counted from 1 instead of 0",
         ("torch.arange(max_len, ", "torch.arange(1, max_len + 1, "),
-        seen="PrimeIntellect-ai/prime-rl pull request #1545 (found in review)",
+        seen="PrimeIntellect-ai/prime-rl pull request #1545",
     ),
     table_mistake(
         "odd_d_model_fails",
@@ -247,7 +247,7 @@ ADDED = (
         "not_cut",
         "the whole table is added, even if the sentence is shorter",
         (PLACED, "self.encoding"),
-        seen="sktime/sktime pull request #9550 (found in review)",
+        seen="sktime/sktime pull request #9550",
     ),
     encoding(
         "in_place",
