@@ -35,6 +35,7 @@ LAYER_SAYS = (
     "A layer has six parts: self_attn, cross_attn, feed_forward, add_norm1, add_norm2 and "
     "add_norm3."
 )
+ACROSS_SAYS = "Every target token attends to the memory, except where `cross_mask` is False."
 
 
 def masks(length: int = T) -> dict[str, Tensor]:
@@ -79,12 +80,7 @@ EXERCISES = (
                 module_trial("self_mask alone", SIZES, inputs() | {"cross_mask": None}),
             ),
             "cross_mask": (
-                called(
-                    "both masks",
-                    SIZES,
-                    says="Every target position attends to the memory, except where `cross_mask` "
-                    "is False.",
-                ),
+                called("both masks", SIZES, says=ACROSS_SAYS),
                 module_trial("a target as long as the source", SIZES, inputs(S)),
             ),
         },

@@ -29,8 +29,10 @@ from course_lib.feed_forward import FeedForward
 from course_lib.multi_head import MultiHeadAttention
 
 SIZES = dict(d_model=6, num_heads=H, d_ff=10)
+EVEN = dict(d_model=4, num_heads=4, d_ff=4)
 STACK = dict(num_layers=3) | SIZES
 PRE_NORM = STACK | {"norm_first": True}
+OPTIONS = {"activation": "gelu", "d_k": 5, "d_v": 7}
 PADDING = torch.tensor([[True, True, True, False, False], [True] * S])[:, None, None, :]
 HEADS = (normal("mask", B, H, S, S) > 0) | torch.eye(S, dtype=torch.bool)
 X = normal("x", B, S, 6)
@@ -88,11 +90,7 @@ EXERCISES = (
         core={
             "formula": (
                 called("sizes that all differ", SIZES),
-                module_trial(
-                    "sizes that are all equal",
-                    dict(d_model=4, num_heads=4, d_ff=4),
-                    {"x": normal("x", 4, 4, 4)},
-                ),
+                module_trial("sizes that are all equal", EVEN, {"x": normal("x", 4, 4, 4)}),
             ),
             "parameters": (parameters_trial(SIZES, LAYER_SAYS),),
             "mask": (
@@ -150,10 +148,7 @@ EXERCISES = (
                 called("norm_first=True", PRE_NORM, HEADS),
             ),
             "activation, d_k, d_v": (
-                called(
-                    'activation="gelu", d_k=5 and d_v=7',
-                    STACK | {"activation": "gelu", "d_k": 5, "d_v": 7},
-                ),
+                called('activation="gelu", d_k=5 and d_v=7', STACK | OPTIONS),
             ),
             "dropout": tuple(
                 called(

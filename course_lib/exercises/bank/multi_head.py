@@ -151,10 +151,9 @@ EXERCISES = (
             "returns the heads' outputs and the weights. Otherwise `attention_output`, with the "
             "same arguments, returns the outputs only. `dropout_p` is 0 unless `self.training`.",
         ),
-        shortcuts={
-            F.multi_head_attention_forward: ITSELF,
-            torch._native_multi_head_attention: ITSELF,
-        },
+        shortcuts=dict.fromkeys(
+            (F.multi_head_attention_forward, torch._native_multi_head_attention), ITSELF
+        ),
         extras={
             "need_weights": (
                 told("need_weights=True", PLAIN, inputs(B)),

@@ -44,6 +44,9 @@ FULL = torch.tensor([[1, 4, 0, 6], [1, 7, 8, 2]])  # no padding, which may have 
 SHORT = torch.tensor([[5, 0, 7, 8], [9, 4, PAD, PAD]])  # a source as long as the target
 SPREAD = "√d_model times the standard deviation of"
 LARGEST = "largest entry, divided by Glorot and Bengio's bound, of"
+LATER = "A later token must not affect the logits of earlier ones in any mode."
+PADDED = "A sentence must give the same logits alone and in a batch, whatever the padding."
+DROPPED = "Dropout acts on the vectors with positions and on the outputs of all sub-layers."
 TIED = (
     "The parts are src_embedding, tgt_embedding, positions, encoder, decoder and output, which has "
     "no bias. With tie_embeddings='all', both embeddings and the output are one matrix, with "
@@ -56,14 +59,16 @@ def called(label: str, config: TransformerConfig, src: Tensor = SRC) -> Trial:
     return module_trial(label, {"config": config}, {"src": src, "tgt": FULL}, ("logits",))
 
 
-def shows(label: str, config: TransformerConfig, look: Callable, **more: Any) -> Trial:
+def shows(
+    label: str, look: Callable, says: str = "", kind: str = "property", dropout: float = 0.0
+) -> Trial:
     """Look at a model in eval mode whose parameters are known."""
 
-    @looks(label, **more)
+    @looks(label, says, kind)
     def act(candidate: Callable) -> dict[str, Any]:
         """Build the model, fill its parameters, and look."""
         with torch.no_grad():
-            return look(filled(candidate(config)).eval())
+            return look(filled(candidate(replace(APART, dropout=dropout))).eval())
 
     return act
 
@@ -126,22 +131,11 @@ EXERCISES = (
             "formula": (
                 called("sizes that all differ", APART),
                 called("one vocabulary and a source as long as the target", ONE, SHORT),
-                shows("encode and decode separately", APART, halves, kind="equality"),
+                shows("encode and decode separately", halves, kind="equality"),
             ),
             "masks": (
-                shows(
-                    "later target tokens changed",
-                    APART,
-                    leaks,
-                    says="A later token must not affect the logits of earlier ones in any mode.",
-                ),
-                shows(
-                    "a short source next to a long one",
-                    APART,
-                    neighbours,
-                    says="Padding must not affect the logits, so a sentence gives the same logits "
-                    "alone and in a batch.",
-                ),
+                shows("later target tokens changed", leaks, LATER),
+                shows("a short source next to a long one", neighbours, PADDED),
             ),
             "parameters": (
                 matrices("separate matrices", APART),
@@ -149,12 +143,7 @@ EXERCISES = (
                 start,
             ),
             "attention_maps": (
-                shows(
-                    "attention_maps",
-                    APART,
-                    lambda model: model.attention_maps(SRC, TGT),
-                    kind="equality",
-                ),
+                shows("attention_maps", lambda m: m.attention_maps(SRC, TGT), kind="equality"),
             ),
         },
         hints=(
@@ -177,13 +166,7 @@ EXERCISES = (
             "options": (called("norm_first=True, activation='gelu', d_k=5 and d_v=7", OPTIONS),),
             "dropout": (
                 called("dropout=0.5 in eval mode", replace(APART, dropout=0.5)),
-                shows(
-                    "dropout=1.0 in training",
-                    replace(APART, dropout=1.0),
-                    silenced,
-                    kind="train and eval",
-                    says="Dropout acts on the vectors with positions and on all sub-layer outputs.",
-                ),
+                shows("dropout=1.0 in training", silenced, DROPPED, "train and eval", 1.0),
             ),
             "names": (names_trial({"config": APART}),),
         },
