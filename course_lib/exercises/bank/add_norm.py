@@ -56,7 +56,7 @@ def moments(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     "other vectors in the batch",
     "Normalize every vector with its own mean and variance, over the last axis.",
 )
-def company(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
+def other_vectors(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     """Change all vectors except one, and compare the output of that one."""
     norm, x = candidate(D_K), numbers(B, T, D_K)
     others = normal("others", B, T, D_K)
@@ -105,7 +105,7 @@ def reads(build: dict, says: str) -> Trial:
     "a sub-layer that returns zeros",
     "In pre-norm the output must then be x itself, because nothing is on the residual path.",
 )
-def silent(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
+def zero_sublayer(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     """Return the pre-norm output for a sub-layer that returns zeros."""
     module = candidate(**PRE).eval()
     return {"output": module(normal("x", B, T, D_K), torch.zeros_like).detach()}
@@ -152,7 +152,7 @@ EXERCISES = (
         20,
         core={
             "parameters": (parameters_trial(BUILD, GAIN_AND_SHIFT),),
-            "mean and variance": (company, moments),
+            "mean and variance": (other_vectors, moments),
             "formula": (
                 normed("sizes that differ", numbers(B, T, D_K)),
                 normed("sizes that are all equal", numbers(D_K, D_K, D_K)),
@@ -206,7 +206,7 @@ EXERCISES = (
         extras={
             "norm_first": (
                 reads(PRE, "In pre-norm the sub-layer must read norm(x)."),
-                silent,
+                zero_sublayer,
                 around("norm_first=True", PRE, B, T, D_K),
             ),
             "dropout": (

@@ -67,14 +67,14 @@ def hidden_keys(candidate: Callable) -> dict[str, bool]:
 
 
 @looks("a query that may not attend to any key", "Its weights and its output must be zeros.")
-def nothing_to_see(candidate: Callable) -> dict[str, Tensor]:
+def fully_blocked_row(candidate: Callable) -> dict[str, Tensor]:
     """Block a whole row of the mask, and return its weights and its output."""
     output, weights = candidate(*inputs(mask=some_mask(T, S, blocked=2)).values())
     return {"its weights": weights[..., 2, :], "its output": output[..., 2, :]}
 
 
 @looks("no dropout_p", "Nothing may be dropped unless dropout_p is passed, and dtypes must stay.")
-def asked_plainly(candidate: Callable) -> dict[str, Any]:
+def without_dropout(candidate: Callable) -> dict[str, Any]:
     """Call it twice without dropout, and once in float64."""
     tensors = inputs().values()
     one, other = (candidate(*tensors)[0] for _ in range(2))
@@ -113,7 +113,7 @@ EXERCISES = (
                 called("sizes that are all equal", lengths=(S, S), widths=(S, S)),
                 called("no batch and no heads", leading=()),
                 row_sums,
-                asked_plainly,
+                without_dropout,
             ),
             "mask": (
                 hidden_keys,
@@ -139,7 +139,7 @@ EXERCISES = (
         },
         extras={
             "fully masked row": (
-                nothing_to_see,
+                fully_blocked_row,
                 called("one row with every key blocked", mask=some_mask(T, S, blocked=2)),
             ),
             "large scores": (called("scores of several thousand", scale=60),),

@@ -77,7 +77,7 @@ EXERCISES = (
             "parameters": (parameters_trial(SIZES, LAYER_SAYS),),
             "self_mask": (
                 leaks,
-                module_trial("self_mask alone", SIZES, inputs() | {"cross_mask": None}),
+                module_trial("self_mask only", SIZES, inputs() | {"cross_mask": None}),
             ),
             "cross_mask": (
                 called("both masks", SIZES, says=ACROSS_SAYS),

@@ -29,7 +29,7 @@ LAYERS = "linear1 maps d_model to d_ff, linear2 maps d_ff to d_model, and both h
 
 
 @looks("one position changed", "The output at a position may depend on that position only.")
-def who_notices(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
+def affected_positions(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
     """Change one position, and return the positions at which the output changes."""
     layer = filled(candidate(**EVEN)).eval()
     x = normal("x", 4, 4, 4)
@@ -68,7 +68,7 @@ EXERCISES = (
                 module_trial("sizes that are all equal", EVEN, {"x": normal("x", 4, 4, 4)}),
                 module_trial("a single vector", SIZES, {"x": X[0, 0]}),
             ),
-            "every position alone": (who_notices,),
+            "every position alone": (affected_positions,),
         },
         hints=(
             "Build four parts: a layer that projects up to d_ff, the activation, dropout, and a "

@@ -19,7 +19,7 @@ def padded(label: str, rows: list[list[int]], pad_id: int) -> Trial:
 
 
 @looks("the visible tokens", "True means *may look*, so only padding may be False.")
-def kept_tokens(candidate: Callable[..., Tensor]) -> dict[str, str]:
+def visible_tokens(candidate: Callable[..., Tensor]) -> dict[str, str]:
     """List the tokens of each sentence that the mask leaves visible."""
     mask = candidate(torch.tensor(RIGHT), 3)
     return {
@@ -31,7 +31,7 @@ def kept_tokens(candidate: Callable[..., Tensor]) -> dict[str, str]:
 
 
 @looks("three positions", "Every position may look at itself and at earlier positions only.")
-def sights(candidate: Callable[..., Tensor]) -> dict[str, str]:
+def visible_positions(candidate: Callable[..., Tensor]) -> dict[str, str]:
     """List the positions at which each of three positions may look."""
     mask = candidate(3)
     return {
@@ -54,7 +54,7 @@ EXERCISES = (
         "masks",
         10,
         core={
-            "real tokens": (padded("sentences padded at the end", RIGHT, 3), kept_tokens),
+            "real tokens": (padded("sentences padded at the end", RIGHT, 3), visible_tokens),
             "any batch": (
                 padded("sentences padded at the start", LEFT, 0),
                 padded("a single sentence", RIGHT[:1], 3),
@@ -74,7 +74,7 @@ EXERCISES = (
         "masks",
         10,
         core={
-            "triangle": (sights, function_trial("length 4", {"length": 4}, ("mask",))),
+            "triangle": (visible_positions, function_trial("length 4", {"length": 4}, ("mask",))),
             "one token": (function_trial("length 1", {"length": 1}, ("mask",)),),
         },
         hints=(

@@ -59,14 +59,14 @@ def called(label: str, build: dict, tensors: dict) -> Trial:
     return module_trial(label, build, tensors, ("output", None))
 
 
-def told(label: str, build: dict, tensors: dict) -> Trial:
+def with_weights(label: str, build: dict, tensors: dict) -> Trial:
     """Compare the output and the weights, with ``need_weights=True``."""
     names, options = ("output", "weights"), dict(need_weights=True)
     return module_trial(label, build, tensors, names, options=options)
 
 
 @looks("a causal mask", "Each output must be joined from the heads of its own token, in order.")
-def first_of_many(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
+def first_output(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     """Change the tokens that a causal mask hides, and compare the first output."""
     layer = filled(candidate(**PLAIN)).eval()
     past = torch.ones(T, T, dtype=torch.bool).tril()
@@ -134,7 +134,7 @@ EXERCISES = (
                 called("one head", dict(d_model=6, num_heads=1), inputs(B, width=6)),
             ),
             "mask": (
-                first_of_many,
+                first_output,
                 called("a mask for every query", PLAIN, inputs(B, mask=some_mask(T, S))),
                 called("a mask for every head", PLAIN, inputs(B, mask=some_mask(B, H, T, S))),
                 called("a padding mask (B, 1, 1, S)", PLAIN, inputs(B, mask=some_mask(B, 1, 1, S))),
@@ -156,8 +156,8 @@ EXERCISES = (
         ),
         extras={
             "need_weights": (
-                told("need_weights=True", PLAIN, inputs(B)),
-                told("a mask and need_weights", PLAIN, inputs(B, mask=some_mask(T, S))),
+                with_weights("need_weights=True", PLAIN, inputs(B)),
+                with_weights("a mask and need_weights", PLAIN, inputs(B, mask=some_mask(T, S))),
             ),
             "bias": (called("bias=False", PLAIN | dict(bias=False), inputs(B)),),
             "d_k, d_v": (

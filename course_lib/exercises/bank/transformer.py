@@ -45,7 +45,7 @@ SHORT = torch.tensor([[5, 0, 7, 8], [9, 4, PAD, PAD]])  # a source as long as th
 SPREAD = "√d_model times the standard deviation of"
 LARGEST = "largest entry, divided by Glorot and Bengio's bound, of"
 LATER = "A later token must not affect the logits of earlier ones in any mode."
-PADDED = "A sentence must give the same logits alone and in a batch, whatever the padding."
+PADDED = "A sentence must give the same logits alone and in a batch, with any amount of padding."
 DROPPED = "Dropout acts on the vectors with positions and on the outputs of all sub-layers."
 TIED = (
     "The parts are src_embedding, tgt_embedding, positions, encoder, decoder and output, which has "
@@ -88,7 +88,7 @@ def leaks(model: Any) -> dict[str, bool]:
     return sees_later(model, 2, (SRC, TGT), (SRC, later))
 
 
-def neighbours(model: Any) -> dict[str, bool]:
+def padding_effect(model: Any) -> dict[str, bool]:
     """Compare the logits of a short source alone, next to a long one, and with more padding."""
     both, alone = model(SRC, TGT), model(SRC[1:, :3], TGT[1:])
     longer = model(F.pad(SRC, (0, 2), value=PAD), TGT)
@@ -135,7 +135,7 @@ EXERCISES = (
             ),
             "masks": (
                 shows("later target tokens changed", leaks, LATER),
-                shows("a short source next to a long one", neighbours, PADDED),
+                shows("a short source next to a long one", padding_effect, PADDED),
             ),
             "parameters": (
                 matrices("separate matrices", APART),
