@@ -1,4 +1,4 @@
-"""Trials that the layers of several chapters share."""
+"""Trials for the layers of several chapters."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from course_lib.exercises.trial import H, Trial, by_name, filled, looks, module_trial
 
 TORCHS = {  # what the exercises from the encoder layer on must not call
-    F.multi_head_attention_forward: "This calls torch's own attention layer. Take "
-    "the course's parts: their parameters have the names that are asked for."
+    F.multi_head_attention_forward: "This calls torch's own attention layer. Use the parts that "
+    "you built in earlier chapters, because later chapters rely on the names of their parameters."
 }
 
 
@@ -22,45 +22,41 @@ def loudness(matrix: Tensor) -> float:
 
 
 def reach(matrix: Tensor) -> float:
-    """Return the largest number as a share of Glorot and Bengio's bound, to one digit."""
+    """Return the largest entry divided by Glorot and Bengio's bound, to one digit."""
     return round(float(matrix.detach().abs().max()) / math.sqrt(6 / sum(matrix.shape)), 1)
 
 
 def rounded(x: Tensor) -> str:
-    """List the different numbers in a tensor, rounded, if they are few."""
+    """List the distinct numbers in a tensor, rounded, if there are at most three."""
     found = sorted({round(value, 2) + 0.0 for value in x.flatten().tolist()})  # + 0.0: no -0
     return " or ".join(f"{value:g}" for value in found) if len(found) < 4 else "many numbers"
 
 
 def survivors(x: Tensor, *axes: str) -> dict[str, str]:
-    """List the numbers that dropout leaves, and the axes along which it drops entries together.
+    """List what dropout makes of a constant tensor, and the axes along which it drops whole rows.
 
     Args:
-        x: What was the same number everywhere before dropout.
-        *axes: What each axis of it counts.
+        x: The tensor after dropout; every entry was the same before.
+        *axes: What each axis of ``x`` counts.
     """
     gone = x.abs() < 1e-2
     firsts = [gone.narrow(axis, 0, 1).expand_as(gone) for axis in range(gone.dim())]
     together = [name for name, first in zip(axes, firsts, strict=True) if gone.equal(first)]
-    return {"becomes": rounded(x), "is dropped together for all": " and ".join(together) or "none"}
+    together_for = " and ".join(together) or "none"
+    return {"becomes": rounded(x), "is dropped together for all": together_for}
 
 
 def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: float) -> Trial:
-    """Ask for a dropout that acts in training mode only.
-
-    Args:
-        build: Arguments of the constructor.
-        inputs: Of ``forward``, by name.
-        rates: Dropout probabilities, by the names of their arguments.
-    """
+    """Check that dropout acts in training mode only."""
 
     @looks(
         "dropout in eval mode",
-        "Dropout acts in training mode only: nn.Dropout knows the mode, F.dropout has to be told.",
+        "Dropout may act in training mode only. nn.Dropout knows the mode, but F.dropout needs "
+        "training=self.training.",
         "train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-        """Call it twice in eval mode; random numbers are told by name alone."""
+        """Call it twice in eval mode; a random output is reported as 0."""
         layer, found = filled(candidate(**build, **rates)).eval(), []
         for _ in range(2):
             copies = (x.clone() if isinstance(x, Tensor) else x for x in inputs.values())
@@ -72,36 +68,25 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
     return act
 
 
-def sees_later(module: nn.Module, first: int, *given: tuple[Tensor, ...]) -> dict[str, bool]:
-    """Call a module with inputs that differ later; look in both modes whether it shows earlier.
-
-    Args:
-        module: What is looked at.
-        first: How many positions come before the difference.
-        *given: Its inputs, twice.
-    """
+def sees_later(module: nn.Module, first: int, *pair: tuple[Tensor, ...]) -> dict[str, bool]:
+    """Report whether inputs that differ after the *first* positions change the outputs before."""
     found = {}
     for mode, training in (("in training", True), ("in eval mode", False)):
         answers = []
-        for inputs in given:
-            torch.default_generator.manual_seed(0)  # a dropout of its own drops the same twice
+        for inputs in pair:
+            torch.default_generator.manual_seed(0)  # dropout must drop the same entries twice
             answers.append(module.train(training)(*inputs)[:, :first])
         plain, other = answers
-        found[f"a later token is seen {mode}"] = not torch.allclose(plain, other, atol=1e-4)
+        found[f"a later token affects earlier ones {mode}"] = not torch.allclose(
+            plain, other, atol=1e-4
+        )
     return found
 
 
 def said(
     candidate: Callable[..., nn.Module], speaker: str, *inputs: Tensor, **rates: float
 ) -> dict[str, str]:
-    """Let one sub-layer answer 2 everywhere, the others 0; list what training adds to x.
-
-    Args:
-        candidate: A layer of the encoder or the decoder; it is built in pre-norm.
-        speaker: The attribute of the sub-layer that answers.
-        inputs: Of ``forward``; x first.
-        rates: Dropout probabilities, by the names of their arguments.
-    """
+    """Make one sub-layer of a pre-norm layer return 2 everywhere; list what training adds to x."""
     width = inputs[0].size(-1)
     layer = candidate(d_model=width, num_heads=H, d_ff=width, norm_first=True, **rates).train()
     ends = ("linear1.bias", "linear2.weight", "linear2.bias", "w_v.bias", "w_o.weight", "w_o.bias")
@@ -116,23 +101,17 @@ def said(
 
 
 WHERE = {  # what each dropout of a layer acts on
-    "dropout": "the answer of each sub-layer, before the sum",
+    "dropout": "the output of each sub-layer, before the residual connection adds x",
     "attention_dropout": "the attention weights",
-    "activation_dropout": "the features",
+    "activation_dropout": "the features inside the feed-forward layer",
 }
 
 
 def dropout_trials(
     build: Mapping[str, Any], inputs: Mapping[str, Tensor], speakers: Sequence[str]
 ) -> dict[str, tuple[Trial, ...]]:
-    """Return what is asked of the three dropouts of a layer.
-
-    Args:
-        build: Its sizes.
-        inputs: Of ``forward``, by name.
-        speakers: The attributes of its sub-layers.
-    """
-    given = [x for x in inputs.values() if x.is_floating_point()]
+    """Return the trials of a layer's three dropouts; *speakers* are its sub-layers' attributes."""
+    vectors = [x for x in inputs.values() if x.is_floating_point()]
     outer, *inner = (
         module_trial(
             f"{name}=1.0 in training",
@@ -147,22 +126,22 @@ def dropout_trials(
     still = keeps_still(build, inputs, attention_dropout=0.5, activation_dropout=0.5)
     return {
         "dropout": (outer, keeps_still(build, inputs, dropout=0.5)),
-        "inner dropouts": (nowhere_else(given, speakers), *inner, still),
+        "inner dropouts": (nowhere_else(vectors, speakers), *inner, still),
     }
 
 
 def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
-    """Ask that ``dropout`` acts on answers only, not inside the sub-layers."""
+    """Check that ``dropout`` acts on the outputs of the sub-layers only, not inside them."""
 
     @looks(
         "dropout=0.2 in training, norm_first=True",
-        "`dropout` acts on each number that a sub-layer answers by itself, and nowhere else.",
+        "`dropout` drops each entry of a sub-layer's output independently, and acts nowhere else.",
         "train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
-        """List what becomes of answers of 2, sub-layer by sub-layer."""
+        """List what becomes of an output of 2, for each sub-layer."""
         return {
-            f"an answer of 2 from {name}": said(candidate, name, *inputs, dropout=0.2)
+            f"an output of 2 from {name}": said(candidate, name, *inputs, dropout=0.2)
             for name in speakers
         }
 

@@ -48,7 +48,12 @@ def test_a_mistake_of_no_bank_is_found_and_described(name):
             "weights, F.dropout(weights, dropout_p) @ value",
             "output and weights are returned in the wrong order",
         ),
-        (ATTENTION, "dropout_p)", "dropout_p or 0.1)", "Nothing is dropped unless asked for"),
+        (
+            ATTENTION,
+            "dropout_p)",
+            "dropout_p or 0.1)",
+            "Nothing may be dropped unless dropout_p is passed",
+        ),
         (
             ATTENTION,
             "weights = scores",

@@ -14,20 +14,22 @@ from course_lib.exercises.module_checks import survivors
 from course_lib.exercises.trial import D_K, D_V, B, H, S, T, Trial, function_trial, looks, normal
 
 
-def inputs(leading=(B, H), lengths=(T, S), widths=(D_K, D_V), mask: Tensor | None = None) -> dict:
-    """Make queries, keys and values, and a mask if there is one."""
+def inputs(
+    leading=(B, H), lengths=(T, S), widths=(D_K, D_V), mask: Tensor | None = None, scale: int = 1
+) -> dict:
+    """Return queries and keys times *scale*, values, and the mask unless it is None."""
     named = {
-        "query": normal("query", *leading, lengths[0], widths[0]),
-        "key": normal("key", *leading, lengths[1], widths[0]),
+        "query": scale * normal("query", *leading, lengths[0], widths[0]),
+        "key": scale * normal("key", *leading, lengths[1], widths[0]),
         "value": normal("value", *leading, lengths[1], widths[1]),
     }
     return named if mask is None else named | {"mask": mask}
 
 
 def some_mask(*shape: int, blocked: int | None = None) -> Tensor:
-    """Make a mask that is no triangle; one row, if any, may look at nothing."""
+    """Return a mask that is not a triangle; it blocks every key for the query *blocked*."""
     mask = normal("mask", *shape) > 0
-    mask[..., 0], mask[..., 1] = False, True  # read the other way round, no row is blocked
+    mask[..., 0], mask[..., 1] = False, True  # no other row is all False, or all True
     if blocked is not None:
         mask[blocked] = False
     return mask
@@ -38,27 +40,25 @@ def called(label: str, **which: Any) -> Trial:
     return function_trial(label, inputs(**which), ("output", "weights"))
 
 
-@looks(
-    "a look at the weights", "Every query shares out one unit of attention: each row adds up to 1."
-)
+@looks("the sums of the weights", "The weights of each query must add up to 1.")
 def row_sums(candidate: Callable) -> dict[str, Tensor]:
     """Add up every row of the weights."""
     return {"sum of each row": candidate(*inputs().values())[1].sum(dim=-1)}
 
 
 @looks(
-    "a key that nobody may look at",
-    "True means *may look*; what is blocked must have no say in the output.",
+    "a key that is blocked for every query",
+    "True means *may look*, and a blocked key must not affect the output.",
 )
 def hidden_keys(candidate: Callable) -> dict[str, bool]:
-    """Change what is blocked, and look whether the answer changes."""
+    """Change a blocked key and its value, and compare the outputs."""
     mask = some_mask(T, S)
     mask[:, 0] = False
     plain = inputs(mask=mask)
     other = {name: x.clone() for name, x in plain.items()}
     other["key"][..., 0, :] += 3
     other["value"][..., 0, :] -= 3
-    outputs = [candidate(*given.values())[0] for given in (plain, other)]
+    outputs = [candidate(*each.values())[0] for each in (plain, other)]
     weights = candidate(*plain.values())[1]
     return {
         "a blocked key changes the output": not torch.allclose(*outputs, atol=1e-5),
@@ -66,36 +66,34 @@ def hidden_keys(candidate: Callable) -> dict[str, bool]:
     }
 
 
-@looks("a query that may look at nothing", "Such a query gets zeros: no weights, no output.")
-def nothing_to_see(candidate: Callable) -> dict[str, Tensor]:
-    """Block a whole row, and return what comes out of it."""
+@looks("a query that may not attend to any key", "Its weights and its output must be zeros.")
+def fully_blocked_row(candidate: Callable) -> dict[str, Tensor]:
+    """Block a whole row of the mask, and return its weights and its output."""
     output, weights = candidate(*inputs(mask=some_mask(T, S, blocked=2)).values())
     return {"its weights": weights[..., 2, :], "its output": output[..., 2, :]}
 
 
-@looks(
-    "no word about dropout", "Nothing is dropped unless asked for, and numbers keep their dtype."
-)
-def asked_plainly(candidate: Callable) -> dict[str, Any]:
-    """Call it twice without a word about dropout, and once in float64."""
-    given = inputs().values()
-    one, other = (candidate(*given)[0] for _ in range(2))
-    double = candidate(*(x.double() for x in given))[0]
+@looks("no dropout_p", "Nothing may be dropped unless dropout_p is passed, and dtypes must stay.")
+def without_dropout(candidate: Callable) -> dict[str, Any]:
+    """Call it twice without dropout, and once in float64."""
+    tensors = inputs().values()
+    one, other = (candidate(*tensors)[0] for _ in range(2))
+    double = candidate(*(x.double() for x in tensors))[0]
     return {"two calls differ": not torch.equal(one, other), "float64 comes back": double.dtype}
 
 
 @looks(
     "dropout_p=0.2",
-    "Dropout acts on each weight that blends by itself, and divides what is left by 1 - dropout_p; "
-    "the weights returned stay whole.",
+    "Dropout sets each weight to 0 independently before the weights meet the values, and divides "
+    "the other weights by 1 - dropout_p. The function returns the weights before dropout.",
     kind="train and eval",
 )
 def dropped(candidate: Callable) -> dict[str, Any]:
-    """Drop some of the weights; values that are two identities show which are left."""
+    """Drop some of the weights; two identity matrices as values show which ones."""
     twice = torch.eye(S).repeat(1, 2).expand(B, H, S, 2 * S)
-    given = inputs() | {"value": twice}
-    _, whole = candidate(*given.values())
-    output, weights = candidate(*given.values(), dropout_p=0.2)
+    tensors = (inputs() | {"value": twice}).values()
+    _, whole = candidate(*tensors)
+    output, weights = candidate(*tensors, dropout_p=0.2)
     output, again = output.split(S, dim=-1)
     return {
         "a dropped weight is dropped for the whole value": torch.equal(output, again),
@@ -115,7 +113,7 @@ EXERCISES = (
                 called("sizes that are all equal", lengths=(S, S), widths=(S, S)),
                 called("no batch and no heads", leading=()),
                 row_sums,
-                asked_plainly,
+                without_dropout,
             ),
             "mask": (
                 hidden_keys,
@@ -125,30 +123,26 @@ EXERCISES = (
             ),
         },
         hints=(
-            "Three lines mirror the formula: scores, weights, and what the weights make of the "
-            "values. Which axis of `key` has to move so that `query @ …` compares every query "
+            "Three lines mirror the formula: the scores, the weights, and the weighted average of "
+            "the values. Which axis of `key` has to move so that `query @ …` compares every query "
             "with every key?",
-            "Divide by the square root of the last size of `query`. Where the mask is `False`, put "
-            "`float('-inf')` before the softmax, which runs over the keys: the last axis.",
-            "A row that is blocked everywhere is all `-inf`, and its softmax is nan: after the "
-            "softmax, set the blocked weights to 0. `F.dropout(weights, dropout_p)` does the rest.",
+            "Divide by the square root of the last size of `query`. Set the scores to "
+            "`float('-inf')` where the mask is `False`. Then apply the softmax over the keys, "
+            "which is the last axis.",
+            "If every key of a row is blocked, all its scores are `-inf` and its softmax is nan, "
+            "so set the blocked weights to 0 after the softmax. Before you multiply by the values, "
+            "apply `F.dropout(weights, dropout_p)`.",
         ),
         shortcuts={
-            F.scaled_dot_product_attention: "This calls torch's own kernel, the very thing you "
-            "are building here. It has its place in chapter 02; write the formula out first."
+            F.scaled_dot_product_attention: "This calls torch's own kernel, and here you build "
+            "that function yourself. Write the formula out; from chapter 02 on you may call it."
         },
         extras={
             "fully masked row": (
-                nothing_to_see,
-                called("a blocked row among others", mask=some_mask(T, S, blocked=2)),
+                fully_blocked_row,
+                called("one row with every key blocked", mask=some_mask(T, S, blocked=2)),
             ),
-            "large scores": (
-                function_trial(
-                    "scores in the thousands",
-                    {n: 60 * x if n != "value" else x for n, x in inputs().items()},
-                    ("output", "weights"),
-                ),
-            ),
+            "large scores": (called("scores of several thousand", scale=60),),
             "dropout": (dropped,),
         },
         unnamed=("math.sqrt(d_k)", "d_k ** 0.4"),
@@ -172,7 +166,7 @@ MISTAKES = (
         "scale_missing",
         "the scores are not divided by √d_k",
         (f" {SCALE}", ""),
-        seen="mlc-ai/mlc-llm #3426 (cosine with the reference 0.86 in place of 1.00)",
+        seen="mlc-ai/mlc-llm #3426",
     ),
     attention(
         "scale_d_k",
@@ -184,7 +178,6 @@ MISTAKES = (
         "scale_d_v",
         "the scores are divided by √d_v instead of √d_k",
         (SCALE, "/ math.sqrt(value.size(-1))"),
-        seen="juho-lee/set_transformer #18",
     ),
     attention(
         "softmax_over_queries",
@@ -196,16 +189,16 @@ MISTAKES = (
         "softmax_over_heads",
         "softmax runs over the heads (dim=1) instead of the keys",
         ("scores.softmax(dim=-1)", "scores.softmax(dim=min(1, scores.dim() - 1))"),
-        seen="FudanNLP/fastNLP #254 (a fixed dim, right for three axes only)",
+        seen="FudanNLP/fastNLP #254",
     ),
     attention(
         "softmax_missing",
-        "the scores blend the values without a softmax",
+        "the values are weighted by the scores themselves, without a softmax",
         ("scores.softmax(dim=-1)", "scores.clone()"),
     ),
     attention(
         "mask_inverted",
-        "the mask is read the other way round: True as blocked",
+        "the mask is inverted, so that True blocks a key; here True means *may look*",
         (MASKED, 'scores = scores.masked_fill(mask, float("-inf"))'),
         (ZEROED, "    weights = weights.nan_to_num(0.0)\n"),
         seen="lucidrains/halonet-pytorch #4; InseeFrLab/torchTextClassifiers #92",
@@ -218,7 +211,7 @@ MISTAKES = (
     ),
     attention(
         "mask_result_dropped",
-        "masked_fill is called and its result dropped: it returns a new tensor",
+        "masked_fill is called but its result is not used; it returns a new tensor",
         (MASKED, 'scores.masked_fill(~mask, float("-inf"))'),
         (ZEROED, ""),
         tells=r"^ *\w+\.masked_fill\(",
@@ -226,34 +219,33 @@ MISTAKES = (
     ),
     attention(
         "mask_after_softmax",
-        "the mask is applied after the softmax, so the rest no longer adds up to 1",
+        "the mask is applied after the softmax, so the weights no longer add up to 1",
         (MASKED, "pass"),
         seen="huggingface/pytorch-image-models #2236",
     ),
     attention(
         "mask_filled_with_zero",
-        "blocked scores become 0, by fill or by multiplication: a score like any other, not an "
-        "impossible one",
+        "blocked scores become 0, but exp(0) is 1, so a blocked key still gets weight; use -inf",
         (MASKED, "scores = scores.masked_fill(~mask, 0.0)"),
         (ZEROED, ""),
         seen="allenai/allennlp #105; georg-wolflein/good-features #1; THUwangcy/ReChorus #8",
     ),
     attention(
         "mask_large_negative",
-        "blocked scores are set to -1e9: a row with nothing to look at becomes an even blend",
+        "blocked scores are set to -1e9, so a fully blocked row becomes a uniform average",
         ('float("-inf")', "-1e9"),
         (ZEROED, ""),
-        seen="EleutherAI/gpt-neox #966 (-10000)",
+        seen="EleutherAI/gpt-neox #966",
     ),
     attention(
         "blocked_row_nan",
-        "a row of only -inf goes through softmax, and becomes nan",
+        "all scores of a row are -inf, and the softmax of such a row is nan",
         (ZEROED, ""),
         seen="pytorch/pytorch #41508, #25110",
     ),
     attention(
         "key_transposed_by_view",
-        "the keys are turned by view or reshape, which cuts the rows anew instead of turning them",
+        "view or reshape replaces the transpose of the keys, so the rows and columns get mixed",
         ("key.transpose(-2, -1)", "key.reshape(*key.shape[:-2], d_k, -1)"),
     ),
     attention(
@@ -263,9 +255,8 @@ MISTAKES = (
     ),
     attention(
         "gradient_cut",
-        "the weights are detached: nothing learns where to look",
+        "the weights are detached, so queries and keys get no gradient",
         (BLEND, "F.dropout(weights.detach(), dropout_p) @ value, weights"),
-        seen="jadore801120/attention-is-all-you-need-pytorch #16 (masking .data)",
     ),
     *ignored(attention, ("dropout_p", (BLEND, "weights @ value, weights"))),
 )
@@ -275,7 +266,7 @@ MISTAKES = (
 
 
 def by_bias(query: Tensor, key: Tensor, value: Tensor, mask=None, dropout_p: float = 0.0):
-    """Add 0 or -inf to scaled queries, and mend empty rows with where."""
+    """Add 0 or -inf to the scores, and treat fully blocked rows separately."""
     logits = (query / math.sqrt(query.size(-1))).matmul(key.mT)
     if mask is not None:
         logits = logits + torch.zeros(mask.shape).masked_fill(mask.logical_not(), -math.inf)

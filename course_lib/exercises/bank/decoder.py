@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from course_lib.add_norm import AddNorm
 from course_lib.exercises.bank.add_norm import SublayerConnection
+from course_lib.exercises.bank.encoder import IGNORED
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import ignored, known
 from course_lib.exercises.module_checks import TORCHS, dropout_trials, sees_later
@@ -31,13 +32,14 @@ from course_lib.multi_head import MultiHeadAttention
 
 SIZES = dict(d_model=H * D_K, num_heads=H, d_ff=11)
 LAYER_SAYS = (
-    "A layer owns two attentions, self_attn and cross_attn, a feed_forward, and three AddNorms: "
-    "add_norm1, add_norm2, add_norm3."
+    "A layer has six parts: self_attn, cross_attn, feed_forward, add_norm1, add_norm2 and "
+    "add_norm3."
 )
+ACROSS_SAYS = "Every target token attends to the memory, except where `cross_mask` is False."
 
 
 def masks(length: int = T) -> dict[str, Tensor]:
-    """Make a causal mask and paddings: the target's within the first, the source's apart."""
+    """Return a causal mask that also hides the target's padding, and a mask of the source's."""
     real = torch.ones(B, 1, 1, length, dtype=torch.bool)
     real[1, ..., -1] = False
     source = torch.ones(B, 1, 1, S, dtype=torch.bool)
@@ -47,7 +49,7 @@ def masks(length: int = T) -> dict[str, Tensor]:
 
 
 def inputs(length: int = T, masked: bool = True) -> dict[str, Tensor]:
-    """Make vectors of the target, the memory, and masks if there are any."""
+    """Return the target, the memory, and the masks unless they are unwanted."""
     x, memory = normal("x", B, length, H * D_K), normal("memory", B, S, H * D_K)
     return {"x": x, "memory": memory} | (masks(length) if masked else {})
 
@@ -57,9 +59,9 @@ def called(label: str, build: Mapping[str, Any], **how: Any) -> Trial:
     return module_trial(label, build, inputs(), **how)
 
 
-@looks("a later word", "A later word must not change what stands before it.")
+@looks("later tokens changed", "A later token must not affect the outputs of earlier tokens.")
 def leaks(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Change the last words, and look whether the first answers change."""
+    """Change the last tokens, and compare the outputs of the first ones."""
     module, other = filled(candidate(**SIZES)), inputs()
     other["x"][:, 2:] += 3
     return sees_later(module, 2, tuple(inputs().values()), tuple(other.values()))
@@ -75,27 +77,21 @@ EXERCISES = (
             "parameters": (parameters_trial(SIZES, LAYER_SAYS),),
             "self_mask": (
                 leaks,
-                module_trial("self_mask alone", SIZES, inputs() | {"cross_mask": None}),
+                module_trial("self_mask only", SIZES, inputs() | {"cross_mask": None}),
             ),
             "cross_mask": (
-                called(
-                    "both masks",
-                    SIZES,
-                    says="Every position of the target reads the memory, but not what `cross_mask` "
-                    "hides.",
-                ),
+                called("both masks", SIZES, says=ACROSS_SAYS),
                 module_trial("a target as long as the source", SIZES, inputs(S)),
             ),
         },
         hints=(
-            "Six parts: two `MultiHeadAttention`s, a `FeedForward`, three `AddNorm`s. Who asks in "
-            "cross-attention, and who answers?",
-            "`AddNorm` is called with x and a function of one argument; an attention returns two "
-            "things, and the sum needs the first. Look at your EncoderLayer: two of the three "
-            "lines are there.",
+            "Build six parts: two `MultiHeadAttention`s, a `FeedForward` and three `AddNorm`s. In "
+            "cross-attention, where do the queries come from, and where the keys and values?",
+            "`AddNorm` takes x and a function of one argument. Attention returns a pair, so take "
+            "its first element. Two of the three lines are already in your EncoderLayer.",
             "The new line is "
             "`x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])`. "
-            "The two dropouts at the end of the signature go into the attentions and into "
+            "Pass `attention_dropout` to both attentions and `activation_dropout` to "
             "`FeedForward`.",
         ),
         shortcuts=TORCHS,
@@ -128,27 +124,24 @@ NORM2, NORM3 = (f"self.add_norm{n} = AddNorm(d_model, dropout, norm_first)" for 
 MISTAKES = (
     layer(
         "memory_asks",
-        "cross-attention is called as (memory, x, x): the source asks and the target answers",
+        "cross-attention is called as (memory, x, x), so the queries come from the source",
         (ASK, "self.cross_attn(memory, y, y, cross_mask)"),
-        seen="described so in humza909/LLM_Survey #2 and datawhalechina/happy-llm #5",
     ),
     layer(
         "values_from_target",
-        "cross-attention is called as (x, memory, x): keys from the memory, values from the target",
+        "cross-attention is called as (x, memory, x), so the values come from the target",
         (ASK, "self.cross_attn(y, memory, y, cross_mask)"),
-        seen="figure 1 read from left to right, V, K, Q; suspected in feinanshan/TDNet #17",
     ),
     layer(
         "cross_reads_target",
-        "cross-attention reads the target, (x, x, x), and nobody reads the memory",
+        "cross-attention is called as (x, x, x), so no layer reads the memory",
         (ASK, "self.cross_attn(y, y, y, cross_mask)"),
         seen="keitakurita/Practical_NLP_in_PyTorch #1",
     ),
     layer(
         "one_attention_object",
-        "self-attention and cross-attention are the same object: two questions, one set of weights",
+        "self-attention and cross-attention are the same object, so they have the same weights",
         (CROSS_ATTN, "self.cross_attn = self.self_attn"),
-        seen="lucidrains/feedback-transformer-pytorch #2 discusses shared projections",
     ),
     layer(
         "self_attn_used_twice",
@@ -158,7 +151,7 @@ MISTAKES = (
     ),
     layer(
         "one_norm",
-        "there is one norm for all three sub-layers: each needs a gain and a shift of its own",
+        "all three sub-layers use the same norm, but each needs its own gain and shift",
         (NORM2, ""),
         (NORM3, ""),
         ("self.add_norm2(", "self.add_norm1("),
@@ -166,37 +159,35 @@ MISTAKES = (
     ),
     layer(
         "always_pre_norm",
-        "the norm comes before each sub-layer, though the paper's order is asked for",
+        "the norm comes before each sub-layer, even in post-norm",
         ("AddNorm(d_model, dropout, norm_first)", "AddNorm(d_model, dropout, True)"),
     ),
     layer(
         "self_mask_lost",
-        "self_mask is not handed on: every word sees the future",
+        "self_mask is not passed to self-attention, so every token sees the future",
         ("y, y, y, self_mask", "y, y, y"),
         seen="alex-matton/causal-transformer-decoder #1",
     ),
     layer(
         "cross_mask_lost",
-        "cross_mask is not handed on: the source's padding is read as if it were words",
+        "cross_mask is not passed to cross-attention, so tokens attend to the source's padding",
         ("memory, memory, cross_mask", "memory, memory"),
-        seen="the early nn.Transformer had no argument for it: pytorch/pytorch #22588",
     ),
     layer(
         "masks_exchanged",
-        "the two masks are exchanged: cross_mask in self-attention, self_mask in cross-attention",
+        "the masks are swapped, so self-attention gets cross_mask and cross-attention self_mask",
         ("memory, memory, cross_mask", "memory, memory, self_mask"),
         ("y, y, y, self_mask", "y, y, y, cross_mask"),
-        seen="hkproj/pytorch-transformer #27 stumbles over two orders of arguments",
     ),
     layer(
         "self_mask_across",
-        "cross-attention gets self_mask: it hides what is right of the diagonal of the source",
+        "cross-attention gets self_mask, which hides source tokens at later positions",
         ("memory, memory, cross_mask", "memory, memory, self_mask"),
         seen="Kamichanw/SeekDeeper #3",
     ),
     layer(
         "cross_attention_skipped",
-        "cross-attention is left out, or its result is not used",
+        "cross-attention is missing, or its result is not used",
         (ACROSS, ""),
         seen="thushv89/manning_tf2_in_action #36",
     ),
@@ -211,26 +202,11 @@ MISTAKES = (
     ),
     layer(
         "residual_from_input",
-        "the residual path around cross-attention starts at the layer's input",
+        "the residual connection around cross-attention adds the layer's input",
         (BACK, f"first = x\n        {BACK}\n        answer = {ASK_OF_X}[0]"),
         (ACROSS, "x = self.add_norm2(first, lambda _: answer)"),
-        seen="wrong residuals here: OpenNMT/OpenNMT-py #1689, georgepar/slp #26",
     ),
-    *ignored(
-        layer,
-        ("norm_first", ("AddNorm(d_model, dropout, norm_first)", "AddNorm(d_model, dropout)")),
-        ("activation", ("activation_dropout, activation)", "activation_dropout)")),
-        ("d_k", ("dict(d_k=d_k, ", "dict(")),
-        (
-            "dropout",
-            ("AddNorm(d_model, dropout, norm_first)", "AddNorm(d_model, norm_first=norm_first)"),
-        ),
-        ("attention_dropout", (", dropout=attention_dropout)", ")")),
-        (
-            "activation_dropout",
-            ("d_ff, activation_dropout, activation)", "d_ff, activation=activation)"),
-        ),
-    ),
+    *ignored(layer, *IGNORED),
 )
 
 
@@ -238,7 +214,7 @@ MISTAKES = (
 
 
 class LayerWithNamedSteps(nn.Module):
-    """Write every sub-layer as a method, and give AddNorm the method."""
+    """Write every sub-layer as a function, and loop over the functions."""
 
     def __init__(
         self, d_model, num_heads, d_ff, dropout=0.0, norm_first=False, activation="relu", *,
@@ -255,15 +231,15 @@ class LayerWithNamedSteps(nn.Module):
         self.feed_forward = FeedForward(d_model, d_ff, activation_dropout, activation)
 
     def forward(self, x, memory, self_mask=None, cross_mask=None):
-        """Keep what the steps need, and run them in their order."""
+        """Apply the three sub-layers."""
 
         def back(queries: Tensor) -> Tensor:
-            """Look back."""
+            """Attend to the target."""
             answer, _ = self.self_attn(queries, queries, queries, self_mask, need_weights=True)
             return answer
 
         def across(queries: Tensor) -> Tensor:
-            """Look across."""
+            """Attend to the memory."""
             answer, _ = self.cross_attn(queries, memory, memory, mask=cross_mask)
             return answer
 

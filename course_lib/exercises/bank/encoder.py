@@ -29,17 +29,19 @@ from course_lib.feed_forward import FeedForward
 from course_lib.multi_head import MultiHeadAttention
 
 SIZES = dict(d_model=6, num_heads=H, d_ff=10)
+EVEN = dict(d_model=4, num_heads=4, d_ff=4)
 STACK = dict(num_layers=3) | SIZES
 PRE_NORM = STACK | {"norm_first": True}
+OPTIONS = {"activation": "gelu", "d_k": 5, "d_v": 7}
 PADDING = torch.tensor([[True, True, True, False, False], [True] * S])[:, None, None, :]
 HEADS = (normal("mask", B, H, S, S) > 0) | torch.eye(S, dtype=torch.bool)
 X = normal("x", B, S, 6)
-LAYER_SAYS = "A layer has self_attn, feed_forward, add_norm1 and add_norm2, each of its own."
+LAYER_SAYS = "A layer has four parts: self_attn, feed_forward, add_norm1 and add_norm2."
 STACK_SAYS = (
-    "Every layer has parameters of its own, in an nn.ModuleList called layers (a plain list hides "
-    "them from torch); only in pre-norm there is one more LayerNorm, called norm."
+    "Every layer has its own parameters. The layers are in an nn.ModuleList called layers, because "
+    "torch does not look into a plain list. In pre-norm there is one more LayerNorm, called norm."
 )
-FAR = "Without a mask all words attend to each other; nobody attends to hidden padding."
+FAR = "All tokens may attend to each other, but no token may attend to padding that the mask hides."
 
 
 def called(label: str, build: Mapping[str, Any], mask: Tensor | None = None, **how: Any) -> Trial:
@@ -48,7 +50,7 @@ def called(label: str, build: Mapping[str, Any], mask: Tensor | None = None, **h
 
 
 def moved(layer: nn.Module, mask: Tensor | None, position: int) -> str:
-    """Change one position of the first sentence; list the positions whose answer changes."""
+    """Change one position of the first sentence; list the positions whose output changes."""
     other = X.clone()
     other[0, position] = 1 - other[0, position]
     masks = ([] if mask is None else [mask.clone()] for _ in range(2))
@@ -57,26 +59,27 @@ def moved(layer: nn.Module, mask: Tensor | None, position: int) -> str:
 
 
 def reach(build: Mapping[str, Any], says: str) -> Trial:
-    """Change a word, and padding, and look whose answer changes."""
+    """Compare the positions that a change at one position affects."""
 
     @looks("one position changed", says)
     def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
-        """Say where the answers change."""
+        """List the positions for a token and for padding."""
         layer = filled(candidate(**build)).eval()
         return {
-            "a change of word 2 shows at": moved(layer, None, 2),
-            "a change of word 2 beside hidden padding shows at": moved(layer, PADDING, 2),
-            "a change of padding 3, hidden, shows at": moved(layer, PADDING, 3),
+            "a change of token 2 affects": moved(layer, None, 2),
+            "a change of token 2, with padding hidden, affects": moved(layer, PADDING, 2),
+            "a change of padding 3, which is hidden, affects": moved(layer, PADDING, 3),
         }
 
     return act
 
 
-@looks("a new stack", "Each layer draws its own weights.")
+@looks("a new stack", "The initial weights of the layers must differ.")
 def starts_alike(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Look whether two layers begin with the same matrices."""
+    """Compare the initial matrices of consecutive layers."""
     matrices = [p for p in candidate(**STACK).parameters() if p.dim() == 2]
-    return {"layers start alike": all(map(torch.equal, matrices, matrices[len(matrices) // 3 :]))}
+    same = all(map(torch.equal, matrices, matrices[len(matrices) // 3 :]))
+    return {"layers start with the same weights": same}
 
 
 EXERCISES = (
@@ -87,11 +90,7 @@ EXERCISES = (
         core={
             "formula": (
                 called("sizes that all differ", SIZES),
-                module_trial(
-                    "sizes that are all equal",
-                    dict(d_model=4, num_heads=4, d_ff=4),
-                    {"x": normal("x", 4, 4, 4)},
-                ),
+                module_trial("sizes that are all equal", EVEN, {"x": normal("x", 4, 4, 4)}),
             ),
             "parameters": (parameters_trial(SIZES, LAYER_SAYS),),
             "mask": (
@@ -103,12 +102,12 @@ EXERCISES = (
         hints=(
             "Four parts come from earlier chapters: `MultiHeadAttention`, `FeedForward`, and an "
             "`AddNorm` for each of them. Which arguments of the layer does each part need?",
-            "`AddNorm` adds, drops and normalizes already: `forward` only says what is wrapped. "
-            "It wants a function of one tensor that returns one tensor; a lambda makes one of "
-            "attention, which takes three and a mask, and returns a pair.",
-            "Inside the lambda use its own argument three times, and close over the mask: "
-            "`lambda y: self.self_attn(y, y, y, mask)[0]`. What add_norm1 returns is what "
-            "add_norm2 gets, together with `self.feed_forward`.",
+            "`AddNorm` already adds x, applies dropout and normalizes. It takes a function that "
+            "turns one tensor into one tensor. Attention takes three tensors and a mask and "
+            "returns a pair, so wrap it in a lambda.",
+            "The lambda passes its own argument three times, together with the mask: "
+            "`lambda y: self.self_attn(y, y, y, mask)[0]`. Pass the output of add_norm1 to "
+            "add_norm2, together with `self.feed_forward`.",
         ),
         shortcuts=TORCHS,
         extras={
@@ -130,15 +129,15 @@ EXERCISES = (
             "layers": (called("three layers", STACK),),
             "parameters": (parameters_trial(STACK, STACK_SAYS),),
             "mask": (
-                reach(STACK, "Every layer needs the mask: nobody attends to hidden padding."),
+                reach(STACK, "Every layer needs the mask, so that no token attends to padding."),
                 called("a padding mask", STACK, PADDING),
             ),
         },
         hints=(
-            "Make `num_layers` layers, one call of `EncoderLayer` for each, and keep them where "
-            "torch finds their parameters. Every argument goes on to the layers.",
-            "`nn.ModuleList` takes a list of modules. In `forward` every layer reads what the "
-            "layer before it wrote, and gets the mask.",
+            "Call `EncoderLayer` once for each of the `num_layers` layers, and store the layers "
+            "where torch finds their parameters. Pass every other argument to the layers.",
+            "`nn.ModuleList` takes a list of modules. In `forward`, every layer gets the output of "
+            "the previous layer and the mask.",
             "With `norm_first`, `self.norm` is an `nn.LayerNorm(d_model)` that `forward` applies "
             "at the end; otherwise it is `None`.",
         ),
@@ -149,22 +148,19 @@ EXERCISES = (
                 called("norm_first=True", PRE_NORM, HEADS),
             ),
             "activation, d_k, d_v": (
-                called(
-                    'activation="gelu", d_k=5 and d_v=7',
-                    STACK | {"activation": "gelu", "d_k": 5, "d_v": 7},
-                ),
+                called('activation="gelu", d_k=5 and d_v=7', STACK | OPTIONS),
             ),
             "dropout": tuple(
                 called(
-                    f"{' and '.join(names)} 1.0 in training",
+                    f"{'='.join(names)}=1.0 in training",
                     STACK | dict.fromkeys(names, 1.0),
                     training=True,
                     kind="train and eval",
-                    says="The layers get every argument, the dropouts too.",
+                    says="Pass all three dropout probabilities to the layers.",
                 )
                 for names in (["dropout"], ["attention_dropout", "activation_dropout"])
             ),
-            "drawn anew": (starts_alike,),
+            "initialization": (starts_alike,),
             "names": (names_trial(STACK),),
         },
         unnamed=("x = layer(x, mask)", "x = layer(x, mask).relu()"),
@@ -185,6 +181,14 @@ ATTEND = "x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, mask)[0])"
 THINK = "return self.add_norm2(x, self.feed_forward)"
 LOOK = "self.self_attn(y, y, y, mask)[0]"
 
+IGNORED = (  # in the constructor, which the decoder layer has in common
+    ("norm_first", (NORM, "AddNorm(d_model, dropout)")),
+    ("activation", (THINKER, "FeedForward(d_model, d_ff, activation_dropout)")),
+    ("d_k", (HEADS_LINES, "dict(d_v=d_v, dropout=attention_dropout)")),
+    ("dropout", (NORM, "AddNorm(d_model, norm_first=norm_first)")),
+    ("attention_dropout", (HEADS_LINES, "dict(d_k=d_k, d_v=d_v)")),
+    ("activation_dropout", (THINKER, "FeedForward(d_model, d_ff, activation=activation)")),
+)
 WITHOUT_SUM = """def alone(part, x, sublayer):
             read = part.norm(x) if part.norm_first else x
             answer = part.dropout(sublayer(read))
@@ -200,40 +204,39 @@ END = "return x if self.norm is None else self.norm(x)"
 MISTAKES = (
     layer(
         "residual_missing",
-        "no sub-layer's input is added to its answer: the residual paths are missing",
+        "both residual connections are missing, so the input of a sub-layer is never added",
         (ATTEND, f"{WITHOUT_SUM}\n        x = alone(self.add_norm1, x, lambda y: {LOOK})"),
         (THINK, "return alone(self.add_norm2, x, self.feed_forward)"),
-        seen="suspected in tensorflow/models #7533",
     ),
     layer(
         "residual_of_input",
-        "the second sum adds the layer's input instead of what add_norm1 returned",
+        "the second residual connection adds the layer's input instead of the output of add_norm1",
         (ATTEND, ATTEND.replace("x = ", "found = ", 1)),
         (THINK, "return self.add_norm2(x, lambda _: self.feed_forward(found))"),
         seen="strutive07/transformer-tensorflow2.0 #14; JanSchm/CapMarket #8",
     ),
     layer(
         "residual_twice",
-        "x is added once more outside: AddNorm has added it already",
+        "x is added a second time, but AddNorm has already added it",
         (ATTEND, ATTEND.replace("x = ", "x = x + ", 1)),
         (THINK, THINK.replace("return ", "return x + ")),
         seen="yunzeliu/MAP #3",
     ),
     layer(
         "one_norm",
-        "there is one norm for both sub-layers: each needs a gain and a shift of its own",
+        "both sub-layers use the same norm, but each needs its own gain and shift",
         (NORM2, ""),
         (THINK, THINK.replace("add_norm2", "add_norm1")),
         seen="bentrevett/pytorch-seq2seq #100; lsdefine/attention-is-all-you-need-keras #33",
     ),
     layer(
         "always_pre_norm",
-        "the norm comes before each sub-layer, though the paper's order is asked for",
+        "the norm comes before each sub-layer, even in post-norm",
         (NORM, "AddNorm(d_model, dropout, True)"),
     ),
     layer(
         "feed_forward_first",
-        "the feed-forward part comes before attention",
+        "the feed-forward layer comes before attention",
         (ATTEND, "x = self.add_norm1(x, self.feed_forward)"),
         (THINK, f"return self.add_norm2(x, lambda y: {LOOK})"),
         seen="allenai/allennlp #3334",
@@ -246,57 +249,48 @@ MISTAKES = (
     ),
     layer(
         "mask_inverted",
-        "the mask is turned round on its way, as nn.MultiheadAttention would want it",
+        "the mask is inverted as for nn.MultiheadAttention, but True means *may look* here",
         ("(y, y, y, mask)", "(y, y, y, mask if mask is None else ~mask)"),
-        seen="ports from nn.MultiheadAttention, whose True means blocked (pytorch/pytorch #170415)",
     ),
     layer(
         "keys_not_normalized",
-        "in pre-norm only the queries are normalized: keys and values are the x outside the lambda",
+        "in pre-norm only the queries are normalized, because keys and values are the outer x",
         (ATTEND, "x = self.add_norm1(x, lambda z: self.self_attn(z, x, x, mask)[0])"),
         seen="facebookresearch/xformers #233; tier4/Diffusion-Planner #239",
     ),
     layer(
         "lambda_ignores_its_argument",
-        "the lambda uses the x outside, not what AddNorm hands it: pre-norm reads no norm",
+        "the lambda uses the outer x instead of its argument, so pre-norm attention reads no norm",
         (ATTEND, "x = self.add_norm1(x, lambda z: self.self_attn(x, x, x, mask)[0])"),
     ),
     layer(
         "attention_over_the_batch",
-        "attention compares sentences instead of words: the first two axes are swapped",
+        "the first two axes are swapped, so attention compares sentences instead of tokens",
         (LOOK, "self.self_attn(*3 * [y.transpose(0, 1)], mask)[0].transpose(0, 1)"),
-        seen="IBM/TabFormer #14; Exorust/TorchLeet #5 (batch_first left at False)",
+        seen="IBM/TabFormer #14; Exorust/TorchLeet #5",
     ),
     layer(
         "dropout_as_in_torch",
-        "dropout acts in all three places as in torch.nn; here each place has its own share",
+        "`dropout` acts in all three places, as in torch.nn, but here each has its own argument",
         ("dropout=attention_dropout", "dropout=dropout"),
         (THINKER, "FeedForward(d_model, d_ff, dropout, activation)"),
     ),
-    *ignored(
-        layer,
-        ("norm_first", (NORM, "AddNorm(d_model, dropout)")),
-        ("activation", (THINKER, "FeedForward(d_model, d_ff, activation_dropout)")),
-        ("d_k", (HEADS_LINES, "dict(d_v=d_v, dropout=attention_dropout)")),
-        ("dropout", (NORM, "AddNorm(d_model, norm_first=norm_first)")),
-        ("attention_dropout", (HEADS_LINES, "dict(d_k=d_k, d_v=d_v)")),
-        ("activation_dropout", (THINKER, "FeedForward(d_model, d_ff, activation=activation)")),
-    ),
+    *ignored(layer, *IGNORED),
     stack(
         "plain_list",
-        "the layers stand in a plain Python list: torch does not see them, and they never learn",
+        "the layers are in a plain Python list, so torch neither trains nor saves them",
         ("nn.ModuleList(layers)", "layers"),
-        seen="LiamMaclean216/Pytorch-Transfomer #7; many questions on nn.ModuleList",
+        seen="LiamMaclean216/Pytorch-Transfomer #7",
     ),
     stack(
         "one_layer_repeated",
-        "one and the same layer stands in the list num_layers times: all share their weights",
+        "the list contains the same layer num_layers times, so there is only one set of weights",
         (LAYERS, f"[{LAYER}] * num_layers"),
         seen="espnet/espnet #1278; IDEA-Research/DAB-DETR #17; acids-ircam/ddsp_pytorch #37",
     ),
     stack(
         "layers_copied",
-        "all layers are copies of one: they have weights of their own, that start alike",
+        "all layers are copies of one layer, so they start with the same weights",
         (
             f"layers = {LAYERS}",
             f"import copy\n        one = {LAYER}\n"
@@ -305,19 +299,19 @@ MISTAKES = (
     ),
     stack(
         "every_layer_reads_the_input",
-        "every layer reads the stack's input: only the last layer has a say",
-        (LOOP, "given = x\n        for layer in self.layers:\n            x = layer(given, mask)"),
+        "every layer reads the stack's input, so only the last layer affects the output",
+        (LOOP, "first = x\n        for layer in self.layers:\n            x = layer(first, mask)"),
         seen="Atcold/NYU-DLSP20 #270; simon-ging/coot-videotext #5",
     ),
     stack(
         "first_layer_only",
-        "only the first layer runs: a return inside the loop ends it",
+        "only the first layer runs, because a return inside the loop ends it",
         (LOOP, f"{LOOP}\n            {END}"),
         seen="microsoft/ProDA #33",
     ),
     stack(
         "result_dropped",
-        "layer(…) is called and its result not kept: x stays as it came",
+        "the result of layer(…) is not assigned to x, so x never changes",
         ("x = layer(x, mask)", "layer(x, mask)"),
     ),
     stack(
@@ -328,26 +322,21 @@ MISTAKES = (
     ),
     stack(
         "mask_for_first_layer_only",
-        "only the first layer gets the mask; the others read the padding",
+        "only the first layer gets the mask, so the other layers attend to padding",
         (LOOP, f"{LOOP}\n            mask = None"),
         seen="keras-team/keras-hub #137",
     ),
     stack(
         "last_norm_missing",
-        "a pre-norm stack ends without a norm of its own",
+        "the last norm of a pre-norm stack is missing",
         (LAST_NORM, "None"),
         seen="NVIDIA-NeMo/Speech #2197; marian-nmt/marian-dev #719",
     ),
     stack(
         "last_norm_in_post_norm",
-        "a post-norm stack ends with one more norm, though its last layer ends with one already",
+        "a post-norm stack ends with one more norm, but its last layer already ends with one",
         (LAST_NORM, "nn.LayerNorm(d_model)"),
         seen="pytorch/pytorch #50086; Atten4Vis/ConditionalDETR #11",
-    ),
-    stack(
-        "options_not_passed",
-        "d_k, d_v and the two further dropouts do not reach the layers",
-        (LAYER, "EncoderLayer(*sizes)"),
     ),
 )
 
@@ -356,7 +345,7 @@ MISTAKES = (
 
 
 class LayerOfNamedSteps(nn.Module):
-    """Give the attention step a name of its own."""
+    """Write attention as a function with a name."""
 
     def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=False, activation="relu",
                  *, d_k=None, d_v=None, attention_dropout=0.0, activation_dropout=0.0):  # fmt: skip
@@ -370,10 +359,10 @@ class LayerOfNamedSteps(nn.Module):
         )
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Attend with the weights asked for, too."""
+        """Apply both sub-layers."""
 
         def attend(tokens: Tensor) -> Tensor:
-            """Return the first of attention's two answers."""
+            """Return the output of attention without the weights."""
             output, _ = self.self_attn(tokens, tokens, tokens, mask=mask, need_weights=True)
             return output
 
@@ -421,7 +410,7 @@ class Block(nn.Module):
 
 
 class StackByCounting(nn.Module):
-    """Build the list piece by piece; end in a module that does nothing."""
+    """Extend the list layer by layer; ``norm`` is an identity in post-norm."""
 
     def __init__(self, num_layers, d_model, *args, **kwargs):
         super().__init__()
@@ -432,7 +421,7 @@ class StackByCounting(nn.Module):
         self.norm = nn.LayerNorm(d_model) if pre else nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Count through the layers."""
+        """Call the layers by their index."""
         for i in range(len(self.layers)):
             x = self.layers[i](x, mask=mask)
         return self.norm(x)

@@ -25,34 +25,35 @@ from course_lib.exercises.trial import (
 SIZES = dict(d_model=6, d_ff=10)
 EVEN = dict(d_model=4, d_ff=4)
 X = normal("x", B, S, 6)
+LAYERS = "linear1 maps d_model to d_ff, linear2 maps d_ff to d_model, and both have a bias."
 
 
-@looks("one position changed", "Every position is transformed alone: it depends on no other.")
-def who_notices(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-    """Change one position, and look where the answer changes."""
+@looks("one position changed", "The output at a position may depend on that position only.")
+def affected_positions(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
+    """Change one position, and return the positions at which the output changes."""
     layer = filled(candidate(**EVEN)).eval()
     x = normal("x", 4, 4, 4)
     other = x.clone()
     other[:, 1] += 1
     gap = (layer(other) - layer(x.clone())).abs().amax(dim=(0, 2))
-    return {"a change at position 1 shows at": str((gap > 1e-5).nonzero().flatten().tolist())}
+    return {"a change at position 1 affects": str((gap > 1e-5).nonzero().flatten().tolist())}
 
 
 @looks(
-    "dropout=0.25 in training mode",
-    "Dropout sets each feature, after the activation, to 0 with the probability `dropout` and "
-    "divides the rest by 1 - dropout.",
+    "dropout=0.25 in training",
+    "Dropout must set each feature after the activation to 0 with probability `dropout`, and "
+    "divide the other features by 1 - dropout.",
     kind="train and eval",
 )
 def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-    """Make all features that are looked at 2, and see what training makes of them."""
+    """Make every feature 2, and return what dropout makes of it."""
     layer = candidate(d_model=5, d_ff=8, dropout=0.25).train()
     with torch.no_grad():
         for name, weight in by_name(layer).items():
             weight.copy_(torch.eye(*weight.shape) if name.endswith("weight") else 1.0)
         output = layer(torch.ones(B, S, 5))
     found = survivors(output - 1, "sentences", "positions", "features")
-    return {"a feature of 2": found}  # the bias of linear2 is no feature
+    return {"a feature of 2": found}  # without the bias of linear2
 
 
 EXERCISES = (
@@ -61,27 +62,22 @@ EXERCISES = (
         "feed_forward",
         20,
         core={
-            "parameters": (
-                parameters_trial(
-                    SIZES,
-                    "Two layers, linear1 from d_model to d_ff and linear2 back, each with a bias.",
-                ),
-            ),
+            "parameters": (parameters_trial(SIZES, LAYERS),),
             "formula": (
                 module_trial("sizes that all differ", SIZES, {"x": X}),
                 module_trial("sizes that are all equal", EVEN, {"x": normal("x", 4, 4, 4)}),
                 module_trial("a single vector", SIZES, {"x": X[0, 0]}),
             ),
-            "every position alone": (who_notices,),
+            "every position alone": (affected_positions,),
         },
         hints=(
-            "Build four parts: a layer that projects up, the activation, dropout, a layer that "
-            "projects down. Which two sizes does each `nn.Linear` connect?",
-            "`ACTIVATIONS[activation]` is a class; call it to get the activation itself. "
-            "`nn.Linear` works on the last axis, whatever stands before it: nothing has to be "
-            "transposed or reshaped.",
-            "In `forward`: linear1, then the activation, then dropout, then linear2. Nothing "
-            "follows linear2.",
+            "Build four parts: a layer that projects up to d_ff, the activation, dropout, and a "
+            "layer that projects back. Which two sizes does each `nn.Linear` connect?",
+            "`ACTIVATIONS[activation]` is a class, so call it to get the activation itself. "
+            "`nn.Linear` works on the last axis of any tensor, so you do not have to transpose or "
+            "reshape anything.",
+            "In `forward`, apply linear1, the activation, dropout and linear2, and nothing after "
+            "linear2.",
         ),
         extras={
             "activation": tuple(
@@ -102,91 +98,88 @@ layer = known("feed_forward", "FeedForward")
 
 FIRST = "self.linear1 = nn.Linear(d_model, d_ff, bias)"
 SECOND = "self.linear2 = nn.Linear(d_ff, d_model, bias)"
+ACTIVATION = "ACTIVATIONS[activation]()"
 FEATURES = "self.activation(self.linear1(x))"
 BACK = "self.linear2(self.dropout(features))"
 
 MISTAKES = (
     layer(
         "relu_missing",
-        "no activation stands between the layers: two linear layers in a row are one",
+        "there is no activation between the layers, so both together are one linear layer",
         (FEATURES, "self.linear1(x)"),
-        seen="YujiaBao/ls #1; asked in d2l-ai/d2l-en #1564",
+        seen="YujiaBao/ls #1",
     ),
     layer(
         "activation_last",
         "the activation comes after linear2 instead of between the layers",
         (FEATURES, "self.linear1(x)"),
         (BACK, "self.activation(self.linear2(self.dropout(features)))"),
-        seen="goruck/nilm #1, a feed-forward layer after the paper",
+        seen="goruck/nilm #1",
     ),
     layer(
         "activation_twice",
-        "linear2 has an activation after it, too: no answer can be negative then",
+        "there is a second activation after linear2, so no output can be negative",
         (BACK, "self.activation(self.linear2(self.dropout(features)))"),
-        seen="namedtensor/notation #72 (a feed-forward layer that ends with a ReLU)",
+        seen="namedtensor/notation #72",
     ),
     layer(
         "activation_ignored",
-        "the activation is always ReLU, whatever is asked for",
-        ("ACTIVATIONS[activation]()", "nn.ReLU()"),
+        "the activation is always ReLU, even if `activation` names another one",
+        (ACTIVATION, "nn.ReLU()"),
         seen="NVlabs/Forecasting-Model-Search #6; bytedance/lightseq #231",
     ),
     layer(
         "gelu_always",
-        "the activation is GELU; the paper's, and the default, is ReLU",
-        ("ACTIVATIONS[activation]()", "nn.GELU()"),
+        "the activation is always GELU, but the default is ReLU, as in the paper",
+        (ACTIVATION, "nn.GELU()"),
     ),
     layer(
         "gelu_by_tanh",
-        "GELU is the approximation by tanh instead of the exact one",
-        (
-            "ACTIVATIONS[activation]()",
-            'ACTIVATIONS[activation](*["tanh"] * (activation == "gelu"))',
-        ),
+        "GELU is computed with the tanh approximation instead of exactly",
+        (ACTIVATION, f'nn.GELU("tanh") if activation == "gelu" else {ACTIVATION}'),
         seen="kyutai-labs/pocket-tts #278, chelsea0x3b/dfdx #804",
     ),
     layer(
         "dropout_always_on",
-        "F.dropout is not told the mode, and goes on dropping in eval mode",
+        "F.dropout also acts in eval mode, unless it gets training=self.training",
         (BACK, "self.linear2(nn.functional.dropout(features, self.dropout.p))"),
         seen="pytorch/pytorch #26338; rixwew/pytorch-fm #21",
     ),
     layer(
         "dropout_on_output",
-        "dropout acts on what linear2 says instead of on the features",
+        "dropout acts on the output of linear2 instead of on the features",
         (BACK, "self.dropout(self.linear2(features))"),
-        seen="BERT does so on purpose; lucidrains/perceiver-pytorch #57 discusses the place",
     ),
     layer(
         "both_layers_d_model_wide",
-        "both layers are d_model wide, and d_ff is not used",
+        "both layers have width d_model, and d_ff is not used",
         (FIRST, "self.linear1 = nn.Linear(d_model, d_model)"),
         (SECOND, "self.linear2 = nn.Linear(d_model, d_model)"),
         seen="brightmart/text_classification #86",
     ),
     layer(
         "d_ff_fixed",
-        "d_ff is a fixed 4 · d_model, whatever is asked for",
+        "the inner width is always 4 · d_model, and d_ff is not used",
         (FIRST, "self.linear1 = nn.Linear(d_model, 4 * d_model)"),
         (SECOND, "self.linear2 = nn.Linear(4 * d_model, d_model)"),
-        seen="HorizonRobotics/alf #1299; nanoGPT, which has no d_ff",
+        seen="HorizonRobotics/alf #1299",
     ),
     layer(
         "features_centred_over_tokens",
-        "the features are centred over the tokens: each answer depends on the other tokens",
+        "the mean over the tokens is subtracted, so each output depends on the other tokens",
         (FEATURES, "(f := self.linear1(x)).relu() - f.relu().mean(dim=-2, keepdim=True)"),
     ),
     layer(
         "bias_missing",
-        "the layers have no bias; equation (2) adds b₁ and b₂",
+        "the layers have no bias, but equation (2) adds b₁ and b₂",
         (FIRST, "self.linear1 = nn.Linear(d_model, d_ff, bias=False)"),
         (SECOND, "self.linear2 = nn.Linear(d_ff, d_model, bias=False)"),
     ),
     layer(
         "residual_inside",
-        "the input is added here already; that is AddNorm's task",
+        "x is added here, but the residual connection belongs to AddNorm",
         (BACK, "x + self.linear2(self.dropout(features))"),
-        seen="NVlabs/Forecasting-Model-Search #6 shows one; nlpyang/hiersumm #28 asks about two",
+        seen="NVlabs/Forecasting-Model-Search #6",
     ),
     *ignored(layer, ("dropout", (BACK, "self.linear2(features)"))),
 )
@@ -204,7 +197,7 @@ class ByFunctions(nn.Module):
         self.dropout, self.activation = nn.Dropout(dropout), getattr(F, activation)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Say it in one line."""
+        """Compute equation (2) in one expression."""
         return self.linear2(
             F.dropout(self.activation(self.linear1(x)), self.dropout.p, self.training)
         )

@@ -32,59 +32,60 @@ from course_lib.exercises.trial import (
 D_MODEL = H * D_K
 PLAIN = dict(d_model=D_MODEL, num_heads=H)
 WIDE = PLAIN | dict(d_k=5, d_v=D_V)
-UNEVEN = dict(d_model=10, num_heads=3, d_k=4, d_v=2)  # 10 is no multiple of 3, and need not be
+UNEVEN = dict(d_model=10, num_heads=3, d_k=4, d_v=2)  # d_model need not be a multiple of 3
 EVEN = dict(d_model=16, num_heads=4)  # 4 heads of width 4: four tokens in four sentences
-FOUR = "Four nn.Linear layers: w_q, w_k, w_v and w_o, each for all heads at once."
-SPLIT = "Head i holds columns i·width … (i+1)·width of every vector."
+FOUR = "There are four nn.Linear layers for all heads together: w_q, w_k, w_v and w_o."
+SPLIT = "Head i must get the columns i·width to (i+1)·width - 1 of every vector."
 ITSELF = (
-    "This calls torch's own multi-head attention, the very thing you are building here. Inside, "
-    "you may call torch's function for attention, F.scaled_dot_product_attention."
+    "This calls torch's own multi-head attention, and here you build that layer yourself. You may "
+    "call F.scaled_dot_product_attention inside it."
 )
 
 
 def inputs(batch: int, lengths=(T, S), width: int = D_MODEL, mask: Tensor | None = None) -> dict:
-    """Make queries, keys and values, and a mask if there is one."""
+    """Return queries, keys and values, and the mask unless it is None."""
     sizes = dict(zip(("query", "key", "value"), (*lengths, lengths[1]), strict=True))
     named = {name: normal(f"many {name}", batch, length, width) for name, length in sizes.items()}
     return named if mask is None else named | {"mask": mask}
 
 
 def split(label: str, *shape: int) -> Trial:
-    """Cut vectors of one shape into heads."""
+    """Split a tensor of one shape into heads."""
     return function_trial(label, {"x": normal(label, *shape), "num_heads": H}, says=SPLIT)
 
 
-def called(label: str, build: dict, given: dict) -> Trial:
-    """Compare the output and its gradients; weights are not looked at."""
-    return module_trial(label, build, given, ("output", None))
+def called(label: str, build: dict, tensors: dict) -> Trial:
+    """Compare the output and its gradients, but not the weights."""
+    return module_trial(label, build, tensors, ("output", None))
 
 
-def told(label: str, build: dict, given: dict) -> Trial:
-    """Compare the output and the weights that are asked for."""
-    return module_trial(label, build, given, ("output", "weights"), options=dict(need_weights=True))
+def with_weights(label: str, build: dict, tensors: dict) -> Trial:
+    """Compare the output and the weights, with ``need_weights=True``."""
+    names, options = ("output", "weights"), dict(need_weights=True)
+    return module_trial(label, build, tensors, names, options=options)
 
 
-@looks("a causal mask", "Each answer must come from its own word's heads, joined in their order.")
-def first_of_many(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Hide the future, change it, and look at the answer to the first word."""
+@looks("a causal mask", "Each output must be joined from the heads of its own token, in order.")
+def first_output(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
+    """Change the tokens that a causal mask hides, and compare the first output."""
     layer = filled(candidate(**PLAIN)).eval()
     past = torch.ones(T, T, dtype=torch.bool).tril()
     x = normal("first", B, T, D_MODEL)
     y = torch.cat([x[:, :1], -x[:, 1:]], dim=1)
     before, after = (layer(z, z, z, past)[0][:, 0] for z in (x, y))
-    return {"the first answer hears later words": not torch.allclose(before, after, atol=1e-5)}
+    return {"later tokens change the first output": not torch.allclose(before, after, atol=1e-5)}
 
 
 def dropped(label: str, **options: Any) -> Trial:
-    """Drop some of the weights, all equal; values that are two identities show which are left."""
+    """Drop some of the equal weights; two identity matrices as values show which ones."""
 
     @looks(
         f"dropout=0.2 in training{label}",
-        "Dropout acts on each attention weight by itself, and divides the rest by 1 - dropout.",
+        "Dropout must drop each weight independently and divide the other weights by 1 - dropout.",
         kind="train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-        """Look at three times each weight, through w_v and w_o that change nothing."""
+        """Return 3 times each weight; w_v and w_o are identities."""
         layer, twice = candidate(**PLAIN, dropout=0.2).train(), torch.eye(3).repeat(1, 2 * H)
         query, value = normal("query", 4, 8, D_MODEL), twice.expand(4, 3, D_MODEL)
         with torch.no_grad():
@@ -113,10 +114,10 @@ EXERCISES = (
             )
         },
         hints=(
-            "Cut the last axis in two, heads before width; then bring the heads in front of the "
-            "tokens.",
-            "`x.unflatten(-1, (num_heads, -1))` cuts; `transpose(-3, -2)` exchanges tokens "
-            "and heads.",
+            "Split the last axis into two axes, heads and width. Then move the heads in front of "
+            "the tokens.",
+            "`x.unflatten(-1, (num_heads, -1))` splits the last axis, and `transpose(-3, -2)` "
+            "swaps tokens and heads.",
         ),
         extras={"no batch": (split("one sentence, no batch", T, H * D_K),)},
         unnamed=(".transpose(-3, -2)", ".transpose(-3, -2).flip(-2)"),
@@ -133,36 +134,35 @@ EXERCISES = (
                 called("one head", dict(d_model=6, num_heads=1), inputs(B, width=6)),
             ),
             "mask": (
-                first_of_many,
+                first_output,
                 called("a mask for every query", PLAIN, inputs(B, mask=some_mask(T, S))),
                 called("a mask for every head", PLAIN, inputs(B, mask=some_mask(B, H, T, S))),
                 called("a padding mask (B, 1, 1, S)", PLAIN, inputs(B, mask=some_mask(B, 1, 1, S))),
             ),
         },
         hints=(
-            "In `__init__`, `head_width(d_model, num_heads)` computes a width that is not given. "
-            "Then build four `nn.Linear` layers: w_q, w_k, w_v and w_o.",
+            "In `__init__`, `head_width(d_model, num_heads)` computes a width that the caller has "
+            "not passed. Then build four `nn.Linear` layers: w_q, w_k, w_v and w_o.",
             "Project first, then split: `split_heads(self.w_q(query), self.num_heads)`, and the "
-            "same for keys and values. Every head then does what chapter 01 built, all at once.",
-            "Before `w_o`, undo the split with `join_heads`: it exchanges heads and tokens back, "
-            "and then merges the last two axes.",
-            "With `need_weights`, `scaled_dot_product_attention` of chapter 01 returns the heads' "
-            "outputs and the weights. Otherwise `attention_output`, with the same arguments, "
-            "returns the outputs alone. `dropout_p` is 0 unless `self.training`.",
+            "same for keys and values. One call of attention then handles all heads.",
+            "Before `w_o`, undo the split with `join_heads`, which swaps heads and tokens back "
+            "and merges the last two axes.",
+            "With `need_weights`, call `scaled_dot_product_attention` from chapter 01, which "
+            "returns the heads' outputs and the weights. Otherwise `attention_output`, with the "
+            "same arguments, returns the outputs only. `dropout_p` is 0 unless `self.training`.",
         ),
-        shortcuts={
-            F.multi_head_attention_forward: ITSELF,
-            torch._native_multi_head_attention: ITSELF,
-        },
+        shortcuts=dict.fromkeys(
+            (F.multi_head_attention_forward, torch._native_multi_head_attention), ITSELF
+        ),
         extras={
             "need_weights": (
-                told("need_weights=True", PLAIN, inputs(B)),
-                told("a mask and need_weights", PLAIN, inputs(B, mask=some_mask(T, S))),
+                with_weights("need_weights=True", PLAIN, inputs(B)),
+                with_weights("a mask and need_weights", PLAIN, inputs(B, mask=some_mask(T, S))),
             ),
             "bias": (called("bias=False", PLAIN | dict(bias=False), inputs(B)),),
             "d_k, d_v": (
-                parameters_trial(WIDE, FOUR + " d_k and d_v count."),
-                called("head widths of its own", WIDE, inputs(B)),
+                parameters_trial(WIDE, FOUR + " Their sizes depend on d_k and d_v."),
+                called("d_k=5 and d_v=7", WIDE, inputs(B)),
                 called("d_model=10, d_k=4 and three heads", UNEVEN, inputs(B, width=10)),
             ),
             "dropout": (
@@ -194,7 +194,6 @@ W_V = "self.w_v = nn.Linear(d_model, num_heads * d_v, bias=bias)"
 W_O = "self.w_o = nn.Linear(num_heads * d_v, d_model, bias=bias)"
 JOIN = "join_heads(heads)"
 OUT = "self.w_o(join_heads(heads)), weights"
-DEFAULT_K = "d_k = head_width(d_model, num_heads, d_k)"
 ATTENDED = """weights = None
         if need_weights:
             heads, weights = scaled_dot_product_attention(q, k, v, mask, dropout_p)
@@ -210,16 +209,16 @@ DROP = "self.dropout if self.training else 0.0"
 MISTAKES = (
     split_mistake(
         "cut_without_transpose",
-        "view or reshape puts the heads in front of the tokens: that mixes the tokens",
+        "view or reshape moves the heads in front of the tokens, which mixes the tokens; use "
+        "transpose",
         ("x.unflatten(-1, (num_heads, -1))", "x.reshape(*x.shape[:-2], num_heads, x.size(-2), -1)"),
         (".transpose(-3, -2)", ""),
-        seen="hyunwoongko/transformer #15 (asked), reczoo/FuxiCTR #30",
+        seen="reczoo/FuxiCTR #30",
     ),
     split_mistake(
         "heads_left_behind",
-        "the heads stay behind the tokens: exchange the two axes",
+        "the heads stay after the tokens, because the two axes are not swapped",
         (".transpose(-3, -2)", ""),
-        seen="harvardnlp/annotated-transformer #118 (asked)",
     ),
     split_mistake(
         "heads_interleaved",
@@ -240,7 +239,7 @@ MISTAKES = (
     ),
     heads(
         "heads_split_without_transpose",
-        "the heads are split by view or reshape without a transpose: tokens get mixed",
+        "view or reshape splits the heads without a transpose, which mixes the tokens",
         (Q, "self.w_q(query).reshape(len(query), self.num_heads, query.size(1), -1)"),
         (K, "self.w_k(key).reshape(len(key), self.num_heads, key.size(1), -1)"),
         (V, "self.w_v(value).reshape(len(value), self.num_heads, value.size(1), -1)"),
@@ -248,21 +247,20 @@ MISTAKES = (
     ),
     heads(
         "heads_joined_without_transpose",
-        "the heads are joined by view or reshape without a transpose: every answer is put "
-        "together from several words",
+        "view or reshape joins the heads without a transpose, so every output mixes several tokens",
         (JOIN, "heads.reshape(*query.shape[:-1], -1)"),
         seen="jsbaan/transformer-from-scratch #6; hackiey/QAnet-pytorch #2",
     ),
     heads(
         "w_o_missing",
-        "there is no W^O: the heads are put side by side and never mixed",
+        "W^O is missing, so the heads are concatenated but never mixed",
         (W_O, "pass"),
         (OUT, "join_heads(heads), weights"),
         seen="Kyubyong/transformer #117; d2l-ai/d2l-en #439",
     ),
     heads(
         "w_o_unused",
-        "w_o is made and not used",
+        "w_o is built but not used",
         (OUT, "join_heads(heads), weights"),
         seen="JohnGiorgi/seq2rel #224",
     ),
@@ -270,32 +268,30 @@ MISTAKES = (
         "value_through_w_k",
         "the values go through w_k instead of w_v",
         (V, "split_heads(self.w_k(value), self.num_heads)"),
-        seen="stevezheng23/sequence_labeling_tf #81 (projections reused)",
+        seen="stevezheng23/sequence_labeling_tf #81",
     ),
     heads(
         "keys_and_values_swapped",
-        "keys and values change places on their way into the attention",
+        "attention gets the values as keys and the keys as values",
         (f"k = {K}", f"v = {K}"),
         (f"v = {V}", f"k = {V}"),
-        seen="pbloem/former #2 (values scaled in place of keys)",
     ),
     heads(
         "value_is_key",
-        "the keys are projected a second time in place of the values",
+        "w_v projects the keys instead of the values",
         (V, "split_heads(self.w_v(key), self.num_heads)"),
         seen="snu-comparch/InfiniGen #5; tensorflow/tensorflow #35859",
     ),
     heads(
         "one_layer_for_three",
-        "w_q, w_k and w_v are one and the same layer",
+        "w_q, w_k and w_v are the same layer",
         (W_K, "self.w_k = self.w_q"),
         (W_V, "self.w_v = self.w_q"),
         seen="stevezheng23/reading_comprehension_tf #284",
     ),
     heads(
         "layers_in_a_list",
-        "the layers stand in a plain Python list: nn.Module does not see them, and nothing "
-        "there is ever trained or saved",
+        "the layers are in a plain Python list, so nn.Module neither trains nor saves them",
         (W_Q, "self.w = [nn.Linear(d_model, num_heads * d_k, bias=bias)]"),
         (W_K, "self.w.append(nn.Linear(d_model, num_heads * d_k, bias=bias))"),
         (W_V, "self.w.append(nn.Linear(d_model, num_heads * d_v, bias=bias))"),
@@ -307,18 +303,18 @@ MISTAKES = (
     ),
     heads(
         "mask_inverted",
-        "the mask is turned round on the way: True means may look, here as in torch's function",
+        "the mask is inverted before attention gets it, but True means *may look* in both",
         ("check_widths(self, query, key, value)", "mask = mask if mask is None else ~mask"),
         seen="cnzzx/GeMap #1; InseeFrLab/torchTextClassifiers #92",
     ),
     heads(
         "only_the_output",
-        "the output comes back alone: the caller expects two things, output and weights",
+        "only the output is returned, but the caller expects the output and the weights",
         (OUT, "self.w_o(join_heads(heads))"),
     ),
     heads(
         "dropout_always_on",
-        "dropout also acts in eval mode: ask self.training",
+        "dropout also acts in eval mode, because the code does not check self.training",
         (DROP, "self.dropout"),
         seen="karpathy/nanoGPT #240; wenet-e2e/wenet #2699",
     ),
@@ -326,7 +322,6 @@ MISTAKES = (
         "softmax_over_heads",
         "softmax runs over the heads (dim=1) instead of the keys",
         (ATTENDED, AXIS.replace("AXIS", "1")),
-        seen="forks of jadore801120/attention-is-all-you-need-pytorch",
     ),
     heads(
         "softmax_over_queries",
@@ -336,14 +331,9 @@ MISTAKES = (
     ),
     heads(
         "query_and_key_swapped",
-        "query and key change places: what is asked is matched as if it were offered",
+        "query and key are swapped, so w_q projects the keys and w_k projects the queries",
         (Q, "split_heads(self.w_q(key), self.num_heads)"),
         (K, "split_heads(self.w_k(query), self.num_heads)"),
-    ),
-    heads(
-        "width_must_divide",
-        "d_model has to divide by num_heads even where d_k and d_v are given",
-        (DEFAULT_K, "assert d_model % num_heads == 0\n        " + DEFAULT_K),
     ),
     *ignored(
         heads,
@@ -375,7 +365,7 @@ def split_by_chunks(x: Tensor, num_heads: int) -> Tensor:
 
 
 class ByEinsum(nn.Module):
-    """Write everything as Einstein sums, dropout as a layer's function."""
+    """Use einsum, and F.dropout instead of a layer."""
 
     def __init__(self, d_model, num_heads, *, d_k=None, d_v=None, dropout=0.0, bias=True):
         super().__init__()
@@ -387,7 +377,7 @@ class ByEinsum(nn.Module):
         self.w_v = nn.Linear(d_model, num_heads * d_v, bias)
 
     def forward(self, query, key, value, mask=None, *, need_weights=False):
-        """Attend with the heads as one axis of a sum."""
+        """Return the output, and the weights if they are needed."""
         q, k, v = (
             layer(x).unflatten(-1, (self.h, -1))
             for layer, x in ((self.w_q, query), (self.w_k, key), (self.w_v, value))

@@ -11,17 +11,7 @@ from torch.nn import functional as F
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import ignored, known
 from course_lib.exercises.module_checks import keeps_still, survivors
-from course_lib.exercises.trial import (
-    D_K,
-    B,
-    H,
-    T,
-    Trial,
-    function_trial,
-    looks,
-    module_trial,
-    normal,
-)
+from course_lib.exercises.trial import D_K, B, T, Trial, function_trial, looks, module_trial, normal
 from course_lib.positions import sinusoidal_encoding
 
 MAX_LEN = 9
@@ -30,61 +20,52 @@ X = {"x": normal("x", B, T, D_K)}
 
 
 def table(label: str, max_len: int, d_model: int) -> Trial:
-    """Compare a table, number by number."""
+    """Compare a table of some size."""
     return function_trial(label, {"max_len": max_len, "d_model": d_model}, ("table",))
 
 
 @looks(
-    "a look at the type",
-    "The table is added to vectors of torch's default type, and has it too.",
+    "the dtype of the table",
+    "The table must have torch's default dtype, because it is added to vectors of that dtype.",
     kind="shape",
 )
 def kind(candidate: Callable[..., Tensor]) -> dict[str, str]:
-    """Return the type of the numbers."""
-    return {"the type of the numbers": str(candidate(H, D_K).dtype)}
+    """Return the dtype of a table."""
+    return {"dtype": str(candidate(T, D_K).dtype)}
 
 
-@looks(
-    "a look at what is learned",
-    "The waves are computed: training must not change them.",
-    kind="parameters",
-)
+@looks("the number of parameters", "Training must not change the encoding.", kind="parameters")
 def learned(candidate: Callable[..., nn.Module]) -> dict[str, int]:
-    """Count what an optimizer would change."""
+    """Count the parameters that an optimizer would change."""
     module = candidate(**BUILD)
-    return {"learned numbers": sum(p.numel() for p in module.parameters() if p.requires_grad)}
+    return {"parameters": sum(p.numel() for p in module.parameters() if p.requires_grad)}
 
 
-@looks(
-    "a look at what is saved",
-    "The table can be computed again: no file has to hold it.",
-    kind="parameters",
-)
+@looks("its state_dict", "No file has to contain a table that can be computed.", kind="parameters")
 def saved(candidate: Callable[..., nn.Module]) -> dict[str, int]:
-    """Count what a file of weights would hold."""
+    """Count the tensors that are saved with the weights."""
     return {"saved tensors": len(candidate(**BUILD).state_dict())}
 
 
 @looks(
-    "a layer that moves",
-    "The table must move and change type with the layer: a buffer does, a plain attribute stays "
-    "behind.",
+    "another dtype or device",
+    "The table must follow the layer, as a buffer does; a plain attribute keeps dtype and device.",
 )
 def moved(candidate: Callable[..., nn.Module]) -> dict[str, str]:
-    """Change type and device of a layer, and look whether its table follows."""
+    """Change the dtype and the device of a layer, and return those of its output."""
     layer, x = candidate(**BUILD).eval(), X["x"]
-    found = {"type after .bfloat16()": str(layer.bfloat16()(x.bfloat16()).dtype)}
+    found = {"dtype after .bfloat16()": str(layer.bfloat16()(x.bfloat16()).dtype)}
     return found | {"device after .to('meta')": str(layer.to("meta")(x.to("meta")).device)}
 
 
 @looks(
     "dropout=0.2 in training",
-    "Dropout acts on each number of the sum by itself, in training only, and divides the rest by "
+    "In training, dropout must drop each entry of the sum independently, and divide the others by "
     "1 - dropout (§5.4).",
     kind="train and eval",
 )
 def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-    """Add words to the table so that every sum is 2, and look what is left of it."""
+    """Choose embeddings that make every sum 2, and apply dropout to it."""
     words = (2 - sinusoidal_encoding(MAX_LEN, D_K)).repeat(4, 1, 1)
     output = candidate(**BUILD, dropout=0.2).train()(words).detach()
     return {"a sum of 2": survivors(output, "sentences", "positions", "features")}
@@ -92,18 +73,11 @@ def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
 
 SHAPES = {
     "sizes that differ": (B, T, D_K),
-    "as many sentences as words": (T, T, D_K),
+    "as many sentences as tokens": (T, T, D_K),
     "a sentence as long as the table": (B, MAX_LEN, D_K),
-    "a single word": (B, 1, D_K),
+    "a single token": (B, 1, D_K),
 }
-SUM = (
-    *(module_trial(label, BUILD, {"x": normal("x", *shape)}) for label, shape in SHAPES.items()),
-)
-DROPOUT = (
-    dropped,
-    keeps_still(BUILD, X, dropout=0.5),
-)
-MOVED = (module_trial("start=3", BUILD, X, options={"start": 3}),)
+SUM = [module_trial(label, BUILD, {"x": normal("x", *shape)}) for label, shape in SHAPES.items()]
 
 
 EXERCISES = (
@@ -113,23 +87,25 @@ EXERCISES = (
         15,
         core={
             "formula": (
-                table("sizes that differ", 5, 4),  # small: large angles differ by rounding
+                table(
+                    "sizes that differ", 5, 4
+                ),  # small, because rounding errors grow with the angle
                 table("as many positions as columns", 4, 4),
                 table("ten columns", 4, 10),
                 kind,
             )
         },
         hints=(
-            "Make one angle for each position and each *pair* of columns: positions as a column "
-            "`(max_len, 1)`, one frequency per pair as a row; broadcasting makes the table.",
+            "Compute one angle for each position and each *pair* of columns. Put the positions in "
+            "a column `(max_len, 1)` and one frequency per pair in a row, and let broadcasting "
+            "combine them.",
             "`torch.arange(0, d_model, 2)` is the 2i of the formula. Divide the position by "
             "10000 ** (2i / d_model).",
-            "`torch.stack([angle.sin(), angle.cos()], dim=-1)` puts each cosine beside its sine; "
-            "`flatten(1)` lays the pairs out in a row. Cut off a last column that is too many.",
+            "`torch.stack([angle.sin(), angle.cos()], dim=-1)` puts each cosine next to its sine, "
+            "and `flatten(1)` joins the pairs into a row. For an odd `d_model`, cut off the last "
+            "column.",
         ),
-        extras={
-            "odd width": (table("d_model=5, which is odd", MAX_LEN, 5), table("d_model=1", T, 1))
-        },
+        extras={"odd width": (table("an odd d_model", MAX_LEN, 5), table("d_model=1", T, 1))},
         unnamed=("10000 **", "9000 **"),
     ),
     Exercise(
@@ -137,15 +113,20 @@ EXERCISES = (
         "positions",
         10,
         core={"sum": SUM, "not learned": (learned,)},
-        extras={"dropout": DROPOUT, "start": MOVED, "device": (moved,), "saved file": (saved,)},
+        extras={
+            "dropout": (dropped, keeps_still(BUILD, X, dropout=0.5)),
+            "start": (module_trial("start=3", BUILD, X, options={"start": 3}),),
+            "device": (moved,),
+            "saved file": (saved,),
+        },
         hints=(
-            "Compute the table once, in `__init__`, and keep it as a *buffer*: "
-            "it moves with the layer and is not learned. Which sizes come first, the table's or "
-            "the layer's?",
-            "`self.register_buffer('encoding', table, persistent=False)`; the last word keeps it "
-            "out of saved files.",
-            "In `forward`, cut the table to the length of the sentence, `x.size(-2)`; broadcasting "
-            "adds the rows to every sentence. Dropout comes after the sum.",
+            "Compute the table once, in `__init__`, and keep it as a *buffer*, which moves with "
+            "the layer but is not learned. In which order does `sinusoidal_encoding` take its "
+            "sizes?",
+            "`self.register_buffer('encoding', table, persistent=False)`; with `persistent=False`, "
+            "the table is not saved.",
+            "In `forward`, cut the table to the length of the sentence, `x.size(-2)`. Broadcasting "
+            "adds its rows to every sentence. Apply dropout to the sum.",
         ),
         unnamed=("x + self.encoding", "x + 0.5 * self.encoding"),
     ),
@@ -157,7 +138,6 @@ EXERCISES = (
 table_mistake = known("positions", "sinusoidal_encoding")
 encoding = known("positions", "PositionalEncoding")
 
-POSITION = "torch.arange(max_len, dtype=torch.float64)"
 POWER = "position / 10000 ** (even / d_model)"
 STACKED = "torch.stack([angle.sin(), angle.cos()], dim=-1)"
 CUT = "waves.flatten(1)[:, :d_model].to(torch.get_default_dtype())"
@@ -170,16 +150,16 @@ FILLED = """waves = torch.zeros(max_len, d_model)
 WAVES = (
     table_mistake(
         "exponent_unpaired",
-        "every column has a frequency of its own: the cosine of a pair takes the exponent of its "
-        "own column instead of its sine's",
+        "the cosine of a pair uses the exponent of its own column instead of its sine's, so every "
+        "column has a different frequency",
         (ANGLES, ANGLES + "    other = position / 10000 ** ((even + 1) / d_model)\n"),
         (STACKED, SINES_AND_COSINES),
-        seen="maxjcohen/transformer #62; code in many ports",
+        seen="maxjcohen/transformer #62",
     ),
     table_mistake(
         "exponent_doubled",
-        "the column's number is doubled once more: 2i is the column of the sine already, "
-        "and the cosine shares it",
+        "the column index is doubled, but 2i is already the sine's column, and the cosine uses the "
+        "same exponent",
         (POWER, "position / 10000 ** (2 * even / d_model)"),
         (ANGLES, ANGLES + "    other = position / 10000 ** (2 * (even + 1) / d_model)\n"),
         (STACKED, SINES_AND_COSINES),
@@ -187,63 +167,62 @@ WAVES = (
     ),
     table_mistake(
         "exponent_doubled_for_both",
-        "the column's number is doubled once more: `arange(0, d_model, 2)` is 2i already",
+        "the column index is doubled, but `arange(0, d_model, 2)` already is 2i",
         (POWER, "position / 10000 ** (2 * even / d_model)"),
     ),
     table_mistake(
         "exponent_halved",
-        "the exponent is i / d_model instead of 2i / d_model, so no wave gets slow enough",
+        "the exponent is i / d_model instead of 2i / d_model, so no wave is slow enough",
         (POWER, "position / 10000 ** (even / 2 / d_model)"),
     ),
     table_mistake(
         "exponent_multiplied",
-        "the position is multiplied by 10000^(2i / d_model) instead of divided: the waves get "
+        "the position is multiplied by 10000^(2i / d_model) instead of divided, so the waves get "
         "faster from pair to pair",
         (POWER, "position * 10000 ** (even / d_model)"),
-        seen="a comment in hkproj/pytorch-transformer that asks for it, issue #2",
     ),
     table_mistake(
         "parentheses_missing",
-        "parentheses are missing: `10000 ** a / b` is (10000 ** a) / b",
+        "parentheses are missing, because Python reads `10000 ** a / b` as (10000 ** a) / b",
         (POWER, "position / (10000**even / d_model)"),
-        seen="Python's order of operations; of the same kind: zju3dv/LoFTR #41",
+        seen="zju3dv/LoFTR #41",
     ),
     table_mistake(
         "integer_division",
-        "2i // d_model is 0 for every pair, so that all waves have the same frequency",
+        "the exponent is 2i // d_model, which is 0 for every pair, so all waves have one frequency",
         (POWER, "position / 10000 ** (even // d_model)"),
         seen="Kyubyong/transformer pull request #81",
     ),
     table_mistake(
         "cosine_first",
-        "the cosine stands before the sine",
+        "the cosine comes before the sine in each pair",
         (STACKED, "torch.stack([angle.cos(), angle.sin()], dim=-1)"),
         seen="Open-Deep-ML/DML-OpenProblem pull request #595",
     ),
     table_mistake(
         "halves_concatenated",
-        "all sines stand first and all cosines after them, instead of side by side in pairs",
+        "all sines come first and all cosines after them, but each cosine belongs next to its sine",
         (STACKED, "torch.cat([angle.sin(), angle.cos()], dim=-1)"),
         seen="tensorflow/tensor2tensor #391, allenai/allennlp #2993, tensorflow/text #1122",
     ),
     table_mistake(
         "positions_from_one",
-        "positions are counted from 1 instead of 0",
-        (POSITION, "torch.arange(1, max_len + 1, dtype=torch.float64)"),
-        seen="PrimeIntellect-ai/prime-rl pull request #1545 (found in review)",
+        "the positions are counted from 1 instead of 0",
+        ("torch.arange(max_len, ", "torch.arange(1, max_len + 1, "),
+        seen="PrimeIntellect-ai/prime-rl pull request #1545",
     ),
     table_mistake(
         "odd_d_model_fails",
-        "an odd d_model is forgotten: it has one cosine less than it has sines",
+        "the code does not handle an odd d_model, which has one cosine fewer than sines",
         (f"waves = {STACKED}", FILLED),
         (CUT, "waves"),
         seen="The Annotated Transformer; codertimo/BERT-pytorch #78, pytorch/pytorch #173958",
     ),
     table_mistake(
         "float64_kept",
-        "the table is left in float64, and makes float64 of everything it is added to",
+        "the table stays in float64, and so does everything that it is added to",
         (".to(torch.get_default_dtype())", ""),
-        seen="ports from NumPy: Kyubyong/transformer #19",
+        seen="Kyubyong/transformer #19",
     ),
 )
 
@@ -254,31 +233,31 @@ WHOLE = f"self.dropout({TOTAL})"
 ADDED = (
     encoding(
         "cut_by_batch",
-        "the table is cut to x.size(0), the number of sentences, instead of their length",
+        "the table is cut to x.size(0), the number of sentences, instead of to their length",
         (PLACED, "self.encoding[: x.size(0)]"),
         seen="tanjimin/C.Origami #42, KasperGroesLudvigsen/influenza_transformer #9",
     ),
     encoding(
         "added_along_batch",
-        "rows are counted along the batch: all words of sentence 1 get the row of position 1",
+        "rows are counted along the batch, so all tokens of sentence 1 get the row of position 1",
         (PLACED, "self.encoding[: x.size(0)].unsqueeze(1)"),
         seen="AkiRusProd/numpy-transformer #1, cmu-l3/anlp-fall2025-code #1, songyangco/GETNext #2",
     ),
     encoding(
         "not_cut",
-        "the whole table is added, also to a sentence that is shorter",
+        "the whole table is added, even if the sentence is shorter",
         (PLACED, "self.encoding"),
-        seen="sktime/sktime pull request #9550 (found in review)",
+        seen="sktime/sktime pull request #9550",
     ),
     encoding(
         "in_place",
-        "`x += …` adds in place, and changes the words of whoever called",
+        "`x += …` adds in place, which changes the tensor of the caller",
         (TOTAL, f"x.add_({PLACED})"),
         seen="thuanz123/enhancing-transformers #11",
     ),
     encoding(
         "dropout_always_on",
-        "dropout is on in eval mode too: F.dropout does not know the mode, unless told so",
+        "F.dropout also acts in eval mode, unless it gets training=self.training",
         (WHOLE, f"nn.functional.dropout(x + {PLACED}, self.dropout.p)"),
         seen="pytorch/pytorch #11999, delip/PyTorchNLPBook #28",
     ),
@@ -290,26 +269,25 @@ ADDED = (
     ),
     encoding(
         "length_first",
-        "the table has the shape (L, 1, d_model), for tensors with the length first; "
-        "ours are (B, L, d_model)",
+        "the table has the shape (L, 1, d_model), but this course uses (B, L, d_model)",
         (PLACED, f"{PLACED}.unsqueeze(1)"),
-        seen="NeuracoreAI/neuracore pull request #154; copies of PyTorch's old tutorial",
+        seen="NeuracoreAI/neuracore pull request #154",
     ),
     encoding(
         "words_lost",
-        "the rows are returned without the words: they replace x instead of being added",
+        "the rows of the table replace x instead of being added to it",
         (TOTAL, f"{PLACED}.expand_as(x)"),
         seen="jiwidi/Behavior-Sequence-Transformer-Pytorch #4",
     ),
     encoding(
         "concatenated",
-        "the rows are set beside the words, so that the vectors get twice as wide",
+        "the rows are concatenated to the vectors, which become twice as wide",
         (TOTAL, f"torch.cat([x, {PLACED}.expand_as(x)], dim=-1)"),
         seen="ml-explore/mlx #321, quanpn90/NMTGMinor #16",
     ),
     encoding(
         "words_scaled",
-        "the words are multiplied by √d_model here; that is the embedding's part (chapter 09)",
+        "x is multiplied by √d_model here, but that belongs to the embedding (chapter 09)",
         (TOTAL, f"x * x.size(-1) ** 0.5 + {PLACED}"),
         seen="khirotaka/SAnD #3, SamLynnEvans/Transformer #10",
     ),
@@ -325,19 +303,19 @@ MISTAKES = (
     *ADDED,
     encoding(
         "not_a_buffer",
-        "the table is a plain attribute: .to() and .bfloat16() leave it behind",
+        "the table is a plain attribute, so .to() and .bfloat16() do not convert it",
         (BUFFER, f"self.encoding = {TABLE}"),
-        seen="facebookresearch/fairseq pull request #5213, lyuwenyu/RT-DETR #677; d2l",
+        seen="facebookresearch/fairseq pull request #5213, lyuwenyu/RT-DETR #677",
     ),
     encoding(
         "table_is_learned",
-        "the table is an nn.Parameter, so that training changes the waves",
+        "the table is an nn.Parameter, so training changes it",
         (BUFFER, f"self.encoding = nn.Parameter({TABLE})"),
         seen="henry9zhr/QANet-pytorch #3, weihaosky/mogents #11, MONAI pull request #7564",
     ),
     encoding(
         "table_is_saved",
-        "the table is saved with the weights: such a file fits one max_len only",
+        "the table is saved with the weights, so the file fits only one max_len",
         (", persistent=False", ""),
         seen="The Annotated Transformer; espnet/espnet pull request #1060",
     ),
@@ -358,7 +336,7 @@ def encoding_in_slices(max_len: int, d_model: int) -> Tensor:
 
 
 def encoding_by_shifted_sines(max_len, d_model):
-    """A cosine is a sine, a quarter of a turn ahead."""
+    """Write every cosine as a sine, shifted by a quarter of a turn."""
     column = torch.arange(d_model)
     frequency = torch.pow(10000.0, -(column - column % 2) / d_model)
     return torch.sin(
@@ -367,7 +345,7 @@ def encoding_by_shifted_sines(max_len, d_model):
 
 
 class EncodingByLookup(nn.Module):
-    """Look every place up."""
+    """Look up the row of every position."""
 
     def __init__(self, d_model: int, max_len: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -375,7 +353,7 @@ class EncodingByLookup(nn.Module):
         self.register_buffer("encoding", sinusoidal_encoding(max_len, d_model), False)
 
     def forward(self, words: Tensor, start: int = 0) -> Tensor:
-        """Add one row after another."""
+        """Add the rows."""
         places = torch.arange(start, start + words.size(1), device=words.device)
         return self.drop(F.embedding(places, self.encoding).expand_as(words).add(words))
 

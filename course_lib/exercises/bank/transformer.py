@@ -29,7 +29,7 @@ from course_lib.masks import causal_mask
 from course_lib.positions import PositionalEncoding
 from course_lib.transformer import TransformerConfig, capture_attention, initialize
 
-D_MODEL, PAD, UNTOUCHED = H * D_K, 3, 7.0  # PAD is not 0: nothing may assume it is
+D_MODEL, PAD = H * D_K, 3  # PAD is not 0, because no code may assume that it is 0
 APART = TransformerConfig(
     src_vocab_size=13, tgt_vocab_size=10, d_model=D_MODEL, num_heads=H, num_encoder_layers=2,
     num_decoder_layers=1, d_ff=11, dropout=0.0, max_len=9, tie_embeddings="none", pad_id=PAD,
@@ -40,36 +40,41 @@ HALF = replace(APART, tie_embeddings="decoder")
 WIDE = replace(ONE, src_vocab_size=200, tgt_vocab_size=200, d_model=64, num_heads=4, d_ff=192)
 SRC = torch.tensor([[5, 0, 7, 8, 9], [9, 2, 4, PAD, PAD]])
 TGT = torch.tensor([[1, 4, 0, 6], [1, 7, 8, PAD]])
-FULL = torch.tensor([[1, 4, 0, 6], [1, 7, 8, 2]])  # no padding: an embedding may skip its gradient
+FULL = torch.tensor([[1, 4, 0, 6], [1, 7, 8, 2]])  # no padding, which may have no gradient
 SHORT = torch.tensor([[5, 0, 7, 8], [9, 4, PAD, PAD]])  # a source as long as the target
-SPREAD = "times √d_model, the standard deviation of"
-LARGEST = "as a share of Glorot and Bengio's bound, the largest of"
+SPREAD = "√d_model times the standard deviation of"
+LARGEST = "largest entry, divided by Glorot and Bengio's bound, of"
+LATER = "A later token must not affect the logits of earlier ones in any mode."
+PADDED = "A sentence must give the same logits alone and in a batch, with any amount of padding."
+DROPPED = "Dropout acts on the vectors with positions and on the outputs of all sub-layers."
 TIED = (
     "The parts are src_embedding, tgt_embedding, positions, encoder, decoder and output, which has "
-    "no bias. tie_embeddings says who shares: 'all' three are one matrix, 'decoder' target and "
-    "output, 'none' nobody."
+    "no bias. With tie_embeddings='all', both embeddings and the output are one matrix, with "
+    "'decoder' only the target embedding and the output, and with 'none' no matrix is shared."
 )
 
 
 def called(label: str, config: TransformerConfig, src: Tensor = SRC) -> Trial:
-    """Compare logits, and the gradients of all parameters."""
+    """Compare the logits and the gradients of all parameters."""
     return module_trial(label, {"config": config}, {"src": src, "tgt": FULL}, ("logits",))
 
 
-def shows(label: str, config: TransformerConfig, look: Callable, **more: Any) -> Trial:
-    """Look at a model in eval mode, filled with known numbers."""
+def shows(
+    label: str, look: Callable, says: str = "", kind: str = "property", dropout: float = 0.0
+) -> Trial:
+    """Look at a model in eval mode whose parameters are known."""
 
-    @looks(label, **more)
+    @looks(label, says, kind)
     def act(candidate: Callable) -> dict[str, Any]:
-        """Build, fill, look."""
+        """Build the model, fill its parameters, and look."""
         with torch.no_grad():
-            return look(filled(candidate(config)).eval())
+            return look(filled(candidate(replace(APART, dropout=dropout))).eval())
 
     return act
 
 
 def halves(model: Any) -> dict[str, Tensor]:
-    """Encode, and decode with another memory."""
+    """Encode a source, and decode with another memory."""
     return {
         "encode(src)": model.encode(SRC),
         "decode(tgt, memory, src)": model.decode(TGT, normal("memory", *SRC.shape, D_MODEL), SRC),
@@ -77,25 +82,26 @@ def halves(model: Any) -> dict[str, Tensor]:
 
 
 def leaks(model: Any) -> dict[str, bool]:
-    """Change the last words of the target, and look whether the first logits notice."""
+    """Change the last tokens of the target, and compare the first logits."""
     later = TGT.clone()
     later[:, 2:] = torch.tensor([[9, 2], [2, 9]])
     return sees_later(model, 2, (SRC, TGT), (SRC, later))
 
 
-def neighbours(model: Any) -> dict[str, bool]:
-    """Read a short source alone, beside a long one, and with more padding."""
+def padding_effect(model: Any) -> dict[str, bool]:
+    """Compare the logits of a short source alone, next to a long one, and with more padding."""
     both, alone = model(SRC, TGT), model(SRC[1:, :3], TGT[1:])
     longer = model(F.pad(SRC, (0, 2), value=PAD), TGT)
+    same = torch.allclose(both[1:], alone, atol=1e-4)
     return {
-        "a long neighbour is heard": not torch.allclose(both[1:], alone, atol=1e-4),
-        "more padding is heard": not torch.allclose(both, longer, atol=1e-4),
+        "a longer sentence in the batch changes the logits": not same,
+        "more padding changes the logits": not torch.allclose(both, longer, atol=1e-4),
     }
 
 
-@looks("a new model", "Every matrix starts as `initialize` says, a shared one as an embedding.")
+@looks("a new model", "Call `initialize`, which also treats a shared matrix as an embedding.")
 def start(candidate: Callable) -> dict[str, float]:
-    """Measure how new models start, with their matrices apart and shared."""
+    """Measure the initial weights, with separate and with shared matrices."""
     apart, tied = (candidate(replace(WIDE, tie_embeddings=tie)) for tie in ("none", "all"))
     return {
         f"{SPREAD} src_embedding": loudness(apart.src_embedding.weight),
@@ -106,13 +112,13 @@ def start(candidate: Callable) -> dict[str, float]:
 
 
 def silenced(model: Any) -> dict[str, Tensor]:
-    """Drop everything, words and sub-layers; what is left are norms of norms."""
+    """Drop all embeddings and all outputs of sub-layers."""
     model.train()
     return {"encode(src)": model.encode(SRC), "logits": model(SRC, TGT)}
 
 
 def matrices(label: str, config: TransformerConfig) -> Trial:
-    """Compare shapes and sharing of all parameters."""
+    """Compare the shapes of all parameters, and which of them are shared."""
     return replace(parameters_trial({"config": config}, TIED), label=label)
 
 
@@ -124,48 +130,34 @@ EXERCISES = (
         core={
             "formula": (
                 called("sizes that all differ", APART),
-                called("one vocabulary, and a source as long as the target", ONE, SHORT),
-                shows("encode and decode apart", APART, halves, kind="equality"),
+                called("one vocabulary and a source as long as the target", ONE, SHORT),
+                shows("encode and decode separately", halves, kind="equality"),
             ),
             "masks": (
-                shows(
-                    "a later word of the target",
-                    APART,
-                    leaks,
-                    says="A later word must not change what stands before it, in either mode.",
-                ),
-                shows(
-                    "a short source beside a long one",
-                    APART,
-                    neighbours,
-                    says="A sentence is read alike alone and in a batch: its padding has no say.",
-                ),
+                shows("later target tokens changed", leaks, LATER),
+                shows("a short source next to a long one", padding_effect, PADDED),
             ),
             "parameters": (
-                matrices("matrices apart", APART),
-                matrices("one matrix for all", ONE),
+                matrices("separate matrices", APART),
+                matrices("one shared matrix", ONE),
                 start,
             ),
             "attention_maps": (
-                shows(
-                    "attention_maps",
-                    APART,
-                    lambda model: model.attention_maps(SRC, TGT),
-                    kind="equality",
-                ),
+                shows("attention_maps", lambda m: m.attention_maps(SRC, TGT), kind="equality"),
             ),
         },
         hints=(
-            "Six parts, with the names on the map: src_embedding, tgt_embedding, positions, "
-            "encoder, decoder, output. The seven steps above the config use all of them. Keep "
-            "the config: `pad_id` and `d_model` are read in every pass.",
-            "On each side: look up, times √d_model, then positions, then the stack. Three masks, "
-            "made from the ids: the source's padding for the encoder and for cross-attention, "
-            "`causal_mask & padding_mask` of the target for the decoder.",
-            "To share is to assign the same object: `self.output.weight = "
-            "self.tgt_embedding.weight`. For 'all', src_embedding *is* tgt_embedding. Then "
-            "`initialize(self)`, last.",
-            "`attention_maps` gives `capture_attention` a dict of three lists of layers, and "
+            "Build six parts: src_embedding, tgt_embedding, positions, encoder, decoder and "
+            "output. The seven steps before the config use all of them. Store the config, because "
+            "every forward pass needs `pad_id` and `d_model`.",
+            "On each side, look up the embeddings, multiply by √d_model, add the positions, and "
+            "call the stack. Build the masks from the ids: the source's padding mask for the "
+            "encoder and for cross-attention, and `causal_mask & padding_mask` of the target for "
+            "the decoder.",
+            "To share a matrix, assign the same object: `self.output.weight = "
+            "self.tgt_embedding.weight`. For 'all', src_embedding *is* tgt_embedding. Call "
+            "`initialize(self)` at the end.",
+            "In `attention_maps`, pass `capture_attention` a dict of three lists of layers and "
             "`lambda: self(src, tgt)`.",
         ),
         shortcuts=TORCHS,
@@ -174,13 +166,7 @@ EXERCISES = (
             "options": (called("norm_first=True, activation='gelu', d_k=5 and d_v=7", OPTIONS),),
             "dropout": (
                 called("dropout=0.5 in eval mode", replace(APART, dropout=0.5)),
-                shows(
-                    "dropout=1.0 in training",
-                    replace(APART, dropout=1.0),
-                    silenced,
-                    kind="train and eval",
-                    says="Words with their positions, and all that sub-layers say, are dropped.",
-                ),
+                shows("dropout=1.0 in training", silenced, DROPPED, "train and eval", 1.0),
             ),
             "names": (names_trial({"config": APART}),),
         },
@@ -210,14 +196,13 @@ SIZES = "sizes = (c.d_model, c.num_heads, c.d_ff, c.dropout, c.norm_first, c.act
 WORDS = (
     model(
         "scale_missing",
-        "the vectors are not multiplied by √d_model on either side",
+        "neither the source's nor the target's vectors are multiplied by √d_model",
         (SCALE, ""),
-        seen="asked about again and again: pytorch/examples #854, OpenNMT/OpenNMT-py #1328",
     ),
     *(
         model(
             f"scale_missing_{side}",
-            f"the {side}'s vectors are not multiplied by √d_model, the other side's are",
+            f"only the {side}'s vectors are not multiplied by √d_model",
             (lookup + SCALE, lookup),
         )
         for side, lookup in (("source", SOURCE), ("target", TARGET))
@@ -229,21 +214,21 @@ WORDS = (
     ),
     model(
         "positions_missing",
-        "positions are built and never added, on either side",
+        "the positional encoding is built but never added",
         (PLACED, "vectors"),
         seen="Lightning-AI/pytorch-lightning #20099",
     ),
     *(
         model(
             f"positions_missing_{side}",
-            f"the {side} gets no positions: it is read as a bag of words",
+            f"the {side} gets no positions, so the order of its tokens is lost",
             (f"self.{stack}({PLACED}", f"self.{stack}(vectors"),
         )
         for side, stack in (("source", "encoder"), ("target", "decoder"))
     ),
     model(
         "positions_before_scaling",
-        "the positions are added before the multiplication by √d_model, and grow with the words",
+        "the positions are added before the multiplication by √d_model, so they are scaled as well",
         (SOURCE + SCALE, f"self.positions({SOURCE}){SCALE}"),
         (TARGET + SCALE, f"self.positions({TARGET}){SCALE}"),
         (PLACED, "vectors"),
@@ -259,65 +244,61 @@ WORDS = (
     ),
     model(
         "target_through_source_embedding",
-        "the target's ids are looked up in the source's embedding",
+        "src_embedding also looks up the target's ids",
         (TARGET, "self.src_embedding(tgt)"),
-        seen="IpsumDominum/Pytorch-Simple-Transformer #1: one embedding for two languages",
     ),
 )
 
 MASKS = (
     model(
         "causal_missing",
-        "the decoder gets no causal mask: every position sees the word it must predict",
+        "the decoder gets no causal mask, so every position sees the token that it must predict",
         (PAST_LINE, ""),
         (SELF, OWN),
         seen="alex-matton/causal-transformer-decoder #1; huggingface/transformers #48745",
     ),
     model(
         "causal_one_ahead",
-        "the causal mask is off by one: every position sees the next word, its own answer",
+        "the causal mask is off by one, so every position sees the token that it must predict",
         (PAST, "torch.ones(tgt.size(1), tgt.size(1), dtype=torch.bool).tril(1)"),
-        seen="reported in RVC-Boss/GPT-SoVITS #965",
     ),
     model(
         "causal_inverted",
-        "the causal mask is turned round, as torch.nn wants it: True as blocked",
+        "the causal mask is inverted as for torch.nn, but True means *may look* here",
         (PAST, f"~{PAST}"),
         seen="hkproj/pytorch-transformer #19",
     ),
     model(
         "cross_mask_from_target",
-        "the padding of the target is used for the source, in cross-attention",
+        "cross-attention gets the target's padding mask instead of the source's",
         (CROSS, "cross_mask = padding_mask(tgt, self.config.pad_id)"),
         seen="keras-team/keras-io #1046; fchollet/deep-learning-with-python-notebooks #209",
     ),
     model(
         "cross_mask_missing",
-        "cross-attention gets no mask: the source's padding is read as if it were words",
+        "cross-attention gets no mask, so the decoder attends to the source's padding",
         (CROSS, "cross_mask = None"),
-        seen="the early nn.Transformer had no argument for it: pytorch/pytorch #22588",
     ),
     model(
         "encoder_unmasked",
-        "the encoder gets no mask: its words read padding",
+        "the encoder gets no mask, so its tokens attend to padding",
         (ENCODED, f"self.encoder({PLACED})"),
-        seen="longzw1997/Open-GroundingDino #115; facebookresearch/fairseq #1339 (made, not used)",
+        seen="longzw1997/Open-GroundingDino #115",
     ),
     model(
         "target_padding_missing",
-        "the decoder's self-attention gets the causal mask alone, without the target's padding",
+        "self-attention in the decoder gets the causal mask without the target's padding mask",
         (SELF, "past"),
         seen="minqukanq/transformer-pytorch #1; facebookresearch/fairseq #537",
     ),
     model(
         "padding_inverted",
-        "the padding masks are turned round: True where there is padding, as torch.nn wants it",
+        "the padding masks are inverted as for torch.nn, but True means *may look* here",
         ("padding_mask(", "~padding_mask("),
-        seen="expected so in jadore801120/attention-is-all-you-need-pytorch #148",
     ),
     model(
         "pad_id_zero",
-        "padding is taken to be id 0, whatever config.pad_id says",
+        "the id of padding is always 0, and config.pad_id is not used",
         ("self.config.pad_id", "0"),
         seen="INK-USC/MHGRN #8; wzhouad/RE_improved_baseline #3",
     ),
@@ -326,33 +307,32 @@ MASKS = (
 PARTS = (
     model(
         "softmax_inside",
-        "a softmax stands at the end of the model, and the loss will take a second one",
+        "the model ends with a softmax, and the loss will apply a second one",
         (LOGITS, f"{LOGITS}.softmax(dim=-1)"),
         seen="bowang-lab/Transformer-GCN-QA #32; bkitano/llama-from-scratch #5",
     ),
     model(
         "log_softmax_inside",
-        "a log_softmax stands at the end of the model; it was asked for logits",
+        "the model ends with a log_softmax, but it must return logits",
         (LOGITS, f"{LOGITS}.log_softmax(dim=-1)"),
     ),
     model(
         "output_not_tied",
-        "the output never shares the embedding's matrix; a copy of its numbers is not sharing",
+        "the output never shares the embedding's matrix; a copy of its numbers is not enough",
         ('c.tie_embeddings != "none"', "False"),
-        seen="meta-llama/llama #138 asks; `.data.copy_` in place of an assignment",
     ),
-    model("output_bias", "the output adds a bias", (", bias=False", "")),
+    model("output_bias", "the output layer has a bias", (", bias=False", "")),
     model(
         "initialize_missing",
-        "`initialize` is not called: the embeddings start as torch leaves them, √d_model too loud",
+        "`initialize` is not called, so the initial embeddings are √d_model times too large",
         ("\n        initialize(self)\n", "\n"),
-        seen="mended in pytorch/translate #220",
+        seen="pytorch/translate #220",
     ),
     model(
         "dropout_always_on",
-        "F.dropout drops in eval mode as well: unless told, it takes training=True",
+        "F.dropout also acts in eval mode, unless it gets training=self.training",
         (PLACED, f"F.dropout({PLACED}, self.config.dropout)"),
-        seen="pytorch/pytorch #26338: no `training=self.training`",
+        seen="pytorch/pytorch #26338",
     ),
     *ignored(
         model,
@@ -368,7 +348,7 @@ MISTAKES = (*WORDS, *MASKS, *PARTS)
 
 
 class ModelInSmallSteps(nn.Module):
-    """Give every step a method: embedding, masks, maps."""
+    """Write the embedding and the masks as methods."""
 
     def __init__(self, config):
         super().__init__()
@@ -394,19 +374,19 @@ class ModelInSmallSteps(nn.Module):
         initialize(self)
 
     def embed(self, ids: Tensor, table: nn.Embedding) -> Tensor:
-        """Look up, scale, place."""
+        """Look up, scale, and add the positions."""
         return self.positions(table(ids).mul(self.config.d_model**0.5))
 
     def words(self, ids: Tensor) -> Tensor:
-        """Say where there are words."""
+        """Mark the real tokens."""
         return (ids != self.config.pad_id).unsqueeze(1).unsqueeze(2)
 
     def encode(self, src):
-        """Make the memory."""
+        """Return the memory."""
         return self.encoder(self.embed(src, self.src_embedding), self.words(src))
 
     def decode(self, tgt, memory, src):
-        """Score the next tokens."""
+        """Return the logits."""
         length = tgt.shape[1]
         future = torch.triu(torch.ones(length, length, dtype=torch.bool), diagonal=1)
         mask = self.words(tgt).logical_and(~future)
@@ -416,12 +396,12 @@ class ModelInSmallSteps(nn.Module):
         return self.output(decoded)
 
     def forward(self, src, tgt):
-        """Do both."""
+        """Encode, then decode."""
         memory = self.encode(src)
         return self.decode(tgt, memory, src)
 
     def attention_maps(self, src, tgt):
-        """Record three kinds."""
+        """Record the weights of three kinds of attention."""
         places = {"encoder": [], "decoder": [], "cross": []}
         for layer in self.encoder.layers:
             places["encoder"].append(layer.self_attn)
