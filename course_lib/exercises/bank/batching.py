@@ -27,6 +27,10 @@ CUTS = {
     "pairs of equal lengths": ([(3, 5), (4, 2), (3, 5), (4, 4), (4, 2), (3, 5)], 30),
     "24 pairs": (MANY, 60),
 }
+RULE = (
+    "Sort the pairs by the longer side, and then by the shorter one. Start a new batch if "
+    "B · (S + T) would exceed `tokens`."
+)
 
 
 def by_lengths(answer: Any, lengths: Lengths, tokens: int) -> dict[str, Any]:
@@ -47,17 +51,7 @@ EXERCISES = (
         "batch_by_tokens",
         "batching",
         20,
-        core={
-            "batches": (
-                calls(
-                    "pairs of several lengths",
-                    CUTS,
-                    by_lengths,
-                    says="Sort the pairs by the longer side, and then by the shorter one. Start a "
-                    "new batch if B · (S + T) would exceed `tokens`.",
-                ),
-            )
-        },
+        core={"batches": (calls("pairs of several lengths", CUTS, by_lengths, says=RULE),)},
         hints=(
             "`sorted(range(len(lengths)), key=…)` sorts indices instead of lengths. Which key "
             "compares the longer sides first, and then the shorter ones?",

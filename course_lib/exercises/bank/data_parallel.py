@@ -4,6 +4,17 @@ from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import known
 from course_lib.exercises.scalar_checks import calls
 
+MEAN = "The mean of factor times loss over the processes must equal the mean over all tokens."
+SIZES = {
+    "2 of 8 tokens, 2 processes": (2, 8, 2),
+    "5 of 21 tokens, 3 processes": (5, 21, 3),
+    "3 of 7 tokens, 4 processes": (3, 7, 4),
+    "all of 5 tokens, 4 processes": (5, 5, 4),
+    "all tokens, one process": (9, 9, 1),
+}
+RATIO = "Divide the number of tokens of this process by the average over all processes."
+NONE = "A process may have no tokens, and then its factor is 0."
+
 EXERCISES = (
     Exercise(
         "token_loss_scale",
@@ -11,23 +22,8 @@ EXERCISES = (
         8,
         core={
             "factor": (
-                calls(
-                    "6 of 8 tokens, 2 processes",
-                    {"factor": (6, 8, 2)},
-                    says="The mean of factor times loss over the processes must equal the mean "
-                    "over all tokens.",
-                ),
-                calls(
-                    "several sizes",
-                    {
-                        "2 of 8 tokens, 2 processes": (2, 8, 2),
-                        "5 of 21 tokens, 3 processes": (5, 21, 3),
-                        "3 of 7 tokens, 4 processes": (3, 7, 4),
-                        "all of 5 tokens, 4 processes": (5, 5, 4),
-                        "all tokens, one process": (9, 9, 1),
-                    },
-                    says="Divide the tokens of this process by the average of all processes.",
-                ),
+                calls("6 of 8 tokens, 2 processes", {"factor": (6, 8, 2)}, says=MEAN),
+                calls("several sizes", SIZES, says=RATIO),
             )
         },
         hints=(
@@ -38,13 +34,7 @@ EXERCISES = (
             "Return `world_size * num_tokens / all_tokens`. `num_tokens` may be 0.",
         ),
         extras={
-            "no tokens here": (
-                calls(
-                    "a process without tokens",
-                    {"its factor": (0, 12, 3)},
-                    says="A process may have no tokens, and then its factor is 0.",
-                ),
-            )
+            "no tokens": (calls("a process without tokens", {"factor": (0, 12, 3)}, says=NONE),)
         },
         unnamed=("world_size * num_tokens / all_tokens", "1 + num_tokens"),
     ),

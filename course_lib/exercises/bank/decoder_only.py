@@ -27,7 +27,6 @@ from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding,
 from course_lib.transformer import TransformerConfig, check_ids, initialize
 
 TEXT = normal("a text", 40).argsort() + 50  # the 40 tokens 50 … 89 in random order
-READ, PREDICTED = "input tokens", "target tokens"
 
 SINES = replace(APART, num_decoder_layers=2, max_len=6)  # pad_id is a token like any other
 PRE_NORM = replace(SINES, norm_first=True, activation="gelu")
@@ -49,10 +48,7 @@ def drawn(candidate: Callable, size: int, batch: int, length: int, *more: Any) -
     return [where[x.long().clamp(0, 99)] for x in pair]
 
 
-@looks(
-    "a text of different tokens",
-    "A window is a part of the text, and the target of each token is the token after it.",
-)
+@looks("different tokens", "A window is a part of the text. Each target is the next token.")
 def steps(candidate: Callable) -> dict[str, str]:
     """List the distances from token to token in many windows."""
     read, predicted = drawn(candidate, 12, 300, 4)
@@ -62,10 +58,7 @@ def steps(candidate: Callable) -> dict[str, str]:
     return {f"steps from {name}": str(n) if len(n) < 4 else "many" for name, n in found.items()}
 
 
-@looks(
-    "2,000 windows of 4 from a text of 9",
-    "Each row draws its own start from 0 … len(ids) - length - 1, all with the same probability.",
-)
+@looks("a text of 9 tokens", "Each row draws its own start from 0 … len(ids) - length - 1.")
 def starts(candidate: Callable) -> dict[str, str]:
     """Count the windows that start at each position, rounded to a tenth."""
     first = drawn(candidate, 9, 2000, 4)[0][:, 0].clamp(0, 9).tolist()
@@ -76,7 +69,7 @@ def starts(candidate: Callable) -> dict[str, str]:
 @looks("a text of one window", "A window needs length + 1 tokens, here all of them.", "equality")
 def whole_text(candidate: Callable) -> dict[str, Tensor]:
     """Draw from a text with room for one window."""
-    return dict(zip((READ, PREDICTED), drawn(candidate, 5, 2, 4), strict=True))
+    return dict(zip(("inputs", "targets"), drawn(candidate, 5, 2, 4), strict=True))
 
 
 @looks("generators", "All random numbers come from `generator`, which is not seeded again.")
@@ -99,10 +92,7 @@ def scored(label: str, config: TransformerConfig, ids: Tensor = IDS, **build: An
     return module_trial(label, {"config": config} | build, {"ids": ids}, ("logits",))
 
 
-@looks(
-    "changed tokens",
-    "A token attends to all earlier tokens in their order, and in no mode to a later token.",
-)
+@looks("changed tokens", "A token attends to earlier tokens in their order, never to later ones.")
 def who_sees_whom(candidate: Callable) -> dict[str, bool]:
     """Change later tokens, an earlier token, and the order of earlier tokens."""
     model = filled(candidate(replace(SINES, num_decoder_layers=1)))
@@ -175,9 +165,7 @@ EXERCISES = (
         ),
         shortcuts=TORCHS,
         extras={
-            "learned_positions": (
-                scored("learned_positions=True", PRE_NORM, learned_positions=True),
-            ),
+            "learned_positions": (scored("learned ones", PRE_NORM, learned_positions=True),),
             "d_k, d_v": (scored("d_k=5 and d_v=7", replace(SINES, d_k=5, d_v=7)),),
             "dropout": (
                 keeps_still({"config": replace(SINES, dropout=0.5)}, {"ids": IDS}),
@@ -353,11 +341,8 @@ class DecoderOfSteps(nn.Module):
         self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
         self.embedding = nn.Embedding(config.tgt_vocab_size, config.d_model)
         self.embedding.weight = self.output.weight
-        how = dict(max_len=config.max_len, dropout=config.dropout)
-        if learned_positions:
-            self.positions = LearnedPositionalEmbedding(config.d_model, **how)
-        else:
-            self.positions = PositionalEncoding(config.d_model, **how)
+        kind = LearnedPositionalEmbedding if learned_positions else PositionalEncoding
+        self.positions = kind(config.d_model, max_len=config.max_len, dropout=config.dropout)
         self.stack = Encoder(
             config.num_decoder_layers, config.d_model,
             num_heads=config.num_heads, d_ff=config.d_ff, dropout=config.dropout,

@@ -7,21 +7,33 @@ import torch
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import known
 from course_lib.exercises.scalar_checks import calls, number
-from course_lib.exercises.trial import D_K, D_V, H, S, T, looks
+from course_lib.exercises.trial import D_K, D_V, H, S, T, Trial, looks
 from course_lib.multi_head import MultiHeadAttention
 
 D_MODEL = H * D_K
-
-
-@looks(
-    "T and S exchanged",
-    "A target position needs a query and an output, a source position needs a key and a value, "
-    "and both cost the same. So exchanging T and S does not change the count.",
+SEVERAL = {
+    "a source shorter than the target": (16, 4, 9, 2),
+    "one head": (12, 1, 3, 4),
+    "one position of the target": (12, 2, 1, 30),
+    "the base model": (512, 8, 25, 25),
+}
+SIX_PRODUCTS = (
+    "There are six matrix multiplications: four projections, the scores and the weighted sum. "
+    "Each takes 2 · a · b · c, and the heads split `d_model`."
 )
+
+
+@looks("T and S exchanged", "An exchange of T and S does not change the count.")
 def exchanged(candidate: Callable) -> dict[str, bool]:
     """Exchange T and S."""
     counts = [number(candidate(D_MODEL, H, *lengths)) for lengths in ((4, 9), (9, 4))]
     return {"the count stays the same": counts[0] == counts[1]}
+
+
+def counted(label: str, sizes: tuple[int, ...] = (D_MODEL, H, T, S), **widths: int) -> Trial:
+    """Compare the count for some sizes."""
+    says = "Queries and keys have width `d_k`, and values have width `d_v`." if widths else ""
+    return calls(label, {"the count": sizes}, number, options=widths, says=says)
 
 
 EXERCISES = (
@@ -31,20 +43,9 @@ EXERCISES = (
         15,
         core={
             "one attention": (
-                calls("sizes that differ", {"the count": (D_MODEL, H, T, S)}, number),
+                counted("sizes that differ"),
                 exchanged,
-                calls(
-                    "several sizes",
-                    {
-                        "a source shorter than the target": (16, 4, 9, 2),
-                        "one head": (12, 1, 3, 4),
-                        "one position of the target": (12, 2, 1, 30),
-                        "the base model": (512, 8, 25, 25),
-                    },
-                    number,
-                    says="There are six matrix multiplications: four projections, the scores and "
-                    "the weighted sum. Each takes 2 · a · b · c, and the heads split `d_model`.",
-                ),
+                calls("several sizes", SEVERAL, number, says=SIX_PRODUCTS),
             )
         },
         hints=(
@@ -57,20 +58,11 @@ EXERCISES = (
             "`d_v` is None, it is `head_width(d_model, num_heads)`.",
         ),
         extras={
-            "d_k, d_v": tuple(
-                calls(
-                    label,
-                    {"the count": sizes},
-                    number,
-                    options=widths,
-                    says="Queries and keys have width `d_k`, and values have width `d_v`.",
-                )
-                for label, sizes, widths in (
-                    ("d_k=8, d_v=7", (D_MODEL, H, T, S), dict(d_k=8, d_v=D_V)),
-                    ("d_k=8 alone", (D_MODEL, H, T, S), dict(d_k=8)),
-                    ("d_v=7 alone", (D_MODEL, H, T, S), dict(d_v=D_V)),
-                    ("d_model=10 and three heads", (10, 3, T, S), dict(d_k=D_K, d_v=D_V)),
-                )
+            "d_k, d_v": (
+                counted("d_k=8, d_v=7", d_k=8, d_v=D_V),
+                counted("d_k=8 alone", d_k=8),
+                counted("d_v=7 alone", d_v=D_V),
+                counted("d_model=10 and three heads", (10, 3, T, S), d_k=D_K, d_v=D_V),
             )
         },
         unnamed=("return 2 * num_heads", "return 4 * num_heads"),

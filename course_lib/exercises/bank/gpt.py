@@ -32,6 +32,8 @@ TORCHS = {
     F.multi_head_attention_forward: "Your code calls torch's own attention layer. Write the layer "
     "yourself. You may call the fused kernel F.scaled_dot_product_attention in it."
 }
+LAYERS = "Register two nn.Linear layers with biases: w_qkv, from d_model to 3 · d_model, and w_o."
+EVEN = normal("even", 4, 4, 16)
 
 
 @looks("changed later tokens", "A token may not attend to later tokens, whatever the mode.")
@@ -41,10 +43,7 @@ def later(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
 
 
 @looks(
-    "project",
-    "The first third of the columns of `w_qkv(x)` are the queries, head by head. Then come the "
-    "keys, and then the values.",
-    kind="equality",
+    "project", "Split `w_qkv(x)` into queries, keys and values, and then into heads.", "equality"
 )
 def projected(candidate: Callable) -> dict[str, Any]:
     """Compare the queries, keys and values."""
@@ -59,20 +58,10 @@ EXERCISES = (
         "gpt",
         25,
         core={
-            "parameters": (
-                parameters_trial(
-                    PLAIN,
-                    "Register two nn.Linear layers with biases: w_qkv, whose output has width "
-                    "3 · d_model, and w_o.",
-                ),
-            ),
+            "parameters": (parameters_trial(PLAIN, LAYERS),),
             "attention": (
                 module_trial("different sizes", PLAIN, {"x": X}),
-                module_trial(
-                    "equal sizes",
-                    dict(d_model=16, num_heads=4),
-                    {"x": normal("even", 4, 4, 16)},
-                ),
+                module_trial("equal sizes", dict(d_model=16, num_heads=4), {"x": EVEN}),
                 module_trial("one token", PLAIN, {"x": X[:, :1]}),
             ),
             "causal": (later,),

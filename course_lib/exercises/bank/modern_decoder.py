@@ -26,6 +26,8 @@ SIZES = dict(d_model=D_K, d_ff=D_V)
 X = 3 + 2 * normal("x", B, T, D_K)  # the mean is not 0, and the mean square is not 1
 Y = normal("y", B, T, D_K)
 TAKEN = "Your code calls torch's own norm. Compute the squares, their mean and the root yourself."
+GAINS = "Register one nn.Parameter, the gains `weight` of shape (d_model,), and no bias."
+LAYERS = "Register three nn.Linear layers without biases: linear1, gate and linear2."
 ALONE = "Average the squares of each vector by itself, over the last axis."
 UNDER_THE_ROOT = "Add eps, which is 1e-5 by default, under the root."
 FACTORS = "`F.silu` acts on the output of `gate`, and linear1's output is multiplied unchanged."
@@ -41,11 +43,7 @@ def gated(label: str, x: Tensor, d_ff: int = D_V, says: str = "") -> Trial:
     return module_trial(label, dict(d_model=x.size(-1), d_ff=d_ff), {"x": x}, says=says)
 
 
-@looks(
-    "a new norm",
-    "RMSNorm subtracts no mean, so a new norm keeps the direction of each vector, and the mean of "
-    "its squares is 1.",
-)
+@looks("a new norm", "A new norm keeps the direction of each vector. Its mean square becomes 1.")
 def directions(candidate: Callable) -> dict[str, Tensor]:
     """Compare the direction of every vector before and after a new norm."""
     output = candidate(D_K)(X.clone()).detach()
@@ -61,13 +59,7 @@ EXERCISES = (
         "modern_decoder",
         10,
         core={
-            "parameters": (
-                parameters_trial(
-                    {"d_model": D_K},
-                    "Register one nn.Parameter, the gains `weight` of shape (d_model,). There is "
-                    "no bias.",
-                ),
-            ),
+            "parameters": (parameters_trial({"d_model": D_K}, GAINS),),
             "formula": (directions, norm("different sizes", X)),
             "each vector alone": (
                 norm("equal sizes", 3 + normal("even", D_K, D_K, D_K), ALONE),
@@ -99,17 +91,8 @@ EXERCISES = (
         "modern_decoder",
         10,
         core={
-            "parameters": (
-                parameters_trial(
-                    SIZES,
-                    "Register three nn.Linear layers without biases: linear1 and gate project "
-                    "from d_model up to d_ff, and linear2 projects back down.",
-                ),
-            ),
-            "gate": (
-                gated("different sizes", Y, says=FACTORS),
-                gated("large numbers", 20 * Y),
-            ),
+            "parameters": (parameters_trial(SIZES, LAYERS),),
+            "gate": (gated("different sizes", Y, says=FACTORS), gated("large numbers", 20 * Y)),
             "each vector alone": (
                 gated("equal sizes", normal("even", D_K, D_K, D_K), D_K),
                 gated("a single vector", normal("one", D_K)),
