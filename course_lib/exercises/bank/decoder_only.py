@@ -165,7 +165,7 @@ EXERCISES = (
         ),
         shortcuts=TORCHS,
         extras={
-            "learned_positions": (scored("learned ones", PRE_NORM, learned_positions=True),),
+            "learned_positions": (scored("learned positions", PRE_NORM, learned_positions=True),),
             "d_k, d_v": (scored("d_k=5 and d_v=7", replace(SINES, d_k=5, d_v=7)),),
             "dropout": (
                 keeps_still({"config": replace(SINES, dropout=0.5)}, {"ids": IDS}),

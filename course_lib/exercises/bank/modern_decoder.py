@@ -137,7 +137,7 @@ MISTAKES = (
     ),
     norm_mistake(
         "std_for_root_mean_square",
-        "x is divided by x.std() + eps, but std() subtracts the mean, and eps is under the root",
+        "x is divided by x.std() + eps, which subtracts the mean and has eps outside the root",
         (f"* {ROOT}", "/ (x.std(dim=-1, keepdim=True) + self.eps)"),
     ),
     norm_mistake(

@@ -337,7 +337,7 @@ LOSSES = (
     ),
     loss_mistake(
         "smoothing_off_the_right_token",
-        "the right token gets no smoothing mass, but the mass is spread over all tokens",
+        "the right token gets no smoothing mass, but it should get as much as any other token",
         (SMOOTHED, f"({SUM} - right) / (others - 1)"),
         (SMOOTHED_OVER_ALL, "doubt = (log_probs.sum(dim=-1) - right) / (log_probs.size(-1) - 1)"),
         seen="OpenNMT/OpenNMT-py #1463",
