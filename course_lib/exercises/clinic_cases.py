@@ -1,4 +1,4 @@
-"""The cases of the bug clinic: what is seen, what is wrong, and which probe tells."""
+"""The cases of the bug clinic: the symptom, the cause, and the probe that shows it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ from course_lib.exercises.mistake_catalogue import Mistake, known
 
 @dataclass(frozen=True)
 class Case:
-    """Describe a model that is ill.
+    """Describe a model with a bug.
 
     Args:
-        name: What one sees, in short.
-        measure: Looks at a model; says what is seen, and whether the symptom is there.
-        probe: The probe that tells most about the cause.
-        mistakes: What is wrong; the first one names the cause.
-        fresh: Whether the model to be probed is untrained.
+        name: Short name of the symptom.
+        measure: Measures a model, and returns a sentence and whether the symptom is there.
+        probe: The probe that says most about the cause.
+        mistakes: The mistakes in the model; the first one names the cause.
+        fresh: Whether the probes get an untrained model.
     """
 
     name: str
@@ -47,13 +47,24 @@ class Case:
 
     @property
     def cause(self) -> str:
-        """Return the name of what is wrong."""
+        """Return the name of the cause."""
         return self.mistakes[0].name.replace("_", " ")
 
 
 def catalogued(exercise: str, name: str) -> Mistake:
-    """Return a mistake that the checks of an exercise know."""
+    """Return a known mistake of an exercise."""
     return next(mistake for mistake in known_mistakes(exercise) if mistake.name == name)
+
+
+def case(
+    name: str,
+    measure: Callable[[Patient], Seen],
+    probe: str,
+    *mistakes: Mistake,
+    fresh: bool = True,
+) -> Case:
+    """Build a case from any number of mistakes."""
+    return Case(name, measure, probe, mistakes, fresh)
 
 
 transformer = known("transformer", "Transformer")
@@ -63,137 +74,119 @@ SDPA = "F.scaled_dot_product_attention(query, key, value, mask, dropout_p)"
 OWN = "padding_mask(tgt, self.config.pad_id)"
 ENCODED = "return self.encoder(self.positions(vectors), padding_mask(src, self.config.pad_id))"
 
-DECOYS = {  # causes that no case has: what each would mean, and the probe that would tell
-    "dropout in eval mode": ("dropout goes on when the model is used", "determinism"),
+DECOYS = {  # causes that no case has, with a sentence and the probe that would show them
+    "dropout in eval mode": ("dropout also acts in eval mode", "determinism"),
     "positions missing": ("the order of the tokens is lost", "order sensitivity"),
-    "residual path missing": ("a layer does not hand on what it got", "residual paths"),
+    "residual path missing": ("a layer does not add its input to its output", "residual paths"),
 }
 
 CASES = (
-    Case(
+    case(
         "loss_near_zero", loss_and_writing, "causality",
-        (catalogued("Transformer", "causal_missing"),),
+        catalogued("Transformer", "causal_missing"),
     ),
-    Case(
+    case(
         "right_alone_only", alone_and_in_a_batch, "padding invariance",
-        (catalogued("Transformer", "cross_mask_missing"),), fresh=False,
+        catalogued("Transformer", "cross_mask_missing"), fresh=False,
     ),
-    Case(
+    case(
         "few_parameters_move", what_the_optimizer_gets, "parameters registered",
-        (
-            catalogued("Encoder", "plain_list"),
-            decoder(
-                "plain_list",
-                "the layers stay in a plain Python list: no optimizer finds their parameters",
-                ("nn.ModuleList(layers)", "layers"),
-        seen="maruya24/pytorch_robotics_transformer #3",
-            ),
+        catalogued("Encoder", "plain_list"),
+        decoder(
+            "plain_list",
+            "the layers are in a Python list, so no optimizer finds their parameters",
+            ("nn.ModuleList(layers)", "layers"),
+            seen="maruya24/pytorch_robotics_transformer #3",
         ),
     ),
-    Case(
+    case(
         "loss_stops", one_row, "overfit one batch",
-        (
-            transformer(
-                "softmax_before_cross_entropy",
-                "the model returns probabilities, and cross-entropy applies a softmax to them",
-                ("memory, src))", "memory, src)).softmax(dim=-1)"),
-        seen="nishnik/Deep-Semantic-Similarity-Model-PyTorch #2; ariecattan/SciCo #2",
-            ),
+        transformer(
+            "softmax_before_cross_entropy",
+            "the model returns probabilities, and cross-entropy applies a second softmax",
+            ("memory, src))", "memory, src)).softmax(dim=-1)"),
+            seen="nishnik/Deep-Semantic-Similarity-Model-PyTorch #2; ariecattan/SciCo #2",
         ),
     ),
-    Case(
+    case(
         "right_with_a_teacher_only", forced_and_free, "free running",
-        (catalogued("greedy_decode", "starts_with_padding"),), fresh=False,
+        catalogued("greedy_decode", "starts_with_padding"), fresh=False,
     ),
-    Case(
+    case(
         "another_loss_in_eval_mode", both_modes, "training and eval mode",
-        (
-            transformer(
-                "causal_in_training_only",
-                "the causal mask is used in training mode only: in eval mode each position sees "
-                "what comes later",
-                (f"self_mask = past & {OWN}", f"self_mask = {OWN}\n"
-                 "        self_mask = self_mask & past if self.training else self_mask"),
-        seen="shiyu-coder/Kronos #199",
-            ),
-        ),
-        fresh=False,
+        transformer(
+            "causal_in_training_only",
+            "the causal mask is used in training mode only, so in eval mode each position "
+            "attends to later ones",
+            (f"self_mask = past & {OWN}", f"self_mask = {OWN}\n"
+             "        self_mask = self_mask & past if self.training else self_mask"),
+            seen="shiyu-coder/Kronos #199",
+        ), fresh=False,
     ),
-    Case(
+    case(
         "many_answers_to_one_source", same_sequence_many_times, "batch invariance",
-        (catalogued("PositionalEncoding", "added_along_batch"),),
+        catalogued("PositionalEncoding", "added_along_batch"),
     ),
-    Case(
+    case(
         "one_answer_to_all_sources", how_many_answers, "context",
-        (catalogued("padding_mask", "padding_inverted"),),
+        catalogued("padding_mask", "padding_inverted"),
     ),
-    Case(
+    case(
         "repeats_what_it_reads", loss_and_one_answer, "overfit one batch",
-        (
-            known("exercises.clinic_models", "sequence_loss")(
-                "labels_not_shifted",
-                "the model must predict `tgt[:, :-1]`, the very tokens that it reads",
-                ("tgt_out = tgt[:, 1:]", "tgt_out = tgt[:, :-1]"),
-            ),
+        known("exercises.clinic_models", "sequence_loss")(
+            "labels_not_shifted",
+            "the model must predict `tgt[:, :-1]`, the same tokens that it reads",
+            ("tgt_out = tgt[:, 1:]", "tgt_out = tgt[:, :-1]"),
         ),
     ),
-    Case(
+    case(
         "some_weights_stay", what_has_moved, "gradient reach",
-        (catalogued("DecoderLayer", "self_attn_used_twice"),),
+        catalogued("DecoderLayer", "self_attn_used_twice"),
     ),
-    Case(
+    case(
         "worse_after_each_batch", one_batch_after_another, "determinism",
-        (
-            transformer(
-                "mask_changed_in_place",
-                "a mask that is kept for later calls is changed in place: what was padding once "
-                "stays hidden",
-                ("self.config = c = config", "self.config = c = config\n        self.masks = {}"),
-                (ENCODED, "start = torch.ones(len(src), 1, 1, src.size(1), dtype=torch.bool)\n"
-                 "        mask = self.masks.setdefault(src.shape, start)\n"
-                 "        mask &= padding_mask(src, self.config.pad_id)\n"
-                 "        return self.encoder(self.positions(vectors), mask)"),
-            ),
-        ),
-        fresh=False,
+        transformer(
+            "mask_changed_in_place",
+            "a mask that is kept for later calls is changed in place, so a position that was "
+            "padding once stays blocked",
+            ("self.config = c = config", "self.config = c = config\n        self.masks = {}"),
+            (ENCODED, "start = torch.ones(len(src), 1, 1, src.size(1), dtype=torch.bool)\n"
+             "        mask = self.masks.setdefault(src.shape, start)\n"
+             "        mask &= padding_mask(src, self.config.pad_id)\n"
+             "        return self.encoder(self.positions(vectors), mask)"),
+        ), fresh=False,
     ),
-    Case(
+    case(
         "other_answers_than_elsewhere", weights_of_another, "attention scores",
-        (
-            attention(
-                "scale_d_model",
-                "the scores are divided by √d_model instead of √d_k, the width of one head",
-                (SDPA, SDPA[:-1] + ", scale=d_model**-0.5)"),
-                ("    return F", "    d_model = query.size(1) * query.size(-1)\n    return F"),
-        seen="karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
-            ),
-        ),
-        fresh=False,
+        attention(
+            "scale_d_model",
+            "the scores are divided by √d_model instead of √d_k, the width of one head",
+            (SDPA, SDPA[:-1] + ", scale=d_model**-0.5)"),
+            ("    return F", "    d_model = query.size(1) * query.size(-1)\n    return F"),
+            seen="karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
+        ), fresh=False,
     ),
-    Case(
+    case(
         "too_few_parameters", what_the_optimizer_gets, "parts used once",
-        (catalogued("EncoderLayer", "one_norm"),),
+        catalogued("EncoderLayer", "one_norm"),
     ),
-    Case(
+    case(
         "nan_in_half_precision", half_precision, "finite numbers",
-        (
-            attention(
-                "softmax_without_maximum",
-                "the softmax is written out, and the largest score is not subtracted before exp: "
-                "in float16 exp overflows above 11",
-                (f"return {SDPA}", "scores = query @ key.transpose(-2, -1) / "
-                 "query.size(-1) ** 0.5\n    if mask is not None:\n"
-                 '        scores = scores.masked_fill(~mask, float("-inf"))\n'
-                 "    weights = scores.exp()\n"
-                 "    weights = weights / weights.sum(dim=-1, keepdim=True)\n"
-                 "    return weights @ value"),
-        seen="NVIDIA/FasterTransformer #43; pyg-team/pytorch_geometric #53",
-            ),
-        ),
-        fresh=False,
+        attention(
+            "softmax_without_maximum",
+            "the softmax does not subtract the largest score before exp, which overflows "
+            "above 11 in float16",
+            (f"return {SDPA}", "scores = query @ key.transpose(-2, -1) / "
+             "query.size(-1) ** 0.5\n    if mask is not None:\n"
+             '        scores = scores.masked_fill(~mask, float("-inf"))\n'
+             "    weights = scores.exp()\n"
+             "    weights = weights / weights.sum(dim=-1, keepdim=True)\n"
+             "    return weights @ value"),
+            seen="NVIDIA/FasterTransformer #43; pyg-team/pytorch_geometric #53",
+        ), fresh=False,
     ),
-    Case(
+    case(
         "loss_near_zero_again", loss_and_writing, "padding invariance",
-        (catalogued("MultiHeadAttention", "heads_joined_without_transpose"),),
+        catalogued("MultiHeadAttention", "heads_joined_without_transpose"),
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What learners write a test for beside exercises, each with its mistakes and other right ways."""
+"""Definitions that learners write tests for, with mistakes and other right versions."""
 
 import torch
 from torch import Tensor
@@ -7,13 +7,13 @@ from course_lib.exercises.mistake_catalogue import known
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """Share out 1 over the last axis."""
+    """Turn scores into probabilities over the last axis."""
     return scores.softmax(dim=-1)
 
 
 def rotate(x: Tensor, start: int = 0) -> Tensor:
-    """Turn each pair of columns by the angle of its position, counted from ``start``."""
-    T, d_k = x.shape[-2:]  # in float64: chapter 03's table is rounded to float32
+    """Rotate each pair of columns by the angle of its position, counted from ``start``."""
+    T, d_k = x.shape[-2:]  # computed in float64, because float32 would round large angles
     speeds = 10000.0 ** (-torch.arange(0, d_k, 2, dtype=torch.float64) / d_k)
     angle = torch.outer(torch.arange(start, start + T, dtype=torch.float64), speeds)
     even, odd = x[..., 0::2].double(), x[..., 1::2].double()
@@ -22,20 +22,20 @@ def rotate(x: Tensor, start: int = 0) -> Tensor:
     return torch.stack(pair, dim=-1).flatten(-2).to(x)
 
 
-share = known("exercises.definitions_to_test", "softmax")
-turn = known("exercises.definitions_to_test", "rotate")
+softmax_version = known("exercises.definitions_to_test", "softmax")
+rotation = known("exercises.definitions_to_test", "rotate")
 penalty = known("beam_search", "length_penalty")
 RETURNED = "return torch.stack(pair, dim=-1).flatten(-2).to(x)"
 RIGHT_WAYS = (
-    share(
+    softmax_version(
         "by_exponentials",
-        "e to each score is divided by their sum",
+        "the exponentials are divided by their sum",
         ("scores.softmax(dim=-1)", "scores.exp() / scores.exp().sum(dim=-1, keepdim=True)"),
     ),
-    turn("backwards", "every pair turns the other way round", ("angle.sin()", "-angle.sin()")),
-    turn(
+    rotation("backwards", "every pair rotates backwards", ("angle.sin()", "-angle.sin()")),
+    rotation(
         "halves_paired",
-        "columns i and i + d_k / 2 are a pair",
+        "columns i and i + d_k / 2 form a pair",
         (
             "even, odd = x[..., 0::2].double(), x[..., 1::2].double()",
             "even, odd = x.double().chunk(2, dim=-1)",
@@ -44,56 +44,54 @@ RIGHT_WAYS = (
     ),
 )
 MISTAKES = (
-    share(
+    softmax_version(
         "over_columns",
-        "softmax runs over the columns (dim=0): then the columns add up to 1",
+        "the softmax runs over dim=0, so the columns add up to 1 instead of the rows",
         ("dim=-1", "dim=0"),
     ),
-    share(
+    softmax_version(
         "over_everything",
-        "softmax runs over the whole table at once",
+        "the softmax runs over the whole table at once",
         ("scores.softmax(dim=-1)", "scores.flatten().softmax(dim=0).view_as(scores)"),
     ),
-    share(
+    softmax_version(
         "not_shared_out",
         "the exponentials are not divided by their sum",
         ("scores.softmax(dim=-1)", "scores.exp()"),
     ),
-    turn(
+    rotation(
         "code_added",
-        "a code is added to every vector, which changes its length",
+        "a positional encoding is added to every vector, which changes its length",
         ("even * cosine - odd * sine, even * sine + odd * cosine", "even + sine, odd + cosine"),
     ),
-    turn(
+    rotation(
         "twice_as_long",
-        "every vector comes out twice as long: the scores know the distance "
-        "alone, but a rotation keeps lengths",
+        "every vector becomes twice as long, but a rotation does not change lengths",
         ("return ", "return 2 * "),
     ),
-    turn(
+    rotation(
         "sign_lost",
-        "a sign is wrong in one of the two formulas, so that it is no rotation",
+        "one of the two formulas has a wrong sign, so the result is not a rotation",
         ("even * cosine - odd", "even * cosine + odd"),
     ),
-    turn(
+    rotation(
         "start_ignored",
-        "`start` is ignored: call it with rows from a later place on as well",
+        "`start` is ignored (test it with the later rows of a sequence)",
         ("torch.arange(start, start + T", "torch.arange(0, T"),
     ),
-    turn(
+    rotation(
         "along_another_axis",
-        "positions run along another axis than the last but one: the rows "
-        "of a head are all turned alike",
+        "all rows of a head rotate by the same angles",
         ("torch.arange(start, start + T,", "torch.full((T,), start,"),
     ),
     penalty(
         "exponent_negative",
-        "the exponent has the wrong sign: dividing by this favours short sentences even more",
+        "the exponent is negative, so short sentences have an even larger advantage",
         ("** alpha", "** -alpha"),
     ),
     penalty(
         "alpha_multiplied",
-        "alpha is a factor: it is an exponent, and 0 must give 1",
+        "alpha is a factor instead of an exponent (alpha=0 must return 1)",
         ("** alpha", "* alpha"),
     ),
 )

@@ -12,29 +12,33 @@ from course_lib.exercises.scalar_checks import calls
 
 Lengths = Sequence[tuple[int, int]]
 
-MANY = [  # no two have the same longer and shorter side
+MANY = [  # no two pairs have the same longer and shorter side
     (5, 9), (2, 2), (7, 3), (4, 6), (9, 1), (1, 1), (6, 6), (8, 5), (3, 2), (4, 4), (7, 10), (1, 5),
     (6, 5), (2, 8), (9, 9), (3, 6), (2, 5), (8, 8), (1, 7), (10, 3), (4, 1), (7, 7), (9, 4), (5, 5),
 ]  # fmt: skip
 CUTS = {
     "three pairs": ([(2, 2), (9, 9), (2, 1)], 20),
-    "sources and targets that are longer": ([(6, 2), (2, 5), (1, 1), (3, 4)], 24),
+    "longer sources and longer targets": ([(6, 2), (2, 5), (1, 1), (3, 4)], 24),
     "short sources": ([(1, 6), (2, 7), (1, 8)], 16),
-    "a wide pair that opens a batch": ([(1, 5), (5, 5), (6, 1)], 19),
-    "narrow pairs behind a wide one": ([(9, 2), (2, 10), (2, 11)], 30),
-    "a pair that would fit further up": ([(9, 2), (2, 10), (11, 3)], 30),
+    "a long pair that starts a batch": ([(1, 5), (5, 5), (6, 1)], 19),
+    "short pairs after a long one": ([(9, 2), (2, 10), (2, 11)], 30),
+    "a pair that fits an earlier batch": ([(9, 2), (2, 10), (11, 3)], 30),
     "a pair as long as a batch": ([(7, 5), (2, 1), (3, 1)], 12),
     "pairs of equal lengths": ([(3, 5), (4, 2), (3, 5), (4, 4), (4, 2), (3, 5)], 30),
     "24 pairs": (MANY, 60),
 }
+RULE = (
+    "Sort the pairs by the longer side, and then by the shorter one. Start a new batch if "
+    "B · (S + T) would exceed `tokens`."
+)
 
 
 def by_lengths(answer: Any, lengths: Lengths, tokens: int) -> dict[str, Any]:
-    """Write batches out as lengths: of two equal pairs either may stand first."""
-    held = answer if isinstance(answer, list | tuple) else [answer]
-    if held is not answer or not all(isinstance(batch, list | tuple) for batch in held):
-        raise TypeError(f"lists of indices should come out, and not {describe(answer)}")
-    batches = [[*map(index, batch)] for batch in held]
+    """List the lengths in each batch, because pairs of equal lengths may come in any order."""
+    parts = answer if isinstance(answer, list | tuple) else [answer]
+    if parts is not answer or not all(isinstance(batch, list | tuple) for batch in parts):
+        raise TypeError(f"return lists of indices instead of {describe(answer)}")
+    batches = [[*map(index, batch)] for batch in parts]
     known = {i: str(pair) for i, pair in enumerate(lengths)}
     return {
         "indices": str(sorted(sum(batches, []))),
@@ -47,24 +51,14 @@ EXERCISES = (
         "batch_by_tokens",
         "batching",
         20,
-        core={
-            "batches": (
-                calls(
-                    "pairs of several lengths",
-                    CUTS,
-                    by_lengths,
-                    says="Each pair in one batch, sorted by the longer side, then by the shorter "
-                    "one; where B · (S + T) would be more than `tokens`, a batch ends.",
-                ),
-            )
-        },
+        core={"batches": (calls("pairs of several lengths", CUTS, by_lengths, says=RULE),)},
         hints=(
-            "`sorted(range(len(lengths)), key=…)` puts indices in order, not lengths. What is the "
-            "key, if the longer side counts first and then the shorter one?",
-            "Keep the batch you are filling, and its longest source and target. What would both "
-            "be with the next pair, and how many positions would that make?",
-            "If `(len(batch) + 1) * (S + T)` is more than `tokens`, put the batch aside and begin "
-            "a new one with this pair, as wide as this pair. The last batch is put aside as well.",
+            "`sorted(range(len(lengths)), key=…)` sorts indices instead of lengths. Which key "
+            "compares the longer sides first, and then the shorter ones?",
+            "Keep the batch that you are filling, with its longest source and target. How long "
+            "would both be with the next pair, and how many positions would the batch have?",
+            "If `(len(batch) + 1) * (S + T)` is more than `tokens`, store the batch and start a "
+            "new one that contains this pair only. Store the last batch, too.",
         ),
         extras={"no pairs": (calls("no pairs", {"no pairs": ([], 20)}, by_lengths),)},
         unnamed=("sum(grown) > tokens", "sum(grown) > 0.8 * tokens"),
@@ -76,77 +70,73 @@ EXERCISES = (
 
 cut = known("batching", "batch_by_tokens")
 
-
 ORDER = "sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True))"
 KEY = "sorted(lengths[i], reverse=True)"
 POSITIONS = "(len(batch) + 1) * sum(grown)"
 FIRST_OF_A_BATCH = "batch = []\n            grown = lengths[pair]"
 END = "return [*batches, batch] if batch else batches"
 
-
 MISTAKES = (
     cut(
         "padding_not_counted",
-        "tokens are counted without padding: a batch costs B · (S + T) positions",
+        "tokens are counted without padding, but a padded batch has B · (S + T) positions",
         (POSITIONS, "sum(sum(lengths[i]) for i in [*batch, pair])"),
         seen="OpenNMT/CTranslate2 #939, meta-pytorch/data #788",
     ),
     cut(
         "last_batch_lost",
-        "the last batch is lost: it is still being filled when the pairs end",
+        "the last batch is never stored",
         (END, "return batches"),
-        seen="a review in huggingface/trl #6092",
     ),
     cut(
         "one_pair_too_many",
-        "the bound is checked before the new pair is counted: a batch may be one pair too large",
+        "the limit is checked without the new pair, so a batch may be one pair too large",
         (POSITIONS, "len(batch) * sum(grown)"),
         seen="NVIDIA-NeMo/Speech #5907",
     ),
     cut(
         "widths_before_the_pair",
-        "the widths from before the new pair are used, and it may be longer than all others",
+        "the longest source and target are those before the new pair, which may be longer",
         (POSITIONS, "(len(batch) + 1) * sum(widest)"),
         seen="lhotse-speech/lhotse #1590",
     ),
     cut(
         "first_pair_forgotten",
-        "a new batch begins with widths of 0, though it holds the pair that did not fit before",
+        "a new batch starts with lengths of 0, although it contains the pair that did not fit",
         (FIRST_OF_A_BATCH, "batch, grown = [], (0, 0)"),
         seen="spring-projects/spring-ai #5528",
     ),
     cut(
         "widths_not_reset",
-        "a new batch keeps the widths of the one before",
+        "a new batch keeps the longest source and target of the previous batch",
         (FIRST_OF_A_BATCH, "batch = []"),
     ),
     cut(
         "not_sorted",
-        "the pairs are taken in the order in which they come: long and short share a batch",
+        "the pairs are not sorted, so long and short pairs are in one batch",
         (ORDER, "range(len(lengths))"),
         seen="inclusionAI/AReno #204",
     ),
     cut(
         "sorted_by_source",
-        "the pairs are sorted by the source, and the targets of a batch are of all lengths",
+        "the pairs are sorted by the source, so the targets of a batch have very different lengths",
         (KEY, "lengths[i]"),
         seen="OpenNMT/OpenNMT-py #590, facebookresearch/fairseq #3012",
     ),
     cut(
         "sorted_by_the_sum",
-        "the pairs are sorted by S + T: (2, 9) stands beside (9, 2), and both are padded",
+        "the pairs are sorted by S + T, so (2, 9) and (9, 2) are neighbors and both get padding",
         (KEY, "sum(lengths[i])"),
         seen="Helsinki-NLP/mammoth #12",
     ),
     cut(
         "pairs_counted",
-        "`tokens` is taken for a number of pairs",
+        "`tokens` limits the number of pairs instead of the number of positions",
         (POSITIONS, "len(batch) + 1"),
-        seen="facebookresearch/fairseq #37 asks which of the two it is",
     ),
     cut(
         "longer_side_only",
-        "the longer side is counted, not both: B · max(S, T)",
+        "only the longer side is counted: B · max(S, T) instead of B · (S + T)",
         (POSITIONS, "(len(batch) + 1) * max(grown)"),
     ),
 )
@@ -156,27 +146,26 @@ MISTAKES = (
 
 
 def cut_by_loop(lengths, tokens):
-    """Fill a batch, and look at every row of it again each time."""
+    """Fill a batch, and compare all of its pairs again each time."""
+    order = sorted(range(len(lengths)), key=lambda i: (max(lengths[i]), min(lengths[i])))
     batches = []
-    for place in sorted(
-        range(len(lengths)), key=lambda place: (max(lengths[place]), min(lengths[place]))
-    ):
-        wider = [*batches[-1], place] if batches else []
+    for pair in order:
+        wider = [*batches[-1], pair] if batches else []
         sources = [lengths[i][0] for i in wider]
         targets = [lengths[i][1] for i in wider]
         if wider and len(wider) * (max(sources) + max(targets)) <= tokens:
-            batches[-1].append(place)
+            batches[-1].append(pair)
         else:
-            batches.append([place])
+            batches.append([pair])
     return batches
 
 
 def cut_by_searching(lengths, tokens):
-    """Look up how many of the rest fit; of equal pairs the last comes first."""
+    """Search for the largest batch that fits, with equal pairs in reverse order."""
     order = sorted(reversed(range(len(lengths))), key=lambda i: sorted(lengths[i])[::-1])
 
-    def places(start, stop):
-        """Count the positions of a part."""
+    def positions(start, stop):
+        """Count the positions of a batch."""
         rows = [lengths[i] for i in order[start:stop]]
         return (stop - start) * sum(map(max, zip(*rows, strict=True)))
 
@@ -184,7 +173,7 @@ def cut_by_searching(lengths, tokens):
     while cuts[-1] < len(order):
         start = cuts[-1]
         stops = range(start + 1, len(order) + 1)
-        cuts.append(start + bisect_right(stops, tokens, key=lambda stop: places(start, stop)))
+        cuts.append(start + bisect_right(stops, tokens, key=lambda stop: positions(start, stop)))
     return [order[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
 
 

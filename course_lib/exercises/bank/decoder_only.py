@@ -26,92 +26,75 @@ from course_lib.exercises.trial import (
 from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding, sinusoidal_encoding
 from course_lib.transformer import TransformerConfig, check_ids, initialize
 
-TEXT = normal("a text", 40).argsort() + 50  # 40 tokens, 50 … 89, no two alike
-READ, PREDICTED = "what is read", "what is to be predicted"
+TEXT = normal("a text", 40).argsort() + 50  # the 40 tokens 50 … 89 in random order
 
 SINES = replace(APART, num_decoder_layers=2, max_len=6)  # pad_id is a token like any other
 PRE_NORM = replace(SINES, norm_first=True, activation="gelu")
 IDS = torch.tensor([[1, 4, 0, 6, 3], [3, 7, 8, 2, 9]])
 PARTS = (
     "The parts are embedding, positions, stack (an `Encoder` of num_decoder_layers) and output, "
-    "which has no bias and shares the embedding's matrix."
+    "which has no bias and is tied to the embedding."
 )
 
 
 def drawn(candidate: Callable, size: int, batch: int, length: int, *more: Any) -> list[Tensor]:
-    """Draw windows of a text, and say where in it their tokens stand; far off, for strangers."""
+    """Draw windows of a text, and return the position of each token (-1000 if it has none)."""
     answer = candidate(TEXT[:size].clone(), batch, length, *more)
     pair = list(answer) if isinstance(answer, tuple | list) else [answer]
     if len(pair) != 2 or not all(isinstance(x, Tensor) for x in pair):
-        raise TypeError(f"two tensors should come out, and not {describe(answer)}")
+        raise TypeError(f"return two tensors instead of {describe(answer)}")
     where = torch.full((100,), -1000)
     where[TEXT] = torch.arange(len(TEXT))
     return [where[x.long().clamp(0, 99)] for x in pair]
 
 
-@looks(
-    "a text of tokens that all differ",
-    "A window is a part of the text as it stands there; the target of every position is the token "
-    "that follows.",
-)
+@looks("different tokens", "A window is a part of the text. Each target is the next token.")
 def steps(candidate: Callable) -> dict[str, str]:
-    """Measure from token to token, in many windows."""
+    """List the distances from token to token in many windows."""
     read, predicted = drawn(candidate, 12, 300, 4)
-    different = {"one token to the next": read.diff(dim=1), "a token to its target":
+    distances = {"one token to the next": read.diff(dim=1), "a token to its target":
                  predicted - read}  # fmt: skip
-    found = {name: sorted(set(x.flatten().tolist())) for name, x in different.items()}
+    found = {name: sorted(set(x.flatten().tolist())) for name, x in distances.items()}
     return {f"steps from {name}": str(n) if len(n) < 4 else "many" for name, n in found.items()}
 
 
-@looks(
-    "2,000 windows of 4 from a text of 9",
-    "Every window that fits is equally likely, whatever the others are: each row draws a start of "
-    "its own, from 0 … len(ids) - length - 1.",
-)
+@looks("a text of 9 tokens", "Each row draws its own start from 0 … len(ids) - length - 1.")
 def starts(candidate: Callable) -> dict[str, str]:
-    """Count where in a text of 9 tokens windows of 4 start, in tenths."""
+    """Count the windows that start at each position, rounded to a tenth."""
     first = drawn(candidate, 9, 2000, 4)[0][:, 0].clamp(0, 9).tolist()
     found = {f"windows that start at {n}": f"{first.count(n) / 2000:.1f}" for n in range(10)}
-    return found | {"different pairs of neighbours": str(len({*zip(first, first[1:])}))}  # noqa: B905
+    return found | {"different pairs of neighbors": str(len({*zip(first, first[1:])}))}  # noqa: B905
 
 
-@looks(
-    "a text as long as one window",
-    "A window takes length + 1 tokens; here that is the whole text.",
-    kind="equality",
-)
+@looks("a text of one window", "A window needs length + 1 tokens, here all of them.", "equality")
 def whole_text(candidate: Callable) -> dict[str, Tensor]:
-    """Draw from a text that holds one window."""
-    return dict(zip((READ, PREDICTED), drawn(candidate, 5, 2, 4), strict=True))
+    """Draw from a text with room for one window."""
+    return dict(zip(("inputs", "targets"), drawn(candidate, 5, 2, 4), strict=True))
 
 
-@looks("generators", "The random numbers come from `generator`, as it stands.")
+@looks("generators", "All random numbers come from `generator`, which is not seeded again.")
 def generators(candidate: Callable) -> dict[str, bool]:
-    """Draw with generators of the same seed, with another, and twice with one."""
+    """Draw twice with one generator, and with others of the same and of another seed."""
     one = torch.Generator().manual_seed(1)
     first, later = (drawn(candidate, 40, 30, 8, one)[0] for _ in range(2))
     again, other = (
         drawn(candidate, 40, 30, 8, torch.Generator().manual_seed(seed))[0] for seed in (1, 2)
     )
     return {
-        "the same generator gives the same windows": first.equal(again),
-        "another one gives others": not first.equal(other),
-        "a second call gives others": not first.equal(later),
+        "the same seed gives the same windows": first.equal(again),
+        "another seed gives other windows": not first.equal(other),
+        "a second call gives other windows": not first.equal(later),
     }
 
 
 def scored(label: str, config: TransformerConfig, ids: Tensor = IDS, **build: Any) -> Trial:
-    """Compare logits, and the gradients of all parameters."""
+    """Compare the logits, and the gradients of all parameters."""
     return module_trial(label, {"config": config} | build, {"ids": ids}, ("logits",))
 
 
-@looks(
-    "a look at who sees whom",
-    "A row sees what stands before it, in its order, and never what comes later, in training and "
-    "in eval mode.",
-)
+@looks("changed tokens", "A token attends to earlier tokens in their order, never to later ones.")
 def who_sees_whom(candidate: Callable) -> dict[str, bool]:
-    """Change later tokens, an earlier one, and the order of earlier ones; look who notices."""
+    """Change later tokens, an earlier token, and the order of earlier tokens."""
     model = filled(candidate(replace(SINES, num_decoder_layers=1)))
     later, earlier, swapped = IDS.clone(), IDS.clone(), IDS[:, [1, 0, 2, 3, 4]]
     later[:, 3:] = (IDS[:, 3:] + 1) % 10
@@ -123,9 +106,9 @@ def who_sees_whom(candidate: Callable) -> dict[str, bool]:
     return found
 
 
-@looks("a new model", "Every matrix starts as `initialize` says, the tied one as an embedding.")
+@looks("a new model", "`initialize` sets every matrix, and the tied one as an embedding.")
 def new_model(candidate: Callable) -> dict[str, float]:
-    """Measure how a new model starts, to a tenth of what is right."""
+    """Measure the initial weights of a new model."""
     named = by_name(candidate(WIDE))
     table = named["embedding.weight"].detach()
     linear = named["stack.layers.0.feed_forward.linear1.weight"].detach()
@@ -142,13 +125,12 @@ EXERCISES = (
         12,
         core={"windows": (steps, whole_text), "start": (starts,)},
         hints=(
-            "How many tokens does a window take out of the text, if `length` are read and each of "
-            "them has a successor? Where can the last such window begin?",
+            "How many tokens does a window need, if the model reads `length` tokens and predicts "
+            "the token after each of them? Where can the last window start?",
             "`torch.randint(end, (batch_size, 1), generator=generator)` draws a column of "
-            "positions, 0 … end - 1. Add `torch.arange(length + 1)`: every row counts on from its "
-            "own.",
-            "A tensor of positions is an index: `ids[starts + torch.arange(length + 1)]`. All "
-            "columns but the last are read, all but the first are to be predicted.",
+            "positions from 0 … end - 1. Add `torch.arange(length + 1)` to get all positions.",
+            "Index with a tensor: `ids[starts + torch.arange(length + 1)]`. The model reads all "
+            "columns but the last, and predicts all columns but the first.",
         ),
         extras={"generator": (generators,)},
         unnamed=("window[:, 1:]", "window[:, 1:].flip(1)"),
@@ -172,19 +154,18 @@ EXERCISES = (
             "initialization": (new_model,),
         },
         hints=(
-            "It is chapter 09's `Transformer` without its left half: four parts, embedding, "
-            "positions, stack, output. What hides the future, if there is no padding?",
+            "It is chapter 09's `Transformer` without the encoder: embedding, positions, stack and "
+            "output. Which mask do you need, if there is no padding?",
             "`Encoder(c.num_decoder_layers, c.d_model, c.num_heads, c.d_ff, c.dropout, "
-            "c.norm_first, c.activation, d_k=c.d_k, d_v=c.d_v)`; then tie "
-            "`self.output.weight = self.embedding.weight`, and `initialize(self)` last.",
-            "In `forward`: `check_ids`, look up, times √d_model, positions, the stack under "
-            "`causal_mask(ids.size(1), ids.device)`, and `self.output`.",
+            "c.norm_first, c.activation, d_k=c.d_k, d_v=c.d_v)` is the stack. Then write "
+            "`self.output.weight = self.embedding.weight`, and call `initialize(self)` last.",
+            "In `forward`, call `check_ids`, look up the embeddings, multiply by √d_model, add the "
+            "positions, and call the stack with `causal_mask(ids.size(1), ids.device)` and "
+            "`self.output`.",
         ),
         shortcuts=TORCHS,
         extras={
-            "learned_positions": (
-                scored("learned_positions=True", PRE_NORM, learned_positions=True),
-            ),
+            "learned_positions": (scored("learned positions", PRE_NORM, learned_positions=True),),
             "d_k, d_v": (scored("d_k=5 and d_v=7", replace(SINES, d_k=5, d_v=7)),),
             "dropout": (
                 keeps_still({"config": replace(SINES, dropout=0.5)}, {"ids": IDS}),
@@ -194,8 +175,8 @@ EXERCISES = (
                     {"ids": IDS},
                     training=True,
                     kind="train and eval",
-                    says="Dropout acts on embeddings with their positions, and on the output of "
-                    "every sub-layer.",
+                    says="Dropout acts on the sum of embeddings and positions, and on the output "
+                    "of every sub-layer.",
                 ),
             ),
             "names": (names_trial({"config": SINES}),),
@@ -225,122 +206,107 @@ SQUARE = "torch.ones(ids.size(1), ids.size(1), dtype=torch.bool)"
 MISTAKES = (
     windows(
         "targets_not_shifted",
-        "what is to be predicted is what is read: move it on by one token",
+        "the targets are not shifted, so the model must predict the tokens that it reads",
         (PAIR, "return window[:, :-1], window[:, :-1]"),
-        seen="songlab-cal/tape #32 asks; a model that copies has zero loss at once",
     ),
     windows(
         "shifted_by_two",
-        "the targets stand two tokens further on: one is right",
+        "the targets are shifted by two tokens instead of one",
         (WINDOW, "ids[starts + torch.arange(length + 2)]"),
         ("len(ids) - length,", "max(1, len(ids) - length - 1),"),
         (PAIR, "return window[:, :-2], window[:, 2:]"),
-        seen="huggingface/transformers #47394: shifted here, and once more in the loss",
+        seen="huggingface/transformers #47394",
     ),
     windows(
         "shifted_the_wrong_way",
-        "the two have changed places: the later tokens are read, the earlier ones predicted",
+        "inputs and targets are exchanged, so the model predicts the previous token",
         (PAIR, "return window[:, 1:], window[:, :-1]"),
     ),
     windows(
         "next_window_predicted",
-        "the targets are the window that follows: at each position the next *token* is to be "
-        "predicted",
+        "the targets are the next window instead of the next token at each position",
         (WINDOW, "ids[starts + torch.arange(2 * length)]"),
         ("len(ids) - length,", "max(1, len(ids) + 1 - 2 * length),"),
         (PAIR, "return window[:, :length], window[:, length:]"),
-        seen="pytorch/text #207 shows such targets",
     ),
     windows(
         "last_window_never_drawn",
-        "the last window that fits is never drawn: randint leaves its upper end out already",
+        "the last window is never drawn, because randint already excludes its upper bound",
         ("len(ids) - length,", "len(ids) - length - 1,"),
-        seen="karpathy/ng-video-lecture #56 proposes it; karpathy/minGPT #31 takes it back",
+        seen="karpathy/minGPT #31",
     ),
     windows(
         "past_the_end",
-        "some windows start so late that they do not fit: length + 1 tokens are needed",
+        "some windows start too late, because a window needs length + 1 tokens",
         ("len(ids) - length,", "len(ids) - length + 1,"),
         seen="spro/char-rnn.pytorch #7",
     ),
     windows(
         "side_by_side",
-        "windows start at multiples of length only: they may start anywhere",
+        "windows start at multiples of length only, but they may start at any position",
         (STARTS, f"length * {STARTS.replace('len(ids) - length', '(len(ids) - 1) // length')}"),
-        seen="ShusenTang/Dive-into-DL-PyTorch #160 asks why so few are drawn",
+        seen="ShusenTang/Dive-into-DL-PyTorch #160",
     ),
     windows(
         "one_start_for_all",
-        "all windows start at one position: each row needs a start of its own",
+        "all windows start at the same position, but each row needs its own start",
         ("(batch_size, 1)", "(1, 1)"),
         (PAIR, "window = window.expand(batch_size, -1)\n    " + PAIR),
     ),
-    *ignored(windows, ("generator", (", generator=generator)", ")"))),
     model(
         "future_seen",
-        "no causal mask is handed on: every row sees the token that it should predict",
+        "the stack gets no causal mask, so a token attends to the token that it must predict",
         (STACK, f"self.stack({PLACED})"),
         seen="keras-team/keras #23038; huggingface/transformers #48745",
     ),
     model(
         "future_seen_in_eval",
-        "the causal mask is used in training only",
+        "the causal mask is used in training mode only",
         (STACK, f"self.stack({PLACED}, past if self.training else None)"),
-        seen="facebookresearch/fairmotion #56 moves the mask under `if self.training`",
+        seen="facebookresearch/fairmotion #56",
     ),
     model(
         "future_seen_in_training",
-        "the causal mask is used in eval mode only: in training each row sees its answer",
+        "the causal mask is used in eval mode only, so in training a token attends to its target",
         (STACK, f"self.stack({PLACED}, None if self.training else past)"),
     ),
     model(
         "sees_only_itself",
-        "a row sees its own token and nothing else: of the triangle only the diagonal is left",
+        "only the diagonal of the causal mask is left, so a token attends to itself only",
         (PAST, f"{PAST}.triu()"),
     ),
     model(
         "causal_one_ahead",
-        "the causal mask is off by one: a row sees the next token, its own answer",
+        "the causal mask is off by one, so a token attends to the token that it must predict",
         (PAST, f"past = {SQUARE}.tril(1)"),
-        seen="reported in RVC-Boss/GPT-SoVITS #965",
+        seen="RVC-Boss/GPT-SoVITS #965",
     ),
     model(
         "positions_missing",
-        "positions are never added: a layer reads the earlier tokens as a bag, without order",
+        "positions are never added, so the order of the earlier tokens is lost",
         (PLACED, "vectors"),
         seen="Lightning-AI/pytorch-lightning #20099",
-    ),
-    *ignored(
-        model,
-        (
-            "learned_positions",
-            (
-                "LearnedPositionalEmbedding if learned_positions else PositionalEncoding",
-                "PositionalEncoding",
-            ),
-        ),
     ),
     model(
         "scale_missing",
         "the vectors are not multiplied by √d_model",
         (f" * {ROOT}", ""),
-        seen="asked about again and again: pytorch/examples #854, OpenNMT/OpenNMT-py #1328",
     ),
     model(
         "output_not_tied",
-        "the output does not share the embedding's matrix; a copy of its numbers is not sharing",
+        "the output is not tied to the embedding (a copy of its values is a second matrix)",
         ("        self.output.weight = self.embedding.weight\n", ""),
-        seen="karpathy/nanoGPT #21 ties them later",
+        seen="karpathy/nanoGPT #21",
     ),
     model(
         "softmax_inside",
-        "a softmax stands at the end of the model, and the loss will take a second one",
+        "the model ends with a softmax, and the loss applies a second one",
         (OUT, f"{OUT}.softmax(dim=-1)"),
         seen="bkitano/llama-from-scratch #5",
     ),
     model(
         "initialize_missing",
-        "the matrices start as torch leaves them: embeddings far too large, at N(0, 1)",
+        "the matrices keep torch's initial values, and N(0, 1) is far too large for embeddings",
         ("\n        initialize(self)\n", "\n"),
     ),
     *ignored(model, ("norm_first", (SIZES, SIZES.replace(", c.norm_first, c.activation", "")))),
@@ -351,7 +317,7 @@ MISTAKES = (
 
 
 def windows_by_slices(ids, batch_size, length, generator=None):
-    """Cut slices in a loop, and stack them."""
+    """Slice the text in a loop, and stack the windows."""
     starts = torch.randint(0, len(ids) - length, (batch_size,), generator=generator).tolist()
     x = torch.stack([ids[start : start + length] for start in starts])
     y = torch.stack([ids[start + 1 : start + 1 + length] for start in starts])
@@ -367,7 +333,7 @@ def get_batch(data, batch_size, block_size):
 
 
 class DecoderOfSteps(nn.Module):
-    """Give embedding and scoring methods of their own; share the matrix from the output's side."""
+    """Embed in a method, and tie the embedding to the output instead of the reverse."""
 
     def __init__(self, config, learned_positions=False):
         super().__init__()
@@ -375,11 +341,8 @@ class DecoderOfSteps(nn.Module):
         self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
         self.embedding = nn.Embedding(config.tgt_vocab_size, config.d_model)
         self.embedding.weight = self.output.weight
-        how = dict(max_len=config.max_len, dropout=config.dropout)
-        if learned_positions:
-            self.positions = LearnedPositionalEmbedding(config.d_model, **how)
-        else:
-            self.positions = PositionalEncoding(config.d_model, **how)
+        kind = LearnedPositionalEmbedding if learned_positions else PositionalEncoding
+        self.positions = kind(config.d_model, max_len=config.max_len, dropout=config.dropout)
         self.stack = Encoder(
             config.num_decoder_layers, config.d_model,
             num_heads=config.num_heads, d_ff=config.d_ff, dropout=config.dropout,
@@ -389,12 +352,12 @@ class DecoderOfSteps(nn.Module):
         initialize(self)
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Look up, scale, place."""
+        """Look up the embeddings, scale them, and add the positions."""
         check_ids(ids, self.config.tgt_vocab_size, self.config.max_len, "text")
         return self.positions(self.embedding(ids).mul(self.config.d_model**0.5))
 
     def forward(self, ids):
-        """Compare positions to learn what is past."""
+        """Build the causal mask by comparing positions."""
         position = torch.arange(ids.shape[-1], device=ids.device)
         return self.output(self.stack(self.embed(ids), mask=position.view(-1, 1) >= position))
 

@@ -16,33 +16,36 @@ from course_lib.exercises.trial import Trial, answer_to, looks
 from course_lib.kv_cache import decoding_engine
 
 MAX_LEN = 9
-BOS, EOS, PAD = 5, 4, 3  # none of them where one would guess it
+BOS, EOS, PAD = 5, 4, 3  # none of these has its usual id
 NAMES = {BOS: "bos", EOS: "eos", PAD: "pad"}
 LINES = {6: [7, 8, EOS], 7: [8, 6, 10, 6, EOS], 8: [EOS], 9: [6, 7, 8, 9, 10, 6, 7, 8, 9]}
 SOURCES = torch.tensor([[6, 8, PAD], [7, 9, 10], [8, PAD, PAD]])
 ENDLESS = torch.tensor([[9, 8], [8, PAD]])
 SHORT = torch.tensor([[8, 8, 3], [6, 8, 1], [2, 8, 3], [7, 2, 3], [7, 3, 3], [6, 9, 3]])
 ROWS, V = 6000, 7
-RANKED = (5, 1, 6, 0, 2, 4)  # the tokens, the likeliest first
+RANKED = (5, 1, 6, 0, 2, 4)  # the tokens, from the most to the least likely
 FALLING = (0.4, 0.3, 0.2, 0.1)
-WHOLE = (0.4, 0.24, 0.16, 0.12, 0.08)  # the first three have 0.8 together: as 5 to 3 to 2
+WHOLE = (0.4, 0.24, 0.16, 0.12, 0.08)  # after top_k=3: 0.5, 0.3 and 0.2
 GREEDY = (
-    "Each row: the likeliest token after all that is written so far, its eos included; from then "
-    "on padding, until the longest row has ended."
+    "Each row gets the most likely token in every round, up to and including eos, and then "
+    "padding until the longest row has ended."
 )
-SAMPLED = (
-    "How often each token comes: as the softmax of the logits says; each row has its own draw."
-)
-CUT = "What is cut off never comes; what is left comes in its old proportions."
+LIMITED = "Write max_new_tokens tokens, or stop earlier if every row has ended."
+CHOICE = "`choose(logits)` picks the tokens from logits of shape (B, V)."
+SAMPLED = "Each row draws its own token, with the probabilities of the softmax."
+COLDER = "Divide the logits by the temperature before the softmax."
+NUCLEUS = "Keep the fewest of the most likely tokens whose sum is at least p, and at least one."
+IN_ORDER = "Apply the temperature first, then `top_k`, and `top_p` to the tokens that are left."
+CUT = "Tokens that are cut off are never drawn, and the others keep their proportions."
 
 
 def script(training: bool = True) -> SmallScript:
-    """Return the model that follows the lines above."""
+    """Return a model that writes the lines above."""
     return SmallScript(small_config(PAD, MAX_LEN), LINES, BOS).train(training)
 
 
 def decode(candidate: Callable, model: nn.Module, src: Tensor, **options: Any) -> Any:
-    """Let a candidate write, with gradients on before, whatever it leaves behind."""
+    """Call a candidate with gradients switched on, and restore the setting afterwards."""
     with torch.enable_grad():
         return candidate(model, src, bos_id=BOS, eos_id=EOS, **options)
 
@@ -50,10 +53,10 @@ def decode(candidate: Callable, model: nn.Module, src: Tensor, **options: Any) -
 def written(
     label: str, src: Tensor, build: Callable = script, says: str = GREEDY, **options: Any
 ) -> Trial:
-    """Compare what is written, the special tokens by name, and look at the source afterwards."""
+    """Compare the rows that are written, and check that the source has not changed."""
 
     def act(candidate: Callable) -> Outcome:
-        """Write every row down."""
+        """Decode, and list every row with the names of the special tokens."""
         given = src.clone()
         ids = decode(candidate, build(), given, **options)
         if not isinstance(ids, Tensor) or ids.dim() != 2:
@@ -67,58 +70,52 @@ def written(
 
 
 def second_best(logits: Tensor) -> Tensor:
-    """Choose in another way: the token before the likeliest, among the words."""
+    """Choose the token before the most likely one, if both are words."""
     tokens = logits.argmax(dim=-1)
     return torch.where(tokens > 6, tokens - 1, tokens)
 
 
-@looks(
-    "a look at gradients", "No gradients while it writes (`torch.no_grad`), afterwards as before."
-)
+@looks("gradients switched on", "Decode under `torch.no_grad`, and then restore the setting.")
 def traces(candidate: Callable) -> dict[str, bool]:
-    """Look for gradients during and after."""
+    """Check whether gradients are recorded while the model decodes, and switched on after it."""
     model = script()
     with torch.enable_grad():
         candidate(model, SOURCES.clone(), bos_id=BOS, eos_id=EOS)
         after = torch.is_grad_enabled()
-    return {"gradients are kept": any(model.with_gradients), "gradients stay off": not after}
+    return {
+        "gradients are recorded": any(model.with_gradients),
+        "gradients stay switched off": not after,
+    }
 
 
-@looks(
-    "a look at the mode",
-    "Write in eval mode, dropout off, and hand the model back in its own.",
-    kind="train and eval",
-)
+@looks("the model's mode", "Decode in eval mode, and then restore the mode.", "train and eval")
 def modes(candidate: Callable) -> dict[str, Any]:
-    """Look in which mode the model writes, and in which it comes back."""
+    """Check the mode while the model decodes, and the mode after it."""
     shown = {}
     for mode in ("training", "eval"):
         model = script(training=mode == "training")
         decode(candidate, model, SOURCES.clone())
         back = {"training" if module.training else "eval" for module in model.modules()}
         for part, noted in model.modes.items():
-            shown[f"from {mode}: its {part} is in training mode"] = any(noted)
-        shown[f"from {mode}: it comes back in mode"] = " and ".join(sorted(back))
+            shown[f"called in {mode} mode: the {part} runs in training mode"] = any(noted)
+        shown[f"called in {mode} mode: the mode afterwards"] = " and ".join(sorted(back))
     return shown
 
 
 def logits_for(shares: tuple[float, ...], temperature: float = 1.0) -> Tensor:
-    """Make rows that have these shares at this temperature; some tokens are impossible.
-
-    Logits are no logarithms of shares: what is added to all of them changes nothing.
-    """
+    """Return rows of logits with these probabilities at this temperature."""
     last = torch.full((V,), float("-inf"))
     for token, share in zip(RANKED, shares, strict=False):
-        last[token] = temperature * torch.tensor(share).log() + 2
+        last[token] = temperature * torch.tensor(share).log() + 2  # 2 changes no probability
     return last.expand(ROWS, V).clone()  # (B, V)
 
 
 def drawn(label: str, shares: tuple[float, ...], says: str = CUT, **how: Any) -> Trial:
-    """Draw from many equal rows, and tell how often every token came, to a tenth."""
+    """Draw from many rows, and compare how often each token is drawn, rounded to a tenth."""
     logits = logits_for(shares, how.get("temperature", 1.0))
 
     def act(candidate: Callable) -> Outcome:
-        """Draw, and look whether the logits are as they were."""
+        """Draw, and check that the logits have not changed."""
         given = logits.clone()
         tokens = candidate(given, **how)
         if not isinstance(tokens, Tensor) or tokens.shape != (ROWS,):
@@ -131,22 +128,22 @@ def drawn(label: str, shares: tuple[float, ...], says: str = CUT, **how: Any) ->
     return Trial(label, act, says=says)
 
 
-@looks("generators", "The random numbers come from `generator`.")
+@looks("generators", "All random numbers come from `generator`.")
 def generators(candidate: Callable) -> dict[str, bool]:
-    """Draw with generators of the same seed, and of another."""
+    """Draw twice with the same seed, and once with another."""
     first, again, other = (
         candidate(logits_for(FALLING), generator=torch.Generator().manual_seed(seed))
         for seed in (1, 1, 2)
     )
     return {
         "the same generator gives the same tokens": torch.equal(first, again),
-        "another one gives others": not torch.equal(first, other),
+        "another generator gives other tokens": not torch.equal(first, other),
     }
 
 
-@looks("what cannot be drawn from", "A ValueError says which argument or which logits are wrong.")
+@looks("invalid arguments", "A ValueError says which argument or which logits are wrong.")
 def rejected(candidate: Callable) -> dict[str, str]:
-    """Ask for options out of range, and hand over logits without a softmax."""
+    """Pass options that are out of range, and logits whose softmax is not defined."""
     fine = logits_for(FALLING)[:2]
     options = (("temperature", 0.0), ("top_k", 0), ("top_p", 0.0), ("top_p", 1.5))
     asked = {f"{k}={v}": partial(candidate, fine.clone(), **{k: v}) for k, v in options}
@@ -167,48 +164,25 @@ EXERCISES = (
                 written("rows that end after 3, 5 and 1 tokens", SOURCES),
                 written("a small model", SHORT, lambda: small_model(PAD, MAX_LEN)),
             ),
-            "ends": (
-                written(
-                    "a row that never ends",
-                    ENDLESS,
-                    says="Without max_new_tokens, at most max_len tokens are written.",
-                ),
-            ),
+            "ends": (written("an endless row", ENDLESS, says="Write at most max_len tokens."),),
             "mode and gradients": (modes, traces),
         },
         hints=(
             "`engine = decoding_engine(model, src, limit, use_cache=use_cache)` scores the next "
-            "token of every row. In each round: `engine.step(tokens.unsqueeze(1))`, padding to "
-            "-inf, `choose(logits)`.",
+            "token of every row. In each round, call `engine.step(tokens.unsqueeze(1))`, set the "
+            "logit of padding to -inf, and call `choose(logits)`.",
             "Start with a table `written` full of padding. Keep `rows`, the sentences that have "
-            "not ended, and write for them only; `engine.reorder(unfinished, unfinished)` lets the "
-            "others leave. Stop when no row is left, or at the limit.",
+            "not ended, and write for these only. `engine.reorder(unfinished, unfinished)` removes "
+            "the others. Stop when no row is left, or at the limit.",
             "The loop is inside `with generation_mode(…) as limit:`. Return the columns that were "
-            "written; `bos_id` is not among them.",
+            "written, without `bos_id`.",
         ),
         extras={
             "max_new_tokens": (
-                written(
-                    "max_new_tokens=2",
-                    SOURCES,
-                    says="No more than max_new_tokens are written, and no fewer.",
-                    max_new_tokens=2,
-                ),
-                written(
-                    "one sentence and max_new_tokens=4",
-                    SOURCES[:1],
-                    says="Writing stops when every row has ended, before the limit too.",
-                    max_new_tokens=4,
-                ),
+                written("max_new_tokens=2", SOURCES, says=LIMITED, max_new_tokens=2),
+                written("one sentence of 3 tokens", SOURCES[:1], says=LIMITED, max_new_tokens=4),
             ),
-            "choose": (
-                written(
-                    "another way to choose",
-                    SOURCES,
-                    says="`choose(logits)` picks the tokens, from logits `(B, V)`.",
-                    choose=second_best,
-                ),
-            ),
+            "choose": (written("another `choose`", SOURCES, says=CHOICE, choose=second_best),),
         },
         unnamed=(": position + 1]", ": position + 1].flip(1)"),
     ),
@@ -216,57 +190,28 @@ EXERCISES = (
         "sample_tokens",
         "decoding",
         30,
-        core={"shares": (drawn("the logits alone", FALLING, SAMPLED),)},
+        core={"probabilities": (drawn("the logits alone", FALLING, SAMPLED),)},
         hints=(
-            "`logits.topk(k)` gives the k best, the best first, and which tokens they are; with "
-            "`top_p` alone, k is V. Divide by the temperature, take the softmax.",
-            "`cumsum` minus the probability itself is what the likelier tokens have: keep a token "
-            "while that is below p.",
+            "Divide by the temperature and take the softmax. `probs.topk(k)` returns the k largest "
+            "probabilities in descending order, and their tokens. With `top_p` alone, k is V.",
+            "`cumsum` minus the probability itself is the probability of all tokens that are more "
+            "likely. Keep a token while that sum is below p.",
             "`torch.multinomial(probs, 1, generator=generator)` draws an index in each row. The "
-            "probabilities need not add up to 1; `tokens.gather(1, drawn)` is the token.",
+            "probabilities need not add up to 1. `tokens.gather(1, drawn)` returns the tokens.",
         ),
         extras={
-            "temperature": (
-                drawn(
-                    "temperature=0.5",
-                    (0.7, 0.2, 0.1),
-                    "The logits are divided by the temperature, before the softmax.",
-                    temperature=0.5,
-                ),
-            ),
+            "temperature": (drawn("temperature=0.5", (0.7, 0.2, 0.1), COLDER, temperature=0.5),),
             "top_k": (
                 drawn("top_k=3", WHOLE, top_k=3),
-                drawn("top_k=50, more than there are", FALLING, top_k=50),
+                drawn("top_k=50, more than V", FALLING, top_k=50),
             ),
             "top_p": (
-                drawn(
-                    "top_p=0.75",
-                    WHOLE,
-                    "As few of the likeliest as reach p together; the one that crosses it is kept.",
-                    top_p=0.75,
-                ),
-                drawn(
-                    "top_p=0.3, less than the likeliest has",
-                    WHOLE,
-                    "The likeliest token always stays.",
-                    top_p=0.3,
-                ),
+                drawn("top_p=0.75", WHOLE, NUCLEUS, top_p=0.75),
+                drawn("top_p=0.3, below the largest probability", WHOLE, NUCLEUS, top_p=0.3),
             ),
             "options together": (
-                drawn(
-                    "top_k=3 and top_p=0.75",
-                    WHOLE,
-                    "`top_p` is a share of what `top_k` left: 0.5, 0.3 and 0.2 here.",
-                    top_k=3,
-                    top_p=0.75,
-                ),
-                drawn(
-                    "temperature=0.5 and top_p=0.75",
-                    WHOLE,
-                    "The temperature comes first, and `top_p` looks at what it made.",
-                    temperature=0.5,
-                    top_p=0.75,
-                ),
+                drawn("top_k=3 and top_p=0.75", WHOLE, IN_ORDER, top_k=3, top_p=0.75),
+                drawn("a temperature and top_p", WHOLE, IN_ORDER, temperature=0.5, top_p=0.75),
             ),
             "generator": (generators,),
             "errors": (rejected,),
@@ -304,36 +249,33 @@ WRITING = (
         "starts_with_padding",
         "the target starts with padding instead of bos",
         (BOS_LINE, BOS_LINE.replace("bos_id", "model.config.pad_id")),
-        seen="T5 does: huggingface/transformers #8161",
     ),
     greedy(
         "starts_with_eos",
         "the target starts with eos instead of bos",
         (BOS_LINE, BOS_LINE.replace("bos_id", "eos_id")),
-        seen="BART does: huggingface/transformers #16583; facebookresearch/metaseq #5",
     ),
     greedy(
         "prompt_returned",
-        "bos is returned with the answer: it was read, not written",
+        "bos is returned with the answer, although the model has not written it",
         (OUT, "return F.pad(written[:, : position + 1], (1, 0), value=bos_id)"),
         (LAST, "\n    return F.pad(written, (1, 0), value=bos_id)\n"),
-        seen="huggingface/transformers #8161 and #16583 show such outputs",
     ),
     greedy(
         "never_stops",
-        "eos ends no row: whoever has ended is written on, to the limit",
+        "nothing stops at eos, so every row is written up to the limit",
         (UNFINISHED, "unfinished = torch.arange(len(rows))"),
         seen="Lightning-AI/lit-llama #153, google/gemma_pytorch #57",
     ),
     greedy(
         "padding_to_the_limit",
-        "the loop goes on when all rows have ended, and fills them with padding to the limit",
+        "the loop continues after all rows have ended, and adds padding up to the limit",
         (OUT, "return written"),
         seen="google/gemma_pytorch #57",
     ),
     greedy(
         "rows_go_on_after_their_end",
-        "a row that has ended writes on while others do: nothing remembers that it is done",
+        "a row that has ended gets more tokens as long as another row has not ended",
         (BOS_LINE, f"{BOS_LINE}\n        {ENDED}"),
         (
             UNFINISHED,
@@ -345,63 +287,60 @@ WRITING = (
     ),
     greedy(
         "stops_with_the_first_end",
-        "the loop stops when any row has ended, and the others are cut off",
+        "the loop stops as soon as one row has ended, so the other rows are cut off",
         ("if len(unfinished) == 0:", f"{LEAVE}"),
-        seen="h-transformer-1d #9 and lit-llama #153: code for one sentence, used for a batch",
     ),
     greedy(
         "end_not_written",
-        "eos is left out of the answer: it is a token like any other and belongs to it",
+        "eos is left out of the answer, but it is one of the tokens that the model writes",
         (OUT, "return written.where(written != eos_id, model.config.pad_id)[:, : position + 1]"),
         (LAST, "\n    return written.where(written != eos_id, model.config.pad_id)\n"),
-        seen="genienlp and KoboldAI strip it on purpose: 0cc4m/KoboldAI #62",
     ),
     greedy(
         "padding_is_zero",
-        "the rest of a row that has ended is filled with 0 instead of the model's pad_id",
+        "a row that has ended is filled with 0 instead of the model's pad_id",
         (TABLE, TABLE.replace("model.config.pad_id", "0")),
         seen="INK-USC/MHGRN #8, hallerite/ludic #11",
     ),
     greedy(
         "filled_with_eos",
-        "the rest of a row that has ended is filled with eos instead of padding",
+        "a row that has ended is filled with eos instead of padding",
         (TABLE, TABLE.replace("model.config.pad_id", "eos_id")),
         seen="microsoft/onnxruntime-genai #436",
     ),
     greedy(
         "padding_chosen",
-        "padding is written wherever it has the highest score, before the end too (masked_fill "
-        "returns a new tensor: was it kept?)",
+        "padding is written wherever it has the largest logit (`masked_fill` returns a new tensor, "
+        "so keep it)",
         ('logits[:, model.config.pad_id] = float("-inf")', "pass"),
         seen="asyml/texar #62",
     ),
     greedy(
         "only_the_newest_token",
-        "the model reads the newest token only: without a cache it has forgotten the rest",
+        "the model reads the newest token only, and has no cache with the earlier tokens",
         (READ, AGAIN.replace(PREFIX, "tokens.unsqueeze(1)")),
-        seen="code for decoders with a cache, such as mlfoundations/open_lm #74",
     ),
     greedy(
         "source_padding_forgotten",
-        "the source's padding is read as if it were words: the batch changes the answer",
+        "the source's padding is read like words, so the answer depends on the batch",
         (READ, AGAIN.replace("src[rows])", "torch.full_like(src[rows], bos_id))")),
-        seen="bentrevett/pytorch-seq2seq #189: another batch size, another answer",
+        seen="bentrevett/pytorch-seq2seq #189",
     ),
     greedy(
         "eval_missing",
-        "model.eval() is missing: dropout drops while the model writes",
+        "model.eval() is missing, so dropout acts while the model writes",
         (FRAME, f"{LIMIT}\n    with torch.no_grad():"),
         seen="d2l-ai/d2l-en #1528, wenjtop/transformer #3, karpathy/nanoGPT #749",
     ),
     greedy(
         "left_in_eval_mode",
-        "the model is left in eval mode: a training that goes on then learns without dropout",
+        "the model stays in eval mode, so a training run that continues has no dropout",
         (FRAME, f"{LIMIT}\n    model.eval()\n    with torch.no_grad():"),
         seen="shubhamagarwal92/mmd #14, tk-rusch/coRNN #1",
     ),
     greedy(
         "gradients_kept",
-        "the graph of every round is kept: torch.no_grad() is missing",
+        "torch.no_grad() is missing, so the graph of every round is kept",
         (FRAME, FRAME.replace("limit:", "limit, torch.enable_grad():")),
         seen="allenai/OLMo #164, RaphaelOlivier/robust_speech #6",
     ),
@@ -417,29 +356,29 @@ WRITING = (
 DRAWING = (
     sample(
         "likeliest_taken",
-        "the likeliest token is taken and nothing is drawn",
+        "the most likely token is taken, and nothing is drawn",
         ("torch.multinomial(probs, 1, generator=generator)", "probs.argmax(-1, keepdim=True)"),
         ("torch.multinomial(nucleus, 1, generator=generator)", "nucleus.argmax(-1, keepdim=True)"),
     ),
     sample(
         "temperature_multiplied",
-        "the logits are multiplied by the temperature: dividing makes it colder below 1",
+        "the logits are multiplied by the temperature instead of divided",
         (DIVIDED, "logits.float() * temperature"),
     ),
     sample(
         "temperature_after_the_softmax",
-        "the probabilities are divided by the temperature: the logits are, before the softmax",
+        "the probabilities are divided by the temperature instead of the logits",
         (DIVIDED, "logits.float()"),
         (PROBS, "scores.softmax(dim=-1) / temperature"),
     ),
     sample(
         "top_k_one_too_many",
-        "top_k keeps one token more than k",
+        "top_k keeps k + 1 tokens",
         (TOP, "probs.topk(min(k + 1, logits.size(-1)))"),
     ),
     sample(
         "top_p_drops_the_crossing",
-        "top_p drops the token that crosses p, and what is left does not reach it",
+        "top_p removes the token that crosses p, so the remaining sum is less than p",
         (KEPT, "(before + probs <= p * probs.sum(dim=-1, keepdim=True)) | (before == 0)"),
     ),
     sample(
@@ -449,7 +388,7 @@ DRAWING = (
     ),
     sample(
         "scores_not_checked",
-        "logits without a finite entry reach the softmax, which turns them into nan",
+        "logits without a finite entry are not rejected, so their softmax is nan",
         ("    check_scores(scores, temperature)\n", ""),
         seen="ProjectD-AI/llama_inference #11, JIA-Lab-research/MGM #87",
     ),
@@ -458,7 +397,6 @@ DRAWING = (
         ("temperature", (DIVIDED, "logits.float()")),
         ("top_k", (TOP, "probs.topk(logits.size(-1))")),
         ("top_p", ("1.0 if top_p is None else top_p", "1.0")),
-        ("generator", (", generator=generator", "")),
     ),
 )
 
@@ -492,7 +430,7 @@ def annotated_decode(model, src, start_symbol, end_symbol):
 def decode_into_a_table(
     model, src, *, bos_id, eos_id, max_new_tokens=None, use_cache=True, choose=argmax_tokens
 ):
-    """Fill a table of fixed size from left to right; cut what nobody needed."""
+    """Fill a table of fixed size from left to right, and cut off the empty columns."""
     was_training, pad_id = model.training, model.config.pad_id
     limit = max_new_tokens if max_new_tokens is not None else model.config.max_len
     table = torch.full((src.shape[0], limit + 1), pad_id)
@@ -500,11 +438,11 @@ def decode_into_a_table(
     model.train(False)
     try:
         engine = decoding_engine(model, src, limit, use_cache=use_cache)
-        for place in range(limit):
-            over = (table == eos_id).any(dim=1)
-            logits = engine.step(table[:, place : place + 1])
+        for position in range(limit):
+            ended = (table == eos_id).any(dim=1)
+            logits = engine.step(table[:, position : position + 1])
             logits = logits.index_fill(1, torch.tensor([pad_id]), -torch.inf)
-            table[:, place + 1] = choose(logits).masked_fill(over, pad_id)
+            table[:, position + 1] = choose(logits).masked_fill(ended, pad_id)
     finally:
         model.train(was_training)
     longest = int((table[:, 1:] != pad_id).sum(dim=1).max())
@@ -512,7 +450,7 @@ def decode_into_a_table(
 
 
 def sample_by_sorting(logits, *, temperature=1.0, top_k=None, top_p=None, generator=None):
-    """Sort the whole vocabulary, cut, and let ``multinomial`` draw."""
+    """Sort the whole vocabulary, cut it off, and draw with ``multinomial``."""
     bad_k = top_k is not None and top_k < 1
     bad_p = top_p is not None and not 0 < top_p <= 1
     if temperature <= 0 or bad_k or bad_p:
@@ -520,10 +458,10 @@ def sample_by_sorting(logits, *, temperature=1.0, top_k=None, top_p=None, genera
     scores, tokens = (logits / temperature).sort(dim=-1, descending=True)
     if not scores[:, 0].isfinite().all():
         raise ValueError("a row of logits has no softmax")
-    shares = scores[:, :top_k].softmax(dim=-1)
+    probs = scores[:, :top_k].softmax(dim=-1)
     if top_p is not None:
-        shares = shares * (shares.cumsum(dim=-1) - shares < top_p)
-    return tokens.gather(1, torch.multinomial(shares, 1, generator=generator)).flatten()
+        probs = probs * (probs.cumsum(dim=-1) - probs < top_p)
+    return tokens.gather(1, torch.multinomial(probs, 1, generator=generator)).flatten()
 
 
 def nano_sample(logits, temperature=1.0, top_k=None):

@@ -9,23 +9,23 @@ from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import known
 from course_lib.exercises.trial import B, T, Trial, looks, normal
 
-ACCURACY = "Right tokens over real tokens, of all rows together; padding is in neither count."
+ACCURACY = "Divide the right tokens by the real tokens of all rows, and leave out padding in both."
 
 
 def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Trial:
-    """Compare the share for logits of some shape, and targets with so many real tokens."""
+    """Compare the accuracy for logits of this shape, and rows with this many real tokens."""
     logits = normal(label, *shape)
     best = logits.argmax(dim=-1)
     targets = torch.where(normal(label + "!", *shape[:2]) > 0, best, (best + 1) % shape[2])
     targets = torch.where(targets == pad_id, (targets + 1) % shape[2], targets)
     for row, real in enumerate(lengths):
         targets[row, real:] = pad_id
-        logits[row, real : real + 1, pad_id] = 9.0  # some padding is guessed, some is not
+        logits[row, real : real + 1, pad_id] = 9.0  # the model predicts some of the padding
 
     @looks(label, ACCURACY, "equality")
     def act(candidate: Callable) -> dict[str, float]:
-        """Call it on copies."""
-        return {"the share": float(candidate(logits.clone(), targets.clone(), pad_id))}
+        """Call the function with copies."""
+        return {"accuracy": float(candidate(logits.clone(), targets.clone(), pad_id))}
 
     return act
 
@@ -36,7 +36,7 @@ EXERCISES = (
         "evaluation",
         10,
         core={
-            "share": (
+            "accuracy": (
                 tokens("rows of 3 and 1 real tokens", 3, B, T, 6, lengths=(3, 1)),
                 tokens("pad_id=0 and rows without padding", 0, B, T, 6, lengths=(4, 4)),
             ),
@@ -45,9 +45,9 @@ EXERCISES = (
             ),
         },
         hints=(
-            "Which of the targets count at all? Make a mask of them first.",
-            "`argmax(dim=-1)` guesses a token for every position. Count where it is right *and* "
-            "the target is real, and divide by the number of real targets.",
+            "First build a mask of the targets that are real tokens.",
+            "`argmax(dim=-1)` predicts a token at every position. Count the positions where it is "
+            "right *and* the target is real, and divide by the number of real targets.",
         ),
         unnamed=("right.sum().item() /", "right.sum().item() ** 0.5 /"),
     ),
@@ -64,20 +64,20 @@ RATIO = "right.sum().item() / real.sum().item()"
 MISTAKES = (
     accuracy(
         "padding_counted",
-        "padding is counted, among the right tokens and among all",
+        "padding counts as a token, both among the right tokens and among all tokens",
         (f"({GUESS}) & real", GUESS),
         (RATIO, "right.float().mean().item()"),
         seen="keras-team/keras #10350, cs230-stanford/cs230-code-examples #13",
     ),
     accuracy(
         "padding_in_the_denominator",
-        "the right tokens are divided by all positions, padding among them",
+        "the number of right tokens is divided by the number of all positions, including padding",
         (RATIO, "right.sum().item() / targets.numel()"),
         seen="jsbaan/transformer-from-scratch #7",
     ),
     accuracy(
         "mean_of_sentences",
-        "every sentence has a share of its own, and the shares are averaged: count tokens first",
+        "the accuracies of the sentences are averaged, so a token of a short sentence counts more",
         (RATIO, "(right.sum(dim=1) / real.sum(dim=1)).nanmean().item()"),
         seen="tracel-ai/burn #5577, udacity/deep-learning-v2-pytorch #74",
     ),
@@ -88,7 +88,7 @@ MISTAKES = (
 
 
 def accuracy_of_real_ones(logits: Tensor, targets: Tensor, pad_id: int) -> float:
-    """Pick the real places first; the mean of what is left is the share."""
+    """Select the real tokens first, and average over them."""
     keep = targets.ne(pad_id)
     return logits[keep].argmax(-1).eq(targets[keep]).double().mean().item()
 

@@ -29,28 +29,24 @@ PLAIN = dict(d_model=D_MODEL, num_heads=H)
 X = normal("fused x", B, T, D_MODEL)
 OTHER_X = torch.cat([X[:, :2], X[:, 2:] + 3], dim=1)
 TORCHS = {
-    F.multi_head_attention_forward: "This calls torch's own attention layer. Write the attention "
-    "out; the fused kernel F.scaled_dot_product_attention is welcome inside."
+    F.multi_head_attention_forward: "Your code calls torch's own attention layer. Write the layer "
+    "yourself. You may call the fused kernel F.scaled_dot_product_attention in it."
 }
+LAYERS = "Register two nn.Linear layers with biases: w_qkv, from d_model to 3 · d_model, and w_o."
+EVEN = normal("even", 4, 4, 16)
 
 
-@looks(
-    "a later token",
-    "A later token must not change what stands before it, in training and in eval mode.",
-)
+@looks("changed later tokens", "A token may not attend to later tokens, whatever the mode.")
 def later(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Change what comes later, and compare the first two answers."""
+    """Change later tokens, and compare the outputs at the first two positions."""
     return sees_later(filled(candidate(**PLAIN)), 2, (X.clone(),), (OTHER_X.clone(),))
 
 
 @looks(
-    "project",
-    "Of the columns of `w_qkv(x)` the first third are queries, head by head; the keys come next, "
-    "and the values last.",
-    kind="equality",
+    "project", "Split `w_qkv(x)` into queries, keys and values, and then into heads.", "equality"
 )
 def projected(candidate: Callable) -> dict[str, Any]:
-    """Compare queries, keys and values."""
+    """Compare the queries, keys and values."""
     layer = filled(candidate(**PLAIN)).eval()
     with torch.no_grad():
         return dict(zip(("queries", "keys", "values"), layer.project(X.clone()), strict=True))
@@ -62,30 +58,20 @@ EXERCISES = (
         "gpt",
         25,
         core={
-            "parameters": (
-                parameters_trial(
-                    PLAIN,
-                    "Two nn.Linear layers with biases: w_qkv, three times as wide as its input, "
-                    "and w_o.",
-                ),
-            ),
+            "parameters": (parameters_trial(PLAIN, LAYERS),),
             "attention": (
-                module_trial("sizes that all differ", PLAIN, {"x": X}),
-                module_trial(
-                    "sizes that are all equal",
-                    dict(d_model=16, num_heads=4),
-                    {"x": normal("even", 4, 4, 16)},
-                ),
+                module_trial("different sizes", PLAIN, {"x": X}),
+                module_trial("equal sizes", dict(d_model=16, num_heads=4), {"x": EVEN}),
                 module_trial("one token", PLAIN, {"x": X[:, :1]}),
             ),
             "causal": (later,),
         },
         hints=(
-            "`self.w_qkv(x)` has 3 · d_model columns. In which order must they be cut: into three, "
-            "into heads, into the numbers of a head? Then the heads go in front of the tokens.",
-            "`unflatten(-1, (3, num_heads, -1))` cuts, `permute(2, 0, 3, 1, 4)` turns (B, T, 3, H, "
-            "d_k) into (3, B, H, T, d_k). Afterwards `join_heads` joins the heads again.",
-            "`F.scaled_dot_product_attention(q, k, v, dropout_p=…, is_causal=True)`, where "
+            "`self.w_qkv(x)` has 3 · d_model columns. Split them into queries, keys and values "
+            "first, and then into heads. Which axis must the heads' axis be exchanged with?",
+            "`unflatten(-1, (3, num_heads, -1))` splits the columns, and `permute(2, 0, 3, 1, 4)` "
+            "turns (B, T, 3, H, d_k) into (3, B, H, T, d_k). `join_heads` joins the heads again.",
+            "Call `F.scaled_dot_product_attention(q, k, v, dropout_p=…, is_causal=True)`, where "
             "dropout_p is `self.dropout if self.training else 0.0`.",
         ),
         shortcuts=TORCHS,
@@ -99,7 +85,7 @@ EXERCISES = (
                     {"x": X},
                     training=True,
                     kind="train and eval",
-                    says="Dropout acts on the attention weights, and on nothing else.",
+                    says="Dropout acts on the attention weights only.",
                 ),
             ),
             "names": (names_trial(PLAIN),),
@@ -127,52 +113,46 @@ DROP = "self.dropout if self.training else 0.0"
 MISTAKES = (
     attention(
         "future_seen",
-        "nothing hides the future: is_causal=True is missing",
+        "is_causal=True is missing, so a token attends to later tokens",
         (", is_causal=True", ""),
         seen="keras-team/keras #23038, facebookresearch/xformers #103, paiml/entrenar #310",
     ),
     attention(
         "causal_transposed",
-        "the triangle is the wrong one: each token sees itself and what comes later",
+        "the mask is the upper triangle, so a token attends to itself and to later tokens",
         ("dropout_p=dropout_p, is_causal=True", f"{SQUARE}.triu(), dropout_p"),
-        seen="karpathy/nanoGPT #170 asks which triangle it is",
     ),
     attention(
         "zeros_hide_nothing",
-        "hidden scores are set to 0, and the softmax gives them a weight: -inf is right",
+        "blocked scores are set to 0 instead of -inf, so their weights are not 0",
         (LOOK, f"F.dropout({SCORES}.tril().softmax(dim=-1), dropout_p) @ v"),
         seen="hyunwoongko/transformer #10; karpathy/minGPT #75",
     ),
     attention(
         "masked_after_the_softmax",
-        "the future is hidden after the softmax, and what is left does not add up to 1",
+        "the mask is applied after the softmax, so the weights do not add up to 1",
         (LOOK, f"F.dropout({SCORES}.softmax(dim=-1).tril(), dropout_p) @ v"),
-        seen="lucidrains/memory-compressed-attention #2 asks which comes first",
     ),
     attention(
         "softmax_over_the_queries",
-        "the softmax runs over the queries: the weights of the *keys* add up to 1, dim=-1",
+        "the softmax runs over the queries (dim=-2) instead of the keys (dim=-1)",
         (LOOK, f"F.dropout({SCORES}.{FUTURE}.softmax(dim=-2), dropout_p) @ v"),
         seen="labmlai/annotated_deep_learning_paper_implementations #146; FudanNLP/fastNLP #254",
     ),
     attention(
         "keys_first",
-        "the first third of the product is taken for the keys: queries, keys, values is the order",
+        "the first third of the columns is used for the keys instead of the queries",
         (f"return {PARTS}", f"k, q, v = {PARTS}\n        return q, k, v"),
-        seen="student code: k, q, v = …, the order of karpathy/ng-video-lecture",
     ),
     attention(
         "cut_into_heads_first",
-        "the product is cut into heads first, and each head into its three: here it is the other "
-        "way round",
+        "the columns are split into heads first, and then into queries, keys and values",
         (CUT, "self.w_qkv(x).unflatten(-1, (self.num_heads, 3, -1))"),
         (PARTS, "parts.permute(3, 0, 2, 1, 4).unbind()"),
-        seen="GPT-NeoX's and Bloom's order: vllm-project/vllm #53114, sgl-project/sglang #40127",
     ),
     attention(
         "heads_joined_without_transpose",
-        "the heads are joined by view or reshape without a transpose: every output is put "
-        "together from several tokens",
+        "the heads are joined by view or reshape without a transpose, which mixes the tokens",
         (JOIN, "heads.reshape(len(heads), heads.size(2), -1)"),
         seen="ajhalthor/Transformer-Neural-Network #4, jsbaan/transformer-from-scratch #6",
     ),
@@ -184,32 +164,30 @@ MISTAKES = (
     ),
     attention(
         "w_o_unused",
-        "w_o is made and not used: the heads are never mixed",
+        "w_o is created but not used, so the heads are never mixed",
         (f"self.w_o({JOIN})", JOIN),
         seen="JohnGiorgi/seq2rel #224",
     ),
     attention(
         "three_matrices",
-        "there are three matrices, w_q, w_k and w_v: one product is to make all three",
+        "there are three matrices w_q, w_k and w_v instead of one matrix w_qkv",
         (WIDE, "self.w_q, self.w_k, self.w_v = (nn.Linear(d_model, d_model) for _ in range(3))"),
         ("self.w_qkv(x)", "torch.cat([self.w_q(x), self.w_k(x), self.w_v(x)], dim=-1)"),
-        seen="chapter 02's attention, and karpathy/ng-video-lecture",
     ),
     attention(
         "dropout_always_on",
-        "dropout also acts in eval mode: ask self.training",
+        "dropout also acts in eval mode, because self.training is not tested",
         (DROP, "self.dropout"),
         seen="karpathy/nanoGPT #240",
     ),
     attention(
         "output_dropped_too",
-        "dropout acts on the output, too: in a layer AddNorm does that",
+        "dropout also acts on the output, but AddNorm does that in a layer",
         (f"self.w_o({JOIN})", f"F.dropout(self.w_o({JOIN}), dropout_p)"),
     ),
     attention(
         "mask_not_assigned",
-        "what `masked_fill` returns is not kept: it leaves the scores as they were, and the future "
-        "is seen",
+        "the result of `masked_fill` is not assigned, so the scores do not change",
         (
             f"heads = {LOOK}",
             f"scores = {SCORES}\n        scores.{FUTURE}\n"
@@ -224,7 +202,7 @@ MISTAKES = (
 
 
 class AttentionBySums(nn.Module):
-    """Cut the product into three, split as chapter 02 does, and write the sums down."""
+    """Use ``chunk``, chapter 02's ``split_heads``, and ``einsum``."""
 
     def __init__(self, d_model, num_heads, dropout=0.0):
         super().__init__()
@@ -234,12 +212,12 @@ class AttentionBySums(nn.Module):
         self.drop = nn.Dropout(dropout)
 
     def project(self, x):
-        """Cut, and split."""
+        """Compute queries, keys and values."""
         q, k, v = self.w_qkv(x).chunk(3, dim=2)
         return [split_heads(part, self.num_heads) for part in (q, k, v)]
 
     def forward(self, x):
-        """Hide what comes later with minus infinity, and put the heads side by side."""
+        """Block later tokens with -inf, and concatenate the heads."""
         q, k, v = self.project(x)
         scores = torch.einsum("bhtd,bhsd->bhts", q, k) * q.shape[-1] ** -0.5
         later = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).triu(1)

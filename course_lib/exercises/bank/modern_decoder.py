@@ -23,16 +23,18 @@ from course_lib.exercises.trial import (
 )
 
 SIZES = dict(d_model=D_K, d_ff=D_V)
-X = 3 + 2 * normal("x", B, T, D_K)  # the mean is not 0, the mean square not 1
+X = 3 + 2 * normal("x", B, T, D_K)  # the mean is not 0, and the mean square is not 1
 Y = normal("y", B, T, D_K)
-TAKEN = (
-    "This lets torch normalize, the very thing you are building here: write out the squares, "
-    "their mean and the root."
-)
+TAKEN = "Your code calls torch's own norm. Compute the squares, their mean and the root yourself."
+GAINS = "Register one nn.Parameter, the gains `weight` of shape (d_model,), and no bias."
+LAYERS = "Register three nn.Linear layers without biases: linear1, gate and linear2."
+ALONE = "Average the squares of each vector by itself, over the last axis."
+UNDER_THE_ROOT = "Add eps, which is 1e-5 by default, under the root."
+FACTORS = "`F.silu` acts on the output of `gate`, and linear1's output is multiplied unchanged."
 
 
 def norm(label: str, x: Tensor, says: str = "", **build: Any) -> Trial:
-    """Compare outputs and gradients, for gains of any kind."""
+    """Compare outputs and gradients of a norm with random gains."""
     return module_trial(label, {"d_model": x.size(-1)} | build, {"x": x}, says=says)
 
 
@@ -41,16 +43,12 @@ def gated(label: str, x: Tensor, d_ff: int = D_V, says: str = "") -> Trial:
     return module_trial(label, dict(d_model=x.size(-1), d_ff=d_ff), {"x": x}, says=says)
 
 
-@looks(
-    "a fresh norm",
-    "A fresh norm keeps the direction of each vector, as no mean is subtracted, and the squares of "
-    "each average 1.",
-)
+@looks("a new norm", "A new norm keeps the direction of each vector. Its mean square becomes 1.")
 def directions(candidate: Callable) -> dict[str, Tensor]:
-    """Compare the direction of every vector before and after a fresh norm."""
+    """Compare the direction of every vector before and after a new norm."""
     output = candidate(D_K)(X.clone()).detach()
     return {
-        "cosine of each vector with what it was": F.cosine_similarity(output, X, dim=-1),
+        "cosine of each vector with its input": F.cosine_similarity(output, X, dim=-1),
         "mean square of each vector": output.square().mean(dim=-1),
     }
 
@@ -61,29 +59,18 @@ EXERCISES = (
         "modern_decoder",
         10,
         core={
-            "parameters": (
-                parameters_trial(
-                    {"d_model": D_K},
-                    "One nn.Parameter is learned: the gains `weight`, of shape (d_model,). There "
-                    "is no shift.",
-                ),
-            ),
-            "formula": (directions, norm("sizes that differ", X)),
+            "parameters": (parameters_trial({"d_model": D_K}, GAINS),),
+            "formula": (directions, norm("different sizes", X)),
             "each vector alone": (
-                norm(
-                    "sizes that are all equal",
-                    3 + normal("even", D_K, D_K, D_K),
-                    "Every vector is normalized by its own numbers alone: the mean of the squares "
-                    "is taken over the last axis.",
-                ),
-                norm("one vector and no more axes", normal("one", D_K)),
+                norm("equal sizes", 3 + normal("even", D_K, D_K, D_K), ALONE),
+                norm("a single vector", normal("one", D_K)),
             ),
         },
         hints=(
-            "Read the name from the right: square every number, take the mean over the last "
-            "axis, and of that the root. `keepdim=True` keeps the axis for the division.",
-            "eps is added to the mean of the squares, *before* the root. `rsqrt()` is one over "
-            "the root, so it is multiplied with.",
+            "Read the name backwards: take the square of every number, the mean over the last "
+            "axis, and then the root. `keepdim=True` keeps the axis for the division.",
+            "Add eps to the mean of the squares *before* the root. `rsqrt()` is 1 divided by the "
+            "root, so multiply by it.",
             "`self.weight * x * (x.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()`",
         ),
         shortcuts=dict.fromkeys(
@@ -92,13 +79,9 @@ EXERCISES = (
         extras={
             "small vectors": (
                 norm("a vector of zeros", torch.zeros(1, 1, D_K)),
-                norm(
-                    "vectors that are nearly zero",
-                    1e-3 * X,
-                    "eps, 1e-5 unless given, is added under the root.",
-                ),
+                norm("vectors that are nearly zero", 1e-3 * X, UNDER_THE_ROOT),
             ),
-            "eps": (norm("eps=0.5", X, "eps is added under the root.", eps=0.5),),
+            "eps": (norm("eps=0.5", X, UNDER_THE_ROOT, eps=0.5),),
             "names": (names_trial({"d_model": D_K}),),
         },
         unnamed=(".rsqrt()", ".pow(-0.4)"),
@@ -108,32 +91,18 @@ EXERCISES = (
         "modern_decoder",
         10,
         core={
-            "parameters": (
-                parameters_trial(
-                    SIZES,
-                    "Three nn.Linear layers without biases: linear1 and gate project from d_model "
-                    "up to d_ff, linear2 projects back down.",
-                ),
-            ),
-            "gate": (
-                gated(
-                    "sizes that differ",
-                    Y,
-                    says="The features, linear1, come as they are and are multiplied; the SiLU "
-                    "stands on what `gate` gives.",
-                ),
-                gated("large numbers", 20 * Y),
-            ),
+            "parameters": (parameters_trial(SIZES, LAYERS),),
+            "gate": (gated("different sizes", Y, says=FACTORS), gated("large numbers", 20 * Y)),
             "each vector alone": (
-                gated("sizes that are all equal", normal("even", D_K, D_K, D_K), D_K),
-                gated("one vector and no more axes", normal("one", D_K)),
+                gated("equal sizes", normal("even", D_K, D_K, D_K), D_K),
+                gated("a single vector", normal("one", D_K)),
             ),
         },
         hints=(
-            "Both projections up read x. One of them goes through SiLU and says how much of each "
-            "feature passes; the other is the feature itself.",
-            "`nn.Linear(…, bias=False)`, three times; `F.silu` on what `self.gate` gives.",
-            "`self.linear2(F.silu(self.gate(x)) * self.linear1(x))`",
+            "Both projections up to d_ff read x. SiLU of one of them is the gate, which multiplies "
+            "the features that the other one computes.",
+            "You need `nn.Linear(…, bias=False)` three times, and `F.silu` of `self.gate(x)`.",
+            "Return `self.linear2(F.silu(self.gate(x)) * self.linear1(x))`.",
         ),
         extras={"names": (names_trial(SIZES),)},
         unnamed=("F.silu(self.gate(x))", "F.silu(self.gate(x)).square()"),
@@ -158,31 +127,30 @@ INSIDE = f"{SILU} * self.linear1(x)"
 MISTAKES = (
     norm_mistake(
         "mean_subtracted",
-        "the mean is subtracted first: that is LayerNorm; RMSNorm leaves it where it is",
+        "the mean is subtracted first, as in LayerNorm, but RMSNorm subtracts no mean",
         ("return self", f"{CENTRED}return self"),
     ),
     norm_mistake(
         "variance_for_mean_square",
-        "x.var() is taken: it subtracts the mean before it squares, and divides by d_model - 1",
+        "x.var() is used, which subtracts the mean and divides by d_model - 1",
         (SQUARES, "x.var(dim=-1, keepdim=True)"),
     ),
     norm_mistake(
         "std_for_root_mean_square",
-        "x is divided by x.std() + eps: std() subtracts the mean, and eps belongs under the root",
+        "x is divided by x.std() + eps, which subtracts the mean and has eps outside the root",
         (f"* {ROOT}", "/ (x.std(dim=-1, keepdim=True) + self.eps)"),
     ),
     norm_mistake(
         "sum_for_mean",
-        "the squares are added up and not divided by d_model: every vector gets length 1",
+        "the sum of the squares is not divided by d_model, so every vector gets length 1",
         (SQUARES, "x.square().sum(dim=-1, keepdim=True)"),
-        seen="CASL/Futility #92: a root mean square without its 1/n",
+        seen="CASL/Futility #92",
     ),
     norm_mistake(
         "multiplied_by_the_root",
-        "x is multiplied by the root: rsqrt() is one over the root already, so divide by sqrt() "
-        "or multiply by rsqrt()",
+        "x is divided by rsqrt(), which is already 1 divided by the root, so multiply by it",
         ("* x * (", "* x / ("),
-        seen="mosaicml/llm-foundry #371; asked in hkproj/pytorch-llama #2",
+        seen="mosaicml/llm-foundry #371",
     ),
     norm_mistake(
         "eps_outside_root",
@@ -192,7 +160,7 @@ MISTAKES = (
     ),
     norm_mistake(
         "eps_missing",
-        "eps is not used: a vector of zeros is divided by 0",
+        "eps is not used, so a vector of zeros is divided by 0",
         (" + self.eps", ""),
         seen="tenstorrent/tt-metal #55347",
     ),
@@ -204,69 +172,66 @@ MISTAKES = (
     ),
     norm_mistake(
         "over_sequence_and_features",
-        "one mean is taken over a whole sequence: every vector has its own",
+        "one mean is taken over a whole sequence instead of one for each vector",
         ("dim=-1", "dim=(-2, -1)"),
         seen="bkitano/llama-from-scratch #4",
     ),
     norm_mistake(
         "one_plus_gain",
-        "1 + weight multiplies, and weight starts at 1: the answer is twice too large",
+        "x is multiplied by 1 + weight, but weight starts at 1, so the output is twice too large",
         ("self.weight * x", "(1 + self.weight) * x"),
-        seen="Gemma's way, whose weight starts at 0: huggingface/transformers #40449",
+        seen="huggingface/transformers #40449",
     ),
     gated_mistake(
         "gate_and_features_exchanged",
-        "SiLU stands on linear1's features, and the gate is multiplied as it is: it is the gate "
-        "that goes through SiLU",
+        "SiLU acts on linear1's features instead of the gate",
         (INSIDE, "F.silu(self.linear1(x)) * self.gate(x)"),
         seen="ml-explore/mlx-lm #767, ooples/AiDotNet.Tensors #46",
     ),
     gated_mistake(
         "silu_of_the_product",
-        "SiLU is taken of the product: a parenthesis closes too late",
+        "SiLU acts on the product instead of the gate, because a parenthesis closes too late",
         (INSIDE, "F.silu(self.gate(x) * self.linear1(x))"),
         seen="Nijikadesu/breakdown-minimind #3",
     ),
     gated_mistake(
         "features_of_the_gate",
-        "linear1 reads what the gate gives: both read x",
+        "linear1 reads the output of the gate instead of x",
         (
             "nn.Linear(d_model, d_ff, bias=False)\n        self.gate",
             "nn.Linear(d_ff, d_ff, bias=False)\n        self.gate",
         ),
         (INSIDE, "self.linear1(F.silu(self.gate(x)))"),
-        seen="asked in aju22/LLaMA2 #1",
     ),
     gated_mistake(
         "sigmoid_gate",
-        "the gate goes through a sigmoid: SiLU is z times its sigmoid",
+        "the gate's activation is a sigmoid instead of SiLU, which is z times the sigmoid of z",
         ("F.silu", "torch.sigmoid"),
     ),
     gated_mistake(
         "relu_gate",
-        "the gate goes through ReLU: SwiGLU has SiLU there",
+        "the gate's activation is ReLU instead of SiLU",
         ("F.silu", "F.relu"),
     ),
     gated_mistake(
         "no_activation",
-        "nothing stands on the gate: two projections are multiplied as they are",
+        "the gate has no activation, so two projections are multiplied",
         (SILU, "self.gate(x)"),
     ),
     gated_mistake(
         "gate_unused",
-        "the gate is made and not used: what is left is a feed-forward with SiLU",
+        "the gate is created but not used, which leaves a feed-forward with SiLU",
         (INSIDE, "F.silu(self.linear1(x))"),
         seen="google-research/timesfm #493",
     ),
     gated_mistake(
         "biases_on",
-        "the layers have biases: here there are none, bias=False",
+        "the layers have biases, because bias=False is missing",
         (", bias=False", ""),
-        seen="nn.Linear's default; NVIDIA/Megatron-LM #346 met one",
     ),
     gated_mistake(
         "two_in_one_matrix",
-        "one matrix makes both, twice as wide, and is cut in two: here there are linear1 and gate",
+        "one matrix of width 2 · d_ff replaces linear1 and gate",
         (FIRST, FIRST.replace("d_ff", "2 * d_ff")),
         (f"        {GATE}\n", ""),
         (
@@ -277,15 +242,14 @@ MISTAKES = (
     ),
     gated_mistake(
         "two_thirds_taken_inside",
-        "the class shrinks d_ff to two thirds by itself: who builds it has done that",
+        "the class reduces d_ff to two thirds, but d_ff is already the final width",
         ("super().__init__()", "super().__init__()\n        d_ff = 2 * d_ff // 3"),
-        seen="asked in epfLLM/Megatron-LLM #64",
     ),
     gated_mistake(
         "projection_down_missing",
-        "linear2 is not called: the answer is d_ff wide",
+        "linear2 is not called, so the output has width d_ff",
         (f"self.linear2({INSIDE})", INSIDE),
-        seen="bkitano/llama-from-scratch #7 stops there, at equal widths",
+        seen="bkitano/llama-from-scratch #7",
     ),
 )
 
@@ -294,7 +258,7 @@ MISTAKES = (
 
 
 class NormByLength(nn.Module):
-    """Measure the length, and compare it with that of d_model ones."""
+    """Compute the root mean square from the length of the vector."""
 
     def __init__(self, d_model, eps=1e-5):
         super().__init__()
@@ -302,7 +266,7 @@ class NormByLength(nn.Module):
         self.eps = eps
 
     def forward(self, x):
-        """Divide by the root."""
+        """Normalize each vector."""
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         return x / torch.sqrt(length**2 / x.shape[-1] + self.eps) * self.weight
 
@@ -333,7 +297,7 @@ class GateBySigmoid(nn.Module):
         self.gate, self.linear1 = (nn.Linear(d_model, d_ff, bias=False) for _ in range(2))
 
     def forward(self, x):
-        """Let features pass."""
+        """Multiply the features by the gate."""
         z = self.gate(x)
         features = self.linear1(x)
         features = features * (z * torch.sigmoid(z))

@@ -1,7 +1,7 @@
 """Exercises of chapter 11: trials, known mistakes and right answers."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -11,69 +11,53 @@ from torch.nn import functional as F
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import ignored, known
 from course_lib.exercises.outcomes import Outcome
+from course_lib.exercises.scalar_checks import calls
 from course_lib.exercises.small_models import small_model
 from course_lib.exercises.trial import T, Trial, by_name, function_trial, looks, normal, observe
 from course_lib.training import label_smoothed_cross_entropy, translation_loss
 
 V = 7
-TARGETS = torch.tensor([[5, 0, 2, 1], [6, 3, 3, 3]])  # (2, T): with pad_id=3, four and one
-WITH_ZEROS = torch.tensor([[5, 3, 2, 0], [6, 0, 0, 0]])  # (2, T): with pad_id=0, three and one
+TARGETS = torch.tensor([[5, 0, 2, 1], [6, 3, 3, 3]])  # (2, T): 4 and 1 real if pad_id=3
+WITH_ZEROS = torch.tensor([[5, 3, 2, 0], [6, 0, 0, 0]])  # (2, T): 3 and 1 real if pad_id=0
 SQUARE = torch.tensor([[3, 1, 0], [1, 2, 0], [2, 0, 0]])  # (3, 3), with 4 entries
-WARMUP, D_MODEL = 5, 16
 LR = 0.5
-SMOOTHING = dict(smoothing=0.3)
-RATES = (LR, 0.25)
-CLIP = "`nn.utils.clip_grad_norm_(model.parameters(), clip_norm)` comes right before the step."
+CLIP = "Call `nn.utils.clip_grad_norm_(model.parameters(), clip_norm)` right before the step."
 BATCHES = [  # with pad_id=0: source (2, 3) and target (2, 5), from bos 1 to eos 2
     (torch.tensor([[7, 8, 9], [6, 10, 0]]), torch.tensor([[1, 9, 5, 3, 2], [1, 6, 2, 0, 0]])),
     (torch.tensor([[10, 4, 6], [3, 9, 0]]), torch.tensor([[1, 7, 10, 2, 0], [1, 3, 4, 8, 2]])),
 ]
 WITH_THREES = tuple(ids + 3 * (ids == 0).long() - 3 * (ids == 3).long() for ids in BATCHES[0])
 FORMULA = (
-    "Minus the log-probability of the right token, times 1 - smoothing, and minus the mean "
-    "log-probability of all entries that may be written, times smoothing."
+    "The loss of a token is minus the sum of two terms: (1 - smoothing) times the log-probability "
+    "of the right token, and smoothing times the mean log-probability of all tokens but padding."
 )
-PADDING = (
-    "A target that is padding counts for nothing: not in the sum, and not in the number by which "
-    "the sum is divided."
-)
-EQUATION = "Equation (3): 1/√d_model times the smaller of 1/√step and step / warmup^1.5."
-SHIFT = "The loss compares what the model predicts after `tgt[:, :-1]` with `tgt[:, 1:]`."
-STEP = (
-    "Every weight moves once, against the sum of its gradients of all losses, and the step returns "
-    "the sum of the losses."
-)
+PADDING = "Leave out targets that are padding, both in the sum and in the number that divides it."
+EQUATION = "Equation (3) is 1/√d_model times the smaller of 1/√step and step / warmup_steps^1.5."
+SHIFT = "The model reads `tgt[:, :-1]` and must predict `tgt[:, 1:]`."
+STEP = "Update the weights once with the summed gradients, and return the sum of the losses."
 
 
 def scores(targets: Tensor = TARGETS, num: int = V, size: float = 2.5) -> dict[str, Tensor]:
-    """Make logits for some targets."""
+    """Draw random logits for some targets."""
     return {"logits": size * normal("logits", *targets.shape, num), "targets": targets}
 
 
 def loss(label: str, given: dict | None = None, **options: Any) -> Trial:
-    """Compare a loss and its gradients."""
+    """Compare the loss and its gradients."""
     says = f"{PADDING} {FORMULA}" if "pad_id" in options else FORMULA
     return function_trial(label, given or scores(), ("loss",), options=options, says=says)
 
 
-@looks(
-    "equal scores for all tokens",
-    "Every token then has probability 1/V, and the surprise is ln V nats.",
-)
+@looks("equal logits", "Every token then has probability 1/V, so the loss is ln V nats.")
 def uniform(candidate: Callable) -> dict[str, float]:
-    """Ask what a model costs that finds every token equally likely."""
-    return {"loss of equal scores": float(candidate(torch.zeros(2, T, V), TARGETS.clone()))}
+    """Compute the loss of a model that gives every token the same probability."""
+    return {"loss of equal logits": float(candidate(torch.zeros(2, T, V), TARGETS.clone()))}
 
 
-def rates(label: str, steps: Any, d_model: int, warmup_steps: int) -> Trial:
-    """Compare the rates of some steps."""
-
-    @looks(label, EQUATION, "equality")
-    def act(candidate: Callable) -> dict[str, float]:
-        """Ask for each."""
-        return {f"rate of step {n}": float(candidate(n, d_model, warmup_steps)) for n in steps}
-
-    return act
+def rates(label: str, steps: Iterable[int], d_model: int, warmup_steps: int) -> Trial:
+    """Compare the learning rates of some steps."""
+    cases = {f"rate of step {n}": (n, d_model, warmup_steps) for n in steps}
+    return calls(label, cases, says=EQUATION)
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -82,18 +66,14 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def shifted(
-    label: str,
-    batch: tuple[Tensor, ...] = BATCHES[0],
-    pad_id: int = 0,
-    max_len: int = 6,
-    **how: Any,
+    label: str, batch: tuple = BATCHES[0], pad_id: int = 0, max_len: int = 6, **options: Any
 ) -> Trial:
     """Compare the loss of a batch, and the gradients of all weights."""
 
     def act(candidate: Callable) -> Outcome:
-        """Call it on a new model."""
+        """Call the function with a new model."""
         model = small_model(pad_id, max_len).train()
-        call = lambda now: candidate(model, *now.values(), pad_id=pad_id, **how)  # noqa: E731
+        call = lambda now: candidate(model, *now.values(), pad_id=pad_id, **options)  # noqa: E731
         given = dict(zip(("src", "tgt"), batch, strict=True))
         return observe(call, given, ("loss",), by_name(model))
 
@@ -103,19 +83,10 @@ def shifted(
 def stepped(
     label: str, steps: list, rates: tuple = (LR,), groups: int = 1, says: str = STEP, **options: Any
 ) -> Trial:
-    """Compare losses and weights after some steps; tell why where nothing moves.
-
-    Args:
-        label: What is special about it.
-        steps: For each step the batches of its losses: one in a list, several from a generator.
-        rates: The learning rate of each step.
-        groups: Parameter groups of the optimizer.
-        says: What a wrong value means here.
-        options: Arguments given by name.
-    """
+    """Compare losses and weights after some steps; ``steps`` lists the batches of each step."""
 
     def act(candidate: Callable) -> Outcome:
-        """Make the steps."""
+        """Take the steps."""
         model = small_model().train()
         before, calls = weights_of(model), set()
         parts = [{"params": [*model.parameters()][first::groups]} for first in range(groups)]
@@ -125,21 +96,21 @@ def stepped(
         shown: dict[str, Any] = {}
         for n, (batches, rate) in enumerate(zip(steps, rates, strict=True), start=1):
             losses = (translation_loss(model, *batch, pad_id=0) for batch in batches)
-            losses = losses if batches[1:] else [*losses]
+            losses = losses if batches[1:] else [*losses]  # several come from a generator
             value = candidate(model, optimizer, losses, rate, **options)
             shown[f"loss of step {n}"] = value.detach() if isinstance(value, Tensor) else value
         shown["weights"] = weights_of(model)
         if all(torch.equal(old, shown["weights"][name]) for name, old in before.items()):
             left = any(parameter.grad is not None for parameter in model.parameters())
-            shown["nothing moves"] = {"calls": " ".join(sorted(calls)), "gradients left": left}
+            shown["no weight moves"] = {"calls": " ".join(sorted(calls)), "gradients left": left}
         return Outcome(shown)
 
     return Trial(label, act, says=says)
 
 
-@looks("the returned loss", "Detach the losses, so that nobody who keeps them keeps their graphs.")
+@looks("the returned loss", "Detach each loss, so that a stored loss does not keep its graph.")
 def graph_kept(candidate: Callable) -> dict[str, bool]:
-    """Look whether the loss still holds on to its graph."""
+    """Check whether the returned loss still has its graph."""
     model = small_model().train()
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
     value = candidate(model, optimizer, [translation_loss(model, *BATCHES[0], pad_id=0)], LR)
@@ -152,21 +123,21 @@ EXERCISES = (
         "training",
         30,
         core={
-            "formula": (loss("every target real, and the smoothing of 0.1"), uniform),
+            "formula": (loss("no padding and smoothing=0.1"), uniform),
             "padding": (
                 loss("pad_id=3", pad_id=3),
                 loss("pad_id=0", scores(WITH_ZEROS), pad_id=0),
-                loss("sizes that are all equal", scores(SQUARE, 4), pad_id=0),
+                loss("axes of equal size", scores(SQUARE, 4), pad_id=0),
             ),
         },
         hints=(
-            "Turn the logits into log-probabilities over the last axis. One term reads them at the "
-            "right token, the other averages them over all entries that may be written.",
+            "Turn the logits into log-probabilities over the last axis. One term of the loss reads "
+            "them at the right token, and the other averages them over the vocabulary.",
             "`log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` reads the right tokens. "
-            "The doubt goes to all V entries without `pad_id`; with it, to the V - 1 that are not "
-            "padding, the right one included.",
-            "With `pad_id`, set the losses where `targets == pad_id` to 0, add up the rest, and "
-            "divide by how many targets are real. (`pad_id` may be 0: ask `is None`.)",
+            "Without `pad_id`, the smoothing mass is spread over all V tokens. With it, the mass "
+            "is spread over the V - 1 tokens that are not padding, including the right one.",
+            "With `pad_id`, set the losses where `targets == pad_id` to 0, add up the others, and "
+            "divide by the number of real targets. (`pad_id` may be 0, so test `is None`.)",
         ),
         extras={
             "smoothing": (
@@ -183,16 +154,16 @@ EXERCISES = (
         "training",
         10,
         core={
-            "warm-up": (rates("the steps of the warm-up", range(1, 6), D_MODEL, WARMUP),),
-            "decay": (rates("the steps behind the peak", range(6, 12), D_MODEL, WARMUP),),
+            "warm-up": (rates("warm-up steps", range(1, 6), 16, 5),),
+            "decay": (rates("steps after the peak", range(6, 12), 16, 5),),
             "d_model": (
                 rates("a wider model", (1, 2, 3, 6), 25, 2),
                 rates("a warm-up of one step", (1, 2, 3), 4, 1),
             ),
         },
         hints=(
-            "Two curves, and the rate is the smaller of them: a line through 0, and 1/√step.",
-            "`d_model**-0.5 * min(…, …)`; the line is `step * warmup_steps**-1.5`.",
+            "There are two curves, a line through 0 and 1/√step. The rate is the smaller of both.",
+            "Write `d_model**-0.5 * min(…, …)`, where the line is `step * warmup_steps**-1.5`.",
         ),
         unnamed=("step**-0.5", "step**-0.6"),
     ),
@@ -203,14 +174,13 @@ EXERCISES = (
         core={
             "shift": (shifted("a padded batch"), shifted("the next batch", BATCHES[1])),
             "padding": (shifted("pad_id=3", WITH_THREES, pad_id=3),),
-            "max_len": (shifted("a target of max_len + 1", max_len=4),),
+            "max_len": (shifted("a target of max_len + 1 tokens", max_len=4),),
         },
         hints=(
-            "Cut `tgt` twice: the model reads all but the last column, and it must predict all but "
-            "the first.",
-            "`label_smoothed_cross_entropy` needs `pad_id=pad_id` and `smoothing=smoothing`.",
+            "The model reads all columns of `tgt` but the last, and predicts all but the first.",
+            "Pass `pad_id=pad_id` and `smoothing=smoothing` to `label_smoothed_cross_entropy`.",
         ),
-        extras={"smoothing": (shifted("smoothing=0.3", **SMOOTHING),)},
+        extras={"smoothing": (shifted("smoothing=0.3", smoothing=0.3),)},
         unnamed=("model(src, tgt_in)", "model(src, tgt_in).sin()"),
     ),
     Exercise(
@@ -219,22 +189,19 @@ EXERCISES = (
         10,
         core={
             "one step": (stepped("one loss", [BATCHES[:1]]),),
-            "two steps": (
-                stepped("another rate in the second step", [[b] for b in BATCHES], RATES),
-            ),
+            "two steps": (stepped("two learning rates", [[b] for b in BATCHES], (LR, 0.25)),),
             "several losses": (stepped("two losses from a generator", [BATCHES]),),
         },
         hints=(
-            "Old gradients go first (`optimizer.zero_grad()`). Then each loss adds its own, by "
-            "`loss.backward()`.",
-            'Each of `optimizer.param_groups` is a dict; write the rate to `group["lr"]`. Then '
-            "call `optimizer.step()` once.",
+            "Call `optimizer.zero_grad()` first. Each `loss.backward()` then adds its gradients.",
+            'Each of `optimizer.param_groups` is a dict. Set its `group["lr"]` to the rate, and '
+            "then call `optimizer.step()` once.",
         ),
         extras={
             "parameter groups": (stepped("two parameter groups", [BATCHES[:1]], groups=2),),
             "clip_norm": (
                 stepped("clip_norm=0.2", [BATCHES[:1]], says=CLIP, clip_norm=0.2),
-                stepped("a clip_norm that is not reached", [BATCHES[:1]], clip_norm=1e3),
+                stepped("a clip_norm above the norm", [BATCHES[:1]], clip_norm=1e3),
             ),
             "detached loss": (graph_kept,),
         },
@@ -253,8 +220,8 @@ step = known("training", "training_step")
 LOGS = "logits.log_softmax(dim=-1)"
 BEGIN = f"log_probs = {LOGS}  # (..., V)"
 SUM = "log_probs.index_fill(-1, pad, 0.0).sum(dim=-1)"
-DOUBT = f"{SUM} / others"
-DOUBT_OF_ALL = "doubt = log_probs.mean(dim=-1)"
+SMOOTHED = f"{SUM} / others"
+SMOOTHED_OVER_ALL = "doubt = log_probs.mean(dim=-1)"
 DIVERGENCE = """    if pad_id is not None:
         q[..., pad_id] = 0.0
         q = q * (targets != pad_id).unsqueeze(-1)
@@ -267,23 +234,20 @@ OWN_Q = f"""q = (1 - smoothing) * F.one_hot(targets, logits.size(-1))
 ANNOTATED_Q = f"""q = torch.full_like(logits, smoothing / (logits.size(-1) - 2))
     q = q.scatter(-1, targets.unsqueeze(-1), 1 - smoothing)
 {DIVERGENCE}"""
-BLEND = "-((1 - smoothing) * right + smoothing * doubt)"
-MEAN_OF_ALL = f"return {BLEND}.mean()"
-MEAN_OF_REAL = "losses.masked_fill(~real, 0.0).sum() / real.sum()"
-
+WITHOUT_TRANSPOSE = f"""kept = -100 if pad_id is None else pad_id
+    return F.cross_entropy(logits, targets, ignore_index=kept, label_smoothing=smoothing)
+    {BEGIN}"""
+SUM_OF_BOTH = "-((1 - smoothing) * right + smoothing * doubt)"
+REAL = "losses.masked_fill(~real, 0.0)"
+MEAN_OF_REAL = f"{REAL}.sum() / real.sum()"
 RATE = "d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)"
-
 SHIFT_LINES = "tgt_in = tgt[:, :-1]  # (B, T)\n    tgt_out = tgt[:, 1:]  # (B, T)"
-CALL = "logits = model(src, tgt_in)"
-HANDED_ON = "logits, tgt_out, pad_id=pad_id, smoothing=smoothing"
-
+ARGUMENTS = "logits, tgt_out, pad_id=pad_id, smoothing=smoothing"
 ZERO = "    optimizer.zero_grad()\n"
 BACK = "        loss.backward()\n"
-ADDED = "        total = total + loss.detach()\n"
-SET = '        group["lr"] = rate\n'
 MOVE = "    optimizer.step()\n"
+SET = 'group["lr"] = rate'
 LIMIT = "if clip_norm < math.inf"
-
 
 LOSSES = (
     loss_mistake(
@@ -294,151 +258,139 @@ LOSSES = (
     ),
     loss_mistake(
         "log_missing",
-        "probabilities stand where their logarithms belong: softmax in place of log_softmax",
+        "probabilities are used instead of log-probabilities: softmax instead of log_softmax",
         (LOGS, "logits.softmax(dim=-1)"),
     ),
     loss_mistake(
         "log_softmax_missing",
-        "logits are read as if they were log-probabilities: log_softmax is missing",
+        "log_softmax is missing, so the logits are used as if they were log-probabilities",
         (LOGS, "logits * 1.0"),
     ),
     loss_mistake(
         "log_of_softmax",
-        "log and softmax are taken one after the other: a probability of 0 becomes -inf",
+        "the log is taken after the softmax, so a probability that is rounded to 0 becomes -inf",
         (LOGS, "logits.softmax(dim=-1).log()"),
     ),
     loss_mistake(
         "softmax_over_positions",
-        "log_softmax runs over axis 1, the positions, instead of the last one, the vocabulary",
+        "log_softmax runs over axis 1, the positions, instead of the last axis, the vocabulary",
         (LOGS, "logits.log_softmax(dim=1)"),
         seen="pytorch/pytorch #27626, stanford-cs336/spring2024-assignment2-systems #4",
     ),
     loss_mistake(
         "vocabulary_on_the_wrong_axis",
-        "F.cross_entropy gets (B, T, V) and takes axis 1 for the vocabulary: it wants (B, V, T)",
-        (
-            BEGIN,
-            "ignored = -100 if pad_id is None else pad_id\n"
-            "    return F.cross_entropy(\n"
-            "        logits, targets, ignore_index=ignored, label_smoothing=smoothing\n"
-            "    )\n"
-            f"    {BEGIN}",
-        ),
+        "F.cross_entropy gets logits (B, T, V), but it expects the vocabulary on axis 1",
+        (BEGIN, WITHOUT_TRANSPOSE),
         seen="markhliu/DGAI #7, bentrevett/pytorch-seq2seq #166",
     ),
     loss_mistake(
         "padding_counted",
-        "padding counts as if it were a token, in the sum and in the mean",
+        "padding counts as a token, both in the sum and in the number that divides it",
         (MEAN_OF_REAL, "losses.mean()"),
         seen="DaoyuanLi2816/Molecule-Generator #20, voidism/DiffCSE #25",
     ),
     loss_mistake(
         "padding_in_the_denominator",
-        "padding is left out of the sum, but still counted when the mean divides",
-        (MEAN_OF_REAL, "losses.masked_fill(~real, 0.0).mean()"),
+        "padding is left out of the sum, but the sum is divided by the number of all positions",
+        (MEAN_OF_REAL, f"{REAL}.mean()"),
         seen="tensorflow/docs #1460, eladhoffer/utils.pytorch #4",
     ),
     loss_mistake(
         "padding_in_the_sum",
-        "padding is added up with the rest (masked_fill returns a new tensor: was it kept?), "
-        "though the mean divides by the real tokens only",
+        "the losses of padding are in the sum (`masked_fill` returns a new tensor, so keep it)",
+        (MEAN_OF_REAL, "losses.sum() / real.sum()"),
+    ),
+    loss_mistake(
+        "doubt_at_padding",
+        "padding is left out of the first term only, so its smoothing term is still in the sum",
+        (SUM_OF_BOTH + "  # (...)", "-((1 - smoothing) * right * real + smoothing * doubt)"),
         (MEAN_OF_REAL, "losses.sum() / real.sum()"),
         seen="pytorch/pytorch #73205",
     ),
     loss_mistake(
-        "doubt_at_padding",
-        "padding is left out of the first term only: its doubt is still added up",
-        (BLEND + "  # (...)", "-((1 - smoothing) * right * real + smoothing * doubt)"),
-        (MEAN_OF_REAL, "losses.sum() / real.sum()"),
-        seen="pytorch/pytorch #7455 (a comment), pytorch/pytorch #73205",
-    ),
-    loss_mistake(
         "mean_over_sentences",
-        "each sentence is averaged first: tokens of a short sentence weigh more",
-        (
-            MEAN_OF_REAL,
-            "(losses.masked_fill(~real, 0.0).sum(-1) / real.sum(-1).clamp(min=1)).mean()",
-        ),
-        seen="d2l-ai/d2l-en #2707: a mean for each sentence first",
+        "each sentence is averaged first, so the tokens of a short sentence count more",
+        (MEAN_OF_REAL, f"({REAL}.sum(-1) / real.sum(-1).clamp(min=1)).mean()"),
+        seen="d2l-ai/d2l-en #2707",
     ),
     loss_mistake(
         "sum_in_place_of_mean",
-        "the losses are added up and not divided",
-        (MEAN_OF_ALL, f"return {BLEND}.sum()"),
-        (MEAN_OF_REAL, "losses.masked_fill(~real, 0.0).sum()"),
+        "the losses are added up, but the sum is not divided by the number of tokens",
+        (f"return {SUM_OF_BOTH}.mean()", f"return {SUM_OF_BOTH}.sum()"),
+        (MEAN_OF_REAL, f"{REAL}.sum()"),
     ),
     loss_mistake(
         "smoothing_on_padding",
-        "the doubt is spread over all V entries, padding among them, as F.cross_entropy does",
-        (DOUBT, "log_probs.mean(dim=-1)"),
-        seen="F.cross_entropy with ignore_index and label_smoothing, pytorch/pytorch #63122",
+        "the smoothing mass is spread over all V tokens including padding, as in F.cross_entropy",
+        (SMOOTHED, "log_probs.mean(dim=-1)"),
+        seen="pytorch/pytorch #63122",
     ),
     loss_mistake(
         "smoothing_over_v",
-        "padding gets no doubt, yet the doubt is divided by V: it adds up to less than 1",
+        "the smoothing mass is divided by V, but only V - 1 tokens get a part of it",
         ("others = log_probs.size(-1) - 1", "others = log_probs.size(-1)"),
     ),
     loss_mistake(
         "smoothing_sums_padding",
-        "the doubt is divided by V - 1, yet padding's log-probability is still in the sum",
-        (DOUBT, "log_probs.sum(dim=-1) / others"),
+        "the smoothing term is divided by V - 1, but its sum includes padding's log-probability",
+        (SMOOTHED, "log_probs.sum(dim=-1) / others"),
     ),
     loss_mistake(
         "smoothing_off_the_right_token",
-        "the right token gets none of the doubt: here it is spread over the right one too",
-        (DOUBT, f"({SUM} - right) / (others - 1)"),
-        (DOUBT_OF_ALL, "doubt = (log_probs.sum(dim=-1) - right) / (log_probs.size(-1) - 1)"),
+        "the right token gets no smoothing mass, but it should get as much as any other token",
+        (SMOOTHED, f"({SUM} - right) / (others - 1)"),
+        (SMOOTHED_OVER_ALL, "doubt = (log_probs.sum(dim=-1) - right) / (log_probs.size(-1) - 1)"),
         seen="OpenNMT/OpenNMT-py #1463",
     ),
     loss_mistake(
         "divergence_in_place_of_the_loss",
-        "the divergence from q is returned (kl_div): the loss is larger by the entropy of q",
+        "the KL divergence is returned, which lacks the entropy of the smoothed targets",
         (BEGIN, f"{OWN_Q}    {BEGIN}"),
-        seen="OpenNMT/OpenNMT-py #1463: label smoothing by KL-divergence",
+        seen="OpenNMT/OpenNMT-py #1463",
     ),
     loss_mistake(
         "annotated_divergence",
-        "the divergence from another q is returned, as by The Annotated Transformer",
+        "the loss is The Annotated Transformer's KL divergence, which smooths over V - 2 tokens",
         (BEGIN, f"{ANNOTATED_Q}    {BEGIN}"),
-        seen="OpenNMT/OpenNMT #570 and Thijsvanede/DeepCASE #8: smoothing / (size - 2), kl_div",
+        seen="OpenNMT/OpenNMT #570, Thijsvanede/DeepCASE #8",
     ),
     loss_mistake(
         "pad_zero_taken_for_none",
-        "pad_id=0 is taken for no padding: `if pad_id` is false for 0, ask `is None`",
+        "pad_id=0 is treated like no pad_id (`if pad_id` is false for 0, so test `is None`)",
         ("if pad_id is None:", "if not pad_id:"),
         seen="huggingface/transformers #47286, huggingface/transformers #25625",
     ),
     loss_mistake(
         "pad_id_always_zero",
-        "padding is looked for at id 0, whatever pad_id says",
+        "id 0 is treated as padding, whatever pad_id is",
         ("torch.full((1,), pad_id", "torch.full((1,), 0"),
         ("targets != pad_id", "targets != 0"),
         seen="INK-USC/MHGRN #8, hallerite/ludic #11",
     ),
-    *ignored(loss_mistake, ("smoothing", (BLEND, "-right"))),
+    *ignored(loss_mistake, ("smoothing", (SUM_OF_BOTH, "-right"))),
 )
 
 RATE_MISTAKES = (
     paper(
         "step_counted_from_zero",
-        "the first step is taken for step 0: the formula gets step - 1",
+        "the first step counts as step 0, so the formula gets step - 1",
         (RATE, RATE.replace("step**", "(step - 1)**").replace("step *", "(step - 1) *")),
-        seen="google-research/bert #1293: a first step at rate zero",
+        seen="google-research/bert #1293",
     ),
     paper(
         "step_counted_from_two",
         "the formula gets step + 1, as if steps were counted from 0",
         (RATE, RATE.replace("step**", "(step + 1)**").replace("step *", "(step + 1) *")),
-        seen="tugstugi/pytorch-saltnet #7, espnet/espnet #2088: step += 1 for schedulers from 0",
+        seen="tugstugi/pytorch-saltnet #7, espnet/espnet #2088",
     ),
     paper(
         "line_to_one",
-        "the line is step / warmup_steps, which does not meet the other curve at its peak",
+        "the line is step / warmup_steps, which does not meet the other curve at warmup_steps",
         ("step * warmup_steps**-1.5", "step / warmup_steps"),
     ),
     paper(
         "warmup_missing",
-        "there is no warm-up: the rate falls from the first step on",
+        "there is no warm-up, so the rate falls from the first step on",
         ("min(step**-0.5, step * warmup_steps**-1.5)", "step**-0.5"),
     ),
     paper(
@@ -457,56 +409,54 @@ RATE_MISTAKES = (
 ONE_BATCH = (
     batch_loss(
         "target_not_shifted",
-        "the model reads `tgt[:, 1:]`, the very tokens that it has to predict",
+        "the model reads `tgt[:, 1:]`, the same tokens that it must predict",
         (SHIFT_LINES, "tgt_in, tgt_out = tgt[:, 1:], tgt[:, 1:]"),
-        seen="Kyubyong/transformer #94: a model that copies its input and fails at test time",
+        seen="Kyubyong/transformer #94",
     ),
     batch_loss(
         "labels_not_shifted",
-        "the model must predict `tgt[:, :-1]`, the very tokens that it reads",
+        "the model must predict `tgt[:, :-1]`, the same tokens that it reads",
         (SHIFT_LINES, "tgt_in, tgt_out = tgt[:, :-1], tgt[:, :-1]"),
-        seen="jadore801120/attention-is-all-you-need-pytorch #123 asks where the shift is",
     ),
     batch_loss(
         "whole_target_on_both_sides",
-        "the model reads the whole target and must predict the whole target: nothing is shifted",
+        "nothing is shifted, so the model reads the whole target and must predict the same tokens",
         (SHIFT_LINES, "tgt_in, tgt_out = tgt, tgt"),
-        seen="IpsumDominum/Pytorch-Simple-Transformer #3: a fine loss, and no translation",
+        seen="IpsumDominum/Pytorch-Simple-Transformer #3",
     ),
     batch_loss(
         "padding_not_handed_on",
-        "the loss is not told what padding is: pad_id is missing",
-        (HANDED_ON, "logits, tgt_out, smoothing=smoothing"),
+        "`pad_id` is not passed to the loss, so padding counts as a token",
+        (ARGUMENTS, "logits, tgt_out, smoothing=smoothing"),
         seen="BrianPulfer/PapersReimplementations #17, DaoyuanLi2816/Molecule-Generator #20",
     ),
     batch_loss(
         "pad_id_always_zero",
-        "the loss is told that padding is id 0, whatever pad_id says",
+        "the loss gets `pad_id=0`, whatever `pad_id` is",
         ("pad_id=pad_id", "pad_id=0"),
         seen="INK-USC/MHGRN #8, hallerite/ludic #11",
     ),
     batch_loss(
         "softmax_before_the_loss",
         "the logits go through a softmax before the loss takes its own",
-        (CALL, f"{CALL}.softmax(dim=-1)"),
+        ("model(src, tgt_in)", "model(src, tgt_in).softmax(dim=-1)"),
         seen="bowang-lab/Transformer-GCN-QA #32, lansinuote/Huggingface_Toturials #6",
     ),
-    *ignored(batch_loss, ("smoothing", (HANDED_ON, "logits, tgt_out, pad_id=pad_id"))),
+    *ignored(batch_loss, ("smoothing", (ARGUMENTS, "logits, tgt_out, pad_id=pad_id"))),
 )
 
 ONE_STEP = (
     step(
         "zero_grad_missing",
-        "old gradients are not cleared: those of all steps pile up",
+        "zero_grad is never called, so the gradients of all steps add up",
         (ZERO, ""),
         seen="udacity/deep-learning-v2-pytorch #160, pytorch/pytorch #47175",
     ),
     step(
         "zero_grad_after_backward",
-        "zero_grad stands between backward and step: the new gradients are cleared, nothing moves",
+        "zero_grad is called between backward and step, so it clears the new gradients",
         (ZERO, ""),
         (MOVE, ZERO + MOVE),
-        seen="rll/deepul #12 and patrickloeber/pytorchTutorial #19 ask about the order",
     ),
     step(
         "zero_grad_for_every_loss",
@@ -516,40 +466,38 @@ ONE_STEP = (
     ),
     step(
         "step_missing",
-        "optimizer.step() is never called: gradients come, and no weight moves",
+        "optimizer.step() is never called, so no weight changes",
         (MOVE, ""),
     ),
     step(
         "backward_missing",
-        "loss.backward() is never called: the optimizer has no gradients to go by",
+        "loss.backward() is never called, so the optimizer has no gradients",
         (BACK, ""),
     ),
     step(
         "step_before_backward",
-        "optimizer.step() stands before backward, when the gradients have just been cleared",
+        "optimizer.step() is called before backward, when all gradients are cleared",
         (MOVE, ""),
         (BACK, f"    {MOVE}{BACK}"),
-        seen="a question under inyeoplee77/SAGPool #15",
     ),
     step(
         "loss_not_detached",
-        "the loss is returned with its graph, which then stays in memory",
-        (ADDED, "        total = total + loss\n"),
+        "the returned loss is not detached, so its graph stays in memory",
+        ("loss.detach()", "loss"),
         seen="horovod/horovod #641, BatsResearch/labelmodels #4",
     ),
     step(
         "loss_as_number",
-        "the loss is returned as a Python number: a tensor is asked for, detached",
+        "the loss is returned as a Python number instead of a detached tensor",
         ("return total", "return total.item()"),
     ),
     step(
         "gradients_clipped",
-        "the gradients are clipped although no limit is given",
+        "the gradients are clipped, although clip_norm is not set",
         ("clip_norm: float = math.inf", "clip_norm: float = 1.0"),
     ),
-    *ignored(step, ("rate", (SET, "        pass\n")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),
+    *ignored(step, ("rate", (SET, "pass")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),
 )
-
 
 MISTAKES = (*LOSSES, *RATE_MISTAKES, *ONE_BATCH, *ONE_STEP)
 
@@ -557,10 +505,8 @@ MISTAKES = (*LOSSES, *RATE_MISTAKES, *ONE_BATCH, *ONE_STEP)
 # right answers
 
 
-def loss_by_torch(
-    scores: Tensor, right: Tensor, *, pad_id: int | None = None, smoothing: float = 0.1
-) -> Tensor:
-    """Let torch do what it does right: without padding all of it, with padding the first term."""
+def loss_by_torch(scores, right, *, pad_id=None, smoothing=0.1):
+    """Call ``F.cross_entropy`` for the whole loss without padding, and for one term with it."""
     scores, right = scores.reshape(-1, scores.size(-1)), right.reshape(-1)
     if pad_id is None:
         return F.cross_entropy(scores, right, label_smoothing=smoothing)
@@ -571,20 +517,12 @@ def loss_by_torch(
 
 
 def loss_of_a_short_signature(logits, target, pad_id=None):
-    """Fix the smoothing at 0.1, and pick the real tokens first: the core and no more."""
-    logits, target = logits.reshape(-1, logits.size(-1)), target.reshape(-1)
-    if pad_id is not None:
-        logits, target = logits[target != pad_id], target[target != pad_id]
-    log_probs = F.log_softmax(logits, dim=-1)
-    q = torch.full_like(log_probs, 0.1 / (logits.size(-1) - (pad_id is not None)))
-    if pad_id is not None:
-        q[:, pad_id] = 0
-    q[torch.arange(len(target)), target] += 0.9
-    return -(q * log_probs).sum(dim=-1).mean()
+    """Write the core only, with a fixed smoothing of 0.1."""
+    return loss_by_torch(logits, target, pad_id=pad_id)
 
 
 def rate_by_cases(step, d_model, warmup_steps):
-    """Climb before the peak, fall behind it."""
+    """Write one formula for the steps up to the peak and one for the steps after it."""
     peak = 1 / math.sqrt(d_model * warmup_steps)
     if step <= warmup_steps:
         return peak * step / warmup_steps
@@ -598,11 +536,10 @@ def noam_rate(step, model_size, warmup, factor=1.0):
 
 
 def loss_by_encode_and_decode(model, src, tgt, *, pad_id, smoothing=0.1):
-    """Call both halves of the model, and cut with narrow."""
-    logits = model.decode(tgt.narrow(1, 0, tgt.size(1) - 1), model.encode(src), src)
-    return loss_by_torch(
-        logits, tgt.narrow(1, 1, tgt.size(1) - 1), pad_id=pad_id, smoothing=smoothing
-    )
+    """Call the encoder and the decoder, and slice with ``narrow``."""
+    tgt_in, tgt_out = (tgt.narrow(1, start, tgt.size(1) - 1) for start in (0, 1))
+    logits = model.decode(tgt_in, model.encode(src), src)
+    return loss_by_torch(logits, tgt_out, pad_id=pad_id, smoothing=smoothing)
 
 
 def loss_by_the_book(net, src, tgt, pad_id):
@@ -611,8 +548,8 @@ def loss_by_the_book(net, src, tgt, pad_id):
     return label_smoothed_cross_entropy(net(src, x), y, pad_id=pad_id)
 
 
-def step_that_clears_behind_itself(model, optimizer, losses, rate, *, clip_norm=math.inf):
-    """Clear the gradients after the step, in time for the next one; add up numbers at the end."""
+def step_that_clears_last(model, optimizer, losses, rate, *, clip_norm=math.inf):
+    """Clear the gradients after the step, and add up the losses at the end."""
     parts = []
     for loss in losses:
         loss.backward()
@@ -639,5 +576,5 @@ ANSWERS = {
     "label_smoothed_cross_entropy": (loss_by_torch, loss_of_a_short_signature),
     "warmup_inverse_sqrt": (rate_by_cases, noam_rate),
     "translation_loss": (loss_by_encode_and_decode, loss_by_the_book),
-    "training_step": (step_that_clears_behind_itself, step_by_the_book),
+    "training_step": (step_that_clears_last, step_by_the_book),
 }
