@@ -144,8 +144,7 @@ EXERCISES = (
             "order in which the constructor makes them.",
             "`self.positions` adds the positions to what `self.embedding` returns. Each layer "
             "reads what the layer before it returned. `self.norm` comes before `self.output`.",
-            "`return logits, next_token_loss(logits, targets)`: without targets, "
-            "`next_token_loss` returns None.",
+            "`return logits, next_token_loss(logits, targets)`; without targets, the loss is None.",
         ),
         methods=("forward",),
         unnamed=("x = layer(x)", "x = layer(0.9 * x)"),

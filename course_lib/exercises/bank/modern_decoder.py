@@ -78,8 +78,7 @@ def grouped(label: str, *left_out: str, **build: int) -> Trial:
 
 @looks(
     "project",
-    "`project` returns queries (B, H, T, d_k), and keys and values (B, G, T, d_k). It rotates the "
-    "queries and the keys.",
+    "`project` returns queries, keys and values, and rotates the queries and the keys.",
     kind="equality",
 )
 def projected(candidate: Callable) -> dict[str, Tensor]:
@@ -88,6 +87,14 @@ def projected(candidate: Callable) -> dict[str, Tensor]:
     with torch.no_grad():
         parts = layer.project(*(x.clone() for x in TOKENS.values()))
     return dict(zip(("queries", "keys", "values"), parts, strict=True))
+
+
+@looks("the names of its parameters", "With the course's names, saved weights load.", "parameters")
+def named(candidate: Callable) -> dict[str, str]:
+    """Call the layer, and list the names of its parameters."""
+    layer = candidate(**GROUPS)
+    layer(*(x.clone() for x in TOKENS.values()))
+    return {"names": ", ".join(sorted(name for name, _ in layer.named_parameters()))}
 
 
 EXERCISES = (
@@ -182,10 +189,7 @@ EXERCISES = (
                 rotation("sizes that all differ", 2, 5),
                 rotation("sizes that are all equal", 4, 4, angles=normal("square", 4, 2)),
             ),
-            "any leading axes": (
-                rotation("a batch without heads", B),
-                rotation("one sequence without a batch"),
-            ),
+            "any leading axes": (rotation("one sequence without a batch"),),
         },
         hints=(
             "A pair (a, b) becomes (a cos − b sin, a sin + b cos). Which columns of x hold the "
@@ -216,7 +220,7 @@ EXERCISES = (
             "`attend_to_past` hides later tokens, and lets neighboring query heads share a KV "
             "head. `join_heads` and `w_o` follow.",
         ),
-        extras={"without angles": (grouped("no angles", "angles"),)},
+        extras={"without angles": (grouped("no angles", "angles"),), "names": (named,)},
         methods=("project", "forward"),
         unnamed=("apply_rope(q, angles)", "apply_rope(q, 2 * angles)"),
     ),
@@ -424,8 +428,7 @@ MISTAKES = (
     ),
     group_mistake(
         "kv_heads_in_turn",
-        "the query heads read the KV heads in turn (0, 1, 0, 1, …): neighboring query heads should "
-        "share a KV head (0, 0, 1, 1, …), as repeat_interleave orders them",
+        "the query heads read the KV heads in turn (0, 1, 0, 1, …) instead of (0, 0, 1, 1, …)",
         (ATTEND, f"{CUT}{IN_TURN}"),
         seen="onnx/onnx #7274, ekzhang/jax-js #180",
     ),
@@ -537,7 +540,7 @@ def rotated_with_repeated_angles(x, angles):
 
 
 class GroupsOfLlama(nn.Module):
-    """Copy the KV heads, and write the scores out, under the names of Llama's code."""
+    """Copy the KV heads, under the names of Llama's code."""
 
     def __init__(self, dim, n_heads, n_kv_heads):
         super().__init__()
@@ -558,9 +561,7 @@ class GroupsOfLlama(nn.Module):
         """Repeat each KV head for its group of query heads."""
         q, k, v = self.project(x, freqs)
         k, v = (y.repeat_interleave(q.size(1) // k.size(1), dim=1) for y in (k, v))
-        scores = q @ k.transpose(2, 3) / self.head_dim**0.5
-        future = torch.full(scores.shape[-2:], float("-inf"), device=x.device).triu(1)
-        heads = (scores + future).softmax(dim=-1) @ v
+        heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.wo(heads.transpose(1, 2).flatten(2))
 
 
