@@ -10,6 +10,7 @@ import pytest
 from code_metrics import code_lines
 from notebook_sections import printed_bodies, prose, sections
 
+from course_lib.exercises.exercise_bank import exercise
 from course_lib.exercises.progress import items
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,6 +19,11 @@ HASTY_WORDS = r"\b(simply|just|obviously|of course|clearly|trivial|trivially)\b"
 FREE = {10, 20, 23}  # tokenization, encoder-only models and assistants come there
 MEGABYTE = 1_000_000  # bytes
 DOCSTRING = 94  # characters of a module's first line, without its quotes: ruff allows 100 with them
+TASKS = {  # what a box says about tasks, by the function that grades them and their number
+    "predict": {1: "make a prediction", 2: "make two predictions"},
+    "score_test": {1: "write a test"},
+    "diagnose": {15: "find fifteen bugs"},
+}
 MAGICS = r"^\s*([!%]|sys\.path)|\b(wget|urllib|requests)\b"
 
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
@@ -56,7 +62,26 @@ def test_opens_with_a_title_a_statement_a_question_a_picture_and_a_box(path):
     pictures = re.findall(r"!\[([^\]]+)\]\(\.\./figures/([\w.]+)\)", first.source + second.source)
     assert pictures and all((ROOT / "figures" / file).exists() for _, file in pictures)
     box = second.source + third.source
-    assert all(word in box for word in ("You will build", "You need", "Paper", "minutes"))
+    assert all(word in box for word in ("You need", "Paper", "minutes"))
+
+
+def to_write(path: Path) -> str:
+    """Say what the reader writes: the definitions that the chapter checks, and answers to tasks."""
+    code = "\n".join(cell.source for cell in cells(path, "code"))
+    checked = re.findall(r'^check\("(\w+)", \1\)', code, re.M)
+    *names, last = [f"`{stub}`" for name in checked for stub in exercise(name).stubs] or [""]
+    counts = {call: len(re.findall(rf"^{call}\(.*\bmy_", code, re.M)) for call in TASKS}
+    tasks = [TASKS[call][count] for call, count in counts.items() if count]
+    if not last:
+        return f"no part of the model, but {' and '.join(tasks)}"
+    built = f"{', '.join(names)} and {last}" if names else last
+    return ", ".join([built, *tasks[:-1], f"and {tasks[-1]}"])
+
+
+@chapter
+def test_the_box_names_what_the_reader_writes_and_nothing_else(path):
+    told = f"**You will build** {to_write(path)}."
+    assert told in "\n".join(box(path)).replace("\n", " "), told
 
 
 @chapter

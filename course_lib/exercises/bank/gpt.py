@@ -15,6 +15,7 @@ from course_lib.exercises.trial import (
     B,
     H,
     T,
+    Trial,
     filled,
     looks,
     module_trial,
@@ -22,7 +23,9 @@ from course_lib.exercises.trial import (
     normal,
     parameters_trial,
 )
+from course_lib.gpt import GPTConfig, GPTLayer, initialize_gpt
 from course_lib.multi_head import split_heads
+from course_lib.positions import LearnedPositionalEmbedding
 
 D_MODEL = H * D_K
 PLAIN = dict(d_model=D_MODEL, num_heads=H)
@@ -50,6 +53,24 @@ def projected(candidate: Callable) -> dict[str, Any]:
     layer = filled(candidate(**PLAIN)).eval()
     with torch.no_grad():
         return dict(zip(("queries", "keys", "values"), layer.project(X.clone()), strict=True))
+
+
+SMALL = GPTConfig(vocab_size=11, max_len=9, num_layers=2, num_heads=H, d_model=D_MODEL, dropout=0.0)
+IDS, TARGETS = ((step * torch.arange(20) % 11).view(5, 4) for step in (7, 5))
+
+
+def scored(label: str, **inputs: torch.Tensor) -> Trial:
+    """Compare logits, loss and the gradients of all parameters."""
+    return module_trial(label, {"config": SMALL}, inputs, ("logits", "loss"))
+
+
+@looks("the parts", "Keep the given constructor: later cells use its parts.", "parameters")
+def parts(candidate: Callable) -> dict[str, str]:
+    """Call the model, and look for the parts of the course's."""
+    model = candidate(SMALL)
+    model(IDS.clone())
+    names = ("embedding", "positions", "layers", "norm", "output")
+    return {"missing": ", ".join(name for name in names if not hasattr(model, name)) or "none"}
 
 
 EXERCISES = (
@@ -92,6 +113,28 @@ EXERCISES = (
         },
         unnamed=("join_heads(heads)", "join_heads(heads.flip(1))"),
     ),
+    Exercise(
+        "GPT",
+        "gpt",
+        15,
+        core={
+            "logits": (
+                scored("sizes that all differ", ids=IDS),
+                scored("as many tokens as max_len", ids=torch.arange(18).view(2, 9) % 11),
+            ),
+            "loss": (scored("targets", ids=IDS, targets=TARGETS),),
+            "parts": (parts,),
+        },
+        hints=(
+            "Follow the vectors from the ids to the logits: they pass through the parts in the "
+            "order in which the constructor makes them.",
+            "`self.positions` adds the positions to what `self.embedding` returns. Each layer "
+            "reads what the layer before it returned. `self.norm` comes before `self.output`.",
+            "`return logits, next_token_loss(logits, targets)`; without targets, the loss is None.",
+        ),
+        methods=("forward",),
+        unnamed=("x = layer(x)", "x = layer(0.9 * x)"),
+    ),
 )
 
 
@@ -108,6 +151,12 @@ SQUARE = "torch.ones(x.size(1), x.size(1), dtype=torch.bool)"
 FUTURE = f"masked_fill({SQUARE}.triu(1), -math.inf)"
 WIDE = "self.w_qkv = nn.Linear(d_model, 3 * d_model, bias)"
 DROP = "self.dropout if self.training else 0.0"
+
+model = known("gpt", "GPT")
+
+EMBEDDED = "self.embedding(ids)"
+NORMED = "self.output(self.norm(x))"
+LOSS = "next_token_loss(logits, targets)"
 
 
 MISTAKES = (
@@ -195,6 +244,46 @@ MISTAKES = (
         ),
         tells=r"^\s*\w+\.masked_fill\(",
     ),
+    model(
+        "positions_missing",
+        "no positions are added, so only the causal mask tells the model the order of the tokens",
+        (f"self.positions({EMBEDDED})", EMBEDDED),
+    ),
+    model(
+        "scaled_as_in_the_paper",
+        "the embedded tokens are multiplied by √d_model, which a GPT does not do",
+        (EMBEDDED, f"{EMBEDDED} * math.sqrt(self.config.d_model)"),
+    ),
+    model(
+        "layers_read_the_embedding",
+        "every layer reads the embedded tokens, so only the last layer affects the logits",
+        ("for layer in", "embedded = x\n        for layer in"),
+        ("x = layer(x)", "x = layer(embedded)"),
+    ),
+    model(
+        "last_norm_missing",
+        "the last norm is never called: a pre-norm model needs it before the output layer",
+        ("self.norm(x)", "x"),
+        seen="vllm-project/speculators #313",
+    ),
+    model(
+        "last_position_only",
+        "without targets, only the last position gets logits; later cells need logits everywhere",
+        (NORMED, f"{NORMED}\n        logits = logits if targets is not None else logits[:, -1:]"),
+        seen="meta-llama/llama #294, simple-stories/simple_stories_train #32",
+    ),
+    model(
+        "targets_shifted_twice",
+        "the targets are shifted once more, although they already hold the next tokens",
+        (LOSS, "None if targets is None else next_token_loss(logits[:, :-1], targets[:, 1:])"),
+        seen="huggingface/transformers #47394, huggingface/transformers #37830",
+    ),
+    model(
+        "ids_as_targets",
+        "the loss compares the logits with the ids that the model reads, not with the targets",
+        (LOSS, "None if targets is None else next_token_loss(logits, ids)"),
+        seen="huggingface/transformers #27517",
+    ),
 )
 
 
@@ -246,4 +335,29 @@ class AttentionOfNanoGPT(nn.Module):
         return self.c_proj(y.transpose(1, 2).contiguous().view(B, T, C))
 
 
-ANSWERS = {"CausalSelfAttention": (AttentionBySums, AttentionOfNanoGPT)}
+class ModelByHand(nn.Module):
+    """Keep the given constructor, chain the layers as one, and write the loss out."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config, width = config, config.d_model
+        self.embedding = nn.Embedding(config.vocab_size, width)
+        self.positions = LearnedPositionalEmbedding(width, config.max_len, config.dropout)
+        sizes = (width, config.num_heads, config.dropout)
+        layers = [GPTLayer(*sizes, bias=config.bias) for _ in range(config.num_layers)]
+        self.layers, self.norm = nn.ModuleList(layers), nn.LayerNorm(width, bias=config.bias)
+        self.output = nn.Linear(width, config.vocab_size, bias=False)
+        self.output.weight = self.embedding.weight
+        initialize_gpt(self, config.init_std, config.num_layers)
+
+    def forward(self, idx, targets=None):
+        """Read all tokens, and average the surprise at the next ones."""
+        x = nn.Sequential(self.embedding, self.positions, *self.layers, self.norm)(idx)
+        logits, loss = F.linear(x, self.embedding.weight), None
+        if targets is not None:
+            right = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+            loss = (logits.logsumexp(dim=-1) - right).mean()
+        return logits, loss
+
+
+ANSWERS = {"CausalSelfAttention": (AttentionBySums, AttentionOfNanoGPT), "GPT": (ModelByHand,)}

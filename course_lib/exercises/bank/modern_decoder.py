@@ -15,6 +15,8 @@ from course_lib.exercises.trial import (
     B,
     T,
     Trial,
+    filled,
+    function_trial,
     looks,
     module_trial,
     names_trial,
@@ -51,6 +53,46 @@ def directions(candidate: Callable) -> dict[str, Tensor]:
         "cosine of each vector with its input": F.cosine_similarity(output, X, dim=-1),
         "mean square of each vector": output.square().mean(dim=-1),
     }
+
+
+ANGLES = 3 * normal("angles", T, D_K // 2)
+
+
+def rotation(label: str, *axes: int, angles: Tensor = ANGLES) -> Trial:
+    """Compare rotated vectors with axes of any kind before the positions, and the gradients."""
+    x = normal("rotated", *axes, len(angles), 2 * angles.size(1))
+    return function_trial(label, {"x": x, "angles": angles})
+
+
+GROUPS = dict(d_model=48, num_heads=6, num_kv_heads=2)  # d_k = 8
+TOKENS = {"x": normal("tokens", 5, 7, 48), "angles": normal("turns", 7, 4)}
+
+
+def grouped(label: str, *left_out: str, **build: int) -> Trial:
+    """Compare the outputs and the gradients of attention with KV heads."""
+    inputs = {name: x for name, x in TOKENS.items() if name not in left_out}
+    return module_trial(label, GROUPS | build, inputs)
+
+
+@looks(
+    "project",
+    "`project` returns queries, keys and values, and rotates the queries and the keys.",
+    kind="equality",
+)
+def projected(candidate: Callable) -> dict[str, Tensor]:
+    """Compare queries, keys and values."""
+    layer = filled(candidate(**GROUPS)).eval()
+    with torch.no_grad():
+        parts = layer.project(*(x.clone() for x in TOKENS.values()))
+    return dict(zip(("queries", "keys", "values"), parts, strict=True))
+
+
+@looks("the names of its parameters", "With the course's names, saved weights load.", "parameters")
+def named(candidate: Callable) -> dict[str, str]:
+    """Call the layer, and list the names of its parameters."""
+    layer = candidate(**GROUPS)
+    layer(*(x.clone() for x in TOKENS.values()))
+    return {"names": ", ".join(sorted(name for name, _ in layer.named_parameters()))}
 
 
 EXERCISES = (
@@ -107,6 +149,50 @@ EXERCISES = (
         extras={"names": (names_trial(SIZES),)},
         unnamed=("F.silu(self.gate(x))", "F.silu(self.gate(x)).square()"),
     ),
+    Exercise(
+        "apply_rope",
+        "modern_decoder",
+        15,
+        core={
+            "rotation": (
+                rotation("sizes that all differ", 2, 5),
+                rotation("sizes that are all equal", 4, 4, angles=normal("square", 4, 2)),
+            ),
+            "any leading axes": (rotation("one sequence without a batch"),),
+        },
+        hints=(
+            "A pair (a, b) becomes (a cos − b sin, a sin + b cos). Which columns of x hold the "
+            "first number of each pair, and which hold the second?",
+            "`x[..., 0::2]` holds the first numbers, and `x[..., 1::2]` the second. Both have the "
+            "shape (..., T, d_k / 2), which broadcasts with the cosines and sines of the angles.",
+            "`torch.stack([first, second], dim=-1).flatten(-2)` puts the two columns of each pair "
+            "next to each other again.",
+        ),
+        unnamed=("even * sine + odd * cosine", "even * sine + odd"),
+    ),
+    Exercise(
+        "GroupedQueryAttention",
+        "modern_decoder",
+        20,
+        core={
+            "project": (projected,),
+            "attention": (
+                grouped("sizes that all differ"),
+                grouped("one KV head", num_kv_heads=1),
+            ),
+        },
+        hints=(
+            "Which of queries, keys and values have `num_heads` heads, and which have "
+            "`num_kv_heads`? Which of them are rotated?",
+            "`split_heads(self.w_q(x), self.num_heads)` gives the queries. Keys and values need "
+            "`self.num_kv_heads`. Rotate queries and keys if there are angles.",
+            "`attend_to_past` hides later tokens, and lets neighboring query heads share a KV "
+            "head. `join_heads` and `w_o` follow.",
+        ),
+        extras={"without angles": (grouped("no angles", "angles"),), "names": (named,)},
+        methods=("project", "forward"),
+        unnamed=("apply_rope(q, angles)", "apply_rope(q, 2 * angles)"),
+    ),
 )
 
 
@@ -123,6 +209,19 @@ FIRST = "self.linear1 = nn.Linear(d_model, d_ff, bias=False)"
 GATE = "self.gate = nn.Linear(d_model, d_ff, bias=False)"
 SILU = "F.silu(self.gate(x))"
 INSIDE = f"{SILU} * self.linear1(x)"
+
+rope_mistake = known("modern_decoder", "apply_rope")
+group_mistake = known("modern_decoder", "GroupedQueryAttention")
+
+ROTATED = "[even * cosine - odd * sine, even * sine + odd * cosine]"
+STACKED = "torch.stack(rotated, dim=-1).flatten(-2)"
+BY_HALVES = "turned = torch.cat([-x[..., d_k // 2 :], x[..., : d_k // 2]], dim=-1)\n    "
+BY_PAIRS = "turned = torch.stack([-odd, even], dim=-1).flatten(-2)\n    "
+SUM = "return x * cosine.repeat_interleave(2, -1) + turned * sine.repeat_interleave(2, -1)"
+BLOCK = "return x * torch.cat([cosine, cosine], -1) + turned * torch.cat([sine, sine], -1)"
+ATTEND = "heads = attend_to_past(*self.project(x, angles))"
+CUT = "q, k, v = self.project(x, angles)\n        heads = attend_to_past("
+IN_TURN = "q, *(y.repeat(1, q.size(1) // y.size(1), 1, 1) for y in (k, v)))"
 
 MISTAKES = (
     norm_mistake(
@@ -251,6 +350,78 @@ MISTAKES = (
         (f"self.linear2({INSIDE})", INSIDE),
         seen="bkitano/llama-from-scratch #7",
     ),
+    rope_mistake(
+        "halves_paired",
+        "column i is paired with column i + d_k / 2, as Llama's code in transformers does; this "
+        "chapter pairs the neighboring columns 2i and 2i + 1",
+        ("even = x[..., 0::2]", "even, odd = x.chunk(2, dim=-1)"),
+        ("odd = x[..., 1::2]", ""),
+        (STACKED, "torch.cat(rotated, dim=-1)"),
+        seen="EleutherAI/gpt-neox #834, karpathy/nanochat #264",
+    ),
+    rope_mistake(
+        "halves_paired_with_neighbors_angles",
+        "column i is paired with column i + d_k / 2, but each angle is repeated for the columns 2i "
+        "and 2i + 1, so the two columns of a pair rotate by different angles",
+        (f"return {STACKED}", BY_HALVES + SUM),
+        seen="raiyanyahya/how-to-train-your-gpt #6, baidu/ERNIE-Image #6",
+    ),
+    rope_mistake(
+        "angles_repeated_as_a_block",
+        "columns 2i and 2i + 1 form a pair, but the angles are repeated as one block, so the two "
+        "columns of a pair rotate by different angles; use repeat_interleave(2, dim=-1)",
+        (f"return {STACKED}", BY_PAIRS + BLOCK),
+        seen="facebookresearch/vjepa2 #15",
+    ),
+    rope_mistake(
+        "pairs_not_put_back",
+        "the rotated columns are concatenated, so the columns of a pair are no longer neighbors",
+        (STACKED, "torch.cat(rotated, dim=-1)"),
+        seen="vllm-project/vllm-metal #44",
+    ),
+    rope_mistake(
+        "rotated_backward",
+        "every pair rotates backward, because the signs of the two sines are exchanged",
+        (ROTATED, "[even * cosine + odd * sine, odd * cosine - even * sine]"),
+        seen="karpathy/nanochat #489",
+    ),
+    rope_mistake(
+        "even_overwritten",
+        "the second column of each pair is computed from the first column after its rotation",
+        ("rotated = [even", "even, old = even * cosine - odd * sine, even\n    rotated = [old"),
+    ),
+    group_mistake(
+        "kv_heads_in_turn",
+        "the query heads read the KV heads in turn (0, 1, 0, 1, …) instead of (0, 0, 1, 1, …)",
+        (ATTEND, f"{CUT}{IN_TURN}"),
+        seen="onnx/onnx #7274, ekzhang/jax-js #180",
+    ),
+    group_mistake(
+        "first_kv_head_for_all",
+        "all query heads read KV head 0",
+        (ATTEND, f"{CUT}q, k[:, :1], v[:, :1])"),
+        seen="PSAL-POSTECH/ONNXim #34",
+    ),
+    group_mistake(
+        "values_rotated",
+        "the values are rotated, too",
+        ("return q, k, v", "return q, k, v if angles is None else apply_rope(v, angles)"),
+    ),
+    group_mistake(
+        "keys_not_rotated",
+        "only the queries are rotated, so the scores do not depend on the positions of the keys",
+        ("apply_rope(k, angles)", "k"),
+    ),
+    group_mistake(
+        "nothing_rotated",
+        "the angles are never used, so the attention does not know the positions",
+        ("apply_rope(q, angles), apply_rope(k, angles)", "q, k"),
+    ),
+    group_mistake(
+        "future_seen",
+        "no causal mask hides the later tokens",
+        ("attend_to_past(*", "F.scaled_dot_product_attention(enable_gqa=True, *"),
+    ),
 )
 
 
@@ -318,4 +489,49 @@ class GateOfLlama(nn.Module):
         return self.w2(F.silu(self.w1(x)) * self.w3(x))
 
 
-ANSWERS = {"RMSNorm": (NormByLength, NormOfLlama), "SwiGLU": (GateBySigmoid, GateOfLlama)}
+def rotated_as_complex_numbers(x, freqs):
+    """Multiply complex numbers, as Llama's own code does."""
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(freqs), freqs))
+    return turned.flatten(-2).type_as(x)
+
+
+def rotated_with_repeated_angles(x, angles):
+    """Turn every pair by a right angle, and mix it with the pair itself."""
+    cos, sin = (table.repeat_interleave(2, dim=-1) for table in (angles.cos(), angles.sin()))
+    first, second = x.unflatten(-1, (-1, 2)).unbind(dim=-1)
+    return x * cos + torch.stack((-second, first), dim=-1).reshape(x.shape) * sin
+
+
+class GroupsOfLlama(nn.Module):
+    """Copy the KV heads, under the names of Llama's code."""
+
+    def __init__(self, dim, n_heads, n_kv_heads):
+        super().__init__()
+        self.head_dim = dim // n_heads
+        self.wq, self.wo = (nn.Linear(dim, dim, bias=False) for _ in range(2))
+        width = n_kv_heads * self.head_dim
+        self.wk, self.wv = (nn.Linear(dim, width, bias=False) for _ in range(2))
+
+    def project(self, x, freqs=None):
+        """Cut into heads, and rotate."""
+        wide = (self.wq(x), self.wk(x), self.wv(x))
+        q, k, v = (y.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for y in wide)
+        if freqs is not None:
+            q, k = rotated_as_complex_numbers(q, freqs), rotated_as_complex_numbers(k, freqs)
+        return q, k, v
+
+    def forward(self, x, freqs=None):
+        """Repeat each KV head for its group of query heads."""
+        q, k, v = self.project(x, freqs)
+        k, v = (y.repeat_interleave(q.size(1) // k.size(1), dim=1) for y in (k, v))
+        heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.wo(heads.transpose(1, 2).flatten(2))
+
+
+ANSWERS = {
+    "RMSNorm": (NormByLength, NormOfLlama),
+    "SwiGLU": (GateBySigmoid, GateOfLlama),
+    "apply_rope": (rotated_with_repeated_angles, rotated_as_complex_numbers),
+    "GroupedQueryAttention": (GroupsOfLlama,),
+}
