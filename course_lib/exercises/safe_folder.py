@@ -1,4 +1,4 @@
-"""Write files into a folder, and lose nothing that somebody wrote there before."""
+"""Write files into a folder without losing anything that somebody wrote there before."""
 
 import hashlib
 import itertools
@@ -9,29 +9,29 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-MANIFEST = ".workbook.json"  # what was written here, so that a change is seen
+MANIFEST = ".workbook.json"  # checksums of the files that we wrote, to notice changes
 
 
 def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> list[Path]:
-    """Write files, and move aside first what somebody changed since the last time.
+    """Write files, and first move those that somebody changed since the last time.
 
-    Everything is written to a place beside, then moved in: a process killed at any moment
-    leaves every changed file where it was or in its folder ``kept-1``, ``kept-2``, ….
+    We write everything to a temporary folder, then move it. If the process is killed, every
+    changed file is where it was, or in the folder ``kept-1``, ``kept-2``, ….
 
     Args:
-        folder: Where; made if it is missing.
-        files: What to write under which name, such as ``"my_lib/masks.py"``.
-        force: Whether to go on where something is there already.
+        folder: Where to write; it is made if it is missing.
+        files: The content of each file, by its name in the folder, such as ``"my_lib/masks.py"``.
+        force: Whether to write into a folder that is not empty.
 
     Returns:
-        The files that were moved aside, where they are now.
+        The new paths of the files that were moved.
 
     Raises:
         ValueError: If the folder is not empty, and ``force`` was not given.
     """
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise ValueError(
-            f"{folder} is not empty; --force writes it anew, and keeps aside what you changed there"
+            f"{folder} is not empty; --force writes into it, and first moves the files you changed"
         )
     folder.mkdir(parents=True, exist_ok=True)
     written = {name: _checksum(content) for name, content in files.items()}
@@ -51,10 +51,7 @@ def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> li
 
 
 def _changed(folder: Path, written: Mapping[str, str]) -> list[str]:
-    """Name what is in the way: not what we wrote before, and not what we shall write.
-
-    A file that we wrote before and shall write no more is in the way, too.
-    """
+    """List the files to move: those that somebody changed, and those that we no longer write."""
     before, found = _manifest(folder), []
     for name in dict.fromkeys([*written, *before]):
         if (folder / name).exists():
@@ -65,7 +62,7 @@ def _changed(folder: Path, written: Mapping[str, str]) -> list[str]:
 
 
 def _keep(folder: Path, names: list[str]) -> list[Path]:
-    """Move files into the next free folder for what is kept."""
+    """Move files into the next free folder ``kept-N``."""
     free = (folder / f"kept-{number}" for number in itertools.count(1))
     aside = next(path for path in free if not path.exists())
     for name in names:
@@ -74,7 +71,7 @@ def _keep(folder: Path, names: list[str]) -> list[Path]:
 
 
 def _manifest(folder: Path) -> dict[str, str]:
-    """Read what was written here the last time; if nobody can say, nothing was."""
+    """Read the checksums of the last time; an unreadable list counts as empty."""
     try:
         kept = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -84,11 +81,11 @@ def _manifest(folder: Path) -> dict[str, str]:
 
 
 def _parents(path: Path) -> Path:
-    """Make the folders above a file."""
+    """Make the folders that a file needs, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def _checksum(content: bytes) -> str:
-    """Return what tells one content from another."""
+    """Return a checksum of a file's content."""
     return hashlib.sha256(content).hexdigest()

@@ -541,7 +541,8 @@ def test_the_readme_tells_the_truth(made):
     text = (made / "README.md").read_text("utf-8")
     assert "{" not in text and "solution" in text
     (choices,) = [a.choices for a in cli.parser()._actions if a.dest == "command"]
-    assert {"workbook", "progress"} == set(re.findall(r"`course (\w+)", text)) <= set(choices)
+    named = set(re.findall(r"`course (\w+)", text))
+    assert {"workbook", "progress", "check"} == named <= set(choices)
     assert (made / re.search(r"jupyter lab (\S+\.ipynb)`", text)[1]).is_file()
     assert 'export_mine(without="causal_mask")' in text
     for report in (Report("x", True), Report("x", False), Report("x", False, attempted=False)):
