@@ -1,8 +1,7 @@
 """Check a learner's answer in a chapter, and choose the definition that the chapter uses next."""
 
-import html
 import linecache
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from course_lib.exercises.check import examine
@@ -27,26 +26,7 @@ LAST: dict[str, Attempt] = {}  # the last attempt at each exercise in this proce
 PASSED: dict[str, Attempt] = {}  # the last attempt that passed
 
 
-@dataclass(frozen=True, repr=False)
-class StandIn:
-    """Show a report, and say that the chapter uses the course's definition."""
-
-    report: Report
-
-    @property
-    def sentence(self) -> str:
-        """Say which definition the rest of the chapter uses."""
-        name = self.report.name
-        return f"Until your version passes, the chapter uses the course's `{name}`."
-
-    def __repr__(self) -> str:
-        """Show both as plain text."""
-        return f"{self.report!r}\n{self.sentence}"
-
-    def _repr_html_(self) -> str:
-        """Show both in JupyterLab."""
-        style = "padding: 0 16px; font-style: italic"
-        return f'{self.report._repr_html_()}<div style="{style}">{html.escape(self.sentence)}</div>'
+INSTEAD = "Until your version passes, the chapter uses the course's `{}`."
 
 
 def attempt(name: str, candidate: Any) -> Any:
@@ -64,8 +44,12 @@ def attempt(name: str, candidate: Any) -> Any:
         report = Report(name, False, hint=hint, attempted=False)
     else:
         report = _noted(name, candidate)
-    _show(report if report.passed else StandIn(report))
-    return LAST[name].result if report.passed else course
+    if report.passed:
+        _show(report)
+        return LAST[name].result
+    detail = f"{report.detail}\n{INSTEAD.format(name)}".lstrip()
+    _show(replace(report, detail=detail))
+    return course
 
 
 def _noted(name: str, candidate: Any) -> Report:

@@ -5,10 +5,10 @@ from typing import Any
 
 from course_lib.exercises.catalogue import find
 from course_lib.exercises.check import examine
-from course_lib.exercises.check_report import Guess, Report
+from course_lib.exercises.check_report import Report
 from course_lib.exercises.mutation_score import TestTask, judge_test
 from course_lib.exercises.predictions import Prediction, judge_prediction
-from course_lib.exercises.progress import keep_guess, note
+from course_lib.exercises.progress import note
 
 
 def check(name: str, candidate: Any) -> Report:
@@ -31,19 +31,12 @@ def check(name: str, candidate: Any) -> Report:
     return note(examine(name, candidate))
 
 
-def predict(name: str, answer: Any, graded: bool = True) -> Report | Guess:
-    """Compare a guess with the computed value, or keep a guess that is not graded.
-
-    Args:
-        name: The task, such as ``"length_of_row_499"``; any short name if it is not graded.
-        answer: The guess, or ``...`` for none yet.
-        graded: Whether the guess counts. If not, the cells below show the right answer.
+def predict(name: str, answer: Any) -> Report:
+    """Compare a guess, or ``...`` for none yet, with the computed value.
 
     Raises:
-        ValueError: If there is no such graded task.
+        ValueError: If there is no task of that name, such as ``"length_of_row_499"``.
     """
-    if not graded:
-        return keep_guess(Guess(name, answer))
     return note(judge_prediction(find(name, Prediction), answer))
 
 
@@ -55,6 +48,6 @@ def score_test(name: str, test: Callable[[Any], Any]) -> Report:
         test: A function of one candidate that raises an exception if the candidate is wrong.
 
     Raises:
-        ValueError: If there is no such task.
+        ValueError: If there is no task of that name.
     """
     return note(judge_test(find(name, TestTask), test))

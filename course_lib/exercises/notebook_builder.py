@@ -30,7 +30,6 @@ KEEP = (
 )
 USUAL = "import math\n\nimport torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
 STAND_INS = "# until your version passes, the chapter uses the course's"
-UNGRADED = re.compile(r'^(predict\("\w+", ).*(, graded=False\))$', re.M)
 
 Cell = dict[str, Any]
 
@@ -138,7 +137,6 @@ class Edition:
         if source != worked and not ast.parse(source).body:
             return
         source = stubs.from_package(source, self.modules, LIBRARY)
-        source = UNGRADED.sub(r"\1...\2", source)
         tasks, help = [], []
         if is_marked(worked, "export"):
             tasks = [name for name in stubs.defined(worked) if name in self.hints]

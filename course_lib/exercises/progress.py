@@ -11,12 +11,11 @@ from typing import Any
 
 from course_lib.atomic_write import set_aside, write_whole
 from course_lib.exercises.catalogue import tasks
-from course_lib.exercises.check_report import CORRECT, UNTOUCHED, WRONG, Guess, Report
+from course_lib.exercises.check_report import CORRECT, UNTOUCHED, WRONG, Report
 from course_lib.exercises.exercise_bank import chapters, exercise, exercises
 from course_lib.exercises.learner_package import LIBRARY, find_library
 
 FILE = "progress.json"
-GUESSES = "guesses.json"  # guesses that are not graded
 STATES = (UNTOUCHED, WRONG, CORRECT)
 
 
@@ -102,19 +101,6 @@ def note(report: Report) -> Report:
         except OSError as error:
             print(f"your progress could not be kept: {error}", file=sys.stderr)
     return report
-
-
-def keep_guess(guess: Guess) -> Guess:
-    """Keep a guess that is not graded if the current folder has a ``my_lib``; return it."""
-    path = Path(LIBRARY) / GUESSES
-    if path.parent.is_dir() and guess.answer is not ...:
-        try:
-            kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-            kept[guess.name] = str(guess.answer)
-            write_whole(path, json.dumps(kept, indent=1, sort_keys=True) + "\n")
-        except (OSError, ValueError, TypeError) as error:
-            print(f"your guess could not be kept: {error}", file=sys.stderr)
-    return guess
 
 
 def progress(folder: Path | str | None = None) -> Progress:

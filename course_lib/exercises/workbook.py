@@ -1,6 +1,8 @@
 """Write a workbook: the chapters without their answers, and the learner's own library."""
 
+import itertools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -9,10 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from course_lib.atomic_write import replacing
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.learner_package import INIT, LIBRARY, module_text
 from course_lib.exercises.notebook_builder import Chapter, Edition, source_of
-from course_lib.exercises.safe_folder import fill
 
 PACKAGE = Path(__file__).resolve().parents[1]
 COURSE = PACKAGE if (PACKAGE / "notebooks").is_dir() else PACKAGE.parent  # in a wheel, or a clone
@@ -65,6 +67,41 @@ def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) 
     if folder.resolve() in (COURSE.resolve(), COURSE.resolve() / "notebooks"):
         raise ValueError(f"{folder} holds the course itself; choose another folder")
     return fill(folder, workbook_files(solutions), force=force)
+
+
+def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> list[Path]:
+    """Write files, and first move those that differ to ``kept-1``, ``kept-2``, ….
+
+    If the process is killed, every file is where it was, or where it was moved to.
+
+    Args:
+        folder: Where to write; it is made if it is missing.
+        files: The content of each file, by its name in the folder, such as ``"my_lib/masks.py"``.
+        force: Whether to write into a folder that is not empty.
+
+    Returns:
+        The new paths of the files that were moved.
+
+    Raises:
+        ValueError: If the folder is not empty, and ``force`` was not given.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        raise ValueError(
+            f"{folder} is not empty; --force writes into it, and first moves the files you changed"
+        )
+    free = (folder / f"kept-{number}" for number in itertools.count(1))
+    kept = next(path for path in free if not path.exists())
+    moved = []
+    for name, content in files.items():
+        path, aside = folder / name, kept / name
+        if path.exists() and path.read_bytes() != content:
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(path, aside)
+            moved.append(aside)
+        if not path.exists():
+            with replacing(path) as file:
+                file.write(content)
+    return moved
 
 
 def copy_chapters(folder: Path) -> Path:
