@@ -164,7 +164,7 @@ def _another(chart: Chart, cause: Any) -> str:
         return f"{said} would sound an alarm. Does it?"
     if chart.asked[probe].passed:
         return f"{said} would sound an alarm, but it is quiet. Which probe does sound one?"
-    return f"{said} sounds an alarm, as it does here, but so it does for other causes. Try another."
+    return f"{said} sounds an alarm, as it does here, but other causes fit as well. Try another."
 
 
 def examine_mend(chart: Chart, mend: Line | Sequence[Line]) -> tuple[bool, str]:

@@ -21,41 +21,41 @@ UNSAVED = "There is no answer of yours in {}. Run your cell, and then `export_mi
 
 
 def add_command(
-    commands: argparse._SubParsersAction, name: str, told: str, run: Callable
+    commands: argparse._SubParsersAction, name: str, purpose: str, run: Callable
 ) -> argparse.ArgumentParser:
-    """Add a command: what its help says, and what runs it."""
-    command = commands.add_parser(name, help=told, description=told)
+    """Add a command with its purpose and the function that runs it."""
+    command = commands.add_parser(name, help=purpose, description=purpose)
     command.set_defaults(run=run)
     return command
 
 
 def add_learners_commands(commands: argparse._SubParsersAction) -> None:
     """Describe the commands that go with the exercises."""
-    told = "copy the worked chapters, and open them in JupyterLab"
-    opens = add_command(commands, "lab", told, lab_command)
+    purpose = "copy the worked chapters, and open them in JupyterLab"
+    opens = add_command(commands, "lab", purpose, lab_command)
     opens.add_argument("folder", type=Path, metavar="DIR", help="new, empty, or from last time")
     opens.add_argument("--copy-only", action="store_true", help="do not open JupyterLab")
     opens.add_argument("options", nargs="*", help="after --, for JupyterLab, such as --allow-root")
 
-    told = "write a workbook: the chapters without their answers"
-    writes = add_command(commands, "workbook", told, workbook_command)
+    purpose = "write a workbook: the chapters without their answers"
+    writes = add_command(commands, "workbook", purpose, workbook_command)
     writes.add_argument("folder", type=Path, metavar="DIR", help="a new or an empty folder")
     writes.add_argument("--force", action="store_true", help="write it again; keep your changes")
     writes.add_argument("--no-solutions", action="store_true", help="for a class: hints only")
 
-    told = "list every exercise with its state and minutes"
-    shows = add_command(commands, "progress", told, progress_command)
+    purpose = "list every exercise with its state and minutes"
+    shows = add_command(commands, "progress", purpose, progress_command)
     where = "a workbook; . or workbook if not given"
     shows.add_argument("folder", type=Path, nargs="?", help=where)
 
-    told = "check an answer in your my_lib; exits with 0 if it is correct, and with 1 if not"
-    checks = add_command(commands, "check", told, check_command)
+    purpose = "check an answer in your my_lib; exits with 0 if it is correct, and with 1 if not"
+    checks = add_command(commands, "check", purpose, check_command)
     checks.add_argument("name", help="the exercise, such as causal_mask")
     checks.add_argument("--folder", type=Path, default=Path(), metavar="DIR", help="a workbook")
     checks.add_argument("--json", action="store_true", help="print one JSON object")
 
-    told = "check what learners wrote; their code runs on this computer"
-    grades = add_command(commands, "grade", told, grade_command)
+    purpose = "check what learners wrote; their code runs on this computer"
+    grades = add_command(commands, "grade", purpose, grade_command)
     grades.add_argument("folder", type=Path, help="a workbook, its my_lib, or one of workbooks")
     grades.add_argument("--out", type=Path, metavar="DIR", help="for the tables; here if not given")
     grades.add_argument("--force", action="store_true", help="replace existing tables")

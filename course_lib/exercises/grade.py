@@ -196,4 +196,4 @@ def _folders(folder: Path) -> list[Path]:
         found = [path for path in sorted(folder.iterdir()) if path.is_dir()]
     except OSError:
         return []
-    return [path for path in found if not path.name.startswith((".", "_", LIBRARY))]
+    return [path for path in found if not re.match(rf"[._]|{LIBRARY}$", path.name)]

@@ -78,7 +78,7 @@ def export_mine(*, without: str | Collection[str] = ()) -> Export:
         without: An exercise, or several, for which you want the course's definition back.
 
     Raises:
-        ValueError: If there is no exercise of such a name.
+        ValueError: If there is no exercise of that name.
     """
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     names = shell.user_ns if shell else {}

@@ -4,12 +4,13 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from course_lib.exercises import stubs
+from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.learner_package import LIBRARY
 
 SOLUTION = re.compile(r"<details>\s*<summary>Solution.*?</details>[ \t]*\n*", re.S)
@@ -83,16 +84,14 @@ class Edition:
     """Turn chapters into the learner's.
 
     Args:
-        hints: The hints for each exercise among the exported definitions, gentle ones first.
+        tasks: The exercises by name.
         modules: The modules in the learner's own library.
         solutions: Whether to include the solutions.
-        stubs: The methods that become stubs, for classes of which only some methods do.
     """
 
-    hints: Mapping[str, Sequence[str]]
+    tasks: Mapping[str, Exercise]
     modules: frozenset[str]
     solutions: bool = True
-    stubs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def notebook(self, chapter: Chapter) -> dict[str, Any]:
         """Return the learner's chapter."""
@@ -133,17 +132,18 @@ class Edition:
     def _code(self, cell: Cell, explained: bool) -> Iterator[Cell]:
         """Yield the learner's version of a code cell, and the help below it."""
         worked = source_of(cell)
-        source = stubs.without_checks(worked, self.hints)
+        source = stubs.without_checks(worked, self.tasks)
         if source != worked and not ast.parse(source).body:
             return
         source = stubs.from_package(source, self.modules, LIBRARY)
         tasks, help = [], []
         if is_marked(worked, "export"):
-            tasks = [name for name in stubs.defined(worked) if name in self.hints]
-            source = stubs.stub(source, [x for name in tasks for x in self.stubs.get(name, [name])])
-            source = "\n\n".join([source.rstrip("\n"), *map(attempt, tasks)]) if tasks else source
-            help += [folded_hints(self.hints[name]) for name in tasks if self.hints[name]]
-            bodies = [stubs.solution(worked, name) for name in tasks]
+            tasks = [self.tasks[name] for name in stubs.defined(worked) if name in self.tasks]
+            source = stubs.stub(source, [name for task in tasks for name in task.stubs])
+            attempts = [attempt(task.name) for task in tasks]
+            source = "\n\n".join([source.rstrip("\n"), *attempts]) if tasks else source
+            help += [folded_hints(task.hints) for task in tasks if task.hints]
+            bodies = [stubs.solution(worked, task.name) for task in tasks]
             help += [folded("Solution", fenced(body)) for body in bodies if self.solutions]
         elif is_marked(worked, "exercise"):
             source = stubs.without_answers(source)

@@ -118,7 +118,7 @@ def scores_of_two() -> Tensor:
     return words @ words[1]
 
 
-@asked(0, ([1.5, 0.5], "That was its place among two words. Now *three* has a weight as well."))
+@asked(0, ([1.5, 0.5], "That is the result for two words. Now *three* has a weight as well."))
 def where_two_ends() -> Tensor:
     """Return where “two” ends: among three words."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])

@@ -136,11 +136,9 @@ def open_lab(chapter: Path, options: Sequence[str] = ()) -> int:
 def workbook_files(solutions: bool) -> dict[str, bytes]:
     """Return every file of a workbook by its name in the folder."""
     worked = [Chapter.read(path) for path in sorted(COURSE.glob("notebooks/[0-9][0-9]_*.ipynb"))]
-    built = [exercise(name) for name in exercises()]
-    hints = {task.name: task.hints for task in built}
     library = dict(_library(worked))
     modules = frozenset(name.removesuffix(".py").replace("/", ".") for name in library)
-    edition = Edition(hints, modules, solutions, {task.name: task.stubs for task in built})
+    edition = Edition({name: exercise(name) for name in exercises()}, modules, solutions)
     notebooks = {chapter.file: edition.notebook(chapter) for chapter in worked}
     texts = {"README.md": README.format(help=HELP[solutions])}
     texts |= {f"{LIBRARY}/{name}": text for name, text in library.items()}

@@ -249,8 +249,8 @@ def test_values_travel_as_they_are():
     "line",
     [
         b"[" * 40_000,
-        b"[" + b"{},0," * 20_000 + b"0]",
-        b'"' + b"x" * (5 << 20) + b'"',
+        to_json({"values": 60_000 * [0]}),
+        to_json({"values": (5 << 20) * "x"}),
         b'{"tensor": ["int8", [1152921504606846976], ""]}',
         b'{"tensor": ["load", [1], "AAAA"]}',
         b'{"code": "1"}',

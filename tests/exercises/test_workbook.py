@@ -17,7 +17,7 @@ from workbook_solver import MODULES, WORKED, reference_answers, tasks
 from course_lib import cli
 from course_lib.exercises import exercises, stubs, workbook
 from course_lib.exercises.check_report import Report
-from course_lib.exercises.exercise_bank import exercise
+from course_lib.exercises.exercise_bank import Exercise, exercise
 from course_lib.exercises.notebook_builder import Chapter, Edition, fenced, is_marked, source_of
 from course_lib.exercises.workbook import fill, make_workbook
 
@@ -50,10 +50,10 @@ def notebook(*cells: dict) -> dict:
     return {"cells": [*FRONT, *cells], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
-def learned(*cells: dict, solutions: bool = True, hints=None) -> dict[str, dict]:
+def learned(*cells: dict, solutions: bool = True, hints=("a push",)) -> dict[str, dict]:
     """Return the learner's cells by their ids."""
-    hints = {"double": ("a push",)} if hints is None else hints
-    edition = Edition(hints, frozenset({"masks", "attention"}), solutions)
+    tasks = {"double": Exercise("double", "masks", minutes=1, core={}, hints=hints)}
+    edition = Edition(tasks, frozenset({"masks", "attention"}), solutions)
     made = edition.notebook(Chapter("01_small.ipynb", notebook(*cells)))
     return {c["id"]: {**c, "source": source_of(c)} for c in made["cells"]}
 
@@ -153,7 +153,7 @@ def test_imports_of_the_library_change_hands():
 
 
 def test_an_exercise_is_a_stub_an_attempt_and_its_help():
-    cells = learned(cell("task", DOUBLE), hints={"double": ("a push", "a *shove*")})
+    cells = learned(cell("task", DOUBLE), hints=("a push", "a *shove*"))
     assert cells["task"]["source"] == (
         '#| export\ndef double(x):\n    """Add it to itself."""\n    raise NotImplementedError\n\n'
         'double = attempt("double", double)'
