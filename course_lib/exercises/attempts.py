@@ -26,7 +26,7 @@ LAST: dict[str, Attempt] = {}  # the last attempt at each exercise in this proce
 PASSED: dict[str, Attempt] = {}  # the last attempt that passed
 
 
-INSTEAD = "Until your version passes, the chapter uses the course's `{}`."
+INSTEAD = "Until your version passes, the chapter uses the course's {}."
 
 
 def attempt(name: str, candidate: Any) -> Any:

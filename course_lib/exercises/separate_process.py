@@ -32,6 +32,7 @@ from course_lib.exercises.signature_adapter import adapt
 from course_lib.exercises.trial import try_out
 
 BROKEN = "did not run"
+LATE = "the time for all exercises is over"
 START = 60.0  # seconds that a process may need to import torch
 MEMORY = 8 << 30  # bytes of memory that a process may use
 FILE = 64 << 20  # bytes in a file that it writes
@@ -75,7 +76,7 @@ def examine_apart(
         while todo and time.monotonic() < end:
             reports |= _judged(todo, *_run(place, todo, limit, end))
     late = [name for names in todo.values() for name in names]
-    return reports | {name: _broken(name, "the time for all exercises is over") for name in late}
+    return reports | {name: _broken(name, LATE) for name in late}
 
 
 def _run(place: Path, todo: Todo, limit: float, end: float) -> tuple[list[bytes], str]:
@@ -98,7 +99,7 @@ def _run(place: Path, todo: Todo, limit: float, end: float) -> tuple[list[bytes]
         try:
             ending = _ending(process, sent, limit, end)
         finally:
-            with suppress(ProcessLookupError, AttributeError):  # there is no killpg on Windows
+            with suppress(OSError, AttributeError):  # Windows has no killpg
                 os.killpg(process.pid, signal.SIGKILL)
             process.kill()
             process.wait()
@@ -110,7 +111,9 @@ def _ending(process: subprocess.Popen, sent: BinaryIO, limit: float, end: float)
     """Wait until a process ends, sends too much, or sends nothing new for ``limit`` seconds."""
     size, latest = 0, time.monotonic() + START + limit
     while process.poll() is None:
-        if time.monotonic() > min(latest, end):
+        if time.monotonic() > end:
+            return LATE
+        if time.monotonic() > latest:
             return f"it did not finish within {limit:g} s"
         before, size = size, os.fstat(sent.fileno()).st_size
         if size > SENT:

@@ -14,7 +14,7 @@ from typing import Any
 from course_lib.atomic_write import replacing
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.learner_package import INIT, LIBRARY, module_text
-from course_lib.exercises.notebook_builder import Chapter, Edition, source_of
+from course_lib.exercises.notebook_builder import HELP, Chapter, Edition, source_of
 
 PACKAGE = Path(__file__).resolve().parents[1]
 COURSE = PACKAGE if (PACKAGE / "notebooks").is_dir() else PACKAGE.parent  # in a wheel, or a clone
@@ -47,10 +47,6 @@ this folder: `jupyter lab 00_start_here.ipynb`.)
 - **To write the chapters again:** `course workbook . --force` in this folder. It first moves the
   files that you changed, also those in `my_lib/`, to `kept-1/` (the next time to `kept-2/`).
 """
-HELP = {
-    True: "There are a hint and the solution below each exercise; click to open them.",
-    False: "There is a hint below each exercise; click to open it.",
-}
 
 
 def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) -> list[Path]:

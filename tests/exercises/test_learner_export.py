@@ -123,7 +123,7 @@ def test_a_right_attempt_is_returned_and_the_courses_own_stands_in_for_a_wrong_o
     assert notebook["causal_mask"] is exercise("causal_mask").given
     out = capsys.readouterr().out
     assert out.startswith("✗ Not yet: causal_mask\n")
-    assert out.rstrip().endswith("the chapter uses the course's `causal_mask`.")
+    assert out.rstrip().endswith("the chapter uses the course's causal_mask.")
 
 
 def ends_the_program(length, device=None):
