@@ -17,7 +17,7 @@ from course_lib.exercises.separate_process import examine_apart, state_of
 from course_lib.exercises.workbook import copy_chapters, make_workbook, open_lab
 from course_lib.trainer.options import whole_from_one
 
-UNSAVED = "There is no answer of yours in {}. Run your cell, and then `export_mine()`."
+UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()`."
 
 
 def add_command(

@@ -35,13 +35,13 @@ this folder: `jupyter lab 00_start_here.ipynb`.)
   | ○ Not attempted yet | the cell still holds only the stub |
 
   Until your version passes, the chapter uses the course's definition.
-- **If you are stuck:** {help}
+- **Help:** {help}
 - **`my_lib/` is your own library.** At first, its modules hold the course's definitions. The last
   cell of a chapter writes the cells that passed to it, and later chapters import them. The parts
   that you have not written are the course's, but they call yours: the model that trains and
   translates uses your attention as soon as it passes. From chapter 11 on, a line says which parts
   are yours.
-- **To get the course's definition back:** `export_mine(without="causal_mask")`.
+- **To get the course's definition back:** run `export_mine(without="causal_mask")` in a chapter.
 - **To check a saved answer:** `course check causal_mask` in a terminal, in this folder.
 - **To see your progress:** `course progress` in a terminal, in this folder. It is kept only here.
 - **To write the chapters again:** `course workbook . --force` in this folder. It first moves the

@@ -1,4 +1,4 @@
-"""Progress is one local file; it never stands in the way of a check."""
+"""Progress is one local file, and a broken one never stops a check."""
 
 import json
 import os
@@ -22,7 +22,7 @@ STUB = Report("causal_mask", False, attempted=False)
 
 @pytest.fixture
 def library(tmp_path, monkeypatch):
-    """Stand in a folder with a ``my_lib``, and return that."""
+    """Change to a folder with a ``my_lib``, and return the library."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_lib").mkdir()
     (tmp_path / "my_lib" / "__init__.py").write_text(INIT)
