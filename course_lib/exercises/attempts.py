@@ -24,8 +24,6 @@ class Attempt:
 
 LAST: dict[str, Attempt] = {}  # the last attempt at each exercise in this process
 PASSED: dict[str, Attempt] = {}  # the last attempt that passed
-
-
 INSTEAD = "Until your version passes, the chapter uses the course's {}."
 
 

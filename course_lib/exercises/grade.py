@@ -27,16 +27,7 @@ WARNING = (
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table.
-
-    Args:
-        learner: The name of the folder.
-        chapter: Number and module, such as ``"01 attention"``.
-        exercise: The exported name.
-        state: ``"correct"``, ``"not yet"``, ``"not attempted"`` or ``"did not run"``.
-        mistake: Short name of the known mistake that the answer looks like, or nothing.
-        hint: The first thing that is wrong.
-    """
+    """One line of the table; the chapter is a number and a module, such as ``"01 attention"``."""
 
     learner: str
     chapter: str

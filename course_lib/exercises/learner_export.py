@@ -86,13 +86,7 @@ def export_mine(*, without: str | Collection[str] = ()) -> Export:
 
 
 def export(package: Path, notebook: Mapping[str, Any], back: Collection[str] = ()) -> Export:
-    """Write what passed to the learner's package.
-
-    Args:
-        package: The folder ``my_lib``.
-        notebook: The notebook's variables by name.
-        back: Exercises that become the course's again.
-    """
+    """Write what passed to the learner's package; the names in ``back`` become the course's."""
     modules = {exercise(name).module: None for name in [*back] or list(LAST)[-1:]}
     if not modules:
         return Export(problem=UNTRIED)

@@ -68,15 +68,8 @@ def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) 
 def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> list[Path]:
     """Write files, and first move those that differ to ``kept-1``, ``kept-2``, ….
 
-    If the process is killed, every file is where it was, or where it was moved to.
-
-    Args:
-        folder: Where to write; it is made if it is missing.
-        files: The content of each file, by its name in the folder, such as ``"my_lib/masks.py"``.
-        force: Whether to write into a folder that is not empty.
-
-    Returns:
-        The new paths of the files that were moved.
+    Returns the new paths of the files that were moved. If the process is killed, every file is
+    where it was, or where it was moved to.
 
     Raises:
         ValueError: If the folder is not empty, and ``force`` was not given.

@@ -294,8 +294,9 @@ def test_a_workbook_its_package_or_a_class_is_found(tmp_path, monkeypatch):
         monkeypatch.chdir(place)
         assert learners(place) == learners(Path(".")) == {"ada": one}
     hand_in(one.parent / "kept-1", masks="")  # an older one of the same learner
-    deep = [hand_in(tmp_path / "class" / "cy" / name, masks="") for name in ("first", "second")]
-    found = {"ada": one, "cy/first": deep[0], "cy/second": deep[1]}
+    cy = tmp_path / "class" / "my_library"
+    deep = [hand_in(cy / name, masks="") for name in ("first", "second")]
+    found = {"ada": one, "my_library/first": deep[0], "my_library/second": deep[1]}
     assert learners(tmp_path / "class") == found
 
 

@@ -403,12 +403,7 @@ def test_a_chapter_of_the_workbook_is_valid_and_finds_all_that_it_names(made, wo
 
 
 def as_in_the_workbook(c: dict, before: str) -> str:
-    """Say what a worked cell should be for the learner, where it holds no exercise.
-
-    Args:
-        c: The cell.
-        before: The source of the cell before it.
-    """
+    """Return the learner's version of a worked cell without an exercise, given the one before."""
     if c["cell_type"] == "markdown":
         text = source_of(c).replace("](../figures/", "](figures/")
         head = "<details><summary>Solution</summary>\n\n"
