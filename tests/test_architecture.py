@@ -23,7 +23,7 @@ PACKAGE = ROOT / "course_lib"
 # kv_cache is imported by decoding, although its chapter comes later
 MODULES = sorted(chapters(), key=lambda name: 11.5 if name == "kv_cache" else chapters()[name])
 ORDER = (  # who stands in one line imports nothing of the others there
-    ("__init__", "learn"),
+    ("__init__",),
     ("input_checks",),
     ("attention_capture",),
     ("atomic_write",),

@@ -1,8 +1,7 @@
-"""An attempt at an exercise: what a check says of it, and what the chapter goes on with."""
+"""Check a learner's answer in a chapter, and choose the definition that the chapter uses next."""
 
-import html
 import linecache
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from course_lib.exercises.check import examine, order_of
@@ -15,14 +14,7 @@ from course_lib.exercises.signature_adapter import serve
 
 @dataclass(frozen=True)
 class Attempt:
-    """Keep how an attempt went.
-
-    Args:
-        report: What the check said.
-        candidate: What was tried.
-        result: What the chapter goes on with.
-        cell: The text of the cell that defines it, as it was run.
-    """
+    """The report on a candidate, the definition that the chapter uses, and the text of the cell."""
 
     report: Report
     candidate: Any
@@ -30,45 +22,15 @@ class Attempt:
     cell: str
 
 
-LAST: dict[str, Attempt] = {}  # of each exercise: the last attempt in this process
-PASSED: dict[str, Attempt] = {}  # the last that passed
-
-
-@dataclass(frozen=True, repr=False)
-class StandIn:
-    """Show a report, and that the course's own definition stands in meanwhile.
-
-    Args:
-        report: What a check said.
-    """
-
-    report: Report
-
-    @property
-    def sentence(self) -> str:
-        """Say what the rest of the chapter works with."""
-        return f"Until yours passes, the course's own `{self.report.name}` stands in."
-
-    def __repr__(self) -> str:
-        """Show both as plain text."""
-        return f"{self.report!r}\n{self.sentence}"
-
-    def _repr_html_(self) -> str:
-        """Show both in JupyterLab."""
-        style = "padding: 0 16px; font-style: italic"
-        return f'{self.report._repr_html_()}<div style="{style}">{html.escape(self.sentence)}</div>'
+LAST: dict[str, Attempt] = {}  # the last attempt at each exercise in this process
+PASSED: dict[str, Attempt] = {}  # the last attempt that passed
+INSTEAD = "Until your version passes, the chapter uses the course's {}."
 
 
 def attempt(name: str, candidate: Any) -> Any:
-    """Show what a check says, and return what the rest of the chapter works with.
+    """Show the report on a candidate, and return the definition that the chapter uses next.
 
-    Args:
-        name: The exported name, such as ``"MultiHeadAttention"``.
-        candidate: The learner's function or class.
-
-    Returns:
-        The candidate if it passed, served by ``adapter`` where extras are missing; else the
-        course's own definition.
+    It is the candidate if it passed, with an adapter if it lacks extras, or else the course's.
     """
     try:
         course = exercise(name).given
@@ -76,21 +38,25 @@ def attempt(name: str, candidate: Any) -> Any:
         _show(Report(name, False, hint=f"{error}", attempted=False))
         return candidate
     if candidate is course:
-        hint = f"This is the course's own. Define `{name}` above this line, and run the cell."
+        hint = f"This is the course's definition. Define `{name}` above this line."
         report = Report(name, False, hint=hint, attempted=False)
     else:
         report = _noted(name, candidate)
-    _show(report if report.passed else StandIn(report))
-    return LAST[name].result if report.passed else course
+    if report.passed:
+        _show(report)
+        return LAST[name].result
+    detail = f"{report.detail}\n{INSTEAD.format(name)}".lstrip()
+    _show(replace(report, detail=detail))
+    return course
 
 
 def _noted(name: str, candidate: Any) -> Report:
-    """Check a candidate; keep its cell, and how it went."""
+    """Check a candidate, and keep its cell and its report."""
     cell = "".join(line for file in files_of(candidate)[:1] for line in linecache.getlines(file))
     report = examine(name, candidate)
     LAST.pop(name, None)
     result = exercise(name).given
-    if report.passed:  # an answer without the extras runs where none is asked for
+    if report.passed:  # an adapter lets an answer without the extras run
         order = {} if report.complete else order_of(name, candidate)
         result = candidate if report.complete else serve(candidate, result, report.missed, order)
     LAST[name] = Attempt(report, candidate, result, cell)
@@ -100,7 +66,7 @@ def _noted(name: str, candidate: Any) -> Report:
 
 
 def _show(thing: Any) -> None:
-    """Show something where a notebook shows it, or print it."""
+    """Display something in a notebook, or print it."""
     try:
         from IPython.display import display
     except ImportError:

@@ -1,4 +1,4 @@
-"""What is asked beside building: predictions, tests to write, and cases of the clinic."""
+"""List the other tasks: predictions, tests to write, and cases of the clinic."""
 
 from course_lib.exercises.clinic_cases import CASES, Case
 from course_lib.exercises.exercise_bank import look_up
@@ -9,7 +9,7 @@ Task = Prediction | TestTask | Case
 
 
 def tasks() -> list[Task]:
-    """Return all of them, in the order of the chapters."""
+    """Return all tasks in the order of the chapters."""
     return sorted((*PREDICTIONS, *TESTS, *CASES), key=lambda task: task.chapter)
 
 
@@ -17,7 +17,7 @@ def find(name: str, kind: type) -> Task:
     """Return a task by its name.
 
     Raises:
-        ValueError: If there is none of that name and kind; the message says which are near.
+        ValueError: If there is none of that name and kind; the message lists similar names.
     """
     named = {task.name: task for task in tasks() if isinstance(task, kind)}
     return look_up(name, named, "task")

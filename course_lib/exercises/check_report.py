@@ -3,7 +3,6 @@
 import html
 import re
 from dataclasses import dataclass
-from typing import Any
 
 CORRECT, WRONG, UNTOUCHED = "correct", "not yet", "not attempted"
 _SIGNS = {CORRECT: "✓", WRONG: "✗", UNTOUCHED: "○"}
@@ -109,22 +108,3 @@ def _rendered(text: str) -> str:
     """Write a text as HTML, with code and emphasis as Markdown marks them."""
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
     return re.sub(r"\*([^*\s][^*]*)\*", r"<em>\1</em>", text)
-
-
-@dataclass(frozen=True, repr=False)
-class Guess:
-    """Keep what a reader expected before running a cell.
-
-    Args:
-        name: Short name of the question above.
-        answer: The guess; ``...`` for none yet.
-    """
-
-    name: str
-    answer: Any
-
-    def __repr__(self) -> str:
-        """Show it in one line."""
-        if self.answer is ...:
-            return "○ Replace the dots with your guess. You learn as much from a wrong one."
-        return f"Your guess: {self.answer}. Run the next cells and compare."

@@ -1,4 +1,4 @@
-"""The bug clinic: choose probes, name the cause, mend the lines; a score counts the probes."""
+"""The bug clinic: the reader chooses probes, names the cause, and fixes the lines."""
 
 import ast
 import textwrap
@@ -16,16 +16,12 @@ from course_lib.exercises.progress import note
 from course_lib.probes import PROBES, ProbeResult
 
 KIT = {run.__name__.replace("_", " "): run for run in PROBES}
-BLANK = (..., None, "")  # what stands where nothing is answered yet
-TRAINED_ONLY = "initial loss"  # tells nothing of a model that has learned
+BLANK = (..., None, "")  # an answer that was not given yet
+TRAINED_ONLY = "initial loss"  # the probe for untrained models
 
 
 class Chart:
-    """Keep what is known of a case: its symptom, and the probes that were asked for.
-
-    Args:
-        case: One of ``CASES``.
-    """
+    """Keep a case's symptom and the probes that were asked for."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -34,22 +30,19 @@ class Chart:
 
     @cached_property
     def symptom(self) -> str:
-        """What is seen; measured when it is first asked for."""
+        """Measure and describe the symptom."""
         return self.case.measure(self.patient)[0]
 
     @property
     def score(self) -> int:
-        """How many probes were asked for; the fewer, the better."""
+        """Count the probes that were asked for."""
         return len(self.asked)
 
     def probe(self, name: str) -> ProbeResult:
-        """Try one probe; it counts once, however often it is asked for.
-
-        Args:
-            name: One of ``KIT``.
+        """Try a probe of ``KIT``; it counts once, however often it is asked for.
 
         Raises:
-            ValueError: If there is no such probe; the message says which names are near.
+            ValueError: If there is no such probe; the message lists similar names.
         """
         look_up(name, KIT, "probe")
         if name not in self.asked:
@@ -57,16 +50,16 @@ class Chart:
         return self.asked[name]
 
     def code(self) -> str:
-        """Return the functions that have the mistake in them, without their docstrings."""
+        """Return the functions that contain the mistake, without their docstrings."""
         texts = mended(self.case.mistakes).items()
         right = {name: written(module, name) for module, name in PARTS}
         return "\n\n".join(_changed(text, right[name]) for name, text in texts)
 
 
 def try_probe(case: Case, patient: Patient, name: str) -> ProbeResult:
-    """Try a probe on a model, in the state in which the case is met."""
+    """Try a probe on a fresh or a trained model, as the case says."""
     if name == TRAINED_ONLY and not case.fresh:
-        return ProbeResult(name, True, "this model is trained: its loss tells nothing of its start")
+        return ProbeResult(name, True, "this model is trained, so its initial loss is not known")
     model = patient.fresh() if case.fresh else patient.with_good_weights()
     found = KIT[name](to_probe(patient.parts, model))
     return found or ProbeResult(name, True, "this probe does not apply here")
@@ -93,7 +86,7 @@ def _functions(text: str) -> list[ast.FunctionDef]:
 
 @cache
 def clinic(name: str) -> Chart:
-    """Open the chart of a case; in one session it stays the same.
+    """Return the chart of a case, the same one throughout a session.
 
     Raises:
         ValueError: If there is no such case.
@@ -102,19 +95,19 @@ def clinic(name: str) -> Chart:
 
 
 def causes() -> list[str]:
-    """Return the causes of all cases and a few others, in the order of the alphabet."""
+    """Return the causes of all cases and a few others, sorted."""
     return sorted([*(case.cause for case in CASES), *DECOYS])
 
 
 def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) -> Report:
-    """Go as far as the answers reach: symptom, probes, cause, mended lines.
+    """Report on a case as far as the answers go: symptom, probes, cause, fixed lines.
 
     Args:
         name: The case.
-        probes: Names of probes; each is tried, and counts.
+        probes: Names of probes; each one that is tried counts.
         cause: One of ``causes()``.
-        mend: ``(old, new)``, or a list of such pairs: what stands in the code that is shown once
-            the cause is named, and what is to stand there.
+        mend: ``(old, new)``, or a list of such pairs: lines of the code that is shown once the
+            cause is named, and the lines that replace them.
 
     Raises:
         ValueError: If there is no such case.
@@ -135,13 +128,13 @@ def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) ->
     elif not wanted:
         hint = f"Choose one or more probes: {', '.join(KIT)}."
     elif cause in BLANK:
-        hint = f"What is wrong? One of: {', '.join(causes())}."
+        hint = f"What is wrong? Choose one of: {', '.join(causes())}."
     elif not right:
         hint = _another(chart, cause)
     elif mend in BLANK:
         seen += ["", chart.code()]
         why = chart.case.mistakes[0].sentence
-        hint = f"Yes: {why}. Mend it: a pair (old, new), or a list of pairs."
+        hint = f"Yes: {why}. Now fix it with a pair (old, new), or a list of pairs."
     else:
         healed, hint = examine_mend(chart, mend)
     attempted = bool(unknown) or (bool(found) and cause not in BLANK)
@@ -151,7 +144,7 @@ def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) ->
 def _report(
     chart: Chart, seen: Sequence[str], hint: str, named: bool, healed: bool, attempted: bool
 ) -> Report:
-    """Put a verdict together."""
+    """Build the report."""
     stages = (Stage("cause", True, named), Stage("mended", True, healed))
     count = f"probes used: {chart.score}"
     detail = "\n".join([f"symptom: {chart.symptom}", *seen, *([count] if chart.score else [])])
@@ -161,7 +154,7 @@ def _report(
 
 
 def _another(chart: Chart, cause: Any) -> str:
-    """Say kindly that a cause is another case's, and what would tell; of asked probes, what did."""
+    """Say what another cause would mean, and which probe would show it."""
     others = {case.cause: (case.mistakes[0].sentence, case.probe) for case in CASES} | DECOYS
     if cause not in others:
         return f"{cause!r} is not among the causes: {', '.join(causes())}."
@@ -170,31 +163,30 @@ def _another(chart: Chart, cause: Any) -> str:
     if probe not in chart.asked:
         return f"{said} would sound an alarm. Does it?"
     if chart.asked[probe].passed:
-        return f"{said} would sound an alarm; it is quiet. Which one does, and what does it say?"
-    return f"{said} sounds an alarm, as it does here; but it fits other causes, too. Ask another."
+        return f"{said} would sound an alarm, but it is quiet. Which probe does sound one?"
+    return f"{said} sounds an alarm, as it does here, but other causes fit as well. Try another."
 
 
 def examine_mend(chart: Chart, mend: Line | Sequence[Line]) -> tuple[bool, str]:
-    """Replace lines, and look whether symptom and alarm are gone; never raise on an answer.
-
-    Returns:
-        Whether they are, and what to say.
-    """
+    """Replace lines; return whether the symptom and the alarm are gone, and a sentence."""
     lines = [mend] if isinstance(mend, tuple) and isinstance(mend[0], str) else mend
     pairs = isinstance(lines, list | tuple) and all(isinstance(x, list | tuple) for x in lines)
     if not pairs or any(list(map(type, line)) != [str, str] for line in lines):
-        return False, f"Write a pair (old, new), or a list of such pairs, and not {mend!r:.60}."
+        return False, f"Write a pair (old, new), or a list of such pairs, not {mend!r:.60}."
     case = chart.case
     try:
         patient = Patient(case.mistakes, lines)
         said, ill = case.measure(patient)
         result = try_probe(case, patient, case.probe)
     except Exception as error:
-        return False, f"With these lines it does not run: {type(error).__name__}: {error}"
+        return False, f"The model does not run with these lines: {type(error).__name__}: {error}"
     if ill:
         return False, f"The symptom is still there: {said}."
     if not result.passed:
-        return False, f"The symptom is gone, but {result.name} still sounds: {result.hint}."
+        return (
+            False,
+            f"The symptom is gone, but {result.name} sounds an alarm: {result.hint}.",
+        )
     first = case.mistakes[0]
     seen = f" Seen in: {first.seen}." if first.seen else ""
     return True, f"It was this: {first.sentence}. Now {said}.{seen}"

@@ -1,4 +1,4 @@
-"""What is measured on a patient of the clinic: a sentence, and whether the symptom is there."""
+"""Measure a model of the clinic: each returns a sentence, and whether it shows the symptom."""
 
 import torch
 
@@ -19,7 +19,7 @@ Seen = tuple[str, bool]
 
 
 def loss_and_writing(patient: Patient) -> Seen:
-    """Train, then let it write."""
+    """Train the model, and decode."""
     model, losses = patient.trained()
     right = fraction_right(patient.parts, model)
     said = f"the loss ends at {losses[-1]:.2f}; {right:.0%} of the sequences are written right"
@@ -27,7 +27,7 @@ def loss_and_writing(patient: Patient) -> Seen:
 
 
 def one_row(patient: Patient) -> Seen:
-    """Learn one row by heart."""
+    """Memorize one row."""
     src, tgt = rows_of(LENGTHS[-1], seed=0, rows=1)
     model = patient.fresh()
     losses = fit(patient.parts, model, batch=lambda step: (src, tgt))
@@ -38,7 +38,7 @@ def one_row(patient: Patient) -> Seen:
 
 
 def what_the_optimizer_gets(patient: Patient) -> Seen:
-    """Count the parameters, and those that there should be."""
+    """Compare the number of parameters with the right one."""
     given, due = (
         sum(p.numel() for p in model.parameters()) for model in (patient.fresh(), Patient().fresh())
     )
@@ -46,7 +46,7 @@ def what_the_optimizer_gets(patient: Patient) -> Seen:
 
 
 def alone_and_in_a_batch(patient: Patient) -> Seen:
-    """Write each sequence alone, and all of them in one padded batch."""
+    """Decode each sequence alone, and all of them in one padded batch."""
     model = patient.with_good_weights()
     src, wanted = mixed_rows()
     rows = [row[row != PAD].unsqueeze(0) for row in src]
@@ -68,7 +68,7 @@ def both_modes(patient: Patient) -> Seen:
 
 
 def half_precision(patient: Patient) -> Seen:
-    """Score a batch in float32 and in float16."""
+    """Compute the logits of a batch in float32 and in float16."""
     rows = rows_of(LENGTHS[-1], seed=10**6)
     losses = []
     for kind in (torch.float32, torch.float16):
@@ -82,7 +82,7 @@ def half_precision(patient: Patient) -> Seen:
 
 
 def forced_and_free(patient: Patient) -> Seen:
-    """Count right tokens under teacher forcing, and right sequences when it writes."""
+    """Count right tokens under teacher forcing, and right sequences in free running."""
     model = patient.with_good_weights()
     src, tgt = rows_of(LENGTHS[-1], seed=10**6)
     with torch.no_grad():
@@ -93,7 +93,7 @@ def forced_and_free(patient: Patient) -> Seen:
 
 
 def same_sequence_many_times(patient: Patient) -> Seen:
-    """Let it write to equal rows."""
+    """Decode many copies of the same source."""
     model, _ = patient.trained()
     src = rows_of(LENGTHS[-1], seed=10**6)[0][1:2].expand(ROWS, -1)
     answers = len(set(map(tuple, write(patient.parts, model, src))))
@@ -101,12 +101,12 @@ def same_sequence_many_times(patient: Patient) -> Seen:
 
 
 def _answers(count: int) -> str:
-    """Say how many answers there are."""
+    """Say how many different answers there are."""
     return f"{count} different answers" if count > 1 else "one answer"
 
 
 def one_batch_after_another(patient: Patient) -> Seen:
-    """Write the same batch before and after one with padding."""
+    """Decode the same batch before and after one with padding."""
     model = patient.with_good_weights()
     src, tgt = rows_of(LENGTHS[-1], seed=10**6)
     padded = src.clone()
@@ -121,7 +121,7 @@ def one_batch_after_another(patient: Patient) -> Seen:
 
 
 def loss_and_one_answer(patient: Patient) -> Seen:
-    """Train, then look at what is written to one source."""
+    """Train the model, and decode one source."""
     model, losses = patient.trained()
     src, tgt = rows_of(LENGTHS[-1], seed=10**6, rows=1)
     written = write(patient.parts, model, src)[0]
@@ -139,7 +139,7 @@ def weights_of_another(patient: Patient) -> Seen:
 
 
 def how_many_answers(patient: Patient) -> Seen:
-    """Count the answers to different sources."""
+    """Count the different answers to different sources."""
     model, _ = patient.trained()
     sources = rows_of(LENGTHS[-1], seed=10**6)[0].unique(dim=0)
     answers = len(set(map(tuple, write(patient.parts, model, sources))))
@@ -147,7 +147,7 @@ def how_many_answers(patient: Patient) -> Seen:
 
 
 def what_has_moved(patient: Patient) -> Seen:
-    """Train for a few steps, and compare with the start."""
+    """Train for a few steps, and compare with the initial weights."""
     model = patient.fresh()
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     fit(patient.parts, model, steps=10)

@@ -37,10 +37,10 @@ def sequence_loss(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
 
 
 def mended(mistakes: Sequence[Mistake], lines: Sequence[Line] = ()) -> dict[str, str]:
-    """Return the text of each definition with a mistake in it, and then with lines replaced.
+    """Return the text of each wrong definition, with some lines replaced.
 
     Raises:
-        ValueError: If a line to be replaced stands in none of them.
+        ValueError: If no definition contains a line to be replaced.
     """
     texts = {mistake.exercise: mistake.source for mistake in mistakes}
     for old, new in lines:
@@ -51,7 +51,7 @@ def mended(mistakes: Sequence[Mistake], lines: Sequence[Line] = ()) -> dict[str,
 
 
 def rows_of(length: int, seed: int, rows: int = ROWS) -> tuple[Tensor, Tensor]:
-    """Draw sources ``(B, S)`` of one length, and what is to be written, ``(B, S + 2)``."""
+    """Draw sources ``(B, S)`` of one length, and their targets ``(B, S + 2)``."""
     generator = torch.Generator().manual_seed(seed)
     src = torch.randint(3, VOCABULARY, (rows, length), generator=generator)
     tgt = F.pad(F.pad(src.flip(1), (1, 0), value=BOS), (0, 1), value=EOS)
@@ -59,14 +59,14 @@ def rows_of(length: int, seed: int, rows: int = ROWS) -> tuple[Tensor, Tensor]:
 
 
 def mixed_rows(seed: int = 10**6) -> tuple[Tensor, list[list[int]]]:
-    """Draw sources of all lengths, padded to one width, and the right answers."""
+    """Draw padded sources of all lengths, and the right answers."""
     drawn = [rows_of(length, seed + length, 16) for length in LENGTHS]
     src = pad_rows([row for src, _ in drawn for row in src.tolist()], PAD)
     return src, [row[1:-1] for _, tgt in drawn for row in tgt.tolist()]
 
 
 def one_length(step: int) -> tuple[Tensor, Tensor]:
-    """Draw the batch of a step: all of one length, so that none has padding."""
+    """Draw the batch of a step; its rows have one length, so there is no padding."""
     return rows_of(LENGTHS[step % len(LENGTHS)], step)
 
 
@@ -77,7 +77,7 @@ def fit(
     steps: int = STEPS,
     batch: Callable[[int], tuple[Tensor, Tensor]] = one_length,
 ) -> list[float]:
-    """Train; return the losses."""
+    """Train a model, and return the losses."""
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
     losses = []
     model.train()
@@ -94,7 +94,7 @@ def fit(
 
 
 def write(parts: SimpleNamespace, model: nn.Module, src: Tensor) -> list[list[int]]:
-    """Let the model write; return the tokens before each end."""
+    """Decode greedily, and return the tokens before each end."""
     rows = parts.greedy_decode(
         model, src, bos_id=BOS, eos_id=EOS, max_new_tokens=7, use_cache=False
     ).tolist()
@@ -102,19 +102,14 @@ def write(parts: SimpleNamespace, model: nn.Module, src: Tensor) -> list[list[in
 
 
 def fraction_right(parts: SimpleNamespace, model: nn.Module) -> float:
-    """Return the fraction of mixed rows that are written without a mistake."""
+    """Return the fraction of mixed rows that the model translates without a mistake."""
     src, wanted = mixed_rows()
     written = write(parts, model, src)
     return sum(a == b for a, b in zip(written, wanted, strict=True)) / len(wanted)
 
 
 class Patient:
-    """A model with a mistake in it, or mended, and what one may want to know about it.
-
-    Args:
-        mistakes: Each in a definition of ``PARTS``.
-        lines: Pairs of what stands in the wrong definitions, and what is to stand there.
-    """
+    """A model with mistakes in its definitions of ``PARTS``, some of their lines replaced."""
 
     def __init__(self, mistakes: Sequence[Mistake] = (), lines: Sequence[Line] = ()) -> None:
         wrong = mended(mistakes, lines)
@@ -127,7 +122,7 @@ class Patient:
         self.texts = tuple(sorted((n, t) for n, t in wrong.items() if t != right[n]))
 
     def fresh(self, weights: Mapping[str, Tensor] | None = None) -> nn.Module:
-        """Return the model before any training, the same each time, or with given weights."""
+        """Return the model with its initial weights, the same each time, or with given ones."""
         config = TransformerConfig(
             src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY, d_model=48, num_heads=4,
             num_encoder_layers=1, num_decoder_layers=1, d_ff=96, dropout=0.0, max_len=64,
@@ -140,7 +135,7 @@ class Patient:
         return model
 
     def trained(self) -> tuple[nn.Module, list[float]]:
-        """Return the model after training, and its losses; each training is made once."""
+        """Return the model after training, and its losses; we train each model once."""
         if self.texts not in TRAINED:
             model = self.fresh()
             losses = fit(self.parts, model)
@@ -149,15 +144,15 @@ class Patient:
         return self.fresh(weights).eval(), losses
 
     def with_good_weights(self) -> nn.Module:
-        """Return the model with the weights of one that was right when it was trained."""
+        """Return the model with the weights of a right model that was trained."""
         return self.fresh(Patient().trained()[0].state_dict()).eval()
 
 
 def to_probe(parts: SimpleNamespace, model: nn.Module) -> Subject:
-    """Hand a model to the probes, with its own loss and its own decoding."""
+    """Prepare a model for the probes, with its own loss and decoding."""
 
     def generate(model: nn.Module, src: Tensor) -> Tensor:
-        """Write greedily, at most four tokens."""
+        """Decode at most four tokens greedily."""
         return parts.greedy_decode(
             model, src, bos_id=BOS, eos_id=EOS, max_new_tokens=4, use_cache=False
         )

@@ -1,68 +1,80 @@
-"""The commands of the exercises: ``course lab``, ``workbook``, ``progress`` and ``grade``."""
+"""The commands ``lab``, ``workbook``, ``progress`` and ``check`` for learners, and ``grade``."""
 
 import argparse
+import json
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from course_lib.exercises.exercise_bank import exercise
 from course_lib.exercises.grade import LIMIT, grade
-from course_lib.exercises.learner_package import LIBRARY
+from course_lib.exercises.learner_package import LIBRARY, find_library
 from course_lib.exercises.progress import progress
+from course_lib.exercises.separate_process import examine_apart, state_of
 from course_lib.exercises.workbook import copy_chapters, make_workbook, open_lab
 from course_lib.trainer.options import whole_from_one
 
+UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()`."
+
 
 def add_command(
-    commands: argparse._SubParsersAction, name: str, told: str, run: Callable
+    commands: argparse._SubParsersAction, name: str, purpose: str, run: Callable
 ) -> argparse.ArgumentParser:
-    """Add a command: what its help says, and what runs it."""
-    command = commands.add_parser(name, help=told, description=told)
+    """Add a command with its purpose and the function that runs it."""
+    command = commands.add_parser(name, help=purpose, description=purpose)
     command.set_defaults(run=run)
     return command
 
 
 def add_learners_commands(commands: argparse._SubParsersAction) -> None:
     """Describe the commands that go with the exercises."""
-    told = "copy the worked chapters, and open them in JupyterLab"
-    opens = add_command(commands, "lab", told, lab_command)
-    opens.add_argument("folder", type=Path, metavar="DIR", help="empty, new, or from last time")
-    opens.add_argument("--copy-only", action="store_true", help="do not open them")
+    purpose = "copy the worked chapters, and open them in JupyterLab"
+    opens = add_command(commands, "lab", purpose, lab_command)
+    opens.add_argument("folder", type=Path, metavar="DIR", help="new, empty, or from last time")
+    opens.add_argument("--copy-only", action="store_true", help="do not open JupyterLab")
     opens.add_argument("options", nargs="*", help="after --, for JupyterLab, such as --allow-root")
 
-    told = "write the learner's edition of the chapters"
-    writes = add_command(commands, "workbook", told, workbook_command)
-    writes.add_argument("folder", type=Path, metavar="DIR", help="an empty or a new folder")
-    writes.add_argument("--force", action="store_true", help="anew; your changes are kept aside")
-    writes.add_argument("--no-solutions", action="store_true", help="hints only, for a class")
+    purpose = "write a workbook: the chapters without their answers"
+    writes = add_command(commands, "workbook", purpose, workbook_command)
+    writes.add_argument("folder", type=Path, metavar="DIR", help="a new or an empty folder")
+    writes.add_argument("--force", action="store_true", help="write it again; keep your changes")
+    writes.add_argument("--no-solutions", action="store_true", help="for a class: hints only")
 
-    told = "list every exercise with its state and minutes"
-    shows = add_command(commands, "progress", told, progress_command)
+    purpose = "list every exercise with its state and minutes"
+    shows = add_command(commands, "progress", purpose, progress_command)
     where = "a workbook; . or workbook if not given"
     shows.add_argument("folder", type=Path, nargs="?", help=where)
 
-    told = "check what learners wrote; their code runs here"
-    grades = add_command(commands, "grade", told, grade_command)
+    purpose = "check an answer in your my_lib; exits with 0 if it is correct, and with 1 if not"
+    checks = add_command(commands, "check", purpose, check_command)
+    checks.add_argument("name", help="the exercise, such as causal_mask")
+    checks.add_argument("--folder", type=Path, default=Path(), metavar="DIR", help="a workbook")
+    checks.add_argument("--json", action="store_true", help="print one JSON object")
+
+    purpose = "check what learners wrote; their code runs on this computer"
+    grades = add_command(commands, "grade", purpose, grade_command)
     grades.add_argument("folder", type=Path, help="a workbook, its my_lib, or one of workbooks")
     grades.add_argument("--out", type=Path, metavar="DIR", help="for the tables; here if not given")
-    grades.add_argument("--force", action="store_true", help="replace tables that are there")
+    grades.add_argument("--force", action="store_true", help="replace existing tables")
     grades.add_argument("--limit", type=whole_from_one, default=LIMIT, help="seconds for a module")
 
 
 def lab_command(options: argparse.Namespace) -> int:
-    """Copy the chapters once, and open the first one in JupyterLab."""
+    """Copy the chapters unless they are there, and open the first one in JupyterLab."""
     first = copy_chapters(options.folder)
     print(f"the chapters are in {first.parent}")
     return 0 if options.copy_only else open_lab(first, options.options)
 
 
 def workbook_command(options: argparse.Namespace) -> int:
-    """Write the workbook, and say what was kept aside."""
+    """Write the workbook, and say which changed files were moved."""
     folder = options.folder
     kept = make_workbook(folder, solutions=not options.no_solutions, force=options.force)
     if kept:
-        print("kept aside what you had changed; to have a file back, copy it over the fresh one:")
+        print("we moved the files that you had changed; these commands bring them back:")
     for path in kept:
         place = path.relative_to(folder)
         print(" ", shlex.join(["cp", str(path), str(folder.joinpath(*place.parts[1:]))]))
@@ -72,20 +84,44 @@ def workbook_command(options: argparse.Namespace) -> int:
 
 
 def progress_command(options: argparse.Namespace) -> int:
-    """Print what is done and what is left."""
+    """Print which exercises are done and which are left."""
     here = Path(".") if Path(LIBRARY).is_dir() else Path("workbook")
     print(progress(options.folder or here).details())
     return 0
 
 
+def check_command(options: argparse.Namespace) -> int:
+    """Check one answer in the learner's library, and print the report."""
+    module = exercise(options.name).module
+    package = find_library(options.folder)
+    (report,) = examine_apart(package, {module: [options.name]}, LIMIT).values()
+    if not report.attempted and not report.hint:
+        report = replace(report, hint=UNSAVED.format(f"{LIBRARY}/{module}.py"))
+    if options.json:
+        fields = {
+            "name": report.name,
+            "state": state_of(report),
+            "passed": report.passed,
+            "complete": report.complete,
+            "mistake": report.mistake or None,
+            "hint": report.hint,
+            "detail": report.detail,
+            "stages": [dict(name=s.name, core=s.core, held=s.held) for s in report.stages],
+        }
+        print(json.dumps(fields))
+    else:
+        print(report)
+    return 0 if report.passed else 1
+
+
 def grade_command(options: argparse.Namespace) -> int:
-    """Grade, with a line for each learner on the way, and print the table."""
+    """Grade, with a line on stderr for each learner, and print the table."""
     tell = partial(print, file=sys.stderr)
     how = dict(force=options.force, limit=options.limit, tell=tell)
     try:
         text = grade(options.folder, options.out, **how)
     except KeyboardInterrupt:
-        print("\nthe tables hold who was told above", file=sys.stderr)
+        print("\nthe tables hold the learners that are listed above", file=sys.stderr)
         raise
     print(text, end="")
     return 0

@@ -1,4 +1,4 @@
-"""Is everything here that the course needs? One call, one answer."""
+"""Check that Python and the libraries fit the course."""
 
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -18,13 +18,10 @@ WAY_OUT = "run `make lab` in the course's folder (Windows: see README.md), then 
 
 
 def check_installation() -> str:
-    """Say that Python and all libraries fit the course.
-
-    Returns:
-        A sentence.
+    """Say in a sentence that Python and all libraries fit the course.
 
     Raises:
-        ValueError: If something is missing or has another version; the message names all of it.
+        ValueError: If something is missing or has another version.
     """
     wrong = [] if sys.version_info >= PYTHON else [f"Python 3.11 or newer (this is {sys.version})"]
     for library, wanted in LIBRARIES.items():

@@ -1,7 +1,8 @@
-"""Grade a learner's package, or a whole class: a table for the teacher, as CSV and as text."""
+"""Grade one learner or a whole class, and write the results as CSV and as text."""
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
@@ -9,34 +10,24 @@ from itertools import groupby
 from pathlib import Path
 
 from course_lib.atomic_write import write_whole
-from course_lib.exercises.check_report import UNTOUCHED
+from course_lib.exercises.check_report import Report
 from course_lib.exercises.exercise_bank import chapters, exercise, exercises
-from course_lib.exercises.learner_package import LIBRARY, check_edition
-from course_lib.exercises.sandbox import BROKEN, Mark, can_be_apart, examine_apart
+from course_lib.exercises.learner_package import LIBRARY
+from course_lib.exercises.separate_process import BROKEN, examine_apart, state_of
 
 LIMIT = 60  # seconds
 TABLES = ("grades.csv", "grades.txt")
 LONGEST = 300  # characters of a text in the table
-FORMULA = tuple("=+-@\t\r＝＋－＠")  # with these begins what a spreadsheet computes
-GUARDED = "the learners' code runs without network, and writes nowhere but in a copy"
-UNGUARDED = (
-    "this system cuts no process off: the learners' code has your network and your files; grade "
-    "code that you do not trust in a container (docs/teaching.md)"
+FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@\t\r＝＋－＠])')  # in some countries ; separates cells
+WARNING = (
+    "the learners' code runs on this computer with your files and your network; if you do not "
+    "trust it, grade in a container (docs/teaching.md)"
 )
 
 
 @dataclass(frozen=True)
 class Row:
-    """Hold a line of the table.
-
-    Args:
-        learner: The name of the folder.
-        chapter: Number and module, such as ``"01 attention"``.
-        exercise: The exported name.
-        state: ``"correct"``, ``"not yet"``, ``"not attempted"`` or ``"did not run"``.
-        mistake: Short name of the known mistake it looks like, or nothing.
-        hint: What is wrong first.
-    """
+    """One line of the table; the chapter is a number and a module, such as ``"01 attention"``."""
 
     learner: str
     chapter: str
@@ -54,29 +45,28 @@ def grade(
     limit: float = LIMIT,
     tell: Callable[[str], None] = lambda line: None,
 ) -> str:
-    """Run every check on what learners wrote, and write ``grades.csv`` and ``grades.txt``.
+    """Check what learners wrote, write ``grades.csv`` and ``grades.txt``, and return the table.
 
-    The learners' code runs on this computer, as ``sandbox`` guards it. Their folders stay as they
-    are. The tables are written after each learner; the CSV is in UTF-8 with a mark that
-    spreadsheets understand.
+    We run the learners' code in a separate process and do not change their folders. We write the
+    tables after each learner.
 
     Args:
         folder: A workbook's folder, the ``my_lib`` in it, or a folder of learners' folders.
-        out: Where the tables go; to the current folder unless given.
-        force: Whether to replace tables that are there.
+        out: The folder for the tables; the current folder unless given.
+        force: Whether to replace existing tables.
         limit: Seconds for a module.
         tell: Called with a line after each learner.
 
-    Returns:
-        The table as text.
-
     Raises:
-        ValueError: If there is nothing to grade, tables are there already, or the current folder
+        ValueError: If there is nothing to grade, tables exist already, or the current folder
             is a learner's and no other was named.
     """
+    for hidden in sorted(folder.glob("[._]*")):
+        if package_of(hidden):
+            tell(f"left out, because its name begins with . or _: {hidden}")
     packages = learners(folder)
     places = _places(packages, out, force)
-    tell(GUARDED if can_be_apart() else UNGUARDED)
+    tell(WARNING)
     rows: list[Row] = []
     for learner, package in packages.items():
         mine = grade_one(learner, package, limit)
@@ -89,7 +79,7 @@ def grade(
 
 
 def learners(folder: Path) -> dict[str, Path | None]:
-    """Find the packages to grade, by the names of the folders; ``None`` where one has none.
+    """Find the packages to grade by the names of their folders; ``None`` if one has no package.
 
     Raises:
         ValueError: If there is no such folder, or no package at all.
@@ -112,36 +102,36 @@ def learners(folder: Path) -> dict[str, Path | None]:
 
 
 def package_of(folder: Path) -> Path | None:
-    """Return the learner's package that a folder holds, or is."""
+    """Return the learner's package that a folder holds, or is; a link may be a classmate's."""
     place = folder.resolve()
-    if (place / LIBRARY).is_dir():
-        return place / LIBRARY
+    inside = place / LIBRARY
+    if inside.is_dir() and not inside.is_symlink():
+        return inside
     return place if place.name == LIBRARY else None
 
 
 def grade_one(learner: str, package: Path | None, limit: float = LIMIT) -> list[Row]:
-    """Return a learner's rows, in the order of the chapters, whatever the learner's code does."""
+    """Return a learner's rows in the order of the chapters, whatever the learner's code does."""
     asked = {m: list(names) for m, names in groupby(exercises(), lambda n: exercise(n).module)}
+    missing = f"there is no {LIBRARY}, or it is a link"
+    reports = {name: Report(name, False, hint=missing, attempted=False) for name in exercises()}
     try:
-        if package is None:
-            hint = f"there is no {LIBRARY}"
-            marks = {name: Mark(name, UNTOUCHED, hint=hint) for name in exercises()}
-        else:
-            check_edition(package)
-            marks = examine_apart(package, asked, limit)
-    except Exception as error:  # one learner's files stop nobody else's grading
+        if package is not None:
+            reports = examine_apart(package, asked, limit)
+    except Exception as error:  # one learner's files must not stop the grading of the class
         hint = str(error) or type(error).__name__
-        marks = {name: Mark(name, BROKEN, hint=hint) for name in exercises()}
+        reports = {name: Report(name, False, hint=hint, kind=BROKEN) for name in exercises()}
     rows = []
     for module, names in asked.items():
-        for mark in (marks[name] for name in names):
-            texts = (learner, f"{chapters()[module]:02} {module}", *astuple(mark))
-            rows.append(Row(*map(printable, texts)))
+        chapter = f"{chapters()[module]:02} {module}"
+        for report in (reports[name] for name in names):
+            result = (state_of(report), report.mistake or "", report.hint)
+            rows.append(Row(*map(printable, (learner, chapter, report.name, *result))))
     return rows
 
 
 def printable(text: str) -> str:
-    """Return a text in one line: what moves a cursor, or does not show, is written as its code."""
+    """Cut a text to one line, and write control characters as their codes."""
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: LONGEST + 1])
     return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…"
 
@@ -154,7 +144,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def as_text(rows: Sequence[Row]) -> str:
-    """Lay the rows out in columns, learner after learner."""
+    """Write the rows in columns, learner by learner."""
     head = tuple(field.name for field in fields(Row))
     table = [head, *map(astuple, rows)]
     wide = [max(len(line[n]) for line in table) for n in range(len(head))]
@@ -164,37 +154,37 @@ def as_text(rows: Sequence[Row]) -> str:
         lines += ["", summary(mine)]
         for line in (head, *map(astuple, mine)):
             columns = "  ".join(f"{word:{width}}" for word, width in zip(line, wide, strict=True))
-            lines.append(columns[wide[0] :].rstrip())  # the learner stands above
+            lines.append(columns[wide[0] :].rstrip())  # the summary above names the learner
     return "\n".join(lines[1:]) + "\n"
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """Write the rows as CSV; what a spreadsheet would take for a formula begins with ``'``."""
-    file = io.StringIO("\ufeff")
+    """Write the rows as CSV for spreadsheets; ``'`` before a formula keeps it from being run."""
+    file = io.StringIO("\ufeff")  # spreadsheets need this mark to read UTF-8
     file.seek(0, io.SEEK_END)
     writer = csv.writer(file)
     writer.writerow(field.name for field in fields(Row))
     for row in rows:
-        writer.writerow("'" * word.lstrip().startswith(FORMULA) + word for word in astuple(row))
+        writer.writerow(FORMULA.sub(r"\1'", word) for word in astuple(row))
     return file.getvalue()
 
 
 def _places(packages: Mapping[str, Path | None], out: Path | None, force: bool) -> list[Path]:
-    """Say where the tables go, or why they may not."""
+    """Return the paths of the tables, or raise an error if we must not write there."""
     homes = [package.parent for package in packages.values() if package]
     if out is None and any(Path.cwd().is_relative_to(home) for home in homes):
-        raise ValueError(f"{Path.cwd()} is a learner's folder; say where tables go: --out DIR")
+        raise ValueError(f"{Path.cwd()} is a learner's folder; use --out DIR for the tables")
     places = [(out or Path()) / name for name in TABLES]
     for place in places:
         if place.exists() and not force:
-            raise ValueError(f"{place} is there; --force replaces it, --out DIR writes elsewhere")
+            raise ValueError(f"{place} exists; use --force to replace it, or --out DIR")
     return places
 
 
 def _folders(folder: Path) -> list[Path]:
-    """List the folders in a folder that may be learners'."""
+    """List the folders in a folder that may be learners'; none if we may not read it."""
     try:
         found = [path for path in sorted(folder.iterdir()) if path.is_dir()]
-    except OSError:  # nobody may read it
+    except OSError:
         return []
-    return [path for path in found if not path.name.startswith((".", "_"))]
+    return [path for path in found if not re.match(rf"[._]|{LIBRARY}$", path.name)]

@@ -1,4 +1,4 @@
-"""Your own library: the cells that passed in the notebook go into ``my_lib``."""
+"""Write the notebook's cells that passed to the learner's library ``my_lib``."""
 
 import ast
 import importlib.util
@@ -11,7 +11,6 @@ from typing import Any
 
 from course_lib.atomic_write import write_whole
 from course_lib.exercises.attempts import LAST, PASSED
-from course_lib.exercises.check_report import CORRECT
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.fallbacks import files_of, from_course
 from course_lib.exercises.learner_package import (
@@ -20,21 +19,22 @@ from course_lib.exercises.learner_package import (
     SEAL,
     cells_in,
     changed_by_hand,
-    check_edition,
+    find_library,
     module_text,
 )
-from course_lib.exercises.sandbox import BROKEN, examine_apart
+from course_lib.exercises.separate_process import BROKEN, examine_apart, state_of
 from course_lib.exercises.stubs import exported, without
 
 LIMIT = 60  # seconds for the file in a process of its own
 ASKED = {"attempt", "check", "export_mine"}
 UNTRIED = "no exercise was tried since the kernel started; run your cells, then this one again"
+NOTHING = "none of your answers has passed yet"
 PASTED = (
     'the last one has no attempt line; put `{0} = attempt("{0}", {0})` at the end of its cell, '
     "run the cell, then this one"
 )
-NAMELESS = "it passed, but its cell does not define `{}`: give it that name there"
-CORE_ONLY = "\n\n\n{0} = core_only({1})  # what it missed runs the course's own"
+NAMELESS = "it passed, but its cell does not define `{}`; use that name in the cell"
+CORE_ONLY = "\n\n\n{0} = core_only({1})  # what it lacks runs the course's definition"
 ALONE = "in the file, where your notebook's other cells are missing: {}"
 
 
@@ -43,39 +43,42 @@ class Export:
     """Show which definitions of a chapter are the learner's now.
 
     Args:
-        file: Which file was written; empty if none was.
+        file: The file that was written, or several; empty if none was.
         yours: For each definition of the learner's a remark, or nothing.
         course: For each that still comes from the course, why.
+        back: Those that the learner gave back to the course.
         problem: Why nothing was written, if so.
     """
 
     file: str = ""
     yours: Mapping[str, str] = field(default_factory=dict)
     course: Mapping[str, str] = field(default_factory=dict)
+    back: Collection[str] = ()
     problem: str = ""
 
     def __repr__(self) -> str:
-        """Show the result, a line for each definition."""
+        """Show a line for each definition."""
         if self.problem:
             return f"Nothing was written: {self.problem}."
-        count = len(self.yours) + len(self.course)
+        count = len(self.yours) + len(self.course) + len(self.back)
         lines = [f"{self.file}: {len(self.yours)} of {count} are yours"]
+        lines += [f"{name} is the course's again" for name in self.back]
         lines += [f"yours: {name}{why and f' ({why})'}" for name, why in self.yours.items()]
         lines += [f"the course's: {name} ({why})" for name, why in self.course.items()]
         return "\n".join(lines)
 
 
-def export_mine(*, without: Collection[str] = ()) -> Export:
-    """Put the cells that passed since the kernel started into the chapter's module of ``my_lib``.
+def export_mine(*, without: str | Collection[str] = ()) -> Export:
+    """Write the cells that passed since the kernel started to the chapter's module of ``my_lib``.
 
-    What the module holds from earlier sessions stays. The new file is tried in a process of its
-    own first, where the notebook's names are missing.
+    Answers from earlier sessions stay in the module. We first try the new file in a process of
+    its own, where the names of the other cells are missing.
 
     Args:
-        without: Exercises that go back to the course's own, such as ``["causal_mask"]``.
+        without: An exercise, or several, for which you want the course's definition back.
 
-    Returns:
-        What shows which definitions are yours now, and which still come from the course.
+    Raises:
+        ValueError: If there is no exercise of that name.
     """
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     names = shell.user_ns if shell else {}
@@ -83,48 +86,55 @@ def export_mine(*, without: Collection[str] = ()) -> Export:
 
 
 def export(package: Path, notebook: Mapping[str, Any], back: Collection[str] = ()) -> Export:
-    """Put what passed into the learner's package.
-
-    Args:
-        package: The folder ``my_lib``.
-        notebook: The names that the notebook has, and what they mean there.
-        back: Exercises that go back to the course's own.
-    """
-    if not LAST:
+    """Write what passed to the learner's package; the names in ``back`` become the course's."""
+    modules = {exercise(name).module: None for name in [*back] or list(LAST)[-1:]}
+    if not modules:
         return Export(problem=UNTRIED)
-    module = exercise(list(LAST)[-1]).module
-    path = package / f"{module}.py"
-    if not package.is_dir():
-        where = f"there is no folder {package.name} in {package.parent}, beside the notebook"
-        return Export(problem=f"{where}; `course workbook DIR` makes one in DIR")
+    plans = {}
     try:
-        check_edition(package)
+        find_library(package.parent)
+        for module in modules:
+            plans[package / f"{module}.py"] = _planned(package, module, notebook, back)
     except ValueError as error:
         return Export(problem=str(error))
+    yours: dict[str, str] = {}
+    course: dict[str, str] = {}
+    for path, (text, mine, rest) in plans.items():
+        write_whole(path, text)
+        _forget(path)
+        yours |= mine
+        course |= rest
+    return Export(", ".join(f"{LIBRARY}/{path.name}" for path in plans), yours, course, back)
+
+
+def _planned(
+    package: Path, module: str, notebook: Mapping[str, Any], back: Collection[str]
+) -> tuple[str, dict[str, str], dict[str, str]]:
+    """Return a module's new text, with a remark for what is the learner's, and for the rest.
+
+    Raises:
+        ValueError: If the file was changed by hand, or does not run.
+    """
+    path = package / f"{module}.py"
     before = path.read_text("utf-8", errors="replace") if path.exists() else module_text(module)
     if changed_by_hand(before):
-        return Export(problem=CHANGED.format(f"{LIBRARY}/{path.name}"))
+        raise ValueError(CHANGED.format(f"{LIBRARY}/{path.name}"))
     names = [name for name in exercises() if exercise(name).module == module]
     old = {name: cell for name, cell in cells_in(before).items() if name not in back}
     reasons = _not_to_be_taken(names, notebook, package)
     fresh = {n: _cell(n) for n in names if n in PASSED and n not in reasons and n not in back}
     fresh = {name: cell for name, cell in fresh.items() if SEAL not in cell}  # from my_lib itself
-    try:
-        chosen, flaws = _settled(package, module, {**old, **fresh}, old)
-    except ValueError as error:
-        return Export(problem=str(error))
-    write_whole(path, module_text(module, _ordered(chosen, names)))
-    _forget(path)
+    chosen, flaws = _settled(package, module, {**old, **fresh}, old)
     said = {name: reasons.get(name) or flaws.get(name) or _last_words(name) for name in names}
     yours = {n: _remark(n, chosen, fresh, said[n]) for n in names if n in chosen}
-    rest = {n: said[n] or "nothing of yours passed yet" for n in names if n not in chosen}
-    return Export(f"{LIBRARY}/{path.name}", yours, rest)
+    rest = {n: said[n] or NOTHING for n in names if n not in chosen and n not in back}
+    return module_text(module, _ordered(chosen, names)), yours, rest
 
 
 def _not_to_be_taken(
     names: Collection[str], notebook: Mapping[str, Any], package: Path
 ) -> dict[str, str]:
-    """Find what passed once, and is not in the notebook now, or has another name in its cell."""
+    """Find answers that passed, but that the notebook has replaced, or that lack the right name."""
     found = {}
     for name in names:
         last = PASSED[name].result if name in PASSED else None
@@ -139,7 +149,7 @@ def _not_to_be_taken(
 
 
 def _cell(name: str) -> str:
-    """Return the cell that passed, without its directives and the lines that ask for a check."""
+    """Return the cell that passed, without its directives and the lines that check it."""
     kept = without(PASSED[name].cell, _asks)
     kept = re.sub(r"\A(?:[ \t]*(?:#\s*\|.*)?\n)+", "", kept).rstrip()
     report = PASSED[name].report
@@ -148,7 +158,7 @@ def _cell(name: str) -> str:
 
 
 def _asks(node: ast.stmt) -> bool:
-    """Say whether a statement is ``attempt(…)`` or the like, with or without ``NAME =``."""
+    """Say whether a statement calls ``attempt`` or the like, with or without ``NAME =``."""
     call = getattr(node, "value", None)
     return isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] in ASKED
 
@@ -156,26 +166,27 @@ def _asks(node: ast.stmt) -> bool:
 def _settled(
     package: Path, module: str, chosen: Mapping[str, str], old: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Take as much as passes together in one file; what does not gives way to what was there.
+    """Choose the cells that pass together in one file; others give way to the old ones.
 
     Returns:
-        The cell of each name that is the learner's; and what is wrong with those given up.
+        The learner's cell of each name, and what is wrong with the cells that were given up.
 
     Raises:
-        ValueError: If the file does not run, and not because of a cell in it.
+        ValueError: If the file does not run, and none of its cells is the reason.
     """
     chosen = dict(chosen)
     flaws: dict[str, str] = {}
     names = [name for name in exercises() if exercise(name).module == module]
     while chosen:
         text = module_text(module, _ordered(chosen, names))
-        marks = examine_apart(package, {module: list(chosen)}, LIMIT, {module: text})
-        failing = {m.exercise: m.hint for m in marks.values() if m.state != CORRECT}
+        reports = examine_apart(package, {module: list(chosen)}, LIMIT, {module: text})
+        failing = {name: report.hint for name, report in reports.items() if not report.passed}
         line = re.search(rf"{module}\.py, line (\d+): ", " ".join(failing.values()))
-        broken = [m for m in marks.values() if m.state == BROKEN]
-        if broken == list(marks.values()) and not line:
-            raise ValueError(f"{module}.py does not run in a process of its own: {broken[0].hint}")
-        if line and len(broken) == len(chosen):  # the file breaks off at one cell
+        all_broken = all(state_of(report) == BROKEN for report in reports.values())
+        if all_broken and not line:
+            hint = next(iter(failing.values()))
+            raise ValueError(f"{module}.py does not run in a process of its own: {hint}")
+        if all_broken and line:  # one cell breaks the file
             above = text.split("\n")[: int(line[1])]
             owners = cells_in("\n".join(above))
             failing = {name: failing[name] for name in list(owners)[-1:] if name in failing}
@@ -190,10 +201,10 @@ def _settled(
 
 
 def _ordered(chosen: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    """Put cells in the order of the chapter, each without the definitions taken from others."""
+    """Put cells in the order of the chapter, without definitions that come from other cells."""
 
     def own(cell: str) -> str:
-        """Leave out what another cell defines otherwise."""
+        """Leave out what another of the chosen cells defines."""
         return without(
             cell,
             lambda node: any(
@@ -206,23 +217,24 @@ def _ordered(chosen: Mapping[str, str], names: Collection[str]) -> dict[str, str
 
 
 def _last_words(name: str) -> str:
-    """Return what was said of the last attempt, if it did not pass."""
+    """Return the hint of the last attempt, if it did not pass."""
     report = LAST[name].report if name in LAST else None
     return report.hint if report and not report.passed else ""
 
 
 def _remark(name: str, chosen: Mapping[str, str], fresh: Mapping[str, str], why: str) -> str:
-    """Say which one of the learner's was taken, where it is not the last."""
+    """Say which of the learner's answers was taken, if it is not the last."""
     if why:
-        return f"an earlier one that passed; your last: {why}"
-    core = "its core; what it missed runs the course's own" if "core_only(" in chosen[name] else ""
+        return f"an earlier one that passed; your last one: {why}"
+    core = "its core; what it lacks runs the course's" if "core_only(" in chosen[name] else ""
     return core if fresh.get(name) == chosen[name] else "from an earlier session"
 
 
 def _forget(path: Path) -> None:
-    """Let the next import of anything in the learner's package read the files."""
+    """Make the next import of the learner's package read its files again."""
     package = path.parent.name
     for name in [n for n in sys.modules if n == package or n.startswith(f"{package}.")]:
         del sys.modules[name]
-    Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)  # to the second only
+    compiled = Path(importlib.util.cache_from_source(str(path)))
+    compiled.unlink(missing_ok=True)  # it can look up to date, as it keeps whole seconds only
     importlib.invalidate_caches()

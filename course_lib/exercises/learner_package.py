@@ -1,4 +1,4 @@
-"""The learner's library ``my_lib``: how its modules are written and read, and changes seen."""
+"""Write and read the modules of the learner's library ``my_lib``, and see changes by hand."""
 
 import hashlib
 import re
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 LIBRARY = "my_lib"
-INIT = '"""Your own Transformer, chapter by chapter."""\n\nEDITION = 2  # of the course\n'
-MARK = "# %% yours: "  # stands above every cell of the learner's
+INIT = '"""Your own Transformer, chapter by chapter."""\n'
+MARK = "# %% yours: "  # the line above each of the learner's cells
 SEAL = "# As it was written: "
 TEXT = '''"""Your `{module}`."""
 # export_mine() writes this file: change your cell in the notebook, run it, then export_mine().
 
-import math  # what cells of the notebook can use, too
+import math  # your cells in the notebook can use these imports as well
 
 import torch
 from torch import nn
@@ -20,25 +20,16 @@ from torch.nn import functional as F
 
 from course_lib.exercises import core_only, provide_fallbacks
 
-provide_fallbacks(globals())  # what is not yours below is the course's, and uses your parts
+provide_fallbacks(globals())  # the course's definitions, built from your parts below
 '''
-OLD = (
-    "{} is of the course's first edition; make a new workbook in another folder "
-    "(`course workbook DIR`), and paste your answers into its cells"
-)
 CHANGED = (
-    "{0} was changed by hand since it was written, and stays as it is; put what you want to keep "
-    "into your cell, run it, delete {0}, then run this again"
+    "{0} was changed by hand, so it was left as it is. Copy what you want to keep into your cell, "
+    "run the cell, delete {0}, and run this cell again"
 )
 
 
 def module_text(module: str, cells: Mapping[str, str] | None = None) -> str:
-    """Write a module of the learner's library.
-
-    Args:
-        module: Its name, such as ``"masks"``.
-        cells: The learner's definitions: for each name its cell. Two names may share one.
-    """
+    """Write a module of the learner's library from the cell of each name; two may share one."""
     together: dict[str, list[str]] = {}
     for name, cell in (cells or {}).items():
         together.setdefault(cell.strip("\n"), []).append(name)
@@ -55,23 +46,25 @@ def cells_in(text: str) -> dict[str, str]:
 
 
 def changed_by_hand(text: str) -> bool:
-    """Say whether a module is not as ``module_text`` wrote it."""
+    """Say whether a module differs from what ``module_text`` wrote."""
     seal = re.search(rf"^{re.escape(SEAL)}(\w+)\n", text, re.M)
     return seal is None or seal[1] != _digest(text.replace(seal[0], "", 1))
 
 
-def check_edition(package: Path) -> None:
-    """Refuse a library of the first edition.
+def find_library(folder: Path) -> Path:
+    """Return the ``my_lib`` that a workbook's folder holds, or the folder itself if it is one.
 
     Raises:
-        ValueError: If it is one; the message says how to go on.
+        ValueError: If there is none.
     """
-    first = package / "__init__.py"
-    text = first.read_bytes() if first.is_file() and first.stat().st_size < 10_000 else b""
-    if b"EDITION = 2" not in text:
-        raise ValueError(OLD.format(package))
+    package = folder if folder.resolve().name == LIBRARY else folder / LIBRARY
+    if not package.is_dir():
+        raise ValueError(
+            f"there is no {LIBRARY} in {folder}; run `course workbook DIR` to make a workbook"
+        )
+    return package
 
 
 def _digest(text: str) -> str:
-    """Return what tells one text from another."""
+    """Return a checksum of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Score a test that a learner wrote: by the mistakes it finds, and by its false alarms."""
+"""Score a learner's test by the mistakes that it finds and by its false alarms."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +21,8 @@ class TestTask:
     """Ask for a test of one definition.
 
     Args:
-        name: Short name.
-        chapter: Its number.
-        exercise: What the test is given to judge: right answers of it, and known mistakes; an
-            exercise, or a definition of ``definitions_to_test``.
-        must: Short names of the mistakes that it has to find.
-        minutes: How long a first-time learner needs.
+        exercise: The exercise, or the definition in ``definitions_to_test``.
+        must: Short names of the mistakes that the test has to find.
     """
 
     name: str
@@ -36,10 +32,10 @@ class TestTask:
     minutes: int = 10
     kind: str = "write the test"
 
-    __test__ = False  # pytest: this is no test
+    __test__ = False  # tells pytest that this is not a test
 
     def right(self) -> Sequence[Callable]:
-        """Return right answers in several styles, those that hold the extras, too."""
+        """Return right and complete answers in several styles."""
         modules = {mistake.exercise: mistake.module for mistake in MISTAKES}
         if self.exercise in modules:
             others = [way.implementation for way in RIGHT_WAYS if way.exercise == self.exercise]
@@ -47,7 +43,7 @@ class TestTask:
         return whole_answers(self.exercise)
 
     def wrong(self) -> Mapping[str, tuple[str, Callable]]:
-        """Return, by short name, a sentence and a wrong answer."""
+        """Return a sentence and a wrong answer for each mistake, by its short name."""
         of_others = [m for m in MISTAKES if m.exercise == self.exercise]
         found = of_others or known_mistakes(self.exercise)
         return {m.name: (m.sentence, m.implementation) for m in found}
@@ -55,50 +51,45 @@ class TestTask:
 
 @cache
 def whole_answers(name: str) -> tuple[Callable, ...]:
-    """Return the right answers of an exercise that hold the extras, too; they are tried once."""
+    """Return the right answers to an exercise that pass the extras as well."""
     task = exercise(name)
     whole = [answer for answer in right_answers(name) if examine(name, answer).complete]
     return (task.given, *(adapt(answer, task.given) for answer in whole))
 
 
 def judge_test(task: TestTask, test: Any) -> Report:
-    """Run a learner's test on right and wrong answers; never raise on what it does.
-
-    Args:
-        task: What was asked.
-        test: A function of one candidate, which raises when the candidate is wrong.
-    """
+    """Run a learner's test on right and wrong answers; no test makes this raise an exception."""
     if test is ... or test is None or not callable(test):
         return Report(task.name, False, hint="Write a function of one candidate.", attempted=False)
     right = [outcome(test, candidate) for candidate in task.right()]
     alarm = next((error for error in right if error is not None), None)
     if isinstance(alarm, NotImplementedError):
-        hint = "Replace `raise NotImplementedError` by your test."
+        hint = "Replace `raise NotImplementedError` with your test."
         return Report(task.name, False, hint=hint, attempted=False)
     if alarm is not None:
-        hint = "A false alarm: your test stops with an error of its own."
+        hint = "A false alarm: your test raises an error of its own on a right answer."
         if isinstance(alarm, AssertionError):
-            hint = "A false alarm: your test fails on a right answer. (Rounding? `assert_close`.)"
+            hint = "A false alarm: your test fails on a right answer. Try `assert_close`."
         return Report(task.name, False, "false_alarm", hint, "equality", "\n".join(explain(alarm)))
     wrong = task.wrong()
     found = [name for name in wrong if outcome(test, wrong[name][1]) is not None]
     score = f"finds {len(found)} of all {len(wrong)} known mistakes; no false alarm"
     missed = [wrong[name][0] for name in task.must if name not in found]
     if missed:
-        hint = f"Your test is content when {missed[0]}."
+        hint = f"Your test passes even though {missed[0]}."
         if not found:
-            hint += " A test must raise, as `assert` does; what it returns is not looked at."
+            hint += " A test must raise an exception, as `assert` does; we ignore its result."
         return Report(task.name, False, "too_content", hint, "property", score)
     return Report(task.name, True, detail=f"finds what it must; {score}")
 
 
 def outcome(test: Callable, candidate: Callable) -> Exception | None:
-    """Run a test on a candidate, repeatably; return what it raised."""
+    """Run a test on a candidate with a fixed seed; return the exception that it raised."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         try:
             test(candidate)
-        except Exception as error:  # whatever it raises, the test has spoken
+        except Exception as error:  # any exception means that the test failed
             return error
     return None
 

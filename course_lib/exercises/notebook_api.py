@@ -1,25 +1,20 @@
-"""What a notebook asks: is this right? Each answer is noted in the reader's own progress file."""
+"""Check answers in a notebook, and keep each result in the reader's progress file."""
 
 from collections.abc import Callable
 from typing import Any
 
 from course_lib.exercises.catalogue import find
 from course_lib.exercises.check import examine
-from course_lib.exercises.check_report import Guess, Report
+from course_lib.exercises.check_report import Report
 from course_lib.exercises.mutation_score import TestTask, judge_test
 from course_lib.exercises.predictions import Prediction, judge_prediction
-from course_lib.exercises.progress import keep_guess, note
+from course_lib.exercises.progress import note
 
 
 def check(name: str, candidate: Any) -> Report:
-    """Check an attempt at an exercise; say what is wrong first, by name where it is known.
+    """Check an answer to an exercise, and report the first thing that is wrong.
 
-    Args:
-        name: The exported name, such as ``"MultiHeadAttention"``.
-        candidate: The function or the class itself.
-
-    Returns:
-        A report that shows itself. A mistake of the candidate never raises.
+    A mistake in the candidate, a function or a class, never raises an exception.
 
     Raises:
         ValueError: If there is no exercise of that name.
@@ -36,31 +31,23 @@ def check(name: str, candidate: Any) -> Report:
     return note(examine(name, candidate))
 
 
-def predict(name: str, answer: Any, graded: bool = True) -> Report | Guess:
-    """Compare a guess with what the computer works out, or keep one that is not graded.
-
-    Args:
-        name: The task, such as ``"length_of_row_499"``; any short name where nothing is graded.
-        answer: The guess; ``...`` for none yet.
-        graded: Whether it counts. If not, the guess is kept beside the progress, and the cells
-            below show how it came out.
+def predict(name: str, answer: Any) -> Report:
+    """Compare a guess, or ``...`` for none yet, with the computed value.
 
     Raises:
-        ValueError: If there is no such graded task.
+        ValueError: If there is no task of that name, such as ``"length_of_row_499"``.
     """
-    if not graded:
-        return keep_guess(Guess(name, answer))
     return note(judge_prediction(find(name, Prediction), answer))
 
 
 def score_test(name: str, test: Callable[[Any], Any]) -> Report:
-    """Score a test: by the known mistakes it finds, and by false alarms on right answers.
+    """Score a test by the known mistakes that it finds and by its false alarms on right answers.
 
     Args:
         name: The task, such as ``"test_of_the_past"``.
-        test: A function of one candidate that raises when the candidate is wrong.
+        test: A function of one candidate that raises an exception if the candidate is wrong.
 
     Raises:
-        ValueError: If there is no such task.
+        ValueError: If there is no task of that name.
     """
     return note(judge_test(find(name, TestTask), test))

@@ -1,50 +1,43 @@
-"""From a worked chapter to the learner's: stubs for bodies, help below them, and no outputs."""
+"""Turn a worked chapter into the learner's: stubs, help below them, and no outputs."""
 
 import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from course_lib.exercises import stubs
+from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.learner_package import LIBRARY
 
 SOLUTION = re.compile(r"<details>\s*<summary>Solution.*?</details>[ \t]*\n*", re.S)
 NOTE = (
-    "**How exercises work.** A cell with `raise NotImplementedError` is yours: put your own lines "
-    "in its place, and run the cell. It answers ✓, or says what is not right yet; until it is, the "
-    "course's own definition stands in, so that everything below runs. {help} Where a line says "
-    "`my_… = ...`, put your answer in the place of the dots before you run the cell."
+    "**How exercises work.** A cell with `raise NotImplementedError` is yours: replace that line "
+    "with your own lines, and run the cell. It shows ✓ or the first thing that is wrong. Until "
+    "your version passes, the chapter uses the course's definition, so the cells below run. {help} "
+    "If a line says `my_… = ...`, replace the dots with your answer before you run the cell."
 )
-EXPLAINED = ("00_", "01_")  # chapters that say how exercises work; later ones need it no more
+EXPLAINED = ("00_", "01_")  # only these chapters explain how exercises work
 HELP = {
-    True: "Below a definition, a hint and the solution are folded.",
-    False: "Below a definition, a hint is folded.",
+    True: "Below a definition you can open a hint and the solution.",
+    False: "Below a definition you can open a hint.",
 }
 KEEP = (
-    "**Into your library.** The next cell tries the cells that passed once more, without the rest "
-    "of the notebook, and puts them into `my_lib/{module}.py`, where later chapters find them."
+    "**Your library.** The next cell tries the cells that passed once more, without the rest of "
+    "the notebook, and writes them to `my_lib/{module}.py`. Later chapters import them from there."
 )
 USUAL = "import math\n\nimport torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
-STAND_INS = "# the course's own stand in, until you write yours"
+STAND_INS = "# until your version passes, the chapter uses the course's"
 
 Cell = dict[str, Any]
 
 
-UNGRADED = re.compile(r'^(predict\("\w+", ).*(, graded=False\))$', re.M)  # a guess to type in
-
-
 @dataclass(frozen=True)
 class Chapter:
-    """Hold a chapter of the worked edition.
-
-    Args:
-        file: The name of its file.
-        notebook: What the file holds.
-    """
+    """A worked chapter: the name of its file, and the notebook in it."""
 
     file: str
     notebook: dict[str, Any]
@@ -56,12 +49,12 @@ class Chapter:
 
     @property
     def cells(self) -> list[Cell]:
-        """Return the worked cells."""
+        """Return all cells."""
         return self.notebook["cells"]
 
     @property
     def sources(self) -> list[str]:
-        """Return the sources of the cells of code."""
+        """Return the source of each code cell."""
         return [source_of(cell) for cell in self.cells if cell["cell_type"] == "code"]
 
     @cached_property
@@ -72,43 +65,41 @@ class Chapter:
 
     @cached_property
     def exported(self) -> list[str]:
-        """List what the chapter exports, constants too, in order."""
+        """List the names that the chapter exports, including constants, in order."""
         marked = (source for source in self.sources if is_marked(source, "export"))
         return [name for source in marked for name in stubs.exported(source)]
 
     def place(self, words: str) -> int | None:
-        """Return the place of the first cell with some words."""
+        """Return the number of the first cell that contains some words."""
         return next((n for n, cell in enumerate(self.cells) if words in source_of(cell)), None)
 
     def explains(self, place: int) -> bool:
-        """Say whether the cell after an exercise (``#| exercise``) begins with its solution."""
+        """Say whether the cell after an exercise (``#| exercise``) starts with its solution."""
         pair = [source_of(cell) for cell in self.cells[max(place, 0) : place + 2]]
         return len(pair) == 2 and is_marked(pair[0], "exercise") and bool(SOLUTION.match(pair[1]))
 
 
 @dataclass(frozen=True)
 class Edition:
-    """Decide what a learner's edition holds.
+    """Turn chapters into the learner's.
 
     Args:
-        hints: The exercises among the exported definitions, with their hints, gentle ones first.
-        modules: The modules that the learner's own library has.
-        solutions: Whether solutions are in it, folded.
-        stubs: What becomes a stub where only some methods of an exercise's class do.
+        tasks: The exercises by name.
+        modules: The modules in the learner's own library.
+        solutions: Whether to include the solutions.
     """
 
-    hints: Mapping[str, Sequence[str]]
+    tasks: Mapping[str, Exercise]
     modules: frozenset[str]
     solutions: bool = True
-    stubs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def notebook(self, chapter: Chapter) -> dict[str, Any]:
-        """Return the learner's chapter, ready to be written."""
+        """Return the learner's chapter."""
         metadata = {"kernelspec": chapter.notebook["metadata"]["kernelspec"]}
         return {**chapter.notebook, "metadata": metadata, "cells": list(self._cells(chapter))}
 
     def _cells(self, chapter: Chapter) -> Iterator[Cell]:
-        """Yield the learner's cells, with those that only the learner needs between them."""
+        """Yield the learner's cells, including those that only the learner needs."""
         box, imports = chapter.place("You will build"), _end_of_imports(chapter)
         for place, cell in enumerate(chapter.cells):
             if cell["cell_type"] == "code":
@@ -127,7 +118,7 @@ class Edition:
             yield new_cell("export-mine", "export_mine()", "code")
 
     def _whose_model(self, cells: Sequence[Cell]) -> Iterator[Cell]:
-        """Yield a cell that says how much of the model is the learner's, where one is imported."""
+        """Yield a cell that says which parts of the model are the learner's, if one is imported."""
         imports = "\n".join(source_of(cell) for cell in cells if cell["cell_type"] == "code")
         nodes = ast.parse(stubs.from_package(imports, self.modules, LIBRARY)).body
         imported = [node for node in nodes if isinstance(node, ast.ImportFrom)]
@@ -139,20 +130,20 @@ class Edition:
             yield new_cell("parts-of-yours", text.format(", ".join(wanted)), "code")
 
     def _code(self, cell: Cell, explained: bool) -> Iterator[Cell]:
-        """Yield what becomes of a cell of code, and the help below it."""
+        """Yield the learner's version of a code cell, and the help below it."""
         worked = source_of(cell)
-        source = stubs.without_checks(worked, self.hints)
+        source = stubs.without_checks(worked, self.tasks)
         if source != worked and not ast.parse(source).body:
             return
         source = stubs.from_package(source, self.modules, LIBRARY)
-        source = UNGRADED.sub(r"\1...\2", source)
         tasks, help = [], []
         if is_marked(worked, "export"):
-            tasks = [name for name in stubs.defined(worked) if name in self.hints]
-            source = stubs.stub(source, [x for name in tasks for x in self.stubs.get(name, [name])])
-            source = "\n\n".join([source.rstrip("\n"), *map(attempt, tasks)]) if tasks else source
-            help += [folded_hints(self.hints[name]) for name in tasks if self.hints[name]]
-            bodies = [stubs.solution(worked, name) for name in tasks]
+            tasks = [self.tasks[name] for name in stubs.defined(worked) if name in self.tasks]
+            source = stubs.stub(source, [name for task in tasks for name in task.stubs])
+            attempts = [attempt(task.name) for task in tasks]
+            source = "\n\n".join([source.rstrip("\n"), *attempts]) if tasks else source
+            help += [folded_hints(task.hints) for task in tasks if task.hints]
+            bodies = [stubs.solution(worked, task.name) for task in tasks]
             help += [folded("Solution", fenced(body)) for body in bodies if self.solutions]
         elif is_marked(worked, "exercise"):
             source = stubs.without_answers(source)
@@ -163,9 +154,9 @@ class Edition:
             yield new_cell(f"{cell['id']}-help", "\n\n".join(help))
 
     def _prose(self, cell: Cell, answer: str) -> Iterator[Cell]:
-        """Yield a cell of text, with links that hold in the new place.
+        """Yield a text cell, with links for the new folder.
 
-        Where it explains the answer to the exercise above, the answer comes before the words.
+        If it explains the exercise above, the answer to that exercise comes first.
         """
         text = source_of(cell)
         if answer:
@@ -178,22 +169,22 @@ class Edition:
 
 
 def source_of(cell: Cell) -> str:
-    """Return a cell's text, however the file keeps it."""
+    """Return a cell's text."""
     return "".join(cell["source"])
 
 
 def is_marked(source: str, mark: str) -> bool:
-    """Say whether a cell carries a directive, such as ``#| export``."""
+    """Say whether a cell has a directive, such as ``#| export``."""
     return re.search(rf"^#\|\s*{mark}\s*$", source, re.M) is not None
 
 
 def answer_in(cell: Cell) -> str:
-    """Return the worked answer of an exercise, without the mark in its first line."""
+    """Return the answer to an exercise, without the directive in its first line."""
     return source_of(cell).partition("\n")[2]
 
 
 def new_cell(name: str, text: str, kind: str = "markdown", metadata: Cell | None = None) -> Cell:
-    """Make a cell without output, as notebook files hold it; of the metadata, tags stay."""
+    """Make a cell without outputs; of the metadata, only tags are kept."""
     tags = (metadata or {}).get("tags")
     cell = {"cell_type": kind, "id": name, "metadata": {"tags": tags} if tags else {}}
     code: Cell = {"outputs": [], "execution_count": None} if kind == "code" else {}
@@ -201,12 +192,12 @@ def new_cell(name: str, text: str, kind: str = "markdown", metadata: Cell | None
 
 
 def folded(title: str, text: str) -> str:
-    """Fold a text away under a title."""
+    """Fold a text under a title."""
     return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
 def folded_hints(hints: Sequence[str]) -> str:
-    """Fold hints away, each plainer one inside the one before."""
+    """Fold hints, each plainer one inside the one before."""
     first, *plainer = hints
     inner = ""
     for hint in reversed(plainer):
@@ -215,17 +206,17 @@ def folded_hints(hints: Sequence[str]) -> str:
 
 
 def fenced(source: str) -> str:
-    """Show source as code."""
+    """Format source as code."""
     return f"```python\n{source}\n```"
 
 
 def attempt(name: str) -> str:
-    """Write the line that checks a definition, and lets the course's stand in for a wrong one."""
+    """Return the line that checks a definition and replaces a wrong one by the course's."""
     return f'{name} = attempt("{name}", {name})'
 
 
 def imported(package: str, names: Sequence[str]) -> str:
-    """Write an import, on several lines where one is too long."""
+    """Return an import, on several lines if one is too long."""
     line = f"from {package} import {', '.join(names)}"
     if len(line) <= 100:
         return line
@@ -233,13 +224,13 @@ def imported(package: str, names: Sequence[str]) -> str:
 
 
 def fallback_cell(module: str, names: Sequence[str]) -> str:
-    """Write the cell that makes every name of a chapter known before it is written."""
+    """Return the cell that imports the course's version of every name of a chapter."""
     tools = imported("course_lib.exercises", ["attempt", "export_mine"])
     return f"{USUAL}\n{tools}\n\n{STAND_INS}\n{imported(f'course_lib.{module}', names)}"
 
 
 def _end_of_imports(chapter: Chapter) -> int | None:
-    """Return the place of the last of the cells of imports, where the chapter exports any."""
+    """Return the number of the last import cell, if the chapter exports anything."""
     place = chapter.place("#| default_exp") if chapter.exported else None
     cells = chapter.cells
     while place is not None and [c["cell_type"] for c in cells[place + 1 : place + 2]] == ["code"]:

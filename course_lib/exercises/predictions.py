@@ -1,4 +1,4 @@
-"""Commit to a number, then let the computer work it out."""
+"""Predictions: the reader writes a number down, and then the computer works it out."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -28,8 +28,8 @@ from course_lib.positions import sinusoidal_encoding
 from course_lib.training import label_smoothed_cross_entropy
 from course_lib.transformer import Transformer, TransformerConfig
 
-PICTURE = torch.tensor([1.0, -1.5, 2.0, 5.0])  # the dot products in chapter 01's picture
-TARGETS = [[1, 83, 2], [1, 40, 121, 2], [1, 95, 40, 121, 62, 2]]  # of chapter 11, as ids
+PICTURE = torch.tensor([1.0, -1.5, 2.0, 5.0])  # dot products in the picture of chapter 01
+TARGETS = [[1, 83, 2], [1, 40, 121, 2], [1, 95, 40, 121, 62, 2]]  # target ids in chapter 11
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,10 @@ class Prediction:
     """Ask for a number before it is computed.
 
     Args:
-        name: Short name.
-        chapter: Its number.
-        asks: What the number is, in a few words.
-        truth: Works it out, when it is asked for and not before.
-        close: By what share a guess may be off and still be right.
-        guesses: Other answers that people give, and what each would be true of.
-        minutes: How long a first-time learner needs.
+        asks: A few words that say which number it is.
+        truth: Computes the number.
+        close: The relative error that a right guess may have.
+        guesses: Common wrong answers, with a hint for each.
     """
 
     name: str
@@ -57,44 +54,39 @@ class Prediction:
 
 
 def judge_prediction(task: Prediction, answer: Any) -> Report:
-    """Compare a guess with what the computer works out; never raise on a guess.
-
-    Args:
-        task: What was asked.
-        answer: The guess.
-    """
+    """Compare a guess with the computed value; no guess raises an exception."""
     if answer is ... or answer is None:
-        hint = "Put your answer in place of `...`, and run the cell."
+        hint = "Replace `...` with your answer, and run the cell."
         return Report(task.name, False, hint=hint, attempted=False)
-    with torch.random.fork_rng(devices=[]):  # a truth may build a layer
+    with torch.random.fork_rng(devices=[]):  # the task may build a layer
         truth = torch.as_tensor(task.truth(), dtype=torch.float64)
     try:
         guess = torch.as_tensor(answer, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError):
         guess = None
     if guess is not None and guess.dim() > truth.dim() >= 1:
-        guess = guess.squeeze()  # one row of a table is a list
+        guess = guess.squeeze()  # a table with one row counts as a list
     if guess is None or guess.shape != truth.shape:
         kinds = ["one number", "a list of {} numbers", "{} lists of {} numbers each"]
         kind = kinds[truth.dim()].format(*truth.shape)
-        return Report(task.name, False, hint=f"{task.asks}: {kind}, please, not {answer!r}.")
+        return Report(task.name, False, hint=f"{task.asks}: please give {kind}, not {answer!r}.")
     if _near(guess, truth, task.close):
         return Report(task.name, True, detail=f"{task.asks}: {_show(truth)}")
     words = [
         words for value, words in task.guesses if _near(guess, torch.tensor(value), task.close)
     ]
-    hint = words[0] if words else "This is another number. Work it out step by step, and try again."
+    hint = words[0] if words else "That is not the number. Work it out step by step, and try again."
     detail = f"{task.asks}; yours: {_show(guess)}"
     return Report(task.name, False, hint=hint, detail=detail)
 
 
 def _near(guess: Tensor, truth: Tensor, share: float) -> bool:
-    """Say whether a guess is near enough; numbers near zero by a hundredth."""
+    """Say whether a guess is near enough, at least to two digits after the point."""
     return torch.allclose(guess.double(), truth.double(), rtol=share, atol=0.005)
 
 
 def _show(value: Tensor) -> str:
-    """Write a number, or a list of them, as people do."""
+    """Write a number, or a list of numbers, with three or four digits."""
     if value.dim():
         return f"[{', '.join(_show(x) for x in value)}]"
     number = round(value.item(), 4)
@@ -102,31 +94,31 @@ def _show(value: Tensor) -> str:
 
 
 def count(module: nn.Module) -> int:
-    """Count what a module learns."""
+    """Count a module's parameters."""
     return sum(p.numel() for p in module.parameters())
 
 
 def asked(
     chapter: int, *guesses: tuple[Any, str], close: float = 0.01, minutes: int = 3
 ) -> Callable[[Callable], Prediction]:
-    """Make a prediction of what works it out, whose docstring says what is asked for."""
+    """Make a prediction from a function whose docstring says what is asked for."""
 
     def make(truth: Callable[[], Any]) -> Prediction:
-        """Take the name, and of "Return …: how" what stands before the colon."""
+        """Take the name of the function, and the words of its docstring before the colon."""
         what = str(truth.__doc__).removeprefix("Return ").partition(":")[0]
         return Prediction(truth.__name__, chapter, what, truth, close, guesses, minutes)
 
     return make
 
 
-@asked(0, ([4.0, 2.0], "Those are the scores of *forty*; *two* is the second row of X."))
+@asked(0, ([4.0, 2.0], "Those are the scores of *forty*. The second row of X is *two*."))
 def scores_of_two() -> Tensor:
     """Return the scores of “two”: with “forty” and with itself."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
     return words @ words[1]
 
 
-@asked(0, ([1.5, 0.5], "That was its place among two words; now *three* pulls, too."))
+@asked(0, ([1.5, 0.5], "That is the result for two words. Now *three* has a weight as well."))
 def where_two_ends() -> Tensor:
     """Return where “two” ends: among three words."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
@@ -135,12 +127,12 @@ def where_two_ends() -> Tensor:
 
 @asked(
     1,
-    (PICTURE.softmax(0).tolist(), "That is without the division by √2."),
-    ((PICTURE / 2).softmax(0).tolist(), "That divides by the width; divide by its root."),
-    ((PICTURE / 2**0.5).tolist(), "Those are the scores; softmax makes weights of them."),
+    (PICTURE.softmax(0).tolist(), "You left out the division by √2."),
+    ((PICTURE / 2).softmax(0).tolist(), "You divided by the width. Divide by its square root."),
+    ((PICTURE / 2**0.5).tolist(), "Those are the scores. The softmax turns them into weights."),
     (
         (PICTURE / PICTURE.sum()).tolist(),
-        "Softmax takes e to the power of each score before it divides.",
+        "The softmax takes e to the power of each score before it divides.",
     ),
     minutes=5,
 )
@@ -153,9 +145,9 @@ def weights_of_the_picture() -> Tensor:
 
 @asked(
     2,
-    (2_097_152, "More heads are narrower heads: 16 share the 512 columns that 8 shared."),
-    (786_432, "Three matrices make queries, keys and values; a fourth joins the heads."),
-    (1_050_624, "That counts 512 biases for each matrix; the matrices alone are asked for."),
+    (2_097_152, "With more heads, each is narrower: 16 heads divide the same 512 columns."),
+    (786_432, "Three matrices make queries, keys and values. A fourth joins the heads."),
+    (1_050_624, "You counted 512 biases for each matrix. This layer has no biases."),
     close=0.001,
 )
 def parameters_of_sixteen_heads() -> int:
@@ -163,7 +155,7 @@ def parameters_of_sixteen_heads() -> int:
     return count(MultiHeadAttention(512, 16, bias=False))
 
 
-@asked(3, (512**0.5, "That would be 512 ones; of a sine and its cosine, squares add up to 1."))
+@asked(3, (512**0.5, "That is the length of 512 ones. Sine² and cosine² add up to 1."))
 def length_of_row_499() -> float:
     """Return the length of row 499: of the table of positions."""
     return sinusoidal_encoding(500, 512)[499].norm().item()
@@ -171,15 +163,15 @@ def length_of_row_499() -> float:
 
 @asked(
     4,
-    (1.5, "That divides by n - 1; LayerNorm divides by n."),
-    (0.75, "That is the distance to the mean; divide it by the standard deviation."),
+    (1.5, "You divided by n - 1. LayerNorm divides by n."),
+    (0.75, "That is the distance to the mean. Divide it by the standard deviation."),
 )
 def largest_after_norm() -> float:
     """Return the largest number after the norm: of [0, 0, 0, 1]."""
     return LayerNorm(4)(torch.tensor([0.0, 0.0, 0.0, 1.0])).max().item()
 
 
-@asked(5, (30, "That is without the biases: 5 of the first layer, 3 of the second."))
+@asked(5, (30, "You left out the biases: 5 in the first layer, 3 in the second."))
 def parameters_of_feed_forward() -> int:
     """Return what it learns: a small feed-forward layer."""
     return count(FeedForward(d_model=3, d_ff=5))
@@ -187,9 +179,9 @@ def parameters_of_feed_forward() -> int:
 
 @asked(
     6,
-    (math.log(10), "That is without a leak: four guesses. Three of the four are copied."),
-    (0.0, "Three answers stand in the input. Where would the fourth come from?"),
-    (math.log(10) * 3 / 4, "Three of four are copied, one is guessed; not the other way round."),
+    (math.log(10), "That is the loss without a leak. Here the model copies three of four."),
+    (0.0, "The input contains three of the answers, but not the fourth."),
+    (math.log(10) * 3 / 4, "The model copies three of four digits and guesses only one."),
 )
 def loss_of_a_leak() -> float:
     """Return the lowest loss of the leaky model: it knows three digits of four."""
@@ -208,8 +200,8 @@ def distance_without_positions() -> float:
 
 @asked(
     8,
-    (1_048_576, "Those are the four matrices; there are biases, and a norm, too."),
-    (1_050_624, "Those are the four matrices with biases; a third norm comes, too."),
+    (1_048_576, "Those are the four matrices. There are also biases and a norm."),
+    (1_050_624, "Those are the four matrices with biases. There is also a third norm."),
     close=0.0005,
 )
 def parameters_more_in_decoder() -> int:
@@ -220,8 +212,8 @@ def parameters_more_in_decoder() -> int:
 
 @asked(
     9,
-    (126.2, "That doubles everything; a matrix that doubles in both directions is fourfold."),
-    (252.3, "That makes everything fourfold; the vocabulary stays as it is."),
+    (126.2, "You doubled everything. Twice the rows and columns make four times the entries."),
+    (252.3, "You multiplied everything by four, but the vocabulary keeps its size."),
     close=0.03,
 )
 def parameters_of_the_big_model() -> float:
@@ -235,8 +227,8 @@ def parameters_of_the_big_model() -> float:
 
 @asked(
     11,
-    ([[0, 0, 0, *TARGETS[0]], [0, 0, *TARGETS[1]], TARGETS[2]], "Pad at the end, please."),
-    (pad_rows(TARGETS, 2).tolist(), "That fills up with [eos]; the id of [pad] is 0."),
+    ([[0, 0, 0, *TARGETS[0]], [0, 0, *TARGETS[1]], TARGETS[2]], "Please pad at the end."),
+    (pad_rows(TARGETS, 2).tolist(), "You padded with [eos]. The id of [pad] is 0."),
     minutes=5,
 )
 def batch_by_hand() -> Tensor:
@@ -246,8 +238,8 @@ def batch_by_hand() -> Tensor:
 
 @asked(
     12,
-    (10, "That is with a cache. Without one, the whole prefix is read for every token."),
-    (100, "That is a fixed input of ten. Ours grows: one token, two, three, …."),
+    (10, "That is with a cache. Without one, the decoder reads the whole prefix each time."),
+    (100, "That is for ten tokens each time. Our input grows: one token, two, three, …."),
 )
 def tokens_read_for_ten() -> int:
     """Return tokens read by the decoder: for ten that are written."""
@@ -261,10 +253,10 @@ def tokens_read_for_ten() -> int:
 
 @asked(
     13,
-    (65_536, "Before token n there are n old positions to copy, not all 256."),
-    (256, "Each step copies all the old positions, not one."),
-    (32_896, "That counts the new position of every step as well; count the old ones only."),
-    (32_895, "That counts the new position of every step as well; count the old ones only."),
+    (65_536, "Token n, counted from 0, copies n old positions, not all 256."),
+    (256, "Each step copies all the old positions, not only one."),
+    (32_896, "You counted the new position of every step as well. Count the old ones only."),
+    (32_895, "You counted the new position of every step as well. Count the old ones only."),
     close=0.0,
 )
 def positions_copied() -> int:
@@ -274,8 +266,8 @@ def positions_copied() -> int:
 
 @asked(
     13,
-    (153_600, "A key *and* a value are kept for each token."),
-    (122_880, "That is the target alone; the source's keys and values are kept, too."),
+    (153_600, "The cache keeps a key *and* a value for each token."),
+    (122_880, "That is the target alone. The cache also keeps the source's keys and values."),
 )
 def numbers_kept() -> int:
     """Return numbers kept: by six layers that read 20 positions, and 30 of a source."""
@@ -289,8 +281,8 @@ def numbers_kept() -> int:
 
 @asked(
     14,
-    (4, "All four could end; then nothing would be left to go on."),
-    (44, "That is every continuation; the best of them are enough."),
+    (4, "If all four ended, the search could not continue, so it needs more."),
+    (44, "That is every continuation. The best of them are enough."),
 )
 def continuations_of_a_step() -> int:
     """Return continuations: what a step looks at, for four hypotheses of 11 tokens."""
@@ -300,8 +292,8 @@ def continuations_of_a_step() -> int:
 
 @asked(
     15,
-    (1.0, "Every word is in the reference, but not so often: clip the counts."),
-    (4 / 7, "That counts each word once; the reference has *the* twice."),
+    (1.0, "Every word is in the reference, but less often, so clip the counts."),
+    (4 / 7, "You counted each word once, but the reference has *the* twice."),
 )
 def clipped_precision() -> float:
     """Return the precision: of single words, each at most as often as the reference has it."""
@@ -311,8 +303,8 @@ def clipped_precision() -> float:
 
 @asked(
     17,
-    (2 / 3, "That is the share of places with a token; the rest is padding."),
-    (1 / 2, "That is padding for each token, 16 to 32; the share is of *all* places."),
+    (2 / 3, "That is the fraction of positions with a token. The others are padding."),
+    (1 / 2, "That is 16 padding positions per 32 tokens. Divide by *all* positions."),
 )
 def share_of_padding_of_two() -> float:
     """Return the share of padding: a short pair in one batch with a long one."""
@@ -321,9 +313,9 @@ def share_of_padding_of_two() -> float:
 
 @asked(
     18,
-    (math.log2(65), "That is in bits, which count in twos; nats are the natural ln."),
-    (1 / 65, "That is the probability of each; the loss is -ln of it."),
-    (65.0, "That is e to the power of the loss, the perplexity."),
+    (math.log2(65), "That is in bits, the logarithm to base 2. Nats use the natural one."),
+    (1 / 65, "That is the probability of each character. The loss is -ln of it."),
+    (65.0, "That is e to the power of the loss: the perplexity."),
 )
 def first_loss() -> float:
     """Return the first loss: 65 characters with the same score."""
@@ -332,10 +324,10 @@ def first_loss() -> float:
 
 @asked(
     19,
-    (163_037_184, "The output shares the embedding's matrix: it counts once."),
-    (123_653_376, "The 1,024 positions are learned, too."),
-    (85_056_000, "Those are the layers and the last norm; the two tables come on top."),
-    (117_000_000, "So says the paper; its authors have corrected it since."),
+    (163_037_184, "The output layer shares the embedding's matrix, so it counts once."),
+    (123_653_376, "The embeddings of the 1,024 positions are also learned."),
+    (85_056_000, "Those are the layers and the last norm. Add the two embedding tables."),
+    (117_000_000, "The paper says so, but its authors have corrected the number since."),
     close=0.0004,
     minutes=6,
 )
@@ -347,23 +339,23 @@ def parameters_of_gpt2() -> int:
 
 @asked(
     21,
-    (4.0, "That is with a KV head for each of the 32 heads; here they share 8."),
-    (0.5, "That is half of it: keys *and* values are kept, and a number takes 2 bytes."),
-    (2.0, "That is with 4 bytes a number; here each takes 2."),
-    (1 / 32, "That is one layer; there are 32."),
+    (4.0, "That is with a KV head for each of the 32 heads. Here they share 8."),
+    (0.5, "That is half of it: the cache keeps keys *and* values."),
+    (2.0, "That is with 4 bytes for each number. Here each takes 2."),
+    (1 / 32, "That is one layer. There are 32."),
 )
 def cache_of_a_later_model() -> float:
     """Return GiB of the cache: keys and values of 8,192 tokens in 32 layers."""
     with torch.device("meta"):
         layer = GroupedQueryAttention(d_model=32 * 128, num_heads=32, num_kv_heads=8)
-    kept = layer.w_k.out_features + layer.w_v.out_features  # of a token
+    kept = layer.w_k.out_features + layer.w_v.out_features  # numbers for each token
     return 32 * kept * 8_192 * 2 / 2**30
 
 
 @asked(
     22,
-    (576, "That is q_proj; groups of three queries share a key here."),
-    (64, "That is one head; three heads have keys."),
+    (576, "Those are the rows of q_proj. Here, three query heads share one key head."),
+    (64, "That is one head. There are three key heads."),
 )
 def rows_of_k_proj() -> int:
     """Return rows of k_proj: in the attention of a small published model."""
@@ -372,16 +364,16 @@ def rows_of_k_proj() -> int:
 
 @asked(
     24,
-    (512.0, "That is where table 1's n² · d meets its n · d², a recurrent layer."),
-    (1024.0, "That is with the four projections alone; the feed-forward comes on top."),
-    (2048.0, "Four projections and *two* matrices of the feed-forward: some are missing."),
-    (6144.0, "Scores *and* blend: those are two products of n · n · d."),
+    (512.0, "That is where the n² · d of table 1 equals its n · d², a recurrent layer."),
+    (1024.0, "You counted the four projections. Add the feed-forward layer."),
+    (2048.0, "Count four projections *and* two matrices in the feed-forward layer."),
+    (6144.0, "Scores *and* weighted average are two matrix products of n · n · d."),
     minutes=6,
 )
 def length_where_attention_rules() -> float:
     """Return the length: where what grows with n² is as much as what grows with n."""
     one, two = (attention_flops(512, 8, n, n) for n in (1, 2))
-    pairs = (two - 2 * one) / 2  # scores and blend, for n = 1
+    pairs = (two - 2 * one) / 2  # scores and weighted average, for n = 1
     layer = FeedForward(512, 2048)
     matrices = layer.linear1.weight.numel() + layer.linear2.weight.numel()
     return (one - pairs + 2 * matrices) / pairs
@@ -389,11 +381,11 @@ def length_where_attention_rules() -> float:
 
 @asked(
     25,
-    (112.0, "That is all of it; each of the 8 holds an eighth."),
-    (3.5, "Those are the weights; there are gradients, and Adam's two moments."),
-    (7.0, "Those are weights and gradients; Adam keeps two moments of each number."),
-    (38.5, "That shares gradients and moments; the weights are shared out, too."),
-    (14e9 / 2**30, "That is in GiB, of 2^30 bytes; a GB has 10^9."),
+    (112.0, "That is the total. Each of the 8 devices holds an eighth."),
+    (3.5, "Those are the weights. Add the gradients and Adam's two moments."),
+    (7.0, "Those are weights and gradients. Add Adam's two moments for each number."),
+    (38.5, "You divided gradients and moments by 8. The weights are divided as well."),
+    (14e9 / 2**30, "That is in GiB, which have 2^30 bytes. A GB has 10^9."),
 )
 def memory_of_a_share() -> float:
     """Return GB on each device: of the bytes that training keeps for seven billion numbers."""

@@ -1,4 +1,4 @@
-"""How far a learner is: kept in one local file beside their package, and shown as a table."""
+"""Keep a learner's progress in a file in their package, and show it as a table."""
 
 import html
 import json
@@ -11,25 +11,17 @@ from typing import Any
 
 from course_lib.atomic_write import set_aside, write_whole
 from course_lib.exercises.catalogue import tasks
-from course_lib.exercises.check_report import CORRECT, UNTOUCHED, WRONG, Guess, Report
+from course_lib.exercises.check_report import CORRECT, UNTOUCHED, WRONG, Report
 from course_lib.exercises.exercise_bank import chapters, exercise, exercises
-from course_lib.exercises.learner_package import LIBRARY, check_edition
+from course_lib.exercises.learner_package import LIBRARY, find_library
 
 FILE = "progress.json"
-GUESSES = "guesses.json"  # before a cell was run; they count for nothing
 STATES = (UNTOUCHED, WRONG, CORRECT)
 
 
 @dataclass(frozen=True)
 class Item:
-    """Name something to do.
-
-    Args:
-        name: The exercise or task.
-        chapter: Its number.
-        kind: What is to be done there, such as ``"build"``.
-        minutes: How long a first-time learner needs.
-    """
+    """An exercise or a task, its kind (such as ``"build"``), and a first-time learner's minutes."""
 
     name: str
     chapter: int
@@ -39,31 +31,27 @@ class Item:
 
 @dataclass(frozen=True, repr=False)
 class Progress:
-    """Show what is done and left, by chapter; in a notebook it shows itself as a table.
-
-    Args:
-        states: The state of each item, in the order of the chapters.
-    """
+    """Show the state of each item, by chapter; a notebook shows a table."""
 
     states: dict[Item, str]
 
     @property
     def title(self) -> str:
-        """Return how much is done, and how long the rest takes, in one line."""
+        """Return the number of items that are done, and the time that the others take."""
         left = [item.minutes for item, state in self.states.items() if state != CORRECT]
         hours, minutes = divmod(sum(left), 60)
-        return (
-            f"{len(self.states) - len(left)} of {len(self.states)} done; "
-            f"about {hours} h {minutes} min left"
-        )
+        done = len(self.states) - len(left)
+        return f"{done} of {len(self.states)} done; about {hours} h {minutes} min left"
 
     def __repr__(self) -> str:
         """Show the totals by chapter as plain text."""
-        rows = (f"{_sign(s)} {chapter:{self._wide}}  {rest}" for chapter, s, rest in self._totals())
-        return "\n".join([self.title, "", *rows])
+        rows = list(self._totals())
+        wide = max(len(chapter) for _, chapter, _ in rows)
+        lines = [f"{sign} {chapter:{wide}}  {left}" for sign, chapter, left in rows]
+        return "\n".join([self.title, "", *lines])
 
     def details(self) -> str:
-        """List every exercise as plain text."""
+        """List every item as plain text."""
         lines = [self.title]
         wide = max(len(item.name) for item in self.states)
         for chapter, pairs in self._by_chapter():
@@ -76,26 +64,20 @@ class Progress:
     def _repr_html_(self) -> str:
         """Show the totals by chapter in JupyterLab."""
         rows = []
-        for chapter, state, rest in self._totals():
-            cells = (_sign(state), html.escape(chapter), rest)
-            tds = "".join(f'<td style="text-align: left">{cell}</td>' for cell in cells)
-            rows.append(f"<tr>{tds}</tr>")
+        for row in self._totals():
+            cells = (f'<td style="text-align: left">{html.escape(cell)}</td>' for cell in row)
+            rows.append(f"<tr>{''.join(cells)}</tr>")
         caption = f'<caption style="text-align: left"><strong>{self.title}</strong></caption>'
         return f"<table>{caption}{''.join(rows)}</table>"
 
-    @property
-    def _wide(self) -> int:
-        """Return the length of the longest heading."""
-        return max(len(chapter) for chapter, _ in self._by_chapter())
-
     def _totals(self) -> Iterator[tuple[str, str, str]]:
-        """Yield each chapter's heading, its state, and what is done and left."""
+        """Yield each chapter's sign, its heading, and the work that is done and left."""
         for chapter, pairs in self._by_chapter():
             done = sum(state == CORRECT for _, state in pairs)
             left = sum(item.minutes for item, state in pairs if state != CORRECT)
             touched = any(state != UNTOUCHED for _, state in pairs)
             state = CORRECT if done == len(pairs) else WRONG if touched else UNTOUCHED
-            yield chapter, state, f"{done} of {len(pairs)} done, {left} min left"
+            yield _sign(state), chapter, f"{done} of {len(pairs)} done, {left} min left"
 
     def _by_chapter(self) -> Iterator[tuple[str, list[tuple[Item, str]]]]:
         """Yield every chapter's heading with its items."""
@@ -105,16 +87,9 @@ class Progress:
 
 
 def note(report: Report) -> Report:
-    """Keep the state of an exercise where a learner's package lies in the current folder.
+    """Keep the state of an exercise if the current folder has a ``my_lib``; return the report.
 
-    What was correct once stays so; else the latest counts. Elsewhere nothing is kept, and
-    nothing leaves the computer.
-
-    Args:
-        report: What a check said.
-
-    Returns:
-        The same report.
+    A state that was correct once is kept; otherwise the latest one is. Nothing is sent anywhere.
     """
     package = Path(LIBRARY)
     if package.is_dir() and report.state != UNTOUCHED:
@@ -128,43 +103,21 @@ def note(report: Report) -> Report:
     return report
 
 
-def keep_guess(guess: Guess) -> Guess:
-    """Keep a guess that is not graded where a learner's package lies; return it."""
-    path = Path(LIBRARY) / GUESSES
-    if path.parent.is_dir() and guess.answer is not ...:
-        try:
-            kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-            kept[guess.name] = str(guess.answer)
-            write_whole(path, json.dumps(kept, indent=1, sort_keys=True) + "\n")
-        except (OSError, ValueError, TypeError) as error:
-            print(f"your guess could not be kept: {error}", file=sys.stderr)
-    return guess
-
-
 def progress(folder: Path | str | None = None) -> Progress:
-    """Return the state of everything that there is to do.
+    """Return the state of every exercise and task.
 
     Args:
-        folder: A workbook's folder, or the ``my_lib`` in it. Unless given, it is the current
-            folder, where no ``my_lib`` means that nothing was attempted.
+        folder: A workbook's folder, or the ``my_lib`` in it; the current folder unless given.
 
     Raises:
-        ValueError: If a folder is given and there is no ``my_lib``, or it is of the first edition.
+        ValueError: If a folder is given and has no ``my_lib``.
     """
-    place = Path(folder or ".")
-    package = place if place.resolve().name == LIBRARY else place / LIBRARY
-    if folder is not None and not package.is_dir():
-        raise ValueError(
-            f"there is no {LIBRARY} in {place}; `course workbook DIR` makes one in DIR"
-        )
-    if package.is_dir():
-        check_edition(package)
-    kept = _read(package)
+    kept = _read(Path(LIBRARY) if folder is None else find_library(Path(folder)))
     return Progress({item: kept.get(item.name, {}).get("state", UNTOUCHED) for item in items()})
 
 
 def items() -> list[Item]:
-    """List everything that there is to do, in the order of the chapters."""
+    """List every exercise and task, in the order of the chapters."""
     built = [exercise(name) for name in exercises()]
     found = [Item(task.name, chapters()[task.module], "build", task.minutes) for task in built]
     found += [Item(task.name, task.chapter, task.kind, task.minutes) for task in tasks()]
@@ -172,7 +125,7 @@ def items() -> list[Item]:
 
 
 def _read(package: Path) -> dict[str, dict[str, Any]]:
-    """Read what was kept; what cannot be read is moved aside, and said."""
+    """Read the states; rename a file that cannot be read, and say so."""
     path = package / FILE
     if not path.exists():
         return {}
@@ -183,10 +136,10 @@ def _read(package: Path) -> dict[str, dict[str, Any]]:
     except (ValueError, TypeError, KeyError, AttributeError):
         pass
     aside = set_aside(path)
-    print(f"{path} could not be read; it lies aside as {aside.name}", file=sys.stderr)
+    print(f"{path} could not be read; we renamed it to {aside.name}", file=sys.stderr)
     return {}
 
 
 def _sign(state: str) -> str:
-    """Return the sign with which reports of a state begin."""
+    """Return the sign that a report of a state begins with."""
     return Report("", state == CORRECT, attempted=state == WRONG).title[0]

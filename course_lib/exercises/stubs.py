@@ -1,10 +1,10 @@
-"""Turn finished source into what a learner starts from; every other character stays as it was."""
+"""Replace the bodies of finished source by stubs, and keep every other character."""
 
 import ast
 from collections.abc import Callable, Collection, Iterator
 
 Definition = ast.FunctionDef | ast.ClassDef
-# first line, the line after the last (from 0), what comes there
+# the first line and the line after the last (from 0), and the new lines
 Edit = tuple[int | None, int | None, list[str]]
 
 STUB = "raise NotImplementedError"
@@ -17,7 +17,7 @@ def defined(source: str) -> dict[str, Definition]:
 
 
 def exported(source: str) -> list[str]:
-    """List what a cell defines, constants too, in order."""
+    """List the names that a cell defines, including constants, in order."""
     names = []
     for node in ast.parse(source).body:
         if isinstance(node, Definition):
@@ -29,26 +29,22 @@ def exported(source: str) -> list[str]:
 def stub(source: str, names: Collection[str]) -> str:
     """Replace the bodies of some definitions by ``raise NotImplementedError``.
 
-    Signatures, decorators, docstrings, attributes of classes and the comments above stay.
-
-    Args:
-        source: A cell, or a module.
-        names: Functions, classes of which every method becomes a stub, and single methods such as
-            ``"Engine.step"``. Names that the source does not define are left out.
+    A class's name stands for all of its methods, and ``"Engine.step"`` for one of them. Names that
+    the source does not define are ignored.
     """
     chosen = [function for name in names for function in _named(source, name)]
     return _edited(source, lambda lines: [_stubbed(function, lines) for function in chosen])
 
 
 def without(source: str, gone: Callable[[ast.stmt], bool]) -> str:
-    """Leave out statements, with all that stands on their lines."""
+    """Remove the lines of some statements."""
     cut = {line for node in ast.parse(source).body if gone(node) for line in _lines_of(node)}
     lines = source.split("\n")
     return "\n".join(line for n, line in enumerate(lines) if n not in cut).strip("\n")
 
 
 def without_answers(source: str) -> str:
-    """Replace every body, and the value of every ``my_… = value``, by what a learner fills in."""
+    """Replace every body, and the value of every ``my_… = value``, by a blank for the learner."""
     source = stub(source, defined(source))
     answers = [
         node
@@ -59,19 +55,14 @@ def without_answers(source: str) -> str:
 
 
 def without_checks(source: str, names: Collection[str]) -> str:
-    """Drop the lines ``check("NAME", NAME)`` of some definitions."""
+    """Remove the lines ``check("NAME", NAME)`` of some definitions."""
     found = [node for node in ast.parse(source).body if _checked(node) in names]
     left = _edited(source, lambda lines: [(n.lineno - 1, n.end_lineno, []) for n in found])
     return left.rstrip("\n") if found else left
 
 
 def from_package(source: str, modules: Collection[str], package: str) -> str:
-    """Let ``from course_lib.MODULE import …`` import from another package.
-
-    Args:
-        source: A cell, or a module.
-        modules: Which modules of ``course_lib`` the other package has.
-        package: Its name.
+    """Make ``from course_lib.MODULE import …`` import from a package that has some of the modules.
 
     Raises:
         ValueError: If one of the modules is imported in another way.
@@ -79,7 +70,7 @@ def from_package(source: str, modules: Collection[str], package: str) -> str:
     ours = {f"course_lib.{module}" for module in modules}
 
     def redirected(lines: list[str]) -> Iterator[Edit]:
-        """Yield every line of import with the package's name replaced."""
+        """Yield every import line with the package's name replaced."""
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.ImportFrom) and node.module in ours:
                 changed = lines[node.lineno - 1].replace("course_lib", package, 1)
@@ -91,7 +82,7 @@ def from_package(source: str, modules: Collection[str], package: str) -> str:
 
 
 def solution(source: str, name: str) -> str:
-    """Return what a stub lacks: the body of a function, or a class without its docstrings."""
+    """Return the body of a function, or a class without its docstrings."""
     node, lines = defined(source)[name], source.split("\n")
     if not isinstance(node, ast.ClassDef):
         first, last = _body(node, lines)
@@ -108,7 +99,7 @@ def solution(source: str, name: str) -> str:
 
 
 def _edited(source: str, edits: Callable[[list[str]], Collection[Edit] | Iterator[Edit]]) -> str:
-    """Apply edits from the last to the first, so that line numbers stay true."""
+    """Apply edits from the last to the first, so that line numbers stay valid."""
     lines = source.split("\n")
     for first, last, new in sorted(edits(list(lines)), reverse=True):
         lines[first:last] = new
@@ -116,7 +107,7 @@ def _edited(source: str, edits: Callable[[list[str]], Collection[Edit] | Iterato
 
 
 def _outer(node: Definition) -> Iterator[ast.FunctionDef]:
-    """Yield a function, or the methods of a class; what stands inside a function is its body."""
+    """Yield a function, or the methods of a class, but no functions inside functions."""
     if not isinstance(node, ast.ClassDef):
         yield node
         return
@@ -134,12 +125,12 @@ def _named(source: str, name: str) -> Iterator[ast.FunctionDef]:
 
 
 def _stubbed(function: ast.FunctionDef, lines: list[str]) -> Edit:
-    """Describe the edit that leaves the signature and the docstring of a function."""
+    """Return the edit that keeps only the signature and the docstring of a function."""
     return *_body(function, lines), [" " * (function.col_offset + 4) + STUB]
 
 
 def _body(function: ast.FunctionDef, lines: list[str]) -> tuple[int | None, int | None]:
-    """Find the lines of a body without its docstring, with the comments around and in it."""
+    """Find the lines of a body, with its comments but without its docstring."""
     docstring = _docstring(function)
     first = docstring.end_lineno if docstring else _first_line(function.body[0])
     while not docstring and lines[first - 1].lstrip()[:1] in ("", "#"):
@@ -154,35 +145,35 @@ def _body(function: ast.FunctionDef, lines: list[str]) -> tuple[int | None, int 
 
 
 def _docstring(node: Definition) -> ast.stmt | None:
-    """Return the statement that is the docstring."""
+    """Return the docstring's statement."""
     return node.body[0] if ast.get_docstring(node, clean=False) is not None else None
 
 
 def _first_line(node: ast.stmt) -> int:
-    """Number the line, from 0, on which a statement begins, its decorators included."""
+    """Return the line, from 0, on which a statement or its first decorator begins."""
     return min(n.lineno for n in (node, *getattr(node, "decorator_list", []))) - 1
 
 
 def _lines_of(node: ast.stmt) -> range:
-    """Number the lines of a statement from 0, its decorators included."""
+    """Return the lines of a statement and its decorators, from 0."""
     return range(_first_line(node), node.end_lineno)
 
 
 def _unanswered(node: ast.Assign, lines: list[str]) -> Edit:
-    """Describe the edit that puts ``...`` in the place of a value."""
+    """Return the edit that replaces a value by ``...``."""
     after = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()  # ast counts bytes
     node.value = ast.Constant(...)
     return node.lineno - 1, node.end_lineno, [ast.unparse(node) + after]
 
 
 def _targets(node: ast.stmt) -> list[ast.Name]:
-    """List the names that an assignment gives a value to."""
+    """List the names that a statement assigns to."""
     targets = node.targets if isinstance(node, ast.Assign) else []
     return [target for target in targets if isinstance(target, ast.Name)]
 
 
 def _checked(node: ast.stmt) -> str | None:
-    """Name the definition that a line checks, if it is ``check("NAME", NAME)``."""
+    """Return the name in ``check("NAME", NAME)``, or ``None`` for any other line."""
     match node:
         case ast.Expr(ast.Call(ast.Name("check"), [ast.Constant(said), ast.Name(name)], [])):
             return name if said == name else None
@@ -190,6 +181,6 @@ def _checked(node: ast.stmt) -> str | None:
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> set[str]:
-    """List the modules, by full name, that an import may mean."""
+    """List the full names of the modules that an import may mean."""
     inside = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
     return {inside + alias.name for alias in node.names}

@@ -1,6 +1,8 @@
-"""The learner's edition, generated from the chapters; it becomes the learner's own library."""
+"""Write a workbook: the chapters without their answers, and the learner's own library."""
 
+import itertools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -9,75 +11,90 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from course_lib.atomic_write import replacing
 from course_lib.exercises.exercise_bank import exercise, exercises
-from course_lib.exercises.learner_package import INIT, LIBRARY, check_edition, module_text
-from course_lib.exercises.notebook_builder import Chapter, Edition, source_of
-from course_lib.exercises.safe_folder import fill
+from course_lib.exercises.learner_package import INIT, LIBRARY, module_text
+from course_lib.exercises.notebook_builder import HELP, Chapter, Edition, source_of
 
 PACKAGE = Path(__file__).resolve().parents[1]
 COURSE = PACKAGE if (PACKAGE / "notebooks").is_dir() else PACKAGE.parent  # in a wheel, or a clone
-TASKS = ("tasks.numbers",)  # it trains and uses the chapters' model
+TASKS = ("tasks.numbers",)  # it trains and uses the model of the chapters
 README = """# Your workbook
 
-Open `00_start_here.ipynb` in JupyterLab, and take the chapters in order. (In a terminal, in this
-folder: `jupyter lab 00_start_here.ipynb`.)
+Open `00_start_here.ipynb` in JupyterLab, and work through the chapters in order. (In a terminal, in
+this folder: `jupyter lab 00_start_here.ipynb`.)
 
-- **What is yours to write:** the cells with `raise NotImplementedError`, and the dots in
-  `my_… = ...`. Run the cell, and it answers:
+- **You write** the cells with `raise NotImplementedError`, and you replace the dots in
+  `my_… = ...`. When you run such a cell, it shows one of these results:
 
   | it shows | it means |
   |---|---|
-  | ✓ Correct | it does all that is asked |
-  | ✓ The core is right | go on; what is marked ○ is missing, and the course's stands in for it |
-  | ✗ Not yet | the first thing that is not right, in words |
-  | ○ Not attempted yet | there is nothing but the stub |
+  | ✓ Correct | your answer does everything that is asked |
+  | ✓ The core is right | you can continue; the course's definition does what is marked ○ |
+  | ✗ Not yet | the first thing that is wrong, in words |
+  | ○ Not attempted yet | the cell still holds only the stub |
 
-  Until yours is right, the course's own definition stands in, so that the rest of a chapter runs.
-- **Stuck?** {help}
-- **`my_lib/` is yours.** At first its modules run what the course has written. The last cell of a
-  chapter puts the cells that passed there. Later chapters import from it, and what you have not
-  written is the course's text with your parts in it: the model that trains and translates has your
-  attention, as soon as yours passed. From chapter 11 on, a line says how much of it is yours.
-- **Back to the course's:** `export_mine(without="causal_mask")` in the last cell of its chapter.
-- **How far am I?** `course progress` in a terminal, in this folder. What it knows stays here.
-- **The chapters anew:** `course workbook . --force` in this folder. What you changed, `my_lib/`
-  included, is moved to `kept-1/` first (the next time to `kept-2/`); copy back what you want.
+  Until your version passes, the chapter uses the course's definition.
+- **Help:** {help}
+- **`my_lib/` is your own library.** At first, its modules hold the course's definitions. The last
+  cell of a chapter writes the cells that passed to it, and later chapters import them. The parts
+  that you have not written are the course's, but they call yours: the model that trains and
+  translates uses your attention as soon as it passes. From chapter 11 on, a line says which parts
+  are yours.
+- **To get the course's definition back:** run `export_mine(without="causal_mask")` in a chapter.
+- **To check a saved answer:** `course check causal_mask` in a terminal, in this folder.
+- **To see your progress:** `course progress` in a terminal, in this folder. It is kept only here.
+- **To write the chapters again:** `course workbook . --force` in this folder. It first moves the
+  files that you changed, also those in `my_lib/`, to `kept-1/` (the next time to `kept-2/`).
 """
-HELP = {
-    True: "A hint and the solution are folded below each exercise.",
-    False: "A hint is folded below each exercise.",
-}
 
 
 def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) -> list[Path]:
-    """Write the learner's edition into a folder.
+    """Write a workbook into a folder, and return the files that were moved.
 
     Args:
-        folder: Where; it must be empty or missing.
-        solutions: Whether solutions are in it, folded; hints are in any case.
-        force: Whether to write it anew where something is there. What was changed is kept aside.
-
-    Returns:
-        The files kept aside, where they are now.
+        folder: An empty or a new folder.
+        solutions: Whether to include the solutions; hints are always included.
+        force: Whether to write into a folder that is not empty. Changed files are moved first.
 
     Raises:
-        ValueError: If the folder is not empty, or it is the course's own or of the first edition.
+        ValueError: If the folder is not empty and ``force`` is not set, or it is the course's own.
     """
     if folder.resolve() in (COURSE.resolve(), COURSE.resolve() / "notebooks"):
-        raise ValueError(f"{folder} holds the course itself; give the workbook a folder of its own")
-    if (folder / LIBRARY).is_dir():
-        check_edition(folder / LIBRARY)
+        raise ValueError(f"{folder} holds the course itself; choose another folder")
     return fill(folder, workbook_files(solutions), force=force)
 
 
+def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> list[Path]:
+    """Write files, and first move those that differ to ``kept-1``, ``kept-2``, ….
+
+    Returns the new paths of the files that were moved. If the process is killed, every file is
+    where it was, or where it was moved to.
+
+    Raises:
+        ValueError: If the folder is not empty, and ``force`` was not given.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        raise ValueError(
+            f"{folder} is not empty; --force writes into it, and first moves the files you changed"
+        )
+    free = (folder / f"kept-{number}" for number in itertools.count(1))
+    kept = next(path for path in free if not path.exists())
+    moved = []
+    for name, content in files.items():
+        path, aside = folder / name, kept / name
+        if path.exists() and path.read_bytes() != content:
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(path, aside)
+            moved.append(aside)
+        if not path.exists():
+            with replacing(path) as file:
+                file.write(content)
+    return moved
+
+
 def copy_chapters(folder: Path) -> Path:
-    """Copy the worked chapters and their pictures into a folder, unless they are there.
-
-    Args:
-        folder: Where; it must be empty or missing, or hold what was copied before.
-
-    Returns:
-        The first chapter.
+    """Copy the worked chapters and their pictures, unless they are there; return the first.
 
     Raises:
         ValueError: If something else is in the folder.
@@ -88,13 +105,13 @@ def copy_chapters(folder: Path) -> Path:
     if first.exists():
         return first
     if folder.is_dir() and any(folder.iterdir()):
-        raise ValueError(f"{folder} holds something else; give the chapters a folder of their own")
+        raise ValueError(f"{folder} holds something else; choose another folder for the chapters")
     fill(folder, files)
     return first
 
 
 def open_lab(chapter: Path, options: Sequence[str] = ()) -> int:
-    """Open a chapter that ``copy_chapters`` copied in JupyterLab; return its exit code.
+    """Open a chapter from ``copy_chapters`` in JupyterLab, and return its exit code.
 
     Raises:
         ValueError: If JupyterLab is not installed.
@@ -108,11 +125,9 @@ def open_lab(chapter: Path, options: Sequence[str] = ()) -> int:
 def workbook_files(solutions: bool) -> dict[str, bytes]:
     """Return every file of a workbook by its name in the folder."""
     worked = [Chapter.read(path) for path in sorted(COURSE.glob("notebooks/[0-9][0-9]_*.ipynb"))]
-    built = [exercise(name) for name in exercises()]
-    hints = {task.name: task.hints for task in built}
     library = dict(_library(worked))
     modules = frozenset(name.removesuffix(".py").replace("/", ".") for name in library)
-    edition = Edition(hints, modules, solutions, {task.name: task.stubs for task in built})
+    edition = Edition({name: exercise(name) for name in exercises()}, modules, solutions)
     notebooks = {chapter.file: edition.notebook(chapter) for chapter in worked}
     texts = {"README.md": README.format(help=HELP[solutions])}
     texts |= {f"{LIBRARY}/{name}": text for name, text in library.items()}
@@ -126,7 +141,7 @@ def workbook_files(solutions: bool) -> dict[str, bytes]:
 def _library(worked: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
     """Yield the files of the learner's own package, by name."""
     yield "__init__.py", INIT
-    yield "tasks/__init__.py", '"""What your model is trained for."""\n'
+    yield "tasks/__init__.py", '"""The tasks that your model learns."""\n'
     for module in (*(c.module for c in worked if c.exported), *TASKS):
         yield f"{module.replace('.', '/')}.py", module_text(module)
 

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from course_lib.atomic_write import write_whole
 from course_lib.trainer.averaging import kept_weights
 from course_lib.trainer.checkpoint import (
-    AGAIN,
     FACTS,
     explaining,
     load_tensors,
@@ -30,7 +29,6 @@ from course_lib.trainer.task import Pipeline, TrainState
 Kept = TypeVar("Kept", bound=Pipeline)
 
 LAST = "last-" + 7 * "[0-9]"  # the folders of checkpoints, by their steps
-OLD = "last.pt"  # the checkpoint of the first edition
 LOG = "log.txt"
 LOCK = "training.lock"  # held by the process that trains in the folder; it dies with it
 
@@ -50,15 +48,8 @@ def checkpoints_folder(module: str = __file__) -> Path:
 
 
 def find_checkpoint(out: Path) -> Path | None:
-    """Return the newest whole checkpoint of a training, or ``None``.
-
-    Raises:
-        ValueError: If there is one of the first edition alone.
-    """
-    newest = max((facts.parent for facts in out.glob(f"{LAST}/{FACTS}")), default=None)
-    if newest is None and (out / OLD).exists():
-        raise ValueError(f"{out / OLD} is of the course's first edition; {AGAIN}")
-    return newest
+    """Return the newest whole checkpoint of a training, or ``None``."""
+    return max((facts.parent for facts in out.glob(f"{LAST}/{FACTS}")), default=None)
 
 
 def read_kept(kind: type[Kept], out: Path) -> tuple[Kept, dict[str, Any]]:

@@ -1,21 +1,25 @@
 """A class is graded whatever its code does, and its folders stay as they are."""
 
 import csv
-import socket
-import threading
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
 from pathlib import Path
 
-import psutil
 import pytest
 import torch
 
 from course_lib import cli
-from course_lib.exercises import sandbox
+from course_lib.exercises import separate_process
+from course_lib.exercises.check_report import Report
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.grade import LONGEST, Row, as_csv, as_text, grade, learners, printable
-from course_lib.exercises.json_serialization import packed, unpacked
+from course_lib.exercises.json_serialization import from_json, to_json
 from course_lib.exercises.learner_package import INIT, module_text
-from course_lib.exercises.sandbox import Mark, can_be_apart, examine_apart
+from course_lib.exercises.separate_process import examine_apart, state_of
 from course_lib.exercises.trial import try_out
 
 HEAD = "import torch\nfrom torch import Tensor\n\n\n"
@@ -34,7 +38,6 @@ HEADS = """def split_heads(x, num_heads):
 
 
 """
-apart = pytest.mark.skipif(not can_be_apart(), reason="this system cuts no process off")
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -52,15 +55,13 @@ def hand_in(folder: Path, **modules: str) -> Path:
     return package
 
 
-def make_class(folder: Path, port: int) -> None:
-    """Hand in what four learners wrote: nothing, an old package, harm, and an honest try."""
+def make_class(folder: Path) -> None:
+    """Hand in what three learners wrote: nothing, harmful code, and an honest try."""
     (folder / "cy" / "notes").mkdir(parents=True)
-    (hand_in(folder / "dee", masks=HEAD + CAUSAL) / "__init__.py").write_text("")
-    harm = dict(folder=str(folder), port=port, started=str(folder.parent / "started"))
     hand_in(
         folder / "eve",
         attention=FLOOD + "scaled_dot_product_attention = 1",
-        multi_head=HARM.format(**harm) + HEAD + HEADS + HANGING,
+        multi_head=HEAD + HEADS + HANGING,
         positions="sinusoidal_encoding = 1\nimport os\nos._exit(3)",
         add_norm="AddNorm = bytearray(1 << 40)",
         feed_forward="FeedForward = 0\nraise ValueError('=1+1\\x1b[2J\\u202e' + 9_000 * 'x')",
@@ -76,7 +77,8 @@ def make_class(folder: Path, port: int) -> None:
         decoder=module_text("decoder"),
     )
     (zoe.parent / "helpers.py").write_text(HEAD + CAUSAL)
-    (folder / ".hidden").mkdir()
+    hand_in(folder / "_old")
+    (folder / "cy" / "my_lib").symlink_to(zoe)  # a classmate's
     (folder / "read me.txt").write_text("no learner")
 
 
@@ -85,21 +87,6 @@ class Odd(Exception):
     def __str__(self): raise SystemExit
 split_heads = 1
 raise Odd
-"""
-HARM = """
-import os, shutil, socket, subprocess, sys
-shutil.rmtree({folder!r}, ignore_errors=True)
-for start in "", ".":
-    try:
-        open(os.path.join(start, {started!r}), "w").write("x")
-    except OSError:
-        pass
-try:
-    socket.create_connection(("127.0.0.1", {port}), timeout=2)
-except OSError:
-    pass
-lasts = [sys.executable, "-S", "-c", "import time; time.sleep(599)"]
-subprocess.Popen(lasts, start_new_session=True)
 """
 HANGING = """
 class MultiHeadAttention(torch.nn.Module):
@@ -110,17 +97,15 @@ class MultiHeadAttention(torch.nn.Module):
 
 """
 FORGERY = """
-import json, os
-import course_lib.exercises.sandbox as sandbox
+import os
+import course_lib.exercises.separate_process as separate_process
 from course_lib.exercises.check_report import Report
-sandbox.examine = lambda name, candidate: Report(name, True)
-forged = b"".join(
-    json.dumps({"exercise": name, "state": "correct", "seen": []}).encode() + b"\\n"
-    for name in ("padding_mask", "causal_mask")
-)
+separate_process.examine = lambda name, candidate: Report(name, True)
+good = dict(passed=True, attempted=True, hint="", mistake="", detail="", seen=[])
+lines = [separate_process.to_json(answer) for answer in (dict(module="masks"), good, good)]
 for number in range(99):
     try:
-        os.write(number, forged)
+        os.write(number, b"".join(line + b"\\n" for line in lines))
     except OSError:
         pass
 
@@ -141,25 +126,21 @@ for number in range(3, 99):
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """Grade a class once; return the rows, the tables' folder, what was told, and who called."""
-    folder, out, told, called = tmp_path_factory.mktemp("a") / "class", None, [], []
-    server = socket.create_server(("127.0.0.1", 0))
-    threading.Thread(target=lambda: called.append(server.accept()), daemon=True).start()
-    make_class(folder, server.getsockname()[1])
-    before, out = files_in(folder), tmp_path_factory.mktemp("out") / "new"
-    seen = []
+    """Grade a class once; return the rows, the tables' folder, and the lines that were told."""
+    folder, out, told, seen = tmp_path_factory.mktemp("a"), tmp_path_factory.mktemp("o"), [], []
+    make_class(folder)
+    before, out = files_in(folder), out / "new"
 
     def tell(line: str) -> None:
-        """Keep the line, and how many rows were there when it came."""
+        """Keep the line, and count the rows that are there."""
         told.append(line)
         seen.append(len(rows_of(out)) if (out / "grades.csv").exists() else 0)
 
     text = grade(folder, out, limit=8, tell=tell)
-    server.close()
-    assert files_in(folder) == before or not can_be_apart()
+    assert files_in(folder) == before
     assert text == (out / "grades.txt").read_text(encoding="utf-8")
-    assert seen == [n * len(exercises()) for n in range(5)]  # after each learner
-    return rows_of(out), out, told, called, folder.parent / "started"
+    assert seen == [0, *(n * len(exercises()) for n in range(4))]  # after each learner
+    return rows_of(out), out, told
 
 
 def rows_of(out: Path) -> dict[tuple[str, str], dict[str, str]]:
@@ -178,56 +159,61 @@ def said(graded):
 
 
 def test_every_learner_has_a_row_for_every_exercise_in_order(graded):
-    names = ["cy", "dee", "eve", "zoe/work"]
+    names = ["cy", "eve", "zoe/work"]
     assert list(graded[0]) == [(learner, name) for learner in names for name in exercises()]
     assert graded[0]["zoe/work", "causal_mask"] == {
         "learner": "zoe/work",
         "chapter": "06 masks",
-        "exercise": "causal_mask",  # it stands in a file beside
+        "exercise": "causal_mask",  # from a file next to the package
         "state": "correct",
         "mistake": "",
         "hint": "",
     }
-    assert len(graded[2]) == 5 and graded[2][1] == f"cy: {len(exercises())} not attempted"
+    hidden, warning, *lines = graded[2]
+    assert hidden.endswith("/_old") and "container" in warning
+    assert len(lines) == 3 and lines[0] == f"cy: {len(exercises())} not attempted"
     row = graded[0]["zoe/work", "padding_mask"]
     assert row["state"] == "not yet" and row["mistake"] and "This is what you get" in row["hint"]
 
 
-def test_what_the_course_wrote_and_what_is_missing_is_no_attempt(said):
+def test_the_courses_definitions_and_missing_ones_are_no_attempt(said):
     for name in ("DecoderLayer", "scaled_dot_product_attention"):
         assert said["zoe/work", name] == ("not attempted", "")
-    assert said["zoe/work", "FeedForward"] == ("not attempted", "there is no feed_forward.py")
-    assert {said["cy", name][1] for name in exercises()} == {"there is no my_lib"}
+    state, hint = said["zoe/work", "FeedForward"]
+    assert state == "not attempted" and hint.startswith("feed_forward.py is missing")
+    assert {said["cy", name][1] for name in exercises()} == {"there is no my_lib, or it is a link"}
 
 
-def test_what_does_not_run_is_said_with_its_line(said):
-    state, hint = said["zoe/work", "sinusoidal_encoding"]
-    assert state == "did not run" and hint.startswith("positions.py, line 1: SyntaxError: ")
-    state, hint = said["zoe/work", "split_heads"]
-    assert state == "did not run" and hint.endswith("Odd: (which cannot be printed)")
-    state, hint = said["dee", "causal_mask"]
-    assert state == "did not run" and "first edition; make a new workbook" in hint
+@pytest.mark.parametrize(
+    ("learner", "name", "words"),
+    [
+        ("zoe/work", "sinusoidal_encoding", "positions.py, line 1: SyntaxError: "),
+        ("zoe/work", "split_heads", "Odd: (its message cannot be printed)"),
+        ("eve", "scaled_dot_product_attention", "it sent something unreadable"),
+        ("eve", "MultiHeadAttention", "it did not finish within 8 s"),
+        ("eve", "sinusoidal_encoding", "it ended its process with code 3"),
+        ("eve", "AddNorm", "MemoryError"),
+    ],
+)
+def test_what_does_not_run_is_said_and_breaks_nothing_else(said, learner, name, words):
+    state, hint = said[learner, name]
+    assert state == "did not run" and words in hint
+    assert said["eve", "split_heads"] == ("correct", "")
 
 
 # --- attacks
-
-
-@apart
-def test_code_reaches_neither_files_nor_network_and_leaves_nothing_running(graded, said):
-    assert said["eve", "split_heads"] == ("correct", "")
-    assert not graded[3] and not graded[4].exists()  # files_in is compared in the fixture
-    running = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
-    assert "time.sleep(599)" not in str(running)
 
 
 def test_text_of_a_learner_neither_moves_the_cursor_nor_computes(said, graded, tmp_path):
     state, hint = said["eve", "FeedForward"]
     assert state == "did not run" and "=1+1\\x1b[2J\\u202exxx" in hint and len(hint) == LONGEST + 1
     assert all(c.isprintable() or c == "\n" for c in (graded[1] / "grades.txt").read_text("utf-8"))
-    for text in ("=1", "+1", "-inf, ü√", "@a", " =1", "＝1", "a"):
+    texts = {text: f"'{text}" for text in ("=1", "+1", "-inf, ü√", "@a", " =1", "＝1")}
+    texts |= {"a": "a", "x;=1": "x;'=1", 'x; "=1"': 'x;\' "=1"', "x;y": "x;y"}
+    for text, safe in texts.items():
         (tmp_path / "grades.csv").write_text(as_csv([Row(text, *"abcde")]), "utf-8", newline="")
         ((found, _),) = rows_of(tmp_path)
-        assert found == ("'" * (text != "a")) + text and text in as_text([Row(text, *"abcde")])
+        assert found == safe and text in as_text([Row(text, *"abcde")])
     assert (tmp_path / "grades.csv").read_bytes().startswith(b"\xef\xbb\xbf")  # for accents
     assert printable("a\x00\udc80\nb") == "a\\x00\\udc80\\nb"
 
@@ -236,52 +222,67 @@ def test_a_forged_verdict_does_not_count(said):
     assert said["eve", "causal_mask"][0] == said["eve", "padding_mask"][0] == "not yet"
 
 
-@pytest.mark.parametrize(
-    "seen",
-    [
-        None,
-        [],
-        [{"dict": [["values", {"tensor": ["int8", [1 << 60], ""]}]]}] * 4,
-        [{"dict": [["values", {"tensor": ["load", [1], "AAAA"]}]]}] * 4,
-    ],
-)
+FORGED = {"passed": True, "attempted": True, "hint": "", "mistake": "", "detail": ""}
+
+
+@pytest.mark.parametrize("seen", [None, [], [{"values": {}}] * 4, [{"values": 3}] * 4])
 def test_only_right_numbers_are_correct(seen):
-    forged = {"state": "correct", "hint": "", "mistake": ""}
-    assert sandbox._mark("causal_mask", forged | {"seen": seen}).state == "not yet"
+    judge = separate_process._report
+    assert judge("causal_mask", FORGED | {"seen": seen}).state == "not yet"
     right, wrong = exercise("causal_mask").given, lambda *a, **k: right(*a, **k).T
     for candidate, state in ((right, "correct"), (wrong, "not yet")):
         trials = exercise("causal_mask").trials
-        seen = [packed(vars(try_out(trial, candidate))) for trial in trials]
-        assert sandbox._mark("causal_mask", forged | {"seen": seen}).state == state
+        seen = [vars(try_out(trial, candidate)) for trial in trials]
+        assert judge("causal_mask", from_json(to_json(FORGED | {"seen": seen}))).state == state
 
 
 def test_values_travel_as_they_are():
     tensors = [torch.randn(2, 3), torch.tensor(True), torch.ones(0, 2), torch.ones(2).bfloat16()]
     value = {"a": tensors, "b": (None, 1, 2.5, "ü", torch.float64), 3: float("inf")}
-    back = unpacked(packed(value))
+    back = from_json(to_json(value))
     assert back["b"] == value["b"] and back[3] == value[3]
     for one, other in zip(back["a"], value["a"], strict=True):
         assert torch.equal(one, other) and one.dtype == other.dtype
 
 
-def test_who_breaks_the_process_loses_only_what_broke_it(said):
-    for name, words in {
-        "scaled_dot_product_attention": "attention.py sent what is no answer",
-        "MultiHeadAttention": "it did not finish within 8 s",
-        "sinusoidal_encoding": "positions.py ended its process with code 3",
-        "AddNorm": "MemoryError",
-    }.items():
-        state, hint = said["eve", name]
-        assert state == "did not run" and words in hint
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" * 40_000,
+        to_json({"values": 60_000 * [0]}),
+        to_json({"values": (5 << 20) * "x"}),
+        b'{"tensor": ["int8", [1152921504606846976], ""]}',
+        b'{"tensor": ["load", [1], "AAAA"]}',
+        b'{"code": "1"}',
+    ],
+    ids=["deep", "wide", "long", "huge", "no dtype", "unknown"],
+)
+def test_an_answer_that_is_too_large_or_odd_is_not_read(line):
+    (answer,) = separate_process._read([line], "")
+    assert answer == {"broken": "it sent something unreadable"}
 
 
-def test_all_exercises_together_have_an_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(sandbox, "_Child", lambda place, todo, limit: pytest.fail("too late"))
-    monkeypatch.setattr(sandbox.time, "monotonic", iter([0.0, 11.0]).__next__)
+def test_all_exercises_together_have_a_limit(tmp_path, monkeypatch):
+    command = [sys.executable, "-S", "-c", "import time; time.sleep(99)"]
+    with tempfile.TemporaryFile() as sent, subprocess.Popen(command) as process:
+        begin = time.monotonic()
+        assert "time for all" in separate_process._ending(process, sent, 60, begin + 0.1)
+        process.kill()
+    assert time.monotonic() - begin < 20
+    monkeypatch.setattr(separate_process, "_run", lambda *given: pytest.fail("too late"))
+    monkeypatch.setattr(separate_process.time, "monotonic", iter([0.0, 11.0]).__next__)
     package = hand_in(tmp_path, masks=HEAD + CAUSAL)
-    marks = examine_apart(package, {"masks": ["causal_mask"]}, 1)
-    words = "the time for all was over"
-    assert marks == {"causal_mask": Mark("causal_mask", "did not run", hint=words)}
+    (report,) = examine_apart(package, {"masks": ["causal_mask"]}, 1).values()
+    assert (state_of(report), report.hint) == ("did not run", "the time for all exercises is over")
+
+
+@pytest.mark.parametrize(("hard", "wanted"), [(5, 5), (resource.RLIM_INFINITY, 8 << 30)])
+def test_a_smaller_limit_of_the_system_is_kept(monkeypatch, hard, wanted):
+    limits = {}
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (1, hard))
+    monkeypatch.setattr(resource, "setrlimit", limits.__setitem__)
+    separate_process._limit_resources()
+    assert limits[resource.RLIMIT_AS] == (wanted, wanted)
 
 
 # --- which folders
@@ -293,9 +294,52 @@ def test_a_workbook_its_package_or_a_class_is_found(tmp_path, monkeypatch):
         monkeypatch.chdir(place)
         assert learners(place) == learners(Path(".")) == {"ada": one}
     hand_in(one.parent / "kept-1", masks="")  # an older one of the same learner
-    deep = [hand_in(tmp_path / "class" / "cy" / name, masks="") for name in ("first", "second")]
-    found = {"ada": one, "cy/first": deep[0], "cy/second": deep[1]}
+    cy = tmp_path / "class" / "my_library"
+    deep = [hand_in(cy / name, masks="") for name in ("first", "second")]
+    found = {"ada": one, "my_library/first": deep[0], "my_library/second": deep[1]}
     assert learners(tmp_path / "class") == found
+
+
+# --- course check
+
+
+def test_one_saved_answer_is_checked_from_a_terminal(tmp_path, monkeypatch, capsys):
+    wrong = HEAD + CAUSAL.replace("tril", "triu") + PADDING
+    hand_in(tmp_path, masks=wrong, multi_head=module_text("multi_head"))
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["check", "causal_mask"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("✗ Not yet: causal_mask\n") and "upper triangle" in out
+    assert cli.main(["check", "padding_mask", "--json", "--folder", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    stages = found.pop("stages")
+    assert stages[0] == {"name": "real tokens", "core": True, "held": True}
+    assert found == {
+        "name": "padding_mask",
+        "state": "correct",
+        "passed": True,
+        "complete": True,
+        "mistake": None,
+        "hint": "",
+        "detail": "4 trials",
+    }
+    assert cli.main(["check", "split_heads", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["state"] == "not attempted" and "export_mine()" in found["hint"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["casual_mask"], "did you mean causal_mask"),
+        (["causal_mask", "--folder", "empty"], "there is no my_lib in empty; run `course workbook"),
+    ],
+)
+def test_a_check_that_cannot_be_made_is_explained(tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["check", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and words in err
 
 
 # --- course grade
@@ -303,14 +347,14 @@ def test_a_workbook_its_package_or_a_class_is_found(tmp_path, monkeypatch):
 
 @pytest.fixture
 def quick(tmp_path, monkeypatch):
-    """Stand beside two learners' folders, and let every check be quick; the second is stopped."""
+    """Work next to two learners' folders, with quick checks; the second is interrupted."""
     asked = []
 
     def examine(package, wanted, limit):
         asked.append((package, limit))
         if package.parent.name == "bob":
             raise KeyboardInterrupt
-        return {name: Mark(name, "correct") for names in wanted.values() for name in names}
+        return {name: Report(name, True) for names in wanted.values() for name in names}
 
     monkeypatch.setattr("course_lib.exercises.grade.examine_apart", examine)
     monkeypatch.chdir(tmp_path)
@@ -323,7 +367,7 @@ def test_the_command_prints_and_writes_the_table(quick, tmp_path, capsys):
     assert cli.main(["grade", "ada"]) == 0
     out, err = capsys.readouterr()
     line = f"ada: {len(exercises())} correct\n"
-    assert out.startswith(line) and err.endswith(line) and "network" in err
+    assert out.startswith(line) and err.endswith(line) and "container" in err
     assert out == (tmp_path / "grades.txt").read_text(encoding="utf-8")
     assert {row["state"] for row in rows_of(tmp_path).values()} == {"correct"}
     assert quick == [(tmp_path / "ada" / "my_lib", 60)]
@@ -336,7 +380,7 @@ def test_tables_that_are_there_are_not_replaced_unless_asked(quick, tmp_path, ca
     (tmp_path / name).write_text("with my remarks")
     assert cli.main(["grade", "ada"]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.startswith(f"course grade: {name} is there; ") and "--force" in err
+    assert out == "" and err.startswith(f"course grade: {name} exists; ") and "--force" in err
     assert (tmp_path / name).read_text() == "with my remarks" and not quick
     assert cli.main(["grade", "ada", "--force"]) == 0
     assert (tmp_path / name).read_text() != "with my remarks"
@@ -364,5 +408,5 @@ def test_nothing_to_grade_is_explained(tmp_path, capsys, monkeypatch, folder, wo
 
 def test_ctrl_c_keeps_the_rows_of_those_before(quick, tmp_path, capsys):
     assert cli.main(["grade", "."]) == 130
-    assert "the tables hold who was told above" in capsys.readouterr().err
+    assert "the tables hold the learners that are listed above" in capsys.readouterr().err
     assert {learner for learner, _ in rows_of(tmp_path)} == {"ada"}

@@ -22,7 +22,7 @@ from course_lib.exercises.check_report import CORRECT
 from course_lib.exercises.exercise_bank import exercise, right_answers
 from course_lib.exercises.learner_package import LIBRARY, cells_in, module_text
 from course_lib.exercises.notebook_builder import is_marked, new_cell, source_of
-from course_lib.exercises.sandbox import examine_apart
+from course_lib.exercises.separate_process import examine_apart
 from course_lib.exercises.workbook import make_workbook
 from course_lib.tasks.numbers import TranslatorConfig, folder_of, load_or_train
 

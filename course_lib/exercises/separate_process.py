@@ -1,0 +1,284 @@
+"""Examine a learner's library in another process, with limits on time and memory.
+
+That process sends the results of the learner's definitions as data. We compare them in this one.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from course_lib.exercises.check import complaints, examine
+from course_lib.exercises.check_report import Report
+from course_lib.exercises.exercise_bank import Exercise, exercise
+from course_lib.exercises.fallbacks import COURSE, from_course
+from course_lib.exercises.json_serialization import from_json, to_json
+from course_lib.exercises.learner_package import LIBRARY
+from course_lib.exercises.outcomes import Outcome
+from course_lib.exercises.signature_adapter import adapt
+from course_lib.exercises.trial import try_out
+
+BROKEN = "did not run"
+LATE = "the time for all exercises is over"
+START = 60.0  # seconds that a process may need to import torch
+MEMORY = 8 << 30  # bytes of memory that a process may use
+FILE = 64 << 20  # bytes in a file that it writes
+SENT = 16 << 20  # bytes that it may send; all right answers together are 1 MB
+SOURCE = 1 << 20  # bytes in a module
+ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG")
+
+Todo = dict[str, list[str]]  # the exercises that are left, by module
+
+
+def state_of(report: Report) -> str:
+    """Return a report's state, or ``"did not run"``."""
+    return BROKEN if report.kind == BROKEN else report.state
+
+
+def examine_apart(
+    package: Path,
+    asked: Mapping[str, Sequence[str]],
+    limit: float,
+    texts: Mapping[str, str] | None = None,
+) -> dict[str, Report]:
+    """Examine a learner's modules in another process, and start a new one after a crash.
+
+    Args:
+        package: The learner's ``my_lib``. We run a copy of its Python files.
+        asked: The exercises, by module.
+        limit: Seconds for one module or exercise. All of them together get ten times as long.
+        texts: Source texts that replace the learner's modules of these names.
+    """
+    reports: dict[str, Report] = {}
+    todo: Todo = {}
+    end = time.monotonic() + 10 * limit
+    with _copied(package, texts or {}) as place:
+        for module, names in asked.items():
+            file = place / LIBRARY / f"{module}.py"
+            text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
+            hint = "" if text else f"{file.name} is missing, empty or larger than 1 MB"
+            reports |= {name: Report(name, False, hint=hint, attempted=False) for name in names}
+            todo[module] = [name for name in names if re.search(rf"\b{name}\b", text)]
+        todo = {module: names for module, names in todo.items() if names}
+        while todo and time.monotonic() < end:
+            reports |= _judged(todo, *_run(place, todo, limit, end))
+    late = [name for names in todo.values() for name in names]
+    return reports | {name: _broken(name, LATE) for name in late}
+
+
+def _run(place: Path, todo: Todo, limit: float, end: float) -> tuple[list[bytes], str]:
+    """Run ``main`` in a process of its own; return the lines that it sent, and how it ended."""
+    kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    paths = [str(COURSE.parent), *filter(None, [kept.get("PYTHONPATH")])]
+    own = {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    homes = dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(place))
+    command = [sys.executable, "-P", "-B", "-m", __name__, str(place), json.dumps(todo)]
+    with tempfile.TemporaryFile() as sent:
+        process = subprocess.Popen(
+            command,
+            cwd=place,
+            env=kept | own | homes,
+            stdin=subprocess.DEVNULL,
+            stdout=sent,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            ending = _ending(process, sent, limit, end)
+        finally:
+            with suppress(OSError, AttributeError):  # Windows has no killpg
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            process.wait()
+        sent.seek(0)
+        return sent.read(SENT).splitlines(), ending
+
+
+def _ending(process: subprocess.Popen, sent: BinaryIO, limit: float, end: float) -> str:
+    """Wait until a process ends, sends too much, or sends nothing new for ``limit`` seconds."""
+    size, latest = 0, time.monotonic() + START + limit
+    while process.poll() is None:
+        if time.monotonic() > end:
+            return LATE
+        if time.monotonic() > latest:
+            return f"it did not finish within {limit:g} s"
+        before, size = size, os.fstat(sent.fileno()).st_size
+        if size > SENT:
+            return "it sent too much"
+        if size > before:
+            latest = time.monotonic() + limit
+        time.sleep(0.02)
+    return f"it ended its process with code {process.returncode}"
+
+
+def _judged(todo: Todo, lines: Sequence[bytes], ending: str) -> dict[str, Report]:
+    """Turn a process's answers into reports, and take these exercises off the list."""
+    answers = _read(lines, ending)
+    reports: dict[str, Report] = {}
+    for module in list(todo):
+        imported = next(answers, None)
+        if imported is None:
+            break
+        if "broken" in imported:
+            hint = str(imported["broken"])
+            reports |= {name: _broken(name, hint) for name in todo.pop(module)}
+            continue
+        for answer in islice(answers, len(todo[module])):
+            name = todo[module].pop(0)
+            reports[name] = _report(name, answer)
+        if not todo[module]:
+            del todo[module]
+    return reports
+
+
+def _read(lines: Sequence[bytes], ending: str) -> Iterator[dict[str, Any]]:
+    """Yield the answers of a process that may have sent anything, and then how it ended."""
+    for line in lines:
+        try:
+            answer = from_json(line)
+        except Exception:
+            answer = None
+        if not isinstance(answer, dict):
+            ending = "it sent something unreadable"
+            break
+        yield answer
+    yield {"broken": ending}
+
+
+def _broken(name: str, hint: str) -> Report:
+    """Report an exercise that did not run."""
+    return Report(name, False, hint=hint, kind=BROKEN)
+
+
+def _report(name: str, answer: Mapping[str, Any]) -> Report:
+    """Read an answer about an exercise; a hostile process may send anything."""
+    if "broken" in answer:
+        return _broken(name, str(answer["broken"]))
+    try:
+        return _compared(exercise(name), answer)
+    except Exception as error:
+        hint = f"its results cannot be compared ({type(error).__name__})"
+        return Report(name, False, hint=hint)
+
+
+def _compared(task: Exercise, answer: Mapping[str, Any]) -> Report:
+    """Read a report; one that says "correct" counts only if the results with it are right."""
+    words = {key: str(answer[key]) for key in ("mistake", "hint", "detail")}
+    if answer["passed"] is not True:
+        attempted = answer["attempted"] is True
+        held = zip(task.stages([]), answer["held"], strict=False)
+        stages = tuple(replace(stage, held=value is True) for stage, value in held)
+        return Report(task.name, False, attempted=attempted, stages=stages, **words)
+    found = list(complaints(task, [Outcome(**outcome) for outcome in answer["seen"]]))
+    core = [failure for failure in found if failure.trial < task.core_size]
+    if core:
+        return Report(task.name, False, hint=core[0].sentence)
+    return Report(task.name, True, stages=task.stages({f.trial for f in found}), **words)
+
+
+@contextmanager
+def _copied(package: Path, texts: Mapping[str, str]) -> Iterator[Path]:
+    """Copy a package's Python files, and those next to it, into a temporary folder."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        place = Path(folder).resolve()
+        for source, target in ((package, place / LIBRARY), (package.parent, place)):
+            for file in [*source.glob("*.py"), *source.glob("tasks/*.py")]:
+                if file.is_file() and not file.is_symlink() and file.stat().st_size <= SOURCE:
+                    copy = target / file.relative_to(source)
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(file, copy)
+        for module, text in texts.items():
+            (place / LIBRARY / f"{module}.py").write_text(text, encoding="utf-8", newline="")
+        yield place
+
+
+def main(place: str, todo: str) -> None:
+    """Import each module in the folder ``place``, and send a line for it and each exercise."""
+    channel = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    _limit_resources()
+    sys.path.insert(0, place)
+    for answer in _answers(Path(place), json.loads(todo)):
+        channel.write(to_json(answer) + b"\n")
+        channel.flush()
+    os._exit(0)  # run nothing of the learner's at the end
+
+
+def _limit_resources() -> None:
+    """Limit memory and the size of files on Linux, or keep smaller limits that are there."""
+    if sys.platform != "linux":
+        return
+    import resource
+
+    limits = {
+        resource.RLIMIT_AS: MEMORY,
+        resource.RLIMIT_FSIZE: FILE,
+        resource.RLIMIT_CORE: 0,
+    }
+    for what, most in limits.items():
+        _, hard = resource.getrlimit(what)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (most, most))
+
+
+def _answers(place: Path, todo: Todo) -> Iterator[dict[str, Any]]:
+    """Yield for each module whether it runs, then an answer for each of its exercises."""
+    for module, names in todo.items():
+        try:
+            mine = import_module(f"{LIBRARY}.{module}")
+        except BaseException as error:  # a learner's module may raise anything
+            yield {"broken": _said(error, place / LIBRARY)}
+            continue
+        yield {"module": module}
+        for name in names:
+            try:
+                yield _tried(name, getattr(mine, name, None))
+            except BaseException as error:
+                yield {"broken": _said(error, place / LIBRARY)}
+
+
+def _tried(name: str, candidate: Any) -> dict[str, Any]:
+    """Examine a definition; if it passes, return its results as well."""
+    if candidate is None or from_course(candidate):
+        report = Report(name, False, attempted=False)
+    else:
+        candidate = getattr(candidate, "served", candidate)
+        report = examine(name, candidate)
+    held = [stage.held for stage in report.stages]
+    answer = vars(report) | {"mistake": report.mistake or "", "held": held, "seen": []}
+    if report.passed:
+        task = exercise(name)
+        tried = adapt(candidate, task.given)
+        answer["seen"] = [vars(try_out(trial, tried)) for trial in task.trials]
+    return answer
+
+
+def _said(error: BaseException, package: Path) -> str:
+    """Say in which file and line of the package an error arose, and which error it is."""
+    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        places.append((error.filename, error.lineno))
+    own = [(Path(file).name, line) for file, line in places if Path(file or "").parent == package]
+    where = "{}, line {}: ".format(*own[-1]) if own else ""
+    try:
+        words = str(error).partition("\n")[0]
+    except BaseException:
+        words = "(its message cannot be printed)"
+    return f"{where}{type(error).__name__}: {words}"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
