@@ -27,10 +27,7 @@ class _Listener(TorchFunctionMode):
 def watched(shortcuts: Mapping[Any, str], given: Any, candidate: Any) -> Iterator[Callable]:
     """Watch which functions run inside; yield a function that returns a complaint, or nothing.
 
-    Args:
-        shortcuts: Functions of torch that must not be called, and what to say about each.
-        given: The course's own definition, which must not be called either.
-        candidate: The attempt; only the course's own definition may call itself.
+    The shortcuts of torch must not be called, and the course's own definition only by itself.
     """
     # by identity: two codes of the same text on the same line are equal
     codes = set() if candidate is given else {id(code) for code in codes_of(given)}

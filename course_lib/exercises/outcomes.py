@@ -96,14 +96,7 @@ def alike(mine: Outcome, known: Outcome) -> bool:
 
 
 def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterator[Failure]:
-    """Yield what is wrong with a call that raised nothing.
-
-    Args:
-        seen: What the attempt showed.
-        wanted: What the course's definition showed.
-        kind: How a wrong value is reported.
-        says: What a wrong value means here, in a sentence; may be empty.
-    """
+    """Yield what is wrong with a call that raised nothing, compared with the course's."""
     if kind == "parameters" and "shapes" in wanted.values:
         yield from _wrong_parameters(seen.values, wanted.values, says)
         return

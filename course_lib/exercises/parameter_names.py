@@ -29,15 +29,8 @@ def recognise(
 ) -> list[dict[str, str]]:
     """Match parameters of other names with the course's, and make them known under both.
 
-    Args:
-        module: The learner's module.
-        given: The course's class.
-        args: What both were built from, by place.
-        kwargs: What both were built from, by name.
-        order: The course's name for each of the learner's layers, where names do not decide.
-
-    Returns:
-        The orders that are possible where names do not decide, without the usual one.
+    Where names do not decide, ``order`` gives the course's name for each of the learner's layers.
+    Returns the other orders that are possible there.
     """
     profile = sys.getprofile()
     sys.setprofile(None)  # that the course's own class runs here is not cheating

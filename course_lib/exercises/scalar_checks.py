@@ -34,15 +34,9 @@ def calls(
     kind: str = "equality",
     says: str = "",
 ) -> Trial:
-    """Call a function in several cases on copies; look for changes of the arguments.
+    """Call a function with the arguments of several cases, and look for changes of them.
 
-    Args:
-        label: What is special about it.
-        cases: The arguments, by what is special about each.
-        read: Turns an answer, together with the arguments, into what is compared.
-        options: Arguments passed by name, in every case.
-        kind: How a wrong value is reported.
-        says: What a wrong value means here.
+    ``read`` turns an answer, together with the arguments, into what is compared.
     """
 
     def act(candidate: Callable[..., Any]) -> Outcome:

@@ -60,13 +60,7 @@ def function_trial(
 ) -> Trial:
     """Call a function, inputs by place and options by name; compare results and gradients.
 
-    Args:
-        label: What is special about it.
-        inputs: By name, in the order of the signature.
-        names: Names of the returned values; ``None`` for one that is not compared.
-        options: Arguments passed by name.
-        kind: How a wrong value is reported.
-        says: What a wrong value means here.
+    ``names`` are those of the returned values, with ``None`` for one that is not compared.
     """
 
     def act(candidate: Callable[..., Any]) -> Outcome:
@@ -87,18 +81,7 @@ def module_trial(
     kind: str = "equality",
     says: str = "",
 ) -> Trial:
-    """Build a module, fill it with known numbers and call it, as ``function_trial`` does.
-
-    Args:
-        label: What is special about it.
-        build: Arguments of the constructor, by name.
-        inputs: By name, in the order of ``forward``'s signature.
-        names: Names of the returned values; ``None`` for one that is not compared.
-        options: Arguments of ``forward`` passed by name.
-        training: Whether it is called in training mode.
-        kind: How a wrong value is reported.
-        says: What a wrong value means here.
-    """
+    """Build a module from ``build``, fill it with known numbers, and call it like a function."""
 
     def act(candidate: Callable[..., nn.Module]) -> Outcome:
         """Build, fill, call."""
@@ -161,11 +144,7 @@ def observe(
 ) -> Outcome:
     """Call something on copies of the inputs; keep results, gradients and changes.
 
-    Args:
-        call: Gets the copies, by name.
-        inputs: Tensors and other values, by name.
-        names: Names of the returned values.
-        parameters: Tensors whose gradients are compared in addition to those of the inputs.
+    Gradients are those of the inputs and of the ``parameters``.
     """
     leaf = {
         name: x.detach().clone().requires_grad_()
