@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import known
 from course_lib.exercises.trial import D_K, D_V, B, H, Trial, answer_to, filled, looks, normal
-from course_lib.kv_cache import AttentionCache, Engine, attend_to_past
-from course_lib.masks import causal_mask, padding_mask
+from course_lib.masks import causal_mask
 from course_lib.multi_head import join_heads, split_heads
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -490,35 +489,6 @@ MISTAKES = (*CACHING, *DECODING)
 # right answers
 
 
-class ConcatenatingCache:
-    """Let the tensors grow with ``torch.cat``: the core, without room and without errors."""
-
-    def __init__(self, max_len):
-        self.keys = self.values = None
-
-    @property
-    def length(self):
-        """Count the tokens stored or read."""
-        return 0 if self.keys is None else self.keys.shape[2]
-
-    def append(self, keys, values):
-        """Store new keys and values; return all so far."""
-        if self.keys is None:
-            self.keys, self.values = keys, values
-        else:
-            self.keys = torch.cat((self.keys, keys), dim=2)
-            self.values = torch.cat((self.values, values), dim=2)
-        return self.keys, self.values
-
-    def reorder(self, rows):
-        """Let row i continue row ``rows[i]``."""
-        self.keys, self.values = self.keys[rows], self.values[rows]
-
-    def truncate(self, length):
-        """Forget the last tokens."""
-        self.keys, self.values = self.keys[:, :, :length], self.values[:, :, :length]
-
-
 class CopyingCache:
     """Write with ``index_copy_``, reorder with a full copy, and refuse what does not fit."""
 
@@ -615,63 +585,7 @@ class EngineOfLists:
         self.past = [(k[:, :, :length], v[:, :, :length]) for k, v in self.past]
 
 
-class EngineOfModules(Engine):
-    """Copy the memory for each row, and call the decoder's own cross-attention on it."""
-
-    def __init__(self, model, src, max_len):
-        self.model, self.src = model, src
-        self.keys = self.values = None
-        with torch.no_grad():
-            self.memory = model.encode(src)
-        self.layers = model.decoder.layers
-        self.caches = [AttentionCache(max_len) for _ in self.layers]
-        self.cross = [self._projected(layer.cross_attn) for layer in self.layers]
-
-    @torch.no_grad()
-    def _projected(self, attention):
-        """Project the memory."""
-        return [
-            split_heads(w(self.memory), attention.num_heads) for w in (attention.w_k, attention.w_v)
-        ]
-
-    @torch.inference_mode()
-    def step(self, ids, *, all_positions=False):
-        """Score the next token."""
-        model, c = self.model, self.model.config
-        if int(ids.max()) >= c.tgt_vocab_size or len(ids) % len(self.src):
-            raise ValueError(f"ids of shape {tuple(ids.shape)} do not fit this model and source")
-        group = len(ids) // len(self.src)
-        mask = padding_mask(self.src, c.pad_id).repeat_interleave(group, dim=0)
-        x = model.positions(model.tgt_embedding(ids).mul(c.d_model**0.5), start=self.length)
-        for layer, cache, pair in zip(self.layers, self.caches, self.cross, strict=True):
-            own = self._attend(
-                layer.self_attn, x if not c.norm_first else layer.add_norm1.norm(x), cache
-            )
-            x = layer.add_norm1(x, lambda _, own=own: own)
-            seen = x if not c.norm_first else layer.add_norm2.norm(x)
-            k, v = (part.repeat_interleave(group, dim=0) for part in pair)
-            q = split_heads(layer.cross_attn.w_q(seen), c.num_heads)
-            source = layer.cross_attn.w_o(join_heads(F.scaled_dot_product_attention(q, k, v, mask)))
-            x = layer.add_norm2(x, lambda _, source=source: source)
-            x = layer.add_norm3(x, layer.feed_forward)
-        logits = model.output((model.decoder.norm or nn.Identity())(x))
-        return logits if all_positions else logits[:, -1]
-
-    def _attend(self, attention, x, cache):
-        """Attend to all tokens so far."""
-        q, k, v = (split_heads(w(x), attention.num_heads) for w in
-                   (attention.w_q, attention.w_k, attention.w_v))  # fmt: skip
-        return attention.w_o(join_heads(attend_to_past(q, *cache.append(k, v))))
-
-    def reorder(self, rows, sources=None):
-        """Let row i continue row ``rows[i]``."""
-        super().reorder(rows)
-        if sources is not None:
-            self.src = self.src[sources]
-            self.cross = [[part[sources] for part in pair] for pair in self.cross]
-
-
 ANSWERS = {
-    "AttentionCache": (ConcatenatingCache, CopyingCache),
-    "DecodingEngine": (EngineOfLists, EngineOfModules),
+    "AttentionCache": (CopyingCache,),
+    "DecodingEngine": (EngineOfLists,),
 }

@@ -5,11 +5,11 @@ import math
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from course_lib.add_norm import AddNorm, LayerNorm
+from course_lib.attention_capture import capture_attention
 from course_lib.decoder import DecoderLayer
-from course_lib.encoder import Encoder, EncoderLayer
+from course_lib.encoder import EncoderLayer
 from course_lib.feed_forward import FeedForward
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.multi_head import MultiHeadAttention
@@ -213,7 +213,8 @@ class EncoderDecoder(nn.Module):
     def __init__(self, config):
         super().__init__()
         c = self.config = config
-        sizes, position = (c.d_model, c.num_heads, c.d_ff), PositionalEncoding(c.d_model, c.max_len)
+        sizes = (c.d_model, c.num_heads, c.d_ff, c.dropout)
+        position = PositionalEncoding(c.d_model, c.max_len, c.dropout)
         self.encoder = Stack(EncoderLayer(*sizes), c.num_encoder_layers)
         self.decoder = Stack(DecoderLayer(*sizes), c.num_decoder_layers)
         self.src_embed = nn.Sequential(Embeddings(c.d_model, c.src_vocab_size), position)
@@ -240,8 +241,6 @@ class EncoderDecoder(nn.Module):
         return self.decode(tgt, self.encode(src), src)
 
     def attention_maps(self, src, tgt):
-        from course_lib.attention_capture import capture_attention
-
         layers = self.decoder.layers
         parts = {
             "encoder": [layer.self_attn for layer in self.encoder.layers],

@@ -16,21 +16,6 @@ from course_lib.positions import PositionalEncoding
 from course_lib.transformer import initialize
 
 
-def masked_softmax(scores, mask):
-    """Give what is masked a very large negative score."""
-    if mask is None:
-        return F.softmax(scores, dim=-1)
-    return F.softmax(scores.masked_fill(~mask, -1e6), dim=-1)
-
-
-def dot_product_attention(queries, keys, values, mask=None, dropout=0.0):
-    """Return the weights beside the output; dropout acts on what is multiplied."""
-    d = queries.shape[-1]
-    scores = torch.matmul(queries, keys.transpose(-2, -1)) / math.sqrt(d)
-    attention_weights = masked_softmax(scores, mask)
-    return torch.matmul(F.dropout(attention_weights, dropout), values), attention_weights
-
-
 def transpose_qkv(X, num_heads):
     """Cut into blocks of columns, and stack them in front of the tokens."""
     return torch.stack(X.chunk(num_heads, dim=-1), dim=-3)
@@ -121,11 +106,6 @@ class PositionWiseFFN(nn.Module):
 
     def forward(self, X):
         return self.dense2(self.relu(self.dense1(X)))
-
-
-def sequence_mask(X, pad_id):
-    """Invert what is padding."""
-    return ~X.eq(pad_id)[:, None, None, :]
 
 
 class TransformerEncoderBlock(nn.Module):
@@ -234,34 +214,15 @@ class EncoderDecoder(nn.Module):
         return capture_attention(parts, lambda: self(src, tgt))
 
 
-def predict_step(net, src, bos, eos):
-    """Compute each prefix again, and forget what follows the end of a sentence."""
-    mode, pad = net.training, net.config.pad_id
-    net.eval()
-    outputs = torch.full((len(src), 1), bos, device=src.device)
-    with torch.no_grad():
-        enc_outputs = net.encode(src)
-        while outputs.shape[1] <= net.config.max_len and not (outputs == eos).any(1).all():
-            Y = net.decode(outputs, enc_outputs, src)[:, -1].clone()
-            Y[:, pad] = -torch.inf
-            pred = torch.where((outputs == eos).any(1), pad, Y.argmax(dim=-1))
-            outputs = torch.cat((outputs, pred[:, None]), dim=1)
-    net.train(mode)
-    return outputs[:, 1:]
-
-
 ANSWERS = {
-    "scaled_dot_product_attention": dot_product_attention,
     "split_heads": transpose_qkv,
     "MultiHeadAttention": MultiHeadAttentionWithHiddens,
     "PositionalEncoding": EncodingOfP,
     "LayerNorm": NormWithGammaAndBeta,
     "AddNorm": AddNormByShape,
     "FeedForward": PositionWiseFFN,
-    "padding_mask": sequence_mask,
     "EncoderLayer": TransformerEncoderBlock,
     "Encoder": TransformerEncoder,
     "DecoderLayer": TransformerDecoderBlock,
     "Transformer": EncoderDecoder,
-    "greedy_decode": predict_step,
 }

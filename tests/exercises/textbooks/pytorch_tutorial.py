@@ -25,42 +25,6 @@ def attention_with_bias(query, key, value, attn_mask=None, dropout_p=0.0):
     return torch.dropout(attn_weight, dropout_p, train=True) @ value, attn_weight
 
 
-class MultiheadAttention(nn.Module):
-    """Take ``embed_dim``, ``attn_mask`` and ``need_weights``; three layers replace one matrix."""
-
-    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True):
-        super().__init__()
-        self.num_heads, self.head_dim = num_heads, embed_dim // num_heads
-        self.dropout = dropout
-        self.q_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
-        self.k_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
-        self.v_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
-        self.out_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
-
-    def forward(self, query, key, value, attn_mask=None, need_weights=True):
-        q = self.q_proj(query).unflatten(-1, [self.num_heads, self.head_dim]).transpose(1, 2)
-        k = self.k_proj(key).unflatten(-1, [self.num_heads, self.head_dim]).transpose(1, 2)
-        v = self.v_proj(value).unflatten(-1, [self.num_heads, self.head_dim]).transpose(1, 2)
-        bias = torch.zeros(query.size(1), key.size(1), dtype=q.dtype)
-        if attn_mask is not None:
-            bias = bias.expand(attn_mask.shape[:-2] + bias.shape)
-            bias = bias.masked_fill(attn_mask.logical_not(), float("-inf"))
-        attn_output_weights = torch.softmax(q @ k.mT / math.sqrt(self.head_dim) + bias, dim=-1)
-        dropped = F.dropout(attn_output_weights, self.dropout, self.training)
-        attn_output = self.out_proj((dropped @ v).transpose(1, 2).flatten(-2))
-        return attn_output, attn_output_weights if need_weights else None
-
-
-def table_of_positions(maxlen, emb_size):
-    """Divide positions by powers, as exponentials of logarithms."""
-    den = torch.exp(-torch.arange(0, emb_size, 2) * math.log(10000) / emb_size)
-    pos = torch.arange(0, maxlen).reshape(maxlen, 1)
-    pos_embedding = torch.zeros((maxlen, emb_size))
-    pos_embedding[:, 0::2] = torch.sin(pos * den)
-    pos_embedding[:, 1::2] = torch.cos(pos * den)
-    return pos_embedding
-
-
 class EncodingOfSequences(nn.Module):
     """Keep a buffer ``pe`` with an axis for the batch in the middle."""
 
@@ -283,8 +247,6 @@ def loss_weight(local_tokens, total_tokens, world_size):
 
 ANSWERS = {
     "scaled_dot_product_attention": attention_with_bias,
-    "MultiHeadAttention": MultiheadAttention,
-    "sinusoidal_encoding": table_of_positions,
     "PositionalEncoding": EncodingOfSequences,
     "padding_mask": key_padding_mask,
     "causal_mask": mask_of_the_future,

@@ -7,19 +7,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from course_lib.multi_head import MultiHeadAttention
-from course_lib.transformer import initialize
-
-
-def scaled_dot_product(q, k, v, mask=None):
-    """Fill with -9e15 where the mask is 0."""
-    d_k = q.size()[-1]
-    attn_logits = torch.matmul(q, k.transpose(-2, -1))
-    attn_logits = attn_logits / math.sqrt(d_k)
-    if mask is not None:
-        attn_logits = attn_logits.masked_fill(mask == 0, -9e15)
-    attention = F.softmax(attn_logits, dim=-1)
-    values = torch.matmul(attention, v)
-    return values, attention
 
 
 def separate_heads(x, num_heads):
@@ -71,7 +58,7 @@ class MultiheadAttention(nn.Module):
         return (o, attention) if return_attention else (o, None)
 
 
-class PositionalEncoding(nn.Module):
+class EncodingInABuffer(nn.Module):
     """Keep the table out of the saved weights, with an axis for the batch."""
 
     def __init__(self, d_model, max_len=5000):
@@ -143,55 +130,6 @@ class TransformerEncoder(nn.Module):
         return x
 
 
-class DecoderBlock(nn.Module):
-    """Continue the book's block with a second attention."""
-
-    def __init__(self, input_dim, num_heads, dim_feedforward, dropout=0.0):
-        super().__init__()
-        self.self_attn = MultiHeadAttention(input_dim, num_heads)
-        self.cross_attn = MultiHeadAttention(input_dim, num_heads)
-        self.linear_net = nn.Sequential(
-            nn.Linear(input_dim, dim_feedforward),
-            nn.ReLU(inplace=True),
-            nn.Linear(dim_feedforward, input_dim),
-        )
-        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(input_dim) for _ in range(3))
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x, memory, self_mask=None, cross_mask=None):
-        attn_out, _ = self.self_attn(x, x, x, self_mask)
-        x = self.norm1(x + self.dropout(attn_out))
-        attn_out, _ = self.cross_attn(x, memory, memory, cross_mask)
-        x = self.norm2(x + self.dropout(attn_out))
-        return self.norm3(x + self.dropout(self.linear_net(x)))
-
-
-class TransformerPredictor(nn.Module):
-    """Be a decoder of the book's parts: input_net, positional_encoding, transformer, output_net."""
-
-    def __init__(self, config):
-        super().__init__()
-        from course_lib.encoder import Encoder
-        from course_lib.positions import PositionalEncoding
-
-        self.hparams = self.config = c = config
-        self.input_net = nn.Embedding(c.tgt_vocab_size, c.d_model)
-        self.positional_encoding = PositionalEncoding(c.d_model, c.max_len)
-        self.transformer = Encoder(
-            c.num_decoder_layers, c.d_model, c.num_heads, c.d_ff, c.dropout, c.norm_first,
-            c.activation, d_k=c.d_k, d_v=c.d_v,
-        )  # fmt: skip
-        self.output_net = nn.Linear(c.d_model, c.tgt_vocab_size, bias=False)
-        self.output_net.weight = self.input_net.weight
-        initialize(self)
-
-    def forward(self, x):
-        mask = torch.tril(torch.ones(x.size(1), x.size(1), device=x.device)) == 1
-        x = self.input_net(x) * math.sqrt(self.config.d_model)
-        x = self.positional_encoding(x)
-        return self.output_net(self.transformer(x, mask))
-
-
 class CausalMultiheadAttention(nn.Module):
     """Project queries, keys and values with one layer, and cut it by heads of three."""
 
@@ -222,15 +160,12 @@ def accuracy(preds, labels, pad_id):
 
 
 ANSWERS = {
-    "scaled_dot_product_attention": scaled_dot_product,
     "split_heads": separate_heads,
     "MultiHeadAttention": MultiheadAttention,
-    "PositionalEncoding": PositionalEncoding,
+    "PositionalEncoding": EncodingInABuffer,
     "FeedForward": FeedForwardNet,
     "EncoderLayer": EncoderBlock,
     "Encoder": TransformerEncoder,
-    "DecoderLayer": DecoderBlock,
-    "DecoderOnly": TransformerPredictor,
     "CausalSelfAttention": CausalMultiheadAttention,
     "token_accuracy": accuracy,
 }
