@@ -95,7 +95,7 @@ def test_copies_conversions_and_the_meta_device_keep_an_answer_tied():
     nn.init.zeros_(copied.w_v.bias)
     assert_close(copied(X.double(), X.double(), X.double())[0][0, 0], copied.w_o.bias)
     assert attend(X, X, X)[0].std() > 0.01
-    for answer in (ANNOTATED["PositionalEncoding"], d2l.EncodingOfP):
+    for answer in (pytorch_tutorial.EncodingOfSequences, d2l.EncodingOfP):
         places, course = built(serve(answer, PositionalEncoding), PositionalEncoding, 8, 6)
         assert places.double()(X.double()).equal(course.double()(X.double())), "no rounding apart"
         assert not list(places.buffers())[1:], "its own table is not registered"

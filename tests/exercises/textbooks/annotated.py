@@ -109,28 +109,10 @@ def sines_and_cosines(max_len, d_model):
     return pe
 
 
-class EncodingWithBatchAxis(nn.Module):
-    """Save the table with the weights."""
-
-    def __init__(self, d_model, dropout, max_len=5000):
-        super().__init__()
-        self.dropout = nn.Dropout(p=dropout)
-        self.register_buffer("pe", sines_and_cosines(max_len, d_model).unsqueeze(0))
-
-    def forward(self, x):
-        x = x + self.pe[:, : x.size(1)].requires_grad_(False)
-        return self.dropout(x)
-
-
 def subsequent_mask(size):
     """Take what does not come after, without a device."""
     attn_shape = (size, size)
     return torch.triu(torch.ones(attn_shape), diagonal=1).type(torch.uint8) == 0
-
-
-def src_mask(src, pad=2):
-    """Give the padding's id a default of its own."""
-    return (src != pad).unsqueeze(-2).unsqueeze(1)
 
 
 class LayerWithSublayers(nn.Module):
@@ -250,19 +232,6 @@ class EncoderDecoder(nn.Module):
         return capture_attention(parts, lambda: self(src, tgt))
 
 
-def smoothed_divergence(x, target, pad_id=None):
-    """Write the smoothed distribution into a matrix; the smoothing is the paper's."""
-    x, target = x.flatten(0, -2).log_softmax(-1), target.flatten()
-    true_dist = torch.full_like(x, 0.1 / (x.size(1) - (pad_id is not None)))
-    if pad_id is not None:
-        true_dist[:, pad_id] = 0
-    true_dist.scatter_add_(1, target.unsqueeze(1), torch.full_like(x[:, :1], 0.9))
-    real = torch.ones_like(target, dtype=torch.bool) if pad_id is None else target != pad_id
-    sizes = (true_dist * (true_dist.clamp(min=1e-30).log() - x)).sum(1)
-    entropy = -(true_dist * true_dist.clamp(min=1e-30).log()).sum(1)
-    return (sizes + entropy)[real].mean()
-
-
 def rate(step, model_size, warmup, factor=1.0):
     """Start at step 1 even where step 0 is asked for."""
     if step == 0:
@@ -299,17 +268,14 @@ ANSWERS = {
     "scaled_dot_product_attention": attention,
     "MultiHeadAttention": MultiHeadedAttention,
     "sinusoidal_encoding": sines_and_cosines,
-    "PositionalEncoding": EncodingWithBatchAxis,
     "LayerNorm": NormWithA2AndB2,
     "AddNorm": SublayerConnection,
     "FeedForward": PositionwiseFeedForward,
-    "padding_mask": src_mask,
     "causal_mask": subsequent_mask,
     "EncoderLayer": LayerWithSublayers,
     "Encoder": EncoderOfClones,
     "DecoderLayer": DecoderLayerWithSublayers,
     "Transformer": EncoderDecoder,
-    "label_smoothed_cross_entropy": smoothed_divergence,
     "warmup_inverse_sqrt": rate,
     "translation_loss": loss_of_a_batch,
     "greedy_decode": greedy,

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib.add_norm import AddNorm
 from course_lib.attention_capture import capture_attention
 from course_lib.decoder import DecoderLayer
 from course_lib.encoder import EncoderLayer
@@ -14,11 +13,6 @@ from course_lib.masks import causal_mask, padding_mask
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import PositionalEncoding
 from course_lib.transformer import initialize
-
-
-def transpose_qkv(X, num_heads):
-    """Cut into blocks of columns, and stack them in front of the tokens."""
-    return torch.stack(X.chunk(num_heads, dim=-1), dim=-3)
 
 
 class MultiHeadAttentionWithHiddens(nn.Module):
@@ -67,20 +61,6 @@ class EncodingOfP(nn.Module):
     def forward(self, X):
         X = X + self.P[:, : X.shape[1], :].to(X.device)
         return self.dropout(X)
-
-
-class NormWithGammaAndBeta(nn.Module):
-    """Take the names of the formula, and no eps as an argument."""
-
-    def __init__(self, num_hiddens):
-        super().__init__()
-        self.beta = nn.Parameter(torch.zeros(num_hiddens))
-        self.gamma = nn.Parameter(torch.ones(num_hiddens))
-
-    def forward(self, X):
-        mean = X.mean(dim=-1, keepdim=True)
-        var = ((X - mean) ** 2).mean(dim=-1, keepdim=True)
-        return self.gamma * (X - mean) / torch.sqrt(var + 1e-5) + self.beta
 
 
 class AddNormByShape(nn.Module):
@@ -142,24 +122,6 @@ class TransformerEncoder(nn.Module):
         return X
 
 
-class TransformerDecoderBlock(nn.Module):
-    """Name what every step makes."""
-
-    def __init__(self, num_hiddens, ffn_num_hiddens, num_heads, dropout):
-        super().__init__()
-        self.attention1 = MultiHeadAttention(num_hiddens, num_heads)
-        self.addnorm1 = AddNorm(num_hiddens, dropout)
-        self.attention2 = MultiHeadAttention(num_hiddens, num_heads)
-        self.addnorm2 = AddNorm(num_hiddens, dropout)
-        self.ffn = PositionWiseFFN(ffn_num_hiddens, num_hiddens)
-        self.addnorm3 = AddNorm(num_hiddens, dropout)
-
-    def forward(self, X, enc_outputs, dec_mask=None, enc_mask=None):
-        Y = self.addnorm1(X, lambda X: self.attention1(X, X, X, dec_mask)[0])
-        Z = self.addnorm2(Y, lambda Y: self.attention2(Y, enc_outputs, enc_outputs, enc_mask)[0])
-        return self.addnorm3(Z, self.ffn)
-
-
 class Side(nn.Module):
     """Embed, place, and apply blocks: an encoder or a decoder of the book."""
 
@@ -215,14 +177,11 @@ class EncoderDecoder(nn.Module):
 
 
 ANSWERS = {
-    "split_heads": transpose_qkv,
     "MultiHeadAttention": MultiHeadAttentionWithHiddens,
     "PositionalEncoding": EncodingOfP,
-    "LayerNorm": NormWithGammaAndBeta,
     "AddNorm": AddNormByShape,
     "FeedForward": PositionWiseFFN,
     "EncoderLayer": TransformerEncoderBlock,
     "Encoder": TransformerEncoder,
-    "DecoderLayer": TransformerDecoderBlock,
     "Transformer": EncoderDecoder,
 }

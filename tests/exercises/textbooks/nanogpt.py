@@ -15,21 +15,6 @@ from course_lib.positions import PositionalEncoding
 from course_lib.transformer import initialize
 
 
-class Residual(nn.Module):
-    """Keep the norm as ln, and add first."""
-
-    def __init__(self, config):
-        super().__init__()
-        self.ln = nn.LayerNorm(config.n_embd)
-        self.drop = nn.Dropout(config.dropout)
-        self.pre = config.norm_first
-
-    def forward(self, x, sublayer):
-        if self.pre:
-            return x + self.drop(sublayer(self.ln(x)))
-        return self.ln(x + self.drop(sublayer(x)))
-
-
 class MLP(nn.Module):
     """Take a config, with the paper's activation; dropout comes last."""
 
@@ -75,28 +60,6 @@ class StackOfBlocks(nn.Module):
 
     def forward(self, x, mask=None):
         return functools.reduce(lambda x, block: block(x, mask), self.h, x)
-
-
-def get_lr(it, d_model, warmup_iters):
-    """Return early while the rate rises."""
-    if it < warmup_iters:
-        return d_model**-0.5 * it * warmup_iters**-1.5
-    return d_model**-0.5 * it**-0.5
-
-
-def train_step(model, optimizer, losses, lr, grad_clip=0.0):
-    """Add gradients up over micro-steps; clip only if asked to."""
-    for param_group in optimizer.param_groups:
-        param_group["lr"] = lr
-    total = 0.0
-    optimizer.zero_grad(set_to_none=True)
-    for loss in losses:
-        loss.backward()
-        total = total + loss.detach()
-    if grad_clip:
-        torch.nn.utils.clip_grad_norm_(model.parameters(), grad_clip)
-    optimizer.step()
-    return total
 
 
 def sample_top_k(logits, temperature=1.0, top_k=None):
@@ -162,12 +125,9 @@ class CausalSelfAttention(nn.Module):
 
 
 ANSWERS = {
-    "AddNorm": Residual,
     "FeedForward": MLP,
     "EncoderLayer": Block,
     "Encoder": StackOfBlocks,
-    "warmup_inverse_sqrt": get_lr,
-    "training_step": train_step,
     "sample_tokens": sample_top_k,
     "random_windows": get_batch,
     "DecoderOnly": LanguageModel,

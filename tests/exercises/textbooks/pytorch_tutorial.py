@@ -14,17 +14,6 @@ from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import PositionalEncoding
 
 
-def attention_with_bias(query, key, value, attn_mask=None, dropout_p=0.0):
-    """Add a bias of 0 or -inf to the scores."""
-    attn_bias = torch.zeros(query.size(-2), key.size(-2), dtype=query.dtype, device=query.device)
-    if attn_mask is not None:
-        attn_bias = attn_bias.expand(attn_mask.shape[:-2] + attn_bias.shape)
-        attn_bias = attn_bias.masked_fill(attn_mask.logical_not(), float("-inf"))
-    attn_weight = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1)) + attn_bias
-    attn_weight = torch.softmax(attn_weight, dim=-1)
-    return torch.dropout(attn_weight, dropout_p, train=True) @ value, attn_weight
-
-
 class EncodingOfSequences(nn.Module):
     """Keep a buffer ``pe`` with an axis for the batch in the middle."""
 
@@ -81,25 +70,6 @@ class TransformerEncoderLayer(nn.Module):
 
     def _ff_block(self, x):
         return self.dropout2(self.linear2(torch.relu(self.linear1(x))))
-
-
-class TransformerDecoderLayer(nn.Module):
-    """Call cross-attention ``multihead_attn``."""
-
-    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1):
-        super().__init__()
-        self.self_attn = MultiHeadAttention(d_model, nhead)
-        self.multihead_attn = MultiHeadAttention(d_model, nhead)
-        self.linear1 = nn.Linear(d_model, dim_feedforward)
-        self.linear2 = nn.Linear(dim_feedforward, d_model)
-        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None):
-        x = tgt
-        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, tgt_mask)[0]))
-        x = self.norm2(x + self.dropout(self.multihead_attn(x, memory, memory, memory_mask)[0]))
-        return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
 
 
 class TokenEmbedding(nn.Module):
@@ -240,23 +210,15 @@ class GatedFeedForward(nn.Module):
         return self.w2(F.silu(self.w1(x)) * self.w3(x))
 
 
-def loss_weight(local_tokens, total_tokens, world_size):
-    """Undo the average over processes."""
-    return local_tokens * world_size / total_tokens
-
-
 ANSWERS = {
-    "scaled_dot_product_attention": attention_with_bias,
     "PositionalEncoding": EncodingOfSequences,
     "padding_mask": key_padding_mask,
     "causal_mask": mask_of_the_future,
     "EncoderLayer": TransformerEncoderLayer,
-    "DecoderLayer": TransformerDecoderLayer,
     "Transformer": Seq2SeqTransformer,
     "label_smoothed_cross_entropy": loss_fn,
     "training_step": train_step,
     "AttentionCache": KVCache,
     "RMSNorm": RMSNorm,
     "SwiGLU": GatedFeedForward,
-    "token_loss_scale": loss_weight,
 }

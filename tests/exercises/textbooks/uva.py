@@ -58,23 +58,6 @@ class MultiheadAttention(nn.Module):
         return (o, attention) if return_attention else (o, None)
 
 
-class EncodingInABuffer(nn.Module):
-    """Keep the table out of the saved weights, with an axis for the batch."""
-
-    def __init__(self, d_model, max_len=5000):
-        super().__init__()
-        pe = torch.zeros(max_len, d_model)
-        position = torch.arange(0, max_len, dtype=torch.float).unsqueeze(1)
-        div_term = torch.exp(torch.arange(0, d_model, 2).float() * (-math.log(10000.0) / d_model))
-        pe[:, 0::2] = torch.sin(position * div_term)
-        pe[:, 1::2] = torch.cos(position * div_term)
-        self.register_buffer("pe", pe.unsqueeze(0), persistent=False)
-
-    def forward(self, x):
-        x = x + self.pe[:, : x.size(1)]
-        return x
-
-
 class FeedForwardNet(nn.Module):
     """Put the layers in one ``nn.Sequential``, dropout between them."""
 
@@ -162,7 +145,6 @@ def accuracy(preds, labels, pad_id):
 ANSWERS = {
     "split_heads": separate_heads,
     "MultiHeadAttention": MultiheadAttention,
-    "PositionalEncoding": EncodingInABuffer,
     "FeedForward": FeedForwardNet,
     "EncoderLayer": EncoderBlock,
     "Encoder": TransformerEncoder,
