@@ -6,7 +6,7 @@ READY_TEST := .venv/.ready-test
 READY_SITE := .venv/.ready-site
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test quick export run figures screenshots workbook results bench site site-open unmoved
+.PHONY: help lab test quick textbooks export run figures screenshots workbook results bench site site-open unmoved
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -21,6 +21,9 @@ test: $(READY_SITE)  ## set up once, then run everything that CI runs
 
 quick: $(READY_TEST)  ## run what the changed files need, by the names of modules and chapters
 	$(BIN)/python tools/quick_tests.py
+
+textbooks: $(READY_TEST)  ## run all chapters with the answers of five textbooks (about 25 minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m textbooks tests/exercises
 
 export: $(READY_TEST)  ## write course_lib from the chapters' export cells
 	$(BIN)/python tools/notebooks.py export

@@ -27,7 +27,15 @@ PARTS = {  # chapter 11 comes first: it trains the translator that tests and cha
         *("-m", "not workbook"),
         *("tests", "course_lib"),
     ],
-    "workbook": [*PYTEST, *TWO, "-p", "no:nbval", "-m", "workbook", "tests/exercises"],
+    "workbook": [
+        *PYTEST,
+        *TWO,
+        "-p",
+        "no:nbval",
+        "-m",
+        "workbook and not textbooks",
+        "tests/exercises",
+    ],
     "chapters": [
         *PYTEST,
         *NBVAL,

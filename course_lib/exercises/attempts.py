@@ -9,7 +9,7 @@ from course_lib.exercises.check_report import Report
 from course_lib.exercises.exercise_bank import exercise
 from course_lib.exercises.fallbacks import files_of
 from course_lib.exercises.progress import note
-from course_lib.exercises.signature_adapter import serve
+from course_lib.exercises.served_answers import serve
 
 
 @dataclass(frozen=True)

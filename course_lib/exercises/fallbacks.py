@@ -13,7 +13,7 @@ from course_lib.exercises.call_tracer import functions_of
 from course_lib.exercises.check import order_of
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.learner_package import changed_by_hand
-from course_lib.exercises.signature_adapter import serve
+from course_lib.exercises.served_answers import serve
 from course_lib.exercises.stubs import from_package
 
 COURSE = Path(__file__).resolve().parents[1]

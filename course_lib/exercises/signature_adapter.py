@@ -1,15 +1,12 @@
 """Call an answer whose signature or attribute names differ from the course's."""
 
 import inspect
-import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from functools import cache, wraps
 from typing import Any, ClassVar
 
-import torch
-from torch import Tensor, nn
-from torch.func import functional_call
+from torch import nn
 
 from course_lib.exercises.parameter_names import recognise
 
@@ -193,7 +190,7 @@ def _readable(config: Any) -> Any:
 
         __hash__ = original.__hash__
 
-    return _named_like(original, Readable)(**vars(config))
+    return named_like(original, Readable)(**vars(config))
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -244,169 +241,14 @@ def _adapted(answer: Any, given: type[nn.Module], order: Mapping[str, str]) -> t
             args, kwargs = fit(answer.forward, given.forward, args, kwargs, method=True)
             return super().forward(*args, **kwargs)
 
-    return _named_like(answer, Adapted)
+    return named_like(answer, Adapted)
 
 
-def _named_like(answer: type[nn.Module], made: Any) -> Any:
+def named_like(answer: type[nn.Module], made: Any) -> Any:
     """Give a subclass the name, the module and the docstring of the answer it is made of."""
     made.__name__, made.__qualname__ = answer.__name__, answer.__qualname__
     made.__module__, made.__doc__ = answer.__module__, answer.__doc__
     return made
-
-
-def serve(
-    answer: Any, given: Any, missed: Collection[str] = (), order: Mapping[str, str] = NO_ORDER
-) -> Any:
-    """Make an answer that holds the core fit for every later cell.
-
-    A call runs the course's own definition, on the answer's parameters where it has some, and a
-    line says so, if it asks for an option of a stage that the answer missed, if the answer raises
-    an error, or if it gives nan. All other calls run the answer, kept as the attribute ``served``.
-
-    Args:
-        answer: A function or a class.
-        given: The course's own definition.
-        missed: The names of the stages that do not hold.
-        order: The course's name for each of the answer's layers, where names do not decide.
-    """
-    fitted = adapt(answer, given, order)
-    if inspect.isclass(given):  # a class that is not a module has no extras that a cell asks for
-        return _served(answer, fitted, given, missed) if issubclass(answer, nn.Module) else answer
-    said: set[str] = set()
-
-    @wraps(answer)
-    def served(*args: Any, **kwargs: Any) -> Any:
-        """Call the answer, or the course's function."""
-        result, why = _tried(fitted, given, args, kwargs, missed)
-        if not why:
-            return result
-        right = given(*args, **kwargs)
-        _say(given, given, args, kwargs, why, said)
-        return right
-
-    served.served = answer  # type: ignore[attr-defined]
-    return served
-
-
-def _served(
-    answer: type[nn.Module], fitted: Any, given: type[nn.Module], missed: Collection[str]
-) -> type[nn.Module]:
-    """Make the subclass that builds and calls the answer, or the course's class."""
-
-    said: set[str] = set()
-
-    class Served(fitted):
-        """Build and call the answer, or the course's class."""
-
-        served = answer
-
-        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-            why = _cannot_build(fitted, given, args, kwargs, missed)
-            if not why:
-                return super().__new__(cls)
-            right = given(*args, **kwargs)  # no instance of this class: no __init__
-            _say(given, given, args, kwargs, why, said)
-            return right
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            vars(self)["built"] = args, kwargs
-            self.register_load_state_dict_pre_hook(_by_the_courses_names)
-
-        def forward(self, *args: Any, **kwargs: Any) -> Any:
-            """Call the answer's, or the course's on the same parameters."""
-            inputs = (self, *args)
-            result, why = _tried(super().forward, given.forward, inputs, kwargs, missed, args)
-            if not why:
-                return result
-            built, options = vars(self)["built"]
-            course = given(*built, **options).train(self.training)
-            right = functional_call(course, _under_the_courses_names(self), args, kwargs)
-            _say(given, given.forward, inputs, kwargs, why, said)
-            return right
-
-    return _named_like(answer, Served)
-
-
-def _cannot_build(
-    fitted: Any, given: Any, args: tuple, kwargs: dict[str, Any], missed: Collection[str]
-) -> str:
-    """Say why the course's class is built instead of an answer; nothing if the answer can be."""
-    if not (args or kwargs):  # copy and pickle call it so, and fill the object themselves
-        return ""
-    with torch.random.fork_rng(devices=[]):
-        return _tried(fitted, given, args, kwargs, missed)[1]
-
-
-def _tried(
-    call: Callable[..., Any],
-    course: Callable[..., Any],
-    args: tuple,
-    kwargs: dict[str, Any],
-    missed: Collection[str],
-    own: tuple | None = None,
-) -> tuple[Any, str]:
-    """Call an answer; return its result, or why the course's function has to run in its place."""
-    lacking = set(re.findall(r"\w+", " ".join(missed)))
-    asked = _options(course, args, kwargs)
-    if any(name in lacking or (name.endswith("_p") and name[:-2] in lacking) for name in asked):
-        return None, f"without {', '.join(missed)}"
-    try:
-        result = call(*(args if own is None else own), **kwargs)
-    except Exception as error:  # whatever an answer raises beyond its core
-        return None, str(error) or type(error).__name__
-    found = result if isinstance(result, tuple) else (result,)
-    if any(isinstance(x, Tensor) and x.is_floating_point() and x.isnan().any() for x in found):
-        return None, "nan"
-    return result, ""
-
-
-def _options(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> list[str]:
-    """Return the options of a call that are not at their default.
-
-    A mask belongs to the core, but for one that hides all from somebody: a fully masked row.
-    """
-    signature = _signature(function)
-    if signature is None:
-        return []
-    try:
-        bound = signature.bind(*args, **kwargs).arguments
-    except TypeError:
-        return []
-    defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
-    masks = [x for name, x in bound.items() if name.endswith("mask") and isinstance(x, Tensor)]
-    rows = ["row"] if any(not mask.any(dim=-1).all() for mask in masks) else []
-    return rows + [
-        name
-        for name, value in bound.items()
-        if defaults[name] is not inspect.Parameter.empty
-        and not name.endswith("mask")
-        and not _same(value, defaults[name])
-    ]
-
-
-def _say(
-    given: Any, course: Callable[..., Any], args: tuple, kwargs: dict, why: str, said: set[str]
-) -> None:
-    """Say once that the course's own ran, and why."""
-    asked = ", ".join(_options(course, args, kwargs))
-    words = f"{f'With {asked}' if asked else 'Here'} the course's own {given.__name__} runs."
-    if f"{words} {why}" not in said:
-        said.add(f"{words} {why}")
-        print(f"{words} Yours: {why}")
-
-
-def _under_the_courses_names(module: nn.Module) -> dict[str, Any]:
-    """Return the parameters and buffers of an answer as the course's class would name them."""
-    names = vars(module).get("course_names", {})
-    return {names.get(name, name): x for name, x in module.state_dict(keep_vars=True).items()}
-
-
-def _by_the_courses_names(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Load weights saved under the course's names into an answer that has others."""
-    for mine, name in vars(module).get("course_names", {}).items():
-        if prefix + name in state:
-            state[prefix + mine] = state.pop(prefix + name)
 
 
 def _is_loose(signature: inspect.Signature) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.encoder import Encoder, EncoderLayer
+from course_lib.encoder import Encoder
 from course_lib.exercises.bank.transformer import APART, WIDE
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import ignored, known
@@ -23,7 +23,7 @@ from course_lib.exercises.trial import (
     normal,
     parameters_trial,
 )
-from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding, sinusoidal_encoding
+from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding
 from course_lib.transformer import TransformerConfig, check_ids, initialize
 
 TEXT = normal("a text", 40).argsort() + 50  # the 40 tokens 50 … 89 in random order
@@ -324,14 +324,6 @@ def windows_by_slices(ids, batch_size, length, generator=None):
     return x, y
 
 
-def get_batch(data, batch_size, block_size):
-    """Hold the core, as nanoGPT does: one random offset a row, two slices."""
-    ix = torch.randint(len(data) - block_size, (batch_size,))
-    x = torch.stack([data[i : i + block_size] for i in ix])
-    y = torch.stack([data[i + 1 : i + 1 + block_size] for i in ix])
-    return x, y
-
-
 class DecoderOfSteps(nn.Module):
     """Embed in a method, and tie the embedding to the output instead of the reverse."""
 
@@ -362,37 +354,7 @@ class DecoderOfSteps(nn.Module):
         return self.output(self.stack(self.embed(ids), mask=position.view(-1, 1) >= position))
 
 
-class DecoderOfTextbook(nn.Module):
-    """Hold the core under other names, with a list of layers."""
-
-    def __init__(self, cfg):
-        super().__init__()
-        self.config = cfg
-        self.tok_emb = nn.Embedding(cfg.tgt_vocab_size, cfg.d_model)
-        self.blocks = nn.ModuleList(
-            EncoderLayer(
-                cfg.d_model, cfg.num_heads, cfg.d_ff, norm_first=cfg.norm_first,
-                activation=cfg.activation,
-            )
-            for _ in range(cfg.num_decoder_layers)
-        )  # fmt: skip
-        self.final_norm = nn.LayerNorm(cfg.d_model) if cfg.norm_first else nn.Identity()
-        self.head = nn.Linear(cfg.d_model, cfg.tgt_vocab_size, bias=False)
-        self.head.weight = self.tok_emb.weight
-        initialize(self)
-
-    def forward(self, idx):
-        """Embed, run the blocks, score."""
-        _, T = idx.shape
-        x = self.tok_emb(idx) * self.config.d_model**0.5
-        x = x + sinusoidal_encoding(T, self.config.d_model)
-        mask = torch.tril(torch.ones(T, T, device=idx.device)).bool()
-        for block in self.blocks:
-            x = block(x, mask)
-        return self.head(self.final_norm(x))
-
-
 ANSWERS = {
-    "random_windows": (windows_by_slices, get_batch),
-    "DecoderOnly": (DecoderOfSteps, DecoderOfTextbook),
+    "random_windows": (windows_by_slices,),
+    "DecoderOnly": (DecoderOfSteps,),
 }

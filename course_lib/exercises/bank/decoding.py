@@ -406,26 +406,6 @@ MISTAKES = (*WRITING, *DRAWING)
 # right answers
 
 
-def annotated_decode(model, src, start_symbol, end_symbol):
-    """Keep every row to the end, under The Annotated Transformer's names: the core, no more."""
-    mode, pad_id = model.training, model.config.pad_id
-    model.eval()
-    ys = torch.zeros(len(src), 1).fill_(start_symbol).type_as(src)
-    ended = src.new_zeros(len(src), dtype=torch.bool)
-    with torch.no_grad():
-        memory = model.encode(src)
-        for _ in range(model.config.max_len):
-            prob = model.decode(ys, memory, src)[:, -1].clone()
-            prob[:, pad_id] = -torch.inf
-            _, next_word = torch.max(prob, dim=1)
-            ys = torch.cat([ys, next_word.masked_fill(ended, pad_id).unsqueeze(1)], dim=1)
-            ended |= next_word == end_symbol
-            if ended.all():
-                break
-    model.train(mode)
-    return ys[:, 1:]
-
-
 @torch.inference_mode()
 def decode_into_a_table(
     model, src, *, bos_id, eos_id, max_new_tokens=None, use_cache=True, choose=argmax_tokens
@@ -464,16 +444,7 @@ def sample_by_sorting(logits, *, temperature=1.0, top_k=None, top_p=None, genera
     return tokens.gather(1, torch.multinomial(probs, 1, generator=generator)).flatten()
 
 
-def nano_sample(logits, temperature=1.0, top_k=None):
-    """Cut and draw as nanoGPT does: without top_p and a generator."""
-    logits = logits / temperature
-    if top_k is not None:
-        v, _ = torch.topk(logits, min(top_k, logits.size(-1)))
-        logits[logits < v[:, [-1]]] = -float("Inf")
-    return torch.multinomial(logits.softmax(dim=-1), num_samples=1)[:, 0]
-
-
 ANSWERS = {
-    "greedy_decode": (decode_into_a_table, annotated_decode),
-    "sample_tokens": (sample_by_sorting, nano_sample),
+    "greedy_decode": (decode_into_a_table,),
+    "sample_tokens": (sample_by_sorting,),
 }

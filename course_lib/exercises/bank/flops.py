@@ -2,13 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-import torch
-
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import known
 from course_lib.exercises.scalar_checks import calls, number
 from course_lib.exercises.trial import D_K, D_V, H, S, T, Trial, looks
-from course_lib.multi_head import MultiHeadAttention
 
 D_MODEL = H * D_K
 SEVERAL = {
@@ -153,15 +150,4 @@ def attention_in_one_formula(d_model, num_heads, tgt_len, src_len, *, d_k=None, 
     return 2 * num_heads * width * (d_model * (tgt_len + src_len) + tgt_len * src_len)
 
 
-def attention_by_weights(d_model, num_heads, tgt_len, src_len, *, d_k=None, d_v=None):
-    """Build the layer on the meta device, and count its weights."""
-    with torch.device("meta"):
-        layer = MultiHeadAttention(d_model, num_heads, d_k=d_k, d_v=d_v)
-    weights = {name: getattr(layer, name).weight.numel() for name in ("w_q", "w_k", "w_v", "w_o")}
-    multiplied = tgt_len * (weights["w_q"] + weights["w_o"])
-    multiplied += src_len * (weights["w_k"] + weights["w_v"])
-    multiplied += tgt_len * src_len * (layer.w_q.out_features + layer.w_v.out_features)
-    return 2 * multiplied  # one addition for each multiplication
-
-
-ANSWERS = {"attention_flops": (attention_in_one_formula, attention_by_weights)}
+ANSWERS = {"attention_flops": (attention_in_one_formula,)}

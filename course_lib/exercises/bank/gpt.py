@@ -315,26 +315,6 @@ class AttentionBySums(nn.Module):
         return self.w_o(torch.cat(heads.unbind(dim=1), dim=-1))
 
 
-class AttentionOfNanoGPT(nn.Module):
-    """Hold the core as nanoGPT does: c_attn and c_proj, sizes from a config."""
-
-    def __init__(self, config):
-        super().__init__()
-        assert config.n_embd % config.n_head == 0
-        self.c_attn = nn.Linear(config.n_embd, 3 * config.n_embd)
-        self.c_proj = nn.Linear(config.n_embd, config.n_embd)
-        self.n_head, self.n_embd, self.dropout = config.n_head, config.n_embd, config.dropout
-
-    def forward(self, x):
-        """Split, attend, join."""
-        B, T, C = x.size()
-        q, k, v = self.c_attn(x).split(self.n_embd, dim=2)
-        q, k, v = (y.view(B, T, self.n_head, C // self.n_head).transpose(1, 2) for y in (q, k, v))
-        p = self.dropout if self.training else 0
-        y = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)
-        return self.c_proj(y.transpose(1, 2).contiguous().view(B, T, C))
-
-
 class ModelByHand(nn.Module):
     """Keep the given constructor, chain the layers as one, and write the loss out."""
 
@@ -360,4 +340,4 @@ class ModelByHand(nn.Module):
         return logits, loss
 
 
-ANSWERS = {"CausalSelfAttention": (AttentionBySums, AttentionOfNanoGPT), "GPT": (ModelByHand,)}
+ANSWERS = {"CausalSelfAttention": (AttentionBySums,), "GPT": (ModelByHand,)}

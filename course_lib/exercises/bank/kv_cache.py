@@ -455,34 +455,6 @@ MISTAKES = (*CACHING, *DECODING)
 # right answers
 
 
-class ConcatenatingCache:
-    """Write the core only: the tensors grow with ``torch.cat``, and nothing is checked."""
-
-    def __init__(self, max_len):
-        self.keys = self.values = None
-
-    @property
-    def length(self):
-        """Count the stored tokens."""
-        return 0 if self.keys is None else self.keys.shape[2]
-
-    def append(self, keys, values):
-        """Store new keys and values."""
-        if self.keys is not None:
-            keys = torch.cat((self.keys, keys), dim=2)
-            values = torch.cat((self.values, values), dim=2)
-        self.keys, self.values = keys, values
-        return keys, values
-
-    def reorder(self, rows):
-        """Let row i continue row ``rows[i]``."""
-        self.keys, self.values = self.keys[rows], self.values[rows]
-
-    def truncate(self, length):
-        """Forget the last tokens."""
-        self.keys, self.values = self.keys[:, :, :length], self.values[:, :, :length]
-
-
 class CopyingCache:
     """Write with ``index_copy_``, reorder with a full copy, and check the arguments."""
 
@@ -521,7 +493,7 @@ class EngineByHand(Engine):
     def __init__(self, model, src, max_len):
         self.model, self.layers = model, model.decoder.layers
         self.mask = (src != model.config.pad_id)[:, None, None, :]
-        self.caches = [ConcatenatingCache(max_len) for _ in self.layers]
+        self.caches = [CopyingCache(max_len) for _ in self.layers]
         with torch.no_grad():
             memory = model.encode(src)
             self.memory = [self._projected(layer.cross_attn, memory) for layer in self.layers]
@@ -573,6 +545,6 @@ class EngineByHand(Engine):
 
 
 ANSWERS = {
-    "AttentionCache": (ConcatenatingCache, CopyingCache),
+    "AttentionCache": (CopyingCache,),
     "DecodingEngine": (EngineByHand,),
 }

@@ -442,23 +442,6 @@ class NormByLength(nn.Module):
         return x / torch.sqrt(length**2 / x.shape[-1] + self.eps) * self.weight
 
 
-class NormOfLlama(nn.Module):
-    """Split the work as Llama's code does; the argument is called ``dim``."""
-
-    def __init__(self, dim: int, eps: float = 1e-6):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(dim))
-
-    def _norm(self, x):
-        """Scale to mean square 1."""
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
-
-    def forward(self, x):
-        """Compute in float32."""
-        return self._norm(x.float()).type_as(x) * self.weight
-
-
 class GateBySigmoid(nn.Module):
     """Write SiLU out."""
 
@@ -473,20 +456,6 @@ class GateBySigmoid(nn.Module):
         features = self.linear1(x)
         features = features * (z * torch.sigmoid(z))
         return self.linear2(features)
-
-
-class GateOfLlama(nn.Module):
-    """Name the three layers as Llama's code does: w1 is the gate, w3 the features."""
-
-    def __init__(self, dim: int, hidden_dim: int):
-        super().__init__()
-        self.w1 = nn.Linear(dim, hidden_dim, bias=False)
-        self.w2 = nn.Linear(hidden_dim, dim, bias=False)
-        self.w3 = nn.Linear(dim, hidden_dim, bias=False)
-
-    def forward(self, x):
-        """Gate the features, and project down."""
-        return self.w2(F.silu(self.w1(x)) * self.w3(x))
 
 
 def rotated_as_complex_numbers(x, freqs):
@@ -530,8 +499,8 @@ class GroupsOfLlama(nn.Module):
 
 
 ANSWERS = {
-    "RMSNorm": (NormByLength, NormOfLlama),
-    "SwiGLU": (GateBySigmoid, GateOfLlama),
+    "RMSNorm": (NormByLength,),
+    "SwiGLU": (GateBySigmoid,),
     "apply_rope": (rotated_with_repeated_angles, rotated_as_complex_numbers),
     "GroupedQueryAttention": (GroupsOfLlama,),
 }

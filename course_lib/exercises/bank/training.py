@@ -14,7 +14,7 @@ from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.scalar_checks import calls
 from course_lib.exercises.small_models import small_model
 from course_lib.exercises.trial import T, Trial, by_name, function_trial, looks, normal, observe
-from course_lib.training import label_smoothed_cross_entropy, translation_loss
+from course_lib.training import translation_loss
 
 V = 7
 TARGETS = torch.tensor([[5, 0, 2, 1], [6, 3, 3, 3]])  # (2, T): 4 and 1 real if pad_id=3
@@ -516,11 +516,6 @@ def loss_by_torch(scores, right, *, pad_id=None, smoothing=0.1):
     return (1 - smoothing) * sure - smoothing * log_probs[:, allowed].mean()
 
 
-def loss_of_a_short_signature(logits, target, pad_id=None):
-    """Write the core only, with a fixed smoothing of 0.1."""
-    return loss_by_torch(logits, target, pad_id=pad_id)
-
-
 def rate_by_cases(step, d_model, warmup_steps):
     """Write one formula for the steps up to the peak and one for the steps after it."""
     peak = 1 / math.sqrt(d_model * warmup_steps)
@@ -529,23 +524,11 @@ def rate_by_cases(step, d_model, warmup_steps):
     return peak * math.sqrt(warmup_steps / step)
 
 
-def noam_rate(step, model_size, warmup, factor=1.0):
-    """Write it as The Annotated Transformer does, under its names."""
-    step = max(step, 1)
-    return factor * (model_size ** (-0.5) * min(step ** (-0.5), step * warmup ** (-1.5)))
-
-
 def loss_by_encode_and_decode(model, src, tgt, *, pad_id, smoothing=0.1):
     """Call the encoder and the decoder, and slice with ``narrow``."""
     tgt_in, tgt_out = (tgt.narrow(1, start, tgt.size(1) - 1) for start in (0, 1))
     logits = model.decode(tgt_in, model.encode(src), src)
     return loss_by_torch(logits, tgt_out, pad_id=pad_id, smoothing=smoothing)
-
-
-def loss_by_the_book(net, src, tgt, pad_id):
-    """Write it under short names, with the smoothing of the paper: the core and no more."""
-    x, y = tgt[:, :-1], tgt[:, 1:]
-    return label_smoothed_cross_entropy(net(src, x), y, pad_id=pad_id)
 
 
 def step_that_clears_last(model, optimizer, losses, rate, *, clip_norm=math.inf):
@@ -562,19 +545,9 @@ def step_that_clears_last(model, optimizer, losses, rate, *, clip_norm=math.inf)
     return torch.stack(parts).sum()
 
 
-def step_by_the_book(net, opt, losses, lr):
-    """Write the lines of every tutorial, under their short names, for a single group."""
-    opt.param_groups[0]["lr"] = lr
-    opt.zero_grad(set_to_none=True)
-    total = sum(losses)
-    total.backward()
-    opt.step()
-    return total.data
-
-
 ANSWERS = {
-    "label_smoothed_cross_entropy": (loss_by_torch, loss_of_a_short_signature),
-    "warmup_inverse_sqrt": (rate_by_cases, noam_rate),
-    "translation_loss": (loss_by_encode_and_decode, loss_by_the_book),
-    "training_step": (step_that_clears_last, step_by_the_book),
+    "label_smoothed_cross_entropy": (loss_by_torch,),
+    "warmup_inverse_sqrt": (rate_by_cases,),
+    "translation_loss": (loss_by_encode_and_decode,),
+    "training_step": (step_that_clears_last,),
 }

@@ -1,6 +1,5 @@
 """Exercises of chapter 09: trials, known mistakes and right answers."""
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -25,7 +24,6 @@ from course_lib.exercises.trial import (
     normal,
     parameters_trial,
 )
-from course_lib.masks import causal_mask
 from course_lib.positions import PositionalEncoding
 from course_lib.transformer import TransformerConfig, capture_attention, initialize
 
@@ -411,63 +409,4 @@ class ModelInSmallSteps(nn.Module):
         return capture_attention(places, lambda: self.forward(src, tgt))
 
 
-class Embeddings(nn.Module):
-    """Look up and scale, as The Annotated Transformer names it."""
-
-    def __init__(self, d_model: int, vocab: int) -> None:
-        super().__init__()
-        self.lut = nn.Embedding(vocab, d_model)
-        self.d_model = d_model
-
-    def forward(self, x):
-        """Scale what is found."""
-        return self.lut(x) * math.sqrt(self.d_model)
-
-
-class AnnotatedModel(nn.Module):
-    """Build the core under The Annotated Transformer's names; options are not looked at."""
-
-    def __init__(self, cfg):
-        super().__init__()
-        self.config, sizes = cfg, (cfg.d_model, cfg.num_heads, cfg.d_ff)
-        place = PositionalEncoding(cfg.d_model, cfg.max_len)
-        self.encoder = Encoder(cfg.num_encoder_layers, *sizes)
-        self.decoder = Decoder(cfg.num_decoder_layers, *sizes)
-        self.src_embed = nn.Sequential(Embeddings(cfg.d_model, cfg.src_vocab_size), place)
-        self.tgt_embed = nn.Sequential(Embeddings(cfg.d_model, cfg.tgt_vocab_size), place)
-        self.generator = nn.Linear(cfg.d_model, cfg.tgt_vocab_size, bias=False)
-        if cfg.tie_embeddings == "all":
-            self.src_embed[0].lut.weight = self.tgt_embed[0].lut.weight = self.generator.weight
-        for p in self.parameters():
-            if p.dim() > 1:
-                nn.init.xavier_uniform_(p)
-        for lut in (self.src_embed[0].lut, self.tgt_embed[0].lut):
-            nn.init.normal_(lut.weight, std=cfg.d_model**-0.5)
-
-    def encode(self, src):
-        """Encode what is embedded and placed."""
-        return self.encoder(self.src_embed(src), (src != self.config.pad_id)[:, None, None, :])
-
-    def decode(self, tgt, memory, src):
-        """Decode, and generate."""
-        tgt_mask = (tgt != self.config.pad_id)[:, None, None, :]
-        tgt_mask = tgt_mask & causal_mask(tgt.size(-1)).type_as(tgt_mask.data)
-        src_mask = (src != self.config.pad_id)[:, None, None, :]
-        return self.generator(self.decoder(self.tgt_embed(tgt), memory, tgt_mask, src_mask))
-
-    def forward(self, src, tgt):
-        """Take in and process masked sequences."""
-        return self.decode(tgt, self.encode(src), src)
-
-    def attention_maps(self, src, tgt):
-        """Name the parts to watch."""
-        layers = self.decoder.layers
-        places = {
-            "encoder": [layer.self_attn for layer in self.encoder.layers],
-            "decoder": [layer.self_attn for layer in layers],
-            "cross": [layer.cross_attn for layer in layers],
-        }
-        return capture_attention(places, lambda: self(src, tgt))
-
-
-ANSWERS = {"Transformer": (ModelInSmallSteps, AnnotatedModel)}
+ANSWERS = {"Transformer": (ModelInSmallSteps,)}

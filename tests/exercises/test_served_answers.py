@@ -1,0 +1,166 @@
+"""Answers that hold the core are served to all later cells, with the course's parts and names."""
+
+from copy import deepcopy
+
+import torch
+from textbooks import d2l, nanogpt, pytorch_tutorial, uva
+from textbooks.annotated import ANSWERS as ANNOTATED
+from textbooks.annotated import EncoderDecoder, MultiHeadedAttention, attention, subsequent_mask
+from torch import nn
+from torch.testing import assert_close
+
+from course_lib.attention import scaled_dot_product_attention
+from course_lib.encoder import EncoderLayer
+from course_lib.exercises.check import examine
+from course_lib.exercises.exercise_bank import exercise
+from course_lib.exercises.served_answers import serve
+from course_lib.kv_cache import AttentionCache
+from course_lib.masks import causal_mask
+from course_lib.multi_head import MultiHeadAttention
+from course_lib.positions import PositionalEncoding
+from course_lib.transformer import Transformer, TransformerConfig
+
+X = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(0))
+CONFIG = TransformerConfig(
+    src_vocab_size=9, tgt_vocab_size=9, d_model=8, num_heads=2, num_encoder_layers=1,
+    num_decoder_layers=1, d_ff=16, dropout=0.0, max_len=6,
+)  # fmt: skip
+IDS = torch.tensor([[1, 2, 3], [4, 5, 0]])
+
+
+def built(served, given, *args):
+    """Build a served answer and the course's module from the same random numbers."""
+    pair = []
+    for kind in (served, given):
+        torch.manual_seed(0)
+        pair.append(kind(*args).eval())
+    return pair
+
+
+def test_a_served_module_starts_as_the_courses_and_has_its_names_and_attributes():
+    sizes = {"MultiHeadAttention": (8, 2), "FeedForward": (8, 16), "LayerNorm": (8,)}
+    sizes |= {"EncoderLayer": (8, 2, 16), "Encoder": (2, 8, 2, 16), "DecoderLayer": (8, 2, 16)}
+    sizes |= {"AddNorm": (8,), "Transformer": (CONFIG,), "DecoderOnly": (CONFIG,)}
+    for book in (ANNOTATED, uva.ANSWERS, d2l.ANSWERS, nanogpt.ANSWERS, pytorch_tutorial.ANSWERS):
+        for name in sizes.keys() & book.keys():
+            given = exercise(name).given
+            mine, course = built(serve(book[name], given), given, *sizes[name])
+            assert mine.tie is not None, (name, book[name])
+            assert_close(mine.state_dict(), course.state_dict(), rtol=0, atol=0)
+            names = [[name for name, _ in each.named_parameters()] for each in (mine, course)]
+            assert names[0] == names[1]
+
+
+def test_a_served_answer_runs_itself_or_says_that_the_courses_runs(capsys):
+    served = serve(MultiHeadedAttention, MultiHeadAttention)
+    mine, course = built(served, MultiHeadAttention, 8, 2)
+    output, _ = mine(X, X, X)
+    assert_close(output, course(X, X, X)[0])
+    assert mine.attn.shape == (2, 2, 3, 3) and capsys.readouterr().out == "", "it was the answer"
+    again, weights = mine(X, X, X, need_weights=True)
+    assert_close((again, weights), course(X, X, X, need_weights=True))
+    assert "With need_weights the course's own MultiHeadAttention runs" in capsys.readouterr().out
+    output.sum().backward()
+    assert mine.w_q.weight.grad is mine.linears[0].weight.grad is not None
+    assert served(8, 3, d_k=2, d_v=2).w_q.out_features == 6
+    assert "With d_k, d_v the course's own MultiHeadAttention" in capsys.readouterr().out
+    assert examine("MultiHeadAttention", served.served).passed
+
+
+def test_what_a_cell_puts_into_a_served_module_counts(capsys):
+    layer, _ = built(serve(uva.EncoderBlock, EncoderLayer), EncoderLayer, 8, 2, 16)
+    before = layer(X)
+    layer.add_norm1.norm = nn.Identity()
+    x = X + layer.self_attn(X, X, X)[0]
+    assert_close(layer(X), layer.add_norm2(x, layer.feed_forward))
+    assert not torch.allclose(layer(X), before) and capsys.readouterr().out == ""
+    layer.feed_forward = nn.Linear(8, 8)  # the answer has none of its own
+    assert_close(layer(X), layer.add_norm2(x, layer.feed_forward))
+    assert "Yours: one of its parts was replaced" in capsys.readouterr().out
+
+
+def test_a_method_that_a_subclass_replaces_is_called():
+    class Silent(serve(EncoderDecoder, Transformer)):
+        def decode(self, tgt, memory, src):
+            return torch.zeros(3)
+
+    assert not Silent(CONFIG)(IDS, IDS).any()
+
+
+def test_copies_conversions_and_the_meta_device_keep_an_answer_tied():
+    attend, _ = built(serve(MultiHeadedAttention, MultiHeadAttention), MultiHeadAttention, 8, 2)
+    attend(X, X, X)  # it keeps its weights, with their graph
+    copied = deepcopy(attend).double()
+    nn.init.zeros_(copied.w_v.weight)
+    nn.init.zeros_(copied.w_v.bias)
+    assert_close(copied(X.double(), X.double(), X.double())[0][0, 0], copied.w_o.bias)
+    assert attend(X, X, X)[0].std() > 0.01
+    for answer in (pytorch_tutorial.EncodingOfSequences, d2l.EncodingOfP):
+        places, course = built(serve(answer, PositionalEncoding), PositionalEncoding, 8, 6)
+        assert places.double()(X.double()).equal(course.double()(X.double())), "no rounding apart"
+        assert not list(places.buffers())[1:], "its own table is not registered"
+    with torch.device("meta"):
+        assert serve(EncoderDecoder, Transformer)(CONFIG)(IDS.to("meta"), IDS.to("meta")).is_meta
+
+
+def test_tied_weights_are_read_whichever_name_came_first():
+    course = Transformer(CONFIG).eval()
+    for answer in (EncoderDecoder, pytorch_tutorial.Seq2SeqTransformer):
+        mine = serve(answer, Transformer)(CONFIG).eval()
+        mine.load_state_dict(course.state_dict())
+        assert_close(mine(IDS, IDS), course(IDS, IDS))
+        assert [name for name, _ in mine.named_parameters()][0] == "tgt_embedding.weight"
+
+
+def test_a_served_function_drops_where_its_own_cannot(capsys):
+    attend = serve(attention, scaled_dot_product_attention)
+    mask = torch.ones(3, 3, dtype=torch.bool).tril()
+    assert_close(attend(X, X, X, mask), scaled_dot_product_attention(X, X, X, mask))
+    torch.manual_seed(0)
+    dropped = attend(X, X, X, mask, 0.5)
+    torch.manual_seed(0)
+    assert_close(dropped, scaled_dot_product_attention(X, X, X, mask, 0.5))
+    assert capsys.readouterr().out.count("dropout_p") == 1
+
+
+def test_a_device_is_an_option_only_where_it_is_not_the_usual_one(capsys):
+    mine = serve(subsequent_mask, causal_mask)
+    assert mine(3, torch.device("cpu")).equal(causal_mask(3)) and capsys.readouterr().out == ""
+    assert mine(3, "meta").is_meta and "With device the course's own" in capsys.readouterr().out
+
+
+class Ignores(MultiHeadedAttention):
+    """Take ``d_k``, and never use it; read a batch, or fail."""
+
+    def __init__(self, d_model, num_heads, d_k=None, d_v=None, dropout=0.0):
+        super().__init__(num_heads, d_model, dropout)
+
+    def forward(self, query, key, value, mask=None):
+        _, _, _ = query.shape
+        return super().forward(query, key, value, mask)
+
+
+def test_an_option_that_is_taken_and_not_used_runs_the_courses(capsys):
+    report = examine("MultiHeadAttention", Ignores)
+    assert report.passed and "d_k, d_v" in report.missed
+    served = serve(Ignores, MultiHeadAttention, ["d_k, d_v"])
+    assert served(8, 2).tie and capsys.readouterr().out == ""
+    assert served(8, 2, d_k=3).w_q.out_features == 6
+    assert "With d_k the course's own" in capsys.readouterr().out
+
+
+def test_where_an_answer_fails_beyond_its_core_the_courses_runs(capsys):
+    mine = serve(Ignores, MultiHeadAttention)(8, 2)
+    assert_close(mine(X[0], X[0], X[0])[0], mine(X, X, X)[0][0])
+    assert "Here the course's own MultiHeadAttention runs. Yours: not" in capsys.readouterr().out
+    blocked = torch.zeros(3, 3, dtype=torch.bool)
+    attend = serve(attention, scaled_dot_product_attention, ["fully masked row"])
+    assert not attend(X, X, X, blocked)[0].any()
+    assert "With a fully masked row the course's own scaled" in capsys.readouterr().out
+    root = serve(lambda x: x.sqrt(), torch.abs)
+    assert root(-X.abs()).equal(X.abs()) and "Yours: nan" in capsys.readouterr().out
+
+
+def test_a_class_that_is_not_a_module_takes_the_courses_arguments():
+    served = serve(pytorch_tutorial.KVCache, AttentionCache, ["room"])
+    assert served.served is pytorch_tutorial.KVCache and served(max_len=4).length == 0

@@ -1,0 +1,44 @@
+"""The workbook of a reader of each textbook: every cell of every chapter, by `make textbooks`."""
+
+import shutil
+from functools import cache
+
+import pytest
+from chapter_runner import Runner
+from textbooks import BOOKS, cells_of
+from workbook_solver import WORKED, filled, run_chapter
+
+from course_lib.exercises.workbook import make_workbook
+from course_lib.tasks.numbers import TranslatorConfig, folder_of, load_or_train
+
+pytestmark = [pytest.mark.workbook, pytest.mark.textbooks]
+ALL = [
+    pytest.param(book, file, id=f"{book}-{file[:2]}", marks=pytest.mark.xdist_group(book))
+    for book in BOOKS
+    for file in WORKED
+]
+
+
+@pytest.fixture(scope="module")
+def workbook(tmp_path_factory):
+    """Return what writes a reader's workbook, once for each book, and lends it the translator."""
+
+    @cache
+    def written(book):
+        folder = tmp_path_factory.mktemp(book) / "workbook"
+        make_workbook(folder)
+        load_or_train()
+        kept = folder_of(TranslatorConfig())
+        shutil.copytree(kept, folder / "checkpoints" / kept.name)
+        return folder
+
+    return written
+
+
+@pytest.mark.parametrize("book, file", ALL)
+def test_every_cell_runs_on_the_answers_of_a_book(book, file, workbook):
+    """Chapters export their answers, so those of one book run one after the other."""
+    cells = filled(workbook(book), file, cells_of(book), others=True)
+    with Runner() as runner:
+        said, _ = run_chapter(runner, cells, workbook(book))
+    assert not [name for name, words in said.items() if "Not yet:" in words]

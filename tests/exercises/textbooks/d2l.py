@@ -1,0 +1,187 @@
+"""Right answers in the style of Dive into Deep Learning."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from course_lib.attention_capture import capture_attention
+from course_lib.decoder import DecoderLayer
+from course_lib.encoder import EncoderLayer
+from course_lib.masks import causal_mask, padding_mask
+from course_lib.multi_head import MultiHeadAttention
+from course_lib.positions import PositionalEncoding
+from course_lib.transformer import initialize
+
+
+class MultiHeadAttentionWithHiddens(nn.Module):
+    """Let the batch and the heads share an axis."""
+
+    def __init__(self, num_hiddens, num_heads, dropout, bias=False):
+        super().__init__()
+        self.num_heads, self.dropout = num_heads, dropout
+        self.W_q = nn.Linear(num_hiddens, num_hiddens, bias=bias)
+        self.W_k = nn.Linear(num_hiddens, num_hiddens, bias=bias)
+        self.W_v = nn.Linear(num_hiddens, num_hiddens, bias=bias)
+        self.W_o = nn.Linear(num_hiddens, num_hiddens, bias=bias)
+
+    def transpose_qkv(self, X):
+        X = X.reshape(X.shape[0], X.shape[1], self.num_heads, -1).permute(0, 2, 1, 3)
+        return X.reshape(-1, X.shape[2], X.shape[3])
+
+    def transpose_output(self, X):
+        X = X.reshape(-1, self.num_heads, X.shape[1], X.shape[2]).permute(0, 2, 1, 3)
+        return X.reshape(X.shape[0], X.shape[1], -1)
+
+    def forward(self, queries, keys, values, mask=None):
+        queries = self.transpose_qkv(self.W_q(queries))
+        keys = self.transpose_qkv(self.W_k(keys))
+        values = self.transpose_qkv(self.W_v(values))
+        scores = torch.bmm(queries, keys.transpose(1, 2)) / math.sqrt(queries.shape[-1])
+        if mask is not None:
+            whole = mask.expand(len(scores) // self.num_heads, self.num_heads, *scores.shape[1:])
+            scores = scores.masked_fill(~whole.reshape(scores.shape), -torch.inf)
+        output = torch.bmm(F.softmax(scores, dim=-1), values)
+        return self.W_o(self.transpose_output(output)), None
+
+
+class EncodingOfP(nn.Module):
+    """Keep the table as a plain attribute, and move it in ``forward``."""
+
+    def __init__(self, num_hiddens, dropout, max_len=1000):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.P = torch.zeros((1, max_len, num_hiddens))
+        X = torch.arange(max_len, dtype=torch.float32).reshape(-1, 1)
+        X = X / torch.pow(10000, torch.arange(0, num_hiddens, 2) / num_hiddens)
+        self.P[:, :, 0::2] = torch.sin(X)
+        self.P[:, :, 1::2] = torch.cos(X)
+
+    def forward(self, X):
+        X = X + self.P[:, : X.shape[1], :].to(X.device)
+        return self.dropout(X)
+
+
+class AddNormByShape(nn.Module):
+    """Take the shape of the norm, and the sub-layer where the book takes its answer."""
+
+    def __init__(self, norm_shape, dropout):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.ln = nn.LayerNorm(norm_shape)
+
+    def forward(self, X, sublayer):
+        return self.ln(self.dropout(sublayer(X)) + X)
+
+
+class PositionWiseFFN(nn.Module):
+    """Name the dense layers, and have no dropout."""
+
+    def __init__(self, ffn_num_hiddens, ffn_num_outputs):
+        super().__init__()
+        self.dense1 = nn.Linear(ffn_num_outputs, ffn_num_hiddens)
+        self.relu = nn.ReLU()
+        self.dense2 = nn.Linear(ffn_num_hiddens, ffn_num_outputs)
+
+    def forward(self, X):
+        return self.dense2(self.relu(self.dense1(X)))
+
+
+class TransformerEncoderBlock(nn.Module):
+    """Add and normalize inside, around a feed-forward network of its own."""
+
+    def __init__(self, num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias=True):
+        super().__init__()
+        self.attention = MultiHeadAttention(num_hiddens, num_heads, bias=use_bias)
+        self.addnorm1 = nn.ModuleDict({"ln": nn.LayerNorm(num_hiddens)})
+        self.ffn = PositionWiseFFN(ffn_num_hiddens, num_hiddens)
+        self.addnorm2 = nn.ModuleDict({"ln": nn.LayerNorm(num_hiddens)})
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, X, mask=None):
+        Y = self.dropout(self.attention(X, X, X, mask)[0])
+        Y = self.addnorm1["ln"](Y + X)
+        return self.addnorm2["ln"](self.dropout(self.ffn(Y)) + Y)
+
+
+class TransformerEncoder(nn.Module):
+    """Name the blocks in an ``nn.Sequential``."""
+
+    def __init__(self, num_hiddens, ffn_num_hiddens, num_heads, num_blks, dropout):
+        super().__init__()
+        self.num_hiddens = num_hiddens
+        self.blks = nn.Sequential()
+        for i in range(num_blks):
+            block = EncoderLayer(num_hiddens, num_heads, ffn_num_hiddens, dropout)
+            self.blks.add_module("block" + str(i), block)
+
+    def forward(self, X, mask=None):
+        for blk in self.blks:
+            X = blk(X, mask)
+        return X
+
+
+class Side(nn.Module):
+    """Embed, place, and apply blocks: an encoder or a decoder of the book."""
+
+    def __init__(self, embedding, c, blks):
+        super().__init__()
+        self.num_hiddens, self.embedding = c.d_model, embedding
+        self.pos_encoding = PositionalEncoding(c.d_model, c.max_len, c.dropout)
+        self.blks = nn.Sequential(*blks)
+
+    def forward(self, X, *state):
+        X = self.pos_encoding(self.embedding(X) * math.sqrt(self.num_hiddens))
+        for blk in self.blks:
+            X = blk(X, *state)
+        return X
+
+
+class EncoderDecoder(nn.Module):
+    """Give both sides their embedding, and the decoder its dense layer."""
+
+    def __init__(self, config):
+        super().__init__()
+        c = self.config = config
+        sizes = (c.d_model, c.num_heads, c.d_ff, c.dropout)
+        source = nn.Embedding(c.src_vocab_size, c.d_model)
+        target = source if c.tie_embeddings == "all" else nn.Embedding(c.tgt_vocab_size, c.d_model)
+        blocks = [EncoderLayer(*sizes) for _ in range(c.num_encoder_layers)]
+        self.encoder = Side(source, c, blocks)
+        blocks = [DecoderLayer(*sizes) for _ in range(c.num_decoder_layers)]
+        self.decoder = Side(target, c, blocks)
+        self.decoder.dense = nn.Linear(c.d_model, c.tgt_vocab_size, bias=False)
+        if c.tie_embeddings != "none":
+            self.decoder.dense.weight = target.weight
+        initialize(self)
+
+    def encode(self, src):
+        return self.encoder(src, padding_mask(src, self.config.pad_id))
+
+    def decode(self, tgt, enc_outputs, src):
+        later = causal_mask(tgt.shape[1], tgt.device)
+        masks = padding_mask(tgt, self.config.pad_id) & later, padding_mask(src, self.config.pad_id)
+        return self.decoder.dense(self.decoder(tgt, enc_outputs, *masks))
+
+    def forward(self, src, tgt):
+        return self.decode(tgt, self.encode(src), src)
+
+    def attention_maps(self, src, tgt):
+        parts = {
+            "encoder": [blk.self_attn for blk in self.encoder.blks],
+            "decoder": [blk.self_attn for blk in self.decoder.blks],
+            "cross": [blk.cross_attn for blk in self.decoder.blks],
+        }
+        return capture_attention(parts, lambda: self(src, tgt))
+
+
+ANSWERS = {
+    "MultiHeadAttention": MultiHeadAttentionWithHiddens,
+    "PositionalEncoding": EncodingOfP,
+    "AddNorm": AddNormByShape,
+    "FeedForward": PositionWiseFFN,
+    "EncoderLayer": TransformerEncoderBlock,
+    "Encoder": TransformerEncoder,
+    "Transformer": EncoderDecoder,
+}
