@@ -356,6 +356,23 @@ MISTAKES = (
         (SHIFT, "torch.zeros(d_model)"),
         tells=r"=\s*torch\.(ones|zeros)\(",
     ),
+    norm(
+        "variance_squared",
+        "the centred vector is divided by the square of variance plus eps instead of its root",
+        (ROOT, "(variance + self.eps) ** 2"),
+    ),
+    norm(
+        "one_plus_gain",
+        "1 + weight multiplies, and weight starts at 1: a new norm returns vectors twice too long",
+        ("self.weight * centred", "(1 + self.weight) * centred"),
+    ),
+    norm(
+        "gain_around_zero",
+        "weight starts at 0, and 1 + weight multiplies, as in Gemma: here weight starts at 1, and "
+        "multiplies alone",
+        (GAIN, SHIFT),
+        ("self.weight * centred", "(1 + self.weight) * centred"),
+    ),
     add_norm(
         "residual_missing",
         "x is not added: what the sub-layer says replaces x",

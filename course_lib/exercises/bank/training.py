@@ -128,6 +128,8 @@ def stepped(
             losses = losses if batches[1:] else [*losses]
             value = candidate(model, optimizer, losses, rate, **options)
             shown[f"loss of step {n}"] = value.detach() if isinstance(value, Tensor) else value
+        modes = [model.training, *sum(model.modes.values(), [])]
+        shown["the model stays in training mode"] = all(modes)
         shown["weights"] = weights_of(model)
         if all(torch.equal(old, shown["weights"][name]) for name, old in before.items()):
             left = any(parameter.grad is not None for parameter in model.parameters())
@@ -416,6 +418,13 @@ LOSSES = (
         seen="INK-USC/MHGRN #8, hallerite/ludic #11",
     ),
     *ignored(loss_mistake, ("smoothing", (BLEND, "-right"))),
+    loss_mistake(
+        "sum_over_sentences",
+        "the losses are added up and divided by the number of sentences, not of real tokens",
+        (MEAN_OF_ALL, f"return {BLEND}.sum() / targets.shape[:1].numel()"),
+        (MEAN_OF_REAL, "losses.masked_fill(~real, 0.0).sum() / targets.shape[:1].numel()"),
+    ),
+    *ignored(loss_mistake, ("pad_id", ("if pad_id is None:", "if True:"))),
 )
 
 RATE_MISTAKES = (
@@ -492,6 +501,11 @@ ONE_BATCH = (
         seen="bowang-lab/Transformer-GCN-QA #32, lansinuote/Huggingface_Toturials #6",
     ),
     *ignored(batch_loss, ("smoothing", (HANDED_ON, "logits, tgt_out, pad_id=pad_id"))),
+    batch_loss(
+        "sum_over_sentences",
+        "the losses are added up and divided by the number of sentences, not of real tokens",
+        ("return ", "return (tgt_out != pad_id).sum() / len(tgt_out) * "),
+    ),
 )
 
 ONE_STEP = (
@@ -546,6 +560,12 @@ ONE_STEP = (
         "gradients_clipped",
         "the gradients are clipped although no limit is given",
         ("clip_norm: float = math.inf", "clip_norm: float = 1.0"),
+    ),
+    step(
+        "eval_mode",
+        "`model.eval()` is called, so that dropout is off in training: the step does not choose "
+        "the mode",
+        (ZERO, f"    model.eval()\n{ZERO}"),
     ),
     *ignored(step, ("rate", (SET, "        pass\n")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),
 )

@@ -13,7 +13,13 @@ from course_lib.decoder import Decoder
 from course_lib.encoder import Encoder
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import ignored, known
-from course_lib.exercises.module_checks import TORCHS, loudness, reach, sees_later
+from course_lib.exercises.module_checks import (
+    TORCHS,
+    embedding_dropout,
+    loudness,
+    reach,
+    sees_later,
+)
 from course_lib.exercises.trial import (
     D_K,
     H,
@@ -180,6 +186,13 @@ EXERCISES = (
                     silenced,
                     kind="train and eval",
                     says="Words with their positions, and all that sub-layers say, are dropped.",
+                ),
+                embedding_dropout(
+                    replace(APART, dropout=0.2),
+                    source=lambda model: model.encode(SRC.repeat(8, 1)),
+                    target=lambda model: model.decode(
+                        TGT.repeat(8, 1), normal("memory", 16, 5, D_MODEL), SRC.repeat(8, 1)
+                    ),
                 ),
             ),
             "names": (names_trial({"config": APART}),),
