@@ -358,18 +358,19 @@ MISTAKES = (
     ),
     norm(
         "variance_squared",
-        "the centred vector is divided by the square of variance plus eps instead of its root",
+        "the centered vector is divided by the square of variance plus eps instead of its root",
         (ROOT, "(variance + self.eps) ** 2"),
     ),
     norm(
         "one_plus_gain",
-        "1 + weight multiplies, and weight starts at 1: a new norm returns vectors twice too long",
+        "the vector is multiplied by 1 + weight although weight starts at 1, so a new norm "
+        "returns vectors that are twice too long",
         ("self.weight * centred", "(1 + self.weight) * centred"),
     ),
     norm(
         "gain_around_zero",
-        "weight starts at 0, and 1 + weight multiplies, as in Gemma: here weight starts at 1, and "
-        "multiplies alone",
+        "weight starts at 0 and the vector is multiplied by 1 + weight, as in Gemma; here "
+        "weight starts at 1 and multiplies alone",
         (GAIN, SHIFT),
         ("self.weight * centred", "(1 + self.weight) * centred"),
     ),

@@ -316,7 +316,7 @@ MISTAKES = (
     ),
     attention(
         "mask_added",
-        "the boolean mask is added to the scores: True adds 1, and nothing is hidden",
+        "the boolean mask is added to the scores, so that True adds 1 and nothing is hidden",
         (MASKED, "scores = scores + mask"),
         (ZEROED, ""),
     ),

@@ -243,7 +243,7 @@ MISTAKES = (
     *(
         layer(
             f"residual_missing_{place}",
-            f"the input of {said} is not added to its output: this residual path is missing",
+            f"the input of {said} is not added to its output, so this residual path is missing",
             without_sum(line),
         )
         for place, said, line in (
@@ -254,7 +254,7 @@ MISTAKES = (
     ),
     layer(
         "residual_missing",
-        "no sub-layer's input is added to its output: the residual paths are missing",
+        "no sub-layer's input is added to its output, so the residual paths are missing",
         *map(without_sum, (BACK, ACROSS, THINK)),
     ),
     layer(
@@ -266,7 +266,8 @@ MISTAKES = (
     ),
     layer(
         "self_attention_dropped",
-        "cross-attention starts from the layer's input again, so what self-attention found is lost",
+        "cross-attention starts from the layer's input again, so the output of self-attention "
+        "is lost",
         (BACK, BACK.replace("x = ", "found = ", 1)),
     ),
     layer(

@@ -469,8 +469,8 @@ DRAWING = (
     ),
     sample(
         "shares_not_renewed",
-        "top_p counts the probabilities of tokens that top_k has removed: let the probabilities of "
-        "the tokens that are left add up to 1 first",
+        "top_p counts the probabilities of tokens that top_k has removed; let the "
+        "probabilities of the remaining tokens add up to 1 first",
         (KEPT, "before < p"),
     ),
     sample(

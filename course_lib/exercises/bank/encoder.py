@@ -284,13 +284,13 @@ MISTAKES = (
     ),
     layer(
         "residual_missing_attention",
-        "the input of self-attention is not added to its output: this residual path is missing",
+        "the input of self-attention is not added to its output, so this residual path is missing",
         (ATTEND, f"{WITHOUT_SUM}\n        x = alone(self.add_norm1, x, lambda y: {LOOK})"),
     ),
     layer(
         "residual_missing_feed_forward",
-        "the input of the feed-forward part is not added to its output: this residual path is "
-        "missing",
+        "the input of the feed-forward part is not added to its output, so this residual path "
+        "is missing",
         (THINK, f"{WITHOUT_SUM}\n        return alone(self.add_norm2, x, self.feed_forward)"),
     ),
     layer(
@@ -301,7 +301,7 @@ MISTAKES = (
     ),
     layer(
         "attention_dropped",
-        "the second step starts from the layer's input again, so what attention found is lost",
+        "the second step starts from the layer's input again, so the output of attention is lost",
         (ATTEND, ATTEND.replace("x = ", "found = ", 1)),
     ),
     stack(

@@ -191,7 +191,7 @@ MISTAKES = (
     *ignored(layer, ("dropout", (BACK, "self.linear2(features)"))),
     layer(
         "negative_numbers_kept",
-        "`clamp(max=0)` keeps the negative features instead of the positive ones: ReLU is "
+        "`clamp(max=0)` keeps the negative features instead of the positive ones; ReLU is "
         "`clamp(min=0)`",
         (FEATURES, "self.linear1(x).clamp(max=0)"),
     ),

@@ -241,18 +241,18 @@ MISTAKES = (
     ),
     attention(
         "mask_added",
-        "the boolean triangle is added to the scores: True adds 1, and nothing is hidden",
+        "the boolean triangle is added to the scores, so that True adds 1 and nothing is hidden",
         (LOOK, f"F.dropout(({SCORES} + {SQUARE}.tril()).softmax(dim=-1), dropout_p) @ v"),
     ),
     attention(
         "heads_joined_number_by_number",
-        "the heads are joined number by number: `permute(0, 2, 3, 1)` moves the heads behind the "
-        "width, but each head needs a block of its own",
+        "the heads are joined number by number, as after `permute(0, 2, 3, 1)`, although each "
+        "head needs its own block of columns",
         (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
     ),
     attention(
         "residual_inside",
-        "x is added to the output here already: that is AddNorm's task",
+        "x is added to the output here, although AddNorm does that later",
         (f"self.w_o({JOIN})", f"x + self.w_o({JOIN})"),
     ),
 )

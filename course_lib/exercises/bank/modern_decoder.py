@@ -216,14 +216,14 @@ MISTAKES = (
     ),
     norm_mistake(
         "gain_around_zero",
-        "weight starts at 0, and 1 + weight multiplies, as in Gemma: here weight starts at 1, and "
-        "multiplies alone",
+        "weight starts at 0 and x is multiplied by 1 + weight, as in Gemma; here weight starts "
+        "at 1 and multiplies alone",
         ("torch.ones(d_model)", "torch.zeros(d_model)"),
         ("self.weight * x", "(1 + self.weight) * x"),
     ),
     norm_mistake(
         "root_missing",
-        "x is divided by the mean of the squares, not by its root",
+        "x is divided by the mean of the squares instead of its root",
         (f"* {ROOT}", f"/ ({SQUARES} + self.eps)"),
     ),
     norm_mistake(

@@ -365,7 +365,7 @@ MISTAKES = (
     ),
     heads(
         "mask_added",
-        "the boolean mask is added to the scores: True adds 1, and nothing is hidden",
+        "the boolean mask is added to the scores, so that True adds 1 and nothing is hidden",
         (
             ATTENDED,
             AXIS.replace("AXIS", "-1").replace(
@@ -375,30 +375,30 @@ MISTAKES = (
     ),
     heads(
         "heads_joined_number_by_number",
-        "the heads are joined number by number: `permute(0, 2, 3, 1)` moves the heads behind the "
-        "width, but each head needs a block of its own",
+        "the heads are joined number by number, as after `permute(0, 2, 3, 1)`, although each "
+        "head needs its own block of columns",
         (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
     ),
     heads(
         "heads_joined_by_another_axis",
-        "the width is exchanged with the tokens before the heads are joined: exchange the heads "
-        "with the tokens, `transpose(1, 2)`",
+        "tokens and width change places before the heads are joined; exchange tokens and heads "
+        "instead, with `transpose(1, 2)`",
         (JOIN, "heads.transpose(-2, -1).reshape(*query.shape[:-1], -1)"),
     ),
     heads(
         "residual_inside",
-        "the query is added to the output here already: that is AddNorm's task",
+        "the query is added to the output here, although AddNorm does that later",
         (OUT, "query + self.w_o(join_heads(heads)), weights"),
     ),
     heads(
         "norm_inside",
-        "a LayerNorm in here normalizes the output: that is AddNorm's task",
+        "a LayerNorm normalizes the output here, although AddNorm does that later",
         (W_O, f"{W_O}\n        self.norm = nn.LayerNorm(d_model)"),
         (OUT, "self.norm(self.w_o(join_heads(heads))), weights"),
     ),
     heads(
         "add_and_norm_inside",
-        "the query is added and the sum is normalized here already: that is AddNorm's task",
+        "the query is added and the sum is normalized here, although AddNorm does that later",
         (W_O, f"{W_O}\n        self.norm = nn.LayerNorm(d_model)"),
         (OUT, "self.norm(query + self.w_o(join_heads(heads))), weights"),
     ),

@@ -420,7 +420,8 @@ LOSSES = (
     *ignored(loss_mistake, ("smoothing", (BLEND, "-right"))),
     loss_mistake(
         "sum_over_sentences",
-        "the losses are added up and divided by the number of sentences, not of real tokens",
+        "the losses are added up and divided by the number of sentences instead of the number "
+        "of real tokens",
         (MEAN_OF_ALL, f"return {BLEND}.sum() / targets.shape[:1].numel()"),
         (MEAN_OF_REAL, "losses.masked_fill(~real, 0.0).sum() / targets.shape[:1].numel()"),
     ),
@@ -503,7 +504,8 @@ ONE_BATCH = (
     *ignored(batch_loss, ("smoothing", (HANDED_ON, "logits, tgt_out, pad_id=pad_id"))),
     batch_loss(
         "sum_over_sentences",
-        "the losses are added up and divided by the number of sentences, not of real tokens",
+        "the losses are added up and divided by the number of sentences instead of the number "
+        "of real tokens",
         ("return ", "return (tgt_out != pad_id).sum() / len(tgt_out) * "),
     ),
 )
@@ -563,8 +565,8 @@ ONE_STEP = (
     ),
     step(
         "eval_mode",
-        "`model.eval()` is called, so that dropout is off in training: the step does not choose "
-        "the mode",
+        "`model.eval()` is called, so dropout is off in training; a training step keeps the "
+        "mode of the model",
         (ZERO, f"    model.eval()\n{ZERO}"),
     ),
     *ignored(step, ("rate", (SET, "        pass\n")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),
