@@ -130,15 +130,15 @@ def says(*parts: object) -> str:
 
 
 @cache
-def recorded_kinds() -> dict[tuple[str, str], str]:
-    """Read figures/mistake_detection.md: how each mistake of an exercise is seen first."""
+def recorded_kinds() -> dict[tuple[str, str], tuple[str, str]]:
+    """Read figures/mistake_detection.md: the stages that a mistake fails, and how it is seen."""
     kinds, exercise = {}, ""
     for line in MISTAKE_DETECTION.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
             exercise = line.strip("# `")
         elif line.startswith("| `"):
             cells = line.strip("| ").split(" | ")
-            kinds[exercise, cells[0].strip("`")] = cells[-1]
+            kinds[exercise, cells[0].strip("`")] = (cells[-2], cells[-1])
     return kinds
 
 

@@ -37,6 +37,9 @@ LIBRARY = {
     "GPT2LMHeadModel": dict(
         n_positions=16, n_embd=32, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0
     ),
+    "GPTJForCausalLM": dict(  # attention and feed-forward in parallel
+        n_positions=16, n_embd=32, n_layer=2, n_head=4, rotary_dim=4, bos_token_id=0, eos_token_id=0
+    ),
     "MarianMTModel": dict(
         d_model=32, max_position_embeddings=16, encoder_layers=2, decoder_layers=2,
         encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=64,
@@ -64,6 +67,7 @@ RIGHT = {
         {},
     ),
     "GPT-2": (lambda: published("GPT2LMHeadModel"), {}),
+    "GPT-J": (lambda: published("GPTJForCausalLM"), {}),
     "Marian": (lambda: published("MarianMTModel"), dict(pad_id=PAD, forward=with_mask)),
     "T5": (lambda: published("T5ForConditionalGeneration"), dict(pad_id=PAD, forward=with_mask)),
 }
@@ -76,6 +80,14 @@ def test_no_alarm_on_a_right_model(name):
     results = probes.probe(make(), vocab_size=VOCAB, **how)
     assert len(results) >= 15
     assert [str(result) for result in results if not result.passed] == []
+
+
+def test_output_projections_may_start_at_zero():
+    model = GPT(GPTConfig(**SIZES))
+    for name, parameter in model.named_parameters():
+        if "w_o" in name or "linear2" in name:
+            nn.init.zeros_(parameter)
+    assert probes.residual_paths(probes.adapt(model, vocab_size=VOCAB)).passed
 
 
 def seen_by(name: str, model, **how) -> bool:
@@ -98,10 +110,13 @@ def seen_by(name: str, model, **how) -> bool:
         ("attention_scores", "scaled_dot_product_attention", "softmax_over_heads"),
         ("attention_scores", "causal_mask", "causal_without_itself"),
         ("residual_paths", "EncoderLayer", "residual_missing"),
+        ("residual_paths", "EncoderLayer", "residual_of_input"),
+        ("residual_paths", "DecoderLayer", "residual_from_input"),
         ("dropout_rate", "EncoderLayer", "dropout_ignored"),
         ("final_norm", "Encoder", "last_norm_missing"),
         ("initial_loss", "Transformer", "initialize_missing"),
         ("loss_per_token", "label_smoothed_cross_entropy", "padding_counted"),
+        ("loss_per_token", "training_step", "eval_mode"),
         ("loss_targets", "label_smoothed_cross_entropy", "smoothing_on_padding"),
         ("loss_targets", "label_smoothed_cross_entropy", "divergence_in_place_of_the_loss"),
         ("free_running", "greedy_decode", "starts_with_padding"),

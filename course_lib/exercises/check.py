@@ -211,9 +211,11 @@ def _second_problem(
     return None
 
 
-def caught_at(mistake: Mistake) -> str:
-    """Return how a known mistake shows first, one of ``KINDS``; nothing if no trial sees it."""
+def caught_at(mistake: Mistake) -> tuple[str, str]:
+    """Return which stages a known mistake fails, and how it shows first, one of ``KINDS``."""
     task = exercise(mistake.exercise)
     seen = [outcome_of(mistake, place) for place in range(len(task.trials))]
     found = ordered(task, seen)
-    return found[0].kind if found else ""
+    stages = task.stages({failure.trial for failure in found})
+    failed = " · ".join(stage.name for stage in stages if not stage.held)
+    return failed, found[0].kind if found else ""

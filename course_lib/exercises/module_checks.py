@@ -84,7 +84,11 @@ def sees_later(module: nn.Module, first: int, *pair: tuple[Tensor, ...]) -> dict
 
 
 def said(
-    candidate: Callable[..., nn.Module], speaker: str, *inputs: Tensor, **rates: float
+    candidate: Callable[..., nn.Module],
+    speaker: str,
+    *inputs: Tensor,
+    bias: float = 0.0,
+    **rates: float,
 ) -> dict[str, str]:
     """Make one sub-layer of a pre-norm layer return 2 everywhere; list what training adds to x."""
     width = inputs[0].size(-1)
@@ -96,37 +100,27 @@ def said(
             ones = torch.eye(width) if parameter.dim() == 2 else torch.ones_like(parameter)
             if "norm" not in name:
                 parameter.copy_(ones if speaks else torch.zeros_like(parameter))
-        answers = layer(*inputs) - inputs[0]
-    return survivors(answers, "sentences", "positions", "features")
-
-
-WHERE = {  # what each dropout of a layer acts on
-    "dropout": "the output of each sub-layer, before the residual connection adds x",
-    "attention_dropout": "the attention weights",
-    "activation_dropout": "the features inside the feed-forward layer",
-}
+        answers = (layer(*inputs) - inputs[0] - bias).unflatten(-1, (H, -1))
+    return survivors(answers, "sentences", "positions", "heads", "features of a head")
 
 
 def dropout_trials(
     build: Mapping[str, Any], inputs: Mapping[str, Tensor], speakers: Sequence[str]
 ) -> dict[str, tuple[Trial, ...]]:
     """Return the trials of a layer's three dropouts; *speakers* are its sub-layers' attributes."""
-    vectors = [x for x in inputs.values() if x.is_floating_point()]
-    outer, *inner = (
-        module_trial(
-            f"{name}=1.0 in training",
-            {**build, name: 1.0},
-            inputs,
-            training=True,
-            kind="train and eval",
-            says=f"`{name}` acts on {what}.",
-        )
-        for name, what in WHERE.items()
+    given = [x for x in inputs.values() if x.is_floating_point()]
+    outer = module_trial(
+        "dropout=1.0 in training",
+        {**build, "dropout": 1.0},
+        inputs,
+        training=True,
+        kind="train and eval",
+        says="`dropout` acts on the output of each sub-layer, before the sum.",
     )
     still = keeps_still(build, inputs, attention_dropout=0.5, activation_dropout=0.5)
     return {
         "dropout": (outer, keeps_still(build, inputs, dropout=0.5)),
-        "inner dropouts": (nowhere_else(vectors, speakers), *inner, still),
+        "inner dropouts": (nowhere_else(given, speakers), inside(given, speakers), still),
     }
 
 
@@ -144,5 +138,72 @@ def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
             f"an output of 2 from {name}": said(candidate, name, *inputs, dropout=0.2)
             for name in speakers
         }
+
+    return act
+
+
+def inside(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
+    """Ask that the two inner dropouts act on attention weights and on features, each by itself."""
+    alone = [x[:, :1].repeat(16, 1, 1) for x in inputs]  # a single key: its weight is 1
+
+    @looks(
+        "the inner dropouts at 0.2 in training",
+        "`attention_dropout` acts on each attention weight, `activation_dropout` on each of the "
+        "d_ff features; both divide the rest by 1 - dropout.",
+        "train and eval",
+    )
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
+        """List what becomes of a weight of 1, or a feature of 1, without the bias behind it."""
+        found = {}
+        for name in speakers:
+            rate = "activation_dropout" if name == "feed_forward" else "attention_dropout"
+            weight = said(candidate, name, *alone, bias=1.0, **{rate: 0.2})
+            found[f"a weight or feature of 1 in {name}"] = weight
+        return found
+
+    return act
+
+
+def first_reading(model: nn.Module, call: Callable[[nn.Module], Any]) -> Tensor:
+    """Return what the first part with parameters reads that is not ids: embedded tokens."""
+    read: list[Tensor] = []
+
+    def note(module: nn.Module, given: tuple[Any, ...]) -> None:
+        """Keep the first input of floating-point numbers."""
+        learns = next(module.parameters(), None) is not None
+        if learns and given and isinstance(given[0], Tensor) and given[0].is_floating_point():
+            read.append(given[0])
+
+    hooks = [part.register_forward_pre_hook(note) for part in model.modules()]
+    call(model)
+    for hook in hooks:
+        hook.remove()
+    return read[0]
+
+
+def embedding_dropout(config: Any, **calls: Callable[[nn.Module], Any]) -> Trial:
+    """Ask that dropout acts on each number of the embedded tokens by itself.
+
+    Args:
+        config: What a model is built from; its dropout is 0.2.
+        **calls: By the name of a side, the call in which a model reads it.
+    """
+
+    @looks(
+        "dropout=0.2 in training",
+        "Dropout acts on each number of the embedded tokens by itself, and divides the rest by "
+        "1 - dropout.",
+        "train and eval",
+    )
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
+        """Embed tokens so large that positions do not matter, and list what is left of them."""
+        model, size = filled(candidate(config)).train(), 1e6
+        with torch.no_grad():
+            for name, weight in by_name(model).items():
+                if "embedding" in name:
+                    weight.fill_(size / math.sqrt(weight.size(1)))
+            read = {side: first_reading(model, call) / size for side, call in calls.items()}
+        axes = ("sentences", "positions", "features")
+        return {f"a token of the {side}": survivors(x, *axes) for side, x in read.items()}
 
     return act

@@ -13,10 +13,8 @@ from torch import Tensor, nn
 from course_lib.probes.internal_probes import (
     attention_scores,
     dropout_rate,
-    final_norm,
     finite_numbers,
     parts_used_once,
-    residual_paths,
 )
 from course_lib.probes.output_probes import (
     batch_invariance,
@@ -31,6 +29,7 @@ from course_lib.probes.output_probes import (
     training_and_eval_mode,
 )
 from course_lib.probes.probed_model import PROBES, ProbeResult, Subject, adapt
+from course_lib.probes.residual_probes import final_norm, residual_paths
 from course_lib.probes.training_probes import (
     gradient_reach,
     initial_loss,

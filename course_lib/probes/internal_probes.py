@@ -1,20 +1,17 @@
-"""Probes that look inside a model while it runs: attention scores, residual paths, nan, sharing."""
+"""Probes that look inside a model while it runs: attention scores, dropout, nan, sharing."""
 
-import copy
 import math
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from course_lib.probes.probed_model import ROUNDING, Subject, a_probe, difference
+from course_lib.probes.probed_model import Subject, a_probe
+from course_lib.probes.residual_probes import layers_of
 
 SMALL = 1.5  # standard deviation of scores that need no scale
-FORGOTTEN = 0.1  # a move of the logits that an epsilon does not explain
 BLOCKED = -1e4  # what a mask adds to a score, or less
 
 
@@ -144,85 +141,6 @@ def attention_scores(subject: Subject) -> tuple | None:
     return True, "scores are scaled by the width of one head", seen.found
 
 
-@a_probe
-def residual_paths(subject: Subject) -> tuple | None:
-    """A layer whose matrices are zero hands its input on, as it is or normalized."""
-    silent = _silent_pass(subject)
-    lost = []
-    for name, (given, answer) in silent.items():
-        widths = given.shape[-1:]
-        handed_on = given, F.layer_norm(given, widths), F.rms_norm(given, widths)
-        if not any(torch.allclose(answer, x, atol=1e-2) for x in handed_on):
-            lost.append(name)
-    if lost:
-        hint = f"with its matrices at zero, {lost[0]} does not hand on what it reads"
-        return False, f"{hint}: a residual path is missing, or added twice", lost
-    return (True, "every layer hands on what it reads", lost) if silent else None
-
-
-def _silent_pass(subject: Subject) -> dict[str, tuple[Tensor, Tensor]]:
-    """Set the matrices of all layers to zero; return three times what each reads, and its answer.
-
-    A layer that reads zeros alone, or whose answer has another shape, is left out.
-    """
-    found = {}
-
-    def note(name: str, given: tuple, output: Any) -> None:
-        """Keep what a layer reads and answers."""
-        answer = output[0] if isinstance(output, tuple) else output
-        reads = given and isinstance(given[0], Tensor) and given[0].any()
-        if reads and given[0].shape == answer.shape:
-            found[name] = given[0], answer
-
-    model = copy.deepcopy(subject.model)
-    for name, layer in _layers(model).items():
-        for module in layer.modules():
-            own = dict(module.named_parameters(recurse=False))
-            a_norm = all(parameter.dim() < 2 for parameter in own.values())
-            for kind, parameter in own.items():
-                parameter.fill_(1.0 if a_norm and "bias" not in kind else 0.0)
-        layer.register_forward_pre_hook(lambda _, given: _scaled(given))
-        layer.register_forward_hook(lambda _, given, out, name=name: note(name, given, out))
-    replace(subject, model=model).logits(*subject.batch())
-    return found
-
-
-def _layers(model: nn.Module) -> dict[str, nn.Module]:
-    """Find the layers by name: what stands in a ``ModuleList`` and has parts, outermost only."""
-    found: dict[str, nn.Module] = {}
-    for name, group in model.named_modules():
-        inside = any(f"{name}.".startswith(f"{layer}.") for layer in found)
-        if isinstance(group, nn.ModuleList) and not inside:
-            parts = ((f"{name}.{place}", layer) for place, layer in group.named_children())
-            found.update((place, layer) for place, layer in parts if any(layer.children()))
-    return found
-
-
-@a_probe
-def final_norm(subject: Subject) -> tuple | None:
-    """Behind a stack of pre-norm layers stands a norm: the scale of its input moves no logits."""
-    base = subject.logits(*subject.batch())
-    silent = _silent_pass(subject)
-    stacks = []
-    for name in {name.rpartition(".")[0]: name for name in _layers(subject.model)}.values():
-        if name in silent and difference(*silent[name]) < ROUNDING:
-            stacks.append(name)
-            last = subject.model.get_submodule(name)
-            with last.register_forward_hook(lambda _, given, out: _scaled(out)):
-                moved = difference(subject.logits(*subject.batch()), base)
-            if moved > FORGOTTEN:
-                hint = f"the layers up to {name} are pre-norm, and no norm stands behind them"
-                return False, hint, moved
-    return (True, "a norm stands behind every pre-norm stack", stacks) if stacks else None
-
-
-def _scaled(values: Any) -> Any:
-    """Multiply a tensor by three, or the first thing of a tuple; leave all else as it is."""
-    if isinstance(values, tuple) and values:
-        return _scaled(values[0]), *values[1:]
-    return 3 * values if isinstance(values, Tensor) and values.is_floating_point() else values
-
-
 class _DropoutRates(TorchFunctionMode):
     """Note at which rates dropout acts."""
 
@@ -253,7 +171,7 @@ def dropout_rate(subject: Subject) -> tuple | None:
             rates[name] = set(seen.found) - {0.0}
             seen.found.clear()
 
-        for name, layer in _layers(subject.model).items():
+        for name, layer in layers_of(subject.model).items():
             layer.register_forward_pre_hook(lambda *_: seen.found.clear())
             layer.register_forward_hook(lambda *_, name=name: note(name))
         subject.model.train()

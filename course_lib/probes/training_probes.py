@@ -131,10 +131,14 @@ def _learn(subject: Subject, ids: list[Tensor]) -> list[float]:
 
 @a_probe
 def loss_per_token(subject: Subject) -> tuple | None:
-    """Your loss of a batch is the mean over its real tokens, however long the rows are."""
+    """Your loss is the mean over real tokens, however long the rows are, and keeps the mode."""
     if subject.loss is None:
         return None
     *source, text = subject.batch(length=TARGET + 1)
+    subject.loss(subject.model.train(), *source, text)
+    if not subject.model.training:
+        return False, "your loss leaves the model in eval mode, in which dropout is off"
+    subject.model.eval()
     lengths = [text.size(1) - (0 if subject.pad_id is None else row) for row in range(ROWS)]
     alone, padded = 0.0, text.clone()
     for row, length in enumerate(lengths):

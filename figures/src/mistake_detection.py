@@ -17,7 +17,7 @@ def counts() -> dict[str, Counter]:
     found: dict[str, Counter] = {}
     for name in exercises():
         for mistake in known_mistakes(name):
-            found.setdefault(mistake.module, Counter())[caught_at(mistake)] += 1
+            found.setdefault(mistake.module, Counter())[caught_at(mistake)[1]] += 1
     return found
 
 
@@ -45,19 +45,21 @@ def draw() -> str:
 
 
 def markdown() -> str:
-    """Write all mistakes with their sentences, where they were seen, and how they show first."""
+    """Write the sentence of each mistake, where it was seen, and how the check sees it."""
     lines = [
         "# Known mistakes, and how the checks see them",
         "",
         "Written by `make figures` from `course_lib.exercises`.",
         "",
-        "A check says: *This is what comes out when …*, and the sentence of the mistake.",
+        "A check says: *This is what comes out when …*, and the sentence of the mistake. A mistake "
+        "fails only the stages that its sentence touches.",
     ]
     for name in exercises():
-        lines += ["", f"## `{name}`", "", "| mistake | when … | seen in | shows first as |"]
-        lines += ["|---|---|---|---|"]
+        lines += ["", f"## `{name}`", "", "| mistake | when … | seen in | fails | shows first as |"]
+        lines += ["|---|---|---|---|---|"]
         for m in known_mistakes(name):
-            lines.append(f"| `{m.name}` | {m.sentence} | {m.seen or '—'} | {caught_at(m)} |")
+            how = " | ".join(caught_at(m))
+            lines.append(f"| `{m.name}` | {m.sentence} | {m.seen or '—'} | {how} |")
     return "\n".join(lines) + "\n"
 
 

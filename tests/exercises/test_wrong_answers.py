@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from course_lib.exercises import score_test
+from course_lib.exercises import predict, score_test
+from course_lib.exercises.bank import decoding, gpt, kv_cache
 from course_lib.exercises.bank.transformer import APART
 from course_lib.exercises.check import examine
 from course_lib.exercises.exercise_bank import exercise
-from course_lib.exercises.mistake_catalogue import define
+from course_lib.exercises.mistake_catalogue import define, written
 
 BOOK = {
     "scaled_dot_product_attention": """
@@ -159,10 +160,10 @@ class RMSNorm(nn.Module):
 
 
 def book(name, *edits):
-    """Return a textbook's definition with some of its lines changed."""
-    source = BOOK[name]
+    """Return a textbook's definition, or else the course's, with some of its lines changed."""
+    sources = (BOOK.get(name, ""), written(exercise(name).module, name))
+    source = next(text for text in sources if all(old in text for old, _ in edits))
     for old, new in edits:
-        assert old in source
         source = source.replace(old, new)
     return define(source, exercise(name).module, name, f"<textbook's {name}: {edits}>")
 
@@ -234,7 +235,37 @@ DROPPED = {  # what is wrong, and the stage that must not hold
          "self.feed_forward(self.norm2(x)) * self.dropout(torch.ones_like(x[..., :1]))"),
         ("inner dropouts", "self.dropout(self.self_attn(y, y, y, mask)[0])",
          "self.self_attn(y, y, y, mask)[0] * self.dropout(torch.ones_like(x[:, :1]))"),
+        ("inner dropouts", "dropout=attention_dropout)", "dropout=attention_dropout ** 2)"),
+        ("inner dropouts", "        self.add_norm1 = ",
+         "        self.feed_forward.dropout = nn.Dropout1d(activation_dropout)\n"
+         "        self.add_norm1 = "),
     ),
+    "DecoderLayer": (
+        ("inner dropouts", "self.cross_attn = MultiHeadAttention(d_model, num_heads, **heads)",
+         "self.cross_attn = MultiHeadAttention(d_model, num_heads, d_k=d_k, d_v=d_v)"),
+        ("inner dropouts", "d_ff, activation_dropout,", "d_ff, activation_dropout ** 2,"),
+    ),
+    "CausalSelfAttention": tuple(
+        ("dropout", gpt.LOOK, new)
+        for new in (
+            f"F.dropout({gpt.LOOK.replace('dropout_p=dropout_p, ', '')}, dropout_p)",
+            f"(F.dropout(torch.ones(x.size(1)), dropout_p) * {gpt.SCORES}.{gpt.FUTURE}.softmax(-1))"
+            " @ v",
+            f"({gpt.SCORES}.{gpt.FUTURE}.softmax(-1) * (torch.rand(x.size(1)) >= dropout_p)) @ v",
+        )
+    ),
+    **{
+        name: tuple(
+            ("dropout", "self.positions(vectors)",
+             f"(vectors + self.positions.encoding[: vectors.size(1)]) * {mask}")
+            for mask in (
+                "F.dropout(torch.ones_like(vectors[..., :1]), self.config.dropout, self.training)",
+                "F.dropout(torch.ones_like(vectors[:1]), self.config.dropout, self.training)",
+                "((torch.rand_like(vectors) >= self.config.dropout) | (not self.training))",
+            )
+        )
+        for name in ("Transformer", "DecoderOnly")
+    },
 }  # fmt: skip
 UNNAMED = {
     "LayerNorm": (
@@ -262,6 +293,35 @@ UNNAMED = {
          "    ix = ix % (len(data) - block_size)"),  # then one token further on each time
         ("start", "generator=generator)", "generator=generator).sort()[0]"),
     ),
+    "training_step": (
+        ("one step", "optimizer.zero_grad()", "optimizer.zero_grad(); model.eval()"),
+        ("several losses", "    for loss in losses:\n",
+         "    model.eval()\n    losses = list(losses)\n    model.train()\n"
+         "    for loss in losses:\n"),
+    ),
+    "greedy_decode": (
+        ("work", decoding.READ, decoding.AGAIN),
+        ("work", decoding.READ, f"model(src[rows], {decoding.PREFIX})[:, -1]"),
+        ("work", decoding.READ, f"(model.encode(src), {decoding.READ})[1]"),
+    ),
+    "sample_tokens": (
+        ("top_k", "probs, tokens = probs.topk(k)",
+         "tokens = probs[0].topk(k).indices.expand(len(probs), k)\n"
+         "    probs = probs.gather(1, tokens)"),
+        ("top_k", "probs.topk(k)", "(probs * (probs >= probs[0].topk(k).values[-1])).topk(k)"),
+        ("top_p", decoding.KEPT, f"({decoding.KEPT})[:1]"),
+        ("top_p", decoding.KEPT, f"({decoding.KEPT}).all(dim=0)"),
+    ),
+    "DecodingEngine": tuple(
+        ("several tokens", "class DecodingEngine(Engine):",
+         f"class CachedDecoderLayer(CachedDecoderLayer):\n{kv_cache.attending(mask)}\n\n\n"
+         "class DecodingEngine(Engine):")
+        for mask in (
+            "None",
+            "causal_mask(n) if T == n else None",  # in the first chunk only
+            "F.pad(torch.ones(T, T).tril(1).bool(), (n - T, 0), value=True)",
+        )
+    ),
 }  # fmt: skip
 SLIPS = [(name, *slip) for kinds in (DROPPED, UNNAMED) for name in kinds for slip in kinds[name]]
 
@@ -270,6 +330,50 @@ SLIPS = [(name, *slip) for kinds in (DROPPED, UNNAMED) for name in kinds for sli
 def test_what_is_wrong_in_one_place_does_not_hold_there(name, stage, old, new):
     stages = {found.name: found for found in examine(name, book(name, (old, new))).stages}
     assert not stages[stage].held and stages[stage].wrong
+
+
+A, M = "scaled_dot_product_attention", "MultiHeadAttention"
+E, D = "EncoderLayer", "DecoderLayer"
+SCALE, MASKED = "/ math.sqrt(d_k)", "scores = scores.masked_fill(mask == 0, -1e9)"
+JOINED = "x.transpose(1, 2).contiguous()"
+NAMED = (  # the short name of a mistake, and how the reader of a textbook makes it
+    ("scale_twice", A, (SCALE, "/ math.sqrt(d_k) / math.sqrt(d_k)")),
+    ("scale_d_k", A, (SCALE, "/ d_k")),
+    ("scale_keys", A, (SCALE, "/ math.sqrt(k.shape[-2])")),
+    ("mask_added", A, (MASKED, "scores += mask.float()")),
+    ("scale_num_heads", M, ("math.sqrt(self.d_k)", "math.sqrt(self.h)")),
+    ("heads_joined_number_by_number", M, (JOINED, "x.permute(0, 2, 3, 1).contiguous()")),
+    ("heads_joined_by_another_axis", M, (JOINED, "x.transpose(2, 3).contiguous()")),
+    ("residual_inside", M, ("return self.w_o(x)", "return query + self.w_o(x)")),
+    ("negative_numbers_kept", "FeedForward", ("torch.relu(", "torch.clamp(max=0, input=")),
+    ("gain_around_zero", "RMSNorm", ("ones(", "zeros("), ("self.weight\n", "(1 + self.weight)\n")),
+    ("residual_missing_feed_forward", E, ("self.norm2(a + ", "self.norm2(")),
+    ("feed_forward_reads_input", E, ("self.feed_forward(a)", "self.feed_forward(x)")),
+    ("attention_dropped", E, ("a + self.drop", "x + self.drop"), ("forward(a)", "forward(x)")),
+    ("residual_missing_cross_attention", D, ("self.norm2(a + ", "self.norm2(")),
+    ("cross_attention_of_input", D, ("self.cross_attn(a", "self.cross_attn(x")),
+    ("feed_forward_reads_first_sum", D, ("self.feed_forward(b)", "self.feed_forward(a)")),
+    ("residual_from_input", D, ("self.norm2(a + ", "self.norm2(x + ")),
+)
+
+
+@pytest.mark.parametrize("mistake, name, edits", [(m, n, edits) for m, n, *edits in NAMED])
+def test_a_mistake_in_a_textbooks_style_is_called_by_its_name(mistake, name, edits):
+    report = examine(name, book(name, *edits))
+    assert (report.passed, report.mistake) == (False, mistake)
+    assert "Beside it" not in report.hint
+
+
+@pytest.mark.parametrize(
+    "name, wrong",
+    [
+        ("positions_copied", (32_639, 32_641, 32_895, 32_896)),
+        ("tokens_read_for_ten", (45, 54, 56)),
+        ("continuations_of_a_step", (7, 9)),
+    ],
+)
+def test_a_count_that_is_off_by_one_is_not_accepted(name, wrong):
+    assert not any(predict(name, number).passed for number in wrong)
 
 
 def listens(layer_class, read, hide):

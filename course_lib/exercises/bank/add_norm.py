@@ -338,6 +338,24 @@ MISTAKES = (
         (SHIFT, "torch.zeros(d_model)"),
         tells=r"=\s*torch\.(ones|zeros)\(",
     ),
+    norm(
+        "variance_squared",
+        "the centered vector is divided by the square of variance plus eps instead of its root",
+        (ROOT, "(variance + self.eps) ** 2"),
+    ),
+    norm(
+        "one_plus_gain",
+        "the vector is multiplied by 1 + weight although weight starts at 1, so a new norm "
+        "returns vectors that are twice too long",
+        ("self.weight * centred", "(1 + self.weight) * centred"),
+    ),
+    norm(
+        "gain_around_zero",
+        "weight starts at 0 and the vector is multiplied by 1 + weight, as in Gemma; here "
+        "weight starts at 1 and multiplies alone",
+        (GAIN, SHIFT),
+        ("self.weight * centred", "(1 + self.weight) * centred"),
+    ),
     add_norm(
         "residual_missing",
         "x is not added, so the sub-layer's output replaces x",

@@ -1,7 +1,7 @@
 """Exercises of chapter 01: trials, known mistakes and right answers."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, known
+from course_lib.exercises.mistake_catalogue import Mistake, ignored, known
 from course_lib.exercises.module_checks import survivors
 from course_lib.exercises.trial import D_K, D_V, B, H, S, T, Trial, function_trial, looks, normal
 
@@ -160,6 +160,45 @@ ZEROED = """    if mask is not None:
         weights = weights.masked_fill(~mask, 0.0)  # a row of only -inf has no softmax
 """
 BLEND = "F.dropout(weights, dropout_p) @ value, weights"
+TWO_ROOTS = r"sqrt|\*\* ?-?0?\.5"  # code that divides by d_k at once has no root
+WRONG_SCALES = {  # what divides the scores of q and k, and the sentence
+    "scale_missing": ("1", "the scores are not divided by √d_k"),
+    "scale_d_k": ("{q}.size(-1)", "the scores are divided by d_k instead of √d_k"),
+    "scale_twice": ("{q}.size(-1) ** 0.5 * {q}.size(-1) ** 0.5",
+                    "the scores are divided by √d_k twice"),
+    "scale_multiplied": ("{q}.size(-1) ** -0.5",
+                         "the scores are multiplied by √d_k instead of divided by it"),
+    "scale_num_heads": ("{q}.size(1) ** 0.5",
+                        "the scores are divided by √H, where H counts the heads, instead of √d_k"),
+    "scale_queries": ("{q}.size(-2) ** 0.5",
+                      "the scores are divided by √T, where T counts the queries, instead of √d_k"),
+    "scale_keys": ("{k}.size(-2) ** 0.5",
+                   "the scores are divided by √S, where S counts the keys, instead of √d_k"),
+}  # fmt: skip
+
+
+def wrongly_scaled(
+    make: Callable[..., Mistake],
+    edit: Callable[[str], tuple[str, str]],
+    without: Collection[str],
+    q: str = "q",
+    k: str = "k",
+) -> list[Mistake]:
+    """Make the mistakes in which the scores are divided by another number than √d_k.
+
+    Args:
+        make: What ``known`` returned.
+        edit: Returns the edit by which an expression divides the scores.
+        without: Names that are left out.
+        q: The name of the queries in the definition.
+        k: The name of the keys.
+    """
+    return [
+        make(name, sentence, edit(by.format(q=q, k=k)), tells=TWO_ROOTS * (name == "scale_twice"))
+        for name, (by, sentence) in WRONG_SCALES.items()
+        if name not in without
+    ]
+
 
 MISTAKES = (
     attention(
@@ -259,6 +298,19 @@ MISTAKES = (
         (BLEND, "F.dropout(weights.detach(), dropout_p) @ value, weights"),
     ),
     *ignored(attention, ("dropout_p", (BLEND, "weights @ value, weights"))),
+    *wrongly_scaled(
+        attention,
+        lambda by: (SCALE, f"/ ({by})"),
+        without=("scale_missing", "scale_d_k"),
+        q="query",
+        k="key",
+    ),
+    attention(
+        "mask_added",
+        "the boolean mask is added to the scores, so that True adds 1 and nothing is hidden",
+        (MASKED, "scores = scores + mask"),
+        (ZEROED, ""),
+    ),
 )
 
 

@@ -1,5 +1,6 @@
 """Exercises of chapter 08: trials, known mistakes and right answers."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.add_norm import AddNorm
-from course_lib.exercises.bank.encoder import IGNORED
+from course_lib.exercises.bank.encoder import IGNORED, WITHOUT_SUM
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import ignored, known
 from course_lib.exercises.module_checks import TORCHS, dropout_trials, sees_later
@@ -117,6 +118,13 @@ ASK = "self.cross_attn(y, memory, memory, cross_mask)"
 ASK_OF_X = ASK.replace("(y", "(x")
 CROSS_ATTN = "self.cross_attn = MultiHeadAttention(d_model, num_heads, **heads)"
 NORM2, NORM3 = (f"self.add_norm{n} = AddNorm(d_model, dropout, norm_first)" for n in (2, 3))
+THINK = "return self.add_norm3(x, self.feed_forward)"
+
+
+def without_sum(line: str) -> tuple[str, str]:
+    """Return the edit by which the input of a sub-layer is not added to its output."""
+    alone = re.sub(r"(self\.add_norm\d)\(", r"alone(\1, ", line)
+    return line, f"{WITHOUT_SUM}\n        {alone}"
 
 
 MISTAKES = (
@@ -205,6 +213,60 @@ MISTAKES = (
         (ACROSS, "x = self.add_norm2(first, lambda _: answer)"),
     ),
     *ignored(layer, *IGNORED),
+    *(
+        layer(
+            f"residual_missing_{place}",
+            f"the input of {said} is not added to its output, so this residual path is missing",
+            without_sum(line),
+        )
+        for place, said, line in (
+            ("self_attention", "self-attention", BACK),
+            ("cross_attention", "cross-attention", ACROSS),
+            ("feed_forward", "the feed-forward part", THINK),
+        )
+    ),
+    layer(
+        "residual_missing",
+        "no sub-layer's input is added to its output, so the residual paths are missing",
+        *map(without_sum, (BACK, ACROSS, THINK)),
+    ),
+    layer(
+        "cross_attention_of_input",
+        "the queries of cross-attention come from the layer's input instead of what add_norm1 "
+        "returned",
+        (BACK, f"first = x\n        {BACK}"),
+        (ASK, ASK.replace("(y", "(first")),
+    ),
+    layer(
+        "self_attention_dropped",
+        "cross-attention starts from the layer's input again, so the output of self-attention "
+        "is lost",
+        (BACK, BACK.replace("x = ", "found = ", 1)),
+    ),
+    layer(
+        "feed_forward_reads_first_sum",
+        "the feed-forward part reads what add_norm1 returned instead of what add_norm2 returned",
+        (ACROSS, f"first = x\n        {ACROSS}"),
+        (THINK, "return self.add_norm3(x, lambda _: self.feed_forward(first))"),
+    ),
+    layer(
+        "feed_forward_first",
+        "the feed-forward part comes before both attentions",
+        (
+            BACK,
+            f"x = self.add_norm1(x, self.feed_forward)\n        {BACK}".replace(
+                "add_norm1(x, lambda", "add_norm2(x, lambda"
+            ),
+        ),
+        (ACROSS, ""),
+        (THINK, ACROSS.replace("x = self.add_norm2", "return self.add_norm3")),
+    ),
+    layer(
+        "feed_forward_before_cross",
+        "the feed-forward part comes between the two attentions instead of last",
+        (ACROSS, "x = self.add_norm2(x, self.feed_forward)"),
+        (THINK, ACROSS.replace("x = self.add_norm2", "return self.add_norm3")),
+    ),
 )
 
 

@@ -11,7 +11,14 @@ from course_lib.encoder import Encoder
 from course_lib.exercises.bank.transformer import APART, WIDE
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import ignored, known
-from course_lib.exercises.module_checks import TORCHS, keeps_still, loudness, reach, sees_later
+from course_lib.exercises.module_checks import (
+    TORCHS,
+    embedding_dropout,
+    keeps_still,
+    loudness,
+    reach,
+    sees_later,
+)
 from course_lib.exercises.outcomes import describe
 from course_lib.exercises.trial import (
     Trial,
@@ -177,6 +184,9 @@ EXERCISES = (
                     kind="train and eval",
                     says="Dropout acts on the sum of embeddings and positions, and on the output "
                     "of every sub-layer.",
+                ),
+                embedding_dropout(
+                    replace(SINES, dropout=0.2), text=lambda model: model(IDS.repeat(8, 1))
                 ),
             ),
             "names": (names_trial({"config": SINES}),),

@@ -22,10 +22,11 @@ LINES = {6: [7, 8, EOS], 7: [8, 6, 10, 6, EOS], 8: [EOS], 9: [6, 7, 8, 9, 10, 6,
 SOURCES = torch.tensor([[6, 8, PAD], [7, 9, 10], [8, PAD, PAD]])
 ENDLESS = torch.tensor([[9, 8], [8, PAD]])
 SHORT = torch.tensor([[8, 8, 3], [6, 8, 1], [2, 8, 3], [7, 2, 3], [7, 3, 3], [6, 9, 3]])
-ROWS, V = 6000, 7
+ROWS, V = 12_000, 7
 RANKED = (5, 1, 6, 0, 2, 4)  # the tokens, from the most to the least likely
 FALLING = (0.4, 0.3, 0.2, 0.1)
 WHOLE = (0.4, 0.24, 0.16, 0.12, 0.08)  # after top_k=3: 0.5, 0.3 and 0.2
+NARROW = (0.76, 0.095, 0.095, 0.03, 0.02)  # after top_k=3: 0.8, 0.1 and 0.1
 GREEDY = (
     "Each row gets the most likely token in every round, up to and including eos, and then "
     "padding until the longest row has ended."
@@ -102,17 +103,22 @@ def modes(candidate: Callable) -> dict[str, Any]:
     return shown
 
 
-def logits_for(shares: tuple[float, ...], temperature: float = 1.0) -> Tensor:
+def logits_for(
+    probs: tuple[float, ...], temperature: float = 1.0, ranked: tuple[int, ...] = RANKED
+) -> Tensor:
     """Return rows of logits with these probabilities at this temperature."""
     last = torch.full((V,), float("-inf"))
-    for token, share in zip(RANKED, shares, strict=False):
-        last[token] = temperature * torch.tensor(share).log() + 2  # 2 changes no probability
+    for token, prob in zip(ranked, probs, strict=False):
+        last[token] = temperature * torch.tensor(prob).log() + ranked[0]  # changes nothing
     return last.expand(ROWS, V).clone()  # (B, V)
 
 
-def drawn(label: str, shares: tuple[float, ...], says: str = CUT, **how: Any) -> Trial:
-    """Draw from many rows, and compare how often each token is drawn, rounded to a tenth."""
-    logits = logits_for(shares, how.get("temperature", 1.0))
+def drawn(label: str, probs: tuple[float, ...], says: str = CUT, **how: Any) -> Trial:
+    """Draw from two kinds of rows, and compare how often each token is drawn, to a tenth."""
+    temperature = how.get("temperature", 1.0)
+    logits = logits_for(probs, temperature)
+    other = NARROW if probs is WHOLE else FALLING
+    logits[1::2] = logits_for(other, temperature, RANKED[::-1])[1::2]
 
     def act(candidate: Callable) -> Outcome:
         """Draw, and check that the logits have not changed."""
@@ -120,8 +126,10 @@ def drawn(label: str, shares: tuple[float, ...], says: str = CUT, **how: Any) ->
         tokens = candidate(given, **how)
         if not isinstance(tokens, Tensor) or tokens.shape != (ROWS,):
             return Outcome({"drawn": describe(tokens)})
-        counts = tokens.long().bincount(minlength=V).tolist()
-        often = {f"token {n}": f"about {c / ROWS:.1f}" for n, c in enumerate(counts) if c}
+        often = {}
+        for rows, some in (("even rows", tokens[::2]), ("odd rows", tokens[1::2])):
+            counts = some.long().bincount(minlength=V).tolist()
+            often[rows] = {f"token {n}": f"{c / len(some):.1f}" for n, c in enumerate(counts) if c}
         changed = () if torch.equal(given, logits) else ("logits",)
         return Outcome({"drawn": often, "dtype": str(tokens.dtype)}, {}, changed)
 
@@ -154,6 +162,17 @@ def rejected(candidate: Callable) -> dict[str, str]:
     return {name: answer_to(call) for name, call in asked.items()}
 
 
+@looks("a count of the work", "The encoder reads the source once, not again for every token.")
+def encoded_once(candidate: Callable) -> dict[str, bool]:
+    """Count the passes through the encoder, for an answer of three tokens and one of nine."""
+    passes = []
+    for row in (SOURCES[:1], ENDLESS[:1]):
+        model = script()
+        decode(candidate, model, row.clone())
+        passes.append(len(model.modes["encoder"]))
+    return {"the encoder runs again for later tokens": passes[1] > passes[0]}
+
+
 EXERCISES = (
     Exercise(
         "greedy_decode",
@@ -166,6 +185,7 @@ EXERCISES = (
             ),
             "ends": (written("an endless row", ENDLESS, says="Write at most max_len tokens."),),
             "mode and gradients": (modes, traces),
+            "work": (encoded_once,),
         },
         hints=(
             "`engine = decoding_engine(model, src, limit, use_cache=use_cache)` scores the next "
@@ -344,6 +364,11 @@ WRITING = (
         (FRAME, FRAME.replace("limit:", "limit, torch.enable_grad():")),
         seen="allenai/OLMo #164, RaphaelOlivier/robust_speech #6",
     ),
+    greedy(
+        "encoder_runs_again",
+        "the encoder runs again for every token, although its output does not change",
+        (READ, AGAIN),
+    ),
     *ignored(
         greedy,
         (
@@ -383,7 +408,8 @@ DRAWING = (
     ),
     sample(
         "shares_not_renewed",
-        "top_p looks at the shares among all tokens: after top_k those that are left have all",
+        "top_p counts the probabilities of tokens that top_k has removed; let the "
+        "probabilities of the remaining tokens add up to 1 first",
         (KEPT, "before < p"),
     ),
     sample(

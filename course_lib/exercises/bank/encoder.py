@@ -275,6 +275,28 @@ MISTAKES = (
         (THINKER, "FeedForward(d_model, d_ff, dropout, activation)"),
     ),
     *ignored(layer, *IGNORED),
+    layer(
+        "residual_missing_attention",
+        "the input of self-attention is not added to its output, so this residual path is missing",
+        (ATTEND, f"{WITHOUT_SUM}\n        x = alone(self.add_norm1, x, lambda y: {LOOK})"),
+    ),
+    layer(
+        "residual_missing_feed_forward",
+        "the input of the feed-forward part is not added to its output, so this residual path "
+        "is missing",
+        (THINK, f"{WITHOUT_SUM}\n        return alone(self.add_norm2, x, self.feed_forward)"),
+    ),
+    layer(
+        "feed_forward_reads_input",
+        "the feed-forward part reads the layer's input instead of what add_norm1 returned",
+        (ATTEND, f"first = x\n        {ATTEND}"),
+        (THINK, "return self.add_norm2(x, lambda _: self.feed_forward(first))"),
+    ),
+    layer(
+        "attention_dropped",
+        "the second step starts from the layer's input again, so the output of attention is lost",
+        (ATTEND, ATTEND.replace("x = ", "found = ", 1)),
+    ),
     stack(
         "plain_list",
         "the layers are in a plain Python list, so torch neither trains nor saves them",

@@ -182,6 +182,12 @@ MISTAKES = (
         seen="NVlabs/Forecasting-Model-Search #6",
     ),
     *ignored(layer, ("dropout", (BACK, "self.linear2(features)"))),
+    layer(
+        "negative_numbers_kept",
+        "`clamp(max=0)` keeps the negative features instead of the positive ones; ReLU is "
+        "`clamp(min=0)`",
+        (FEATURES, "self.linear1(x).clamp(max=0)"),
+    ),
 )
 
 

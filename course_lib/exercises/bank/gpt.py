@@ -7,15 +7,17 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from course_lib.exercises.bank.attention import wrongly_scaled
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.module_checks import keeps_still, sees_later
+from course_lib.exercises.module_checks import keeps_still, sees_later, survivors
 from course_lib.exercises.trial import (
     D_K,
     B,
     H,
     T,
     Trial,
+    by_name,
     filled,
     looks,
     module_trial,
@@ -73,6 +75,28 @@ def parts(candidate: Callable) -> dict[str, str]:
     return {"missing": ", ".join(name for name in names if not hasattr(model, name)) or "none"}
 
 
+@looks(
+    "dropout=0.2 in training",
+    "Dropout acts on each attention weight by itself, and divides the rest by 1 - dropout.",
+    "train and eval",
+)
+def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
+    """Attend evenly; values that are two identities in each head show which weights are left."""
+    layer = candidate(**PLAIN, dropout=0.2).train()
+    with torch.no_grad():
+        for name, weight in by_name(layer).items():
+            weight.zero_()
+            if name.endswith("weight"):
+                weight[-D_MODEL:] = torch.eye(D_MODEL)  # the values, or w_o
+        output = layer(torch.eye(6, 3).repeat(8, 1, 2 * H))
+    one, again = output.unflatten(-1, (H, 2, 3)).unbind(-2)
+    seen = one * torch.arange(1, 7)[:, None, None]  # query t attends to t + 1 keys
+    return {
+        "a dropped weight is dropped for the whole value": torch.allclose(one, again),
+        "a weight": survivors(seen[:, 2:], "sentences", "queries", "heads", "keys"),
+    }
+
+
 EXERCISES = (
     Exercise(
         "CausalSelfAttention",
@@ -100,14 +124,7 @@ EXERCISES = (
             "project": (projected,),
             "dropout": (
                 keeps_still(PLAIN, {"x": X}, dropout=0.5),
-                module_trial(
-                    "dropout=1.0 in training",
-                    PLAIN | {"dropout": 1.0},
-                    {"x": X},
-                    training=True,
-                    kind="train and eval",
-                    says="Dropout acts on the attention weights only.",
-                ),
+                dropped,
             ),
             "names": (names_trial(PLAIN),),
         },
@@ -243,6 +260,27 @@ MISTAKES = (
             "        heads = F.dropout(scores.softmax(dim=-1), dropout_p) @ v",
         ),
         tells=r"^\s*\w+\.masked_fill\(",
+    ),
+    *wrongly_scaled(
+        attention,
+        lambda by: ("is_causal=True", f"is_causal=True, scale=1 / ({by})"),
+        without=("scale_keys",),
+    ),
+    attention(
+        "mask_added",
+        "the boolean triangle is added to the scores, so that True adds 1 and nothing is hidden",
+        (LOOK, f"F.dropout(({SCORES} + {SQUARE}.tril()).softmax(dim=-1), dropout_p) @ v"),
+    ),
+    attention(
+        "heads_joined_number_by_number",
+        "the heads are joined number by number, as after `permute(0, 2, 3, 1)`, although each "
+        "head needs its own block of columns",
+        (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
+    ),
+    attention(
+        "residual_inside",
+        "x is added to the output here, although AddNorm does that later",
+        (f"self.w_o({JOIN})", f"x + self.w_o({JOIN})"),
     ),
     model(
         "positions_missing",

@@ -281,6 +281,23 @@ MISTAKES = (
         ("self.weight * x", "(1 + self.weight) * x"),
         seen="huggingface/transformers #40449",
     ),
+    norm_mistake(
+        "gain_around_zero",
+        "weight starts at 0 and x is multiplied by 1 + weight, as in Gemma; here weight starts "
+        "at 1 and multiplies alone",
+        ("torch.ones(d_model)", "torch.zeros(d_model)"),
+        ("self.weight * x", "(1 + self.weight) * x"),
+    ),
+    norm_mistake(
+        "root_missing",
+        "x is divided by the mean of the squares instead of its root",
+        (f"* {ROOT}", f"/ ({SQUARES} + self.eps)"),
+    ),
+    norm_mistake(
+        "mean_square_squared",
+        "x is divided by the square of the mean of the squares instead of its root",
+        (f"* {ROOT}", f"/ ({SQUARES} + self.eps) ** 2"),
+    ),
     gated_mistake(
         "gate_and_features_exchanged",
         "SiLU acts on linear1's features instead of the gate",

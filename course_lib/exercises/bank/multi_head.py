@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.exercises.bank.attention import some_mask
+from course_lib.exercises.bank.attention import some_mask, wrongly_scaled
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import ignored, known
 from course_lib.exercises.module_checks import keeps_still, survivors
@@ -203,7 +203,7 @@ AXIS = """scores = q @ k.mT / q.size(-1) ** 0.5
         if mask is not None:
             scores = scores.masked_fill(~mask, float("-inf"))
         weights = scores.softmax(dim=AXIS)
-        heads, weights = weights @ v, weights if need_weights else None"""
+        heads, weights = F.dropout(weights, dropout_p) @ v, weights if need_weights else None"""
 DROP = "self.dropout if self.training else 0.0"
 
 MISTAKES = (
@@ -344,6 +344,53 @@ MISTAKES = (
             ("head_width(d_model, num_heads, d_k)", "head_width(d_model, num_heads)"),
             ("head_width(d_model, num_heads, d_v)", "head_width(d_model, num_heads)"),
         ),
+    ),
+    *wrongly_scaled(
+        heads,
+        lambda by: (
+            ATTENDED,
+            AXIS.replace("q.size(-1) ** 0.5", f"({by})").replace("AXIS", "-1"),
+        ),
+        without=("scale_missing",),
+    ),
+    heads(
+        "mask_added",
+        "the boolean mask is added to the scores, so that True adds 1 and nothing is hidden",
+        (
+            ATTENDED,
+            AXIS.replace("AXIS", "-1").replace(
+                'scores.masked_fill(~mask, float("-inf"))', "scores + mask"
+            ),
+        ),
+    ),
+    heads(
+        "heads_joined_number_by_number",
+        "the heads are joined number by number, as after `permute(0, 2, 3, 1)`, although each "
+        "head needs its own block of columns",
+        (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
+    ),
+    heads(
+        "heads_joined_by_another_axis",
+        "tokens and width change places before the heads are joined; exchange tokens and heads "
+        "instead, with `transpose(1, 2)`",
+        (JOIN, "heads.transpose(-2, -1).reshape(*query.shape[:-1], -1)"),
+    ),
+    heads(
+        "residual_inside",
+        "the query is added to the output here, although AddNorm does that later",
+        (OUT, "query + self.w_o(join_heads(heads)), weights"),
+    ),
+    heads(
+        "norm_inside",
+        "a LayerNorm normalizes the output here, although AddNorm does that later",
+        (W_O, f"{W_O}\n        self.norm = nn.LayerNorm(d_model)"),
+        (OUT, "self.norm(self.w_o(join_heads(heads))), weights"),
+    ),
+    heads(
+        "add_and_norm_inside",
+        "the query is added and the sum is normalized here, although AddNorm does that later",
+        (W_O, f"{W_O}\n        self.norm = nn.LayerNorm(d_model)"),
+        (OUT, "self.norm(query + self.w_o(join_heads(heads))), weights"),
     ),
 )
 

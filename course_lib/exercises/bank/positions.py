@@ -224,6 +224,11 @@ WAVES = (
         (".to(torch.get_default_dtype())", ""),
         seen="Kyubyong/transformer #19",
     ),
+    table_mistake(
+        "base_1000",
+        "the base of the frequencies is 1,000 instead of 10,000",
+        ("10000 **", "1000 **"),
+    ),
 )
 
 PLACED = "self.encoding[start:end]"

@@ -99,6 +99,8 @@ def stepped(
             losses = losses if batches[1:] else [*losses]  # several come from a generator
             value = candidate(model, optimizer, losses, rate, **options)
             shown[f"loss of step {n}"] = value.detach() if isinstance(value, Tensor) else value
+        modes = [model.training, *sum(model.modes.values(), [])]
+        shown["the model stays in training mode"] = all(modes)
         shown["weights"] = weights_of(model)
         if all(torch.equal(old, shown["weights"][name]) for name, old in before.items()):
             left = any(parameter.grad is not None for parameter in model.parameters())
@@ -368,6 +370,14 @@ LOSSES = (
         seen="INK-USC/MHGRN #8, hallerite/ludic #11",
     ),
     *ignored(loss_mistake, ("smoothing", (SUM_OF_BOTH, "-right"))),
+    loss_mistake(
+        "sum_over_sentences",
+        "the losses are added up and divided by the number of sentences instead of the number "
+        "of real tokens",
+        (f"return {SUM_OF_BOTH}.mean()", f"return {SUM_OF_BOTH}.sum() / targets.shape[:1].numel()"),
+        (MEAN_OF_REAL, f"{REAL}.sum() / targets.shape[:1].numel()"),
+    ),
+    *ignored(loss_mistake, ("pad_id", ("if pad_id is None:", "if True:"))),
 )
 
 RATE_MISTAKES = (
@@ -443,6 +453,12 @@ ONE_BATCH = (
         seen="bowang-lab/Transformer-GCN-QA #32, lansinuote/Huggingface_Toturials #6",
     ),
     *ignored(batch_loss, ("smoothing", (ARGUMENTS, "logits, tgt_out, pad_id=pad_id"))),
+    batch_loss(
+        "sum_over_sentences",
+        "the losses are added up and divided by the number of sentences instead of the number "
+        "of real tokens",
+        ("return ", "return (tgt_out != pad_id).sum() / len(tgt_out) * "),
+    ),
 )
 
 ONE_STEP = (
@@ -495,6 +511,12 @@ ONE_STEP = (
         "gradients_clipped",
         "the gradients are clipped, although clip_norm is not set",
         ("clip_norm: float = math.inf", "clip_norm: float = 1.0"),
+    ),
+    step(
+        "eval_mode",
+        "`model.eval()` is called, so dropout is off in training; a training step keeps the "
+        "mode of the model",
+        (ZERO, f"    model.eval()\n{ZERO}"),
     ),
     *ignored(step, ("rate", (SET, "pass")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),
 )

@@ -12,7 +12,13 @@ from course_lib.decoder import Decoder
 from course_lib.encoder import Encoder
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import ignored, known
-from course_lib.exercises.module_checks import TORCHS, loudness, reach, sees_later
+from course_lib.exercises.module_checks import (
+    TORCHS,
+    embedding_dropout,
+    loudness,
+    reach,
+    sees_later,
+)
 from course_lib.exercises.trial import (
     D_K,
     H,
@@ -165,6 +171,13 @@ EXERCISES = (
             "dropout": (
                 called("dropout=0.5 in eval mode", replace(APART, dropout=0.5)),
                 shows("dropout=1.0 in training", silenced, DROPPED, "train and eval", 1.0),
+                embedding_dropout(
+                    replace(APART, dropout=0.2),
+                    source=lambda model: model.encode(SRC.repeat(8, 1)),
+                    target=lambda model: model.decode(
+                        TGT.repeat(8, 1), normal("memory", 16, 5, D_MODEL), SRC.repeat(8, 1)
+                    ),
+                ),
             ),
             "names": (names_trial({"config": APART}),),
         },

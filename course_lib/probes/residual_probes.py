@@ -1,0 +1,144 @@
+"""Probes of the residual stream: what a layer hands on, what each sub-layer adds, the last norm."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from course_lib.probes.probed_model import ROUNDING, Subject, a_probe, difference
+
+FORGOTTEN = 0.1  # a move of the logits that an epsilon does not explain
+
+
+def layers_of(model: nn.Module) -> dict[str, nn.Module]:
+    """Find the layers by name: what stands in a ``ModuleList`` and has parts, outermost only."""
+    found: dict[str, nn.Module] = {}
+    for name, group in model.named_modules():
+        inside = any(f"{name}.".startswith(f"{layer}.") for layer in found)
+        if isinstance(group, nn.ModuleList) and not inside:
+            parts = ((f"{name}.{place}", layer) for place, layer in group.named_children())
+            found.update((place, layer) for place, layer in parts if any(layer.children()))
+    return found
+
+
+def _sublayers(layer: nn.Module) -> dict[str, list[nn.Module]]:
+    """Find the parts of a layer that have matrices, by name; lone linear layers are one part."""
+    parts: dict[str, nn.Module] = {}
+    for name, child in layer.named_children():
+        inner = dict(child.named_children()) if isinstance(child, nn.ModuleList) else {"": child}
+        parts |= {f"{name}.{place}".strip("."): part for place, part in inner.items()}
+    found: dict[str, list[nn.Module]] = {}
+    for name, part in parts.items():
+        if any(parameter.dim() > 1 for parameter in part.parameters()):
+            alone = not any(part.children())
+            found.setdefault("linear layers" if alone else name, []).append(part)
+    return found
+
+
+def _quieten(layer: nn.Module, loud: Sequence[nn.Module]) -> None:
+    """Set the matrices and biases of a layer to zero, and those of its loud parts to noise."""
+    noisy = {id(module) for part in loud for module in part.modules()}
+    for module in layer.modules():
+        own = dict(module.named_parameters(recurse=False))
+        a_norm = all(parameter.dim() < 2 for parameter in own.values())
+        for kind, parameter in own.items():
+            parameter.fill_(1.0 if a_norm and "bias" not in kind else 0.0)
+            if id(module) in noisy and not a_norm:
+                parameter.normal_(std=parameter.size(-1) ** -0.5)
+
+
+def _silent_pass(subject: Subject, loud: str = "") -> dict[str, tuple[Tensor, Tensor]]:
+    """Set the matrices of all layers to zero; return three times what each reads, and its answer.
+
+    Layers that read zeros alone, or whose answer has another shape, are left out. With a loud
+    part, the layers in which it reads zeros alone or returns another shape are left out, too.
+    """
+    found = {}
+    returned: dict[str, list[torch.Size]] = {}
+
+    def note(name: str, given: tuple, output: Any) -> None:
+        """Keep what a layer reads and answers."""
+        answer = _first(output)
+        reads = given and isinstance(given[0], Tensor) and given[0].any()
+        if reads and given[0].shape == answer.shape:
+            if not loud or answer.shape in returned.get(name, []):
+                found[name] = given[0], answer
+
+    def listen(name: str, given: tuple, more: dict, output: Any) -> None:
+        """Keep the shape that a loud part returns, if it reads anything."""
+        if any(isinstance(x, Tensor) and x.any() for x in (*given, *more.values())):
+            returned.setdefault(name, []).append(getattr(_first(output), "shape", torch.Size()))
+
+    model = copy.deepcopy(subject.model)
+    torch.manual_seed(0)
+    for name, layer in layers_of(model).items():
+        parts = _sublayers(layer).get(loud, [])
+        _quieten(layer, parts)
+        for part in parts:
+            hook = lambda _, *seen, name=name: listen(name, *seen)  # noqa: E731
+            part.register_forward_hook(hook, with_kwargs=True)
+        layer.register_forward_pre_hook(lambda _, given: _scaled(given))
+        layer.register_forward_hook(lambda _, given, out, name=name: note(name, given, out))
+    replace(subject, model=model).logits(*subject.batch())
+    return found
+
+
+def _first(output: Any) -> Any:
+    """Return the first of what a module returns."""
+    return output[0] if isinstance(output, tuple | list) else output
+
+
+def _handed_on(given: Tensor, answer: Tensor) -> bool:
+    """Say whether an answer is what was read, as it is or normalized."""
+    widths = given.shape[-1:]
+    same = given, F.layer_norm(given, widths), F.rms_norm(given, widths)
+    return any(torch.allclose(answer, x, atol=1e-2) for x in same)
+
+
+@a_probe
+def residual_paths(subject: Subject) -> tuple | None:
+    """A layer whose matrices are zero hands its input on, and each sub-layer alone adds to it.
+
+    The input may be normalized on its way.
+    """
+    silent = _silent_pass(subject)
+    lost = [name for name, pair in silent.items() if not _handed_on(*pair)]
+    if lost:
+        hint = f"with its matrices at zero, {lost[0]} does not hand on what it reads"
+        return False, f"{hint}: a residual path is missing, or added twice", lost
+    for part in {part for layer in layers_of(subject.model).values() for part in _sublayers(layer)}:
+        alone = _silent_pass(subject, part)
+        lost += [f"{part} of {name}" for name, pair in alone.items() if _handed_on(*pair)]
+    if lost:
+        hint = f"with all other matrices at zero, {min(lost)} adds nothing to the layer's output"
+        return False, f"{hint}: a later sum starts from an earlier vector", sorted(lost)
+    return (True, "every layer hands on what it reads", lost) if silent else None
+
+
+@a_probe
+def final_norm(subject: Subject) -> tuple | None:
+    """Behind a stack of pre-norm layers stands a norm: the scale of its input moves no logits."""
+    base = subject.logits(*subject.batch())
+    silent = _silent_pass(subject)
+    stacks = []
+    for name in {name.rpartition(".")[0]: name for name in layers_of(subject.model)}.values():
+        if name in silent and difference(*silent[name]) < ROUNDING:
+            stacks.append(name)
+            last = subject.model.get_submodule(name)
+            with last.register_forward_hook(lambda _, given, out: _scaled(out)):
+                moved = difference(subject.logits(*subject.batch()), base)
+            if moved > FORGOTTEN:
+                hint = f"the layers up to {name} are pre-norm, and no norm stands behind them"
+                return False, hint, moved
+    return (True, "a norm stands behind every pre-norm stack", stacks) if stacks else None
+
+
+def _scaled(values: Any) -> Any:
+    """Multiply a tensor by three, or the first thing of a tuple; leave all else as it is."""
+    if isinstance(values, tuple) and values:
+        return _scaled(values[0]), *values[1:]
+    return 3 * values if isinstance(values, Tensor) and values.is_floating_point() else values
