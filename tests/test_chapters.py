@@ -5,12 +5,11 @@ import re
 from functools import cache
 from pathlib import Path
 
+import chapter_times
 import nbformat
 import pytest
 from code_metrics import code_lines
 from notebook_sections import printed_bodies, prose, sections
-
-from course_lib.exercises.progress import items
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -40,7 +39,7 @@ def test_every_chapter_has_a_number_and_a_noun_for_a_name():
     assert CHAPTERS
     assert all(re.fullmatch(r"\d\d_[a-z]+(_[a-z]+)?\.ipynb", path.name) for path in CHAPTERS)
     numbers = [int(path.name[:2]) for path in CHAPTERS]
-    assert numbers == [number for number in range(26) if number not in FREE], "a gap"
+    assert set(range(numbers[-1])) - FREE <= set(numbers) and len(set(numbers)) == len(numbers)
 
 
 @chapter
@@ -72,34 +71,22 @@ def test_nothing_above_a_stub_prints_its_body(path):
     assert not list(printed_bodies(read(path).cells))
 
 
-def minutes(path: Path) -> tuple[int, int]:
-    """Return the minutes to read a chapter, and with its exercises."""
-    reading = int(re.search(r"About (\d+) minutes", "\n".join(box(path)))[1])
-    return reading, reading + sum(i.minutes for i in items() if i.chapter == int(path.name[:2]))
-
-
-def box(path: Path) -> list[str]:
-    """Return the text of the opening."""
-    return [cell.source for cell in read(path).cells[:3]]
-
-
-@chapter
-def test_the_box_tells_the_time_with_the_exercises(path):
-    reading, whole = minutes(path)
-    told = f"About {reading} minutes to read, {whole} with the exercises."
-    assert told in "\n".join(box(path)).replace("\n", " "), told
-
-
-def test_chapter_00_and_the_readme_tell_the_same_times():
+def test_every_page_says_how_long_the_chapters_take():
+    assert chapter_times.write(check=True) == [], "run: make sync"
     start = "\n".join(cell.source for cell in cells(CHAPTERS[0], "markdown"))
-    rows = re.findall(r"^\| (\d\d) \|.*\| (\d+) \| (\d+) \|$", start, re.M)
-    times = {path.name[:2]: minutes(path) for path in CHAPTERS}
-    assert {number: (int(a), int(b)) for number, a, b in rows} == times
-    hours = [round(sum(column) / 60) for column in zip(*times.values(), strict=True)]
-    told = "about {} hours to read and run; with all exercises, about {}".format(*hours)
+    rows = [number for _, number in chapter_times.ROW.findall(start)]
+    assert rows == [path.name[:2] for path in CHAPTERS]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for page in (start, readme):
-        assert told in re.sub(r"\s+", " ", page), told
+    assert chapter_times.TOTAL.search(start) and chapter_times.TOTAL.search(readme)
+
+
+def test_wrong_times_are_corrected():
+    row = "| 00 | Start here | {} | {} |\n"
+    text = row + "about {} hours to read and run; with all exercises, about {}"
+    box = "About 90 minutes to read, {}\nwith the exercises."
+    times = {"00": (90, 150), "06": (30, 60)}
+    assert chapter_times.revised(text.format(1, 1, 1, 1), "00", times) == text.format(90, 150, 2, 4)
+    assert chapter_times.revised(box.format(1), "00", times) == box.format(150)
 
 
 @chapter

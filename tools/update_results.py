@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
+import chapter_times
 import differences_from_paper
 import mutant_tables
 import paper_audit
@@ -20,6 +21,7 @@ import paper_audit
 from course_lib.atomic_write import write_whole
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.trainer.results import Entry, read_entries, read_record, record_of
+from notebooks import chapters
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -361,13 +363,13 @@ def known_mistakes_region() -> str:
 
 def lessons() -> str:
     """Say what each chapter takes and needs, from the box at its beginning."""
-    rows = []
-    for path in sorted(ROOT.glob("notebooks/*.ipynb")):
+    times, rows = chapter_times.chapter_times(), []
+    for path in chapters():
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         text = "\n".join("".join(cell["source"]) for cell in cells)
         needs = re.search(r"\*\*You need\*\* (.*?)\s*\*\*Paper", text, re.S)[1]
-        reading, _, whole = re.search(r"About (\d+) minutes( to read, (\d+) with)?", text).groups()
-        rows.append([path.stem[:2], reading, whole or reading, " ".join(needs.split())])
+        number = path.name[:2]
+        rows.append([number, *map(str, times[number]), " ".join(needs.split())])
     return table(["chapter", "minutes to read", "with exercises", "needs"], rows)
 
 
