@@ -19,7 +19,7 @@ import mutant_tables
 import paper_audit
 
 from course_lib.atomic_write import write_whole
-from course_lib.exercises import exercises, known_mistakes
+from course_lib.exercises import exercise_bank, exercises, known_mistakes
 from course_lib.trainer.results import Entry, read_entries, read_record, record_of
 from notebooks import chapters
 
@@ -374,7 +374,10 @@ def lessons() -> str:
 
 
 def common_mistakes(module: str, count: int = 5) -> str:
-    """List a module's mistakes that are cited from the most public issues and pull requests."""
+    """List a module's mistakes that are cited from the most public issues and pull requests.
+
+    A module without exercises has none.
+    """
     known = [
         mistake
         for name in exercises()
@@ -387,15 +390,12 @@ def common_mistakes(module: str, count: int = 5) -> str:
         + (f" ({mistake.seen})" if mistake.seen else "")
         for mistake in known[:count]
     ]
-    return "\n".join(["**Mistakes to expect.**\n", *lines, ""])
+    return "\n".join(["**Mistakes to expect.**\n", *lines, ""]) if lines else ""
 
 
 REGIONS: dict[str, Callable[[], str]] = {
     "lessons": lessons,
-    **{
-        f"mistakes_{module}": partial(common_mistakes, module)
-        for module in sorted({known_mistakes(name)[0].module for name in exercises()})
-    },
+    **{f"mistakes_{module}": partial(common_mistakes, module) for module in exercise_bank.chapters()},
     "summary": summary,
     "mistakes": known_mistakes_region,
     "numbers": numbers,
