@@ -17,6 +17,7 @@ from nbclient.exceptions import CellExecutionError
 import notebooks
 
 ROOT = notebooks.ROOT
+EXERCISES = "course_lib/exercises/"
 STEPS = {  # what a script does, where it is, and where a change makes it necessary
     "add up the minutes of the chapters": ("tools/chapter_times.py", "course_lib notebooks README"),
     "draw the figures": ("figures/src/draw_all.py", "figures course_lib notebooks benchmarks"),
@@ -45,10 +46,16 @@ def imported(file: str) -> set[str]:
 
 
 def needed(chapter: str) -> set[str]:
-    """Name the files of the package that a chapter imports, directly or through others."""
+    """Name the files of the package that a chapter imports, directly or through others.
+
+    The checks import every model. This is not followed, because ``shown`` says what they show.
+    """
     found, waiting = set(), [chapter]
     while waiting:
-        new = imported(waiting.pop()) - found
+        file = waiting.pop()
+        new = imported(file) - found
+        if file.startswith(EXERCISES):
+            new = {each for each in new if each.startswith(EXERCISES)}
         found |= new
         waiting += new
     return found
@@ -60,7 +67,7 @@ def shown(chapter: str) -> set[str]:
     from course_lib.exercises.catalogue import tasks
     from course_lib.exercises.exercise_bank import exercise, exercises
 
-    homes = {name: f"course_lib/exercises/bank/{exercise(name).module}.py" for name in exercises()}
+    homes = {name: f"{EXERCISES}bank/{exercise(name).module}.py" for name in exercises()}
     code = code_of(on_disk(chapter))
     records = {f"course_lib/tasks/{n}.json" for n in re.findall(r'read_record\("(\w+)"', code)}
     if "progress()" in code:

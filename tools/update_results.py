@@ -395,7 +395,7 @@ def common_mistakes(module: str, count: int = 5) -> str:
 
 REGIONS: dict[str, Callable[[], str]] = {
     "lessons": lessons,
-    **{f"mistakes_{module}": partial(common_mistakes, module) for module in exercise_bank.chapters()},
+    **{f"mistakes_{name}": partial(common_mistakes, name) for name in exercise_bank.chapters()},
     "summary": summary,
     "mistakes": known_mistakes_region,
     "numbers": numbers,
