@@ -240,7 +240,6 @@ def test_a_bad_name_for_a_chapter_is_explained(name, words):
 def test_a_new_chapter_meets_the_norms_and_is_in_every_list(tmp_path):
     for page in (*new_chapter.LISTS, *new_chapter.FILES):
         (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / "course_lib").mkdir()
     for page in (*new_chapter.LISTS, "pyproject.toml"):
         shutil.copy(notebooks.ROOT / page, tmp_path / page)
     for name in ("26_unit_vectors", "10_small_steps"):

@@ -69,4 +69,5 @@ def write(root: Path = ROOT, check: bool = False) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(*write(), sep="\n")
+    for name in write():
+        print(name)

@@ -17,6 +17,7 @@ TEMPLATE = Path(__file__).with_name("chapter_template")
 FILES = {
     "figures/src/<nn>_<name>.py": "figure.txt",
     "tests/test_<name>.py": "test.txt",
+    "course_lib/exercises/bank/<name>.py": "bank.txt",
     "notebooks/<nn>_<name>.ipynb": "chapter.md",
 }
 LISTS = {  # a page, a pattern of its entries with their number, and the new entry

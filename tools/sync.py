@@ -95,6 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--all", action="store_true", help="do everything, changed or not")
     everything = parser.parse_args().all
+    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", "."], cwd=ROOT, check=True)
     if stale := notebooks.out_of_step():
         notebooks.export()
         print("exported from the chapters:", ", ".join(stale))
