@@ -6,10 +6,10 @@ READY_TEST := .venv/.ready-test
 READY_SITE := .venv/.ready-site
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test quick textbooks export run figures screenshots workbook results bench site site-open unmoved
+.PHONY: help lab test quick textbooks sync export run figures screenshots workbook results bench site site-open unmoved
 
 help:  ## list the commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 lab: $(READY)  ## set up once, then open the first chapter in JupyterLab
 	@[ "$$(id -u)" != 0 ] || [ "$(findstring --allow-root,$(OPTIONS))" ] || \
@@ -19,37 +19,40 @@ lab: $(READY)  ## set up once, then open the first chapter in JupyterLab
 test: $(READY_SITE)  ## set up once, then run everything that CI runs
 	$(BIN)/python tools/run_tests.py
 
-quick: $(READY_TEST)  ## run what the changed files need, by the names of modules and chapters
+quick: $(READY_TEST)  ## run only the tests that the changed files need
 	$(BIN)/python tools/quick_tests.py
 
 textbooks: $(READY_TEST)  ## run all chapters with the answers of five textbooks (about 25 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup -m textbooks tests/exercises
 
-export: $(READY_TEST)  ## write course_lib from the chapters' export cells
+sync: $(READY_TEST)  ## after a change: update modules, chapters, figures and numbers (everything: make sync OPTIONS=--all)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py $(OPTIONS)
+
+export: $(READY_TEST)  ## write course_lib from the export cells of the chapters
 	$(BIN)/python tools/notebooks.py export
 
 run: $(READY_TEST)  ## execute and save all chapters (or: make run CHAPTERS=notebooks/01_attention.ipynb)
 	OMP_NUM_THREADS=1 $(BIN)/python tools/notebooks.py run $(CHAPTERS)
 
-figures: $(READY)  ## draw figures/*.svg anew
+figures: $(READY)  ## redraw figures/*.svg
 	$(BIN)/python figures/src/draw_all.py
 
-screenshots: $(READY_TEST)  ## take the README's screenshots anew (wants Chromium)
+screenshots: $(READY_TEST)  ## retake the README's screenshots (requires Chromium)
 	KEEP_SCREENSHOTS=1 $(BIN)/python -m pytest -q tests/browser/test_widgets.py
 
-workbook: $(READY)  ## write the learner's edition into workbook/ (again: make workbook OPTIONS=--force)
+workbook: $(READY)  ## write the learner's edition into workbook/ (overwrite it: make workbook OPTIONS=--force)
 	$(BIN)/course workbook workbook $(OPTIONS)
 
 results: $(READY)  ## rewrite the numbers in README.md and docs/ from the records
 	$(BIN)/python tools/update_results.py
 
-bench: $(READY_TEST)  ## measure on this machine, draw figures/benchmark_charts.svg (some parts: make bench PARTS="training gpt")
+bench: $(READY_TEST)  ## measure speed on this machine and draw the result (some parts: make bench PARTS="training gpt")
 	$(BIN)/python benchmarks/bench.py $(PARTS)
 
 site: $(READY_SITE)  ## build the site from the executed chapters and docs/ into site/
 	$(BIN)/python tools/build_site.py
 
-site-open: $(READY)  ## serve site/ on this computer
+site-open: $(READY)  ## open site/ on a local web server
 	$(BIN)/python tools/build_site.py --open
 
 define install

@@ -5,13 +5,11 @@ import re
 from functools import cache
 from pathlib import Path
 
+import chapter_times
 import nbformat
 import pytest
 from code_metrics import code_lines
 from notebook_sections import printed_bodies, prose, sections
-
-from course_lib.exercises.exercise_bank import exercise
-from course_lib.exercises.progress import items
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -19,11 +17,6 @@ HASTY_WORDS = r"\b(simply|just|obviously|of course|clearly|trivial|trivially)\b"
 FREE = {10, 20, 23}  # tokenization, encoder-only models and assistants come there
 MEGABYTE = 1_000_000  # bytes
 DOCSTRING = 94  # characters of a module's first line, without its quotes: ruff allows 100 with them
-TASKS = {  # what a box says about tasks, by the function that grades them and their number
-    "predict": {1: "make a prediction", 2: "make two predictions"},
-    "score_test": {1: "write a test"},
-    "diagnose": {15: "find fifteen bugs"},
-}
 MAGICS = r"^\s*([!%]|sys\.path)|\b(wget|urllib|requests)\b"
 
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
@@ -46,7 +39,7 @@ def test_every_chapter_has_a_number_and_a_noun_for_a_name():
     assert CHAPTERS
     assert all(re.fullmatch(r"\d\d_[a-z]+(_[a-z]+)?\.ipynb", path.name) for path in CHAPTERS)
     numbers = [int(path.name[:2]) for path in CHAPTERS]
-    assert numbers == [number for number in range(26) if number not in FREE], "a gap"
+    assert set(range(numbers[-1])) - FREE <= set(numbers) and len(set(numbers)) == len(numbers)
 
 
 @chapter
@@ -65,25 +58,6 @@ def test_opens_with_a_title_a_statement_a_question_a_picture_and_a_box(path):
     assert all(word in box for word in ("You need", "Paper", "minutes"))
 
 
-def to_write(path: Path) -> str:
-    """Say what the reader writes: the definitions that the chapter checks, and answers to tasks."""
-    code = "\n".join(cell.source for cell in cells(path, "code"))
-    checked = re.findall(r'^check\("(\w+)", \1\)', code, re.M)
-    *names, last = [f"`{stub}`" for name in checked for stub in exercise(name).stubs] or [""]
-    counts = {call: len(re.findall(rf"^{call}\(.*\bmy_", code, re.M)) for call in TASKS}
-    tasks = [TASKS[call][count] for call, count in counts.items() if count]
-    if not last:
-        return f"no part of the model, but {' and '.join(tasks)}"
-    built = f"{', '.join(names)} and {last}" if names else last
-    return ", ".join([built, *tasks[:-1], f"and {tasks[-1]}"])
-
-
-@chapter
-def test_the_box_names_what_the_reader_writes_and_nothing_else(path):
-    told = f"**You will build** {to_write(path)}."
-    assert told in "\n".join(box(path)).replace("\n", " "), told
-
-
 @chapter
 def test_the_file_is_small_and_a_chapter_asks_for_few_guesses(path):
     assert path.stat().st_size <= MEGABYTE
@@ -97,34 +71,30 @@ def test_nothing_above_a_stub_prints_its_body(path):
     assert not list(printed_bodies(read(path).cells))
 
 
-def minutes(path: Path) -> tuple[int, int]:
-    """Return the minutes to read a chapter, and with its exercises."""
-    reading = int(re.search(r"About (\d+) minutes", "\n".join(box(path)))[1])
-    return reading, reading + sum(i.minutes for i in items() if i.chapter == int(path.name[:2]))
-
-
-def box(path: Path) -> list[str]:
-    """Return the text of the opening."""
-    return [cell.source for cell in read(path).cells[:3]]
-
-
-@chapter
-def test_the_box_tells_the_time_with_the_exercises(path):
-    reading, whole = minutes(path)
-    told = f"About {reading} minutes to read, {whole} with the exercises."
-    assert told in "\n".join(box(path)).replace("\n", " "), told
-
-
-def test_chapter_00_and_the_readme_tell_the_same_times():
+def test_every_page_says_how_long_the_chapters_take():
+    assert chapter_times.write(check=True) == [], "run: make sync"
     start = "\n".join(cell.source for cell in cells(CHAPTERS[0], "markdown"))
-    rows = re.findall(r"^\| (\d\d) \|.*\| (\d+) \| (\d+) \|$", start, re.M)
-    times = {path.name[:2]: minutes(path) for path in CHAPTERS}
-    assert {number: (int(a), int(b)) for number, a, b in rows} == times
-    hours = [round(sum(column) / 60) for column in zip(*times.values(), strict=True)]
-    told = "about {} hours to read and run; with all exercises, about {}".format(*hours)
+    rows = [number for _, number in chapter_times.ROW.findall(start)]
+    assert rows == [path.name[:2] for path in CHAPTERS]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for page in (start, readme):
-        assert told in re.sub(r"\s+", " ", page), told
+    assert chapter_times.TOTAL.search(start) and chapter_times.TOTAL.search(readme)
+
+
+def test_wrong_times_are_corrected():
+    row = "| 00 | Start here | {} | {} |\n"
+    text = row + "about {} hours to read and run; with all exercises, about {}"
+    box = "About 90 minutes to read, {}\nwith the exercises."
+    times = {"00": (90, 150), "06": (30, 60)}
+    assert chapter_times.revised(text.format(1, 1, 1, 1), "00", times) == text.format(90, 150, 2, 4)
+    assert chapter_times.revised(box.format(1), "00", times) == box.format(150)
+
+
+def test_a_box_names_what_the_reader_writes_and_nothing_else():
+    code = 'check("GPT", GPT)\ncheck("LayerNorm", LayerNorm)\npredict("one", my_one)'
+    built = "**You will build** `GPT.forward` and `LayerNorm`, and make a prediction."
+    assert chapter_times.to_write(code) == built
+    test = 'score_test("it", my_test)\npredict("one", my_one)\npredict("two", my_two)'
+    assert "but you will make two predictions and write a test." in chapter_times.to_write(test)
 
 
 @chapter

@@ -1,11 +1,18 @@
-"""The workbench: what is kept of a saved chapter, and which tests run, and how."""
+"""The workbench: saved chapters, how tests run, what a change needs, and new chapters."""
 
 import copy
+import json
+import re
+import shutil
 import subprocess
 
+import changed_files
+import new_chapter
 import pytest
 import quick_tests
 import run_tests
+import sync
+import test_chapters
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 import notebooks
@@ -140,18 +147,111 @@ def test_a_module_brings_its_tests_doctests_exercises_and_chapter(planted, file,
     assert beside["chapters"][-1] == CHAPTER
 
 
-def test_the_changed_files_are_the_uncommitted_ones_or_the_last_commits(monkeypatch, tmp_path):
-    def git(*arguments):
+@pytest.fixture
+def git(monkeypatch, tmp_path):
+    """Start a repository in a temporary folder, and return what runs a git command there."""
+
+    def run(*arguments):
         user = ["-c", "user.name=a", "-c", "user.email=a@b"]
         subprocess.run(["git", *user, *arguments], cwd=tmp_path, check=True, capture_output=True)
 
-    monkeypatch.setattr(quick_tests, "ROOT", tmp_path)
-    git("init")
+    monkeypatch.setattr(changed_files, "ROOT", tmp_path)
+    monkeypatch.setattr(changed_files, "STATE", tmp_path / ".git" / "state" / "sync.json")
+    run("init")
+    return run
+
+
+def test_the_changed_files_are_the_uncommitted_ones_or_the_last_commits(git, tmp_path):
     for name in ("old.py", "new.py"):
         (tmp_path / name).touch()
         git("add", name)
         git("commit", "-m", name)
-    assert quick_tests.changed() == ["new.py"]
+    assert changed_files.changed() == ["new.py"]
     (tmp_path / "old.py").write_text("1")
     (tmp_path / "unknown.py").touch()
-    assert quick_tests.changed() == ["old.py", "unknown.py"]
+    assert changed_files.changed() == ["old.py", "unknown.py"]
+
+
+# --- what make sync does
+
+
+def test_a_file_is_new_until_it_was_synced_and_new_again_when_it_is_taken_back(git, tmp_path):
+    chapter = tmp_path / "01_a.ipynb"
+
+    def write(prose, code):
+        cells = [("markdown", prose), ("code", code)]
+        cells = [{"cell_type": kind, "source": [source]} for kind, source in cells]
+        chapter.write_text(json.dumps({"cells": cells}))
+
+    write("old", "1")
+    git("add", ".")
+    git("commit", "-m", "first")
+    assert changed_files.since_sync() == set()
+    write("new", "1")
+    assert changed_files.since_sync() == {"01_a.ipynb"}
+    write("new", "2")
+    assert changed_files.since_sync() == {"01_a.ipynb", "01_a.ipynb: code"}
+    changed_files.keep()
+    assert changed_files.since_sync() == set()
+    write("old", "1")
+    assert changed_files.since_sync() == {"01_a.ipynb", "01_a.ipynb: code"}
+    changed_files.keep()
+    chapter.unlink()
+    assert changed_files.since_sync() == {"01_a.ipynb", "01_a.ipynb: code"}
+
+
+@pytest.mark.parametrize(
+    ("file", "executed", "left"),
+    [
+        ("course_lib/exercises/bank/masks.py", ["00_start_here", "06_masks"], ["07_encoder"]),
+        ("course_lib/exercises/bank/encoder.py", ["07_encoder", "16_bug_clinic"], ["06_masks"]),
+        ("course_lib/masks.py", ["09_transformer", "12_decoding"], ["01_attention"]),
+        ("course_lib/tasks/ablation.json", ["18_decoder_only"], ["17_real_translation"]),
+        ("notebooks/06_masks.ipynb: code", ["06_masks"], ["07_encoder"]),
+        ("notebooks/06_masks.ipynb", [], ["06_masks"]),
+    ],
+)
+def test_a_chapter_is_executed_if_something_changed_that_it_shows(file, executed, left):
+    assert all(sync.reason(f"notebooks/{name}.ipynb", {file}) for name in executed)
+    assert not any(sync.reason(f"notebooks/{name}.ipynb", {file}) for name in left)
+
+
+# --- a new chapter
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("6_masks", "two digits"),
+        ("NN_Try", "lower case"),
+        ("06_hiding", "06_masks.ipynb"),
+        ("99_late", "would leave a gap"),
+        ("NN_try", "Python cannot import"),
+        ("NN_masks", "there is already course_lib/masks.py"),
+        ("NN_chapters", "there is already tests/test_chapters.py"),
+        ("NN_new_idea", ""),
+    ],
+)
+def test_a_bad_name_for_a_chapter_is_explained(name, words):
+    following = int(notebooks.chapters()[-1].name[:2]) + 1
+    problem = new_chapter.problem(name.replace("NN", str(following)))
+    assert words in problem and bool(words) == bool(problem)
+
+
+def test_a_new_chapter_meets_the_norms_and_is_in_every_list(tmp_path):
+    for page in (*new_chapter.LISTS, *new_chapter.FILES):
+        (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
+    for page in (*new_chapter.LISTS, "pyproject.toml"):
+        shutil.copy(notebooks.ROOT / page, tmp_path / page)
+    for name in ("26_unit_vectors", "10_small_steps"):
+        new_chapter.write(name, tmp_path)
+        path = tmp_path / "notebooks" / f"{name}.ipynb"
+        test_chapters.test_has_one_title_and_ends_with_exercises_a_recap_and_deep_dives(path)
+        test_chapters.test_cells_of_code_are_short_and_words_stand_between_them(path)
+        test_chapters.test_says_nothing_about_the_machine_it_ran_on(path)
+        test_chapters.test_is_quiet_reproducible_strict_and_asserts_what_it_claims(path)
+        test_chapters.test_an_export_cell_holds_one_definition_and_nothing_else(path)
+    for page, (entry, _) in new_chapter.LISTS.items():
+        numbers = [found[1] for found in re.finditer(entry, (tmp_path / page).read_text(), re.M)]
+        assert numbers == sorted(numbers) and {"10", "26"} <= set(numbers)
+    assert [path.stem for path in notebooks.export(tmp_path)] == ["small_steps", "unit_vectors"]

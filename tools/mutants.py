@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
+from zlib import crc32
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,7 @@ from course_lib.exercises.exercise_bank import exercise, exercises, known_mistak
 from course_lib.exercises.mistake_catalogue import Mistake
 from course_lib.trainer.loop import train
 from course_lib.trainer.options import whole_from_one
-from course_lib.trainer.results import Entry, add_entry, read_entries
+from course_lib.trainer.results import Entry, add_entry, read_entries, write_entries
 from course_lib.trainer.task import Pipeline, Task, TrainState
 
 RECORD = Path(__file__).with_name("mutants_record.json")
@@ -324,16 +325,17 @@ def record(seeds: Sequence[int], steps: int, file: Path, tell: Callable[[str], N
     A mistake that does nothing in the paper's model, or raises an error, is not trained.
 
     Args:
-        seeds: Of the trainings.
-        steps: Of each training.
-        file: Of the record; a stopped run goes on with it.
+        seeds: Of the training runs.
+        steps: Of each training run.
+        file: Of the record; a run that was stopped continues with it.
         tell: Called with a line for each.
     """
+    forget_changed(file)
     for seed in seeds:
         for mistake in [None, *mutants()]:
             entry = find(file, mistake)
             if entry is None:
-                entry = {**seen_entry(mistake), "runs": []}
+                entry = {**seen_entry(mistake), "edits": edits(mistake), "runs": []}
                 add_entry(file, entry, _which)
             which = {"seed": seed, "steps": steps}
             done = any(which.items() <= run.items() for run in entry["runs"])
@@ -344,10 +346,30 @@ def record(seeds: Sequence[int], steps: int, file: Path, tell: Callable[[str], N
                 tell(" ".join(map(str, [*_which(entry), *run.values()])))
 
 
+def forget_changed(file: Path) -> None:
+    """Remove the entries of mistakes that are unknown or whose edits are not those recorded."""
+    today = {tuple(_key(mistake)): edits(mistake) for mistake in [None, *mutants()]}
+    kept = []
+    for entry in read_entries(file):
+        now = today.get(tuple(_which(entry)))
+        if now is not None and entry.setdefault("edits", now) == now:
+            kept.append(entry)
+    write_entries(file, kept)
+
+
+def edits(mistake: Mistake | None) -> int:
+    """Return a checksum of the edits of a mistake."""
+    return crc32(repr(mistake and mistake.edits).encode())
+
+
 def find(file: Path, mistake: Mistake | None) -> Entry | None:
     """Return the entry of a mistake, or of the right model."""
-    wanted = ["", ""] if mistake is None else [mistake.exercise, mistake.name]
-    return next((entry for entry in read_entries(file) if _which(entry) == wanted), None)
+    return next((e for e in read_entries(file) if _which(e) == _key(mistake)), None)
+
+
+def _key(mistake: Mistake | None) -> list[str]:
+    """Return what tells the entry of a mistake from all others."""
+    return ["", ""] if mistake is None else [mistake.exercise, mistake.name]
 
 
 def _which(entry: Entry) -> list[str]:

@@ -5,11 +5,11 @@ name, or else by the tests that name it, or else by the tests of its folder.
 """
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import run_tests
+from changed_files import changed
 
 from course_lib.exercises import exercises
 from notebooks import ROOT, chapters, module_name
@@ -17,18 +17,6 @@ from notebooks import ROOT, chapters, module_name
 MODULES = {str(path.relative_to(ROOT)): module_name(path) for path in chapters()}  # by chapter
 ALWAYS = "tests/test_architecture.py"  # also compares the package with what the chapters export
 CHECKS = "tests/exercises/test_checks.py"
-
-
-def changed() -> list[str]:
-    """Name the files that differ from the last commit, or the last commit's files if none does."""
-
-    def git(*arguments: str) -> list[str]:
-        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, check=True)
-        return done.stdout.decode().splitlines()
-
-    uncommitted = git("diff", "--name-only", "HEAD")
-    uncommitted += git("ls-files", "--others", "--exclude-standard")
-    return uncommitted or git("show", "--name-only", "--format=", "HEAD")
 
 
 def module_of(file: str) -> str:

@@ -13,13 +13,15 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
+import chapter_times
 import differences_from_paper
 import mutant_tables
 import paper_audit
 
 from course_lib.atomic_write import write_whole
-from course_lib.exercises import exercises, known_mistakes
+from course_lib.exercises import exercise_bank, exercises, known_mistakes
 from course_lib.trainer.results import Entry, read_entries, read_record, record_of
+from notebooks import chapters
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -361,18 +363,21 @@ def known_mistakes_region() -> str:
 
 def lessons() -> str:
     """Say what each chapter takes and needs, from the box at its beginning."""
-    rows = []
-    for path in sorted(ROOT.glob("notebooks/*.ipynb")):
+    times, rows = chapter_times.chapter_times(), []
+    for path in chapters():
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         text = "\n".join("".join(cell["source"]) for cell in cells)
         needs = re.search(r"\*\*You need\*\* (.*?)\s*\*\*Paper", text, re.S)[1]
-        reading, _, whole = re.search(r"About (\d+) minutes( to read, (\d+) with)?", text).groups()
-        rows.append([path.stem[:2], reading, whole or reading, " ".join(needs.split())])
+        number = path.name[:2]
+        rows.append([number, *map(str, times[number]), " ".join(needs.split())])
     return table(["chapter", "minutes to read", "with exercises", "needs"], rows)
 
 
 def common_mistakes(module: str, count: int = 5) -> str:
-    """List a module's mistakes that are cited from the most public issues and pull requests."""
+    """List a module's mistakes that are cited from the most public issues and pull requests.
+
+    A module without exercises has none.
+    """
     known = [
         mistake
         for name in exercises()
@@ -385,15 +390,12 @@ def common_mistakes(module: str, count: int = 5) -> str:
         + (f" ({mistake.seen})" if mistake.seen else "")
         for mistake in known[:count]
     ]
-    return "\n".join(["**Mistakes to expect.**\n", *lines, ""])
+    return "\n".join(["**Mistakes to expect.**\n", *lines, ""]) if lines else ""
 
 
 REGIONS: dict[str, Callable[[], str]] = {
     "lessons": lessons,
-    **{
-        f"mistakes_{module}": partial(common_mistakes, module)
-        for module in sorted({known_mistakes(name)[0].module for name in exercises()})
-    },
+    **{f"mistakes_{name}": partial(common_mistakes, name) for name in exercise_bank.chapters()},
     "summary": summary,
     "mistakes": known_mistakes_region,
     "numbers": numbers,

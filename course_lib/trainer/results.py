@@ -32,6 +32,10 @@ def add_entry(path: Path, entry: Entry, key: Callable[[Entry], list]) -> None:
     ``key`` tells two trainings apart, and sorts; an older entry of the same one is replaced.
     """
     kept = [other for other in read_entries(path) if key(other) != key(entry)]
-    kept = sorted([*kept, entry], key=key)
-    lines = ",\n".join(json.dumps(e, ensure_ascii=False, allow_nan=False) for e in kept)
+    write_entries(path, sorted([*kept, entry], key=key))
+
+
+def write_entries(path: Path, entries: list[Entry]) -> None:
+    """Write a whole record, a line for each entry."""
+    lines = ",\n".join(json.dumps(e, ensure_ascii=False, allow_nan=False) for e in entries)
     write_whole(path, f"[\n{lines}\n]\n")

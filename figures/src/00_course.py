@@ -1,21 +1,45 @@
 """Chapter 00: the map of the course."""
 
+import json
+from pathlib import Path
+
 from drawing import Box, group, page, rect, text
 from model_parts import badge, look
 
 TITLE = "The course: parts, the model, its use, and what came later"
-STEPS = (
-    ("the parts", "01 Attention", "02 Multi-head", "03 Positions"),
-    ("", "04 Add & norm", "05 Feed-forward", "06 Masks"),
-    ("the model", "07 Encoder", "08 Decoder", "09 Transformer"),
-    ("its use", "11 Training", "12 Decoding", "13 KV cache"),
-    ("", "14 Beam search", "15 Evaluation", "16 The bug clinic"),
-    ("", "17 Real translation"),
-    ("later models", "18 Decoder only", "19 GPT", "21 Modern models"),
-    ("", "22 Open weights"),
-    ("cost, scale", "24 Efficiency", "25 Distributed"),
-)
-LEFT, TOP, WIDE, HIGH = 138, 62, 164, 34
+CHAPTERS = sorted(Path(__file__).parents[2].glob("notebooks/[0-9][0-9]_*.ipynb"))[1:]
+STEPS = {  # by the number of its first chapter
+    "01": "the parts",
+    "07": "the model",
+    "11": "its use",
+    "18": "later models",
+    "24": "cost, scale",
+}
+SHORT = {  # the titles that are too long for a box
+    "02": "Multi-head",
+    "09": "Transformer",
+    "13": "KV cache",
+    "22": "Open weights",
+    "25": "Distributed",
+}
+LEFT, TOP, WIDE, HIGH, COLUMNS = 138, 62, 164, 34, 3
+
+
+def title(chapter: Path) -> str:
+    """Return the title of a chapter, without its number."""
+    source = json.loads(chapter.read_text(encoding="utf-8"))["cells"][0]["source"]
+    return "".join(source).partition("\n")[0].partition(" · ")[2]
+
+
+def rows() -> list[tuple[str, list[Path]]]:
+    """Put at most three chapters in a row; the first row of a step has its name."""
+    found: list[tuple[str, list[Path]]] = []
+    for chapter in CHAPTERS:
+        step = STEPS.get(chapter.name[:2], "")
+        if step or len(found[-1][1]) == COLUMNS:
+            found.append((step, []))
+        found[-1][1].append(chapter)
+    return found
 
 
 def draw(lit: str | None = None) -> str:
@@ -25,11 +49,12 @@ def draw(lit: str | None = None) -> str:
         lit: The two digits of a chapter, which is then lit.
     """
     parts = []
-    for i, (step, *chapters) in enumerate(STEPS):
+    for i, (step, chapters) in enumerate(rows()):
         y = TOP + i * (HIGH + 10)
         parts.append(text(20, y + 22, step, bold=True) if step else "")
         for j, chapter in enumerate(chapters):
-            number, name = chapter.split(" ", 1)
+            number = chapter.name[:2]
+            name = SHORT.get(number) or title(chapter)
             box = Box(LEFT + j * (WIDE - 2), y, WIDE - 12, HIGH)
             parts += [
                 rect(box, radius=7, **look(number, lit)),
@@ -41,6 +66,6 @@ def draw(lit: str | None = None) -> str:
         "The chapters in rows, from top to bottom: six parts, from attention to masks; the model, "
         "encoder, decoder and Transformer; its use, training, decoding, cache, beam search, "
         "evaluation and real sentences; later models and published weights; cost and scale.",
-        TOP + len(STEPS) * (HIGH + 10) + 12,
+        TOP + len(rows()) * (HIGH + 10) + 12,
         group(*parts),
     )

@@ -1,0 +1,75 @@
+"""Find the files that changed since the last commit, or since the last `make sync`."""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Callable, Iterable
+
+from notebooks import ROOT
+
+STATE = ROOT / ".build" / "sync.json"  # checksums of the changed files when they were in step
+CODE = ": code"  # marks the checksum of a chapter's code cells
+
+
+def git(*arguments: str) -> list[str]:
+    """Return the lines that a git command prints."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, check=True)
+    return done.stdout.decode().splitlines()
+
+
+def uncommitted() -> list[str]:
+    """Name the files that differ from the last commit."""
+    return git("diff", "--name-only", "HEAD") + git("ls-files", "--others", "--exclude-standard")
+
+
+def changed() -> list[str]:
+    """Name the files that differ from the last commit, or the last commit's files if none does."""
+    return uncommitted() or git("show", "--name-only", "--format=", "HEAD")
+
+
+def on_disk(file: str) -> bytes:
+    """Return the content of a file; nothing if it was deleted."""
+    return (ROOT / file).read_bytes() if (ROOT / file).is_file() else b""
+
+
+def in_the_last_commit(file: str) -> bytes:
+    """Return the content that a file has in the last commit; nothing if it is not there."""
+    return subprocess.run(["git", "show", f"HEAD:{file}"], cwd=ROOT, capture_output=True).stdout
+
+
+def code_of(chapter: bytes) -> str:
+    """Return the code cells of a chapter."""
+    cells = json.loads(chapter or '{"cells": []}')["cells"]
+    return "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+
+
+def checksums(files: Iterable[str], content: Callable[[str], bytes]) -> dict[str, str]:
+    """Return a checksum of each file, and a second one of the code of each chapter."""
+    parts = {file: content(file) for file in files}
+    for file in list(parts):
+        if file.endswith(".ipynb"):
+            parts[file + CODE] = code_of(parts[file]).encode()
+    return {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()}
+
+
+def in_step() -> dict[str, str]:
+    """Return the checksums that the last `make sync` kept."""
+    return json.loads(STATE.read_text(encoding="utf-8")) if STATE.exists() else {}
+
+
+def to_compare() -> set[str]:
+    """Name the files whose content may be new."""
+    return {*uncommitted(), *(name for name in in_step() if not name.endswith(CODE))}
+
+
+def since_sync() -> set[str]:
+    """Name the files, and the chapters' code, that are new since the last commit and sync."""
+    files = to_compare()
+    before = checksums(files, in_the_last_commit) | in_step()
+    return {name for name, now in checksums(files, on_disk).items() if now != before[name]}
+
+
+def keep() -> None:
+    """Remember the files as they are now."""
+    STATE.parent.mkdir(exist_ok=True)
+    STATE.write_text(json.dumps(checksums(to_compare(), on_disk), indent=1), encoding="utf-8")

@@ -1,0 +1,101 @@
+"""Write the files of a new chapter from tools/chapter_template, and add it to the lists.
+
+Run ``python tools/new_chapter.py 26_name``, then ``make sync``.
+"""
+
+import argparse
+import re
+from keyword import iskeyword
+from pathlib import Path
+
+import nbformat
+from nbformat import v4
+
+from notebooks import ROOT, chapters, tidy
+
+TEMPLATE = Path(__file__).with_name("chapter_template")
+FILES = {
+    "figures/src/<nn>_<name>.py": "figure.txt",
+    "tests/test_<name>.py": "test.txt",
+    "course_lib/exercises/bank/<name>.py": "bank.txt",
+    "notebooks/<nn>_<name>.ipynb": "chapter.md",
+}
+LISTS = {  # a page, a pattern of its entries with their number, and the new entry
+    "README.md": (
+        r"^\| (\d\d) \| \[.*\n",
+        "| <nn> | [<title>](notebooks/<nn>_<name>.ipynb) | `<name>_example` | what we find out |\n",
+    ),
+    "notebooks/00_start_here.ipynb": (
+        r'^    "\| (\d\d) \|.*\| \d+ \| \d+ \|\\n",\n',
+        r'    "| <nn> | <title> | what we build | 30 | 30 |\n",' + "\n",
+    ),
+    "docs/teaching/chapters.md": (
+        r"^## (\d\d) .*\n(?:(?!## ).*\n)*?(?=\n## |\Z)",
+        (TEMPLATE / "lesson.md").read_text(encoding="utf-8"),
+    ),
+}
+
+
+def problem(name: str, root: Path = ROOT) -> str:
+    """Say what is wrong with the name of a chapter; return nothing if it is good."""
+    if not re.fullmatch(r"\d\d_[a-z]+(_[a-z]+)?", name):
+        return f"{name!r} must be two digits and one or two words in lower case, such as 26_name"
+    taken = {path.name[:2]: path.name for path in chapters(root)}
+    if name[:2] in taken:
+        return f"the number {name[:2]} already belongs to {taken[name[:2]]}"
+    if int(name[:2]) > int(max(taken)) + 1:
+        return f"{name} would leave a gap, because the last chapter is {taken[max(taken)]}"
+    if iskeyword(name[3:]):
+        return f"choose another name, because Python cannot import a module called {name[3:]!r}"
+    places = f"course_lib/**/{name[3:]}.py course_lib/**/{name[3:]}/* tests/**/test_{name[3:]}.py"
+    used = [path for place in places.split() for path in root.glob(place)]
+    if used:
+        return f"choose another name, because there is already {used[0].relative_to(root)}"
+    return ""
+
+
+def insert(text: str, entry: str, new: str, number: str) -> str:
+    """Insert an entry behind the last one whose number is smaller."""
+    *_, last = (m for m in re.finditer(entry, text, re.MULTILINE) if m[1] < number)
+    return text[: last.end()] + new + text[last.end() :]
+
+
+def notebook(text: str) -> str:
+    """Make a chapter of cells that are separated by lines of ``===`` or ``=== code``."""
+    chapter = v4.new_notebook()
+    for kind, source in re.findall(r"^===( code)?\n(.*?)(?=^===|\Z)", text, re.M | re.S):
+        new_cell = v4.new_code_cell if kind else v4.new_markdown_cell
+        chapter.cells.append(new_cell(source.strip()))
+    tidy(chapter)
+    return nbformat.writes(chapter) + "\n"
+
+
+def write(name: str, root: Path = ROOT) -> list[str]:
+    """Write the files of a chapter, add it to the lists, and return the names of all files."""
+    number, _, module = name.partition("_")
+    title = module.replace("_", " ").capitalize()
+    words = {"<nn>": number, "<number>": str(int(number)), "<name>": module, "<title>": title}
+
+    def filled(text: str) -> str:
+        """Put the words of this chapter into a text."""
+        return re.sub("|".join(words), lambda found: words[found[0]], text)
+
+    files = {}
+    for file, source in FILES.items():
+        text = filled((TEMPLATE / source).read_text(encoding="utf-8"))
+        files[filled(file)] = notebook(text) if file.endswith(".ipynb") else text
+    for page, (entry, new) in LISTS.items():
+        text = (root / page).read_text(encoding="utf-8")
+        files[page] = insert(text, entry, filled(new), number)
+    for file, text in files.items():
+        (root / file).write_text(text, encoding="utf-8")
+    return list(files)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("name", help="two digits and one or two words, such as 26_name")
+    name = parser.parse_args().name
+    if wrong := problem(name):
+        parser.error(wrong)
+    print("wrote:", *write(name), "Edit them, then run: make sync", sep="\n")

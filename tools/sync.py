@@ -1,0 +1,125 @@
+"""Bring modules, chapters, figures, records and pages up to date after a change.
+
+Only what a change affects is done. A second run has nothing to do.
+"""
+
+import argparse
+import ast
+import re
+import subprocess
+import sys
+from functools import cache
+
+import changed_files
+from changed_files import CODE, code_of, on_disk
+from nbclient.exceptions import CellExecutionError
+
+import notebooks
+
+ROOT = notebooks.ROOT
+EXERCISES = "course_lib/exercises/"
+STEPS = {  # what a script does, where it is, and where a change makes it necessary
+    "add up the minutes of the chapters": ("tools/chapter_times.py", "course_lib notebooks README"),
+    "draw the figures": ("figures/src/draw_all.py", "figures course_lib notebooks benchmarks"),
+    "train models with the new mistakes": ("tools/mutants.py", "course_lib/exercises/bank"),
+    "rewrite the numbers on the pages": (
+        "tools/update_results.py",
+        "README docs course_lib notebooks benchmarks tools",
+    ),
+}
+
+
+@cache
+def imported(file: str) -> set[str]:
+    """Name the files of the package that a chapter or a module imports itself."""
+    content = on_disk(file)
+    names = set()
+    for node in ast.walk(ast.parse(code_of(content) if file.endswith(".ipynb") else content)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            source = f"course_lib.{node.module}" if node.level else node.module
+            names |= {source, *(f"{source}.{alias.name}" for alias in node.names)}
+    paths = (name.replace(".", "/") for name in names if name.startswith("course_lib"))
+    files = (each for path in paths for each in (f"{path}.py", f"{path}/__init__.py"))
+    return {each for each in files if (ROOT / each).is_file()}
+
+
+def needed(chapter: str) -> set[str]:
+    """Name the files of the package that a chapter imports, directly or through others.
+
+    The checks import every model. This is not followed, because ``shown`` says what they show.
+    """
+    found, waiting = set(), [chapter]
+    while waiting:
+        file = waiting.pop()
+        new = imported(file) - found
+        if file.startswith(EXERCISES):
+            new = {each for each in new if each.startswith(EXERCISES)}
+        found |= new
+        waiting += new
+    return found
+
+
+def shown(chapter: str) -> set[str]:
+    """Name the records and the modules of the bank that the outputs of a chapter show."""
+    # imported after the export, because the list of exercises is read once
+    from course_lib.exercises.catalogue import tasks
+    from course_lib.exercises.exercise_bank import exercise, exercises
+
+    homes = {name: f"{EXERCISES}bank/{exercise(name).module}.py" for name in exercises()}
+    code = code_of(on_disk(chapter))
+    records = {f"course_lib/tasks/{n}.json" for n in re.findall(r'read_record\("(\w+)"', code)}
+    if "progress()" in code:
+        return records | set(homes.values())
+    here = [task for task in tasks() if chapter.startswith(f"notebooks/{task.chapter:02}_")]
+    names = {getattr(task, "exercise", "") for task in here}
+    names |= {mistake.exercise for task in here for mistake in getattr(task, "mistakes", ())}
+    names |= set(re.findall(r'^check\("(\w+)"', code, re.MULTILINE))
+    return records | {homes[name] for name in names & homes.keys()}
+
+
+def reason(chapter: str, changed: set[str]) -> str:
+    """Say why a chapter has to be executed; return nothing if it need not be."""
+    if chapter + CODE in changed:
+        return "its code changed"
+    counts = re.findall(rb'^   "execution_count": (.+),$', on_disk(chapter), re.MULTILINE)
+    if counts != [str(n + 1).encode() for n in range(len(counts))]:
+        return "it was not saved as executed from top to bottom"
+    found = changed & (needed(chapter) | shown(chapter)) if changed else set()
+    return f"{min(found)} changed" if found else ""
+
+
+def main() -> None:
+    """Run every step that a change makes necessary, and say which are left out and why."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--all", action="store_true", help="do everything, changed or not")
+    everything = parser.parse_args().all
+    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", "."], cwd=ROOT, check=True)
+    if stale := notebooks.out_of_step():
+        notebooks.export()
+        print("exported from the chapters:", ", ".join(stale))
+    for what, (script, places) in STEPS.items():
+        changed = changed_files.since_sync()
+        if everything or any(file.startswith(tuple(places.split())) for file in changed):
+            print(f"{script}: {what}", flush=True)
+            subprocess.run([sys.executable, ROOT / script], cwd=ROOT, check=True)
+        else:
+            print(f"{script}: skipped, because nothing that it reads has changed")
+    skipped = 0
+    for path in notebooks.chapters():
+        chapter = f"notebooks/{path.name}"
+        if why := "--all" if everything else reason(chapter, changed):
+            print(f"{chapter}: executed, because {why}", flush=True)
+            notebooks.run(path)
+        else:
+            skipped += 1
+    print(f"{skipped} chapters were not executed, because nothing that they use has changed")
+    changed_files.keep()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (CellExecutionError, subprocess.CalledProcessError) as error:
+        sys.exit(f"{error}\nCorrect this, and run make sync again.")
