@@ -93,8 +93,7 @@ CASES = (
         "few_parameters_move", what_the_optimizer_gets, "parameters registered",
         catalogued("Encoder", "plain_list"),
         decoder(
-            "plain_list",
-            "the layers are in a Python list, so no optimizer finds their parameters",
+            "plain_list: the layers are in a Python list, so no optimizer finds their parameters",
             ("nn.ModuleList(layers)", "layers"),
             seen="maruya24/pytorch_robotics_transformer #3",
         ),
@@ -102,8 +101,8 @@ CASES = (
     case(
         "loss_stops", one_row, "overfit one batch",
         transformer(
-            "softmax_before_cross_entropy",
-            "the model returns probabilities, and cross-entropy applies a second softmax",
+            "softmax_before_cross_entropy: the model returns probabilities, and cross-entropy "
+            "applies a second softmax",
             ("memory, src))", "memory, src)).softmax(dim=-1)"),
             seen="nishnik/Deep-Semantic-Similarity-Model-PyTorch #2; ariecattan/SciCo #2",
         ),
@@ -115,9 +114,8 @@ CASES = (
     case(
         "another_loss_in_eval_mode", both_modes, "training and eval mode",
         transformer(
-            "causal_in_training_only",
-            "the causal mask is used in training mode only, so in eval mode each position "
-            "attends to later ones",
+            "causal_in_training_only: the causal mask is used in training mode only, so in eval "
+            "mode each position attends to later ones",
             (f"self_mask = past & {OWN}", f"self_mask = {OWN}\n"
              "        self_mask = self_mask & past if self.training else self_mask"),
             seen="shiyu-coder/Kronos #199",
@@ -134,8 +132,8 @@ CASES = (
     case(
         "repeats_what_it_reads", loss_and_one_answer, "overfit one batch",
         known("exercises.clinic_models", "sequence_loss")(
-            "labels_not_shifted",
-            "the model must predict `tgt[:, :-1]`, the same tokens that it reads",
+            "labels_not_shifted: the model must predict `tgt[:, :-1]`, the same tokens that it "
+            "reads",
             ("tgt_out = tgt[:, 1:]", "tgt_out = tgt[:, :-1]"),
         ),
     ),
@@ -146,9 +144,8 @@ CASES = (
     case(
         "worse_after_each_batch", one_batch_after_another, "determinism",
         transformer(
-            "mask_changed_in_place",
-            "a mask that is kept for later calls is changed in place, so a position that was "
-            "padding once stays blocked",
+            "mask_changed_in_place: a mask that is kept for later calls is changed in place, so a "
+            "position that was padding once stays blocked",
             ("self.config = c = config", "self.config = c = config\n        self.masks = {}"),
             (ENCODED, "start = torch.ones(len(src), 1, 1, src.size(1), dtype=torch.bool)\n"
              "        mask = self.masks.setdefault(src.shape, start)\n"
@@ -159,8 +156,8 @@ CASES = (
     case(
         "other_answers_than_elsewhere", weights_of_another, "attention scores",
         attention(
-            "scale_d_model",
-            "the scores are divided by √d_model instead of √d_k, the width of one head",
+            "scale_d_model: the scores are divided by √d_model instead of √d_k, the width of one "
+            "head",
             (SDPA, SDPA[:-1] + ", scale=d_model**-0.5)"),
             ("    return F", "    d_model = query.size(1) * query.size(-1)\n    return F"),
             seen="karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
@@ -173,9 +170,8 @@ CASES = (
     case(
         "nan_in_half_precision", half_precision, "finite numbers",
         attention(
-            "softmax_without_maximum",
-            "the softmax does not subtract the largest score before exp, which overflows "
-            "above 11 in float16",
+            "softmax_without_maximum: the softmax does not subtract the largest score before exp, "
+            "which overflows above 11 in float16",
             (f"return {SDPA}", "scores = query @ key.transpose(-2, -1) / "
              "query.size(-1) ** 0.5\n    if mask is not None:\n"
              '        scores = scores.masked_fill(~mask, float("-inf"))\n'

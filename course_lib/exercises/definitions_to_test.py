@@ -28,14 +28,12 @@ penalty = known("beam_search", "length_penalty")
 RETURNED = "return torch.stack(pair, dim=-1).flatten(-2).to(x)"
 RIGHT_WAYS = (
     softmax_version(
-        "by_exponentials",
-        "the exponentials are divided by their sum",
+        "by_exponentials: the exponentials are divided by their sum",
         ("scores.softmax(dim=-1)", "scores.exp() / scores.exp().sum(dim=-1, keepdim=True)"),
     ),
-    rotation("backwards", "every pair rotates backwards", ("angle.sin()", "-angle.sin()")),
+    rotation("backwards: every pair rotates backwards", ("angle.sin()", "-angle.sin()")),
     rotation(
-        "halves_paired",
-        "columns i and i + d_k / 2 form a pair",
+        "halves_paired: columns i and i + d_k / 2 form a pair",
         (
             "even, odd = x[..., 0::2].double(), x[..., 1::2].double()",
             "even, odd = x.double().chunk(2, dim=-1)",
@@ -45,53 +43,44 @@ RIGHT_WAYS = (
 )
 MISTAKES = (
     softmax_version(
-        "over_columns",
-        "the softmax runs over dim=0, so the columns add up to 1 instead of the rows",
+        "over_columns: the softmax runs over dim=0, so the columns add up to 1 instead of the rows",
         ("dim=-1", "dim=0"),
     ),
     softmax_version(
-        "over_everything",
-        "the softmax runs over the whole table at once",
+        "over_everything: the softmax runs over the whole table at once",
         ("scores.softmax(dim=-1)", "scores.flatten().softmax(dim=0).view_as(scores)"),
     ),
     softmax_version(
-        "not_shared_out",
-        "the exponentials are not divided by their sum",
+        "not_shared_out: the exponentials are not divided by their sum",
         ("scores.softmax(dim=-1)", "scores.exp()"),
     ),
     rotation(
-        "code_added",
-        "a positional encoding is added to every vector, which changes its length",
+        "code_added: a positional encoding is added to every vector, which changes its length",
         ("even * cosine - odd * sine, even * sine + odd * cosine", "even + sine, odd + cosine"),
     ),
     rotation(
-        "twice_as_long",
-        "every vector becomes twice as long, but a rotation does not change lengths",
+        "twice_as_long: every vector becomes twice as long, but a rotation does not change lengths",
         ("return ", "return 2 * "),
     ),
     rotation(
-        "sign_lost",
-        "one of the two formulas has a wrong sign, so the result is not a rotation",
+        "sign_lost: one of the two formulas has a wrong sign, so the result is not a rotation",
         ("even * cosine - odd", "even * cosine + odd"),
     ),
     rotation(
-        "start_ignored",
-        "`start` is ignored (test it with the later rows of a sequence)",
+        "start_ignored: `start` is ignored (test it with the later rows of a sequence)",
         ("torch.arange(start, start + T", "torch.arange(0, T"),
     ),
     rotation(
-        "along_another_axis",
-        "all rows of a head rotate by the same angles",
+        "along_another_axis: all rows of a head rotate by the same angles",
         ("torch.arange(start, start + T,", "torch.full((T,), start,"),
     ),
     penalty(
-        "exponent_negative",
-        "the exponent is negative, so short sentences have an even larger advantage",
+        "exponent_negative: the exponent is negative, so short sentences have an even larger "
+        "advantage",
         ("** alpha", "** -alpha"),
     ),
     penalty(
-        "alpha_multiplied",
-        "alpha is a factor instead of an exponent (alpha=0 must return 1)",
+        "alpha_multiplied: alpha is a factor instead of an exponent (alpha=0 must return 1)",
         ("** alpha", "* alpha"),
     ),
 )

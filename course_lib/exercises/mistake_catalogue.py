@@ -90,12 +90,13 @@ def define(
 
 
 def known(module: str, exercise: str) -> Callable[..., Mistake]:
-    """Return what makes the mistakes of one exercise: name, sentence and *edits*."""
+    """Return a function that describes the mistakes of one exercise."""
 
-    def mistake(
-        name: str, sentence: str, *edits: tuple[str, str], seen: str = "", tells: str = ""
-    ) -> Mistake:
-        """Describe one mistake."""
+    def mistake(text: str, *edits: tuple[str, str], seen: str = "", tells: str = "") -> Mistake:
+        """Describe one mistake by ``"short_name: sentence"`` and the edits that make it."""
+        name, _, sentence = text.partition(": ")
+        if not name.isidentifier() or not sentence:
+            raise ValueError(f"write 'short_name: what the code does', got {text!r}")
         return Mistake(exercise, module, name, sentence, edits, seen, tells)
 
     return mistake
@@ -109,6 +110,6 @@ def ignored(make: Callable[..., Mistake], *cases: tuple[Any, ...]) -> tuple[Mist
         cases: The argument's name, then the edits that lose it.
     """
     return tuple(
-        make(f"{name}_ignored", f"`{name}` is taken, and never used", *edits)
+        make(f"{name}_ignored: `{name}` is accepted but never used", *edits)
         for name, *edits in cases
     )

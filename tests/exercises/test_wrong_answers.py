@@ -313,9 +313,8 @@ UNNAMED = {
         ("top_p", decoding.KEPT, f"({decoding.KEPT}).all(dim=0)"),
     ),
     "DecodingEngine": tuple(
-        ("several tokens", "class DecodingEngine(Engine):",
-         f"class CachedDecoderLayer(CachedDecoderLayer):\n{kv_cache.attending(mask)}\n\n\n"
-         "class DecodingEngine(Engine):")
+        ("several tokens", kv_cache.ENGINE,
+         kv_cache.masked_by(mask)[0][1].replace("MaskedLayer", "CachedDecoderLayer"))
         for mask in (
             "None",
             "causal_mask(n) if T == n else None",  # in the first chunk only

@@ -271,176 +271,160 @@ NORM = "self.norm = nn.LayerNorm(d_model, bias=bias)"
 
 MISTAKES = (
     norm(
-        "unbiased_variance",
-        "the sum of squares is divided by d_model - 1, as var() does unless you pass correction=0",
+        "unbiased_variance: the sum of squares is divided by d_model - 1, as var() does unless "
+        "you pass correction=0",
         (VARIANCE, "x.var(dim=-1, keepdim=True)"),
         seen="allenai/allennlp pull request #953, FluxML/Flux.jl #529",
     ),
     norm(
-        "unbiased_std_plus_eps",
-        "std() divides by d_model - 1, and eps is added after the square root instead of inside it",
+        "unbiased_std_plus_eps: std() divides by d_model - 1, and eps is added after the square "
+        "root instead of inside it",
         (ROOT, "(x.std(dim=-1, keepdim=True) + self.eps)"),
         seen="harvardnlp/annotated-transformer #119 and #122, hyunwoongko/transformer #7",
     ),
     norm(
-        "eps_outside_root",
-        "eps is added after the square root instead of inside it",
+        "eps_outside_root: eps is added after the square root instead of inside it",
         (ROOT, "(variance.sqrt() + self.eps)"),
         seen="hkproj/pytorch-transformer pull request #31, callummcdougall/ARENA_3.0 #228",
     ),
     norm(
-        "eps_missing",
-        "eps is not used, but equal numbers have variance 0, and 0 / 0 is nan",
+        "eps_missing: eps is not used, but equal numbers have variance 0, and 0 / 0 is nan",
         (ROOT, "variance.sqrt()"),
         seen="torchcvnn/torchcvnn #32, deeplearning4j #8241",
     ),
     norm(
-        "root_missing",
-        "the centered vector is divided by the variance instead of its square root",
+        "root_missing: the centered vector is divided by the variance instead of its square root",
         (ROOT, "(variance + self.eps)"),
     ),
     *(
-        norm(f"over_{name}", f"mean and variance are computed {where}", *over(axes), seen=seen)
+        norm(f"over_{name}: mean and variance are computed {where}", *over(axes), seen=seen)
         for name, where, axes, seen in OVER
     ),
     norm(
-        "keepdim_missing",
-        "keepdim=True is missing, so the means broadcast along the wrong axis",
+        "keepdim_missing: keepdim=True is missing, so the means broadcast along the wrong axis",
         *over("dim=-1"),
         seen="jadore801120/attention-is-all-you-need-pytorch #17",
     ),
     norm(
-        "root_mean_square",
-        "the mean is not subtracted, which is RMSNorm",
+        "root_mean_square: the mean is not subtracted, which is RMSNorm",
         (f"centred = x - {MEAN}", "centred = x"),
     ),
     *ignored(norm, ("eps", ("variance + self.eps", "variance + 1e-5"))),
     norm(
-        "scalar_gain_and_shift",
-        "gain and shift are one number for all features",
+        "scalar_gain_and_shift: gain and shift are one number for all features",
         (GAIN, "nn.Parameter(torch.ones(1))"),
         (SHIFT, "nn.Parameter(torch.zeros(1))"),
         (CHECK, ""),
         seen="AChiranth/SmallFormer, IoTDataAtelier/mtsa",
     ),
     norm(
-        "no_gain_and_shift",
-        "gain and shift are missing, so training cannot change the scale of the output",
+        "no_gain_and_shift: gain and shift are missing, so training cannot change the scale of "
+        "the output",
         (START, ""),
         (CHECK, ""),
         ("self.weight * centred", "centred"),
         (" + self.bias", ""),
     ),
     norm(
-        "not_registered",
-        "gain and shift are plain tensors, so the optimizer and saved files do not include them",
+        "not_registered: gain and shift are plain tensors, so the optimizer and saved files do "
+        "not include them",
         (GAIN, "torch.ones(d_model)"),
         (SHIFT, "torch.zeros(d_model)"),
         tells=r"=\s*torch\.(ones|zeros)\(",
     ),
     norm(
-        "variance_squared",
-        "the centered vector is divided by the square of variance plus eps instead of its root",
+        "variance_squared: the centered vector is divided by the square of variance plus eps "
+        "instead of its root",
         (ROOT, "(variance + self.eps) ** 2"),
     ),
     norm(
-        "one_plus_gain",
-        "the vector is multiplied by 1 + weight although weight starts at 1, so a new norm "
-        "returns vectors that are twice too long",
+        "one_plus_gain: the vector is multiplied by 1 + weight although weight starts at 1, so a "
+        "new norm returns vectors that are twice too long",
         ("self.weight * centred", "(1 + self.weight) * centred"),
     ),
     norm(
-        "gain_around_zero",
-        "weight starts at 0 and the vector is multiplied by 1 + weight, as in Gemma; here "
-        "weight starts at 1 and multiplies alone",
+        "gain_around_zero: weight starts at 0 and the vector is multiplied by 1 + weight, as in "
+        "Gemma; here weight starts at 1 and multiplies alone",
         (GAIN, SHIFT),
         ("self.weight * centred", "(1 + self.weight) * centred"),
     ),
     add_norm(
-        "residual_missing",
-        "x is not added, so the sub-layer's output replaces x",
+        "residual_missing: x is not added, so the sub-layer's output replaces x",
         (SUM, "total = self.dropout(answer)"),
     ),
     add_norm(
-        "norm_on_answer",
-        "in post-norm the norm acts on the sub-layer's output only, before x is added",
+        "norm_on_answer: in post-norm the norm acts on the sub-layer's output only, before x is "
+        "added",
         (SUM, "total = x + self.dropout(answer if self.norm_first else self.norm(answer))"),
         (LAST, "return total"),
         seen="keras-team/keras-io #1256, mashrurmorshed/Torch-KWT #13",
     ),
     add_norm(
-        "norm_on_path",
-        "in post-norm the norm acts on x before the sub-layer's output is added, not on the sum",
+        "norm_on_path: in post-norm the norm acts on x before the sub-layer's output is added, "
+        "not on the sum",
         (SUM, "total = (x if self.norm_first else self.norm(x)) + self.dropout(answer)"),
         (LAST, "return total"),
     ),
     add_norm(
-        "residual_after_norm",
-        "in pre-norm norm(x) is added to the sub-layer's output; add x itself",
+        "residual_after_norm: in pre-norm norm(x) is added to the sub-layer's output; add x itself",
         (RUN, "x = self.norm(x) if self.norm_first else x\n        answer = sublayer(x)"),
         seen="pytorch/pytorch #61165, tracel-ai/burn #1056, faster-trajectory-transformer #3",
     ),
     add_norm(
-        "post_norm_missing",
-        "the norm is missing in post-norm, so the sum itself is returned",
+        "post_norm_missing: the norm is missing in post-norm, so the sum itself is returned",
         (LAST, "return total"),
         seen="agentdr1/LA_MIL #3",
     ),
     add_norm(
-        "always_post_norm",
-        "norm_first is ignored, and the norm always comes last",
+        "always_post_norm: norm_first is ignored, and the norm always comes last",
         (READ, "x"),
         (LAST, "return self.norm(total)"),
         seen="k2-fsa/snowfall pull request #184",
     ),
     add_norm(
-        "always_pre_norm",
-        "norm_first is ignored, and the norm always comes first, even for the paper's post-norm",
+        "always_pre_norm: norm_first is ignored, and the norm always comes first, even for the "
+        "paper's post-norm",
         (READ, "self.norm(x)"),
         (LAST, "return total"),
         seen="harvardnlp/annotated-transformer #1, #13, #92, #100; hkproj/pytorch-transformer #14",
     ),
     add_norm(
-        "normed_twice",
-        "pre-norm normalizes twice, before the sub-layer and after the sum",
+        "normed_twice: pre-norm normalizes twice, before the sub-layer and after the sum",
         (LAST, "return self.norm(total)"),
         seen="k2-fsa/snowfall pull request #184",
     ),
     add_norm(
-        "dropout_always_on",
-        "F.dropout also acts in eval mode, unless it gets training=self.training",
+        "dropout_always_on: F.dropout also acts in eval mode, unless it gets "
+        "training=self.training",
         ("self.dropout(answer)", "nn.functional.dropout(answer, self.dropout.p)"),
         seen="pytorch/pytorch #11999, delip/PyTorchNLPBook #28",
     ),
     add_norm(
-        "dropout_on_sum",
-        "dropout acts on the sum, so it also drops entries of x on the residual path",
+        "dropout_on_sum: dropout acts on the sum, so it also drops entries of x on the residual "
+        "path",
         (SUM, "total = self.dropout(x + answer)"),
         seen="codertimo/BERT-pytorch #85, soobinseo/Transformer-TTS #11",
     ),
     add_norm(
-        "dropout_last",
-        "dropout acts last, on the result of the whole module",
+        "dropout_last: dropout acts last, on the result of the whole module",
         (SUM, "total = x + answer"),
         (LAST, "return self.dropout(total if self.norm_first else self.norm(total))"),
         seen="hyunwoongko/transformer #8, FGiuliari/Trajectory-Transformer #22",
     ),
     add_norm(
-        "dropout_missing",
-        "the argument dropout is not used",
+        "dropout_missing: the argument dropout is not used",
         (SUM, "total = x + answer"),
         seen="neulab/xnmt pull request #544, lucidrains/x-transformers #318",
     ),
     add_norm(
-        "batch_norm",
-        "the norm is an nn.BatchNorm1d, which mixes the tokens of a batch and saves their averages",
+        "batch_norm: the norm is an nn.BatchNorm1d, which mixes the tokens of a batch and saves "
+        "their averages",
         (NORM, "self.norm = nn.BatchNorm1d(d_model)"),
         ("self.norm(x)", "self.norm(x.transpose(1, 2)).transpose(1, 2)"),
         ("self.norm(total)", "self.norm(total.transpose(1, 2)).transpose(1, 2)"),
     ),
     add_norm(
-        "in_place",
-        "`x += …` adds in place, which changes the tensor of the caller",
+        "in_place: `x += …` adds in place, which changes the tensor of the caller",
         (SUM, "total = x.add_(self.dropout(answer))"),
         seen="microsoft/unilm pull request #999, iMED-Lab/ER-Net pull request #3",
     ),
@@ -481,7 +465,4 @@ class AddNormInTwoLines(nn.Module):
         return self.norm(x + self.drop(sublayer(x)))
 
 
-ANSWERS = {
-    "LayerNorm": (NormByVar,),
-    "AddNorm": (AddNormInTwoLines,),
-}
+ANSWERS = {"LayerNorm": (NormByVar,), "AddNorm": (AddNormInTwoLines,)}

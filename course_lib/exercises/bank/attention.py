@@ -194,7 +194,11 @@ def wrongly_scaled(
         k: The name of the keys.
     """
     return [
-        make(name, sentence, edit(by.format(q=q, k=k)), tells=TWO_ROOTS * (name == "scale_twice"))
+        make(
+            f"{name}: {sentence}",
+            edit(by.format(q=q, k=k)),
+            tells=TWO_ROOTS * (name == "scale_twice"),
+        )
         for name, (by, sentence) in WRONG_SCALES.items()
         if name not in without
     ]
@@ -202,99 +206,85 @@ def wrongly_scaled(
 
 MISTAKES = (
     attention(
-        "scale_missing",
-        "the scores are not divided by √d_k",
+        "scale_missing: the scores are not divided by √d_k",
         (f" {SCALE}", ""),
         seen="mlc-ai/mlc-llm #3426",
     ),
     attention(
-        "scale_d_k",
-        "the scores are divided by d_k instead of √d_k",
+        "scale_d_k: the scores are divided by d_k instead of √d_k",
         (SCALE, "/ d_k"),
         seen="delzac/cntkx #10",
     ),
     attention(
-        "scale_d_v",
-        "the scores are divided by √d_v instead of √d_k",
+        "scale_d_v: the scores are divided by √d_v instead of √d_k",
         (SCALE, "/ math.sqrt(value.size(-1))"),
     ),
     attention(
-        "softmax_over_queries",
-        "softmax runs over the queries instead of the keys",
+        "softmax_over_queries: softmax runs over the queries instead of the keys",
         ("scores.softmax(dim=-1)", "scores.softmax(dim=-2)"),
         seen="labmlai/annotated_deep_learning_paper_implementations #146",
     ),
     attention(
-        "softmax_over_heads",
-        "softmax runs over the heads (dim=1) instead of the keys",
+        "softmax_over_heads: softmax runs over the heads (dim=1) instead of the keys",
         ("scores.softmax(dim=-1)", "scores.softmax(dim=min(1, scores.dim() - 1))"),
         seen="FudanNLP/fastNLP #254",
     ),
     attention(
-        "softmax_missing",
-        "the values are weighted by the scores themselves, without a softmax",
+        "softmax_missing: the values are weighted by the scores themselves, without a softmax",
         ("scores.softmax(dim=-1)", "scores.clone()"),
     ),
     attention(
-        "mask_inverted",
-        "the mask is inverted, so that True blocks a key; here True means *may look*",
+        "mask_inverted: the mask is inverted, so that True blocks a key; here True means *may "
+        "look*",
         (MASKED, 'scores = scores.masked_fill(mask, float("-inf"))'),
         (ZEROED, "    weights = weights.nan_to_num(0.0)\n"),
         seen="lucidrains/halonet-pytorch #4; InseeFrLab/torchTextClassifiers #92",
     ),
+    attention("mask_ignored: the mask is not used at all", (MASKED, "pass"), (ZEROED, "")),
     attention(
-        "mask_ignored",
-        "the mask is not used at all",
-        (MASKED, "pass"),
-        (ZEROED, ""),
-    ),
-    attention(
-        "mask_result_dropped",
-        "masked_fill is called but its result is not used; it returns a new tensor",
+        "mask_result_dropped: masked_fill is called but its result is not used; it returns a new "
+        "tensor",
         (MASKED, 'scores.masked_fill(~mask, float("-inf"))'),
         (ZEROED, ""),
         tells=r"^ *\w+\.masked_fill\(",
         seen="huggingface/transformers #35162; facebookresearch/ParlAI #3068",
     ),
     attention(
-        "mask_after_softmax",
-        "the mask is applied after the softmax, so the weights no longer add up to 1",
+        "mask_after_softmax: the mask is applied after the softmax, so the weights no longer add "
+        "up to 1",
         (MASKED, "pass"),
         seen="huggingface/pytorch-image-models #2236",
     ),
     attention(
-        "mask_filled_with_zero",
-        "blocked scores become 0, but exp(0) is 1, so a blocked key still gets weight; use -inf",
+        "mask_filled_with_zero: blocked scores become 0, but exp(0) is 1, so a blocked key still "
+        "gets weight; use -inf",
         (MASKED, "scores = scores.masked_fill(~mask, 0.0)"),
         (ZEROED, ""),
         seen="allenai/allennlp #105; georg-wolflein/good-features #1; THUwangcy/ReChorus #8",
     ),
     attention(
-        "mask_large_negative",
-        "blocked scores are set to -1e9, so a fully blocked row becomes a uniform average",
+        "mask_large_negative: blocked scores are set to -1e9, so a fully blocked row becomes a "
+        "uniform average",
         ('float("-inf")', "-1e9"),
         (ZEROED, ""),
         seen="EleutherAI/gpt-neox #966",
     ),
     attention(
-        "blocked_row_nan",
-        "all scores of a row are -inf, and the softmax of such a row is nan",
+        "blocked_row_nan: all scores of a row are -inf, and the softmax of such a row is nan",
         (ZEROED, ""),
         seen="pytorch/pytorch #41508, #25110",
     ),
     attention(
-        "key_transposed_by_view",
-        "view or reshape replaces the transpose of the keys, so the rows and columns get mixed",
+        "key_transposed_by_view: view or reshape replaces the transpose of the keys, so the rows "
+        "and columns get mixed",
         ("key.transpose(-2, -1)", "key.reshape(*key.shape[:-2], d_k, -1)"),
     ),
     attention(
-        "weights_after_dropout",
-        "the weights are returned after dropout",
+        "weights_after_dropout: the weights are returned after dropout",
         (BLEND, "(w := F.dropout(weights, dropout_p)) @ value, w"),
     ),
     attention(
-        "gradient_cut",
-        "the weights are detached, so queries and keys get no gradient",
+        "gradient_cut: the weights are detached, so queries and keys get no gradient",
         (BLEND, "F.dropout(weights.detach(), dropout_p) @ value, weights"),
     ),
     *ignored(attention, ("dropout_p", (BLEND, "weights @ value, weights"))),
@@ -306,8 +296,8 @@ MISTAKES = (
         k="key",
     ),
     attention(
-        "mask_added",
-        "the boolean mask is added to the scores, so that True adds 1 and nothing is hidden",
+        "mask_added: the boolean mask is added to the scores, so that True adds 1 and nothing is "
+        "hidden",
         (MASKED, "scores = scores + mask"),
         (ZEROED, ""),
     ),

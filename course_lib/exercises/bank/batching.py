@@ -78,65 +78,57 @@ END = "return [*batches, batch] if batch else batches"
 
 MISTAKES = (
     cut(
-        "padding_not_counted",
-        "tokens are counted without padding, but a padded batch has B · (S + T) positions",
+        "padding_not_counted: tokens are counted without padding, but a padded batch has B · (S + "
+        "T) positions",
         (POSITIONS, "sum(sum(lengths[i]) for i in [*batch, pair])"),
         seen="OpenNMT/CTranslate2 #939, meta-pytorch/data #788",
     ),
+    cut("last_batch_lost: the last batch is never stored", (END, "return batches")),
     cut(
-        "last_batch_lost",
-        "the last batch is never stored",
-        (END, "return batches"),
-    ),
-    cut(
-        "one_pair_too_many",
-        "the limit is checked without the new pair, so a batch may be one pair too large",
+        "one_pair_too_many: the limit is checked without the new pair, so a batch may be one pair "
+        "too large",
         (POSITIONS, "len(batch) * sum(grown)"),
         seen="NVIDIA-NeMo/Speech #5907",
     ),
     cut(
-        "widths_before_the_pair",
-        "the longest source and target are those before the new pair, which may be longer",
+        "widths_before_the_pair: the longest source and target are those before the new pair, "
+        "which may be longer",
         (POSITIONS, "(len(batch) + 1) * sum(widest)"),
         seen="lhotse-speech/lhotse #1590",
     ),
     cut(
-        "first_pair_forgotten",
-        "a new batch starts with lengths of 0, although it contains the pair that did not fit",
+        "first_pair_forgotten: a new batch starts with lengths of 0, although it contains the "
+        "pair that did not fit",
         (FIRST_OF_A_BATCH, "batch, grown = [], (0, 0)"),
         seen="spring-projects/spring-ai #5528",
     ),
     cut(
-        "widths_not_reset",
-        "a new batch keeps the longest source and target of the previous batch",
+        "widths_not_reset: a new batch keeps the longest source and target of the previous batch",
         (FIRST_OF_A_BATCH, "batch = []"),
     ),
     cut(
-        "not_sorted",
-        "the pairs are not sorted, so long and short pairs are in one batch",
+        "not_sorted: the pairs are not sorted, so long and short pairs are in one batch",
         (ORDER, "range(len(lengths))"),
         seen="inclusionAI/AReno #204",
     ),
     cut(
-        "sorted_by_source",
-        "the pairs are sorted by the source, so the targets of a batch have very different lengths",
+        "sorted_by_source: the pairs are sorted by the source, so the targets of a batch have "
+        "very different lengths",
         (KEY, "lengths[i]"),
         seen="OpenNMT/OpenNMT-py #590, facebookresearch/fairseq #3012",
     ),
     cut(
-        "sorted_by_the_sum",
-        "the pairs are sorted by S + T, so (2, 9) and (9, 2) are neighbors and both get padding",
+        "sorted_by_the_sum: the pairs are sorted by S + T, so (2, 9) and (9, 2) are neighbors and "
+        "both get padding",
         (KEY, "sum(lengths[i])"),
         seen="Helsinki-NLP/mammoth #12",
     ),
     cut(
-        "pairs_counted",
-        "`tokens` limits the number of pairs instead of the number of positions",
+        "pairs_counted: `tokens` limits the number of pairs instead of the number of positions",
         (POSITIONS, "len(batch) + 1"),
     ),
     cut(
-        "longer_side_only",
-        "only the longer side is counted: B · max(S, T) instead of B · (S + T)",
+        "longer_side_only: only the longer side is counted: B · max(S, T) instead of B · (S + T)",
         (POSITIONS, "(len(batch) + 1) * max(grown)"),
     ),
 )

@@ -49,31 +49,29 @@ SCALE = "world_size * num_tokens / all_tokens"
 
 MISTAKES = (
     scale(
-        "always_one",
-        "all processes have the same weight, so a token counts more in a process with few tokens",
+        "always_one: all processes have the same weight, so a token counts more in a process with "
+        "few tokens",
         (SCALE, "1.0"),
         seen="huggingface/transformers #34242, PrimeIntellect-ai/prime-rl #2562, #1957",
     ),
     scale(
-        "world_size_forgotten",
-        "the factor lacks `world_size`, by which the mean over processes divides",
+        "world_size_forgotten: the factor lacks `world_size`, by which the mean over processes "
+        "divides",
         (SCALE, "num_tokens / all_tokens"),
         seen="verl-project/verl-SpeCo #29, Snowflake-AI-Research/Arctic-Platform #119",
     ),
     scale(
-        "divided_by_world_size",
-        "the factor is divided by `world_size` instead of multiplied",
+        "divided_by_world_size: the factor is divided by `world_size` instead of multiplied",
         (SCALE, "num_tokens / all_tokens / world_size"),
     ),
     scale(
-        "world_size_alone",
-        "every factor is `world_size`, which is right only for losses divided by all tokens",
+        "world_size_alone: every factor is `world_size`, which is right only for losses divided "
+        "by all tokens",
         (SCALE, "float(world_size)"),
         seen="NVIDIA-NeMo/Automodel #3830, neuralmagic/sparseml #135",
     ),
     scale(
-        "for_sums",
-        "`num_tokens` is not used, which is right only if each loss is a sum over tokens",
+        "for_sums: `num_tokens` is not used, which is right only if each loss is a sum over tokens",
         (SCALE, "world_size / all_tokens"),
     ),
 )

@@ -129,77 +129,71 @@ def without_sum(line: str) -> tuple[str, str]:
 
 MISTAKES = (
     layer(
-        "memory_asks",
-        "cross-attention is called as (memory, x, x), so the queries come from the source",
+        "memory_asks: cross-attention is called as (memory, x, x), so the queries come from the "
+        "source",
         (ASK, "self.cross_attn(memory, y, y, cross_mask)"),
     ),
     layer(
-        "values_from_target",
-        "cross-attention is called as (x, memory, x), so the values come from the target",
+        "values_from_target: cross-attention is called as (x, memory, x), so the values come from "
+        "the target",
         (ASK, "self.cross_attn(y, memory, y, cross_mask)"),
     ),
     layer(
-        "cross_reads_target",
-        "cross-attention is called as (x, x, x), so no layer reads the memory",
+        "cross_reads_target: cross-attention is called as (x, x, x), so no layer reads the memory",
         (ASK, "self.cross_attn(y, y, y, cross_mask)"),
         seen="keitakurita/Practical_NLP_in_PyTorch #1",
     ),
     layer(
-        "one_attention_object",
-        "self-attention and cross-attention are the same object, so they have the same weights",
+        "one_attention_object: self-attention and cross-attention are the same object, so they "
+        "have the same weights",
         (CROSS_ATTN, "self.cross_attn = self.self_attn"),
     ),
     layer(
-        "self_attn_used_twice",
-        "self_attn is called in both places, and cross_attn is built but never used",
+        "self_attn_used_twice: self_attn is called in both places, and cross_attn is built but "
+        "never used",
         ("self.cross_attn(y", "self.self_attn(y"),
         seen="maxjcohen/transformer #23",
     ),
     layer(
-        "one_norm",
-        "all three sub-layers use the same norm, but each needs its own gain and shift",
+        "one_norm: all three sub-layers use the same norm, but each needs its own gain and shift",
         (NORM2, ""),
         (NORM3, ""),
         ("self.add_norm2(", "self.add_norm1("),
         ("self.add_norm3(", "self.add_norm1("),
     ),
     layer(
-        "always_pre_norm",
-        "the norm comes before each sub-layer, even in post-norm",
+        "always_pre_norm: the norm comes before each sub-layer, even in post-norm",
         ("AddNorm(d_model, dropout, norm_first)", "AddNorm(d_model, dropout, True)"),
     ),
     layer(
-        "self_mask_lost",
-        "self_mask is not passed to self-attention, so every token sees the future",
+        "self_mask_lost: self_mask is not passed to self-attention, so every token sees the future",
         ("y, y, y, self_mask", "y, y, y"),
         seen="alex-matton/causal-transformer-decoder #1",
     ),
     layer(
-        "cross_mask_lost",
-        "cross_mask is not passed to cross-attention, so tokens attend to the source's padding",
+        "cross_mask_lost: cross_mask is not passed to cross-attention, so tokens attend to the "
+        "source's padding",
         ("memory, memory, cross_mask", "memory, memory"),
     ),
     layer(
-        "masks_exchanged",
-        "the masks are swapped, so self-attention gets cross_mask and cross-attention self_mask",
+        "masks_exchanged: the masks are swapped, so self-attention gets cross_mask and "
+        "cross-attention self_mask",
         ("memory, memory, cross_mask", "memory, memory, self_mask"),
         ("y, y, y, self_mask", "y, y, y, cross_mask"),
     ),
     layer(
-        "self_mask_across",
-        "cross-attention gets self_mask, which hides source tokens at later positions",
+        "self_mask_across: cross-attention gets self_mask, which hides source tokens at later "
+        "positions",
         ("memory, memory, cross_mask", "memory, memory, self_mask"),
         seen="Kamichanw/SeekDeeper #3",
     ),
     layer(
-        "cross_attention_skipped",
-        "cross-attention is missing, or its result is not used",
+        "cross_attention_skipped: cross-attention is missing, or its result is not used",
         (ACROSS, ""),
         seen="thushv89/manning_tf2_in_action #36",
     ),
     layer(
-        "cross_before_self",
-        "cross-attention comes first and self-attention second",
+        "cross_before_self: cross-attention comes first and self-attention second",
         (
             BACK,
             "x = self.add_norm1(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])",
@@ -207,15 +201,15 @@ MISTAKES = (
         (ACROSS, "x = self.add_norm2(x, lambda y: self.self_attn(y, y, y, self_mask)[0])"),
     ),
     layer(
-        "residual_from_input",
-        "the residual connection around cross-attention adds the layer's input",
+        "residual_from_input: the residual connection around cross-attention adds the layer's "
+        "input",
         (BACK, f"first = x\n        {BACK}\n        answer = {ASK_OF_X}[0]"),
         (ACROSS, "x = self.add_norm2(first, lambda _: answer)"),
     ),
     *ignored(layer, *IGNORED),
     *(
         layer(
-            f"residual_missing_{place}",
+            f"residual_missing_{place}: "
             f"the input of {said} is not added to its output, so this residual path is missing",
             without_sum(line),
         )
@@ -226,32 +220,29 @@ MISTAKES = (
         )
     ),
     layer(
-        "residual_missing",
-        "no sub-layer's input is added to its output, so the residual paths are missing",
+        "residual_missing: no sub-layer's input is added to its output, so the residual paths are "
+        "missing",
         *map(without_sum, (BACK, ACROSS, THINK)),
     ),
     layer(
-        "cross_attention_of_input",
-        "the queries of cross-attention come from the layer's input instead of what add_norm1 "
-        "returned",
+        "cross_attention_of_input: the queries of cross-attention come from the layer's input "
+        "instead of what add_norm1 returned",
         (BACK, f"first = x\n        {BACK}"),
         (ASK, ASK.replace("(y", "(first")),
     ),
     layer(
-        "self_attention_dropped",
-        "cross-attention starts from the layer's input again, so the output of self-attention "
-        "is lost",
+        "self_attention_dropped: cross-attention starts from the layer's input again, so the "
+        "output of self-attention is lost",
         (BACK, BACK.replace("x = ", "found = ", 1)),
     ),
     layer(
-        "feed_forward_reads_first_sum",
-        "the feed-forward part reads what add_norm1 returned instead of what add_norm2 returned",
+        "feed_forward_reads_first_sum: the feed-forward part reads what add_norm1 returned "
+        "instead of what add_norm2 returned",
         (ACROSS, f"first = x\n        {ACROSS}"),
         (THINK, "return self.add_norm3(x, lambda _: self.feed_forward(first))"),
     ),
     layer(
-        "feed_forward_first",
-        "the feed-forward part comes before both attentions",
+        "feed_forward_first: the feed-forward part comes before both attentions",
         (
             BACK,
             f"x = self.add_norm1(x, self.feed_forward)\n        {BACK}".replace(
@@ -262,8 +253,8 @@ MISTAKES = (
         (THINK, ACROSS.replace("x = self.add_norm2", "return self.add_norm3")),
     ),
     layer(
-        "feed_forward_before_cross",
-        "the feed-forward part comes between the two attentions instead of last",
+        "feed_forward_before_cross: the feed-forward part comes between the two attentions "
+        "instead of last",
         (ACROSS, "x = self.add_norm2(x, self.feed_forward)"),
         (THINK, ACROSS.replace("x = self.add_norm2", "return self.add_norm3")),
     ),

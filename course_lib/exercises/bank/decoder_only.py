@@ -215,108 +215,99 @@ SQUARE = "torch.ones(ids.size(1), ids.size(1), dtype=torch.bool)"
 
 MISTAKES = (
     windows(
-        "targets_not_shifted",
-        "the targets are not shifted, so the model must predict the tokens that it reads",
+        "targets_not_shifted: the targets are not shifted, so the model must predict the tokens "
+        "that it reads",
         (PAIR, "return window[:, :-1], window[:, :-1]"),
     ),
     windows(
-        "shifted_by_two",
-        "the targets are shifted by two tokens instead of one",
+        "shifted_by_two: the targets are shifted by two tokens instead of one",
         (WINDOW, "ids[starts + torch.arange(length + 2)]"),
         ("len(ids) - length,", "max(1, len(ids) - length - 1),"),
         (PAIR, "return window[:, :-2], window[:, 2:]"),
         seen="huggingface/transformers #47394",
     ),
     windows(
-        "shifted_the_wrong_way",
-        "inputs and targets are exchanged, so the model predicts the previous token",
+        "shifted_the_wrong_way: inputs and targets are exchanged, so the model predicts the "
+        "previous token",
         (PAIR, "return window[:, 1:], window[:, :-1]"),
     ),
     windows(
-        "next_window_predicted",
-        "the targets are the next window instead of the next token at each position",
+        "next_window_predicted: the targets are the next window instead of the next token at each "
+        "position",
         (WINDOW, "ids[starts + torch.arange(2 * length)]"),
         ("len(ids) - length,", "max(1, len(ids) + 1 - 2 * length),"),
         (PAIR, "return window[:, :length], window[:, length:]"),
     ),
     windows(
-        "last_window_never_drawn",
-        "the last window is never drawn, because randint already excludes its upper bound",
+        "last_window_never_drawn: the last window is never drawn, because randint already "
+        "excludes its upper bound",
         ("len(ids) - length,", "len(ids) - length - 1,"),
         seen="karpathy/minGPT #31",
     ),
     windows(
-        "past_the_end",
-        "some windows start too late, because a window needs length + 1 tokens",
+        "past_the_end: some windows start too late, because a window needs length + 1 tokens",
         ("len(ids) - length,", "len(ids) - length + 1,"),
         seen="spro/char-rnn.pytorch #7",
     ),
     windows(
-        "side_by_side",
-        "windows start at multiples of length only, but they may start at any position",
+        "side_by_side: windows start at multiples of length only, but they may start at any "
+        "position",
         (STARTS, f"length * {STARTS.replace('len(ids) - length', '(len(ids) - 1) // length')}"),
         seen="ShusenTang/Dive-into-DL-PyTorch #160",
     ),
     windows(
-        "one_start_for_all",
-        "all windows start at the same position, but each row needs its own start",
+        "one_start_for_all: all windows start at the same position, but each row needs its own "
+        "start",
         ("(batch_size, 1)", "(1, 1)"),
         (PAIR, "window = window.expand(batch_size, -1)\n    " + PAIR),
     ),
     model(
-        "future_seen",
-        "the stack gets no causal mask, so a token attends to the token that it must predict",
+        "future_seen: the stack gets no causal mask, so a token attends to the token that it must "
+        "predict",
         (STACK, f"self.stack({PLACED})"),
         seen="keras-team/keras #23038; huggingface/transformers #48745",
     ),
     model(
-        "future_seen_in_eval",
-        "the causal mask is used in training mode only",
+        "future_seen_in_eval: the causal mask is used in training mode only",
         (STACK, f"self.stack({PLACED}, past if self.training else None)"),
         seen="facebookresearch/fairmotion #56",
     ),
     model(
-        "future_seen_in_training",
-        "the causal mask is used in eval mode only, so in training a token attends to its target",
+        "future_seen_in_training: the causal mask is used in eval mode only, so in training a "
+        "token attends to its target",
         (STACK, f"self.stack({PLACED}, None if self.training else past)"),
     ),
     model(
-        "sees_only_itself",
-        "only the diagonal of the causal mask is left, so a token attends to itself only",
+        "sees_only_itself: only the diagonal of the causal mask is left, so a token attends to "
+        "itself only",
         (PAST, f"{PAST}.triu()"),
     ),
     model(
-        "causal_one_ahead",
-        "the causal mask is off by one, so a token attends to the token that it must predict",
+        "causal_one_ahead: the causal mask is off by one, so a token attends to the token that it "
+        "must predict",
         (PAST, f"past = {SQUARE}.tril(1)"),
         seen="RVC-Boss/GPT-SoVITS #965",
     ),
     model(
-        "positions_missing",
-        "positions are never added, so the order of the earlier tokens is lost",
+        "positions_missing: positions are never added, so the order of the earlier tokens is lost",
         (PLACED, "vectors"),
         seen="Lightning-AI/pytorch-lightning #20099",
     ),
+    model("scale_missing: the vectors are not multiplied by √d_model", (f" * {ROOT}", "")),
     model(
-        "scale_missing",
-        "the vectors are not multiplied by √d_model",
-        (f" * {ROOT}", ""),
-    ),
-    model(
-        "output_not_tied",
-        "the output is not tied to the embedding (a copy of its values is a second matrix)",
+        "output_not_tied: the output is not tied to the embedding (a copy of its values is a "
+        "second matrix)",
         ("        self.output.weight = self.embedding.weight\n", ""),
         seen="karpathy/nanoGPT #21",
     ),
     model(
-        "softmax_inside",
-        "the model ends with a softmax, and the loss applies a second one",
+        "softmax_inside: the model ends with a softmax, and the loss applies a second one",
         (OUT, f"{OUT}.softmax(dim=-1)"),
         seen="bkitano/llama-from-scratch #5",
     ),
     model(
-        "initialize_missing",
-        "the matrices keep torch's initial values, and N(0, 1) is far too large for embeddings",
+        "initialize_missing: the matrices keep torch's initial values, and N(0, 1) is far too "
+        "large for embeddings",
         ("\n        initialize(self)\n", "\n"),
     ),
     *ignored(model, ("norm_first", (SIZES, SIZES.replace(", c.norm_first, c.activation", "")))),
@@ -364,7 +355,4 @@ class DecoderOfSteps(nn.Module):
         return self.output(self.stack(self.embed(ids), mask=position.view(-1, 1) >= position))
 
 
-ANSWERS = {
-    "random_windows": (windows_by_slices,),
-    "DecoderOnly": (DecoderOfSteps,),
-}
+ANSWERS = {"random_windows": (windows_by_slices,), "DecoderOnly": (DecoderOfSteps,)}

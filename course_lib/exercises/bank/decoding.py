@@ -266,36 +266,32 @@ TOP = "probs.topk(k)"
 
 WRITING = (
     greedy(
-        "starts_with_padding",
-        "the target starts with padding instead of bos",
+        "starts_with_padding: the target starts with padding instead of bos",
         (BOS_LINE, BOS_LINE.replace("bos_id", "model.config.pad_id")),
     ),
     greedy(
-        "starts_with_eos",
-        "the target starts with eos instead of bos",
+        "starts_with_eos: the target starts with eos instead of bos",
         (BOS_LINE, BOS_LINE.replace("bos_id", "eos_id")),
     ),
     greedy(
-        "prompt_returned",
-        "bos is returned with the answer, although the model has not written it",
+        "prompt_returned: bos is returned with the answer, although the model has not written it",
         (OUT, "return F.pad(written[:, : position + 1], (1, 0), value=bos_id)"),
         (LAST, "\n    return F.pad(written, (1, 0), value=bos_id)\n"),
     ),
     greedy(
-        "never_stops",
-        "nothing stops at eos, so every row is written up to the limit",
+        "never_stops: nothing stops at eos, so every row is written up to the limit",
         (UNFINISHED, "unfinished = torch.arange(len(rows))"),
         seen="Lightning-AI/lit-llama #153, google/gemma_pytorch #57",
     ),
     greedy(
-        "padding_to_the_limit",
-        "the loop continues after all rows have ended, and adds padding up to the limit",
+        "padding_to_the_limit: the loop continues after all rows have ended, and adds padding up "
+        "to the limit",
         (OUT, "return written"),
         seen="google/gemma_pytorch #57",
     ),
     greedy(
-        "rows_go_on_after_their_end",
-        "a row that has ended gets more tokens as long as another row has not ended",
+        "rows_go_on_after_their_end: a row that has ended gets more tokens as long as another row "
+        "has not ended",
         (BOS_LINE, f"{BOS_LINE}\n        {ENDED}"),
         (
             UNFINISHED,
@@ -306,67 +302,62 @@ WRITING = (
         seen="mistralai/mistral-inference #270, huggingface/transformers #31261",
     ),
     greedy(
-        "stops_with_the_first_end",
-        "the loop stops as soon as one row has ended, so the other rows are cut off",
+        "stops_with_the_first_end: the loop stops as soon as one row has ended, so the other rows "
+        "are cut off",
         ("if len(unfinished) == 0:", f"{LEAVE}"),
     ),
     greedy(
-        "end_not_written",
-        "eos is left out of the answer, but it is one of the tokens that the model writes",
+        "end_not_written: eos is left out of the answer, but it is one of the tokens that the "
+        "model writes",
         (OUT, "return written.where(written != eos_id, model.config.pad_id)[:, : position + 1]"),
         (LAST, "\n    return written.where(written != eos_id, model.config.pad_id)\n"),
     ),
     greedy(
-        "padding_is_zero",
-        "a row that has ended is filled with 0 instead of the model's pad_id",
+        "padding_is_zero: a row that has ended is filled with 0 instead of the model's pad_id",
         (TABLE, TABLE.replace("model.config.pad_id", "0")),
         seen="INK-USC/MHGRN #8, hallerite/ludic #11",
     ),
     greedy(
-        "filled_with_eos",
-        "a row that has ended is filled with eos instead of padding",
+        "filled_with_eos: a row that has ended is filled with eos instead of padding",
         (TABLE, TABLE.replace("model.config.pad_id", "eos_id")),
         seen="microsoft/onnxruntime-genai #436",
     ),
     greedy(
-        "padding_chosen",
-        "padding is written wherever it has the largest logit (`masked_fill` returns a new tensor, "
-        "so keep it)",
+        "padding_chosen: padding is written wherever it has the largest logit (`masked_fill` "
+        "returns a new tensor, so keep it)",
         ('logits[:, model.config.pad_id] = float("-inf")', "pass"),
         seen="asyml/texar #62",
     ),
     greedy(
-        "only_the_newest_token",
-        "the model reads the newest token only, and has no cache with the earlier tokens",
+        "only_the_newest_token: the model reads the newest token only, and has no cache with the "
+        "earlier tokens",
         (READ, AGAIN.replace(PREFIX, "tokens.unsqueeze(1)")),
     ),
     greedy(
-        "source_padding_forgotten",
-        "the source's padding is read like words, so the answer depends on the batch",
+        "source_padding_forgotten: the source's padding is read like words, so the answer depends "
+        "on the batch",
         (READ, AGAIN.replace("src[rows])", "torch.full_like(src[rows], bos_id))")),
         seen="bentrevett/pytorch-seq2seq #189",
     ),
     greedy(
-        "eval_missing",
-        "model.eval() is missing, so dropout acts while the model writes",
+        "eval_missing: model.eval() is missing, so dropout acts while the model writes",
         (FRAME, f"{LIMIT}\n    with torch.no_grad():"),
         seen="d2l-ai/d2l-en #1528, wenjtop/transformer #3, karpathy/nanoGPT #749",
     ),
     greedy(
-        "left_in_eval_mode",
-        "the model stays in eval mode, so a training run that continues has no dropout",
+        "left_in_eval_mode: the model stays in eval mode, so a training run that continues has no "
+        "dropout",
         (FRAME, f"{LIMIT}\n    model.eval()\n    with torch.no_grad():"),
         seen="shubhamagarwal92/mmd #14, tk-rusch/coRNN #1",
     ),
     greedy(
-        "gradients_kept",
-        "torch.no_grad() is missing, so the graph of every round is kept",
+        "gradients_kept: torch.no_grad() is missing, so the graph of every round is kept",
         (FRAME, FRAME.replace("limit:", "limit, torch.enable_grad():")),
         seen="allenai/OLMo #164, RaphaelOlivier/robust_speech #6",
     ),
     greedy(
-        "encoder_runs_again",
-        "the encoder runs again for every token, although its output does not change",
+        "encoder_runs_again: the encoder runs again for every token, although its output does not "
+        "change",
         (READ, AGAIN),
     ),
     *ignored(
@@ -380,41 +371,37 @@ WRITING = (
 
 DRAWING = (
     sample(
-        "likeliest_taken",
-        "the most likely token is taken, and nothing is drawn",
+        "likeliest_taken: the most likely token is taken, and nothing is drawn",
         ("torch.multinomial(probs, 1, generator=generator)", "probs.argmax(-1, keepdim=True)"),
         ("torch.multinomial(nucleus, 1, generator=generator)", "nucleus.argmax(-1, keepdim=True)"),
     ),
     sample(
-        "temperature_multiplied",
-        "the logits are multiplied by the temperature instead of divided",
+        "temperature_multiplied: the logits are multiplied by the temperature instead of divided",
         (DIVIDED, "logits.float() * temperature"),
     ),
     sample(
-        "temperature_after_the_softmax",
-        "the probabilities are divided by the temperature instead of the logits",
+        "temperature_after_the_softmax: the probabilities are divided by the temperature instead "
+        "of the logits",
         (DIVIDED, "logits.float()"),
         (PROBS, "scores.softmax(dim=-1) / temperature"),
     ),
     sample(
-        "top_k_one_too_many",
-        "top_k keeps k + 1 tokens",
+        "top_k_one_too_many: top_k keeps k + 1 tokens",
         (TOP, "probs.topk(min(k + 1, logits.size(-1)))"),
     ),
     sample(
-        "top_p_drops_the_crossing",
-        "top_p removes the token that crosses p, so the remaining sum is less than p",
+        "top_p_drops_the_crossing: top_p removes the token that crosses p, so the remaining sum "
+        "is less than p",
         (KEPT, "(before + probs <= p * probs.sum(dim=-1, keepdim=True)) | (before == 0)"),
     ),
     sample(
-        "shares_not_renewed",
-        "top_p counts the probabilities of tokens that top_k has removed; let the "
-        "probabilities of the remaining tokens add up to 1 first",
+        "shares_not_renewed: top_p counts the probabilities of tokens that top_k has removed; let "
+        "the probabilities of the remaining tokens add up to 1 first",
         (KEPT, "before < p"),
     ),
     sample(
-        "scores_not_checked",
-        "logits without a finite entry are not rejected, so their softmax is nan",
+        "scores_not_checked: logits without a finite entry are not rejected, so their softmax is "
+        "nan",
         ("    check_scores(scores, temperature)\n", ""),
         seen="ProjectD-AI/llama_inference #11, JIA-Lab-research/MGM #87",
     ),
@@ -470,7 +457,4 @@ def sample_by_sorting(logits, *, temperature=1.0, top_k=None, top_p=None, genera
     return tokens.gather(1, torch.multinomial(probs, 1, generator=generator)).flatten()
 
 
-ANSWERS = {
-    "greedy_decode": (decode_into_a_table,),
-    "sample_tokens": (sample_by_sorting,),
-}
+ANSWERS = {"greedy_decode": (decode_into_a_table,), "sample_tokens": (sample_by_sorting,)}

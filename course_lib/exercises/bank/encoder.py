@@ -202,116 +202,108 @@ END = "return x if self.norm is None else self.norm(x)"
 
 MISTAKES = (
     layer(
-        "residual_missing",
-        "both residual connections are missing, so the input of a sub-layer is never added",
+        "residual_missing: both residual connections are missing, so the input of a sub-layer is "
+        "never added",
         (ATTEND, f"{WITHOUT_SUM}\n        x = alone(self.add_norm1, x, lambda y: {LOOK})"),
         (THINK, "return alone(self.add_norm2, x, self.feed_forward)"),
     ),
     layer(
-        "residual_of_input",
-        "the second residual connection adds the layer's input instead of the output of add_norm1",
+        "residual_of_input: the second residual connection adds the layer's input instead of the "
+        "output of add_norm1",
         (ATTEND, ATTEND.replace("x = ", "found = ", 1)),
         (THINK, "return self.add_norm2(x, lambda _: self.feed_forward(found))"),
         seen="strutive07/transformer-tensorflow2.0 #14; JanSchm/CapMarket #8",
     ),
     layer(
-        "residual_twice",
-        "x is added a second time, but AddNorm has already added it",
+        "residual_twice: x is added a second time, but AddNorm has already added it",
         (ATTEND, ATTEND.replace("x = ", "x = x + ", 1)),
         (THINK, THINK.replace("return ", "return x + ")),
         seen="yunzeliu/MAP #3",
     ),
     layer(
-        "one_norm",
-        "both sub-layers use the same norm, but each needs its own gain and shift",
+        "one_norm: both sub-layers use the same norm, but each needs its own gain and shift",
         (NORM2, ""),
         (THINK, THINK.replace("add_norm2", "add_norm1")),
         seen="bentrevett/pytorch-seq2seq #100; lsdefine/attention-is-all-you-need-keras #33",
     ),
     layer(
-        "always_pre_norm",
-        "the norm comes before each sub-layer, even in post-norm",
+        "always_pre_norm: the norm comes before each sub-layer, even in post-norm",
         (NORM, "AddNorm(d_model, dropout, True)"),
     ),
     layer(
-        "feed_forward_first",
-        "the feed-forward layer comes before attention",
+        "feed_forward_first: the feed-forward layer comes before attention",
         (ATTEND, "x = self.add_norm1(x, self.feed_forward)"),
         (THINK, f"return self.add_norm2(x, lambda y: {LOOK})"),
         seen="allenai/allennlp #3334",
     ),
     layer(
-        "mask_not_handed_on",
-        "attention does not get the mask",
+        "mask_not_handed_on: attention does not get the mask",
         ("(y, y, y, mask)", "(y, y, y)"),
         seen="imperial-qore/TranAD #10; facebookresearch/fairseq #1339",
     ),
     layer(
-        "mask_inverted",
-        "the mask is inverted as for nn.MultiheadAttention, but True means *may look* here",
+        "mask_inverted: the mask is inverted as for nn.MultiheadAttention, but True means *may "
+        "look* here",
         ("(y, y, y, mask)", "(y, y, y, mask if mask is None else ~mask)"),
     ),
     layer(
-        "keys_not_normalized",
-        "in pre-norm only the queries are normalized, because keys and values are the outer x",
+        "keys_not_normalized: in pre-norm only the queries are normalized, because keys and "
+        "values are the outer x",
         (ATTEND, "x = self.add_norm1(x, lambda z: self.self_attn(z, x, x, mask)[0])"),
         seen="facebookresearch/xformers #233; tier4/Diffusion-Planner #239",
     ),
     layer(
-        "lambda_ignores_its_argument",
-        "the lambda uses the outer x instead of its argument, so pre-norm attention reads no norm",
+        "lambda_ignores_its_argument: the lambda uses the outer x instead of its argument, so "
+        "pre-norm attention reads no norm",
         (ATTEND, "x = self.add_norm1(x, lambda z: self.self_attn(x, x, x, mask)[0])"),
     ),
     layer(
-        "attention_over_the_batch",
-        "the first two axes are swapped, so attention compares sentences instead of tokens",
+        "attention_over_the_batch: the first two axes are swapped, so attention compares "
+        "sentences instead of tokens",
         (LOOK, "self.self_attn(*3 * [y.transpose(0, 1)], mask)[0].transpose(0, 1)"),
         seen="IBM/TabFormer #14; Exorust/TorchLeet #5",
     ),
     layer(
-        "dropout_as_in_torch",
-        "`dropout` acts in all three places, as in torch.nn, but here each has its own argument",
+        "dropout_as_in_torch: `dropout` acts in all three places, as in torch.nn, but here each "
+        "has its own argument",
         ("dropout=attention_dropout", "dropout=dropout"),
         (THINKER, "FeedForward(d_model, d_ff, dropout, activation)"),
     ),
     *ignored(layer, *IGNORED),
     layer(
-        "residual_missing_attention",
-        "the input of self-attention is not added to its output, so this residual path is missing",
+        "residual_missing_attention: the input of self-attention is not added to its output, so "
+        "this residual path is missing",
         (ATTEND, f"{WITHOUT_SUM}\n        x = alone(self.add_norm1, x, lambda y: {LOOK})"),
     ),
     layer(
-        "residual_missing_feed_forward",
-        "the input of the feed-forward part is not added to its output, so this residual path "
-        "is missing",
+        "residual_missing_feed_forward: the input of the feed-forward part is not added to its "
+        "output, so this residual path is missing",
         (THINK, f"{WITHOUT_SUM}\n        return alone(self.add_norm2, x, self.feed_forward)"),
     ),
     layer(
-        "feed_forward_reads_input",
-        "the feed-forward part reads the layer's input instead of what add_norm1 returned",
+        "feed_forward_reads_input: the feed-forward part reads the layer's input instead of what "
+        "add_norm1 returned",
         (ATTEND, f"first = x\n        {ATTEND}"),
         (THINK, "return self.add_norm2(x, lambda _: self.feed_forward(first))"),
     ),
     layer(
-        "attention_dropped",
-        "the second step starts from the layer's input again, so the output of attention is lost",
+        "attention_dropped: the second step starts from the layer's input again, so the output of "
+        "attention is lost",
         (ATTEND, ATTEND.replace("x = ", "found = ", 1)),
     ),
     stack(
-        "plain_list",
-        "the layers are in a plain Python list, so torch neither trains nor saves them",
+        "plain_list: the layers are in a plain Python list, so torch neither trains nor saves them",
         ("nn.ModuleList(layers)", "layers"),
         seen="LiamMaclean216/Pytorch-Transfomer #7",
     ),
     stack(
-        "one_layer_repeated",
-        "the list contains the same layer num_layers times, so there is only one set of weights",
+        "one_layer_repeated: the list contains the same layer num_layers times, so there is only "
+        "one set of weights",
         (LAYERS, f"[{LAYER}] * num_layers"),
         seen="espnet/espnet #1278; IDEA-Research/DAB-DETR #17; acids-ircam/ddsp_pytorch #37",
     ),
     stack(
-        "layers_copied",
-        "all layers are copies of one layer, so they start with the same weights",
+        "layers_copied: all layers are copies of one layer, so they start with the same weights",
         (
             f"layers = {LAYERS}",
             f"import copy\n        one = {LAYER}\n"
@@ -319,43 +311,39 @@ MISTAKES = (
         ),
     ),
     stack(
-        "every_layer_reads_the_input",
-        "every layer reads the stack's input, so only the last layer affects the output",
+        "every_layer_reads_the_input: every layer reads the stack's input, so only the last layer "
+        "affects the output",
         (LOOP, "first = x\n        for layer in self.layers:\n            x = layer(first, mask)"),
         seen="Atcold/NYU-DLSP20 #270; simon-ging/coot-videotext #5",
     ),
     stack(
-        "first_layer_only",
-        "only the first layer runs, because a return inside the loop ends it",
+        "first_layer_only: only the first layer runs, because a return inside the loop ends it",
         (LOOP, f"{LOOP}\n            {END}"),
         seen="microsoft/ProDA #33",
     ),
     stack(
-        "result_dropped",
-        "the result of layer(…) is not assigned to x, so x never changes",
+        "result_dropped: the result of layer(…) is not assigned to x, so x never changes",
         ("x = layer(x, mask)", "layer(x, mask)"),
     ),
     stack(
-        "mask_not_handed_on",
-        "the layers do not get the mask",
+        "mask_not_handed_on: the layers do not get the mask",
         ("layer(x, mask)", "layer(x)"),
         seen="imperial-qore/TranAD #10; facebookresearch/fairseq #1339",
     ),
     stack(
-        "mask_for_first_layer_only",
-        "only the first layer gets the mask, so the other layers attend to padding",
+        "mask_for_first_layer_only: only the first layer gets the mask, so the other layers "
+        "attend to padding",
         (LOOP, f"{LOOP}\n            mask = None"),
         seen="keras-team/keras-hub #137",
     ),
     stack(
-        "last_norm_missing",
-        "the last norm of a pre-norm stack is missing",
+        "last_norm_missing: the last norm of a pre-norm stack is missing",
         (LAST_NORM, "None"),
         seen="NVIDIA-NeMo/Speech #2197; marian-nmt/marian-dev #719",
     ),
     stack(
-        "last_norm_in_post_norm",
-        "a post-norm stack ends with one more norm, but its last layer already ends with one",
+        "last_norm_in_post_norm: a post-norm stack ends with one more norm, but its last layer "
+        "already ends with one",
         (LAST_NORM, "nn.LayerNorm(d_model)"),
         seen="pytorch/pytorch #50086; Atten4Vis/ConditionalDETR #11",
     ),
@@ -408,7 +396,4 @@ class StackByCounting(nn.Module):
         return self.norm(x)
 
 
-ANSWERS = {
-    "EncoderLayer": (LayerOfNamedSteps,),
-    "Encoder": (StackByCounting,),
-}
+ANSWERS = {"EncoderLayer": (LayerOfNamedSteps,), "Encoder": (StackByCounting,)}

@@ -63,21 +63,21 @@ RATIO = "right.sum().item() / real.sum().item()"
 
 MISTAKES = (
     accuracy(
-        "padding_counted",
-        "padding counts as a token, both among the right tokens and among all tokens",
+        "padding_counted: padding counts as a token, both among the right tokens and among all "
+        "tokens",
         (f"({GUESS}) & real", GUESS),
         (RATIO, "right.float().mean().item()"),
         seen="keras-team/keras #10350, cs230-stanford/cs230-code-examples #13",
     ),
     accuracy(
-        "padding_in_the_denominator",
-        "the number of right tokens is divided by the number of all positions, including padding",
+        "padding_in_the_denominator: the number of right tokens is divided by the number of all "
+        "positions, including padding",
         (RATIO, "right.sum().item() / targets.numel()"),
         seen="jsbaan/transformer-from-scratch #7",
     ),
     accuracy(
-        "mean_of_sentences",
-        "the accuracies of the sentences are averaged, so a token of a short sentence counts more",
+        "mean_of_sentences: the accuracies of the sentences are averaged, so a token of a short "
+        "sentence counts more",
         (RATIO, "(right.sum(dim=1) / real.sum(dim=1)).nanmean().item()"),
         seen="tracel-ai/burn #5577, udacity/deep-learning-v2-pytorch #74",
     ),

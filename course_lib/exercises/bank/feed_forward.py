@@ -104,88 +104,78 @@ BACK = "self.linear2(self.dropout(features))"
 
 MISTAKES = (
     layer(
-        "relu_missing",
-        "there is no activation between the layers, so both together are one linear layer",
+        "relu_missing: there is no activation between the layers, so both together are one linear "
+        "layer",
         (FEATURES, "self.linear1(x)"),
         seen="YujiaBao/ls #1",
     ),
     layer(
-        "activation_last",
-        "the activation comes after linear2 instead of between the layers",
+        "activation_last: the activation comes after linear2 instead of between the layers",
         (FEATURES, "self.linear1(x)"),
         (BACK, "self.activation(self.linear2(self.dropout(features)))"),
         seen="goruck/nilm #1",
     ),
     layer(
-        "activation_twice",
-        "there is a second activation after linear2, so no output can be negative",
+        "activation_twice: there is a second activation after linear2, so no output can be "
+        "negative",
         (BACK, "self.activation(self.linear2(self.dropout(features)))"),
         seen="namedtensor/notation #72",
     ),
     layer(
-        "activation_ignored",
-        "the activation is always ReLU, even if `activation` names another one",
+        "activation_ignored: the activation is always ReLU, even if `activation` names another one",
         (ACTIVATION, "nn.ReLU()"),
         seen="NVlabs/Forecasting-Model-Search #6; bytedance/lightseq #231",
     ),
     layer(
-        "gelu_always",
-        "the activation is always GELU, but the default is ReLU, as in the paper",
+        "gelu_always: the activation is always GELU, but the default is ReLU, as in the paper",
         (ACTIVATION, "nn.GELU()"),
     ),
     layer(
-        "gelu_by_tanh",
-        "GELU is computed with the tanh approximation instead of exactly",
+        "gelu_by_tanh: GELU is computed with the tanh approximation instead of exactly",
         (ACTIVATION, f'nn.GELU("tanh") if activation == "gelu" else {ACTIVATION}'),
         seen="kyutai-labs/pocket-tts #278, chelsea0x3b/dfdx #804",
     ),
     layer(
-        "dropout_always_on",
-        "F.dropout also acts in eval mode, unless it gets training=self.training",
+        "dropout_always_on: F.dropout also acts in eval mode, unless it gets "
+        "training=self.training",
         (BACK, "self.linear2(nn.functional.dropout(features, self.dropout.p))"),
         seen="pytorch/pytorch #26338; rixwew/pytorch-fm #21",
     ),
     layer(
-        "dropout_on_output",
-        "dropout acts on the output of linear2 instead of on the features",
+        "dropout_on_output: dropout acts on the output of linear2 instead of on the features",
         (BACK, "self.dropout(self.linear2(features))"),
     ),
     layer(
-        "both_layers_d_model_wide",
-        "both layers have width d_model, and d_ff is not used",
+        "both_layers_d_model_wide: both layers have width d_model, and d_ff is not used",
         (FIRST, "self.linear1 = nn.Linear(d_model, d_model)"),
         (SECOND, "self.linear2 = nn.Linear(d_model, d_model)"),
         seen="brightmart/text_classification #86",
     ),
     layer(
-        "d_ff_fixed",
-        "the inner width is always 4 · d_model, and d_ff is not used",
+        "d_ff_fixed: the inner width is always 4 · d_model, and d_ff is not used",
         (FIRST, "self.linear1 = nn.Linear(d_model, 4 * d_model)"),
         (SECOND, "self.linear2 = nn.Linear(4 * d_model, d_model)"),
         seen="HorizonRobotics/alf #1299",
     ),
     layer(
-        "features_centred_over_tokens",
-        "the mean over the tokens is subtracted, so each output depends on the other tokens",
+        "features_centred_over_tokens: the mean over the tokens is subtracted, so each output "
+        "depends on the other tokens",
         (FEATURES, "(f := self.linear1(x)).relu() - f.relu().mean(dim=-2, keepdim=True)"),
     ),
     layer(
-        "bias_missing",
-        "the layers have no bias, but equation (2) adds b₁ and b₂",
+        "bias_missing: the layers have no bias, but equation (2) adds b₁ and b₂",
         (FIRST, "self.linear1 = nn.Linear(d_model, d_ff, bias=False)"),
         (SECOND, "self.linear2 = nn.Linear(d_ff, d_model, bias=False)"),
     ),
     layer(
-        "residual_inside",
-        "x is added here, but the residual connection belongs to AddNorm",
+        "residual_inside: x is added here, but the residual connection belongs to AddNorm",
         (BACK, "x + self.linear2(self.dropout(features))"),
         seen="NVlabs/Forecasting-Model-Search #6",
     ),
     *ignored(layer, ("dropout", (BACK, "self.linear2(features)"))),
     layer(
-        "negative_numbers_kept",
-        "`clamp(max=0)` keeps the negative features instead of the positive ones; ReLU is "
-        "`clamp(min=0)`",
+        "negative_numbers_kept: `clamp(max=0)` keeps the negative features instead of the "
+        "positive ones; ReLU is `clamp(min=0)`",
         (FEATURES, "self.linear1(x).clamp(max=0)"),
     ),
 )

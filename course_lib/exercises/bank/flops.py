@@ -87,53 +87,48 @@ def lost(*products: str) -> Sequence[tuple[str, str]]:
 
 MISTAKES = (
     attention(
-        "multiplications_only",
-        "the factor 2 is missing, but every multiplication comes with an addition",
+        "multiplications_only: the factor 2 is missing, but every multiplication comes with an "
+        "addition",
         (SUM, f"num_heads * {SIX}"),
         seen="NVIDIA/Model-Optimizer #387, facebookresearch/fvcore #108, open-mmlab/mmcv #785",
     ),
     attention(
-        "scores_and_blend_forgotten",
-        "only the four projections are counted, without the scores and the weighted sum",
+        "scores_and_blend_forgotten: only the four projections are counted, without the scores "
+        "and the weighted sum",
         *lost("scores", "blend"),
         seen="MrYxJ/calculate-flops.pytorch #48, autoliuweijie/FastBERT #14",
     ),
     attention(
-        "blend_forgotten",
-        "the scores are counted, but the weighted sum of the values is not",
+        "blend_forgotten: the scores are counted, but the weighted sum of the values is not",
         *lost("blend"),
         seen="pytorch/torchtitan #4366, caomaolufei/AIInfraGuide #21",
     ),
     attention(
-        "projections_forgotten",
-        "only the scores and the weighted sum are counted, without the four projections",
+        "projections_forgotten: only the scores and the weighted sum are counted, without the "
+        "four projections",
         *lost("queries", "keys", "values", "mixing"),
     ),
     attention(
-        "keys_by_target",
-        "keys and values are counted at T positions instead of the S positions of the source",
+        "keys_by_target: keys and values are counted at T positions instead of the S positions of "
+        "the source",
         (QUERIES, "queries, keys = tgt_len * d_model * d_k, tgt_len * d_model * d_k"),
         (VALUES, "values, mixing = tgt_len * d_model * d_v, tgt_len * d_v * d_model"),
     ),
     attention(
-        "scores_squared",
-        "scores and weighted sum are counted for T · T instead of T · S pairs of positions",
+        "scores_squared: scores and weighted sum are counted for T · T instead of T · S pairs of "
+        "positions",
         (PAIRS, PAIRS.replace("src_len", "tgt_len")),
         seen="facebookresearch/xformers #1402",
     ),
     attention(
-        "heads_forgotten",
-        "only one head is counted instead of `num_heads`",
-        (SUM, f"2 * {SIX}"),
+        "heads_forgotten: only one head is counted instead of `num_heads`", (SUM, f"2 * {SIX}")
     ),
     attention(
-        "heads_twice",
-        "every head has width d_model, although the heads split `d_model`",
+        "heads_twice: every head has width d_model, although the heads split `d_model`",
         (FIRST, f"d_k = d_v = d_model\n    {FIRST}"),
     ),
     attention(
-        "softmax_counted",
-        "the softmax is counted in addition to the matrix multiplications",
+        "softmax_counted: the softmax is counted in addition to the matrix multiplications",
         (f"return {SUM}", f"return {SUM} + 5 * num_heads * tgt_len * src_len"),
         seen="zhangzjn/EMO #5, hahnyuan/LLM-Viewer #11",
     ),

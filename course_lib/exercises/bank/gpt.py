@@ -122,10 +122,7 @@ EXERCISES = (
         shortcuts=TORCHS,
         extras={
             "project": (projected,),
-            "dropout": (
-                keeps_still(PLAIN, {"x": X}, dropout=0.5),
-                dropped,
-            ),
+            "dropout": (keeps_still(PLAIN, {"x": X}, dropout=0.5), dropped),
             "names": (names_trial(PLAIN),),
         },
         unnamed=("join_heads(heads)", "join_heads(heads.flip(1))"),
@@ -178,82 +175,75 @@ LOSS = "next_token_loss(logits, targets)"
 
 MISTAKES = (
     attention(
-        "future_seen",
-        "is_causal=True is missing, so a token attends to later tokens",
+        "future_seen: is_causal=True is missing, so a token attends to later tokens",
         (", is_causal=True", ""),
         seen="keras-team/keras #23038, facebookresearch/xformers #103, paiml/entrenar #310",
     ),
     attention(
-        "causal_transposed",
-        "the mask is the upper triangle, so a token attends to itself and to later tokens",
+        "causal_transposed: the mask is the upper triangle, so a token attends to itself and to "
+        "later tokens",
         ("dropout_p=dropout_p, is_causal=True", f"{SQUARE}.triu(), dropout_p"),
     ),
     attention(
-        "zeros_hide_nothing",
-        "blocked scores are set to 0 instead of -inf, so their weights are not 0",
+        "zeros_hide_nothing: blocked scores are set to 0 instead of -inf, so their weights are "
+        "not 0",
         (LOOK, f"F.dropout({SCORES}.tril().softmax(dim=-1), dropout_p) @ v"),
         seen="hyunwoongko/transformer #10; karpathy/minGPT #75",
     ),
     attention(
-        "masked_after_the_softmax",
-        "the mask is applied after the softmax, so the weights do not add up to 1",
+        "masked_after_the_softmax: the mask is applied after the softmax, so the weights do not "
+        "add up to 1",
         (LOOK, f"F.dropout({SCORES}.softmax(dim=-1).tril(), dropout_p) @ v"),
     ),
     attention(
-        "softmax_over_the_queries",
-        "the softmax runs over the queries (dim=-2) instead of the keys (dim=-1)",
+        "softmax_over_the_queries: the softmax runs over the queries (dim=-2) instead of the keys "
+        "(dim=-1)",
         (LOOK, f"F.dropout({SCORES}.{FUTURE}.softmax(dim=-2), dropout_p) @ v"),
         seen="labmlai/annotated_deep_learning_paper_implementations #146; FudanNLP/fastNLP #254",
     ),
     attention(
-        "keys_first",
-        "the first third of the columns is used for the keys instead of the queries",
+        "keys_first: the first third of the columns is used for the keys instead of the queries",
         (f"return {PARTS}", f"k, q, v = {PARTS}\n        return q, k, v"),
     ),
     attention(
-        "cut_into_heads_first",
-        "the columns are split into heads first, and then into queries, keys and values",
+        "cut_into_heads_first: the columns are split into heads first, and then into queries, "
+        "keys and values",
         (CUT, "self.w_qkv(x).unflatten(-1, (self.num_heads, 3, -1))"),
         (PARTS, "parts.permute(3, 0, 2, 1, 4).unbind()"),
     ),
     attention(
-        "heads_joined_without_transpose",
-        "the heads are joined by view or reshape without a transpose, which mixes the tokens",
+        "heads_joined_without_transpose: the heads are joined by view or reshape without a "
+        "transpose, which mixes the tokens",
         (JOIN, "heads.reshape(len(heads), heads.size(2), -1)"),
         seen="ajhalthor/Transformer-Neural-Network #4, jsbaan/transformer-from-scratch #6",
     ),
     attention(
-        "scale_d_model",
-        "the scores are divided by √d_model instead of √d_k, the width of one head",
+        "scale_d_model: the scores are divided by √d_model instead of √d_k, the width of one head",
         ("is_causal=True", "is_causal=True, scale=x.size(-1) ** -0.5"),
         seen="karpathy/ng-video-lecture #6; FareedKhan-dev/train-llm-from-scratch #3",
     ),
     attention(
-        "w_o_unused",
-        "w_o is created but not used, so the heads are never mixed",
+        "w_o_unused: w_o is created but not used, so the heads are never mixed",
         (f"self.w_o({JOIN})", JOIN),
         seen="JohnGiorgi/seq2rel #224",
     ),
     attention(
-        "three_matrices",
-        "there are three matrices w_q, w_k and w_v instead of one matrix w_qkv",
+        "three_matrices: there are three matrices w_q, w_k and w_v instead of one matrix w_qkv",
         (WIDE, "self.w_q, self.w_k, self.w_v = (nn.Linear(d_model, d_model) for _ in range(3))"),
         ("self.w_qkv(x)", "torch.cat([self.w_q(x), self.w_k(x), self.w_v(x)], dim=-1)"),
     ),
     attention(
-        "dropout_always_on",
-        "dropout also acts in eval mode, because self.training is not tested",
+        "dropout_always_on: dropout also acts in eval mode, because self.training is not tested",
         (DROP, "self.dropout"),
         seen="karpathy/nanoGPT #240",
     ),
     attention(
-        "output_dropped_too",
-        "dropout also acts on the output, but AddNorm does that in a layer",
+        "output_dropped_too: dropout also acts on the output, but AddNorm does that in a layer",
         (f"self.w_o({JOIN})", f"F.dropout(self.w_o({JOIN}), dropout_p)"),
     ),
     attention(
-        "mask_not_assigned",
-        "the result of `masked_fill` is not assigned, so the scores do not change",
+        "mask_not_assigned: the result of `masked_fill` is not assigned, so the scores do not "
+        "change",
         (
             f"heads = {LOOK}",
             f"scores = {SCORES}\n        scores.{FUTURE}\n"
@@ -267,58 +257,56 @@ MISTAKES = (
         without=("scale_keys",),
     ),
     attention(
-        "mask_added",
-        "the boolean triangle is added to the scores, so that True adds 1 and nothing is hidden",
+        "mask_added: the boolean triangle is added to the scores, so that True adds 1 and nothing "
+        "is hidden",
         (LOOK, f"F.dropout(({SCORES} + {SQUARE}.tril()).softmax(dim=-1), dropout_p) @ v"),
     ),
     attention(
-        "heads_joined_number_by_number",
-        "the heads are joined number by number, as after `permute(0, 2, 3, 1)`, although each "
-        "head needs its own block of columns",
+        "heads_joined_number_by_number: the heads are joined number by number, as after "
+        "`permute(0, 2, 3, 1)`, although each head needs its own block of columns",
         (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
     ),
     attention(
-        "residual_inside",
-        "x is added to the output here, although AddNorm does that later",
+        "residual_inside: x is added to the output here, although AddNorm does that later",
         (f"self.w_o({JOIN})", f"x + self.w_o({JOIN})"),
     ),
     model(
-        "positions_missing",
-        "no positions are added, so only the causal mask tells the model the order of the tokens",
+        "positions_missing: no positions are added, so only the causal mask tells the model the "
+        "order of the tokens",
         (f"self.positions({EMBEDDED})", EMBEDDED),
     ),
     model(
-        "scaled_as_in_the_paper",
-        "the embedded tokens are multiplied by √d_model, which a GPT does not do",
+        "scaled_as_in_the_paper: the embedded tokens are multiplied by √d_model, which a GPT does "
+        "not do",
         (EMBEDDED, f"{EMBEDDED} * math.sqrt(self.config.d_model)"),
     ),
     model(
-        "layers_read_the_embedding",
-        "every layer reads the embedded tokens, so only the last layer affects the logits",
+        "layers_read_the_embedding: every layer reads the embedded tokens, so only the last layer "
+        "affects the logits",
         ("for layer in", "embedded = x\n        for layer in"),
         ("x = layer(x)", "x = layer(embedded)"),
     ),
     model(
-        "last_norm_missing",
-        "the last norm is never called: a pre-norm model needs it before the output layer",
+        "last_norm_missing: the last norm is never called: a pre-norm model needs it before the "
+        "output layer",
         ("self.norm(x)", "x"),
         seen="vllm-project/speculators #313",
     ),
     model(
-        "last_position_only",
-        "without targets, only the last position gets logits; later cells need logits everywhere",
+        "last_position_only: without targets, only the last position gets logits; later cells "
+        "need logits everywhere",
         (NORMED, f"{NORMED}\n        logits = logits if targets is not None else logits[:, -1:]"),
         seen="meta-llama/llama #294, simple-stories/simple_stories_train #32",
     ),
     model(
-        "targets_shifted_twice",
-        "the targets are shifted once more, although they already hold the next tokens",
+        "targets_shifted_twice: the targets are shifted once more, although they already hold the "
+        "next tokens",
         (LOSS, "None if targets is None else next_token_loss(logits[:, :-1], targets[:, 1:])"),
         seen="huggingface/transformers #47394, huggingface/transformers #37830",
     ),
     model(
-        "ids_as_targets",
-        "the loss compares the logits with the ids that the model reads, not with the targets",
+        "ids_as_targets: the loss compares the logits with the ids that the model reads, not with "
+        "the targets",
         (LOSS, "None if targets is None else next_token_loss(logits, ids)"),
         seen="huggingface/transformers #27517",
     ),

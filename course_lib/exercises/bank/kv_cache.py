@@ -304,60 +304,53 @@ def masked_by(mask: str) -> tuple[tuple[str, str], ...]:
 
 CACHING = (
     cache(
-        "values_stay",
-        "`reorder` reorders the keys but not the values",
+        "values_stay: `reorder` reorders the keys but not the values",
         (SWAP, "self.keys, self.spare = self.spare[0], (before[0], self.spare[1])"),
     ),
     cache(
-        "nothing_reordered",
-        "`reorder` changes nothing, so every row continues its own tokens",
+        "nothing_reordered: `reorder` changes nothing, so every row continues its own tokens",
         ("if self.keys is None or self.values is None:\n            return", "return"),
         seen="huggingface/transformers #46612",
     ),
     cache(
-        "order_inverted",
-        "row i is moved to row `rows[i]`, but row `rows[i]` should be moved to row i",
+        "order_inverted: row i is moved to row `rows[i]`, but row `rows[i]` should be moved to "
+        "row i",
         (PICK, "filled[rows % len(filled)] = old[: len(rows), :, : self.length]"),
         ("x.new_empty(len(rows)", "x.new_zeros(len(rows)"),
     ),
     cache(
-        "newest_not_reordered",
-        "the newest token is left out when the rows are reordered",
+        "newest_not_reordered: the newest token is left out when the rows are reordered",
         (PICK, "torch.index_select(old[:, :, : self.length - 1], 0, rows, out=filled[:, :, :-1])"),
         ZEROS,
     ),
     cache(
-        "overwritten_from_zero",
-        "every call writes from position 0 on and overwrites the earlier tokens",
+        "overwritten_from_zero: every call writes from position 0 on and overwrites the earlier "
+        "tokens",
         ("[:, :, start : self.length] = keys", "[:, :, : keys.size(2)] = keys"),
         ("[:, :, start : self.length] = values", "[:, :, : values.size(2)] = values"),
         ZEROS,
     ),
     cache(
-        "only_the_new_returned",
-        "`append` returns the new keys and values only, so the earlier tokens are lost",
+        "only_the_new_returned: `append` returns the new keys and values only, so the earlier "
+        "tokens are lost",
         (RETURN, "return keys, values"),
     ),
     cache(
-        "empty_room_returned",
-        "`append` also returns the empty positions after the last token",
+        "empty_room_returned: `append` also returns the empty positions after the last token",
         (RETURN, "return self.keys, self.values"),
         ZEROS,
     ),
     cache(
-        "keys_for_values",
-        "`append` returns the keys twice, and the values are lost",
+        "keys_for_values: `append` returns the keys twice, and the values are lost",
         (RETURN, RETURN.replace("self.values", "self.keys")),
     ),
     cache(
-        "newest_first",
-        "the new tokens come before the earlier ones",
+        "newest_first: the new tokens come before the earlier ones",
         (RETURN, "return tuple(torch.cat([x[:, :, start : self.length], x[:, :, :start]], 2) "
          "for x in (self.keys, self.values))"),
     ),
     cache(
-        "calls_counted",
-        "`length` grows by one in every call, even if several tokens are new",
+        "calls_counted: `length` grows by one in every call, even if several tokens are new",
         ("start, self.length = self.length, self.length + keys.size(2)",
          "start, self.length = self.length, self.length + 1\n        keys = keys[:, :, :1]\n"
          "        values = values[:, :, :1]"),
@@ -366,84 +359,79 @@ CACHING = (
 
 DECODING = (
     engine(
-        "offset_forgotten",
-        "the positions start at 0 in every step, so each new token gets the first position",
+        "offset_forgotten: the positions start at 0 in every step, so each new token gets the "
+        "first position",
         ("model.positions(vectors, self.length)", "model.positions(vectors)"),
         seen="mosaicml/examples #244",
     ),
     engine(
-        "offset_too_large",
-        "the positions start at `length + 1`, but the first new token has position `length`",
+        "offset_too_large: the positions start at `length + 1`, but the first new token has "
+        "position `length`",
         ("model.positions(vectors, self.length)", "model.positions(vectors, self.length + 1)"),
     ),
     engine(
-        "scale_missing",
-        "the embeddings are not multiplied by √d_model",
+        "scale_missing: the embeddings are not multiplied by √d_model",
         (" * math.sqrt(c.d_model)", ""),
     ),
     engine(
-        "mask_forgotten",
-        "several new tokens get no causal mask, so they attend to the tokens after them",
+        "mask_forgotten: several new tokens get no causal mask, so they attend to the tokens "
+        "after them",
         *masked_by("None"),
         seen="mlx-node/mlx-node #24",
     ),
     engine(
-        "first_rows_of_the_mask",
-        "T new tokens get the first T rows of the causal mask instead of its last T rows",
+        "first_rows_of_the_mask: T new tokens get the first T rows of the causal mask instead of "
+        "its last T rows",
         *masked_by("causal_mask(n)[:T]"),
         seen="pytorch/pytorch #108108, #144858",
     ),
     engine(
-        "mask_for_the_new_only",
-        "the mask is built for the new tokens only and hides all earlier ones",
+        "mask_for_the_new_only: the mask is built for the new tokens only and hides all earlier "
+        "ones",
         *masked_by("F.pad(causal_mask(T), (n - T, 0), value=False)"),
     ),
     engine(
-        "source_padding_forgotten",
-        "cross-attention attends to padding, because the cross mask is missing",
+        "source_padding_forgotten: cross-attention attends to padding, because the cross mask is "
+        "missing",
         (STEP, "x = layer.step(x, None)"),
     ),
     engine(
-        "memory_of_another_row",
-        "row i reads source i % B, although neighboring rows share a source",
+        "memory_of_another_row: row i reads source i % B, although neighboring rows share a source",
         (STEP, SOURCES_TURNED),
     ),
     engine(
-        "first_position_returned",
-        "the logits of the first new position are returned instead of the last position",
+        "first_position_returned: the logits of the first new position are returned instead of "
+        "the last position",
         ("x[:, -1]", "x[:, 0]"),
     ),
     engine(
-        "only_the_last_position",
-        "`all_positions` is ignored, so only the logits of the last position are returned",
+        "only_the_last_position: `all_positions` is ignored, so only the logits of the last "
+        "position are returned",
         ("x if all_positions else x[:, -1]", "x[:, -1]"),
     ),
     engine(
-        "norm_forgotten",
-        "the decoder's final norm is left out, but a pre-norm model has one",
+        "norm_forgotten: the decoder's final norm is left out, but a pre-norm model has one",
         ("model.output(x if model.decoder.norm is None else model.decoder.norm(x))",
          "model.output(x)"),
     ),
     engine(
-        "sources_stay",
-        "`reorder` ignores `sources`, so a row reads the source of another sentence",
+        "sources_stay: `reorder` ignores `sources`, so a row reads the source of another sentence",
         ("if sources is not None:", "if False:"),
     ),
     engine(
-        "targets_stay",
-        "`reorder` reorders the sources, but not the keys and values of the target",
+        "targets_stay: `reorder` reorders the sources, but not the keys and values of the target",
         ("super().reorder(rows)", "pass"),
     ),
     engine(
-        "everything_recomputed",
-        "the logits are right, but every step computes all earlier tokens again",
+        "everything_recomputed: the logits are right, but every step computes all earlier tokens "
+        "again",
         ("vectors = model", EARLIER_TOO),
         ("x if all_positions else x[:, -1]", "x[:, -T:] if all_positions else x[:, -1]"),
         ("super().reorder(rows)", "super().reorder(rows)\n        self.seen = self.seen[rows]"),
     ),
     engine(
-        "gradients_recorded",
-        "`torch.no_grad` is missing, so every step keeps a graph for a backward pass",
+        "gradients_recorded: `torch.no_grad` is missing, so every step keeps a graph for a "
+        "backward pass",
         ("@torch.no_grad()\n    def step", "def step"),
         seen="allenai/OLMo #164",
     ),
@@ -544,7 +532,4 @@ class EngineByHand(Engine):
             self.mask = self.mask[sources]
 
 
-ANSWERS = {
-    "AttentionCache": (CopyingCache,),
-    "DecodingEngine": (EngineByHand,),
-}
+ANSWERS = {"AttentionCache": (CopyingCache,), "DecodingEngine": (EngineByHand,)}

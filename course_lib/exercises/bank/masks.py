@@ -99,87 +99,81 @@ LOWER = "torch.ones(length, length, dtype=torch.bool, device=device).tril()"
 
 MISTAKES = (
     padding(
-        "padding_inverted",
-        "padding is True and real tokens are False, but True must mean *may look*",
+        "padding_inverted: padding is True and real tokens are False, but True must mean *may "
+        "look*",
         (KEYS, "(ids == pad_id)[:, None, None, :]"),
     ),
     padding(
-        "padding_on_queries",
-        "the mask hides queries with shape (B, 1, S, 1) instead of keys with shape (B, 1, 1, S)",
+        "padding_on_queries: the mask hides queries with shape (B, 1, S, 1) instead of keys with "
+        "shape (B, 1, 1, S)",
         (KEYS, "(ids != pad_id)[:, None, :, None]"),
         seen="hyunwoongko/transformer #40",
     ),
     padding(
-        "padding_rows_and_columns",
-        "padding is hidden in rows and columns, so padding as a query may not attend to any key",
+        "padding_rows_and_columns: padding is hidden in rows and columns, so padding as a query "
+        "may not attend to any key",
         (KEYS, "(ids != pad_id)[:, None, :, None] & (ids != pad_id)[:, None, None, :]"),
         seen="hyunwoongko/transformer #1",
     ),
     padding(
-        "padding_one_axis_short",
-        "an axis is missing, so the B of (B, 1, S) broadcasts along the heads",
+        "padding_one_axis_short: an axis is missing, so the B of (B, 1, S) broadcasts along the "
+        "heads",
         (KEYS, "(ids != pad_id)[:, None, :]"),
     ),
     padding(
-        "padding_of_numbers",
-        "the mask contains 1 and 0 instead of True and False; torch's kernel adds such numbers to "
-        "the scores",
+        "padding_of_numbers: the mask contains 1 and 0 instead of True and False; torch's kernel "
+        "adds such numbers to the scores",
         (KEYS, "(ids != pad_id).long()[:, None, None, :]"),
         seen="vllm-project/speculators #691",
     ),
     padding(
-        "padding_is_zero",
-        "the ids are compared with 0 instead of pad_id",
+        "padding_is_zero: the ids are compared with 0 instead of pad_id",
         (KEYS, "(ids != 0)[:, None, None, :]"),
         seen="wzhouad/RE_improved_baseline #3; kpe/bert-for-tf2 #68",
     ),
     padding(
-        "padding_by_length",
-        "the mask keeps the first tokens by their number, which is wrong for padding at the start",
+        "padding_by_length: the mask keeps the first tokens by their number, which is wrong for "
+        "padding at the start",
         (KEYS, "(torch.arange(ids.size(1)) < (ids != pad_id).sum(1, keepdim=True))[:, None, None]"),
         seen="TransformerLensOrg/TransformerLens #390; NVIDIA-NeMo/Automodel #3704",
     ),
     causal(
-        "causal_sees_next",
-        "the triangle is one diagonal too large (diagonal=1), so every position sees the next one",
+        "causal_sees_next: the triangle is one diagonal too large (diagonal=1), so every position "
+        "sees the next one",
         (".tril()", ".tril(diagonal=1)"),
     ),
     causal(
-        "causal_without_itself",
-        "the diagonal is missing (diagonal=-1), so no position may look at itself",
+        "causal_without_itself: the diagonal is missing (diagonal=-1), so no position may look at "
+        "itself",
         (".tril()", ".tril(diagonal=-1)"),
     ),
     causal(
-        "causal_transposed",
-        "the mask is the upper triangle (triu), so every position sees later ones",
+        "causal_transposed: the mask is the upper triangle (triu), so every position sees later "
+        "ones",
         (".tril()", ".triu()"),
         seen="pytorch/pytorch #29546",
     ),
     causal(
-        "causal_inverted",
-        "True marks hidden positions, but in this course True means *may look*",
+        "causal_inverted: True marks hidden positions, but in this course True means *may look*",
         (".tril()", ".triu(diagonal=1)"),
         seen="rasbt/LLMs-from-scratch #1061; hkproj/pytorch-transformer #19",
     ),
     causal(
-        "causal_of_numbers",
-        "the mask contains 1.0 and 0.0 instead of True and False; torch's kernel adds such "
-        "numbers to the scores",
+        "causal_of_numbers: the mask contains 1.0 and 0.0 instead of True and False; torch's "
+        "kernel adds such numbers to the scores",
         (LOWER, "torch.ones(length, length, device=device).tril()"),
     ),
     causal(
-        "causal_additive",
-        "the mask contains 0 and -inf, to be added to the scores, instead of True and False",
+        "causal_additive: the mask contains 0 and -inf, to be added to the scores, instead of "
+        "True and False",
         (LOWER, 'torch.full((length, length), float("-inf"), device=device).triu(1)'),
     ),
     causal(
-        "causal_leading_axes",
-        "the mask has an additional axis, but its shape must be (T, T)",
+        "causal_leading_axes: the mask has an additional axis, but its shape must be (T, T)",
         (LOWER, f"{LOWER}[None]"),
     ),
     causal(
-        "causal_device_ignored",
-        "`device` is not used, so the mask is created on the default device",
+        "causal_device_ignored: `device` is not used, so the mask is created on the default device",
         (", device=device", ""),
         seen="mlverse/torch #1473; databrickslabs/dolly #180",
     ),
@@ -200,7 +194,4 @@ def causal_by_comparing(length: int, device=None) -> Tensor:
     return position[:, None] >= position
 
 
-ANSWERS = {
-    "padding_mask": (padding_by_unsqueeze,),
-    "causal_mask": (causal_by_comparing,),
-}
+ANSWERS = {"padding_mask": (padding_by_unsqueeze,), "causal_mask": (causal_by_comparing,)}

@@ -176,10 +176,7 @@ EXERCISES = (
         20,
         core={
             "project": (projected,),
-            "attention": (
-                grouped("sizes that all differ"),
-                grouped("one KV head", num_kv_heads=1),
-            ),
+            "attention": (grouped("sizes that all differ"), grouped("one KV head", num_kv_heads=1)),
         },
         hints=(
             "Which of queries, keys and values have `num_heads` heads, and which have "
@@ -225,94 +222,88 @@ IN_TURN = "q, *(y.repeat(1, q.size(1) // y.size(1), 1, 1) for y in (k, v)))"
 
 MISTAKES = (
     norm_mistake(
-        "mean_subtracted",
-        "the mean is subtracted first, as in LayerNorm, but RMSNorm subtracts no mean",
+        "mean_subtracted: the mean is subtracted first, as in LayerNorm, but RMSNorm subtracts no "
+        "mean",
         ("return self", f"{CENTRED}return self"),
     ),
     norm_mistake(
-        "variance_for_mean_square",
-        "x.var() is used, which subtracts the mean and divides by d_model - 1",
+        "variance_for_mean_square: x.var() is used, which subtracts the mean and divides by "
+        "d_model - 1",
         (SQUARES, "x.var(dim=-1, keepdim=True)"),
     ),
     norm_mistake(
-        "std_for_root_mean_square",
-        "x is divided by x.std() + eps, which subtracts the mean and has eps outside the root",
+        "std_for_root_mean_square: x is divided by x.std() + eps, which subtracts the mean and "
+        "has eps outside the root",
         (f"* {ROOT}", "/ (x.std(dim=-1, keepdim=True) + self.eps)"),
     ),
     norm_mistake(
-        "sum_for_mean",
-        "the sum of the squares is not divided by d_model, so every vector gets length 1",
+        "sum_for_mean: the sum of the squares is not divided by d_model, so every vector gets "
+        "length 1",
         (SQUARES, "x.square().sum(dim=-1, keepdim=True)"),
         seen="CASL/Futility #92",
     ),
     norm_mistake(
-        "multiplied_by_the_root",
-        "x is divided by rsqrt(), which is already 1 divided by the root, so multiply by it",
+        "multiplied_by_the_root: x is divided by rsqrt(), which is already 1 divided by the root, "
+        "so multiply by it",
         ("* x * (", "* x / ("),
         seen="mosaicml/llm-foundry #371",
     ),
     norm_mistake(
-        "eps_outside_root",
-        "eps is added to the root instead of under it",
+        "eps_outside_root: eps is added to the root instead of under it",
         (f"* {ROOT}", f"/ ({SQUARES}.sqrt() + self.eps)"),
         seen="allenai/OLMo #281, EleutherAI/gpt-neox #1342, tile-ai/tilelang #1243",
     ),
     norm_mistake(
-        "eps_missing",
-        "eps is not used, so a vector of zeros is divided by 0",
+        "eps_missing: eps is not used, so a vector of zeros is divided by 0",
         (" + self.eps", ""),
         seen="tenstorrent/tt-metal #55347",
     ),
     norm_mistake(
-        "over_the_sequence",
-        "the mean of the squares runs along the sequence (dim=-2) instead of over the features",
+        "over_the_sequence: the mean of the squares runs along the sequence (dim=-2) instead of "
+        "over the features",
         ("dim=-1", "dim=-2"),
         seen="kyegomez/zeta #180",
     ),
     norm_mistake(
-        "over_sequence_and_features",
-        "one mean is taken over a whole sequence instead of one for each vector",
+        "over_sequence_and_features: one mean is taken over a whole sequence instead of one for "
+        "each vector",
         ("dim=-1", "dim=(-2, -1)"),
         seen="bkitano/llama-from-scratch #4",
     ),
     norm_mistake(
-        "one_plus_gain",
-        "x is multiplied by 1 + weight, but weight starts at 1, so the output is twice too large",
+        "one_plus_gain: x is multiplied by 1 + weight, but weight starts at 1, so the output is "
+        "twice too large",
         ("self.weight * x", "(1 + self.weight) * x"),
         seen="huggingface/transformers #40449",
     ),
     norm_mistake(
-        "gain_around_zero",
-        "weight starts at 0 and x is multiplied by 1 + weight, as in Gemma; here weight starts "
-        "at 1 and multiplies alone",
+        "gain_around_zero: weight starts at 0 and x is multiplied by 1 + weight, as in Gemma; "
+        "here weight starts at 1 and multiplies alone",
         ("torch.ones(d_model)", "torch.zeros(d_model)"),
         ("self.weight * x", "(1 + self.weight) * x"),
     ),
     norm_mistake(
-        "root_missing",
-        "x is divided by the mean of the squares instead of its root",
+        "root_missing: x is divided by the mean of the squares instead of its root",
         (f"* {ROOT}", f"/ ({SQUARES} + self.eps)"),
     ),
     norm_mistake(
-        "mean_square_squared",
-        "x is divided by the square of the mean of the squares instead of its root",
+        "mean_square_squared: x is divided by the square of the mean of the squares instead of "
+        "its root",
         (f"* {ROOT}", f"/ ({SQUARES} + self.eps) ** 2"),
     ),
     gated_mistake(
-        "gate_and_features_exchanged",
-        "SiLU acts on linear1's features instead of the gate",
+        "gate_and_features_exchanged: SiLU acts on linear1's features instead of the gate",
         (INSIDE, "F.silu(self.linear1(x)) * self.gate(x)"),
         seen="ml-explore/mlx-lm #767, ooples/AiDotNet.Tensors #46",
     ),
     gated_mistake(
-        "silu_of_the_product",
-        "SiLU acts on the product instead of the gate, because a parenthesis closes too late",
+        "silu_of_the_product: SiLU acts on the product instead of the gate, because a parenthesis "
+        "closes too late",
         (INSIDE, "F.silu(self.gate(x) * self.linear1(x))"),
         seen="Nijikadesu/breakdown-minimind #3",
     ),
     gated_mistake(
-        "features_of_the_gate",
-        "linear1 reads the output of the gate instead of x",
+        "features_of_the_gate: linear1 reads the output of the gate instead of x",
         (
             "nn.Linear(d_model, d_ff, bias=False)\n        self.gate",
             "nn.Linear(d_ff, d_ff, bias=False)\n        self.gate",
@@ -320,34 +311,25 @@ MISTAKES = (
         (INSIDE, "self.linear1(F.silu(self.gate(x)))"),
     ),
     gated_mistake(
-        "sigmoid_gate",
-        "the gate's activation is a sigmoid instead of SiLU, which is z times the sigmoid of z",
+        "sigmoid_gate: the gate's activation is a sigmoid instead of SiLU, which is z times the "
+        "sigmoid of z",
         ("F.silu", "torch.sigmoid"),
     ),
+    gated_mistake("relu_gate: the gate's activation is ReLU instead of SiLU", ("F.silu", "F.relu")),
     gated_mistake(
-        "relu_gate",
-        "the gate's activation is ReLU instead of SiLU",
-        ("F.silu", "F.relu"),
-    ),
-    gated_mistake(
-        "no_activation",
-        "the gate has no activation, so two projections are multiplied",
+        "no_activation: the gate has no activation, so two projections are multiplied",
         (SILU, "self.gate(x)"),
     ),
     gated_mistake(
-        "gate_unused",
-        "the gate is created but not used, which leaves a feed-forward with SiLU",
+        "gate_unused: the gate is created but not used, which leaves a feed-forward with SiLU",
         (INSIDE, "F.silu(self.linear1(x))"),
         seen="google-research/timesfm #493",
     ),
     gated_mistake(
-        "biases_on",
-        "the layers have biases, because bias=False is missing",
-        (", bias=False", ""),
+        "biases_on: the layers have biases, because bias=False is missing", (", bias=False", "")
     ),
     gated_mistake(
-        "two_in_one_matrix",
-        "one matrix of width 2 · d_ff replaces linear1 and gate",
+        "two_in_one_matrix: one matrix of width 2 · d_ff replaces linear1 and gate",
         (FIRST, FIRST.replace("d_ff", "2 * d_ff")),
         (f"        {GATE}\n", ""),
         (
@@ -357,86 +339,80 @@ MISTAKES = (
         ),
     ),
     gated_mistake(
-        "two_thirds_taken_inside",
-        "the class reduces d_ff to two thirds, but d_ff is already the final width",
+        "two_thirds_taken_inside: the class reduces d_ff to two thirds, but d_ff is already the "
+        "final width",
         ("super().__init__()", "super().__init__()\n        d_ff = 2 * d_ff // 3"),
     ),
     gated_mistake(
-        "projection_down_missing",
-        "linear2 is not called, so the output has width d_ff",
+        "projection_down_missing: linear2 is not called, so the output has width d_ff",
         (f"self.linear2({INSIDE})", INSIDE),
         seen="bkitano/llama-from-scratch #7",
     ),
     rope_mistake(
-        "halves_paired",
-        "column i is paired with column i + d_k / 2, as Llama's code in transformers does; this "
-        "chapter pairs the neighboring columns 2i and 2i + 1",
+        "halves_paired: column i is paired with column i + d_k / 2, as Llama's code in "
+        "transformers does; this chapter pairs the neighboring columns 2i and 2i + 1",
         ("even = x[..., 0::2]", "even, odd = x.chunk(2, dim=-1)"),
         ("odd = x[..., 1::2]", ""),
         (STACKED, "torch.cat(rotated, dim=-1)"),
         seen="EleutherAI/gpt-neox #834, karpathy/nanochat #264",
     ),
     rope_mistake(
-        "halves_paired_with_neighbors_angles",
-        "column i is paired with column i + d_k / 2, but each angle is repeated for the columns 2i "
-        "and 2i + 1, so the two columns of a pair rotate by different angles",
+        "halves_paired_with_neighbors_angles: column i is paired with column i + d_k / 2, but "
+        "each angle is repeated for the columns 2i and 2i + 1, so the two columns of a pair "
+        "rotate by different angles",
         (f"return {STACKED}", BY_HALVES + SUM),
         seen="raiyanyahya/how-to-train-your-gpt #6, baidu/ERNIE-Image #6",
     ),
     rope_mistake(
-        "angles_repeated_as_a_block",
-        "columns 2i and 2i + 1 form a pair, but the angles are repeated as one block, so the two "
-        "columns of a pair rotate by different angles; use repeat_interleave(2, dim=-1)",
+        "angles_repeated_as_a_block: columns 2i and 2i + 1 form a pair, but the angles are "
+        "repeated as one block, so the two columns of a pair rotate by different angles; use "
+        "repeat_interleave(2, dim=-1)",
         (f"return {STACKED}", BY_PAIRS + BLOCK),
         seen="facebookresearch/vjepa2 #15",
     ),
     rope_mistake(
-        "pairs_not_put_back",
-        "the rotated columns are concatenated, so the columns of a pair are no longer neighbors",
+        "pairs_not_put_back: the rotated columns are concatenated, so the columns of a pair are "
+        "no longer neighbors",
         (STACKED, "torch.cat(rotated, dim=-1)"),
         seen="vllm-project/vllm-metal #44",
     ),
     rope_mistake(
-        "rotated_backward",
-        "every pair rotates backward, because the signs of the two sines are exchanged",
+        "rotated_backward: every pair rotates backward, because the signs of the two sines are "
+        "exchanged",
         (ROTATED, "[even * cosine + odd * sine, odd * cosine - even * sine]"),
         seen="karpathy/nanochat #489",
     ),
     rope_mistake(
-        "even_overwritten",
-        "the second column of each pair is computed from the first column after its rotation",
+        "even_overwritten: the second column of each pair is computed from the first column after "
+        "its rotation",
         ("rotated = [even", "even, old = even * cosine - odd * sine, even\n    rotated = [old"),
     ),
     group_mistake(
-        "kv_heads_in_turn",
-        "the query heads read the KV heads in turn (0, 1, 0, 1, …) instead of (0, 0, 1, 1, …)",
+        "kv_heads_in_turn: the query heads read the KV heads in turn (0, 1, 0, 1, …) instead of "
+        "(0, 0, 1, 1, …)",
         (ATTEND, f"{CUT}{IN_TURN}"),
         seen="onnx/onnx #7274, ekzhang/jax-js #180",
     ),
     group_mistake(
-        "first_kv_head_for_all",
-        "all query heads read KV head 0",
+        "first_kv_head_for_all: all query heads read KV head 0",
         (ATTEND, f"{CUT}q, k[:, :1], v[:, :1])"),
         seen="PSAL-POSTECH/ONNXim #34",
     ),
     group_mistake(
-        "values_rotated",
-        "the values are rotated, too",
+        "values_rotated: the values are rotated, too",
         ("return q, k, v", "return q, k, v if angles is None else apply_rope(v, angles)"),
     ),
     group_mistake(
-        "keys_not_rotated",
-        "only the queries are rotated, so the scores do not depend on the positions of the keys",
+        "keys_not_rotated: only the queries are rotated, so the scores do not depend on the "
+        "positions of the keys",
         ("apply_rope(k, angles)", "k"),
     ),
     group_mistake(
-        "nothing_rotated",
-        "the angles are never used, so the attention does not know the positions",
+        "nothing_rotated: the angles are never used, so the attention does not know the positions",
         ("apply_rope(q, angles), apply_rope(k, angles)", "q, k"),
     ),
     group_mistake(
-        "future_seen",
-        "no causal mask hides the later tokens",
+        "future_seen: no causal mask hides the later tokens",
         ("attend_to_past(*", "F.scaled_dot_product_attention(enable_gqa=True, *"),
     ),
 )

@@ -208,90 +208,80 @@ DROP = "self.dropout if self.training else 0.0"
 
 MISTAKES = (
     split_mistake(
-        "cut_without_transpose",
-        "view or reshape moves the heads in front of the tokens, which mixes the tokens; use "
-        "transpose",
+        "cut_without_transpose: view or reshape moves the heads in front of the tokens, which "
+        "mixes the tokens; use transpose",
         ("x.unflatten(-1, (num_heads, -1))", "x.reshape(*x.shape[:-2], num_heads, x.size(-2), -1)"),
         (".transpose(-3, -2)", ""),
         seen="reczoo/FuxiCTR #30",
     ),
     split_mistake(
-        "heads_left_behind",
-        "the heads stay after the tokens, because the two axes are not swapped",
+        "heads_left_behind: the heads stay after the tokens, because the two axes are not swapped",
         (".transpose(-3, -2)", ""),
     ),
     split_mistake(
-        "heads_interleaved",
-        "every head takes each num_heads-th column instead of its own block of columns",
+        "heads_interleaved: every head takes each num_heads-th column instead of its own block of "
+        "columns",
         ("x.unflatten(-1, (num_heads, -1))", "x.unflatten(-1, (-1, num_heads)).transpose(-1, -2)"),
     ),
     heads(
-        "scale_d_model",
-        "the scores are divided by √d_model instead of √d_k, the width of one head",
+        "scale_d_model: the scores are divided by √d_model instead of √d_k, the width of one head",
         (Q, f"{Q} * (self.w_q.out_features / self.num_heads / query.size(-1)) ** 0.5"),
         seen="karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
     ),
     heads(
-        "scale_missing",
-        "the scores of the heads are not divided by √d_k",
+        "scale_missing: the scores of the heads are not divided by √d_k",
         (Q, f"{Q} * (self.w_q.out_features / self.num_heads) ** 0.5"),
         seen="PAIR-code/tiny-transformers #71",
     ),
     heads(
-        "heads_split_without_transpose",
-        "view or reshape splits the heads without a transpose, which mixes the tokens",
+        "heads_split_without_transpose: view or reshape splits the heads without a transpose, "
+        "which mixes the tokens",
         (Q, "self.w_q(query).reshape(len(query), self.num_heads, query.size(1), -1)"),
         (K, "self.w_k(key).reshape(len(key), self.num_heads, key.size(1), -1)"),
         (V, "self.w_v(value).reshape(len(value), self.num_heads, value.size(1), -1)"),
         seen="reczoo/FuxiCTR #30; 649453932/Chinese-Text-Classification-Pytorch #10",
     ),
     heads(
-        "heads_joined_without_transpose",
-        "view or reshape joins the heads without a transpose, so every output mixes several tokens",
+        "heads_joined_without_transpose: view or reshape joins the heads without a transpose, so "
+        "every output mixes several tokens",
         (JOIN, "heads.reshape(*query.shape[:-1], -1)"),
         seen="jsbaan/transformer-from-scratch #6; hackiey/QAnet-pytorch #2",
     ),
     heads(
-        "w_o_missing",
-        "W^O is missing, so the heads are concatenated but never mixed",
+        "w_o_missing: W^O is missing, so the heads are concatenated but never mixed",
         (W_O, "pass"),
         (OUT, "join_heads(heads), weights"),
         seen="Kyubyong/transformer #117; d2l-ai/d2l-en #439",
     ),
     heads(
-        "w_o_unused",
-        "w_o is built but not used",
+        "w_o_unused: w_o is built but not used",
         (OUT, "join_heads(heads), weights"),
         seen="JohnGiorgi/seq2rel #224",
     ),
     heads(
-        "value_through_w_k",
-        "the values go through w_k instead of w_v",
+        "value_through_w_k: the values go through w_k instead of w_v",
         (V, "split_heads(self.w_k(value), self.num_heads)"),
         seen="stevezheng23/sequence_labeling_tf #81",
     ),
     heads(
-        "keys_and_values_swapped",
-        "attention gets the values as keys and the keys as values",
+        "keys_and_values_swapped: attention gets the values as keys and the keys as values",
         (f"k = {K}", f"v = {K}"),
         (f"v = {V}", f"k = {V}"),
     ),
     heads(
-        "value_is_key",
-        "w_v projects the keys instead of the values",
+        "value_is_key: w_v projects the keys instead of the values",
         (V, "split_heads(self.w_v(key), self.num_heads)"),
         seen="snu-comparch/InfiniGen #5; tensorflow/tensorflow #35859",
     ),
     heads(
-        "one_layer_for_three",
-        "w_q, w_k and w_v are the same layer",
+        "one_layer_for_three: w_q, w_k and w_v are the same layer",
         (W_K, "self.w_k = self.w_q"),
         (W_V, "self.w_v = self.w_q"),
         seen="stevezheng23/reading_comprehension_tf #284",
     ),
     heads(
-        "layers_in_a_list",
-        "the layers are in a plain Python list, so nn.Module neither trains nor saves them",
+        "layers_in_a_list: the layers are in a plain Python list, so nn.Module neither trains nor "
+        "saves them",
         (W_Q, "self.w = [nn.Linear(d_model, num_heads * d_k, bias=bias)]"),
         (W_K, "self.w.append(nn.Linear(d_model, num_heads * d_k, bias=bias))"),
         (W_V, "self.w.append(nn.Linear(d_model, num_heads * d_v, bias=bias))"),
@@ -302,36 +292,34 @@ MISTAKES = (
         seen="pytorch/pytorch #666, #715, #72580; shenwzh3/RGAT-ABSA #9",
     ),
     heads(
-        "mask_inverted",
-        "the mask is inverted before attention gets it, but True means *may look* in both",
+        "mask_inverted: the mask is inverted before attention gets it, but True means *may look* "
+        "in both",
         ("check_widths(self, query, key, value)", "mask = mask if mask is None else ~mask"),
         seen="cnzzx/GeMap #1; InseeFrLab/torchTextClassifiers #92",
     ),
     heads(
-        "only_the_output",
-        "only the output is returned, but the caller expects the output and the weights",
+        "only_the_output: only the output is returned, but the caller expects the output and the "
+        "weights",
         (OUT, "self.w_o(join_heads(heads))"),
     ),
     heads(
-        "dropout_always_on",
-        "dropout also acts in eval mode, because the code does not check self.training",
+        "dropout_always_on: dropout also acts in eval mode, because the code does not check "
+        "self.training",
         (DROP, "self.dropout"),
         seen="karpathy/nanoGPT #240; wenet-e2e/wenet #2699",
     ),
     heads(
-        "softmax_over_heads",
-        "softmax runs over the heads (dim=1) instead of the keys",
+        "softmax_over_heads: softmax runs over the heads (dim=1) instead of the keys",
         (ATTENDED, AXIS.replace("AXIS", "1")),
     ),
     heads(
-        "softmax_over_queries",
-        "softmax runs over the queries instead of the keys",
+        "softmax_over_queries: softmax runs over the queries instead of the keys",
         (ATTENDED, AXIS.replace("AXIS", "-2")),
         seen="labmlai/annotated_deep_learning_paper_implementations #146",
     ),
     heads(
-        "query_and_key_swapped",
-        "query and key are swapped, so w_q projects the keys and w_k projects the queries",
+        "query_and_key_swapped: query and key are swapped, so w_q projects the keys and w_k "
+        "projects the queries",
         (Q, "split_heads(self.w_q(key), self.num_heads)"),
         (K, "split_heads(self.w_k(query), self.num_heads)"),
     ),
@@ -347,15 +335,12 @@ MISTAKES = (
     ),
     *wrongly_scaled(
         heads,
-        lambda by: (
-            ATTENDED,
-            AXIS.replace("q.size(-1) ** 0.5", f"({by})").replace("AXIS", "-1"),
-        ),
+        lambda by: (ATTENDED, AXIS.replace("q.size(-1) ** 0.5", f"({by})").replace("AXIS", "-1")),
         without=("scale_missing",),
     ),
     heads(
-        "mask_added",
-        "the boolean mask is added to the scores, so that True adds 1 and nothing is hidden",
+        "mask_added: the boolean mask is added to the scores, so that True adds 1 and nothing is "
+        "hidden",
         (
             ATTENDED,
             AXIS.replace("AXIS", "-1").replace(
@@ -364,31 +349,27 @@ MISTAKES = (
         ),
     ),
     heads(
-        "heads_joined_number_by_number",
-        "the heads are joined number by number, as after `permute(0, 2, 3, 1)`, although each "
-        "head needs its own block of columns",
+        "heads_joined_number_by_number: the heads are joined number by number, as after "
+        "`permute(0, 2, 3, 1)`, although each head needs its own block of columns",
         (JOIN, "heads.permute(0, 2, 3, 1).flatten(-2)"),
     ),
     heads(
-        "heads_joined_by_another_axis",
-        "tokens and width change places before the heads are joined; exchange tokens and heads "
-        "instead, with `transpose(1, 2)`",
+        "heads_joined_by_another_axis: tokens and width change places before the heads are "
+        "joined; exchange tokens and heads instead, with `transpose(1, 2)`",
         (JOIN, "heads.transpose(-2, -1).reshape(*query.shape[:-1], -1)"),
     ),
     heads(
-        "residual_inside",
-        "the query is added to the output here, although AddNorm does that later",
+        "residual_inside: the query is added to the output here, although AddNorm does that later",
         (OUT, "query + self.w_o(join_heads(heads)), weights"),
     ),
     heads(
-        "norm_inside",
-        "a LayerNorm normalizes the output here, although AddNorm does that later",
+        "norm_inside: a LayerNorm normalizes the output here, although AddNorm does that later",
         (W_O, f"{W_O}\n        self.norm = nn.LayerNorm(d_model)"),
         (OUT, "self.norm(self.w_o(join_heads(heads))), weights"),
     ),
     heads(
-        "add_and_norm_inside",
-        "the query is added and the sum is normalized here, although AddNorm does that later",
+        "add_and_norm_inside: the query is added and the sum is normalized here, although AddNorm "
+        "does that later",
         (W_O, f"{W_O}\n        self.norm = nn.LayerNorm(d_model)"),
         (OUT, "self.norm(query + self.w_o(join_heads(heads))), weights"),
     ),
@@ -433,7 +414,4 @@ class ByEinsum(nn.Module):
         return (output, weights) if need_weights else (output, None)
 
 
-ANSWERS = {
-    "split_heads": (split_by_reshape,),
-    "MultiHeadAttention": (ByEinsum,),
-}
+ANSWERS = {"split_heads": (split_by_reshape,), "MultiHeadAttention": (ByEinsum,)}

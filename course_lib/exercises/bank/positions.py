@@ -149,85 +149,77 @@ FILLED = """waves = torch.zeros(max_len, d_model)
 
 WAVES = (
     table_mistake(
-        "exponent_unpaired",
-        "the cosine of a pair uses the exponent of its own column instead of its sine's, so every "
-        "column has a different frequency",
+        "exponent_unpaired: the cosine of a pair uses the exponent of its own column instead of "
+        "its sine's, so every column has a different frequency",
         (ANGLES, ANGLES + "    other = position / 10000 ** ((even + 1) / d_model)\n"),
         (STACKED, SINES_AND_COSINES),
         seen="maxjcohen/transformer #62",
     ),
     table_mistake(
-        "exponent_doubled",
-        "the column index is doubled, but 2i is already the sine's column, and the cosine uses the "
-        "same exponent",
+        "exponent_doubled: the column index is doubled, but 2i is already the sine's column, and "
+        "the cosine uses the same exponent",
         (POWER, "position / 10000 ** (2 * even / d_model)"),
         (ANGLES, ANGLES + "    other = position / 10000 ** (2 * (even + 1) / d_model)\n"),
         (STACKED, SINES_AND_COSINES),
         seen="SamLynnEvans/Transformer #7 and #25, Kyubyong/transformer #38, DeepCTR #379",
     ),
     table_mistake(
-        "exponent_doubled_for_both",
-        "the column index is doubled, but `arange(0, d_model, 2)` already is 2i",
+        "exponent_doubled_for_both: the column index is doubled, but `arange(0, d_model, 2)` "
+        "already is 2i",
         (POWER, "position / 10000 ** (2 * even / d_model)"),
     ),
     table_mistake(
-        "exponent_halved",
-        "the exponent is i / d_model instead of 2i / d_model, so no wave is slow enough",
+        "exponent_halved: the exponent is i / d_model instead of 2i / d_model, so no wave is slow "
+        "enough",
         (POWER, "position / 10000 ** (even / 2 / d_model)"),
     ),
     table_mistake(
-        "exponent_multiplied",
-        "the position is multiplied by 10000^(2i / d_model) instead of divided, so the waves get "
-        "faster from pair to pair",
+        "exponent_multiplied: the position is multiplied by 10000^(2i / d_model) instead of "
+        "divided, so the waves get faster from pair to pair",
         (POWER, "position * 10000 ** (even / d_model)"),
     ),
     table_mistake(
-        "parentheses_missing",
-        "parentheses are missing, because Python reads `10000 ** a / b` as (10000 ** a) / b",
+        "parentheses_missing: parentheses are missing, because Python reads `10000 ** a / b` as "
+        "(10000 ** a) / b",
         (POWER, "position / (10000**even / d_model)"),
         seen="zju3dv/LoFTR #41",
     ),
     table_mistake(
-        "integer_division",
-        "the exponent is 2i // d_model, which is 0 for every pair, so all waves have one frequency",
+        "integer_division: the exponent is 2i // d_model, which is 0 for every pair, so all waves "
+        "have one frequency",
         (POWER, "position / 10000 ** (even // d_model)"),
         seen="Kyubyong/transformer pull request #81",
     ),
     table_mistake(
-        "cosine_first",
-        "the cosine comes before the sine in each pair",
+        "cosine_first: the cosine comes before the sine in each pair",
         (STACKED, "torch.stack([angle.cos(), angle.sin()], dim=-1)"),
         seen="Open-Deep-ML/DML-OpenProblem pull request #595",
     ),
     table_mistake(
-        "halves_concatenated",
-        "all sines come first and all cosines after them, but each cosine belongs next to its sine",
+        "halves_concatenated: all sines come first and all cosines after them, but each cosine "
+        "belongs next to its sine",
         (STACKED, "torch.cat([angle.sin(), angle.cos()], dim=-1)"),
         seen="tensorflow/tensor2tensor #391, allenai/allennlp #2993, tensorflow/text #1122",
     ),
     table_mistake(
-        "positions_from_one",
-        "the positions are counted from 1 instead of 0",
+        "positions_from_one: the positions are counted from 1 instead of 0",
         ("torch.arange(max_len, ", "torch.arange(1, max_len + 1, "),
         seen="PrimeIntellect-ai/prime-rl pull request #1545",
     ),
     table_mistake(
-        "odd_d_model_fails",
-        "the code does not handle an odd d_model, which has one cosine fewer than sines",
+        "odd_d_model_fails: the code does not handle an odd d_model, which has one cosine fewer "
+        "than sines",
         (f"waves = {STACKED}", FILLED),
         (CUT, "waves"),
         seen="The Annotated Transformer; codertimo/BERT-pytorch #78, pytorch/pytorch #173958",
     ),
     table_mistake(
-        "float64_kept",
-        "the table stays in float64, and so does everything that it is added to",
+        "float64_kept: the table stays in float64, and so does everything that it is added to",
         (".to(torch.get_default_dtype())", ""),
         seen="Kyubyong/transformer #19",
     ),
     table_mistake(
-        "base_1000",
-        "the base of the frequencies is 1,000 instead of 10,000",
-        ("10000 **", "1000 **"),
+        "base_1000: the base of the frequencies is 1,000 instead of 10,000", ("10000 **", "1000 **")
     ),
 )
 
@@ -237,62 +229,57 @@ WHOLE = f"self.dropout({TOTAL})"
 
 ADDED = (
     encoding(
-        "cut_by_batch",
-        "the table is cut to x.size(0), the number of sentences, instead of to their length",
+        "cut_by_batch: the table is cut to x.size(0), the number of sentences, instead of to "
+        "their length",
         (PLACED, "self.encoding[: x.size(0)]"),
         seen="tanjimin/C.Origami #42, KasperGroesLudvigsen/influenza_transformer #9",
     ),
     encoding(
-        "added_along_batch",
-        "rows are counted along the batch, so all tokens of sentence 1 get the row of position 1",
+        "added_along_batch: rows are counted along the batch, so all tokens of sentence 1 get the "
+        "row of position 1",
         (PLACED, "self.encoding[: x.size(0)].unsqueeze(1)"),
         seen="AkiRusProd/numpy-transformer #1, cmu-l3/anlp-fall2025-code #1, songyangco/GETNext #2",
     ),
     encoding(
-        "not_cut",
-        "the whole table is added, even if the sentence is shorter",
+        "not_cut: the whole table is added, even if the sentence is shorter",
         (PLACED, "self.encoding"),
         seen="sktime/sktime pull request #9550",
     ),
     encoding(
-        "in_place",
-        "`x += …` adds in place, which changes the tensor of the caller",
+        "in_place: `x += …` adds in place, which changes the tensor of the caller",
         (TOTAL, f"x.add_({PLACED})"),
         seen="thuanz123/enhancing-transformers #11",
     ),
     encoding(
-        "dropout_always_on",
-        "F.dropout also acts in eval mode, unless it gets training=self.training",
+        "dropout_always_on: F.dropout also acts in eval mode, unless it gets "
+        "training=self.training",
         (WHOLE, f"nn.functional.dropout(x + {PLACED}, self.dropout.p)"),
         seen="pytorch/pytorch #11999, delip/PyTorchNLPBook #28",
     ),
     encoding(
-        "dropout_missing",
-        "the argument dropout is not used",
+        "dropout_missing: the argument dropout is not used",
         (WHOLE, f"x + {PLACED}"),
         seen="jadore801120/attention-is-all-you-need-pytorch #69",
     ),
     encoding(
-        "length_first",
-        "the table has the shape (L, 1, d_model), but this course uses (B, L, d_model)",
+        "length_first: the table has the shape (L, 1, d_model), but this course uses (B, L, "
+        "d_model)",
         (PLACED, f"{PLACED}.unsqueeze(1)"),
         seen="NeuracoreAI/neuracore pull request #154",
     ),
     encoding(
-        "words_lost",
-        "the rows of the table replace x instead of being added to it",
+        "words_lost: the rows of the table replace x instead of being added to it",
         (TOTAL, f"{PLACED}.expand_as(x)"),
         seen="jiwidi/Behavior-Sequence-Transformer-Pytorch #4",
     ),
     encoding(
-        "concatenated",
-        "the rows are concatenated to the vectors, which become twice as wide",
+        "concatenated: the rows are concatenated to the vectors, which become twice as wide",
         (TOTAL, f"torch.cat([x, {PLACED}.expand_as(x)], dim=-1)"),
         seen="ml-explore/mlx #321, quanpn90/NMTGMinor #16",
     ),
     encoding(
-        "words_scaled",
-        "x is multiplied by √d_model here, but that belongs to the embedding (chapter 09)",
+        "words_scaled: x is multiplied by √d_model here, but that belongs to the embedding "
+        "(chapter 09)",
         (TOTAL, f"x * x.size(-1) ** 0.5 + {PLACED}"),
         seen="khirotaka/SAnD #3, SamLynnEvans/Transformer #10",
     ),
@@ -307,20 +294,17 @@ MISTAKES = (
     *WAVES,
     *ADDED,
     encoding(
-        "not_a_buffer",
-        "the table is a plain attribute, so .to() and .bfloat16() do not convert it",
+        "not_a_buffer: the table is a plain attribute, so .to() and .bfloat16() do not convert it",
         (BUFFER, f"self.encoding = {TABLE}"),
         seen="facebookresearch/fairseq pull request #5213, lyuwenyu/RT-DETR #677",
     ),
     encoding(
-        "table_is_learned",
-        "the table is an nn.Parameter, so training changes it",
+        "table_is_learned: the table is an nn.Parameter, so training changes it",
         (BUFFER, f"self.encoding = nn.Parameter({TABLE})"),
         seen="henry9zhr/QANet-pytorch #3, weihaosky/mogents #11, MONAI pull request #7564",
     ),
     encoding(
-        "table_is_saved",
-        "the table is saved with the weights, so the file fits only one max_len",
+        "table_is_saved: the table is saved with the weights, so the file fits only one max_len",
         (", persistent=False", ""),
         seen="The Annotated Transformer; espnet/espnet pull request #1060",
     ),

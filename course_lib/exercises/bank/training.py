@@ -253,127 +253,124 @@ LIMIT = "if clip_norm < math.inf"
 
 LOSSES = (
     loss_mistake(
-        "double_softmax",
-        "the logits go through a softmax before the loss takes its own",
+        "double_softmax: the logits go through a softmax before the loss takes its own",
         (LOGS, "logits.softmax(dim=-1).log_softmax(dim=-1)"),
         seen="vinhkhuc/PyTorch-Mini-Tutorials #1, DSKSD/DeepNLP-models-Pytorch #2",
     ),
     loss_mistake(
-        "log_missing",
-        "probabilities are used instead of log-probabilities: softmax instead of log_softmax",
+        "log_missing: probabilities are used instead of log-probabilities: softmax instead of "
+        "log_softmax",
         (LOGS, "logits.softmax(dim=-1)"),
     ),
     loss_mistake(
-        "log_softmax_missing",
-        "log_softmax is missing, so the logits are used as if they were log-probabilities",
+        "log_softmax_missing: log_softmax is missing, so the logits are used as if they were "
+        "log-probabilities",
         (LOGS, "logits * 1.0"),
     ),
     loss_mistake(
-        "log_of_softmax",
-        "the log is taken after the softmax, so a probability that is rounded to 0 becomes -inf",
+        "log_of_softmax: the log is taken after the softmax, so a probability that is rounded to "
+        "0 becomes -inf",
         (LOGS, "logits.softmax(dim=-1).log()"),
     ),
     loss_mistake(
-        "softmax_over_positions",
-        "log_softmax runs over axis 1, the positions, instead of the last axis, the vocabulary",
+        "softmax_over_positions: log_softmax runs over axis 1, the positions, instead of the last "
+        "axis, the vocabulary",
         (LOGS, "logits.log_softmax(dim=1)"),
         seen="pytorch/pytorch #27626, stanford-cs336/spring2024-assignment2-systems #4",
     ),
     loss_mistake(
-        "vocabulary_on_the_wrong_axis",
-        "F.cross_entropy gets logits (B, T, V), but it expects the vocabulary on axis 1",
+        "vocabulary_on_the_wrong_axis: F.cross_entropy gets logits (B, T, V), but it expects the "
+        "vocabulary on axis 1",
         (BEGIN, WITHOUT_TRANSPOSE),
         seen="markhliu/DGAI #7, bentrevett/pytorch-seq2seq #166",
     ),
     loss_mistake(
-        "padding_counted",
-        "padding counts as a token, both in the sum and in the number that divides it",
+        "padding_counted: padding counts as a token, both in the sum and in the number that "
+        "divides it",
         (MEAN_OF_REAL, "losses.mean()"),
         seen="DaoyuanLi2816/Molecule-Generator #20, voidism/DiffCSE #25",
     ),
     loss_mistake(
-        "padding_in_the_denominator",
-        "padding is left out of the sum, but the sum is divided by the number of all positions",
+        "padding_in_the_denominator: padding is left out of the sum, but the sum is divided by "
+        "the number of all positions",
         (MEAN_OF_REAL, f"{REAL}.mean()"),
         seen="tensorflow/docs #1460, eladhoffer/utils.pytorch #4",
     ),
     loss_mistake(
-        "padding_in_the_sum",
-        "the losses of padding are in the sum (`masked_fill` returns a new tensor, so keep it)",
+        "padding_in_the_sum: the losses of padding are in the sum (`masked_fill` returns a new "
+        "tensor, so keep it)",
         (MEAN_OF_REAL, "losses.sum() / real.sum()"),
     ),
     loss_mistake(
-        "doubt_at_padding",
-        "padding is left out of the first term only, so its smoothing term is still in the sum",
+        "doubt_at_padding: padding is left out of the first term only, so its smoothing term is "
+        "still in the sum",
         (SUM_OF_BOTH + "  # (...)", "-((1 - smoothing) * right * real + smoothing * doubt)"),
         (MEAN_OF_REAL, "losses.sum() / real.sum()"),
         seen="pytorch/pytorch #73205",
     ),
     loss_mistake(
-        "mean_over_sentences",
-        "each sentence is averaged first, so the tokens of a short sentence count more",
+        "mean_over_sentences: each sentence is averaged first, so the tokens of a short sentence "
+        "count more",
         (MEAN_OF_REAL, f"({REAL}.sum(-1) / real.sum(-1).clamp(min=1)).mean()"),
         seen="d2l-ai/d2l-en #2707",
     ),
     loss_mistake(
-        "sum_in_place_of_mean",
-        "the losses are added up, but the sum is not divided by the number of tokens",
+        "sum_in_place_of_mean: the losses are added up, but the sum is not divided by the number "
+        "of tokens",
         (f"return {SUM_OF_BOTH}.mean()", f"return {SUM_OF_BOTH}.sum()"),
         (MEAN_OF_REAL, f"{REAL}.sum()"),
     ),
     loss_mistake(
-        "smoothing_on_padding",
-        "the smoothing mass is spread over all V tokens including padding, as in F.cross_entropy",
+        "smoothing_on_padding: the smoothing mass is spread over all V tokens including padding, "
+        "as in F.cross_entropy",
         (SMOOTHED, "log_probs.mean(dim=-1)"),
         seen="pytorch/pytorch #63122",
     ),
     loss_mistake(
-        "smoothing_over_v",
-        "the smoothing mass is divided by V, but only V - 1 tokens get a part of it",
+        "smoothing_over_v: the smoothing mass is divided by V, but only V - 1 tokens get a part "
+        "of it",
         ("others = log_probs.size(-1) - 1", "others = log_probs.size(-1)"),
     ),
     loss_mistake(
-        "smoothing_sums_padding",
-        "the smoothing term is divided by V - 1, but its sum includes padding's log-probability",
+        "smoothing_sums_padding: the smoothing term is divided by V - 1, but its sum includes "
+        "padding's log-probability",
         (SMOOTHED, "log_probs.sum(dim=-1) / others"),
     ),
     loss_mistake(
-        "smoothing_off_the_right_token",
-        "the right token gets no smoothing mass, but it should get as much as any other token",
+        "smoothing_off_the_right_token: the right token gets no smoothing mass, but it should get "
+        "as much as any other token",
         (SMOOTHED, f"({SUM} - right) / (others - 1)"),
         (SMOOTHED_OVER_ALL, "doubt = (log_probs.sum(dim=-1) - right) / (log_probs.size(-1) - 1)"),
         seen="OpenNMT/OpenNMT-py #1463",
     ),
     loss_mistake(
-        "divergence_in_place_of_the_loss",
-        "the KL divergence is returned, which lacks the entropy of the smoothed targets",
+        "divergence_in_place_of_the_loss: the KL divergence is returned, which lacks the entropy "
+        "of the smoothed targets",
         (BEGIN, f"{OWN_Q}    {BEGIN}"),
         seen="OpenNMT/OpenNMT-py #1463",
     ),
     loss_mistake(
-        "annotated_divergence",
-        "the loss is The Annotated Transformer's KL divergence, which smooths over V - 2 tokens",
+        "annotated_divergence: the loss is The Annotated Transformer's KL divergence, which "
+        "smooths over V - 2 tokens",
         (BEGIN, f"{ANNOTATED_Q}    {BEGIN}"),
         seen="OpenNMT/OpenNMT #570, Thijsvanede/DeepCASE #8",
     ),
     loss_mistake(
-        "pad_zero_taken_for_none",
-        "pad_id=0 is treated like no pad_id (`if pad_id` is false for 0, so test `is None`)",
+        "pad_zero_taken_for_none: pad_id=0 is treated like no pad_id (`if pad_id` is false for 0, "
+        "so test `is None`)",
         ("if pad_id is None:", "if not pad_id:"),
         seen="huggingface/transformers #47286, huggingface/transformers #25625",
     ),
     loss_mistake(
-        "pad_id_always_zero",
-        "id 0 is treated as padding, whatever pad_id is",
+        "pad_id_always_zero: id 0 is treated as padding, whatever pad_id is",
         ("torch.full((1,), pad_id", "torch.full((1,), 0"),
         ("targets != pad_id", "targets != 0"),
         seen="INK-USC/MHGRN #8, hallerite/ludic #11",
     ),
     *ignored(loss_mistake, ("smoothing", (SUM_OF_BOTH, "-right"))),
     loss_mistake(
-        "sum_over_sentences",
-        "the losses are added up and divided by the number of sentences instead of the number "
-        "of real tokens",
+        "sum_over_sentences: the losses are added up and divided by the number of sentences "
+        "instead of the number of real tokens",
         (f"return {SUM_OF_BOTH}.mean()", f"return {SUM_OF_BOTH}.sum() / targets.shape[:1].numel()"),
         (MEAN_OF_REAL, f"{REAL}.sum() / targets.shape[:1].numel()"),
     ),
@@ -382,35 +379,30 @@ LOSSES = (
 
 RATE_MISTAKES = (
     paper(
-        "step_counted_from_zero",
-        "the first step counts as step 0, so the formula gets step - 1",
+        "step_counted_from_zero: the first step counts as step 0, so the formula gets step - 1",
         (RATE, RATE.replace("step**", "(step - 1)**").replace("step *", "(step - 1) *")),
         seen="google-research/bert #1293",
     ),
     paper(
-        "step_counted_from_two",
-        "the formula gets step + 1, as if steps were counted from 0",
+        "step_counted_from_two: the formula gets step + 1, as if steps were counted from 0",
         (RATE, RATE.replace("step**", "(step + 1)**").replace("step *", "(step + 1) *")),
         seen="tugstugi/pytorch-saltnet #7, espnet/espnet #2088",
     ),
     paper(
-        "line_to_one",
-        "the line is step / warmup_steps, which does not meet the other curve at warmup_steps",
+        "line_to_one: the line is step / warmup_steps, which does not meet the other curve at "
+        "warmup_steps",
         ("step * warmup_steps**-1.5", "step / warmup_steps"),
     ),
     paper(
-        "warmup_missing",
-        "there is no warm-up, so the rate falls from the first step on",
+        "warmup_missing: there is no warm-up, so the rate falls from the first step on",
         ("min(step**-0.5, step * warmup_steps**-1.5)", "step**-0.5"),
     ),
     paper(
-        "d_model_without_the_root",
-        "the rate is divided by d_model instead of its root, √d_model",
+        "d_model_without_the_root: the rate is divided by d_model instead of its root, √d_model",
         ("d_model**-0.5", "d_model**-1.0"),
     ),
     paper(
-        "d_model_ignored",
-        "d_model is not used",
+        "d_model_ignored: d_model is not used",
         ("d_model**-0.5 * ", ""),
         seen="Kyubyong/transformer #89, espnet/espnet #1519",
     ),
@@ -418,104 +410,88 @@ RATE_MISTAKES = (
 
 ONE_BATCH = (
     batch_loss(
-        "target_not_shifted",
-        "the model reads `tgt[:, 1:]`, the same tokens that it must predict",
+        "target_not_shifted: the model reads `tgt[:, 1:]`, the same tokens that it must predict",
         (SHIFT_LINES, "tgt_in, tgt_out = tgt[:, 1:], tgt[:, 1:]"),
         seen="Kyubyong/transformer #94",
     ),
     batch_loss(
-        "labels_not_shifted",
-        "the model must predict `tgt[:, :-1]`, the same tokens that it reads",
+        "labels_not_shifted: the model must predict `tgt[:, :-1]`, the same tokens that it reads",
         (SHIFT_LINES, "tgt_in, tgt_out = tgt[:, :-1], tgt[:, :-1]"),
     ),
     batch_loss(
-        "whole_target_on_both_sides",
-        "nothing is shifted, so the model reads the whole target and must predict the same tokens",
+        "whole_target_on_both_sides: nothing is shifted, so the model reads the whole target and "
+        "must predict the same tokens",
         (SHIFT_LINES, "tgt_in, tgt_out = tgt, tgt"),
         seen="IpsumDominum/Pytorch-Simple-Transformer #3",
     ),
     batch_loss(
-        "padding_not_handed_on",
-        "`pad_id` is not passed to the loss, so padding counts as a token",
+        "padding_not_handed_on: `pad_id` is not passed to the loss, so padding counts as a token",
         (ARGUMENTS, "logits, tgt_out, smoothing=smoothing"),
         seen="BrianPulfer/PapersReimplementations #17, DaoyuanLi2816/Molecule-Generator #20",
     ),
     batch_loss(
-        "pad_id_always_zero",
-        "the loss gets `pad_id=0`, whatever `pad_id` is",
+        "pad_id_always_zero: the loss gets `pad_id=0`, whatever `pad_id` is",
         ("pad_id=pad_id", "pad_id=0"),
         seen="INK-USC/MHGRN #8, hallerite/ludic #11",
     ),
     batch_loss(
-        "softmax_before_the_loss",
-        "the logits go through a softmax before the loss takes its own",
+        "softmax_before_the_loss: the logits go through a softmax before the loss takes its own",
         ("model(src, tgt_in)", "model(src, tgt_in).softmax(dim=-1)"),
         seen="bowang-lab/Transformer-GCN-QA #32, lansinuote/Huggingface_Toturials #6",
     ),
     *ignored(batch_loss, ("smoothing", (ARGUMENTS, "logits, tgt_out, pad_id=pad_id"))),
     batch_loss(
-        "sum_over_sentences",
-        "the losses are added up and divided by the number of sentences instead of the number "
-        "of real tokens",
+        "sum_over_sentences: the losses are added up and divided by the number of sentences "
+        "instead of the number of real tokens",
         ("return ", "return (tgt_out != pad_id).sum() / len(tgt_out) * "),
     ),
 )
 
 ONE_STEP = (
     step(
-        "zero_grad_missing",
-        "zero_grad is never called, so the gradients of all steps add up",
+        "zero_grad_missing: zero_grad is never called, so the gradients of all steps add up",
         (ZERO, ""),
         seen="udacity/deep-learning-v2-pytorch #160, pytorch/pytorch #47175",
     ),
     step(
-        "zero_grad_after_backward",
-        "zero_grad is called between backward and step, so it clears the new gradients",
+        "zero_grad_after_backward: zero_grad is called between backward and step, so it clears "
+        "the new gradients",
         (ZERO, ""),
         (MOVE, ZERO + MOVE),
     ),
     step(
-        "zero_grad_for_every_loss",
-        "zero_grad is called for every loss, so only the gradients of the last one remain",
+        "zero_grad_for_every_loss: zero_grad is called for every loss, so only the gradients of "
+        "the last one remain",
         (ZERO, ""),
         (BACK, f"    {ZERO}{BACK}"),
     ),
+    step("step_missing: optimizer.step() is never called, so no weight changes", (MOVE, "")),
     step(
-        "step_missing",
-        "optimizer.step() is never called, so no weight changes",
-        (MOVE, ""),
-    ),
-    step(
-        "backward_missing",
-        "loss.backward() is never called, so the optimizer has no gradients",
+        "backward_missing: loss.backward() is never called, so the optimizer has no gradients",
         (BACK, ""),
     ),
     step(
-        "step_before_backward",
-        "optimizer.step() is called before backward, when all gradients are cleared",
+        "step_before_backward: optimizer.step() is called before backward, when all gradients are "
+        "cleared",
         (MOVE, ""),
         (BACK, f"    {MOVE}{BACK}"),
     ),
     step(
-        "loss_not_detached",
-        "the returned loss is not detached, so its graph stays in memory",
+        "loss_not_detached: the returned loss is not detached, so its graph stays in memory",
         ("loss.detach()", "loss"),
         seen="horovod/horovod #641, BatsResearch/labelmodels #4",
     ),
     step(
-        "loss_as_number",
-        "the loss is returned as a Python number instead of a detached tensor",
+        "loss_as_number: the loss is returned as a Python number instead of a detached tensor",
         ("return total", "return total.item()"),
     ),
     step(
-        "gradients_clipped",
-        "the gradients are clipped, although clip_norm is not set",
+        "gradients_clipped: the gradients are clipped, although clip_norm is not set",
         ("clip_norm: float = math.inf", "clip_norm: float = 1.0"),
     ),
     step(
-        "eval_mode",
-        "`model.eval()` is called, so dropout is off in training; a training step keeps the "
-        "mode of the model",
+        "eval_mode: `model.eval()` is called, so dropout is off in training; a training step "
+        "keeps the mode of the model",
         (ZERO, f"    model.eval()\n{ZERO}"),
     ),
     *ignored(step, ("rate", (SET, "pass")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),

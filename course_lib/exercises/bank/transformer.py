@@ -206,47 +206,43 @@ SIZES = "sizes = (c.d_model, c.num_heads, c.d_ff, c.dropout, c.norm_first, c.act
 
 WORDS = (
     model(
-        "scale_missing",
-        "neither the source's nor the target's vectors are multiplied by √d_model",
+        "scale_missing: neither the source's nor the target's vectors are multiplied by √d_model",
         (SCALE, ""),
     ),
     *(
         model(
-            f"scale_missing_{side}",
-            f"only the {side}'s vectors are not multiplied by √d_model",
+            f"scale_missing_{side}: only the {side}'s vectors are not multiplied by √d_model",
             (lookup + SCALE, lookup),
         )
         for side, lookup in (("source", SOURCE), ("target", TARGET))
     ),
     model(
-        "scale_d_model",
-        "the vectors are multiplied by d_model instead of its root, √d_model",
+        "scale_d_model: the vectors are multiplied by d_model instead of its root, √d_model",
         ("math.sqrt(self.config.d_model)", "self.config.d_model"),
     ),
     model(
-        "positions_missing",
-        "the positional encoding is built but never added",
+        "positions_missing: the positional encoding is built but never added",
         (PLACED, "vectors"),
         seen="Lightning-AI/pytorch-lightning #20099",
     ),
     *(
         model(
-            f"positions_missing_{side}",
+            f"positions_missing_{side}: "
             f"the {side} gets no positions, so the order of its tokens is lost",
             (f"self.{stack}({PLACED}", f"self.{stack}(vectors"),
         )
         for side, stack in (("source", "encoder"), ("target", "decoder"))
     ),
     model(
-        "positions_before_scaling",
-        "the positions are added before the multiplication by √d_model, so they are scaled as well",
+        "positions_before_scaling: the positions are added before the multiplication by √d_model, "
+        "so they are scaled as well",
         (SOURCE + SCALE, f"self.positions({SOURCE}){SCALE}"),
         (TARGET + SCALE, f"self.positions({TARGET}){SCALE}"),
         (PLACED, "vectors"),
     ),
     *(
         model(
-            f"positions_before_scaling_{side}",
+            f"positions_before_scaling_{side}: "
             f"the {side}'s positions are added before the multiplication by √d_model",
             (words + SCALE, f"self.positions({words}){SCALE}"),
             (f"self.{stack}({PLACED}", f"self.{stack}(vectors"),
@@ -254,62 +250,59 @@ WORDS = (
         for side, stack, words in (("source", "encoder", SOURCE), ("target", "decoder", TARGET))
     ),
     model(
-        "target_through_source_embedding",
-        "src_embedding also looks up the target's ids",
+        "target_through_source_embedding: src_embedding also looks up the target's ids",
         (TARGET, "self.src_embedding(tgt)"),
     ),
 )
 
 MASKS = (
     model(
-        "causal_missing",
-        "the decoder gets no causal mask, so every position sees the token that it must predict",
+        "causal_missing: the decoder gets no causal mask, so every position sees the token that "
+        "it must predict",
         (PAST_LINE, ""),
         (SELF, OWN),
         seen="alex-matton/causal-transformer-decoder #1; huggingface/transformers #48745",
     ),
     model(
-        "causal_one_ahead",
-        "the causal mask is off by one, so every position sees the token that it must predict",
+        "causal_one_ahead: the causal mask is off by one, so every position sees the token that "
+        "it must predict",
         (PAST, "torch.ones(tgt.size(1), tgt.size(1), dtype=torch.bool).tril(1)"),
     ),
     model(
-        "causal_inverted",
-        "the causal mask is inverted as for torch.nn, but True means *may look* here",
+        "causal_inverted: the causal mask is inverted as for torch.nn, but True means *may look* "
+        "here",
         (PAST, f"~{PAST}"),
         seen="hkproj/pytorch-transformer #19",
     ),
     model(
-        "cross_mask_from_target",
-        "cross-attention gets the target's padding mask instead of the source's",
+        "cross_mask_from_target: cross-attention gets the target's padding mask instead of the "
+        "source's",
         (CROSS, "cross_mask = padding_mask(tgt, self.config.pad_id)"),
         seen="keras-team/keras-io #1046; fchollet/deep-learning-with-python-notebooks #209",
     ),
     model(
-        "cross_mask_missing",
-        "cross-attention gets no mask, so the decoder attends to the source's padding",
+        "cross_mask_missing: cross-attention gets no mask, so the decoder attends to the source's "
+        "padding",
         (CROSS, "cross_mask = None"),
     ),
     model(
-        "encoder_unmasked",
-        "the encoder gets no mask, so its tokens attend to padding",
+        "encoder_unmasked: the encoder gets no mask, so its tokens attend to padding",
         (ENCODED, f"self.encoder({PLACED})"),
         seen="longzw1997/Open-GroundingDino #115",
     ),
     model(
-        "target_padding_missing",
-        "self-attention in the decoder gets the causal mask without the target's padding mask",
+        "target_padding_missing: self-attention in the decoder gets the causal mask without the "
+        "target's padding mask",
         (SELF, "past"),
         seen="minqukanq/transformer-pytorch #1; facebookresearch/fairseq #537",
     ),
     model(
-        "padding_inverted",
-        "the padding masks are inverted as for torch.nn, but True means *may look* here",
+        "padding_inverted: the padding masks are inverted as for torch.nn, but True means *may "
+        "look* here",
         ("padding_mask(", "~padding_mask("),
     ),
     model(
-        "pad_id_zero",
-        "the id of padding is always 0, and config.pad_id is not used",
+        "pad_id_zero: the id of padding is always 0, and config.pad_id is not used",
         ("self.config.pad_id", "0"),
         seen="INK-USC/MHGRN #8; wzhouad/RE_improved_baseline #3",
     ),
@@ -317,31 +310,29 @@ MASKS = (
 
 PARTS = (
     model(
-        "softmax_inside",
-        "the model ends with a softmax, and the loss will apply a second one",
+        "softmax_inside: the model ends with a softmax, and the loss will apply a second one",
         (LOGITS, f"{LOGITS}.softmax(dim=-1)"),
         seen="bowang-lab/Transformer-GCN-QA #32; bkitano/llama-from-scratch #5",
     ),
     model(
-        "log_softmax_inside",
-        "the model ends with a log_softmax, but it must return logits",
+        "log_softmax_inside: the model ends with a log_softmax, but it must return logits",
         (LOGITS, f"{LOGITS}.log_softmax(dim=-1)"),
     ),
     model(
-        "output_not_tied",
-        "the output never shares the embedding's matrix; a copy of its numbers is not enough",
+        "output_not_tied: the output never shares the embedding's matrix; a copy of its numbers "
+        "is not enough",
         ('c.tie_embeddings != "none"', "False"),
     ),
-    model("output_bias", "the output layer has a bias", (", bias=False", "")),
+    model("output_bias: the output layer has a bias", (", bias=False", "")),
     model(
-        "initialize_missing",
-        "`initialize` is not called, so the initial embeddings are √d_model times too large",
+        "initialize_missing: `initialize` is not called, so the initial embeddings are √d_model "
+        "times too large",
         ("\n        initialize(self)\n", "\n"),
         seen="pytorch/translate #220",
     ),
     model(
-        "dropout_always_on",
-        "F.dropout also acts in eval mode, unless it gets training=self.training",
+        "dropout_always_on: F.dropout also acts in eval mode, unless it gets "
+        "training=self.training",
         (PLACED, f"F.dropout({PLACED}, self.config.dropout)"),
         seen="pytorch/pytorch #26338",
     ),
