@@ -1,8 +1,9 @@
 """Score a learner's test by the mistakes that it finds and by its false alarms."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from course_lib.exercises.definitions_to_test import MISTAKES, RIGHT_WAYS
 from course_lib.exercises.error_messages import explain
 from course_lib.exercises.exercise_bank import exercise, known_mistakes, right_answers
 from course_lib.exercises.mistake_catalogue import given
+from course_lib.exercises.outcomes import Outcome, alike
 from course_lib.exercises.signature_adapter import adapt
 
 
@@ -62,7 +64,7 @@ def judge_test(task: TestTask, test: Any) -> Report:
     if test is ... or test is None or not callable(test):
         return Report(task.name, False, hint="Write a function of one candidate.", attempted=False)
     right = [outcome(test, candidate) for candidate in task.right()]
-    alarm = next((error for error in right if error is not None), None)
+    alarm = next((error for error, _ in right if error is not None), None)
     if isinstance(alarm, NotImplementedError):
         hint = "Replace `raise NotImplementedError` with your test."
         return Report(task.name, False, hint=hint, attempted=False)
@@ -72,26 +74,52 @@ def judge_test(task: TestTask, test: Any) -> Report:
             hint = "A false alarm: your test fails on a right answer. Try `assert_close`."
         return Report(task.name, False, "false_alarm", hint, "equality", "\n".join(explain(alarm)))
     wrong = task.wrong()
-    found = [name for name in wrong if outcome(test, wrong[name][1]) is not None]
-    score = f"finds {len(found)} of all {len(wrong)} known mistakes; no false alarm"
+    outcomes = {name: outcome(test, candidate) for name, (_, candidate) in wrong.items()}
+    found = {name for name, (error, _) in outcomes.items() if error is not None}
+    shown = {name for name, (_, seen) in outcomes.items() if not alike(seen, right[0][1])}
+    score = f"finds {len(found)} of the {len(found | shown)} mistakes that its arguments can show"
     missed = [wrong[name][0] for name in task.must if name not in found]
     if missed:
         hint = f"Your test passes even though {missed[0]}."
         if not found:
             hint += " A test must raise an exception, as `assert` does; we ignore its result."
         return Report(task.name, False, "too_content", hint, "property", score)
-    return Report(task.name, True, detail=f"finds what it must; {score}")
+    return Report(task.name, True, detail=f"finds what it must; {score}; no false alarm")
 
 
-def outcome(test: Callable, candidate: Callable) -> Exception | None:
-    """Run a test on a candidate with a fixed seed; return the exception that it raised."""
+def outcome(test: Callable, candidate: Callable) -> tuple[Exception | None, Outcome]:
+    """Run a test with a fixed seed; return what it raised, and what the candidate returned."""
+    returned: list[Any] = []
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         try:
-            test(candidate)
+            test(_recorded(candidate, returned))
         except Exception as error:  # any exception means that the test failed
-            return error
-    return None
+            return error, Outcome({"returned": returned})
+    return None, Outcome({"returned": returned})
+
+
+def _recorded(candidate: Any, returned: list[Any]) -> Any:
+    """Keep what a function or the methods of a class return, and the shapes of parameters."""
+
+    def recorded(function: Callable) -> Callable:
+        """Call a function, and keep what it returns."""
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            parameters = getattr(args[0], "named_parameters", dict) if args else dict
+            shapes = [(n, x.shape) for n, x in parameters()] if result is None else []
+            returned.append([result, shapes])
+            return result
+
+        return call
+
+    if not inspect.isclass(candidate):
+        return recorded(candidate)
+    methods = inspect.getmembers(candidate, inspect.isfunction)
+    own = {n: recorded(m) for n, m in methods if not m.__module__.startswith("torch")}
+    return type(candidate.__name__, (candidate,), own)
 
 
 TESTS = (

@@ -47,7 +47,7 @@ def test_a_content_test_and_a_strict_one_are_told_apart(task):
     assert set(task.must) <= set(known)
     content = judge_test(task, lambda candidate: None)
     assert not content.passed and content.mistake == "too_content"
-    assert content.detail.startswith(f"finds 0 of all {len(known)} known mistakes")
+    assert content.detail == "finds 0 of the 0 mistakes that its arguments can show"
     assert "must raise" in content.hint
 
     def strict(candidate):
@@ -69,8 +69,27 @@ def test_a_good_test_is_scored_by_what_it_finds():
 
     report = score_test("test_of_the_past", my_test)
     assert report.passed
-    found, total = (int(word) for word in report.detail.split() if word.isdigit())
-    assert found == total - 1 and total == len(known_mistakes("causal_mask"))  # no device
+    found, shown = (int(word) for word in report.detail.split() if word.isdigit())
+    assert found == shown == len(known_mistakes("causal_mask")) - 1  # no device
+
+
+def test_a_score_counts_only_what_the_arguments_of_a_test_can_show():
+    def my_test(masks):
+        assert masks(1).item(), "one token attends to itself"
+
+    report = score_test("test_of_the_past", my_test)
+    alone = [m for m in known_mistakes("causal_mask") if m.name == "causal_without_itself"]
+    assert len(alone) == 1 and not report.passed
+    found, shown = (int(word) for word in report.detail.split() if word.isdigit())
+    assert 1 <= found <= shown < len(known_mistakes("causal_mask")) - 1
+
+    def shapes_alone(norm):
+        layer = norm(6)
+        assert layer(torch.arange(12.0).view(2, 6)).shape == (2, 6)
+
+    report = score_test("test_of_the_norm", shapes_alone)
+    found, shown = (int(word) for word in report.detail.split() if word.isdigit())
+    assert found < shown < len(known_mistakes("LayerNorm"))
 
 
 @pytest.mark.parametrize(
