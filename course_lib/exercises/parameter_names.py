@@ -14,8 +14,8 @@ LAYERS = {  # what they call layers of one shape, which order alone would mix up
     "w_v": ("value",),
     "gate": ("w1",),
     "linear1": ("up", "w3"),
-    "src_embedding": ("source", "encoder"),
-    "tgt_embedding": ("target", "trg", "decoder"),
+    "src_embedding": ("src", "source", "encoder"),
+    "tgt_embedding": ("tgt", "trg", "target", "decoder"),
 }
 
 
