@@ -35,6 +35,7 @@ PASTED = (
 )
 NAMELESS = "it passed, but its cell does not define `{}`: give it that name there"
 CORE_ONLY = "\n\n\n{0} = core_only({1})  # what it missed runs the course's own"
+SERVED = "\n\n\n{0} = core_only({1})  # with all attributes of the course's own"
 ALONE = "in the file, where your notebook's other cells are missing: {}"
 
 
@@ -144,7 +145,9 @@ def _cell(name: str) -> str:
     kept = re.sub(r"\A(?:[ \t]*(?:#\s*\|.*)?\n)+", "", kept).rstrip()
     report = PASSED[name].report
     given = ", ".join([f'"{name}"', name, *(f'"{stage}"' for stage in report.missed)])
-    return kept if report.complete else kept + CORE_ONLY.format(name, given)
+    if PASSED[name].result is PASSED[name].candidate:
+        return kept
+    return kept + (SERVED if report.complete else CORE_ONLY).format(name, given)
 
 
 def _asks(node: ast.stmt) -> bool:
@@ -215,7 +218,9 @@ def _remark(name: str, chosen: Mapping[str, str], fresh: Mapping[str, str], why:
     """Say which one of the learner's was taken, where it is not the last."""
     if why:
         return f"an earlier one that passed; your last: {why}"
-    core = "its core; what it missed runs the course's own" if "core_only(" in chosen[name] else ""
+    core = (
+        "its core; what it missed runs the course's own" if "what it missed" in chosen[name] else ""
+    )
     return core if fresh.get(name) == chosen[name] else "from an earlier session"
 
 

@@ -1,6 +1,7 @@
 """Let an answer that holds the core serve every later cell in the course's place."""
 
 import dataclasses
+import dis
 import inspect
 import re
 from collections.abc import Callable, Collection
@@ -55,6 +56,18 @@ def serve(answer: Any, given: Any, missed: Collection[str] = ()) -> Any:
 
     served.served = answer  # type: ignore[attr-defined]
     return served
+
+
+def lacks_attributes(answer: Any, given: Any) -> bool:
+    """Say whether a module has not all the attributes that the course's constructor sets."""
+
+    def attributes(kind: Any) -> set[str]:
+        """Read what a constructor sets."""
+        code = inspect.unwrap(kind.__init__).__code__
+        return {one.argval for one in dis.get_instructions(code) if one.opname == "STORE_ATTR"}
+
+    modules = inspect.isclass(given) and issubclass(given, nn.Module)
+    return modules and not attributes(given) <= attributes(answer)
 
 
 def _built_as(answer: type, given: type) -> type:
