@@ -206,7 +206,8 @@ class _Runner:
     def say(self, course: Callable[..., Any], args: tuple, kwargs: dict, why: str) -> None:
         """Say that the course's own runs, and why; the same words only once."""
         options = _options(course, args, kwargs)
-        asked = [words for words in options if words != EXACT or "eps" in self.lacking]
+        asked = [words for words, stage in options.items() if stage in self.lacking]
+        asked = asked or [words for words in options if words != EXACT]
         start = f"With {', '.join(asked)}" if asked else "Here"
         words = f"{start} the course's own {self.given.__name__} runs."
         if f"{words} {why}" not in self.said:
