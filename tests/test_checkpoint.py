@@ -55,6 +55,13 @@ def test_what_was_saved_last_comes_back_to_the_last_bit_and_nothing_lies_beside(
     assert load_file(file_of(kept)).keys() == tensors.keys()  # anybody can read it
 
 
+@pytest.mark.parametrize("names", [("model.other", "model.w"), ("model.w", "model.other")])
+def test_tied_weights_are_read_under_either_name(names, kept, tensors):
+    tied = torch.zeros(2, 3)
+    load_tensors(kept, dict.fromkeys(names, tied))
+    assert tied.equal(tensors["model.w"])
+
+
 # --- or not at all
 
 

@@ -9,7 +9,7 @@ from course_lib.exercises.check_report import Report
 from course_lib.exercises.exercise_bank import exercise
 from course_lib.exercises.fallbacks import files_of
 from course_lib.exercises.progress import note
-from course_lib.exercises.served_answers import serve
+from course_lib.exercises.served_answers import lacks_attributes, serve
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,9 @@ def _noted(name: str, candidate: Any) -> Report:
     LAST.pop(name, None)
     result = exercise(name).given
     if report.passed:  # an adapter lets an answer without the extras run
-        order = {} if report.complete else order_of(name, candidate)
-        result = candidate if report.complete else serve(candidate, result, report.missed, order)
+        whole = report.complete and not lacks_attributes(candidate, result)
+        missed = (report.missed, order_of(name, candidate))
+        result = candidate if whole else serve(candidate, result, *missed)
     LAST[name] = Attempt(report, candidate, result, cell)
     if report.passed:
         PASSED[name] = LAST[name]

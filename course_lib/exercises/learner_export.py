@@ -35,6 +35,7 @@ PASTED = (
 )
 NAMELESS = "it passed, but its cell does not define `{}`; use that name in the cell"
 CORE_ONLY = "\n\n\n{0} = core_only({1})  # what it lacks runs the course's definition"
+SERVED = "\n\n\n{0} = core_only({1})  # with all attributes of the course's class"
 ALONE = "in the file, where your notebook's other cells are missing: {}"
 
 
@@ -154,7 +155,9 @@ def _cell(name: str) -> str:
     kept = re.sub(r"\A(?:[ \t]*(?:#\s*\|.*)?\n)+", "", kept).rstrip()
     report = PASSED[name].report
     given = ", ".join([f'"{name}"', name, *(f'"{stage}"' for stage in report.missed)])
-    return kept if report.complete else kept + CORE_ONLY.format(name, given)
+    if PASSED[name].result is PASSED[name].candidate:
+        return kept
+    return kept + (SERVED if report.complete else CORE_ONLY).format(name, given)
 
 
 def _asks(node: ast.stmt) -> bool:
@@ -226,7 +229,7 @@ def _remark(name: str, chosen: Mapping[str, str], fresh: Mapping[str, str], why:
     """Say which of the learner's answers was taken, if it is not the last."""
     if why:
         return f"an earlier one that passed; your last one: {why}"
-    core = "its core; what it lacks runs the course's" if "core_only(" in chosen[name] else ""
+    core = "its core; what it lacks runs the course's" if "what it lacks" in chosen[name] else ""
     return core if fresh.get(name) == chosen[name] else "from an earlier session"
 
 

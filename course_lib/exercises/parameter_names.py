@@ -19,8 +19,8 @@ LAYERS = {  # words in the names of layers that have the same shape
     "gate": {"gate", "w1"},
     "linear1": {"up", "w3"},
     "linear2": {"down", "w2"},
-    "src_embedding": {"source", "encoder"},
-    "tgt_embedding": {"target", "trg", "decoder"},
+    "src_embedding": {"src", "source", "encoder"},
+    "tgt_embedding": {"tgt", "trg", "target", "decoder"},
 }
 MOST_ORDERS = 120  # so many ways to match layers of one shape are tried
 Shapes = Mapping[str, torch.Size]

@@ -1,6 +1,7 @@
 """Let an answer that holds the core serve every later cell in the course's place."""
 
 import dataclasses
+import dis
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -59,6 +60,18 @@ def serve(
 
     served.served = answer  # type: ignore[attr-defined]
     return served
+
+
+def lacks_attributes(answer: Any, given: Any) -> bool:
+    """Say whether a module has not all the attributes that the course's constructor sets."""
+
+    def attributes(kind: Any) -> set[str]:
+        """Read what a constructor sets."""
+        code = inspect.unwrap(kind.__init__).__code__
+        return {one.argval for one in dis.get_instructions(code) if one.opname == "STORE_ATTR"}
+
+    modules = inspect.isclass(given) and issubclass(given, nn.Module)
+    return modules and not attributes(given) <= attributes(answer)
 
 
 def _built_as(answer: type, given: type) -> type:
@@ -197,7 +210,8 @@ class _Runner:
     def say(self, course: Callable[..., Any], args: tuple, kwargs: dict, why: str) -> None:
         """Say that the course's own runs, and why; the same words only once."""
         options = _options(course, args, kwargs)
-        asked = [words for words in options if words != EXACT or "eps" in self.lacking]
+        asked = [words for words, stage in options.items() if stage in self.lacking]
+        asked = asked or [words for words in options if words != EXACT]
         start = f"With {', '.join(asked)}" if asked else "Here"
         words = f"{start} the course's own {self.given.__name__} runs."
         if f"{words} {why}" not in self.said:

@@ -37,7 +37,7 @@ def load_weights(path: Path, model: nn.Module) -> None:
     """
     read_facts(path)
     with explaining(path, "an epoch"):
-        load_tensors(path, dict(model.named_parameters()))
+        load_tensors(path, dict(model.named_parameters(remove_duplicate=False)))
 
 
 def load_average(folder: Path, count: int, model: nn.Module) -> None:

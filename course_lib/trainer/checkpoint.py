@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from torch import Tensor
 from torch import distributed as dist
 
@@ -90,12 +91,20 @@ def read_facts(folder: Path) -> dict[str, Any]:
 def load_tensors(folder: Path, tensors: dict[str, Tensor]) -> None:
     """Fill tensors, whole ones or shards, with those of a checkpoint, whoever wrote it.
 
+    A tensor may have several names, as tied weights have. The checkpoint needs one of them.
+
     Raises:
         ValueError: If one is not kept there, or has another shape.
     """
     with _lent() as checkpoint:
         reader = checkpoint.HuggingFaceStorageReader(str(folder))
-        checkpoint.load(tensors, storage_reader=reader, no_dist=not dist.is_initialized())
+        kept = reader.read_metadata().state_dict_metadata
+        names: dict[int, str] = {}
+        for name, tensor in tensors.items():
+            if names.setdefault(id(tensor), name) not in kept:
+                names[id(tensor)] = name
+        wanted = {name: tensors[name] for name in names.values()}
+        checkpoint.load(wanted, storage_reader=reader, no_dist=not dist.is_initialized())
 
 
 @contextmanager
@@ -111,6 +120,8 @@ def _lent() -> Iterator[Any]:
     except checkpoint.CheckpointException as error:
         reason, _ = next(iter(error.failures.values()))
         raise ValueError(first_line(reason)) from None
+    except SafetensorError as error:
+        raise ValueError(first_line(error)) from None
     finally:
         logging.disable(logging.NOTSET)
 

@@ -65,7 +65,7 @@ def read_kept(kind: type[Kept], out: Path) -> tuple[Kept, dict[str, Any]]:
         facts = read_facts(folder)
         with explaining(folder, kind.what):
             pipeline = kind.from_facts(facts)
-            load_tensors(folder, named_weights(pipeline.model))
+            load_tensors(folder, named_weights(pipeline.model, all_names=True))
     except (ValueError, OSError):
         if find_checkpoint(out) == folder:
             raise
@@ -73,9 +73,10 @@ def read_kept(kind: type[Kept], out: Path) -> tuple[Kept, dict[str, Any]]:
     return pipeline, facts
 
 
-def named_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Name all weights; those that two layers share once."""
-    return {f"model.{name}": weight for name, weight in model.named_parameters()}
+def named_weights(model: nn.Module, all_names: bool = False) -> dict[str, Tensor]:
+    """Name all weights; those that layers share once, or under all their names."""
+    named = model.named_parameters(remove_duplicate=not all_names)
+    return {f"model.{name}": weight for name, weight in named}
 
 
 def named_moments(state: TrainState) -> dict[str, Tensor]:
@@ -140,7 +141,8 @@ def restore(state: TrainState, out: Path, facts: dict[str, Any]) -> None:
     folder = find_checkpoint(out)
     with explaining(folder, state.pipeline.what):
         same = facts["data"] == state.task.checksum
-        load_tensors(folder, named_weights(state.pipeline.model) | named_moments(state))
+        weights = named_weights(state.pipeline.model, all_names=True)
+        load_tensors(folder, weights | named_moments(state))
         state.step = facts["step"]
         state.seconds = facts["seconds"]
         state.history = facts["history"]

@@ -11,9 +11,10 @@ from torch.testing import assert_close
 
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.encoder import EncoderLayer
+from course_lib.exercises.bank.multi_head import ByEinsum
 from course_lib.exercises.check import examine
 from course_lib.exercises.exercise_bank import exercise
-from course_lib.exercises.served_answers import serve
+from course_lib.exercises.served_answers import lacks_attributes, serve
 from course_lib.kv_cache import AttentionCache
 from course_lib.masks import causal_mask
 from course_lib.multi_head import MultiHeadAttention
@@ -164,3 +165,10 @@ def test_where_an_answer_fails_beyond_its_core_the_courses_runs(capsys):
 def test_a_class_that_is_not_a_module_takes_the_courses_arguments():
     served = serve(pytorch_tutorial.KVCache, AttentionCache, ["room"])
     assert served.served is pytorch_tutorial.KVCache and served(max_len=4).length == 0
+
+
+def test_a_complete_answer_is_served_where_it_lacks_an_attribute_of_the_courses():
+    course = MultiHeadAttention
+    assert not lacks_attributes(course, course) and lacks_attributes(ByEinsum, course)
+    assert not lacks_attributes(subsequent_mask, causal_mask), "a function has none"
+    assert serve(ByEinsum, course)(8, 2).num_heads == 2
