@@ -58,7 +58,7 @@ def greedy_decode(
     """Write the most likely next token, read it back, and repeat until every sentence has ended.
 
     Paper: §3, auto-regressive; its results use beam search (§6.1) instead.
-    Shapes: src (B, S) → ids (B, T) without bos_id; padding follows eos_id.
+    Shapes: src (B, S) → ids (B, T) without bos_id; padding follows eos_id, and is never chosen.
     ``use_cache`` saves time (chapter 13), and ``choose`` maps logits (B, V) to tokens (B,).
     Raises ValueError as ``generation_mode`` does.
     """
