@@ -36,9 +36,9 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
     """Sort pairs by length, and divide them into batches of at most ``tokens`` positions.
 
     Paper: §5.1, sentence pairs batched together by approximate sequence length.
-    ``lengths`` contains the tokens (S, T) of every pair; a batch has B · (S + T) positions with the
-    padding, where S and T are its longest source and target. Returns lists of indices into ``lengths``, sorted by the longer side, then by the
-    shorter one. Raises ValueError if one pair has more than ``tokens``.
+    ``lengths`` contains the tokens (S, T) of every pair. A batch has B · (S + T) positions, where S
+    and T are its longest source and target. Returns lists of indices into ``lengths``, sorted by
+    the longer side, then by the shorter one. Raises ValueError if one pair exceeds ``tokens``.
     Differs: the paper counts source and target tokens apart; here both are one sum.
 
     >>> batch_by_tokens([(2, 2), (9, 9), (2, 1)], tokens=20)
