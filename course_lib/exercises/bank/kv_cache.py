@@ -321,10 +321,6 @@ CACHING = (
         ZEROS,
     ),
     cache(
-        "keys_for_values: `append` returns the keys twice, and the values are lost",
-        (RETURN, RETURN.replace("self.values", "self.keys")),
-    ),
-    cache(
         "newest_first: the new tokens come before the earlier ones",
         (RETURN, "return tuple(torch.cat([x[:, :, start : self.length], x[:, :, :start]], 2) "
          "for x in (self.keys, self.values))"),

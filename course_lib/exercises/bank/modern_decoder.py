@@ -346,6 +346,11 @@ MISTAKES = (
         (ROTATED, "[even * cosine + odd * sine, odd * cosine - even * sine]"),
         seen="karpathy/nanochat #489",
     ),
+    rope_mistake(
+        "even_overwritten: the second column of each pair is computed from the first column after "
+        "its rotation",
+        ("rotated = [even", "even, old = even * cosine - odd * sine, even\n    rotated = [old"),
+    ),
     group_mistake(
         "kv_heads_in_turn: the query heads read the KV heads in turn (0, 1, 0, 1, …) instead of "
         "(0, 0, 1, 1, …)",
