@@ -10,8 +10,6 @@ from course_lib.exercises.mistake_catalogue import known
 from course_lib.exercises.outcomes import describe
 from course_lib.exercises.scalar_checks import calls
 
-Lengths = Sequence[tuple[int, int]]
-
 MANY = [  # no two pairs have the same longer and shorter side
     (5, 9), (2, 2), (7, 3), (4, 6), (9, 1), (1, 1), (6, 6), (8, 5), (3, 2), (4, 4), (7, 10), (1, 5),
     (6, 5), (2, 8), (9, 9), (3, 6), (2, 5), (8, 8), (1, 7), (10, 3), (4, 1), (7, 7), (9, 4), (5, 5),
@@ -33,7 +31,7 @@ RULE = (
 )
 
 
-def by_lengths(answer: Any, lengths: Lengths, tokens: int) -> dict[str, Any]:
+def by_lengths(answer: Any, lengths: Sequence[tuple[int, int]], tokens: int) -> dict[str, Any]:
     """List the lengths in each batch, because pairs of equal lengths may come in any order."""
     parts = answer if isinstance(answer, list | tuple) else [answer]
     if parts is not answer or not all(isinstance(batch, list | tuple) for batch in parts):

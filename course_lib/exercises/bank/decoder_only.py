@@ -57,7 +57,6 @@ def drawn(candidate: Callable, size: int, batch: int, length: int, *more: Any) -
 
 @looks("different tokens", "A window is a part of the text. Each target is the next token.")
 def steps(candidate: Callable) -> dict[str, str]:
-    """List the distances from token to token in many windows."""
     read, predicted = drawn(candidate, 12, 300, 4)
     distances = {"one token to the next": read.diff(dim=1), "a token to its target":
                  predicted - read}  # fmt: skip
@@ -67,7 +66,6 @@ def steps(candidate: Callable) -> dict[str, str]:
 
 @looks("a text of 9 tokens", "Each row draws its own start from 0 … len(ids) - length - 1.")
 def starts(candidate: Callable) -> dict[str, str]:
-    """Count the windows that start at each position, rounded to a tenth."""
     first = drawn(candidate, 9, 2000, 4)[0][:, 0].clamp(0, 9).tolist()
     found = {f"windows that start at {n}": f"{first.count(n) / 2000:.1f}" for n in range(10)}
     return found | {"different pairs of neighbors": str(len({*zip(first, first[1:])}))}  # noqa: B905
@@ -75,13 +73,11 @@ def starts(candidate: Callable) -> dict[str, str]:
 
 @looks("a text of one window", "A window needs length + 1 tokens, here all of them.", "equality")
 def whole_text(candidate: Callable) -> dict[str, Tensor]:
-    """Draw from a text with room for one window."""
     return dict(zip(("inputs", "targets"), drawn(candidate, 5, 2, 4), strict=True))
 
 
 @looks("generators", "All random numbers come from `generator`, which is not seeded again.")
 def generators(candidate: Callable) -> dict[str, bool]:
-    """Draw twice with one generator, and with others of the same and of another seed."""
     one = torch.Generator().manual_seed(1)
     first, later = (drawn(candidate, 40, 30, 8, one)[0] for _ in range(2))
     again, other = (
@@ -101,7 +97,6 @@ def scored(label: str, config: TransformerConfig, ids: Tensor = IDS, **build: An
 
 @looks("changed tokens", "A token attends to earlier tokens in their order, never to later ones.")
 def who_sees_whom(candidate: Callable) -> dict[str, bool]:
-    """Change later tokens, an earlier token, and the order of earlier tokens."""
     model = filled(candidate(replace(SINES, num_decoder_layers=1)))
     later, earlier, swapped = IDS.clone(), IDS.clone(), IDS[:, [1, 0, 2, 3, 4]]
     later[:, 3:] = (IDS[:, 3:] + 1) % 10
@@ -115,7 +110,6 @@ def who_sees_whom(candidate: Callable) -> dict[str, bool]:
 
 @looks("a new model", "`initialize` sets every matrix, and the tied one as an embedding.")
 def new_model(candidate: Callable) -> dict[str, float]:
-    """Measure the initial weights of a new model."""
     named = by_name(candidate(WIDE))
     table = named["embedding.weight"].detach()
     linear = named["stack.layers.0.feed_forward.linear1.weight"].detach()
@@ -232,13 +226,6 @@ MISTAKES = (
         (PAIR, "return window[:, 1:], window[:, :-1]"),
     ),
     windows(
-        "next_window_predicted: the targets are the next window instead of the next token at each "
-        "position",
-        (WINDOW, "ids[starts + torch.arange(2 * length)]"),
-        ("len(ids) - length,", "max(1, len(ids) + 1 - 2 * length),"),
-        (PAIR, "return window[:, :length], window[:, length:]"),
-    ),
-    windows(
         "last_window_never_drawn: the last window is never drawn, because randint already "
         "excludes its upper bound",
         ("len(ids) - length,", "len(ids) - length - 1,"),
@@ -317,14 +304,6 @@ MISTAKES = (
 # right answers
 
 
-def windows_by_slices(ids, batch_size, length, generator=None):
-    """Slice the text in a loop, and stack the windows."""
-    starts = torch.randint(0, len(ids) - length, (batch_size,), generator=generator).tolist()
-    x = torch.stack([ids[start : start + length] for start in starts])
-    y = torch.stack([ids[start + 1 : start + 1 + length] for start in starts])
-    return x, y
-
-
 class DecoderOfSteps(nn.Module):
     """Embed in a method, and tie the embedding to the output instead of the reverse."""
 
@@ -355,4 +334,4 @@ class DecoderOfSteps(nn.Module):
         return self.output(self.stack(self.embed(ids), mask=position.view(-1, 1) >= position))
 
 
-ANSWERS = {"random_windows": (windows_by_slices,), "DecoderOnly": (DecoderOfSteps,)}
+ANSWERS = {"random_windows": (), "DecoderOnly": (DecoderOfSteps,)}

@@ -57,7 +57,6 @@ def written(
     """Compare the rows that are written, and check that the source has not changed."""
 
     def act(candidate: Callable) -> Outcome:
-        """Decode, and list every row with the names of the special tokens."""
         given = src.clone()
         ids = decode(candidate, build(), given, **options)
         if not isinstance(ids, Tensor) or ids.dim() != 2:
@@ -78,7 +77,6 @@ def second_best(logits: Tensor) -> Tensor:
 
 @looks("gradients switched on", "Decode under `torch.no_grad`, and then restore the setting.")
 def traces(candidate: Callable) -> dict[str, bool]:
-    """Check whether gradients are recorded while the model decodes, and switched on after it."""
     model = script()
     with torch.enable_grad():
         candidate(model, SOURCES.clone(), bos_id=BOS, eos_id=EOS)
@@ -91,7 +89,6 @@ def traces(candidate: Callable) -> dict[str, bool]:
 
 @looks("the model's mode", "Decode in eval mode, and then restore the mode.", "train and eval")
 def modes(candidate: Callable) -> dict[str, Any]:
-    """Check the mode while the model decodes, and the mode after it."""
     shown = {}
     for mode in ("training", "eval"):
         model = script(training=mode == "training")
@@ -121,7 +118,6 @@ def drawn(label: str, probs: tuple[float, ...], says: str = CUT, **how: Any) -> 
     logits[1::2] = logits_for(other, temperature, RANKED[::-1])[1::2]
 
     def act(candidate: Callable) -> Outcome:
-        """Draw, and check that the logits have not changed."""
         given = logits.clone()
         tokens = candidate(given, **how)
         if not isinstance(tokens, Tensor) or tokens.shape != (ROWS,):
@@ -138,7 +134,6 @@ def drawn(label: str, probs: tuple[float, ...], says: str = CUT, **how: Any) -> 
 
 @looks("generators", "All random numbers come from `generator`.")
 def generators(candidate: Callable) -> dict[str, bool]:
-    """Draw twice with the same seed, and once with another."""
     first, again, other = (
         candidate(logits_for(FALLING), generator=torch.Generator().manual_seed(seed))
         for seed in (1, 1, 2)
@@ -151,7 +146,6 @@ def generators(candidate: Callable) -> dict[str, bool]:
 
 @looks("invalid arguments", "A ValueError says which argument or which logits are wrong.")
 def rejected(candidate: Callable) -> dict[str, str]:
-    """Pass options that are out of range, and logits whose softmax is not defined."""
     fine = logits_for(FALLING)[:2]
     options = (("temperature", 0.0), ("top_k", 0), ("top_p", 0.0), ("top_p", 1.5))
     asked = {f"{k}={v}": partial(candidate, fine.clone(), **{k: v}) for k, v in options}
@@ -164,7 +158,6 @@ def rejected(candidate: Callable) -> dict[str, str]:
 
 @looks("a count of the work", "The encoder reads the source once, not again for every token.")
 def encoded_once(candidate: Callable) -> dict[str, bool]:
-    """Count the passes through the encoder, for an answer of three tokens and one of nine."""
     passes = []
     for row in (SOURCES[:1], ENDLESS[:1]):
         model = script()
@@ -257,7 +250,6 @@ UNFINISHED = "unfinished = (tokens != eos_id).nonzero().squeeze(1)"
 LEAVE = "if len(unfinished) < len(rows):"
 OUT = "return written[:, : position + 1]"
 LAST = "\n    return written\n"
-ENDED = "ended = torch.zeros(len(src)) > 0"
 
 DIVIDED = "logits.float() / temperature"
 PROBS = "scores.softmax(dim=-1)"
@@ -292,7 +284,7 @@ WRITING = (
     greedy(
         "rows_go_on_after_their_end: a row that has ended gets more tokens as long as another row "
         "has not ended",
-        (BOS_LINE, f"{BOS_LINE}\n        {ENDED}"),
+        (BOS_LINE, f"{BOS_LINE}\n        ended = torch.zeros(len(src)) > 0"),
         (
             UNFINISHED,
             "ended = ended | (tokens == eos_id)\n            "
@@ -304,7 +296,7 @@ WRITING = (
     greedy(
         "stops_with_the_first_end: the loop stops as soon as one row has ended, so the other rows "
         "are cut off",
-        ("if len(unfinished) == 0:", f"{LEAVE}"),
+        ("if len(unfinished) == 0:", LEAVE),
     ),
     greedy(
         "end_not_written: eos is left out of the answer, but it is one of the tokens that the "
@@ -360,13 +352,7 @@ WRITING = (
         "change",
         (READ, AGAIN),
     ),
-    *ignored(
-        greedy,
-        (
-            "max_new_tokens",
-            ("    with generation_mode(", "    max_new_tokens = None\n    with generation_mode("),
-        ),
-    ),
+    *ignored(greedy, ("max_new_tokens", (FRAME, FRAME.replace("max_new_tokens", "None")))),
 )
 
 DRAWING = (
@@ -442,19 +428,4 @@ def decode_into_a_table(
     return table[:, 1 : longest + 1]
 
 
-def sample_by_sorting(logits, *, temperature=1.0, top_k=None, top_p=None, generator=None):
-    """Sort the whole vocabulary, cut it off, and draw with ``multinomial``."""
-    bad_k = top_k is not None and top_k < 1
-    bad_p = top_p is not None and not 0 < top_p <= 1
-    if temperature <= 0 or bad_k or bad_p:
-        raise ValueError(f"cannot draw with {temperature=}, {top_k=}, {top_p=}")
-    scores, tokens = (logits / temperature).sort(dim=-1, descending=True)
-    if not scores[:, 0].isfinite().all():
-        raise ValueError("a row of logits has no softmax")
-    probs = scores[:, :top_k].softmax(dim=-1)
-    if top_p is not None:
-        probs = probs * (probs.cumsum(dim=-1) - probs < top_p)
-    return tokens.gather(1, torch.multinomial(probs, 1, generator=generator)).flatten()
-
-
-ANSWERS = {"greedy_decode": (decode_into_a_table,), "sample_tokens": (sample_by_sorting,)}
+ANSWERS = {"greedy_decode": (decode_into_a_table,), "sample_tokens": ()}

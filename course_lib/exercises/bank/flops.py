@@ -22,7 +22,6 @@ SIX_PRODUCTS = (
 
 @looks("T and S exchanged", "An exchange of T and S does not change the count.")
 def exchanged(candidate: Callable) -> dict[str, bool]:
-    """Exchange T and S."""
     counts = [number(candidate(D_MODEL, H, *lengths)) for lengths in ((4, 9), (9, 4))]
     return {"the count stays the same": counts[0] == counts[1]}
 

@@ -1,10 +1,10 @@
 """Exercises of chapter 19: trials, known mistakes and right answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.bank.attention import wrongly_scaled
@@ -26,7 +26,6 @@ from course_lib.exercises.trial import (
     parameters_trial,
 )
 from course_lib.gpt import GPTConfig, GPTLayer, initialize_gpt
-from course_lib.multi_head import split_heads
 from course_lib.positions import LearnedPositionalEmbedding
 
 D_MODEL = H * D_K
@@ -39,36 +38,38 @@ TORCHS = {
 }
 LAYERS = "Register two nn.Linear layers with biases: w_qkv, from d_model to 3 · d_model, and w_o."
 EVEN = normal("even", 4, 4, 16)
+SPLIT = "Split `w_qkv(x)` into queries, keys and values, and then into heads."
 
 
 @looks("changed later tokens", "A token may not attend to later tokens, whatever the mode.")
 def later(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Change later tokens, and compare the outputs at the first two positions."""
     return sees_later(filled(candidate(**PLAIN)), 2, (X.clone(),), (OTHER_X.clone(),))
 
 
-@looks(
-    "project", "Split `w_qkv(x)` into queries, keys and values, and then into heads.", "equality"
-)
-def projected(candidate: Callable) -> dict[str, Any]:
-    """Compare the queries, keys and values."""
-    layer = filled(candidate(**PLAIN)).eval()
-    with torch.no_grad():
-        return dict(zip(("queries", "keys", "values"), layer.project(X.clone()), strict=True))
+def projected(says: str, build: Mapping[str, int], *inputs: Tensor) -> Trial:
+    """Compare the queries, keys and values that ``project`` returns."""
+
+    @looks("project", says, "equality")
+    def act(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
+        layer = filled(candidate(**build)).eval()
+        with torch.no_grad():
+            parts = layer.project(*(x.clone() for x in inputs))
+        return dict(zip(("queries", "keys", "values"), parts, strict=True))
+
+    return act
 
 
 SMALL = GPTConfig(vocab_size=11, max_len=9, num_layers=2, num_heads=H, d_model=D_MODEL, dropout=0.0)
 IDS, TARGETS = ((step * torch.arange(20) % 11).view(5, 4) for step in (7, 5))
 
 
-def scored(label: str, **inputs: torch.Tensor) -> Trial:
+def scored(label: str, **inputs: Tensor) -> Trial:
     """Compare logits, loss and the gradients of all parameters."""
     return module_trial(label, {"config": SMALL}, inputs, ("logits", "loss"))
 
 
 @looks("the parts", "Keep the given constructor: later cells use its parts.", "parameters")
 def parts(candidate: Callable) -> dict[str, str]:
-    """Call the model, and look for the parts of the course's."""
     model = candidate(SMALL)
     model(IDS.clone())
     names = ("embedding", "positions", "layers", "norm", "output")
@@ -121,7 +122,7 @@ EXERCISES = (
         ),
         shortcuts=TORCHS,
         extras={
-            "project": (projected,),
+            "project": (projected(SPLIT, PLAIN, X),),
             "dropout": (keeps_still(PLAIN, {"x": X}, dropout=0.5), dropped),
             "names": (names_trial(PLAIN),),
         },
@@ -163,7 +164,6 @@ LOOK = "F.scaled_dot_product_attention(q, k, v, dropout_p=dropout_p, is_causal=T
 SCORES = "(q @ k.mT / math.sqrt(q.size(-1)))"
 SQUARE = "torch.ones(x.size(1), x.size(1), dtype=torch.bool)"
 FUTURE = f"masked_fill({SQUARE}.triu(1), -math.inf)"
-WIDE = "self.w_qkv = nn.Linear(d_model, 3 * d_model, bias)"
 DROP = "self.dropout if self.training else 0.0"
 
 model = known("gpt", "GPT")
@@ -171,7 +171,6 @@ model = known("gpt", "GPT")
 EMBEDDED = "self.embedding(ids)"
 NORMED = "self.output(self.norm(x))"
 LOSS = "next_token_loss(logits, targets)"
-
 
 MISTAKES = (
     attention(
@@ -228,11 +227,6 @@ MISTAKES = (
         seen="JohnGiorgi/seq2rel #224",
     ),
     attention(
-        "three_matrices: there are three matrices w_q, w_k and w_v instead of one matrix w_qkv",
-        (WIDE, "self.w_q, self.w_k, self.w_v = (nn.Linear(d_model, d_model) for _ in range(3))"),
-        ("self.w_qkv(x)", "torch.cat([self.w_q(x), self.w_k(x), self.w_v(x)], dim=-1)"),
-    ),
-    attention(
         "dropout_always_on: dropout also acts in eval mode, because self.training is not tested",
         (DROP, "self.dropout"),
         seen="karpathy/nanoGPT #240",
@@ -281,12 +275,6 @@ MISTAKES = (
         (EMBEDDED, f"{EMBEDDED} * math.sqrt(self.config.d_model)"),
     ),
     model(
-        "layers_read_the_embedding: every layer reads the embedded tokens, so only the last layer "
-        "affects the logits",
-        ("for layer in", "embedded = x\n        for layer in"),
-        ("x = layer(x)", "x = layer(embedded)"),
-    ),
-    model(
         "last_norm_missing: the last norm is never called: a pre-norm model needs it before the "
         "output layer",
         ("self.norm(x)", "x"),
@@ -316,31 +304,6 @@ MISTAKES = (
 # right answers
 
 
-class AttentionBySums(nn.Module):
-    """Use ``chunk``, chapter 02's ``split_heads``, and ``einsum``."""
-
-    def __init__(self, d_model, num_heads, dropout=0.0):
-        super().__init__()
-        self.w_qkv = nn.Linear(d_model, d_model * 3)
-        self.w_o = nn.Linear(d_model, d_model)
-        self.num_heads, self.dropout = num_heads, dropout
-        self.drop = nn.Dropout(dropout)
-
-    def project(self, x):
-        """Compute queries, keys and values."""
-        q, k, v = self.w_qkv(x).chunk(3, dim=2)
-        return [split_heads(part, self.num_heads) for part in (q, k, v)]
-
-    def forward(self, x):
-        """Block later tokens with -inf, and concatenate the heads."""
-        q, k, v = self.project(x)
-        scores = torch.einsum("bhtd,bhsd->bhts", q, k) * q.shape[-1] ** -0.5
-        later = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).triu(1)
-        weights = self.drop(scores.masked_fill(later, float("-inf")).softmax(dim=-1))
-        heads = torch.einsum("bhts,bhsd->bhtd", weights, v)
-        return self.w_o(torch.cat(heads.unbind(dim=1), dim=-1))
-
-
 class ModelByHand(nn.Module):
     """Keep the given constructor, chain the layers as one, and write the loss out."""
 
@@ -366,4 +329,4 @@ class ModelByHand(nn.Module):
         return logits, loss
 
 
-ANSWERS = {"CausalSelfAttention": (AttentionBySums,), "GPT": (ModelByHand,)}
+ANSWERS = {"CausalSelfAttention": (), "GPT": (ModelByHand,)}

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course_lib.exercises.bank.gpt import projected
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import known
 from course_lib.exercises.trial import (
@@ -15,7 +16,6 @@ from course_lib.exercises.trial import (
     B,
     T,
     Trial,
-    filled,
     function_trial,
     looks,
     module_trial,
@@ -47,7 +47,6 @@ def gated(label: str, x: Tensor, d_ff: int = D_V, says: str = "") -> Trial:
 
 @looks("a new norm", "A new norm keeps the direction of each vector. Its mean square becomes 1.")
 def directions(candidate: Callable) -> dict[str, Tensor]:
-    """Compare the direction of every vector before and after a new norm."""
     output = candidate(D_K)(X.clone()).detach()
     return {
         "cosine of each vector with its input": F.cosine_similarity(output, X, dim=-1),
@@ -65,6 +64,7 @@ def rotation(label: str, *axes: int, angles: Tensor = ANGLES) -> Trial:
 
 
 GROUPS = dict(d_model=48, num_heads=6, num_kv_heads=2)  # d_k = 8
+ROTATES = "`project` returns queries, keys and values, and rotates the queries and the keys."
 TOKENS = {"x": normal("tokens", 5, 7, 48), "angles": normal("turns", 7, 4)}
 
 
@@ -74,22 +74,8 @@ def grouped(label: str, *left_out: str, **build: int) -> Trial:
     return module_trial(label, GROUPS | build, inputs)
 
 
-@looks(
-    "project",
-    "`project` returns queries, keys and values, and rotates the queries and the keys.",
-    kind="equality",
-)
-def projected(candidate: Callable) -> dict[str, Tensor]:
-    """Compare queries, keys and values."""
-    layer = filled(candidate(**GROUPS)).eval()
-    with torch.no_grad():
-        parts = layer.project(*(x.clone() for x in TOKENS.values()))
-    return dict(zip(("queries", "keys", "values"), parts, strict=True))
-
-
 @looks("the names of its parameters", "With the course's names, saved weights load.", "parameters")
 def named(candidate: Callable) -> dict[str, str]:
-    """Call the layer, and list the names of its parameters."""
     layer = candidate(**GROUPS)
     layer(*(x.clone() for x in TOKENS.values()))
     return {"names": ", ".join(sorted(name for name, _ in layer.named_parameters()))}
@@ -175,7 +161,7 @@ EXERCISES = (
         "modern_decoder",
         20,
         core={
-            "project": (projected,),
+            "project": (projected(ROTATES, GROUPS, *TOKENS.values()),),
             "attention": (grouped("sizes that all differ"), grouped("one KV head", num_kv_heads=1)),
         },
         hints=(
@@ -200,10 +186,6 @@ gated_mistake = known("modern_decoder", "SwiGLU")
 
 SQUARES = "x.square().mean(dim=-1, keepdim=True)"
 ROOT = f"({SQUARES} + self.eps).rsqrt()"
-CENTRED = "x = x - x.mean(dim=-1, keepdim=True)\n        "
-
-FIRST = "self.linear1 = nn.Linear(d_model, d_ff, bias=False)"
-GATE = "self.gate = nn.Linear(d_model, d_ff, bias=False)"
 SILU = "F.silu(self.gate(x))"
 INSIDE = f"{SILU} * self.linear1(x)"
 
@@ -224,7 +206,7 @@ MISTAKES = (
     norm_mistake(
         "mean_subtracted: the mean is subtracted first, as in LayerNorm, but RMSNorm subtracts no "
         "mean",
-        ("return self", f"{CENTRED}return self"),
+        ("return self", "x = x - x.mean(dim=-1, keepdim=True)\n        return self"),
     ),
     norm_mistake(
         "variance_for_mean_square: x.var() is used, which subtracts the mean and divides by "
@@ -303,14 +285,6 @@ MISTAKES = (
         seen="Nijikadesu/breakdown-minimind #3",
     ),
     gated_mistake(
-        "features_of_the_gate: linear1 reads the output of the gate instead of x",
-        (
-            "nn.Linear(d_model, d_ff, bias=False)\n        self.gate",
-            "nn.Linear(d_ff, d_ff, bias=False)\n        self.gate",
-        ),
-        (INSIDE, "self.linear1(F.silu(self.gate(x)))"),
-    ),
-    gated_mistake(
         "sigmoid_gate: the gate's activation is a sigmoid instead of SiLU, which is z times the "
         "sigmoid of z",
         ("F.silu", "torch.sigmoid"),
@@ -327,16 +301,6 @@ MISTAKES = (
     ),
     gated_mistake(
         "biases_on: the layers have biases, because bias=False is missing", (", bias=False", "")
-    ),
-    gated_mistake(
-        "two_in_one_matrix: one matrix of width 2 · d_ff replaces linear1 and gate",
-        (FIRST, FIRST.replace("d_ff", "2 * d_ff")),
-        (f"        {GATE}\n", ""),
-        (
-            f"return self.linear2({INSIDE})",
-            "gate, features = self.linear1(x).chunk(2, dim=-1)\n"
-            "        return self.linear2(F.silu(gate) * features)",
-        ),
     ),
     gated_mistake(
         "two_thirds_taken_inside: the class reduces d_ff to two thirds, but d_ff is already the "
@@ -421,36 +385,6 @@ MISTAKES = (
 # right answers
 
 
-class NormByLength(nn.Module):
-    """Compute the root mean square from the length of the vector."""
-
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.register_parameter("weight", nn.Parameter(torch.full((d_model,), 1.0)))
-        self.eps = eps
-
-    def forward(self, x):
-        """Normalize each vector."""
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        return x / torch.sqrt(length**2 / x.shape[-1] + self.eps) * self.weight
-
-
-class GateBySigmoid(nn.Module):
-    """Write SiLU out."""
-
-    def __init__(self, d_model, d_ff):
-        super().__init__()
-        self.linear2 = nn.Linear(d_ff, d_model, bias=False)
-        self.gate, self.linear1 = (nn.Linear(d_model, d_ff, bias=False) for _ in range(2))
-
-    def forward(self, x):
-        """Multiply the features by the gate."""
-        z = self.gate(x)
-        features = self.linear1(x)
-        features = features * (z * torch.sigmoid(z))
-        return self.linear2(features)
-
-
 def rotated_as_complex_numbers(x, freqs):
     """Multiply complex numbers, as Llama's own code does."""
     pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
@@ -492,8 +426,8 @@ class GroupsOfLlama(nn.Module):
 
 
 ANSWERS = {
-    "RMSNorm": (NormByLength,),
-    "SwiGLU": (GateBySigmoid,),
+    "RMSNorm": (),
+    "SwiGLU": (),
     "apply_rope": (rotated_with_repeated_angles, rotated_as_complex_numbers),
     "GroupedQueryAttention": (GroupsOfLlama,),
 }

@@ -1,6 +1,5 @@
 """Exercises of chapter 11: trials, known mistakes and right answers."""
 
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -50,7 +49,6 @@ def loss(label: str, given: dict | None = None, **options: Any) -> Trial:
 
 @looks("equal logits", "Every token then has probability 1/V, so the loss is ln V nats.")
 def uniform(candidate: Callable) -> dict[str, float]:
-    """Compute the loss of a model that gives every token the same probability."""
     return {"loss of equal logits": float(candidate(torch.zeros(2, T, V), TARGETS.clone()))}
 
 
@@ -71,7 +69,6 @@ def shifted(
     """Compare the loss of a batch, and the gradients of all weights."""
 
     def act(candidate: Callable) -> Outcome:
-        """Call the function with a new model."""
         model = small_model(pad_id, max_len).train()
         call = lambda now: candidate(model, *now.values(), pad_id=pad_id, **options)  # noqa: E731
         given = dict(zip(("src", "tgt"), batch, strict=True))
@@ -86,7 +83,6 @@ def stepped(
     """Compare losses and weights after some steps; ``steps`` lists the batches of each step."""
 
     def act(candidate: Callable) -> Outcome:
-        """Take the steps."""
         model = small_model().train()
         before, calls = weights_of(model), set()
         parts = [{"params": [*model.parameters()][first::groups]} for first in range(groups)]
@@ -112,7 +108,6 @@ def stepped(
 
 @looks("the returned loss", "Detach each loss, so that a stored loss does not keep its graph.")
 def graph_kept(candidate: Callable) -> dict[str, bool]:
-    """Check whether the returned loss still has its graph."""
     model = small_model().train()
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
     value = candidate(model, optimizer, [translation_loss(model, *BATCHES[0], pad_id=0)], LR)
@@ -514,38 +509,7 @@ def loss_by_torch(scores, right, *, pad_id=None, smoothing=0.1):
     return (1 - smoothing) * sure - smoothing * log_probs[:, allowed].mean()
 
 
-def rate_by_cases(step, d_model, warmup_steps):
-    """Write one formula for the steps up to the peak and one for the steps after it."""
-    peak = 1 / math.sqrt(d_model * warmup_steps)
-    if step <= warmup_steps:
-        return peak * step / warmup_steps
-    return peak * math.sqrt(warmup_steps / step)
-
-
-def loss_by_encode_and_decode(model, src, tgt, *, pad_id, smoothing=0.1):
-    """Call the encoder and the decoder, and slice with ``narrow``."""
-    tgt_in, tgt_out = (tgt.narrow(1, start, tgt.size(1) - 1) for start in (0, 1))
-    logits = model.decode(tgt_in, model.encode(src), src)
-    return loss_by_torch(logits, tgt_out, pad_id=pad_id, smoothing=smoothing)
-
-
-def step_that_clears_last(model, optimizer, losses, rate, *, clip_norm=math.inf):
-    """Clear the gradients after the step, and add up the losses at the end."""
-    parts = []
-    for loss in losses:
-        loss.backward()
-        parts.append(loss.detach())
-    torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
-    for group in optimizer.param_groups:
-        group.update(lr=rate)
-    optimizer.step()
-    optimizer.zero_grad()
-    return torch.stack(parts).sum()
-
-
 ANSWERS = {
     "label_smoothed_cross_entropy": (loss_by_torch,),
-    "warmup_inverse_sqrt": (rate_by_cases,),
-    "translation_loss": (loss_by_encode_and_decode,),
-    "training_step": (step_that_clears_last,),
+    **dict.fromkeys(("warmup_inverse_sqrt", "translation_loss", "training_step"), ()),
 }

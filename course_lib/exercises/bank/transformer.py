@@ -70,7 +70,6 @@ def shows(
 
     @looks(label, says, kind)
     def act(candidate: Callable) -> dict[str, Any]:
-        """Build the model, fill its parameters, and look."""
         with torch.no_grad():
             return look(filled(candidate(replace(APART, dropout=dropout))).eval())
 
@@ -105,7 +104,6 @@ def padding_effect(model: Any) -> dict[str, bool]:
 
 @looks("a new model", "Call `initialize`, which also treats a shared matrix as an embedding.")
 def start(candidate: Callable) -> dict[str, float]:
-    """Measure the initial weights, with separate and with shared matrices."""
     apart, tied = (candidate(replace(WIDE, tie_embeddings=tie)) for tie in ("none", "all"))
     return {
         f"{SPREAD} src_embedding": loudness(apart.src_embedding.weight),
@@ -190,7 +188,6 @@ EXERCISES = (
 
 model = known("transformer", "Transformer")
 
-
 SCALE = " * math.sqrt(self.config.d_model)"
 SOURCE, TARGET = "self.src_embedding(src)", "self.tgt_embedding(tgt)"
 PLACED = "self.positions(vectors)"
@@ -202,7 +199,6 @@ CROSS = "cross_mask = padding_mask(src, self.config.pad_id)"
 ENCODED = "self.encoder(self.positions(vectors), padding_mask(src, self.config.pad_id))"
 LOGITS = "return self.output(self.hidden(tgt, memory, src))"
 SIZES = "sizes = (c.d_model, c.num_heads, c.d_ff, c.dropout, c.norm_first, c.activation)"
-
 
 WORDS = (
     model(
@@ -366,9 +362,7 @@ class ModelInSmallSteps(nn.Module):
         self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
         self.encoder = Encoder(config.num_encoder_layers, config.d_model, **options)
         self.decoder = Decoder(config.num_decoder_layers, config.d_model, **options)
-        self.positions = PositionalEncoding(
-            config.d_model, max_len=config.max_len, dropout=config.dropout
-        )
+        self.positions = PositionalEncoding(config.d_model, config.max_len, config.dropout)
         if config.tie_embeddings == "all":
             self.src_embedding = self.tgt_embedding
         if config.tie_embeddings in ("all", "decoder"):
@@ -399,17 +393,15 @@ class ModelInSmallSteps(nn.Module):
 
     def forward(self, src, tgt):
         """Encode, then decode."""
-        memory = self.encode(src)
-        return self.decode(tgt, memory, src)
+        return self.decode(tgt, self.encode(src), src)
 
     def attention_maps(self, src, tgt):
         """Record the weights of three kinds of attention."""
-        places = {"encoder": [], "decoder": [], "cross": []}
-        for layer in self.encoder.layers:
-            places["encoder"].append(layer.self_attn)
-        for layer in self.decoder.layers:
-            places["decoder"].append(layer.self_attn)
-            places["cross"].append(layer.cross_attn)
+        places = {
+            "encoder": [layer.self_attn for layer in self.encoder.layers],
+            "decoder": [layer.self_attn for layer in self.decoder.layers],
+            "cross": [layer.cross_attn for layer in self.decoder.layers],
+        }
         return capture_attention(places, lambda: self.forward(src, tgt))
 
 
