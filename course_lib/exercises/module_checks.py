@@ -56,7 +56,6 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
         "train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-        """Call it twice in eval mode; a random output is reported as 0."""
         layer, found = filled(candidate(**build, **rates)).eval(), []
         for _ in range(2):
             copies = (x.clone() if isinstance(x, Tensor) else x for x in inputs.values())
@@ -133,7 +132,6 @@ def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
         "train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
-        """List what becomes of an output of 2, for each sub-layer."""
         return {
             f"an output of 2 from {name}": said(candidate, name, *inputs, dropout=0.2)
             for name in speakers
@@ -153,7 +151,6 @@ def inside(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
         "train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
-        """List what becomes of a weight of 1, or a feature of 1, without the bias behind it."""
         found = {}
         for name in speakers:
             rate = "activation_dropout" if name == "feed_forward" else "attention_dropout"
@@ -196,7 +193,6 @@ def embedding_dropout(config: Any, **calls: Callable[[nn.Module], Any]) -> Trial
         "train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-        """Embed tokens so large that positions do not matter, and list what is left of them."""
         model, size = filled(candidate(config)).train(), 1e6
         with torch.no_grad():
             for name, weight in by_name(model).items():

@@ -42,7 +42,6 @@ def called(label: str, **which: Any) -> Trial:
 
 @looks("the sums of the weights", "The weights of each query must add up to 1.")
 def row_sums(candidate: Callable) -> dict[str, Tensor]:
-    """Add up every row of the weights."""
     return {"sum of each row": candidate(*inputs().values())[1].sum(dim=-1)}
 
 
@@ -51,7 +50,6 @@ def row_sums(candidate: Callable) -> dict[str, Tensor]:
     "True means *may look*, and a blocked key must not affect the output.",
 )
 def hidden_keys(candidate: Callable) -> dict[str, bool]:
-    """Change a blocked key and its value, and compare the outputs."""
     mask = some_mask(T, S)
     mask[:, 0] = False
     plain = inputs(mask=mask)
@@ -68,14 +66,12 @@ def hidden_keys(candidate: Callable) -> dict[str, bool]:
 
 @looks("a query that may not attend to any key", "Its weights and its output must be zeros.")
 def fully_blocked_row(candidate: Callable) -> dict[str, Tensor]:
-    """Block a whole row of the mask, and return its weights and its output."""
     output, weights = candidate(*inputs(mask=some_mask(T, S, blocked=2)).values())
     return {"its weights": weights[..., 2, :], "its output": output[..., 2, :]}
 
 
 @looks("no dropout_p", "Nothing may be dropped unless dropout_p is passed, and dtypes must stay.")
 def without_dropout(candidate: Callable) -> dict[str, Any]:
-    """Call it twice without dropout, and once in float64."""
     tensors = inputs().values()
     one, other = (candidate(*tensors)[0] for _ in range(2))
     double = candidate(*(x.double() for x in tensors))[0]
@@ -89,7 +85,6 @@ def without_dropout(candidate: Callable) -> dict[str, Any]:
     kind="train and eval",
 )
 def dropped(candidate: Callable) -> dict[str, Any]:
-    """Drop some of the weights; two identity matrices as values show which ones."""
     twice = torch.eye(S).repeat(1, 2).expand(B, H, S, 2 * S)
     tensors = (inputs() | {"value": twice}).values()
     _, whole = candidate(*tensors)

@@ -60,7 +60,6 @@ def called(label: str, build: Mapping[str, Any], **how: Any) -> Trial:
 
 @looks("later tokens changed", "A later token must not affect the outputs of earlier tokens.")
 def leaks(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Change the last tokens, and compare the outputs of the first ones."""
     module, other = filled(candidate(**SIZES)), inputs()
     other["x"][:, 2:] += 3
     return sees_later(module, 2, tuple(inputs().values()), tuple(other.values()))

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.add_norm import AddNorm
 from course_lib.encoder import EncoderLayer
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import ignored, known
@@ -24,8 +23,6 @@ from course_lib.exercises.trial import (
     normal,
     parameters_trial,
 )
-from course_lib.feed_forward import FeedForward
-from course_lib.multi_head import MultiHeadAttention
 
 SIZES = dict(d_model=6, num_heads=H, d_ff=10)
 EVEN = dict(d_model=4, num_heads=4, d_ff=4)
@@ -62,7 +59,6 @@ def reach(build: Mapping[str, Any], says: str) -> Trial:
 
     @looks("one position changed", says)
     def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
-        """List the positions for a token and for padding."""
         layer = filled(candidate(**build)).eval()
         return {
             "a change of token 2 affects": moved(layer, None, 2),
@@ -75,7 +71,6 @@ def reach(build: Mapping[str, Any], says: str) -> Trial:
 
 @looks("a new stack", "The initial weights of the layers must differ.")
 def starts_alike(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Compare the initial matrices of consecutive layers."""
     matrices = [p for p in candidate(**STACK).parameters() if p.dim() == 2]
     same = all(map(torch.equal, matrices, matrices[len(matrices) // 3 :]))
     return {"layers start with the same weights": same}
@@ -353,31 +348,6 @@ MISTAKES = (
 # right answers
 
 
-class LayerOfNamedSteps(nn.Module):
-    """Write attention as a function with a name."""
-
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=False, activation="relu",
-                 *, d_k=None, d_v=None, attention_dropout=0.0, activation_dropout=0.0):  # fmt: skip
-        super().__init__()
-        self.add_norm2, self.add_norm1 = (AddNorm(d_model, dropout, norm_first) for _ in range(2))
-        self.feed_forward = FeedForward(
-            d_model, d_ff, dropout=activation_dropout, activation=activation
-        )
-        self.self_attn = MultiHeadAttention(
-            d_model=d_model, num_heads=num_heads, dropout=attention_dropout, d_k=d_k, d_v=d_v
-        )
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Apply both sub-layers."""
-
-        def attend(tokens: Tensor) -> Tensor:
-            """Return the output of attention without the weights."""
-            output, _ = self.self_attn(tokens, tokens, tokens, mask=mask, need_weights=True)
-            return output
-
-        return self.add_norm2(self.add_norm1(x, attend), self.feed_forward)
-
-
 class StackByCounting(nn.Module):
     """Extend the list layer by layer; ``norm`` is an identity in post-norm."""
 
@@ -396,4 +366,4 @@ class StackByCounting(nn.Module):
         return self.norm(x)
 
 
-ANSWERS = {"EncoderLayer": (LayerOfNamedSteps,), "Encoder": (StackByCounting,)}
+ANSWERS = {"Encoder": (StackByCounting,)}

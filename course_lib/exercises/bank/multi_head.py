@@ -67,7 +67,6 @@ def with_weights(label: str, build: dict, tensors: dict) -> Trial:
 
 @looks("a causal mask", "Each output must be joined from the heads of its own token, in order.")
 def first_output(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Change the tokens that a causal mask hides, and compare the first output."""
     layer = filled(candidate(**PLAIN)).eval()
     past = torch.ones(T, T, dtype=torch.bool).tril()
     x = normal("first", B, T, D_MODEL)
@@ -85,7 +84,6 @@ def dropped(label: str, **options: Any) -> Trial:
         kind="train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-        """Return 3 times each weight; w_v and w_o are identities."""
         layer, twice = candidate(**PLAIN, dropout=0.2).train(), torch.eye(3).repeat(1, 2 * H)
         query, value = normal("query", 4, 8, D_MODEL), twice.expand(4, 3, D_MODEL)
         with torch.no_grad():
@@ -379,14 +377,6 @@ MISTAKES = (
 # right answers
 
 
-def split_by_reshape(x: Tensor, h: int) -> Tensor:
-    """Reshape, then permute; the result is a copy."""
-    *leading, length, width = x.shape
-    axes = tuple(range(len(leading)))
-    cut = x.reshape(*leading, length, h, width // h)
-    return cut.permute(*axes, -2, -3, -1).contiguous()
-
-
 class ByEinsum(nn.Module):
     """Use einsum, and F.dropout instead of a layer."""
 
@@ -414,4 +404,4 @@ class ByEinsum(nn.Module):
         return (output, weights) if need_weights else (output, None)
 
 
-ANSWERS = {"split_heads": (split_by_reshape,), "MultiHeadAttention": (ByEinsum,)}
+ANSWERS = {"MultiHeadAttention": (ByEinsum,)}
