@@ -175,23 +175,21 @@ WRONG_SCALES = {  # what divides the scores of q and k, and the sentence
 def wrongly_scaled(
     make: Callable[..., Mistake],
     edit: Callable[[str], tuple[str, str]],
-    without: Collection[str],
+    without: Collection[str] = (),
     q: str = "q",
     k: str = "k",
+    **seen: str,
 ) -> list[Mistake]:
     """Make the mistakes in which the scores are divided by another number than √d_k.
 
-    Args:
-        make: What ``known`` returned.
-        edit: Returns the edit by which an expression divides the scores.
-        without: Names that are left out.
-        q: The name of the queries in the definition.
-        k: The name of the keys.
+    ``edit`` divides the scores by an expression, in which ``q`` and ``k`` name queries and keys;
+    ``seen`` cites public code by the names of the mistakes.
     """
     return [
         make(
             f"{name}: {sentence}",
             edit(by.format(q=q, k=k)),
+            seen=seen.get(name, ""),
             tells=TWO_ROOTS * (name == "scale_twice"),
         )
         for name, (by, sentence) in WRONG_SCALES.items()
@@ -200,15 +198,13 @@ def wrongly_scaled(
 
 
 MISTAKES = (
-    attention(
-        "scale_missing: the scores are not divided by √d_k",
-        (f" {SCALE}", ""),
-        seen="mlc-ai/mlc-llm #3426",
-    ),
-    attention(
-        "scale_d_k: the scores are divided by d_k instead of √d_k",
-        (SCALE, "/ d_k"),
-        seen="delzac/cntkx #10",
+    *wrongly_scaled(
+        attention,
+        lambda by: (SCALE, f"/ ({by})"),
+        q="query",
+        k="key",
+        scale_missing="mlc-ai/mlc-llm #3426",
+        scale_d_k="delzac/cntkx #10",
     ),
     attention(
         "scale_d_v: the scores are divided by √d_v instead of √d_k",
@@ -283,13 +279,6 @@ MISTAKES = (
         (BLEND, "F.dropout(weights.detach(), dropout_p) @ value, weights"),
     ),
     *ignored(attention, ("dropout_p", (BLEND, "weights @ value, weights"))),
-    *wrongly_scaled(
-        attention,
-        lambda by: (SCALE, f"/ ({by})"),
-        without=("scale_missing", "scale_d_k"),
-        q="query",
-        k="key",
-    ),
     attention(
         "mask_added: the boolean mask is added to the scores, so that True adds 1 and nothing is "
         "hidden",

@@ -197,12 +197,22 @@ ATTENDED = """weights = None
             heads, weights = scaled_dot_product_attention(q, k, v, mask, dropout_p)
         else:
             heads = attention_output(q, k, v, mask, dropout_p)"""
-AXIS = """scores = q @ k.mT / q.size(-1) ** 0.5
-        if mask is not None:
-            scores = scores.masked_fill(~mask, float("-inf"))
-        weights = scores.softmax(dim=AXIS)
-        heads, weights = F.dropout(weights, dropout_p) @ v, weights if need_weights else None"""
 DROP = "self.dropout if self.training else 0.0"
+
+
+def attended(
+    by: str = "q.size(-1) ** 0.5",
+    masked: str = 'scores.masked_fill(~mask, float("-inf"))',
+    axis: int = -1,
+) -> tuple[str, str]:
+    """Return the edit that writes attention out, with one of its steps changed."""
+    written = f"""scores = q @ k.mT / ({by})
+        if mask is not None:
+            scores = {masked}
+        weights = scores.softmax(dim={axis})
+        heads, weights = F.dropout(weights, dropout_p) @ v, weights if need_weights else None"""
+    return ATTENDED, written
+
 
 MISTAKES = (
     split_mistake(
@@ -226,11 +236,7 @@ MISTAKES = (
         (Q, f"{Q} * (self.w_q.out_features / self.num_heads / query.size(-1)) ** 0.5"),
         seen="karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
     ),
-    heads(
-        "scale_missing: the scores of the heads are not divided by √d_k",
-        (Q, f"{Q} * (self.w_q.out_features / self.num_heads) ** 0.5"),
-        seen="PAIR-code/tiny-transformers #71",
-    ),
+    *wrongly_scaled(heads, attended, scale_missing="PAIR-code/tiny-transformers #71"),
     heads(
         "heads_split_without_transpose: view or reshape splits the heads without a transpose, "
         "which mixes the tokens",
@@ -308,11 +314,11 @@ MISTAKES = (
     ),
     heads(
         "softmax_over_heads: softmax runs over the heads (dim=1) instead of the keys",
-        (ATTENDED, AXIS.replace("AXIS", "1")),
+        attended(axis=1),
     ),
     heads(
         "softmax_over_queries: softmax runs over the queries instead of the keys",
-        (ATTENDED, AXIS.replace("AXIS", "-2")),
+        attended(axis=-2),
         seen="labmlai/annotated_deep_learning_paper_implementations #146",
     ),
     heads(
@@ -331,20 +337,10 @@ MISTAKES = (
             ("head_width(d_model, num_heads, d_v)", "head_width(d_model, num_heads)"),
         ),
     ),
-    *wrongly_scaled(
-        heads,
-        lambda by: (ATTENDED, AXIS.replace("q.size(-1) ** 0.5", f"({by})").replace("AXIS", "-1")),
-        without=("scale_missing",),
-    ),
     heads(
         "mask_added: the boolean mask is added to the scores, so that True adds 1 and nothing is "
         "hidden",
-        (
-            ATTENDED,
-            AXIS.replace("AXIS", "-1").replace(
-                'scores.masked_fill(~mask, float("-inf"))', "scores + mask"
-            ),
-        ),
+        attended(masked="scores + mask"),
     ),
     heads(
         "heads_joined_number_by_number: the heads are joined number by number, as after "

@@ -81,9 +81,7 @@ EXERCISES = (
         15,
         core={
             "formula": (
-                table(
-                    "sizes that differ", 5, 4
-                ),  # small, because rounding errors grow with the angle
+                table("sizes that differ", 5, 4),  # small: rounding errors grow with the angle
                 table("as many positions as columns", 4, 4),
                 table("ten columns", 4, 10),
                 kind,
@@ -140,8 +138,13 @@ ANGLES = "  # (max_len, ceil(d_model / 2))\n"
 FILLED = """waves = torch.zeros(max_len, d_model)
     waves[:, 0::2] = angle.sin()
     waves[:, 1::2] = angle.cos()"""
+PLACED = "self.encoding[start:end]"
+TOTAL = f"x + {PLACED}"
+WHOLE = f"self.dropout({TOTAL})"
+TABLE = "sinusoidal_encoding(max_len, d_model)"
+BUFFER = f'self.register_buffer("encoding", {TABLE}, persistent=False)'
 
-WAVES = (
+MISTAKES = (
     table_mistake(
         "exponent_unpaired: the cosine of a pair uses the exponent of its own column instead of "
         "its sine's, so every column has a different frequency",
@@ -215,13 +218,6 @@ WAVES = (
     table_mistake(
         "base_1000: the base of the frequencies is 1,000 instead of 10,000", ("10000 **", "1000 **")
     ),
-)
-
-PLACED = "self.encoding[start:end]"
-TOTAL = f"x + {PLACED}"
-WHOLE = f"self.dropout({TOTAL})"
-
-ADDED = (
     encoding(
         "cut_by_batch: the table is cut to x.size(0), the number of sentences, instead of to "
         "their length",
@@ -278,15 +274,6 @@ ADDED = (
         seen="khirotaka/SAnD #3, SamLynnEvans/Transformer #10",
     ),
     *ignored(encoding, ("start", (PLACED, "self.encoding[: x.size(-2)]"))),
-)
-
-
-TABLE = "sinusoidal_encoding(max_len, d_model)"
-BUFFER = f'self.register_buffer("encoding", {TABLE}, persistent=False)'
-
-MISTAKES = (
-    *WAVES,
-    *ADDED,
     encoding(
         "not_a_buffer: the table is a plain attribute, so .to() and .bfloat16() do not convert it",
         (BUFFER, f"self.encoding = {TABLE}"),
