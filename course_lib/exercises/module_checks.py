@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -35,9 +36,7 @@ def rounded(x: Tensor) -> str:
 def survivors(x: Tensor, *axes: str) -> dict[str, str]:
     """List what dropout makes of a constant tensor, and the axes along which it drops whole rows.
 
-    Args:
-        x: The tensor after dropout; every entry was the same before.
-        *axes: What each axis of ``x`` counts.
+    ``axes`` says what each axis of ``x`` counts.
     """
     gone = x.abs() < 1e-2
     firsts = [gone.narrow(axis, 0, 1).expand_as(gone) for axis in range(gone.dim())]
@@ -58,8 +57,7 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
     def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
         layer, found = filled(candidate(**build, **rates)).eval(), []
         for _ in range(2):
-            copies = (x.clone() if isinstance(x, Tensor) else x for x in inputs.values())
-            answer = layer(*copies)
+            answer = layer(*deepcopy(list(inputs.values())))
             found.append((answer[0] if isinstance(answer, tuple) else answer).detach())
         same = torch.equal(*found)
         return {"random in eval mode": not same, "output": found[0] * same}
@@ -181,9 +179,7 @@ def first_reading(model: nn.Module, call: Callable[[nn.Module], Any]) -> Tensor:
 def embedding_dropout(config: Any, **calls: Callable[[nn.Module], Any]) -> Trial:
     """Ask that dropout acts on each number of the embedded tokens by itself.
 
-    Args:
-        config: What a model is built from; its dropout is 0.2.
-        **calls: By the name of a side, the call in which a model reads it.
+    The dropout in ``config`` is 0.2; ``calls`` holds the call in which a model reads each side.
     """
 
     @looks(

@@ -3,6 +3,7 @@
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -138,18 +139,14 @@ def observe(
     names: Sequence[str | None],
     parameters: Mapping[str, Tensor] | None = None,
 ) -> Outcome:
-    """Call something on copies of the inputs; keep results, gradients and changes.
-
-    Gradients are those of the inputs and of the ``parameters``.
-    """
+    """Call something on copies of the inputs; keep results, all gradients, and changed inputs."""
     leaf = {
         name: x.detach().clone().requires_grad_()
         for name, x in inputs.items()
         if isinstance(x, Tensor) and x.is_floating_point()
     }
     copies = {
-        name: leaf[name].clone() if name in leaf else x.clone() if isinstance(x, Tensor) else x
-        for name, x in inputs.items()
+        name: leaf[name].clone() if name in leaf else deepcopy(x) for name, x in inputs.items()
     }
     values, alone = named_results(call(copies), names)
     changed = tuple(
