@@ -3,7 +3,6 @@
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -146,7 +145,8 @@ def observe(
         if isinstance(x, Tensor) and x.is_floating_point()
     }
     copies = {
-        name: leaf[name].clone() if name in leaf else deepcopy(x) for name, x in inputs.items()
+        name: leaf[name].clone() if name in leaf else x.clone() if isinstance(x, Tensor) else x
+        for name, x in inputs.items()
     }
     values, alone = named_results(call(copies), names)
     changed = tuple(
