@@ -73,10 +73,10 @@ def sublayer(x: Tensor) -> Tensor:
     return torch.tanh(x @ normal("sub-layer", x.size(-1), x.size(-1)) + 0.5)
 
 
-def around(label: str, build: dict, *shape: int, **how: Any) -> Trial:
+def around(label: str, build: dict, *shape: int) -> Trial:
     """Compare outputs and gradients around a sub-layer."""
     inputs = {"x": normal("x", *shape), "sublayer": sublayer}
-    return module_trial(label, build | {"d_model": shape[-1]}, inputs, **how)
+    return module_trial(label, build | {"d_model": shape[-1]}, inputs)
 
 
 def reads(build: dict, says: str) -> Trial:
