@@ -71,8 +71,7 @@ class Exercise:
     @property
     def ends(self) -> list[int]:
         """Return where each stage ends, in the order of the trials."""
-        steps = [*self.core.values(), *self.extras.values()]
-        return list(accumulate(map(len, steps)))
+        return list(accumulate(map(len, [*self.core.values(), *self.extras.values()])))
 
     def stages(self, failed: Collection[int], wrong: Collection[int] = ()) -> tuple[Stage, ...]:
         """Return the stages, given the trials that failed and those that lacked no argument."""
@@ -109,39 +108,23 @@ def exercises() -> list[str]:
 
 
 def exercise(name: str) -> Exercise:
-    """Return an exercise by its name.
-
-    Raises:
-        ValueError: If there is none of that name; the message says which are near.
-    """
+    """Return an exercise by its name."""
     return look_up(name, _catalogue(), "exercise")
 
 
 def known_mistakes(name: str) -> list[Mistake]:
-    """Return the known mistakes of an exercise.
-
-    Raises:
-        ValueError: If there is no such exercise.
-    """
+    """Return the known mistakes of an exercise."""
     bank = _room(exercise(name).module).MISTAKES
     return [mistake for mistake in bank if mistake.exercise == name]
 
 
 def right_answers(name: str) -> tuple[Any, ...]:
-    """Return right answers to an exercise in several styles, besides the course's own.
-
-    Raises:
-        ValueError: If there is no such exercise.
-    """
-    return _room(exercise(name).module).ANSWERS[name]
+    """Return the bank's right answers to an exercise, besides the course's own."""
+    return _room(exercise(name).module).ANSWERS.get(name, ())
 
 
 def look_up(name: str, known: Mapping[str, Any], kind: str) -> Any:
-    """Return the entry of that name.
-
-    Raises:
-        ValueError: If there is none; the message says which names are near.
-    """
+    """Return the entry of that name, or raise a ValueError that says which names are near."""
     if name in known:
         return known[name]
     near = difflib.get_close_matches(str(name), known, n=3) or known

@@ -41,11 +41,7 @@ class Mistake:
 
     @property
     def source(self) -> str:
-        """Return the wrong definition as text.
-
-        Raises:
-            ValueError: If a passage to change is not there: the definition was rewritten.
-        """
+        """Return the wrong definition as text, or raise a ValueError if a passage is missing."""
         text = written(self.module, self.exercise)
         for old, new in self.edits:
             if old not in text:
@@ -75,12 +71,7 @@ def define(
 ) -> Any:
     """Run the text of a definition among the names of its module, and return what it defines.
 
-    Args:
-        source: The text.
-        module: One of the course's; its names can be used, and torch's usual ones.
-        name: What the text defines.
-        file: How tracebacks call the text.
-        beside: Other definitions, in place of the module's own of the same names.
+    Tracebacks call the text ``file``. Names in ``beside`` replace those of the module.
     """
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names = dict(math=math, torch=torch, nn=nn, F=F) | vars(import_module(f"course_lib.{module}"))
@@ -103,12 +94,7 @@ def known(module: str, exercise: str) -> Callable[..., Mistake]:
 
 
 def ignored(make: Callable[..., Mistake], *cases: tuple[Any, ...]) -> tuple[Mistake, ...]:
-    """Make a family of mistakes: arguments that are taken and then not used.
-
-    Args:
-        make: What ``known`` returned.
-        cases: The argument's name, then the edits that lose it.
-    """
+    """Make a mistake for each case: an argument's name, then the edits that ignore it."""
     return tuple(
         make(f"{name}_ignored: `{name}` is accepted but never used", *edits)
         for name, *edits in cases

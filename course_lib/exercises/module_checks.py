@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -35,9 +36,7 @@ def rounded(x: Tensor) -> str:
 def survivors(x: Tensor, *axes: str) -> dict[str, str]:
     """List what dropout makes of a constant tensor, and the axes along which it drops whole rows.
 
-    Args:
-        x: The tensor after dropout; every entry was the same before.
-        *axes: What each axis of ``x`` counts.
+    ``axes`` says what each axis of ``x`` counts.
     """
     gone = x.abs() < 1e-2
     firsts = [gone.narrow(axis, 0, 1).expand_as(gone) for axis in range(gone.dim())]
@@ -56,11 +55,9 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
         "train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-        """Call it twice in eval mode; a random output is reported as 0."""
         layer, found = filled(candidate(**build, **rates)).eval(), []
         for _ in range(2):
-            copies = (x.clone() if isinstance(x, Tensor) else x for x in inputs.values())
-            answer = layer(*copies)
+            answer = layer(*deepcopy(list(inputs.values())))
             found.append((answer[0] if isinstance(answer, tuple) else answer).detach())
         same = torch.equal(*found)
         return {"random in eval mode": not same, "output": found[0] * same}
@@ -133,7 +130,6 @@ def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
         "train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
-        """List what becomes of an output of 2, for each sub-layer."""
         return {
             f"an output of 2 from {name}": said(candidate, name, *inputs, dropout=0.2)
             for name in speakers
@@ -153,7 +149,6 @@ def inside(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
         "train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
-        """List what becomes of a weight of 1, or a feature of 1, without the bias behind it."""
         found = {}
         for name in speakers:
             rate = "activation_dropout" if name == "feed_forward" else "attention_dropout"
@@ -184,9 +179,7 @@ def first_reading(model: nn.Module, call: Callable[[nn.Module], Any]) -> Tensor:
 def embedding_dropout(config: Any, **calls: Callable[[nn.Module], Any]) -> Trial:
     """Ask that dropout acts on each number of the embedded tokens by itself.
 
-    Args:
-        config: What a model is built from; its dropout is 0.2.
-        **calls: By the name of a side, the call in which a model reads it.
+    The dropout in ``config`` is 0.2; ``calls`` holds the call in which a model reads each side.
     """
 
     @looks(
@@ -196,7 +189,6 @@ def embedding_dropout(config: Any, **calls: Callable[[nn.Module], Any]) -> Trial
         "train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-        """Embed tokens so large that positions do not matter, and list what is left of them."""
         model, size = filled(candidate(config)).train(), 1e6
         with torch.no_grad():
             for name, weight in by_name(model).items():

@@ -129,10 +129,8 @@ def _exchanged(mine: dict, right: dict) -> bool:
     """Say whether two tensors were returned in the wrong order."""
     if len(right) != 2 or mine.keys() != right.keys():
         return False
-    (one, other), (first, second) = mine.values(), right.values()
-    if not all(isinstance(x, Tensor) for x in (one, other, first, second)):
-        return False
-    return first.shape != second.shape and (one.shape, other.shape) == (second.shape, first.shape)
+    found, expected = ([getattr(x, "shape", None) for x in y.values()] for y in (mine, right))
+    return None not in found and found != expected and found == expected[::-1]
 
 
 def _wrong_parameters(mine: dict, right: dict, says: str) -> Iterator[Failure]:

@@ -64,7 +64,6 @@ def function_trial(
     """
 
     def act(candidate: Callable[..., Any]) -> Outcome:
-        """Call it on copies."""
         return observe(lambda given: candidate(*given.values(), **(options or {})), inputs, names)
 
     return Trial(label, act, kind, says)
@@ -84,7 +83,6 @@ def module_trial(
     """Build a module from ``build``, fill it with known numbers, and call it like a function."""
 
     def act(candidate: Callable[..., nn.Module]) -> Outcome:
-        """Build, fill, call."""
         module = filled(candidate(**build)).train(training)
         call = lambda now: module(*now.values(), **(options or {}))  # noqa: E731
         return observe(call, inputs, names, by_name(module))
@@ -96,7 +94,6 @@ def parameters_trial(build: Mapping[str, Any], says: str) -> Trial:
     """Compare the shapes of a module's parameters, and which are shared, under any names."""
 
     def act(candidate: Callable[..., nn.Module]) -> Outcome:
-        """List what the module registers."""
         module = candidate(**build)
         if not isinstance(module, nn.Module):
             raise TypeError(f"{type(module).__name__} should be a subclass of nn.Module")
@@ -111,7 +108,6 @@ def names_trial(build: Mapping[str, Any]) -> Trial:
 
     @looks("the names of its parameters", says, "parameters")
     def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
-        """List the names as a file of weights holds them."""
         named = candidate(**build).named_parameters(remove_duplicate=False)
         return {"names": ", ".join(sorted(name for name, _ in named))}
 
@@ -142,10 +138,7 @@ def observe(
     names: Sequence[str | None],
     parameters: Mapping[str, Tensor] | None = None,
 ) -> Outcome:
-    """Call something on copies of the inputs; keep results, gradients and changes.
-
-    Gradients are those of the inputs and of the ``parameters``.
-    """
+    """Call something on copies of the inputs; keep results, all gradients, and changed inputs."""
     leaf = {
         name: x.detach().clone().requires_grad_()
         for name, x in inputs.items()

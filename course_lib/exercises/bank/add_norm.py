@@ -47,7 +47,6 @@ def normed(label: str, x: Tensor, **options: Any) -> Trial:
     "the sum of squares by d_model.",
 )
 def moments(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
-    """Return the mean and the variance of every normalized vector."""
     variance, mean = torch.var_mean(candidate(D_K)(numbers(B, T, D_K)), dim=-1, correction=0)
     return {"mean of each vector": mean.detach(), "variance of each vector": variance.detach()}
 
@@ -57,7 +56,6 @@ def moments(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     "Normalize every vector with its own mean and variance, over the last axis.",
 )
 def other_vectors(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Change all vectors except one, and compare the output of that one."""
     norm, x = candidate(D_K), numbers(B, T, D_K)
     others = normal("others", B, T, D_K)
     others[1, 2] = x[1, 2]
@@ -67,7 +65,6 @@ def other_vectors(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
 
 @looks("a vector of equal numbers", "Such a vector must become zeros, and eps prevents 0 / 0.")
 def flat(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
-    """Normalize a vector of equal numbers."""
     return {"output": candidate(D_K)(torch.full((1, 1, D_K), 0.5)).detach()}
 
 
@@ -76,10 +73,10 @@ def sublayer(x: Tensor) -> Tensor:
     return torch.tanh(x @ normal("sub-layer", x.size(-1), x.size(-1)) + 0.5)
 
 
-def around(label: str, build: dict, *shape: int, **how: Any) -> Trial:
+def around(label: str, build: dict, *shape: int) -> Trial:
     """Compare outputs and gradients around a sub-layer."""
     inputs = {"x": normal("x", *shape), "sublayer": sublayer}
-    return module_trial(label, build | {"d_model": shape[-1]}, inputs, **how)
+    return module_trial(label, build | {"d_model": shape[-1]}, inputs)
 
 
 def reads(build: dict, says: str) -> Trial:
@@ -87,7 +84,6 @@ def reads(build: dict, says: str) -> Trial:
 
     @looks("the input of the sub-layer", says)
     def act(candidate: Callable[..., nn.Module]) -> dict[str, Tensor | None]:
-        """Return the input of the first call."""
         seen = []
 
         def record(x: Tensor) -> Tensor:
@@ -106,7 +102,6 @@ def reads(build: dict, says: str) -> Trial:
     "In pre-norm the output must then be x itself, because nothing is on the residual path.",
 )
 def zero_sublayer(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
-    """Return the pre-norm output for a sub-layer that returns zeros."""
     module = candidate(**PRE).eval()
     return {"output": module(normal("x", B, T, D_K), torch.zeros_like).detach()}
 
@@ -117,7 +112,6 @@ def zero_sublayer(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     "last, on the sum.",
 )
 def one_scale(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
-    """Return the mean and the variance of every post-norm output."""
     output = candidate(**BUILD).eval()(normal("x", B, T, D_K), sublayer).detach()
     return {"means": output.mean(dim=-1), "variances": output.var(dim=-1, correction=0)}
 
@@ -132,7 +126,6 @@ def dropped(norm_first: bool) -> Trial:
         "train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-        """Return 3 from the sub-layer, but 0 in the first two columns."""
         x, answer = torch.zeros(4, 8, 12), torch.full((4, 8, 12), 3.0)
         x[..., 1], answer[..., :2] = 10.0, 0.0
         layer = candidate(d_model=12, dropout=0.2, norm_first=norm_first).train()
@@ -449,20 +442,4 @@ class NormByVar(nn.Module):
         return torch.addcmul(self.bias, (x - mean) * torch.rsqrt(var + self.eps), self.weight)
 
 
-class AddNormInTwoLines(nn.Module):
-    """Write each order as one line."""
-
-    def __init__(self, d_model, dropout=0.0, norm_first=False):
-        super().__init__()
-        self.norm = nn.LayerNorm(d_model)
-        self.drop = nn.Dropout(dropout)
-        self.pre = norm_first
-
-    def forward(self, x, sublayer):
-        """Choose the order."""
-        if self.pre:
-            return x + self.drop(sublayer(self.norm(x)))
-        return self.norm(x + self.drop(sublayer(x)))
-
-
-ANSWERS = {"LayerNorm": (NormByVar,), "AddNorm": (AddNormInTwoLines,)}
+ANSWERS = {"LayerNorm": (NormByVar,)}

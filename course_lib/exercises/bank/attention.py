@@ -42,7 +42,6 @@ def called(label: str, **which: Any) -> Trial:
 
 @looks("the sums of the weights", "The weights of each query must add up to 1.")
 def row_sums(candidate: Callable) -> dict[str, Tensor]:
-    """Add up every row of the weights."""
     return {"sum of each row": candidate(*inputs().values())[1].sum(dim=-1)}
 
 
@@ -51,7 +50,6 @@ def row_sums(candidate: Callable) -> dict[str, Tensor]:
     "True means *may look*, and a blocked key must not affect the output.",
 )
 def hidden_keys(candidate: Callable) -> dict[str, bool]:
-    """Change a blocked key and its value, and compare the outputs."""
     mask = some_mask(T, S)
     mask[:, 0] = False
     plain = inputs(mask=mask)
@@ -68,14 +66,12 @@ def hidden_keys(candidate: Callable) -> dict[str, bool]:
 
 @looks("a query that may not attend to any key", "Its weights and its output must be zeros.")
 def fully_blocked_row(candidate: Callable) -> dict[str, Tensor]:
-    """Block a whole row of the mask, and return its weights and its output."""
     output, weights = candidate(*inputs(mask=some_mask(T, S, blocked=2)).values())
     return {"its weights": weights[..., 2, :], "its output": output[..., 2, :]}
 
 
 @looks("no dropout_p", "Nothing may be dropped unless dropout_p is passed, and dtypes must stay.")
 def without_dropout(candidate: Callable) -> dict[str, Any]:
-    """Call it twice without dropout, and once in float64."""
     tensors = inputs().values()
     one, other = (candidate(*tensors)[0] for _ in range(2))
     double = candidate(*(x.double() for x in tensors))[0]
@@ -89,7 +85,6 @@ def without_dropout(candidate: Callable) -> dict[str, Any]:
     kind="train and eval",
 )
 def dropped(candidate: Callable) -> dict[str, Any]:
-    """Drop some of the weights; two identity matrices as values show which ones."""
     twice = torch.eye(S).repeat(1, 2).expand(B, H, S, 2 * S)
     tensors = (inputs() | {"value": twice}).values()
     _, whole = candidate(*tensors)
@@ -180,23 +175,21 @@ WRONG_SCALES = {  # what divides the scores of q and k, and the sentence
 def wrongly_scaled(
     make: Callable[..., Mistake],
     edit: Callable[[str], tuple[str, str]],
-    without: Collection[str],
+    without: Collection[str] = (),
     q: str = "q",
     k: str = "k",
+    **seen: str,
 ) -> list[Mistake]:
     """Make the mistakes in which the scores are divided by another number than √d_k.
 
-    Args:
-        make: What ``known`` returned.
-        edit: Returns the edit by which an expression divides the scores.
-        without: Names that are left out.
-        q: The name of the queries in the definition.
-        k: The name of the keys.
+    ``edit`` divides the scores by an expression, in which ``q`` and ``k`` name queries and keys;
+    ``seen`` cites public code by the names of the mistakes.
     """
     return [
         make(
             f"{name}: {sentence}",
             edit(by.format(q=q, k=k)),
+            seen=seen.get(name, ""),
             tells=TWO_ROOTS * (name == "scale_twice"),
         )
         for name, (by, sentence) in WRONG_SCALES.items()
@@ -205,15 +198,13 @@ def wrongly_scaled(
 
 
 MISTAKES = (
-    attention(
-        "scale_missing: the scores are not divided by √d_k",
-        (f" {SCALE}", ""),
-        seen="mlc-ai/mlc-llm #3426",
-    ),
-    attention(
-        "scale_d_k: the scores are divided by d_k instead of √d_k",
-        (SCALE, "/ d_k"),
-        seen="delzac/cntkx #10",
+    *wrongly_scaled(
+        attention,
+        lambda by: (SCALE, f"/ ({by})"),
+        q="query",
+        k="key",
+        scale_missing="mlc-ai/mlc-llm #3426",
+        scale_d_k="delzac/cntkx #10",
     ),
     attention(
         "scale_d_v: the scores are divided by √d_v instead of √d_k",
@@ -288,13 +279,6 @@ MISTAKES = (
         (BLEND, "F.dropout(weights.detach(), dropout_p) @ value, weights"),
     ),
     *ignored(attention, ("dropout_p", (BLEND, "weights @ value, weights"))),
-    *wrongly_scaled(
-        attention,
-        lambda by: (SCALE, f"/ ({by})"),
-        without=("scale_missing", "scale_d_k"),
-        q="query",
-        k="key",
-    ),
     attention(
         "mask_added: the boolean mask is added to the scores, so that True adds 1 and nothing is "
         "hidden",

@@ -1,6 +1,5 @@
 """Exercises of chapter 08: trials, known mistakes and right answers."""
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.add_norm import AddNorm
-from course_lib.exercises.bank.encoder import IGNORED, WITHOUT_SUM
+from course_lib.exercises.bank.encoder import IGNORED, sums_missing
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import ignored, known
 from course_lib.exercises.module_checks import TORCHS, dropout_trials, sees_later
@@ -60,7 +59,6 @@ def called(label: str, build: Mapping[str, Any], **how: Any) -> Trial:
 
 @looks("later tokens changed", "A later token must not affect the outputs of earlier tokens.")
 def leaks(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Change the last tokens, and compare the outputs of the first ones."""
     module, other = filled(candidate(**SIZES)), inputs()
     other["x"][:, 2:] += 3
     return sees_later(module, 2, tuple(inputs().values()), tuple(other.values()))
@@ -119,13 +117,6 @@ ASK_OF_X = ASK.replace("(y", "(x")
 CROSS_ATTN = "self.cross_attn = MultiHeadAttention(d_model, num_heads, **heads)"
 NORM2, NORM3 = (f"self.add_norm{n} = AddNorm(d_model, dropout, norm_first)" for n in (2, 3))
 THINK = "return self.add_norm3(x, self.feed_forward)"
-
-
-def without_sum(line: str) -> tuple[str, str]:
-    """Return the edit by which the input of a sub-layer is not added to its output."""
-    alone = re.sub(r"(self\.add_norm\d)\(", r"alone(\1, ", line)
-    return line, f"{WITHOUT_SUM}\n        {alone}"
-
 
 MISTAKES = (
     layer(
@@ -194,11 +185,8 @@ MISTAKES = (
     ),
     layer(
         "cross_before_self: cross-attention comes first and self-attention second",
-        (
-            BACK,
-            "x = self.add_norm1(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])",
-        ),
-        (ACROSS, "x = self.add_norm2(x, lambda y: self.self_attn(y, y, y, self_mask)[0])"),
+        (BACK, ACROSS.replace("add_norm2", "add_norm1")),
+        (ACROSS, BACK.replace("add_norm1", "add_norm2")),
     ),
     layer(
         "residual_from_input: the residual connection around cross-attention adds the layer's "
@@ -207,23 +195,7 @@ MISTAKES = (
         (ACROSS, "x = self.add_norm2(first, lambda _: answer)"),
     ),
     *ignored(layer, *IGNORED),
-    *(
-        layer(
-            f"residual_missing_{place}: "
-            f"the input of {said} is not added to its output, so this residual path is missing",
-            without_sum(line),
-        )
-        for place, said, line in (
-            ("self_attention", "self-attention", BACK),
-            ("cross_attention", "cross-attention", ACROSS),
-            ("feed_forward", "the feed-forward part", THINK),
-        )
-    ),
-    layer(
-        "residual_missing: no sub-layer's input is added to its output, so the residual paths are "
-        "missing",
-        *map(without_sum, (BACK, ACROSS, THINK)),
-    ),
+    *sums_missing(layer, self_attention=BACK, cross_attention=ACROSS, feed_forward=THINK),
     layer(
         "cross_attention_of_input: the queries of cross-attention come from the layer's input "
         "instead of what add_norm1 returned",
@@ -243,13 +215,8 @@ MISTAKES = (
     ),
     layer(
         "feed_forward_first: the feed-forward part comes before both attentions",
-        (
-            BACK,
-            f"x = self.add_norm1(x, self.feed_forward)\n        {BACK}".replace(
-                "add_norm1(x, lambda", "add_norm2(x, lambda"
-            ),
-        ),
-        (ACROSS, ""),
+        (BACK, "x = self.add_norm1(x, self.feed_forward)"),
+        (ACROSS, BACK.replace("add_norm1", "add_norm2")),
         (THINK, ACROSS.replace("x = self.add_norm2", "return self.add_norm3")),
     ),
     layer(
@@ -273,10 +240,8 @@ class LayerWithNamedSteps(nn.Module):
     ):  # fmt: skip
         super().__init__()
         for place in ("self_attn", "cross_attn"):
-            part = MultiHeadAttention(
-                d_model, num_heads, d_k=d_k, d_v=d_v, dropout=attention_dropout
-            )
-            self.add_module(place, part)
+            heads = dict(d_k=d_k, d_v=d_v, dropout=attention_dropout)
+            self.add_module(place, MultiHeadAttention(d_model, num_heads, **heads))
         for number in (1, 2, 3):
             setattr(self, f"add_norm{number}", AddNorm(d_model, dropout, norm_first))
         self.feed_forward = FeedForward(d_model, d_ff, activation_dropout, activation)
@@ -286,13 +251,11 @@ class LayerWithNamedSteps(nn.Module):
 
         def back(queries: Tensor) -> Tensor:
             """Attend to the target."""
-            answer, _ = self.self_attn(queries, queries, queries, self_mask, need_weights=True)
-            return answer
+            return self.self_attn(queries, queries, queries, self_mask, need_weights=True)[0]
 
         def across(queries: Tensor) -> Tensor:
             """Attend to the memory."""
-            answer, _ = self.cross_attn(queries, memory, memory, mask=cross_mask)
-            return answer
+            return self.cross_attn(queries, memory, memory, mask=cross_mask)[0]
 
         steps = (back, across, self.feed_forward)
         add_norms = (self.add_norm1, self.add_norm2, self.add_norm3)

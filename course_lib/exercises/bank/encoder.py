@@ -1,16 +1,16 @@
 """Exercises of chapter 07: trials, known mistakes and right answers."""
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_lib.add_norm import AddNorm
 from course_lib.encoder import EncoderLayer
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, known
+from course_lib.exercises.mistake_catalogue import Mistake, ignored, known
 from course_lib.exercises.module_checks import TORCHS, dropout_trials
 from course_lib.exercises.trial import (
     B,
@@ -24,8 +24,6 @@ from course_lib.exercises.trial import (
     normal,
     parameters_trial,
 )
-from course_lib.feed_forward import FeedForward
-from course_lib.multi_head import MultiHeadAttention
 
 SIZES = dict(d_model=6, num_heads=H, d_ff=10)
 EVEN = dict(d_model=4, num_heads=4, d_ff=4)
@@ -62,7 +60,6 @@ def reach(build: Mapping[str, Any], says: str) -> Trial:
 
     @looks("one position changed", says)
     def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
-        """List the positions for a token and for padding."""
         layer = filled(candidate(**build)).eval()
         return {
             "a change of token 2 affects": moved(layer, None, 2),
@@ -75,7 +72,6 @@ def reach(build: Mapping[str, Any], says: str) -> Trial:
 
 @looks("a new stack", "The initial weights of the layers must differ.")
 def starts_alike(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Compare the initial matrices of consecutive layers."""
     matrices = [p for p in candidate(**STACK).parameters() if p.dim() == 2]
     same = all(map(torch.equal, matrices, matrices[len(matrices) // 3 :]))
     return {"layers start with the same weights": same}
@@ -188,11 +184,6 @@ IGNORED = (  # in the constructor, which the decoder layer has in common
     ("attention_dropout", (HEADS_LINES, "dict(d_k=d_k, d_v=d_v)")),
     ("activation_dropout", (THINKER, "FeedForward(d_model, d_ff, activation=activation)")),
 )
-WITHOUT_SUM = """def alone(part, x, sublayer):
-            read = part.norm(x) if part.norm_first else x
-            answer = part.dropout(sublayer(read))
-            return answer if part.norm_first else part.norm(answer)
-"""
 
 LAYER = "EncoderLayer(*sizes, d_k=d_k, d_v=d_v, **rates)"
 LAYERS = f"[{LAYER} for _ in range(num_layers)]"
@@ -200,13 +191,40 @@ LAST_NORM = "nn.LayerNorm(d_model) if norm_first else None"
 LOOP = "for layer in self.layers:\n            x = layer(x, mask)"
 END = "return x if self.norm is None else self.norm(x)"
 
+
+def without_sum(line: str) -> tuple[str, str]:
+    """Return the edit by which the input of a sub-layer is not added to its output."""
+    alone = re.sub(r"(self\.add_norm\d)\(", r"alone(\1, ", line)
+    return (
+        line,
+        f"""def alone(part, x, sublayer):
+            read = part.norm(x) if part.norm_first else x
+            answer = part.dropout(sublayer(read))
+            return answer if part.norm_first else part.norm(answer)
+
+        {alone}""",
+    )
+
+
+def sums_missing(make: Callable[..., Mistake], **lines: str) -> list[Mistake]:
+    """Make the mistakes in which the input of one sub-layer, or of all, is not added."""
+    missing = "is not added to its output, so this residual path is missing"
+    every = "no sub-layer's input is added to its output, so the residual paths are missing"
+    return [
+        make(f"residual_missing: {every}", *map(without_sum, lines.values())),
+        *(
+            make(
+                f"residual_missing_{part}: the input of the {said} sub-layer {missing}",
+                without_sum(line),
+            )
+            for part, line in lines.items()
+            for said in [part.replace("_", "-")]
+        ),
+    ]
+
+
 MISTAKES = (
-    layer(
-        "residual_missing: both residual connections are missing, so the input of a sub-layer is "
-        "never added",
-        (ATTEND, f"{WITHOUT_SUM}\n        x = alone(self.add_norm1, x, lambda y: {LOOK})"),
-        (THINK, "return alone(self.add_norm2, x, self.feed_forward)"),
-    ),
+    *sums_missing(layer, attention=ATTEND, feed_forward=THINK),
     layer(
         "residual_of_input: the second residual connection adds the layer's input instead of the "
         "output of add_norm1",
@@ -270,16 +288,6 @@ MISTAKES = (
         (THINKER, "FeedForward(d_model, d_ff, dropout, activation)"),
     ),
     *ignored(layer, *IGNORED),
-    layer(
-        "residual_missing_attention: the input of self-attention is not added to its output, so "
-        "this residual path is missing",
-        (ATTEND, f"{WITHOUT_SUM}\n        x = alone(self.add_norm1, x, lambda y: {LOOK})"),
-    ),
-    layer(
-        "residual_missing_feed_forward: the input of the feed-forward part is not added to its "
-        "output, so this residual path is missing",
-        (THINK, f"{WITHOUT_SUM}\n        return alone(self.add_norm2, x, self.feed_forward)"),
-    ),
     layer(
         "feed_forward_reads_input: the feed-forward part reads the layer's input instead of what "
         "add_norm1 returned",
@@ -353,31 +361,6 @@ MISTAKES = (
 # right answers
 
 
-class LayerOfNamedSteps(nn.Module):
-    """Write attention as a function with a name."""
-
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm_first=False, activation="relu",
-                 *, d_k=None, d_v=None, attention_dropout=0.0, activation_dropout=0.0):  # fmt: skip
-        super().__init__()
-        self.add_norm2, self.add_norm1 = (AddNorm(d_model, dropout, norm_first) for _ in range(2))
-        self.feed_forward = FeedForward(
-            d_model, d_ff, dropout=activation_dropout, activation=activation
-        )
-        self.self_attn = MultiHeadAttention(
-            d_model=d_model, num_heads=num_heads, dropout=attention_dropout, d_k=d_k, d_v=d_v
-        )
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Apply both sub-layers."""
-
-        def attend(tokens: Tensor) -> Tensor:
-            """Return the output of attention without the weights."""
-            output, _ = self.self_attn(tokens, tokens, tokens, mask=mask, need_weights=True)
-            return output
-
-        return self.add_norm2(self.add_norm1(x, attend), self.feed_forward)
-
-
 class StackByCounting(nn.Module):
     """Extend the list layer by layer; ``norm`` is an identity in post-norm."""
 
@@ -396,4 +379,4 @@ class StackByCounting(nn.Module):
         return self.norm(x)
 
 
-ANSWERS = {"EncoderLayer": (LayerOfNamedSteps,), "Encoder": (StackByCounting,)}
+ANSWERS = {"Encoder": (StackByCounting,)}

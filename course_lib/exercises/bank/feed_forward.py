@@ -30,7 +30,6 @@ LAYERS = "linear1 maps d_model to d_ff, linear2 maps d_ff to d_model, and both h
 
 @looks("one position changed", "The output at a position may depend on that position only.")
 def affected_positions(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-    """Change one position, and return the positions at which the output changes."""
     layer = filled(candidate(**EVEN)).eval()
     x = normal("x", 4, 4, 4)
     other = x.clone()
@@ -46,7 +45,6 @@ def affected_positions(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
     kind="train and eval",
 )
 def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-    """Make every feature 2, and return what dropout makes of it."""
     layer = candidate(d_model=5, d_ff=8, dropout=0.25).train()
     with torch.no_grad():
         for name, weight in by_name(layer).items():

@@ -20,7 +20,6 @@ def padded(label: str, rows: list[list[int]], pad_id: int) -> Trial:
 
 @looks("the visible tokens", "True means *may look*, so only padding may be False.")
 def visible_tokens(candidate: Callable[..., Tensor]) -> dict[str, str]:
-    """List the tokens of each sentence that the mask leaves visible."""
     mask = candidate(torch.tensor(RIGHT), 3)
     return {
         f"visible tokens of {row}, where 3 is padding": str(
@@ -32,7 +31,6 @@ def visible_tokens(candidate: Callable[..., Tensor]) -> dict[str, str]:
 
 @looks("three positions", "Every position may look at itself and at earlier positions only.")
 def visible_positions(candidate: Callable[..., Tensor]) -> dict[str, str]:
-    """List the positions at which each of three positions may look."""
     mask = candidate(3)
     return {
         f"position {t} may look at": str(mask[t].nonzero().flatten().tolist()) for t in range(3)
@@ -44,7 +42,6 @@ def visible_positions(candidate: Callable[..., Tensor]) -> dict[str, str]:
     "Create the mask on `device`, because torch cannot combine tensors on two devices.",
 )
 def device_asked(candidate: Callable[..., Tensor]) -> dict[str, str]:
-    """Create a mask on the meta device."""
     return {"device of the mask": str(candidate(3, device="meta").device)}
 
 

@@ -67,7 +67,6 @@ def with_weights(label: str, build: dict, tensors: dict) -> Trial:
 
 @looks("a causal mask", "Each output must be joined from the heads of its own token, in order.")
 def first_output(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
-    """Change the tokens that a causal mask hides, and compare the first output."""
     layer = filled(candidate(**PLAIN)).eval()
     past = torch.ones(T, T, dtype=torch.bool).tril()
     x = normal("first", B, T, D_MODEL)
@@ -85,7 +84,6 @@ def dropped(label: str, **options: Any) -> Trial:
         kind="train and eval",
     )
     def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-        """Return 3 times each weight; w_v and w_o are identities."""
         layer, twice = candidate(**PLAIN, dropout=0.2).train(), torch.eye(3).repeat(1, 2 * H)
         query, value = normal("query", 4, 8, D_MODEL), twice.expand(4, 3, D_MODEL)
         with torch.no_grad():
@@ -199,12 +197,22 @@ ATTENDED = """weights = None
             heads, weights = scaled_dot_product_attention(q, k, v, mask, dropout_p)
         else:
             heads = attention_output(q, k, v, mask, dropout_p)"""
-AXIS = """scores = q @ k.mT / q.size(-1) ** 0.5
-        if mask is not None:
-            scores = scores.masked_fill(~mask, float("-inf"))
-        weights = scores.softmax(dim=AXIS)
-        heads, weights = F.dropout(weights, dropout_p) @ v, weights if need_weights else None"""
 DROP = "self.dropout if self.training else 0.0"
+
+
+def attended(
+    by: str = "q.size(-1) ** 0.5",
+    masked: str = 'scores.masked_fill(~mask, float("-inf"))',
+    axis: int = -1,
+) -> tuple[str, str]:
+    """Return the edit that writes attention out, with one of its steps changed."""
+    written = f"""scores = q @ k.mT / ({by})
+        if mask is not None:
+            scores = {masked}
+        weights = scores.softmax(dim={axis})
+        heads, weights = F.dropout(weights, dropout_p) @ v, weights if need_weights else None"""
+    return ATTENDED, written
+
 
 MISTAKES = (
     split_mistake(
@@ -228,11 +236,7 @@ MISTAKES = (
         (Q, f"{Q} * (self.w_q.out_features / self.num_heads / query.size(-1)) ** 0.5"),
         seen="karpathy/ng-video-lecture #6; aladdinpersson/Machine-Learning-Collection #65",
     ),
-    heads(
-        "scale_missing: the scores of the heads are not divided by √d_k",
-        (Q, f"{Q} * (self.w_q.out_features / self.num_heads) ** 0.5"),
-        seen="PAIR-code/tiny-transformers #71",
-    ),
+    *wrongly_scaled(heads, attended, scale_missing="PAIR-code/tiny-transformers #71"),
     heads(
         "heads_split_without_transpose: view or reshape splits the heads without a transpose, "
         "which mixes the tokens",
@@ -310,11 +314,11 @@ MISTAKES = (
     ),
     heads(
         "softmax_over_heads: softmax runs over the heads (dim=1) instead of the keys",
-        (ATTENDED, AXIS.replace("AXIS", "1")),
+        attended(axis=1),
     ),
     heads(
         "softmax_over_queries: softmax runs over the queries instead of the keys",
-        (ATTENDED, AXIS.replace("AXIS", "-2")),
+        attended(axis=-2),
         seen="labmlai/annotated_deep_learning_paper_implementations #146",
     ),
     heads(
@@ -333,20 +337,10 @@ MISTAKES = (
             ("head_width(d_model, num_heads, d_v)", "head_width(d_model, num_heads)"),
         ),
     ),
-    *wrongly_scaled(
-        heads,
-        lambda by: (ATTENDED, AXIS.replace("q.size(-1) ** 0.5", f"({by})").replace("AXIS", "-1")),
-        without=("scale_missing",),
-    ),
     heads(
         "mask_added: the boolean mask is added to the scores, so that True adds 1 and nothing is "
         "hidden",
-        (
-            ATTENDED,
-            AXIS.replace("AXIS", "-1").replace(
-                'scores.masked_fill(~mask, float("-inf"))', "scores + mask"
-            ),
-        ),
+        attended(masked="scores + mask"),
     ),
     heads(
         "heads_joined_number_by_number: the heads are joined number by number, as after "
@@ -379,14 +373,6 @@ MISTAKES = (
 # right answers
 
 
-def split_by_reshape(x: Tensor, h: int) -> Tensor:
-    """Reshape, then permute; the result is a copy."""
-    *leading, length, width = x.shape
-    axes = tuple(range(len(leading)))
-    cut = x.reshape(*leading, length, h, width // h)
-    return cut.permute(*axes, -2, -3, -1).contiguous()
-
-
 class ByEinsum(nn.Module):
     """Use einsum, and F.dropout instead of a layer."""
 
@@ -414,4 +400,4 @@ class ByEinsum(nn.Module):
         return (output, weights) if need_weights else (output, None)
 
 
-ANSWERS = {"split_heads": (split_by_reshape,), "MultiHeadAttention": (ByEinsum,)}
+ANSWERS = {"MultiHeadAttention": (ByEinsum,)}

@@ -1,6 +1,5 @@
 """Exercises of chapter 03: trials, known mistakes and right answers."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -30,20 +29,17 @@ def table(label: str, max_len: int, d_model: int) -> Trial:
     kind="shape",
 )
 def kind(candidate: Callable[..., Tensor]) -> dict[str, str]:
-    """Return the dtype of a table."""
     return {"dtype": str(candidate(T, D_K).dtype)}
 
 
 @looks("the number of parameters", "Training must not change the encoding.", kind="parameters")
 def learned(candidate: Callable[..., nn.Module]) -> dict[str, int]:
-    """Count the parameters that an optimizer would change."""
     module = candidate(**BUILD)
     return {"parameters": sum(p.numel() for p in module.parameters() if p.requires_grad)}
 
 
 @looks("its state_dict", "No file has to contain a table that can be computed.", kind="parameters")
 def saved(candidate: Callable[..., nn.Module]) -> dict[str, int]:
-    """Count the tensors that are saved with the weights."""
     return {"saved tensors": len(candidate(**BUILD).state_dict())}
 
 
@@ -52,7 +48,6 @@ def saved(candidate: Callable[..., nn.Module]) -> dict[str, int]:
     "The table must follow the layer, as a buffer does; a plain attribute keeps dtype and device.",
 )
 def moved(candidate: Callable[..., nn.Module]) -> dict[str, str]:
-    """Change the dtype and the device of a layer, and return those of its output."""
     layer, x = candidate(**BUILD).eval(), X["x"]
     found = {"dtype after .bfloat16()": str(layer.bfloat16()(x.bfloat16()).dtype)}
     return found | {"device after .to('meta')": str(layer.to("meta")(x.to("meta")).device)}
@@ -65,7 +60,6 @@ def moved(candidate: Callable[..., nn.Module]) -> dict[str, str]:
     kind="train and eval",
 )
 def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-    """Choose embeddings that make every sum 2, and apply dropout to it."""
     words = (2 - sinusoidal_encoding(MAX_LEN, D_K)).repeat(4, 1, 1)
     output = candidate(**BUILD, dropout=0.2).train()(words).detach()
     return {"a sum of 2": survivors(output, "sentences", "positions", "features")}
@@ -87,9 +81,7 @@ EXERCISES = (
         15,
         core={
             "formula": (
-                table(
-                    "sizes that differ", 5, 4
-                ),  # small, because rounding errors grow with the angle
+                table("sizes that differ", 5, 4),  # small: rounding errors grow with the angle
                 table("as many positions as columns", 4, 4),
                 table("ten columns", 4, 10),
                 kind,
@@ -146,8 +138,13 @@ ANGLES = "  # (max_len, ceil(d_model / 2))\n"
 FILLED = """waves = torch.zeros(max_len, d_model)
     waves[:, 0::2] = angle.sin()
     waves[:, 1::2] = angle.cos()"""
+PLACED = "self.encoding[start:end]"
+TOTAL = f"x + {PLACED}"
+WHOLE = f"self.dropout({TOTAL})"
+TABLE = "sinusoidal_encoding(max_len, d_model)"
+BUFFER = f'self.register_buffer("encoding", {TABLE}, persistent=False)'
 
-WAVES = (
+MISTAKES = (
     table_mistake(
         "exponent_unpaired: the cosine of a pair uses the exponent of its own column instead of "
         "its sine's, so every column has a different frequency",
@@ -221,13 +218,6 @@ WAVES = (
     table_mistake(
         "base_1000: the base of the frequencies is 1,000 instead of 10,000", ("10000 **", "1000 **")
     ),
-)
-
-PLACED = "self.encoding[start:end]"
-TOTAL = f"x + {PLACED}"
-WHOLE = f"self.dropout({TOTAL})"
-
-ADDED = (
     encoding(
         "cut_by_batch: the table is cut to x.size(0), the number of sentences, instead of to "
         "their length",
@@ -284,15 +274,6 @@ ADDED = (
         seen="khirotaka/SAnD #3, SamLynnEvans/Transformer #10",
     ),
     *ignored(encoding, ("start", (PLACED, "self.encoding[: x.size(-2)]"))),
-)
-
-
-TABLE = "sinusoidal_encoding(max_len, d_model)"
-BUFFER = f'self.register_buffer("encoding", {TABLE}, persistent=False)'
-
-MISTAKES = (
-    *WAVES,
-    *ADDED,
     encoding(
         "not_a_buffer: the table is a plain attribute, so .to() and .bfloat16() do not convert it",
         (BUFFER, f"self.encoding = {TABLE}"),
@@ -314,15 +295,6 @@ MISTAKES = (
 # right answers
 
 
-def encoding_by_shifted_sines(max_len, d_model):
-    """Write every cosine as a sine, shifted by a quarter of a turn."""
-    column = torch.arange(d_model)
-    frequency = torch.pow(10000.0, -(column - column % 2) / d_model)
-    return torch.sin(
-        torch.outer(torch.arange(max_len).float(), frequency) + column % 2 * math.pi / 2
-    )
-
-
 class EncodingByLookup(nn.Module):
     """Look up the row of every position."""
 
@@ -337,7 +309,4 @@ class EncodingByLookup(nn.Module):
         return self.drop(F.embedding(places, self.encoding).expand_as(words).add(words))
 
 
-ANSWERS = {
-    "sinusoidal_encoding": (encoding_by_shifted_sines,),
-    "PositionalEncoding": (EncodingByLookup,),
-}
+ANSWERS = {"PositionalEncoding": (EncodingByLookup,)}

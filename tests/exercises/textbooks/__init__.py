@@ -32,7 +32,7 @@ def cells_of(first: str) -> dict[str, str]:
     """
     place = list(BOOKS).index(first)
     shelf = [*BOOKS.values()][place:] + [*BOOKS.values()][:place]
-    answers = {name: right_answers(name)[0] for name in exercises()}
+    answers = {name: answer for name in exercises() for answer in right_answers(name)[:1]}
     for book in reversed(shelf):
         answers |= book.ANSWERS
     return {name: _cell(name, answer) for name, answer in answers.items()}
