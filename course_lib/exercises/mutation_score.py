@@ -107,6 +107,7 @@ def _recorded(candidate: Any, returned: list[Any]) -> Any:
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
+            """Call it."""
             result = function(*args, **kwargs)
             parameters = getattr(args[0], "named_parameters", dict) if args else dict
             shapes = [(n, x.shape) for n, x in parameters()] if result is None else []

@@ -57,7 +57,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Walk through dicts, lists and tuples; yield every leaf with its path."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from leaves(inner, f"{path}.{key}" if path else str(key))
+            yield from leaves(inner, f"{path}, {key}" if path else str(key))
     elif isinstance(value, list | tuple):
         for place, inner in enumerate(value):
             yield from leaves(inner, f"{path}[{place}]")
@@ -163,7 +163,7 @@ def _wrong_leaf(path: str, mine: Any, right: Any, kind: str, says: str) -> Itera
         yield Failure(kind, says or f"{path} is wrong.", detail)
     elif not isinstance(mine, Tensor) or mine.shape != right.shape:
         sentence = f"{path} should be {describe(right)}."
-        yield Failure("shape", sentence, f"{path} is {describe(mine)}")
+        yield Failure("shape", sentence, f"{path} is {describe(mine)}, expected {describe(right)}")
     elif mine.is_floating_point() != right.is_floating_point() or (
         mine.dtype != right.dtype and not right.is_floating_point()
     ):
@@ -173,7 +173,7 @@ def _wrong_leaf(path: str, mine: Any, right: Any, kind: str, says: str) -> Itera
         sentence = f"Some entries of {path} are nan or inf."
         yield Failure("finite", sentence, f"{bad} of {mine.numel()} entries")
     else:
-        yield Failure(kind, says or f"{path} has wrong numbers.", largest(path, mine, right))
+        yield Failure(kind, says or f"The numbers of {path} are wrong.", largest(path, mine, right))
 
 
 def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Failure]:
@@ -199,6 +199,10 @@ def describe(value: Any) -> str:
     if isinstance(value, Tensor):
         kind = "a tensor" if value.is_floating_point() else f"a tensor of {value.dtype}"
         return f"{kind} of shape {tuple(value.shape)}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…"
 

@@ -169,7 +169,7 @@ def test_one_tensor_in_place_of_a_pair_is_judged_as_the_output_and_both_faults_a
     report = examine(ATTENTION, lone(("math.sqrt(d_k)", "1.0")))
     assert report.mistake == "scale_missing" and "caller expects a pair" in report.hint
     report = examine(ATTENTION, lone(("math.sqrt(d_k)", "d_k ** 0.4")))
-    assert report.mistake is None and "wrong numbers" in report.hint
+    assert report.mistake is None and "numbers of output are wrong" in report.hint
     assert "second problem" in report.hint and "caller expects a pair" in report.hint
     one, other = (m for m in known_mistakes("MultiHeadAttention") if m.name in LONE_AND_SCALED)
     both = replace(other, edits=one.edits + other.edits).implementation

@@ -95,6 +95,11 @@ MISTAKES = (
         seen="lhotse-speech/lhotse #1590",
     ),
     cut(
+        "newest_pair_only: the newest pair's lengths count instead of the longest source and the "
+        "longest target of the batch",
+        (POSITIONS, "(len(batch) + 1) * sum(lengths[pair])"),
+    ),
+    cut(
         "first_pair_forgotten: a new batch starts with lengths of 0, although it contains the "
         "pair that did not fit",
         (FIRST_OF_A_BATCH, "batch, grown = [], (0, 0)"),

@@ -389,6 +389,11 @@ RATE_MISTAKES = (
         ("step * warmup_steps**-1.5", "step / warmup_steps"),
     ),
     paper(
+        "warmup_exponent: `warmup_steps` is raised to -0.5 instead of -1.5, so the line is too "
+        "steep",
+        ("warmup_steps**-1.5", "warmup_steps**-0.5"),
+    ),
+    paper(
         "warmup_missing: there is no warm-up, so the rate falls from the first step on",
         ("min(step**-0.5, step * warmup_steps**-1.5)", "step**-0.5"),
     ),

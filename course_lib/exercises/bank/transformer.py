@@ -293,6 +293,11 @@ MASKS = (
         seen="minqukanq/transformer-pytorch #1; facebookresearch/fairseq #537",
     ),
     model(
+        "masks_joined_by_or: the causal mask and the padding mask are joined by `|`, so a token "
+        "may be seen if one of them allows it; use `&`",
+        (SELF, f"past | {OWN}"),
+    ),
+    model(
         "padding_inverted: the padding masks are inverted as for torch.nn, but True means *may "
         "look* here",
         ("padding_mask(", "~padding_mask("),
