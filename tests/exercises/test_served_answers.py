@@ -153,6 +153,12 @@ def test_an_option_that_is_taken_and_not_used_runs_the_courses(capsys):
     assert served(8, 2).tie and capsys.readouterr().out == ""
     assert served(8, 2, d_k=3).w_q.out_features == 6
     assert "With d_k the course's own" in capsys.readouterr().out
+    block = serve(nanogpt.Block, EncoderLayer, examine("EncoderLayer", nanogpt.Block).missed)
+    layer = block(8, 2, 16, activation_dropout=1.0)  # its config holds what it never reads
+    x = layer.add_norm1(X, lambda y: layer.self_attn(y, y, y)[0])
+    assert_close(
+        layer(X), layer.add_norm2(x, lambda y: layer.feed_forward.linear2.bias.expand_as(y))
+    )
 
 
 def test_where_an_answer_fails_beyond_its_core_the_courses_runs(capsys):
