@@ -25,6 +25,9 @@ from course_lib.exercises.tied_modules import Tie, tie
 EMPTY = inspect.Parameter.empty
 EXACT = "float64"
 CHANGED = "one of its parts was replaced"
+STAGES = {"dropout_p": "dropout"} | dict.fromkeys(
+    ("attention_dropout", "activation_dropout"), "dropouts"
+)
 OWN_STAGE = ("dropout", "tie_embeddings")  # other choices of a config are tried together
 
 
@@ -174,6 +177,7 @@ class _Runner:
     def __init__(self, given: Any, missed: Collection[str]) -> None:
         self.given, self.missed = given, missed
         self.lacking = set(re.findall(r"\w+", " ".join(missed)))
+        self.lacking |= {"dropouts"} if "dropout" in self.lacking else set()
         self.said: set[str] = set()
 
     def __call__(
@@ -268,7 +272,7 @@ def _options(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) 
         elif name == "config" and dataclasses.is_dataclass(value):
             asked |= _options_of(value)
         elif default is not EMPTY and not _same(value, default):
-            asked[name] = name.removesuffix("_p")
+            asked[name] = STAGES.get(name, name)
         elif isinstance(value, Tensor) and value.dtype == torch.float64:
             asked[EXACT] = "eps"
     return asked

@@ -17,6 +17,7 @@ from course_lib.exercises.exercise_bank import exercise
 from course_lib.exercises.served_answers import lacks_attributes, serve
 from course_lib.kv_cache import AttentionCache
 from course_lib.masks import causal_mask
+from course_lib.modern_decoder import SwiGLU
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import PositionalEncoding
 from course_lib.transformer import Transformer, TransformerConfig
@@ -31,10 +32,12 @@ IDS = torch.tensor([[1, 2, 3], [4, 5, 0]])
 
 def built(served, given, *args):
     """Build a served answer and the course's module from the same random numbers."""
-    pair = []
+    pair, states = [], []
     for kind in (served, given):
         torch.manual_seed(0)
         pair.append(kind(*args).eval())
+        states.append(torch.get_rng_state())
+    assert states[0].equal(states[1]), "what is built next starts as the course's, too"
     return pair
 
 
@@ -75,7 +78,7 @@ def test_what_a_cell_puts_into_a_served_module_counts(capsys):
     x = X + layer.self_attn(X, X, X)[0]
     assert_close(layer(X), layer.add_norm2(x, layer.feed_forward))
     assert not torch.allclose(layer(X), before) and capsys.readouterr().out == ""
-    layer.feed_forward = nn.Linear(8, 8)  # the answer has none of its own
+    layer.feed_forward = SwiGLU(8, 16)  # the answer has two linear layers in its place
     assert_close(layer(X), layer.add_norm2(x, layer.feed_forward))
     assert "Yours: one of its parts was replaced" in capsys.readouterr().out
 
@@ -91,7 +94,9 @@ def test_a_method_that_a_subclass_replaces_is_called():
 def test_copies_conversions_and_the_meta_device_keep_an_answer_tied():
     attend, _ = built(serve(MultiHeadedAttention, MultiHeadAttention), MultiHeadAttention, 8, 2)
     attend(X, X, X)  # it keeps its weights, with their graph
+    attend.tie.answer.register_buffer("own", torch.ones(2))
     copied = deepcopy(attend).double()
+    assert copied.own.dtype == torch.float64
     nn.init.zeros_(copied.w_v.weight)
     nn.init.zeros_(copied.w_v.bias)
     assert_close(copied(X.double(), X.double(), X.double())[0][0, 0], copied.w_o.bias)
@@ -148,6 +153,12 @@ def test_an_option_that_is_taken_and_not_used_runs_the_courses(capsys):
     assert served(8, 2).tie and capsys.readouterr().out == ""
     assert served(8, 2, d_k=3).w_q.out_features == 6
     assert "With d_k the course's own" in capsys.readouterr().out
+    block = serve(nanogpt.Block, EncoderLayer, examine("EncoderLayer", nanogpt.Block).missed)
+    layer = block(8, 2, 16, activation_dropout=1.0)  # its config holds what it never reads
+    x = layer.add_norm1(X, lambda y: layer.self_attn(y, y, y)[0])
+    assert_close(
+        layer(X), layer.add_norm2(x, lambda y: layer.feed_forward.linear2.bias.expand_as(y))
+    )
 
 
 def test_where_an_answer_fails_beyond_its_core_the_courses_runs(capsys):
