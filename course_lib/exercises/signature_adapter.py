@@ -219,7 +219,7 @@ def adapt(answer: Any, given: Any, order: Mapping[str, str] = NO_ORDER) -> Any:
             return answer(*args, **kwargs)
 
         return fitted
-    return _adapted(answer, given, order) if issubclass(answer, nn.Module) else answer
+    return _adapted(answer, given, order)
 
 
 def _adapted(answer: Any, given: type[nn.Module], order: Mapping[str, str]) -> type[nn.Module]:
