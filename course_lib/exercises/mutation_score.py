@@ -59,7 +59,7 @@ def whole_answers(name: str) -> tuple[Callable, ...]:
 
 def judge_test(task: TestTask, test: Any) -> Report:
     """Run a learner's test on right and wrong answers; no test makes this raise an exception."""
-    if test is ... or test is None or not callable(test):
+    if not callable(test):
         return Report(task.name, False, hint="Write a function of one candidate.", attempted=False)
     right = [outcome(test, candidate) for candidate in task.right()]
     alarm = next(filter(None, (error for error, _ in right)), None)

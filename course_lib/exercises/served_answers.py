@@ -56,14 +56,13 @@ def serve(
 
 def lacks_attributes(answer: Any, given: Any) -> bool:
     """Say whether a module has not all the attributes that the course's constructor sets."""
-
-    def attributes(kind: Any) -> set[str]:
-        """Read what a constructor sets."""
-        code = inspect.unwrap(kind.__init__).__code__
-        return {one.argval for one in dis.get_instructions(code) if one.opname == "STORE_ATTR"}
-
-    modules = inspect.isclass(given) and issubclass(given, nn.Module)
-    return modules and not attributes(given) <= attributes(answer)
+    if not (inspect.isclass(given) and issubclass(given, nn.Module)):
+        return False
+    attributes = []
+    for kind in (given, answer):
+        steps = dis.get_instructions(inspect.unwrap(kind.__init__).__code__)
+        attributes.append({step.argval for step in steps if step.opname == "STORE_ATTR"})
+    return not attributes[0] <= attributes[1]
 
 
 def _served(
