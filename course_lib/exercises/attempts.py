@@ -4,12 +4,12 @@ import linecache
 from dataclasses import dataclass, replace
 from typing import Any
 
-from course_lib.exercises.check import examine, order_of
+from course_lib.exercises.check import examine
 from course_lib.exercises.check_report import Report
 from course_lib.exercises.exercise_bank import exercise
-from course_lib.exercises.fallbacks import files_of
+from course_lib.exercises.fallbacks import core_only, files_of
 from course_lib.exercises.progress import note
-from course_lib.exercises.served_answers import lacks_attributes, serve
+from course_lib.exercises.served_answers import lacks_attributes
 
 
 @dataclass(frozen=True)
@@ -32,22 +32,24 @@ def attempt(name: str, candidate: Any) -> Any:
 
     It is the candidate if it passed, with an adapter if it lacks extras, or else the course's.
     """
+    from IPython.display import display  # takes long, and only notebooks need it
+
     try:
-        course = exercise(name).given
+        result = exercise(name).given
     except ValueError as error:  # somebody changed the line
-        _show(Report(name, False, hint=f"{error}", attempted=False))
+        display(Report(name, False, hint=f"{error}", attempted=False))
         return candidate
-    if candidate is course:
+    if candidate is result:
         hint = f"This is the course's definition. Define `{name}` above this line."
         report = Report(name, False, hint=hint, attempted=False)
     else:
         report = _noted(name, candidate)
-    if report.passed:
-        _show(report)
-        return LAST[name].result
-    detail = f"{report.detail}\n{INSTEAD.format(name)}".lstrip()
-    _show(replace(report, detail=detail))
-    return course
+        result = LAST[name].result
+    if not report.passed:
+        detail = f"{report.detail}\n{INSTEAD.format(name)}".lstrip()
+        report = replace(report, detail=detail)
+    display(report)
+    return result
 
 
 def _noted(name: str, candidate: Any) -> Report:
@@ -56,21 +58,10 @@ def _noted(name: str, candidate: Any) -> Report:
     report = examine(name, candidate)
     LAST.pop(name, None)
     result = exercise(name).given
-    if report.passed:  # an adapter lets an answer without the extras run
+    if report.passed:
         whole = report.complete and not lacks_attributes(candidate, result)
-        missed = (report.missed, order_of(name, candidate))
-        result = candidate if whole else serve(candidate, result, *missed)
+        result = candidate if whole else core_only(name, candidate, *report.missed)
     LAST[name] = Attempt(report, candidate, result, cell)
     if report.passed:
         PASSED[name] = LAST[name]
     return note(report)
-
-
-def _show(thing: Any) -> None:
-    """Display something in a notebook, or print it."""
-    try:
-        from IPython.display import display
-    except ImportError:
-        print(repr(thing))
-    else:
-        display(thing)

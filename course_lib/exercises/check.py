@@ -2,7 +2,7 @@
 
 import inspect
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
@@ -33,10 +33,6 @@ UNTRIED = Outcome(error=NotImplementedError())
 def examine(name: str, candidate: Any) -> Report:
     """Try an attempt in every way that its exercise asks for; never raise on its mistakes.
 
-    Args:
-        name: The exported name, such as ``"MultiHeadAttention"``.
-        candidate: The function or the class itself.
-
     Raises:
         ValueError: If there is no exercise of that name.
     """
@@ -59,8 +55,7 @@ def examine(name: str, candidate: Any) -> Report:
     stages = task.stages(failed, wrong)
     core = [failure for failure in found if failure.trial < task.core_size]
     if not found:
-        count = len(task.trials)
-        detail = f"{count} trial{'s' if count > 1 else ''}"
+        detail = "1 trial" if len(seen) == 1 else f"{len(seen)} trials"
         return Report(name, True, detail=detail, stages=stages)
     report = _named(task, candidate, seen, core or found)
     return replace(report, passed=not core, stages=stages)
@@ -84,9 +79,7 @@ def layer_order(task: Exercise, candidate: Any, seen: Sequence[Outcome]) -> dict
 
     Names decide this where they can. Where they cannot, several layers of one shape may be matched
     in the wrong order, so the first trial of the core that fails is tried in the other orders.
-
-    Returns:
-        The course's name for each of the attempt's layers; nothing if the usual order is right.
+    We return the course's name for each layer, or nothing if the usual order is right.
     """
     for place, outcome in enumerate(seen[: task.core_size]):
         if not _agrees(task, place, outcome):
@@ -104,9 +97,8 @@ def order_of(name: str, answer: Any) -> dict[str, str]:
     task = exercise(name)
     tried = adapt(answer, task.given)
     seen = [try_out(task.trials[0], tried)]
-    if not getattr(tried, "orders", ()):
-        return {}
-    seen += [try_out(trial, tried) for trial in task.trials[1 : task.core_size]]
+    if getattr(tried, "orders", ()):
+        seen += [try_out(trial, tried) for trial in task.trials[1 : task.core_size]]
     return layer_order(task, answer, seen)
 
 
@@ -141,14 +133,12 @@ def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
     """Yield everything that is wrong, trial by trial."""
     trials = zip(task.trials, seen, expected_outcomes(task.name), strict=True)
     for place, (trial, mine, right) in enumerate(trials):
+        found: Iterable[Failure] = differences(mine, right, trial.kind, trial.says)
         if mine.error is not None:
-            sentence, detail = explain(mine.error)
             kind = "runs" if learners_frame(mine.error) else trial.kind  # else: of no use to us
             unwritten = isinstance(mine.error, NotImplementedError)
-            sentence = f"With {trial.label}: {sentence}"
-            yield Failure(kind, sentence, detail, unwritten, place)
-            continue
-        for wrong in differences(mine, right, trial.kind, trial.says):
+            found = [Failure(kind, *explain(mine.error), unwritten)]
+        for wrong in found:
             yield replace(wrong, sentence=f"With {trial.label}: {wrong.sentence}", trial=place)
 
 
@@ -185,7 +175,8 @@ def _named(
     second = _second_problem(task, seen, found, mistake)
     if second is not None:
         hint += f" There is also a second problem. {second.sentence}"
-        details = [f"The first failure: {first.sentence}"] * (mistake is not None) + details
+        if mistake is not None:
+            details.insert(0, f"The first failure: {first.sentence}")
     detail = "\n".join(line for line in details if line)
     return Report(task.name, False, mistake and mistake.name, hint, first.kind, detail)
 

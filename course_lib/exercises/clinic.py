@@ -106,23 +106,20 @@ def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) ->
         name: The case.
         probes: Names of probes; each one that is tried counts.
         cause: One of ``causes()``.
-        mend: ``(old, new)``, or a list of such pairs: lines of the code that is shown once the
-            cause is named, and the lines that replace them.
+        mend: One pair ``(old, new)`` of lines in the code that is shown once you named the cause,
+            or a list of such pairs.
 
     Raises:
         ValueError: If there is no such case.
     """
     chart = clinic(name)
-    wanted = list(probes) if isinstance(probes, list | tuple | set) else [probes]
+    wanted = probes if isinstance(probes, list | tuple | set) else [probes]
     wanted = [probe for probe in wanted if probe not in BLANK]
-    known = [probe for probe in wanted if isinstance(probe, str) and probe in KIT]
-    unknown = [probe for probe in wanted if probe not in known]
-    found = [chart.probe(probe) for probe in known]
-    seen = [
-        f"{'quiet' if result.passed else 'ALARM'}  {result.name}: {result.hint}" for result in found
-    ]
+    unknown = [probe for probe in wanted if probe not in list(KIT)]
+    found = [chart.probe(probe) for probe in wanted if probe not in unknown]
+    seen = [f"{'quiet' if one.passed else 'ALARM'}  {one.name}: {one.hint}" for one in found]
     right = bool(found) and cause == chart.case.cause
-    healed, hint = False, ""
+    healed = False
     if unknown:
         hint = f"There is no probe {unknown[0]!r}; there are {', '.join(KIT)}."
     elif not wanted:
@@ -138,19 +135,12 @@ def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) ->
     else:
         healed, hint = examine_mend(chart, mend)
     attempted = bool(unknown) or (bool(found) and cause not in BLANK)
-    return note(_report(chart, seen, hint, right, healed, attempted))
-
-
-def _report(
-    chart: Chart, seen: Sequence[str], hint: str, named: bool, healed: bool, attempted: bool
-) -> Report:
-    """Build the report."""
-    stages = (Stage("cause", True, named), Stage("mended", True, healed))
-    count = f"probes used: {chart.score}"
-    detail = "\n".join([f"symptom: {chart.symptom}", *seen, *([count] if chart.score else [])])
-    return Report(
-        chart.case.name, healed, hint=hint, detail=detail, attempted=attempted, stages=stages
-    )
+    if chart.score:
+        seen.append(f"probes used: {chart.score}")
+    detail = "\n".join([f"symptom: {chart.symptom}", *seen])
+    stages = (Stage("cause", True, right), Stage("mended", True, healed))
+    report = Report(name, healed, hint=hint, detail=detail, attempted=attempted, stages=stages)
+    return note(report)
 
 
 def _another(chart: Chart, cause: Any) -> str:
@@ -183,10 +173,7 @@ def examine_mend(chart: Chart, mend: Line | Sequence[Line]) -> tuple[bool, str]:
     if ill:
         return False, f"The symptom is still there: {said}."
     if not result.passed:
-        return (
-            False,
-            f"The symptom is gone, but {result.name} sounds an alarm: {result.hint}.",
-        )
+        return False, f"The symptom is gone, but {result.name} sounds an alarm: {result.hint}."
     first = case.mistakes[0]
     seen = f" Seen in: {first.seen}." if first.seen else ""
     return True, f"It was this: {first.sentence}. Now {said}.{seen}"

@@ -1,38 +1,34 @@
 """Measure a model of the clinic: each returns a sentence, and whether it shows the symptom."""
 
 import torch
+from torch import Tensor, nn
 
-from course_lib.exercises.clinic_models import (
-    LENGTHS,
-    PAD,
-    ROWS,
-    Patient,
-    fit,
-    fraction_right,
-    mixed_rows,
-    rows_of,
-    sequence_loss,
-    write,
-)
+from course_lib.exercises.clinic_models import LENGTHS, PAD, ROWS, Patient, mixed_rows, rows_of
 
 Seen = tuple[str, bool]
+SRC, TGT = rows_of(LENGTHS[-1], seed=10**6)  # rows that no model has seen in training
 
 
 def loss_and_writing(patient: Patient) -> Seen:
     """Train the model, and decode."""
     model, losses = patient.trained()
-    right = fraction_right(patient.parts, model)
+    right = patient.fraction_right(model, *mixed_rows())
     said = f"the loss ends at {losses[-1]:.2f}; {right:.0%} of the sequences are written right"
     return said, losses[-1] < 0.1 and right < 0.5
 
 
+@torch.no_grad()
+def _teacher_forced(model: nn.Module, src: Tensor, tgt: Tensor) -> float:
+    """Return the fraction of tokens that are right under teacher forcing."""
+    return (model(src, tgt[:, :-1]).argmax(-1) == tgt[:, 1:]).float().mean().item()
+
+
 def one_row(patient: Patient) -> Seen:
     """Memorize one row."""
-    src, tgt = rows_of(LENGTHS[-1], seed=0, rows=1)
+    row = rows_of(LENGTHS[-1], seed=0, rows=1)
     model = patient.fresh()
-    losses = fit(patient.parts, model, batch=lambda step: (src, tgt))
-    with torch.no_grad():
-        right = (model(src, tgt[:, :-1]).argmax(-1) == tgt[:, 1:]).float().mean().item()
+    losses = patient.fit(model, batch=lambda step: row)
+    right = _teacher_forced(model, *row)
     said = f"one row, {len(losses)} times: {right:.0%} of its tokens are right, "
     return f"{said}and the loss stops at {losses[-1]:.2f}", right == 1 and losses[-1] > 1
 
@@ -49,73 +45,69 @@ def alone_and_in_a_batch(patient: Patient) -> Seen:
     """Decode each sequence alone, and all of them in one padded batch."""
     model = patient.with_good_weights()
     src, wanted = mixed_rows()
-    rows = [row[row != PAD].unsqueeze(0) for row in src]
-    written = [write(patient.parts, model, row)[0] for row in rows]
-    alone = [mine == text for mine, text in zip(written, wanted, strict=True)]
-    together = fraction_right(patient.parts, model)
-    said = f"alone, {sum(alone) / len(alone):.0%} are right; in a batch, {together:.0%}"
-    return said, together < 0.9 * sum(alone) / len(alone)
+    rows = zip(src, wanted, strict=True)
+    right = [patient.fraction_right(model, row[row != PAD][None], [text]) for row, text in rows]
+    alone = sum(right) / len(right)
+    together = patient.fraction_right(model, src, wanted)
+    return f"alone, {alone:.0%} are right; in a batch, {together:.0%}", together < 0.9 * alone
 
 
+@torch.no_grad()
 def both_modes(patient: Patient) -> Seen:
     """Compute the loss of the same rows in training mode and in eval mode."""
-    model = patient.with_good_weights()
-    rows = rows_of(LENGTHS[-1], seed=10**6)
-    with torch.no_grad():
-        losses = [sequence_loss(model.train(mode), *rows).item() for mode in (True, False)]
+    model, loss = patient.with_good_weights(), patient.parts.sequence_loss
+    losses = [loss(model.train(mode), SRC, TGT).item() for mode in (True, False)]
     said = "the same rows, no dropout: loss {:.2f} in training mode, {:.2f} in eval mode"
     return said.format(*losses), abs(losses[0] - losses[1]) > 0.1
 
 
+@torch.no_grad()
 def half_precision(patient: Patient) -> Seen:
     """Compute the logits of a batch in float32 and in float16."""
-    rows = rows_of(LENGTHS[-1], seed=10**6)
-    losses = []
+    means = []
     for kind in (torch.float32, torch.float16):
-        with torch.no_grad():
-            logits = patient.with_good_weights().to(kind)(rows[0], rows[1][:, :-1])
-        losses.append(logits.float().logsumexp(-1).mean().item())
-    bad = not torch.tensor(losses).isfinite().all()
-    return "mean of log Σ exp of the logits: {:.2f} in float32, {:.2f} in float16".format(
-        *losses
-    ), bad
+        logits = patient.with_good_weights().to(kind)(SRC, TGT[:, :-1])
+        means.append(logits.float().logsumexp(-1).mean())
+    said = "mean of log Σ exp of the logits: {:.2f} in float32, {:.2f} in float16"
+    return said.format(*means), not torch.stack(means).isfinite().all()
 
 
 def forced_and_free(patient: Patient) -> Seen:
     """Count right tokens under teacher forcing, and right sequences in free running."""
     model = patient.with_good_weights()
-    src, tgt = rows_of(LENGTHS[-1], seed=10**6)
-    with torch.no_grad():
-        forced = (model(src, tgt[:, :-1]).argmax(-1) == tgt[:, 1:]).float().mean().item()
-    free = fraction_right(patient.parts, model)
+    forced = _teacher_forced(model, SRC, TGT)
+    free = patient.fraction_right(model, *mixed_rows())
     said = f"teacher-forced, {forced:.0%} of the tokens are right; free-running, {free:.0%}"
     return f"{said} of the sequences", free < forced - 0.3
 
 
+def _different_answers(patient: Patient, sources: Tensor) -> tuple[int, str]:
+    """Train the model, and count the different answers to some sources, in words, too."""
+    model, _ = patient.trained()
+    count = len(set(map(tuple, patient.write(model, sources))))
+    return count, f"{count} different answers" if count > 1 else "one answer"
+
+
 def same_sequence_many_times(patient: Patient) -> Seen:
     """Decode many copies of the same source."""
-    model, _ = patient.trained()
-    src = rows_of(LENGTHS[-1], seed=10**6)[0][1:2].expand(ROWS, -1)
-    answers = len(set(map(tuple, write(patient.parts, model, src))))
-    return f"{ROWS} times the same source: {_answers(answers)}", answers > 1
+    count, words = _different_answers(patient, SRC[1:2].expand(ROWS, -1))
+    return f"{ROWS} times the same source: {words}", count > 1
 
 
-def _answers(count: int) -> str:
-    """Say how many different answers there are."""
-    return f"{count} different answers" if count > 1 else "one answer"
+def how_many_answers(patient: Patient) -> Seen:
+    """Count the different answers to different sources."""
+    sources = SRC.unique(dim=0)
+    count, words = _different_answers(patient, sources)
+    return f"{len(sources)} different sources: {words}", count < 10
 
 
 def one_batch_after_another(patient: Patient) -> Seen:
     """Decode the same batch before and after one with padding."""
     model = patient.with_good_weights()
-    src, tgt = rows_of(LENGTHS[-1], seed=10**6)
-    padded = src.clone()
+    padded = SRC.clone()
     padded[:, 1:] = PAD
-    wanted = [row[1:-1] for row in tgt.tolist()]
-    right = []
-    for batch in (src, padded, src):
-        written = write(patient.parts, model, batch)
-        right.append(sum(a == b for a, b in zip(written, wanted, strict=True)) / ROWS)
+    wanted = TGT[:, 1:-1].tolist()
+    right = [patient.fraction_right(model, batch, wanted) for batch in (SRC, padded, SRC)]
     said = f"a batch: {right[0]:.0%} right; the same one, after another: {right[2]:.0%}"
     return said, right[2] < right[0]
 
@@ -124,33 +116,24 @@ def loss_and_one_answer(patient: Patient) -> Seen:
     """Train the model, and decode one source."""
     model, losses = patient.trained()
     src, tgt = rows_of(LENGTHS[-1], seed=10**6, rows=1)
-    written = write(patient.parts, model, src)[0]
+    written = patient.write(model, src)[0]
     said = f"the loss ends at {losses[-1]:.2f}; to {src[0].tolist()} it writes {written}"
     return said, losses[-1] < 0.1 and written != tgt[0, 1:-1].tolist()
 
 
+@torch.no_grad()
 def weights_of_another(patient: Patient) -> Seen:
     """Load the weights of a right model, and compare the logits."""
-    src, tgt = rows_of(LENGTHS[-1], seed=10**6)
-    with torch.no_grad():
-        there, here = (p.with_good_weights()(src, tgt) for p in (Patient(), patient))
+    there, here = (p.with_good_weights()(SRC, TGT) for p in (Patient(), patient))
     gap = (there - here).abs().max().item()
     return f"the same weights elsewhere: the largest difference of a logit is {gap:.1f}", gap > 0.01
-
-
-def how_many_answers(patient: Patient) -> Seen:
-    """Count the different answers to different sources."""
-    model, _ = patient.trained()
-    sources = rows_of(LENGTHS[-1], seed=10**6)[0].unique(dim=0)
-    answers = len(set(map(tuple, write(patient.parts, model, sources))))
-    return f"{len(sources)} different sources: {_answers(answers)}", answers < 10
 
 
 def what_has_moved(patient: Patient) -> Seen:
     """Train for a few steps, and compare with the initial weights."""
     model = patient.fresh()
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
-    fit(patient.parts, model, steps=10)
+    patient.fit(model, steps=10)
     still = sum(p.equal(start[name]) for name, p in model.named_parameters())
     said = f"after 10 steps, {still} of {len(start)} tensors of weights are exactly as they began"
     return said, still > 0

@@ -1,6 +1,7 @@
 """Small models with a mistake in them, and a task that is learned in two seconds."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,44 +71,6 @@ def one_length(step: int) -> tuple[Tensor, Tensor]:
     return rows_of(LENGTHS[step % len(LENGTHS)], step)
 
 
-@torch.enable_grad()
-def fit(
-    parts: SimpleNamespace,
-    model: nn.Module,
-    steps: int = STEPS,
-    batch: Callable[[int], tuple[Tensor, Tensor]] = one_length,
-) -> list[float]:
-    """Train a model, and return the losses."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
-    losses = []
-    model.train()
-    for step in range(steps):
-        warm, left = (step + 1) / 10, 1.2 * (1 - step / steps)
-        optimizer.param_groups[0]["lr"] = RATE * min(1.0, warm, left)
-        loss = parts.sequence_loss(model, *batch(step))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    model.eval()
-    return losses
-
-
-def write(parts: SimpleNamespace, model: nn.Module, src: Tensor) -> list[list[int]]:
-    """Decode greedily, and return the tokens before each end."""
-    rows = parts.greedy_decode(
-        model, src, bos_id=BOS, eos_id=EOS, max_new_tokens=7, use_cache=False
-    ).tolist()
-    return [[*row, EOS][: [*row, EOS].index(EOS)] for row in rows]
-
-
-def fraction_right(parts: SimpleNamespace, model: nn.Module) -> float:
-    """Return the fraction of mixed rows that the model translates without a mistake."""
-    src, wanted = mixed_rows()
-    written = write(parts, model, src)
-    return sum(a == b for a, b in zip(written, wanted, strict=True)) / len(wanted)
-
-
 class Patient:
     """A model with mistakes in its definitions of ``PARTS``, some of their lines replaced."""
 
@@ -134,11 +97,33 @@ class Patient:
             model.load_state_dict(weights)
         return model
 
+    @torch.enable_grad()
+    def fit(
+        self,
+        model: nn.Module,
+        steps: int = STEPS,
+        batch: Callable[[int], tuple[Tensor, Tensor]] = one_length,
+    ) -> list[float]:
+        """Train a model, and return the losses."""
+        optimizer = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
+        losses = []
+        model.train()
+        for step in range(steps):
+            warm, left = (step + 1) / 10, 1.2 * (1 - step / steps)
+            optimizer.param_groups[0]["lr"] = RATE * min(1.0, warm, left)
+            loss = self.parts.sequence_loss(model, *batch(step))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        model.eval()
+        return losses
+
     def trained(self) -> tuple[nn.Module, list[float]]:
         """Return the model after training, and its losses; we train each model once."""
         if self.texts not in TRAINED:
             model = self.fresh()
-            losses = fit(self.parts, model)
+            losses = self.fit(model)
             TRAINED[self.texts] = model.state_dict(), losses
         weights, losses = TRAINED[self.texts]
         return self.fresh(weights).eval(), losses
@@ -147,21 +132,24 @@ class Patient:
         """Return the model with the weights of a right model that was trained."""
         return self.fresh(Patient().trained()[0].state_dict()).eval()
 
+    def write(self, model: nn.Module, src: Tensor) -> list[list[int]]:
+        """Decode greedily, and return the tokens before each end."""
+        rows = decoder(self.parts, 7)(model, src).tolist()
+        return [[*row, EOS][: [*row, EOS].index(EOS)] for row in rows]
+
+    def fraction_right(self, model: nn.Module, src: Tensor, wanted: Sequence[list[int]]) -> float:
+        """Return the fraction of sources that the model translates without a mistake."""
+        pairs = zip(self.write(model, src), wanted, strict=True)
+        return sum(mine == right for mine, right in pairs) / len(wanted)
+
+
+def decoder(parts: SimpleNamespace, most: int) -> Callable[[nn.Module, Tensor], Tensor]:
+    """Return a function that decodes sources greedily, at most so many tokens."""
+    ids = {"bos_id": BOS, "eos_id": EOS}
+    return partial(parts.greedy_decode, max_new_tokens=most, use_cache=False, **ids)
+
 
 def to_probe(parts: SimpleNamespace, model: nn.Module) -> Subject:
     """Prepare a model for the probes, with its own loss and decoding."""
-
-    def generate(model: nn.Module, src: Tensor) -> Tensor:
-        """Decode at most four tokens greedily."""
-        return parts.greedy_decode(
-            model, src, bos_id=BOS, eos_id=EOS, max_new_tokens=4, use_cache=False
-        )
-
-    return adapt(
-        model,
-        vocab_size=VOCABULARY,
-        pad_id=PAD,
-        loss=parts.sequence_loss,
-        generate=generate,
-        bos_id=BOS,
-    )
+    own = {"loss": parts.sequence_loss, "generate": decoder(parts, 4)}
+    return adapt(model, vocab_size=VOCABULARY, pad_id=PAD, bos_id=BOS, **own)

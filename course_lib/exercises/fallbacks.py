@@ -24,10 +24,8 @@ def provide_fallbacks(namespace: dict[str, Any]) -> None:
 
     It imports the learner's modules where the course imports its own, and its functions look names
     up where the learner's definitions are. So the course's ``Transformer`` has the learner's heads.
-
-    Args:
-        namespace: The ``globals()`` of a module such as ``my_lib.masks``; what the learner wrote
-            stands below the call, and takes the place of the course's.
+    The ``namespace`` is the ``globals()`` of a module such as ``my_lib.masks``. The learner's
+    definitions below the call replace the course's.
     """
     package, _, module = namespace["__name__"].partition(".")
     library = Path(namespace["__file__"]).parents[module.count(".")]
@@ -39,13 +37,7 @@ def provide_fallbacks(namespace: dict[str, Any]) -> None:
 
 
 def core_only(name: str, answer: Any, *missed: str) -> Any:
-    """Let an answer that holds the core serve where the course's own definition would.
-
-    Args:
-        name: The exercise.
-        answer: The learner's function or class.
-        *missed: The stages that it missed; what they are about runs the course's own.
-    """
+    """Let an answer take the place of the course's definition, but for the stages it missed."""
     return serve(answer, exercise(name).given, missed, order_of(name, answer))
 
 
@@ -61,11 +53,7 @@ def files_of(definition: Any) -> list[str]:
 
 
 def parts_of_yours(*things: Any) -> str:
-    """Say which exercises are in a model, and how many of them are the learner's own.
-
-    Args:
-        *things: Classes or functions of the learner's library; all that they use is looked through.
-    """
+    """Say which exercises the learner's classes or functions use, and how many are their own."""
     yours: dict[str, bool] = {}
     todo, known = list(things), set()
     while todo:

@@ -41,21 +41,13 @@ ALONE = "in the file, where your notebook's other cells are missing: {}"
 
 @dataclass(frozen=True, repr=False)
 class Export:
-    """Show which definitions of a chapter are the learner's now.
-
-    Args:
-        file: The file that was written, or several; empty if none was.
-        yours: For each definition of the learner's a remark, or nothing.
-        course: For each that still comes from the course, why.
-        back: Those that the learner gave back to the course.
-        problem: Why nothing was written, if so.
-    """
+    """Show which definitions of a chapter are the learner's now."""
 
     file: str = ""
-    yours: Mapping[str, str] = field(default_factory=dict)
-    course: Mapping[str, str] = field(default_factory=dict)
-    back: Collection[str] = ()
-    problem: str = ""
+    yours: dict[str, str] = field(default_factory=dict)  # a remark on each, or nothing
+    course: dict[str, str] = field(default_factory=dict)  # and why
+    back: Collection[str] = ()  # those that the learner gave back to the course
+    problem: str = ""  # why nothing was written
 
     def __repr__(self) -> str:
         """Show a line for each definition."""
@@ -98,14 +90,13 @@ def export(package: Path, notebook: Mapping[str, Any], back: Collection[str] = (
             plans[package / f"{module}.py"] = _planned(package, module, notebook, back)
     except ValueError as error:
         return Export(problem=str(error))
-    yours: dict[str, str] = {}
-    course: dict[str, str] = {}
+    shown = Export(", ".join(f"{LIBRARY}/{path.name}" for path in plans), {}, {}, back)
     for path, (text, mine, rest) in plans.items():
         write_whole(path, text)
         _forget(path)
-        yours |= mine
-        course |= rest
-    return Export(", ".join(f"{LIBRARY}/{path.name}" for path in plans), yours, course, back)
+        shown.yours.update(mine)
+        shown.course.update(rest)
+    return shown
 
 
 def _planned(
@@ -126,7 +117,8 @@ def _planned(
     fresh = {n: _cell(n) for n in names if n in PASSED and n not in reasons and n not in back}
     fresh = {name: cell for name, cell in fresh.items() if SEAL not in cell}  # from my_lib itself
     chosen, flaws = _settled(package, module, {**old, **fresh}, old)
-    said = {name: reasons.get(name) or flaws.get(name) or _last_words(name) for name in names}
+    failed = {n: LAST[n].report.hint for n in names if n in LAST and not LAST[n].report.passed}
+    said = {name: reasons.get(name) or flaws.get(name) or failed.get(name, "") for name in names}
     yours = {n: _remark(n, chosen, fresh, said[n]) for n in names if n in chosen}
     rest = {n: said[n] or NOTHING for n in names if n not in chosen and n not in back}
     return module_text(module, _ordered(chosen, names)), yours, rest
@@ -151,13 +143,12 @@ def _not_to_be_taken(
 
 def _cell(name: str) -> str:
     """Return the cell that passed, without its directives and the lines that check it."""
-    kept = without(PASSED[name].cell, _asks)
-    kept = re.sub(r"\A(?:[ \t]*(?:#\s*\|.*)?\n)+", "", kept).rstrip()
-    report = PASSED[name].report
-    given = ", ".join([f'"{name}"', name, *(f'"{stage}"' for stage in report.missed)])
-    if PASSED[name].result is PASSED[name].candidate:
+    last = PASSED[name]
+    kept = re.sub(r"\A(?:[ \t]*(?:#\s*\|.*)?\n)+", "", without(last.cell, _asks)).rstrip()
+    if last.result is last.candidate:
         return kept
-    return kept + (SERVED if report.complete else CORE_ONLY).format(name, given)
+    given = ", ".join([f'"{name}"', name, *(f'"{stage}"' for stage in last.report.missed)])
+    return kept + (SERVED if last.report.complete else CORE_ONLY).format(name, given)
 
 
 def _asks(node: ast.stmt) -> bool:
@@ -169,10 +160,9 @@ def _asks(node: ast.stmt) -> bool:
 def _settled(
     package: Path, module: str, chosen: Mapping[str, str], old: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Choose the cells that pass together in one file; others give way to the old ones.
+    """Choose the cells that pass together in one file, and say what is wrong with the others.
 
-    Returns:
-        The learner's cell of each name, and what is wrong with the cells that were given up.
+    The old cell, if there is one, takes the place of a cell that does not pass.
 
     Raises:
         ValueError: If the file does not run, and none of its cells is the reason.
@@ -184,17 +174,16 @@ def _settled(
         text = module_text(module, _ordered(chosen, names))
         reports = examine_apart(package, {module: list(chosen)}, LIMIT, {module: text})
         failing = {name: report.hint for name, report in reports.items() if not report.passed}
-        line = re.search(rf"{module}\.py, line (\d+): ", " ".join(failing.values()))
-        all_broken = all(state_of(report) == BROKEN for report in reports.values())
-        if all_broken and not line:
-            hint = next(iter(failing.values()))
-            raise ValueError(f"{module}.py does not run in a process of its own: {hint}")
-        if all_broken and line:  # one cell breaks the file
-            above = text.split("\n")[: int(line[1])]
-            owners = cells_in("\n".join(above))
-            failing = {name: failing[name] for name in list(owners)[-1:] if name in failing}
         if not failing:
             break
+        if all(state_of(report) == BROKEN for report in reports.values()):  # by one cell
+            line = re.search(rf"{module}\.py, line (\d+): ", " ".join(failing.values()))
+            above = text.split("\n")[: int(line[1])] if line else []
+            owner = list(cells_in("\n".join(above)))[-1:]
+            if not owner:
+                hint = next(iter(failing.values()))
+                raise ValueError(f"{module}.py does not run in a process of its own: {hint}")
+            failing = {name: failing[name] for name in owner}
         for name, hint in failing.items():
             flaws.setdefault(name, ALONE.format(hint))
             cell = chosen.pop(name)
@@ -208,21 +197,10 @@ def _ordered(chosen: Mapping[str, str], names: Collection[str]) -> dict[str, str
 
     def own(cell: str) -> str:
         """Leave out what another of the chosen cells defines."""
-        return without(
-            cell,
-            lambda node: any(
-                other in names and chosen.get(other) != cell
-                for other in exported(ast.unparse(node))
-            ),
-        )
+        others = {name for name in names if chosen.get(name) != cell}
+        return without(cell, lambda node: not others.isdisjoint(exported(ast.unparse(node))))
 
     return {name: own(chosen[name]) for name in names if name in chosen}
-
-
-def _last_words(name: str) -> str:
-    """Return the hint of the last attempt, if it did not pass."""
-    report = LAST[name].report if name in LAST else None
-    return report.hint if report and not report.passed else ""
 
 
 def _remark(name: str, chosen: Mapping[str, str], fresh: Mapping[str, str], why: str) -> str:

@@ -36,8 +36,10 @@ def find_mistake(
     for upto in (len(seen), task.core_size, task.ends[bisect(task.ends, first.trial)]):
         shared = {mistake: likeness(seen[:upto], mistake) for mistake in fitting}
         whole = [mistake for mistake in shared if shared[mistake] == WHOLLY]
-        if whole:
-            return _by_text(whole, text_of(candidate))
+        if whole:  # what the attempt's text says decides between mistakes with the same numbers
+            text = text_of(candidate)
+            told = [m for m in whole if m.tells and re.search(m.tells, text, re.M)]
+            return [*told, *(m for m in whole if not m.tells), *whole][0]
     if not fitting and first.trial < task.core_size:
         for mistake in _pairs(task, first.trial):
             if likeness(seen[: task.core_size], mistake) == WHOLLY:
@@ -46,15 +48,9 @@ def find_mistake(
     return most if most is not None and shared[most] > 0 else None
 
 
-def _by_text(whole: Sequence[Mistake], text: str) -> Mistake:
-    """Choose between mistakes that give the same numbers by what the attempt's text says."""
-    told = [m for m in whole if m.tells and re.search(m.tells, text, re.M)]
-    return (told + [m for m in whole if not m.tells] + list(whole))[0]
-
-
 def _changes_nothing(seen: Sequence[Outcome], mistake: Mistake) -> bool:
     """Say whether an option changes nothing in an attempt, in all trials that set it."""
-    wrong = [n for n in range(len(seen)) if fails(mistake, n)]
+    wrong = (n for n in range(len(seen)) if fails(mistake, n))
     return all(alike(seen[n], outcome_of(mistake, n)) for n in wrong)
 
 

@@ -20,11 +20,9 @@ from course_lib.exercises.signature_adapter import adapt
 
 @dataclass(frozen=True)
 class TestTask:
-    """Ask for a test of one definition.
+    """Ask for a test of an exercise, or of a definition in ``definitions_to_test``.
 
-    Args:
-        exercise: The exercise, or the definition in ``definitions_to_test``.
-        must: Short names of the mistakes that the test has to find.
+    The test has to find the mistakes whose short names are in ``must``.
     """
 
     name: str
@@ -38,10 +36,10 @@ class TestTask:
 
     def right(self) -> Sequence[Callable]:
         """Return right and complete answers in several styles."""
-        modules = {mistake.exercise: mistake.module for mistake in MISTAKES}
-        if self.exercise in modules:
-            others = [way.implementation for way in RIGHT_WAYS if way.exercise == self.exercise]
-            return (given(modules[self.exercise], self.exercise), *others)
+        for mistake in MISTAKES:
+            if mistake.exercise == self.exercise:
+                others = [way.implementation for way in RIGHT_WAYS if way.exercise == self.exercise]
+                return [given(mistake.module, self.exercise), *others]
         return whole_answers(self.exercise)
 
     def wrong(self) -> Mapping[str, tuple[str, Callable]]:
@@ -61,10 +59,10 @@ def whole_answers(name: str) -> tuple[Callable, ...]:
 
 def judge_test(task: TestTask, test: Any) -> Report:
     """Run a learner's test on right and wrong answers; no test makes this raise an exception."""
-    if test is ... or test is None or not callable(test):
+    if not callable(test):
         return Report(task.name, False, hint="Write a function of one candidate.", attempted=False)
     right = [outcome(test, candidate) for candidate in task.right()]
-    alarm = next((error for error, _ in right if error is not None), None)
+    alarm = next(filter(None, (error for error, _ in right)), None)
     if isinstance(alarm, NotImplementedError):
         hint = "Replace `raise NotImplementedError` with your test."
         return Report(task.name, False, hint=hint, attempted=False)
@@ -101,26 +99,23 @@ def outcome(test: Callable, candidate: Callable) -> tuple[Exception | None, Outc
 
 def _recorded(candidate: Any, returned: list[Any]) -> Any:
     """Keep what a function or the methods of a class return, and the shapes of parameters."""
+    if inspect.isclass(candidate):
+        members = {}
+        for name, method in inspect.getmembers(candidate, inspect.isfunction):
+            if not method.__module__.startswith("torch"):
+                members[name] = _recorded(method, returned)
+        return type(candidate.__name__, (candidate,), members)
 
-    def recorded(function: Callable) -> Callable:
-        """Call a function, and keep what it returns."""
+    @wraps(candidate)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        """Call the candidate, and keep what it returns."""
+        result = candidate(*args, **kwargs)
+        parameters = getattr(args[0], "named_parameters", dict) if args else dict
+        shapes = [(name, x.shape) for name, x in parameters()] if result is None else []
+        returned.append([result, shapes])
+        return result
 
-        @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            """Call it."""
-            result = function(*args, **kwargs)
-            parameters = getattr(args[0], "named_parameters", dict) if args else dict
-            shapes = [(n, x.shape) for n, x in parameters()] if result is None else []
-            returned.append([result, shapes])
-            return result
-
-        return call
-
-    if not inspect.isclass(candidate):
-        return recorded(candidate)
-    methods = inspect.getmembers(candidate, inspect.isfunction)
-    own = {n: recorded(m) for n, m in methods if not m.__module__.startswith("torch")}
-    return type(candidate.__name__, (candidate,), own)
+    return call
 
 
 TESTS = (

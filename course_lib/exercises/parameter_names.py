@@ -3,8 +3,9 @@
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations, product
+from operator import attrgetter
 
 import torch
 from torch import nn
@@ -34,13 +35,13 @@ def recognise(
     Where names do not decide, ``order`` gives the course's name for each of the learner's layers.
     Returns the other orders that are possible there.
     """
-    profile = sys.getprofile()
-    sys.setprofile(None)  # that the course's own class runs here is not cheating
-    try:
-        wanted = _shapes(given, repr((args, kwargs)), lambda: given(*args, **kwargs))
-    finally:
-        sys.setprofile(profile)
-    inner = dict(_names_of_parts(module))
+    wanted = _shapes(given, args, kwargs)
+    inner = {
+        f"{prefix}.{mine}": f"{prefix}.{name}"
+        for prefix, part in module.named_modules()
+        for mine, name in vars(part).get("course_names", {}).items()
+        if prefix
+    }
     mine = {
         inner.get(name, name): (name, parameter.shape)
         for name, parameter in module.named_parameters(remove_duplicate=False)
@@ -50,24 +51,11 @@ def recognise(
     found = {mine[ours][0]: name for ours, name in matched(strange, missing, order).items()}
     vars(module)["course_names"] = inner | found
     for theirs, name in found.items():
-        own, course = theirs.split("."), name.split(".")
-        while len(own) > 1 and len(course) > 1 and own[-1] == course[-1]:
-            own.pop()
-            course.pop()
-        if len(course) == 1 and not hasattr(module, course[0]):
-            part = module
-            for step in own:
-                part = getattr(part, step)
-            vars(module)[course[0]] = part  # an alias, not registered a second time
+        top, dot, tail = name.partition(".")
+        if theirs.endswith(dot + tail) and not hasattr(module, top):
+            part = attrgetter(theirs.removesuffix(dot + tail))(module)
+            vars(module)[top] = part  # an alias, not registered a second time
     return list(_orders(strange, missing))
-
-
-def _names_of_parts(module: nn.Module) -> Iterator[tuple[str, str]]:
-    """Yield the names that were found for parts of a module, with the course's names."""
-    for prefix, part in module.named_modules():
-        if prefix:
-            for mine, name in vars(part).get("course_names", {}).items():
-                yield f"{prefix}.{mine}", f"{prefix}.{name}"
 
 
 def matched(strange: Shapes, missing: Shapes, order: Mapping[str, str]) -> dict[str, str]:
@@ -158,21 +146,24 @@ def _likeness(course: str, other: str) -> int:
     )
 
 
-_SHAPES: dict[tuple[type[nn.Module], str], dict[str, torch.Size]] = {}
+_SHAPES: dict[tuple[type[nn.Module], str], Shapes] = {}
 
 
-def _shapes(
-    given: type[nn.Module], arguments: str, build: Callable[[], nn.Module]
-) -> dict[str, torch.Size]:
+def _shapes(given: type[nn.Module], args: tuple, kwargs: dict) -> Shapes:
     """Return the course's names and shapes, once for each set of arguments."""
-    if (given, arguments) not in _SHAPES:
+    key = given, repr((args, kwargs))
+    if key not in _SHAPES:
+        profile = sys.getprofile()
+        sys.setprofile(None)  # that the course's own class runs here is not cheating
         try:
             with torch.random.fork_rng(devices=[]):
-                named = build().named_parameters(remove_duplicate=False)
-        except Exception:  # a call that the course's class refuses has no names to offer
+                named = given(*args, **kwargs).named_parameters(remove_duplicate=False)
+        except Exception:  # a call that the course's class rejects has no names to offer
             named = iter(())
-        _SHAPES[given, arguments] = {name: p.shape for name, p in named}
-    return _SHAPES[given, arguments]
+        finally:
+            sys.setprofile(profile)
+        _SHAPES[key] = {name: parameter.shape for name, parameter in named}
+    return _SHAPES[key]
 
 
 def _letters(name: str) -> str:

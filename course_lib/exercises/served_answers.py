@@ -24,7 +24,6 @@ from course_lib.exercises.tied_modules import Tie, tie
 
 EMPTY = inspect.Parameter.empty
 EXACT = "float64"
-CHANGED = "one of its parts was replaced"
 STAGES = {"dropout_p": "dropout"} | dict.fromkeys(
     ("attention_dropout", "activation_dropout"), "dropouts"
 )
@@ -34,69 +33,45 @@ OWN_STAGE = ("dropout", "tie_embeddings")  # other choices of a config are tried
 def serve(
     answer: Any, given: Any, missed: Collection[str] = (), order: Mapping[str, str] = NO_ORDER
 ) -> Any:
-    """Make an answer that holds the core fit for every later cell.
+    """Let an answer that passed the core take the place of the course's definition.
 
     A call runs the course's own definition, and a line says so, if it asks for an option of a
-    stage that the answer missed, if the answer raises an error, or if it gives nan. All other
-    calls run the answer, kept as the attribute ``served``.
-
-    A module that is served has the course's parts, attributes and names. Its parameters start as
-    the course's do. The answer computes with the same parameters.
-
-    Args:
-        answer: A function or a class.
-        given: The course's own definition.
-        missed: The names of the stages that do not hold.
-        order: The course's name for each of the answer's layers, where names do not decide.
+    stage that the answer ``missed``, if the answer raises an error, or if it gives nan. All other
+    calls run the answer, which we keep as the attribute ``served``. A served module has the
+    course's parts, attributes, names and initialization, and shares its parameters with the answer.
     """
     fitted = adapt(answer, given, order)
-    if inspect.isclass(given):
-        is_module = issubclass(answer, nn.Module)
-        return _served(answer, fitted, given, missed) if is_module else _built_as(answer, given)
-    run = _Runner(given, missed)
+    run = _runner(given, missed)
+    if inspect.isclass(given) and issubclass(answer, nn.Module):
+        return _served(answer, fitted, given, run)
 
     @wraps(answer)
     def served(*args: Any, **kwargs: Any) -> Any:
         """Call the answer, or the course's function."""
         more, options = _as_the_course_means(answer, given, args, kwargs)
-        return run(lambda: fitted(*more, **options), given, args, kwargs)
+        course = lambda: given(*args, **kwargs)  # noqa: E731
+        return run(lambda: fitted(*more, **options), course, _options(given, args, kwargs))
 
-    served.served = answer  # type: ignore[attr-defined]
-    return served
+    made = fitted if inspect.isclass(given) else served
+    made.served = answer
+    return made
 
 
 def lacks_attributes(answer: Any, given: Any) -> bool:
     """Say whether a module has not all the attributes that the course's constructor sets."""
-
-    def attributes(kind: Any) -> set[str]:
-        """Read what a constructor sets."""
-        code = inspect.unwrap(kind.__init__).__code__
-        return {one.argval for one in dis.get_instructions(code) if one.opname == "STORE_ATTR"}
-
-    modules = inspect.isclass(given) and issubclass(given, nn.Module)
-    return modules and not attributes(given) <= attributes(answer)
-
-
-def _built_as(answer: type, given: type) -> type:
-    """Let a class that is not a module take the arguments of the course's."""
-
-    class Served(answer):
-        """Fit the arguments of the constructor."""
-
-        served = answer
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            more, options = fit(answer, given, args, kwargs)
-            super().__init__(*more, **options)
-
-    return named_like(answer, Served)
+    if not (inspect.isclass(given) and issubclass(given, nn.Module)):
+        return False
+    attributes = []
+    for kind in (given, answer):
+        steps = dis.get_instructions(inspect.unwrap(kind.__init__).__code__)
+        attributes.append({step.argval for step in steps if step.opname == "STORE_ATTR"})
+    return not attributes[0] <= attributes[1]
 
 
 def _served(
-    answer: type[nn.Module], fitted: Any, given: type[nn.Module], missed: Collection[str]
+    answer: type[nn.Module], fitted: Any, given: type[nn.Module], run: Callable[..., Any]
 ) -> type[nn.Module]:
     """Make the subclass of the course's class that lets the answer compute."""
-    run = _Runner(given, missed)
 
     class Served(given):  # type: ignore[misc, valid-type]
         """Hold the course's parts, and an answer that shares their parameters."""
@@ -105,8 +80,14 @@ def _served(
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            build = lambda: _tied(self, fitted, given, args, kwargs)  # noqa: E731
-            vars(self)["tie"] = run.built(build, args, kwargs)
+            more, options = _as_the_course_means(answer, given, args, kwargs)
+
+            def build() -> Tie:
+                """Tie the answer, and leave the random numbers of the next cells as they are."""
+                with torch.random.fork_rng(devices=[]):
+                    return tie(self, fitted(*more, **options))
+
+            vars(self)["tie"] = run(build, lambda: None, _options(given, args, kwargs))
 
         def __getattr__(self, name: str) -> Any:
             """Find what the course's class lacks in the answer."""
@@ -124,103 +105,71 @@ def _served(
                 self.tie.answer._apply(fn, recurse)
             return self
 
-    for name, method in inspect.getmembers(given, inspect.isfunction):
-        own = name in vars(given) and not name.startswith("_") and hasattr(answer, name)
-        if own:
-            setattr(Served, name, _delegating(Served, fitted, method, run))
+    functions = [name for name, member in vars(given).items() if inspect.isfunction(member)]
+    names = [name for name in functions if not name.startswith("_") and hasattr(answer, name)]
+    for name in names:
+        setattr(Served, name, _delegating(Served, fitted, getattr(given, name), names, run))
     return named_like(answer, Served)
 
 
-def _tied(
-    course: nn.Module, fitted: Any, given: type[nn.Module], args: tuple, kwargs: dict[str, Any]
-) -> Tie:
-    """Build the answer, and tie it to the course's module."""
-    more, options = _as_the_course_means(fitted.__base__, given, args, kwargs)
-    with torch.random.fork_rng(devices=[]):
-        return tie(course, fitted(*more, **options))
-
-
-def _delegating(served: type, fitted: Any, course: Callable[..., Any], run: "_Runner") -> Callable:
+def _delegating(
+    served: type, fitted: Any, course: Callable, names: Collection[str], run: Callable[..., Any]
+) -> Callable:
     """Make a method that calls the answer's, or the course's of the same name."""
     name = course.__name__
+    others = [other for other in names if other != name]
 
     @wraps(course)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call the answer's method on the parameters of today."""
-        tie = self.tie
-        if tie is None or _other_methods(self, served) - {name}:
+        """Call the answer's method with the parameters as they are now."""
+        replaced = any(getattr(type(self), n) is not getattr(served, n) for n in others)
+        if self.tie is None or replaced:  # an answer does not know the methods of a subclass
             return course(self, *args, **kwargs)
 
         def call() -> Any:
             """Bring the answer up to date, and call it."""
-            if not tie.renewed(self):
-                raise RuntimeError(CHANGED)
+            if not self.tie.renewed(self):
+                raise RuntimeError("one of its parts was replaced")
             mine = getattr(fitted, name)
             more, options = fit(mine, course, args, kwargs, method=True)
-            return mine(tie.answer, *more, **options)
+            return mine(self.tie.answer, *more, **options)
 
-        return run(call, course, (self, *args), kwargs)
+        asked = _options(course, (self, *args), kwargs)
+        return run(call, lambda: course(self, *args, **kwargs), asked)
 
     return method
 
 
-def _other_methods(module: nn.Module, served: type) -> set[str]:
-    """Name the methods of a served class that a subclass has replaced; an answer knows them not."""
-    kinds = type(module).__mro__[: type(module).__mro__.index(served)]
-    methods = {name for name, member in vars(served).items() if hasattr(member, "__wrapped__")}
-    return {name for kind in kinds for name in vars(kind)} & methods
+def _runner(given: Any, missed: Collection[str]) -> Callable[..., Any]:
+    """Return a function that runs an answer, or the course's definition, and says once why."""
+    stages = set(re.findall(r"\w+", " ".join(missed)))
+    stages |= {"dropouts"} if "dropout" in stages else set()
+    said: set[str] = set()
 
-
-class _Runner:
-    """Run an answer, or the course's definition, and say once why."""
-
-    def __init__(self, given: Any, missed: Collection[str]) -> None:
-        self.given, self.missed = given, missed
-        self.lacking = set(re.findall(r"\w+", " ".join(missed)))
-        self.lacking |= {"dropouts"} if "dropout" in self.lacking else set()
-        self.said: set[str] = set()
-
-    def __call__(
-        self, call: Callable[[], Any], course: Callable[..., Any], args: tuple, kwargs: dict
-    ) -> Any:
-        """Return what a call gives, or what the course's function does."""
-        result, why = self.tried(call, course, args, kwargs)
-        if not why:
-            return result
-        right = course(*args, **kwargs)
-        self.say(course, args, kwargs, why)
+    def run(call: Callable[[], Any], course: Callable[[], Any], asked: Mapping[str, str]) -> Any:
+        """Return the answer's result, or the course's where the answer has none."""
+        lacking = [words for words, stage in asked.items() if stage in stages]
+        why = f"without {', '.join(missed)}"
+        if not lacking:
+            try:
+                result = call()
+            except Exception as error:  # whatever an answer raises beyond its core
+                why = str(error) or type(error).__name__
+            else:
+                found = result if isinstance(result, tuple) else (result,)
+                if not any(map(_has_nan, found)):
+                    return result
+                why = "nan"
+        right = course()
+        options = ", ".join(lacking or [words for words in asked if words != EXACT])
+        start = f"With {options}" if options else "Here"
+        line = f"{start} the course's own {given.__name__} runs. Yours: {why}"
+        if line not in said:
+            said.add(line)
+            print(line)
         return right
 
-    def built(self, build: Callable[[], Any], args: tuple, kwargs: dict) -> Any:
-        """Build an answer, or nothing where the course's class has to do."""
-        tie, why = self.tried(build, self.given, args, kwargs)
-        if why:
-            self.say(self.given, args, kwargs, why)
-        return tie
-
-    def tried(
-        self, call: Callable[[], Any], course: Callable[..., Any], args: tuple, kwargs: dict
-    ) -> tuple[Any, str]:
-        """Return a result, or why the course's definition has to run."""
-        if self.lacking.intersection(_options(course, args, kwargs).values()):
-            return None, f"without {', '.join(self.missed)}"
-        try:
-            result = call()
-        except Exception as error:  # whatever an answer raises beyond its core
-            return None, str(error) or type(error).__name__
-        found = result if isinstance(result, tuple) else (result,)
-        return (None, "nan") if any(map(_has_nan, found)) else (result, "")
-
-    def say(self, course: Callable[..., Any], args: tuple, kwargs: dict, why: str) -> None:
-        """Say that the course's own runs, and why; the same words only once."""
-        options = _options(course, args, kwargs)
-        asked = [words for words, stage in options.items() if stage in self.lacking]
-        asked = asked or [words for words in options if words != EXACT]
-        start = f"With {', '.join(asked)}" if asked else "Here"
-        words = f"{start} the course's own {self.given.__name__} runs."
-        if f"{words} {why}" not in self.said:
-            self.said.add(f"{words} {why}")
-            print(f"{words} Yours: {why}")
+    return run
 
 
 def _has_nan(result: Any) -> bool:
@@ -239,12 +188,11 @@ def _as_the_course_means(
     except (TypeError, AttributeError):
         return args, kwargs
     usual = {}
-    for name, parameter in theirs.parameters.items():
-        names = (name, *SYNONYMS.get(name, ()))
-        known = [mine.parameters[n].default for n in names if n in mine.parameters]
-        others = [default for default in known if isinstance(default, int | float)]
-        if name not in bound.arguments and others and isinstance(parameter.default, int | float):
-            usual[name] = parameter.default
+    for name in theirs.parameters.keys() - bound.arguments.keys():
+        default = theirs.parameters[name].default
+        known = mine.parameters.keys() & {name, *SYNONYMS.get(name, ())}
+        if known and isinstance(default, int | float):
+            usual[name] = default
     device = bound.arguments.get("device")
     if device is not None and "device" not in mine.parameters:
         if torch.device(device) == torch.get_default_device():

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, make_dataclass
 from functools import cache, wraps
 from typing import Any, ClassVar
 
@@ -44,8 +44,6 @@ SYNONYMS = {  # names of the arguments in textbooks and in code that many people
     "eps": ("epsilon",),
 }
 CONFIGS = ("config", "cfg", "args", "conf")
-
-
 NO_ORDER: Mapping[str, str] = {}
 
 
@@ -92,25 +90,26 @@ def fit(
         bound = theirs.bind(*args, **kwargs).arguments
     except TypeError:
         return args, kwargs  # a call that is wrong for the course's definition, too
-    if _is_loose(mine) or (
-        mine.parameters.keys() >= bound.keys() and _binds(mine, theirs, args, kwargs)
-    ):
+    if _fits_already(mine, list(bound), args, kwargs):
         return args, kwargs
     if list(mine.parameters)[-1] in CONFIGS and "config" not in theirs.parameters:
-        return (*args[: len(mine.parameters) - 1], _config(theirs, bound)), {}
+        fields = {name: parameter.default for name, parameter in theirs.parameters.items()} | bound
+        config = _readable(make_dataclass("Config", fields)(**fields))
+        return (*args[: len(mine.parameters) - 1], config), {}
     return (), _placed(mine, theirs, bound, len(args))
 
 
-def _binds(
-    mine: inspect.Signature, theirs: inspect.Signature, args: tuple, kwargs: dict[str, Any]
+def _fits_already(
+    mine: inspect.Signature, names: list[str], args: tuple, kwargs: dict[str, Any]
 ) -> bool:
-    """Say whether a call fits as it is: nothing else is asked for, nothing stands elsewhere."""
-    first = [list(s.parameters)[: len(args)] for s in (mine, theirs)]
+    """Say whether an answer takes a call as it is, with every argument under its own name."""
+    kinds = {parameter.kind for parameter in mine.parameters.values()}
+    if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & kinds:
+        return True
     try:
-        mine.bind(*args, **kwargs)
+        return list(mine.bind(*args, **kwargs).arguments) == names
     except TypeError:
         return False
-    return first[0] == first[1]
 
 
 def _placed(
@@ -144,30 +143,8 @@ def _placed(
     return placed
 
 
-class _Config(dict):
-    """Hold options under all their names, to be read as attributes or as in a dictionary."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Return an option."""
-        if name in self:
-            return self[name]
-        raise AttributeError(f"the configuration has no field {name}", name=name)
-
-
-def _all_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the synonyms of the names."""
-    names = {other: values[name] for name in values for other in SYNONYMS.get(name, ())}
-    return names | dict(values)
-
-
-def _config(theirs: inspect.Signature, bound: Mapping[str, Any]) -> _Config:
-    """Gather the arguments of a constructor as one object, under all their names."""
-    return _Config(_all_names({n: p.default for n, p in theirs.parameters.items()} | dict(bound)))
-
-
 def _readable(config: Any) -> Any:
-    """Let a configuration of the course be read under other names, too, or as a dictionary."""
-
+    """Let a configuration be read under the synonyms of its names, too, or as a dictionary."""
     original: Any = type(config)
 
     class Readable(original):
@@ -175,9 +152,9 @@ def _readable(config: Any) -> Any:
 
         def __getattr__(self, name: str) -> Any:
             """Return a field by a synonym of its name."""
-            values = _all_names(vars(self))
-            if name in values:
-                return values[name]
+            for field, value in vars(self).items():
+                if name in SYNONYMS.get(field, ()):
+                    return value
             raise AttributeError(f"the configuration has no field {name}", name=name)
 
         def __getitem__(self, name: str) -> Any:
@@ -201,14 +178,9 @@ def _same(value: Any, default: Any) -> bool:
 def adapt(answer: Any, given: Any, order: Mapping[str, str] = NO_ORDER) -> Any:
     """Make an answer callable as the course's definition is, wherever that has one meaning.
 
-    Args:
-        answer: A function or a class.
-        given: The course's own definition.
-        order: The course's name for each of the answer's layers, where names do not decide.
-
-    Returns:
-        A function, or a subclass in which parameters of other names are found under the course's
-        names; they are matched by name, shape and order. Each call gets the arguments it knows.
+    Each call gets the arguments that the answer knows. The parameters of a module are found under
+    the course's names. We match them by name, shape and order; where names do not decide,
+    ``order`` gives the course's name for each of the answer's layers.
     """
     if not inspect.isclass(given):
 
@@ -219,11 +191,6 @@ def adapt(answer: Any, given: Any, order: Mapping[str, str] = NO_ORDER) -> Any:
             return answer(*args, **kwargs)
 
         return fitted
-    return _adapted(answer, given, order) if issubclass(answer, nn.Module) else answer
-
-
-def _adapted(answer: Any, given: type[nn.Module], order: Mapping[str, str]) -> type[nn.Module]:
-    """Make the subclass."""
 
     class Adapted(answer):
         """Fit the arguments of constructor and ``forward``."""
@@ -249,9 +216,3 @@ def named_like(answer: type[nn.Module], made: Any) -> Any:
     made.__name__, made.__qualname__ = answer.__name__, answer.__qualname__
     made.__module__, made.__doc__ = answer.__module__, answer.__doc__
     return made
-
-
-def _is_loose(signature: inspect.Signature) -> bool:
-    """Say whether a signature takes whatever comes."""
-    kinds = {parameter.kind for parameter in signature.parameters.values()}
-    return bool({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & kinds)
