@@ -175,8 +175,8 @@ def _named(
     second = _second_problem(task, seen, found, mistake)
     if second is not None:
         hint += f" There is also a second problem. {second.sentence}"
-        if mistake is not None:
-            details.insert(0, f"The first failure: {first.sentence}")
+    if mistake is not None and (second is not None or first.kind == "runs"):
+        details.insert(0, f"The first failure: {first.sentence}")
     detail = "\n".join(line for line in details if line)
     return Report(task.name, False, mistake and mistake.name, hint, first.kind, detail)
 

@@ -334,4 +334,4 @@ class DecoderOfSteps(nn.Module):
         return self.output(self.stack(self.embed(ids), mask=position.view(-1, 1) >= position))
 
 
-ANSWERS = {"random_windows": (), "DecoderOnly": (DecoderOfSteps,)}
+ANSWERS = {"DecoderOnly": (DecoderOfSteps,)}

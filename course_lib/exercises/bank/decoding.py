@@ -428,4 +428,6 @@ def decode_into_a_table(
     return table[:, 1 : longest + 1]
 
 
-ANSWERS = {"greedy_decode": (decode_into_a_table,), "sample_tokens": ()}
+ANSWERS = {
+    "greedy_decode": (decode_into_a_table,),
+}

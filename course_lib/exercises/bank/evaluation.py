@@ -81,4 +81,4 @@ MISTAKES = (
     ),
 )
 
-ANSWERS = {"token_accuracy": ()}
+ANSWERS = {}

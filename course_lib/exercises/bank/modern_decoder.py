@@ -426,8 +426,6 @@ class GroupsOfLlama(nn.Module):
 
 
 ANSWERS = {
-    "RMSNorm": (),
-    "SwiGLU": (),
     "apply_rope": (rotated_with_repeated_angles, rotated_as_complex_numbers),
     "GroupedQueryAttention": (GroupsOfLlama,),
 }
