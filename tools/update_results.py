@@ -356,8 +356,8 @@ def known_mistakes_region() -> str:
     known = [mistake for name in exercises() for mistake in known_mistakes(name)]
     seen = sum(re.search(r"#\d+", mistake.seen) is not None for mistake in known)
     return paragraph(
-        f"The checks of {len(exercises())} definitions recognise {len(known):,} mistakes by name; "
-        f"{seen} of these were seen in public code, and cite the issue or pull request."
+        f"The checks of {len(exercises())} definitions recognize {len(known):,} mistakes by name; "
+        f"{seen} of them were seen in public code, and cite the issue or pull request."
     )
 
 
