@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import torch
+from safetensors.torch import load, save
 from torch import Tensor
 
 MOST_BYTES = 4 << 20  # about twenty times the largest answer
@@ -36,9 +37,8 @@ def _packed(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Tensor):
-        data = value.detach().reshape(-1).contiguous().view(torch.uint8).numpy().tobytes()
-        kind = str(value.dtype).removeprefix("torch.")
-        return {"tensor": [kind, list(value.shape), base64.b64encode(data).decode()]}
+        data = save({"": value.detach().contiguous()})
+        return {"tensor": base64.b64encode(data).decode()}
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).removeprefix("torch.")}
     if isinstance(value, dict):
@@ -54,11 +54,7 @@ def _unpacked(entry: dict[str, Any]) -> Any:
     """Turn one JSON object back; those inside it have been turned back before."""
     ((kind, content),) = entry.items()
     if kind == "tensor":
-        name, shape, text = content
-        data = bytearray(base64.b64decode(text))
-        dtype = getattr(torch, name)
-        flat = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
-        return flat.reshape(shape)
+        return load(base64.b64decode(content))[""]
     if kind == "dtype":
         return getattr(torch, content)
     if kind == "other":
