@@ -95,7 +95,8 @@ def learners(folder: Path) -> dict[str, Path | None]:
         package = package_of(child)
         inner = [] if package else _folders(child)
         deeper = {f"{child.name}/{f.name}": package_of(f) for f in inner}
-        found |= {name: place for name, place in deeper.items() if place} or {child.name: package}
+        deeper = {name: place for name, place in deeper.items() if place}
+        found |= deeper or {child.name: package}
     if not any(found.values()):
         raise ValueError(f"there is no {LIBRARY} to grade in {folder}, nor in a folder in it")
     return found
