@@ -90,7 +90,7 @@ def workbook_command(options: argparse.Namespace) -> int:
 def progress_command(options: argparse.Namespace) -> int:
     """Print which exercises are done and which are left."""
     here = Path(".") if Path(LIBRARY).is_dir() else Path("workbook")
-    print(progress(options.folder or here).details())
+    print(progress(options.folder or here).listing())
     return 0
 
 
