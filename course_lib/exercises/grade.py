@@ -54,8 +54,7 @@ def grade(
         tell: Called with a line after each learner.
 
     Raises:
-        ValueError: If there is nothing to grade, the table exists already, or the current folder
-            is a learner's and no other was named.
+        ValueError: If there is nothing to grade, or the table must not be written there.
     """
     packages = learners(folder)
     homes = [package.parent for package in packages.values() if package]

@@ -69,10 +69,7 @@ def note(report: Report) -> Report:
 
 
 def progress(folder: Path | str | None = None) -> Progress:
-    """Return the state of every exercise and task.
-
-    Args:
-        folder: A workbook's folder, or the ``my_lib`` in it; the current folder unless given.
+    """Return the state of every exercise and task in a workbook; the current folder unless given.
 
     Raises:
         ValueError: If a folder is given and has no ``my_lib``.
