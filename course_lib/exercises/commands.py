@@ -6,7 +6,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from course_lib.exercises.exercise_bank import exercise
@@ -102,17 +102,9 @@ def check_command(options: argparse.Namespace) -> int:
     if not report.attempted and not report.hint:
         report = replace(report, hint=UNSAVED.format(f"{LIBRARY}/{module}.py"))
     if options.json:
-        fields = {
-            "name": report.name,
-            "state": state_of(report),
-            "passed": report.passed,
-            "complete": report.complete,
-            "mistake": report.mistake or None,
-            "hint": report.hint,
-            "detail": report.detail,
-            "stages": [dict(name=s.name, core=s.core, held=s.held) for s in report.stages],
-        }
-        print(json.dumps(fields))
+        found = {"state": state_of(report), "complete": report.complete}
+        found |= {"mistake": report.mistake or None}
+        print(json.dumps(asdict(report) | found))
     else:
         print(report)
     return 0 if report.passed else 1

@@ -44,17 +44,10 @@ def grade(
 ) -> None:
     """Check what learners wrote, write ``grades.csv`` after each learner, and tell the counts.
 
-    We run the learners' code in a separate process and do not change their folders.
-
-    Args:
-        folder: A workbook's folder, the ``my_lib`` in it, or a folder of learners' folders.
-        out: The folder for the table; the current folder unless given.
-        force: Whether to replace an existing table.
-        limit: Seconds for a module.
-        tell: Called with a line after each learner.
-
-    Raises:
-        ValueError: If there is nothing to grade, or the table must not be written there.
+    The folder is a workbook's, the ``my_lib`` in it, or a folder of learners' folders, which we do
+    not change. The table goes to the folder ``out``, or else to the current folder. A module may
+    take ``limit`` seconds. We call ``tell`` with each line for the teacher.
+    Raises ValueError if there is nothing to grade, or the table must not be written there.
     """
     packages = learners(folder)
     homes = [package.parent for package in packages.values() if package]
@@ -79,11 +72,7 @@ def grade(
 
 
 def learners(folder: Path) -> dict[str, Path | None]:
-    """Find the packages to grade by the names of their folders; ``None`` if one has no package.
-
-    Raises:
-        ValueError: If there is no such folder, or no package at all.
-    """
+    """Find the packages to grade by the names of their folders; ``None`` if one has no package."""
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder} to grade")
     package = package_of(folder)

@@ -24,8 +24,7 @@ def to_json(value: Any) -> bytes:
 def from_json(line: bytes) -> Any:
     """Read what ``to_json`` wrote.
 
-    Raises:
-        ValueError: If the line is too large, or ``to_json`` did not write it.
+    Raises ValueError if the line is too large, or ``to_json`` did not write it.
     """
     if len(line) > MOST_BYTES or sum(map(line.count, (b",", b"[", b"{"))) > MOST_PARTS:
         raise ValueError("there is too much to read")

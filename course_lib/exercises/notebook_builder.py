@@ -89,16 +89,10 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Edition:
-    """Turn chapters into the learner's.
-
-    Args:
-        tasks: The exercises by name.
-        modules: The modules in the learner's own library.
-        solutions: Whether to include the solutions.
-    """
+    """Turn chapters into the learner's."""
 
     tasks: Mapping[str, Exercise]
-    modules: frozenset[str]
+    modules: frozenset[str]  # those in the learner's own library
     solutions: bool = True
 
     def notebook(self, chapter: Chapter) -> dict[str, Any]:

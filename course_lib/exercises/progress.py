@@ -27,6 +27,10 @@ class Item:
     kind: str
     minutes: int
 
+    def __str__(self) -> str:
+        """Show all but the chapter."""
+        return f"{self.name:29} {self.kind:14} {self.minutes:3} min"
+
 
 @dataclass(frozen=True, repr=False)
 class Progress:
@@ -47,7 +51,7 @@ class Progress:
             heading = " · ".join([f"Chapter {number:02}", *modules])
             lines.append(f"{_sign(states.values())} {heading:27}  {_done_and_left(states)}")
             if with_items:
-                lines += [_line(item, state) for item, state in states.items()]
+                lines += [f"    {_sign([states[item]])} {item}" for item in states]
         return "\n".join(lines)
 
 
@@ -71,8 +75,7 @@ def note(report: Report) -> Report:
 def progress(folder: Path | str | None = None) -> Progress:
     """Return the state of every exercise and task in a workbook; the current folder unless given.
 
-    Raises:
-        ValueError: If a folder is given and has no ``my_lib``.
+    Raises ValueError if a folder is given and has no ``my_lib``.
     """
     kept = _read(Path(LIBRARY) if folder is None else find_library(Path(folder)))
     return Progress({item: kept.get(item.name, {}).get("state", UNTOUCHED) for item in items()})
@@ -100,11 +103,6 @@ def _read(package: Path) -> dict[str, dict[str, Any]]:
     aside = set_aside(path)
     print(f"{path} could not be read; we renamed it to {aside.name}", file=sys.stderr)
     return {}
-
-
-def _line(item: Item, state: str) -> str:
-    """Describe an item in a line."""
-    return f"    {_sign([state])} {item.name:29} {item.kind:14} {item.minutes:3} min"
 
 
 def _done_and_left(states: Mapping[Item, str]) -> str:

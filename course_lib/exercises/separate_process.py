@@ -56,11 +56,8 @@ def examine_apart(
 ) -> dict[str, Report]:
     """Examine a learner's modules in another process, and start a new one after a crash.
 
-    Args:
-        package: The learner's ``my_lib``; we run a copy of it.
-        asked: The exercises, by module.
-        limit: Seconds for one module or exercise. All of them together get ten times as long.
-        texts: Source texts that replace the learner's modules of these names.
+    We run a copy of the package, in which ``texts`` replace the modules of their names. A module or
+    an exercise may take ``limit`` seconds, and all of them together ten times as long.
     """
     reports: dict[str, Report] = {}
     todo: Todo = {}

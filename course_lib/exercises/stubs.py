@@ -73,8 +73,7 @@ def without_checks(source: str, names: Collection[str]) -> str:
 def from_package(source: str, modules: Collection[str], package: str) -> str:
     """Make ``from course_lib.MODULE import …`` import from a package that has some of the modules.
 
-    Raises:
-        ValueError: If one of the modules is imported in another way.
+    Raises ValueError if one of the modules is imported in another way.
     """
     ours = {f"course_lib.{module}" for module in modules}
     lines = source.split("\n")

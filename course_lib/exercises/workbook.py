@@ -38,19 +38,15 @@ this folder: `jupyter lab 00_start_here.ipynb`.)
   translates uses your attention as soon as it passes. From chapter 11 on, a line says which parts
   are yours.
 - **To get the course's definition back:** run `export_mine(without="causal_mask")` in a chapter.
-- **To check a saved answer:** `course check causal_mask` in a terminal, in this folder.
-- **To see your progress:** `course progress` in a terminal, in this folder. It is kept only here.
-- **To write the chapters again:** `course workbook . --force` in this folder. It first moves the
-  files that you changed, also those in `my_lib/`, to `kept-1/` (the next time to `kept-2/`).
+- **In a terminal, in this folder:** `course check causal_mask` checks a saved answer.
+  `course progress` lists what is done (we keep this only here). `course workbook . --force`
+  writes the chapters again. It first moves the files that you changed, also those in `my_lib/`, to
+  `kept-1/` (the next time to `kept-2/`).
 """
 
 
 def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) -> list[Path]:
-    """Write a workbook into a folder as ``fill`` does, and return the files that were moved.
-
-    Raises:
-        ValueError: If the folder is not empty and ``force`` is not set, or it is the course's own.
-    """
+    """Write a workbook as ``fill`` does; raise ValueError if the folder is the course's own."""
     if folder.resolve() in (COURSE.resolve(), COURSE.resolve() / "notebooks"):
         raise ValueError(f"{folder} holds the course itself; choose another folder")
     return fill(folder, workbook_files(solutions), force=force)
@@ -61,8 +57,7 @@ def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> li
 
     Returns the new paths of the files that were moved. A process that is killed loses none of them.
 
-    Raises:
-        ValueError: If the folder is not empty, and ``force`` was not given.
+    Raises ValueError if the folder is not empty, and ``force`` was not given.
     """
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise ValueError(
@@ -85,11 +80,7 @@ def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> li
 
 
 def copy_chapters(folder: Path) -> Path:
-    """Copy the worked chapters and their pictures, unless they are there; return the first.
-
-    Raises:
-        ValueError: If something else is in the folder.
-    """
+    """Copy the worked chapters and their pictures, unless they are there; return the first."""
     first = folder / "notebooks" / "00_start_here.ipynb"
     if not first.exists():
         sources = sorted([*COURSE.glob("notebooks/*.ipynb"), *COURSE.glob("figures/*.svg")])

@@ -311,12 +311,14 @@ def test_one_saved_answer_is_checked_from_a_terminal(tmp_path, monkeypatch, caps
     assert cli.main(["check", "padding_mask", "--json", "--folder", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)
     stages = found.pop("stages")
-    assert stages[0] == {"name": "real tokens", "core": True, "held": True}
+    assert stages[0] == {"name": "real tokens", "core": True, "held": True, "wrong": False}
     assert found == {
         "name": "padding_mask",
         "state": "correct",
         "passed": True,
         "complete": True,
+        "attempted": True,
+        "kind": None,
         "mistake": None,
         "hint": "",
         "detail": "4 trials",
