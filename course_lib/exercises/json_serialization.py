@@ -22,10 +22,7 @@ def to_json(value: Any) -> bytes:
 
 
 def from_json(line: bytes) -> Any:
-    """Read what ``to_json`` wrote.
-
-    Raises ValueError if the line is too large, or ``to_json`` did not write it.
-    """
+    """Read what ``to_json`` wrote, or raise ValueError if it is too large to be an answer."""
     if len(line) > MOST_BYTES or sum(map(line.count, (b",", b"[", b"{"))) > MOST_PARTS:
         raise ValueError("there is too much to read")
     return json.loads(line, object_hook=_unpacked)

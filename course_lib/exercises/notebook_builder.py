@@ -29,12 +29,8 @@ KEEP = (
     "**Your library.** The next cell tries the cells that passed once more, without the rest of "
     "the notebook, and writes them to `my_lib/{module}.py`. Later chapters import them from there."
 )
-USUAL = """import math
-
-import torch
-from torch import nn
-from torch.nn import functional as F
-
+USUAL = "import math\n\nimport torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
+STAND_INS = """
 from course_lib.exercises import attempt, export_mine
 
 # until your version passes, the chapter uses the course's
@@ -156,10 +152,7 @@ class Edition:
             yield new_cell(f"{cell['id']}-help", "\n\n".join(help))
 
     def _prose(self, cell: Cell, answer: str) -> Iterator[Cell]:
-        """Yield a text cell, with links for the new folder.
-
-        If it explains the exercise above, the answer to that exercise comes first.
-        """
+        """Yield a text cell; if it explains the exercise above, it begins with the answer."""
         text = source_of(cell)
         if answer:
             text = text.replace("</summary>", f"</summary>\n\n{fenced(answer)}", 1)
@@ -215,4 +208,4 @@ def fallback_cell(module: str, names: Sequence[str]) -> str:
     listed = ", ".join(names)
     if len(module) + len(listed) > 76:  # the line would have more than 100 characters
         listed = "(\n" + "".join(f"    {name},\n" for name in names) + ")"
-    return f"{USUAL}from course_lib.{module} import {listed}"
+    return f"{USUAL}{STAND_INS}from course_lib.{module} import {listed}"

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -73,10 +74,7 @@ def note(report: Report) -> Report:
 
 
 def progress(folder: Path | str | None = None) -> Progress:
-    """Return the state of every exercise and task in a workbook; the current folder unless given.
-
-    Raises ValueError if a folder is given and has no ``my_lib``.
-    """
+    """Return the states in a workbook, or in the current folder, which may have no ``my_lib``."""
     kept = _read(Path(LIBRARY) if folder is None else find_library(Path(folder)))
     return Progress({item: kept.get(item.name, {}).get("state", UNTOUCHED) for item in items()})
 
@@ -94,12 +92,10 @@ def _read(package: Path) -> dict[str, dict[str, Any]]:
     path = package / FILE
     if not path.exists():
         return {}
-    try:
+    with suppress(ValueError, TypeError, KeyError, AttributeError):
         kept = json.loads(path.read_text(encoding="utf-8"))
         if all(entry["state"] in STATES for entry in kept.values()):
             return kept
-    except (ValueError, TypeError, KeyError, AttributeError):
-        pass
     aside = set_aside(path)
     print(f"{path} could not be read; we renamed it to {aside.name}", file=sys.stderr)
     return {}

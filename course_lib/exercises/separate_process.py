@@ -39,8 +39,7 @@ FILE = 64 << 20  # bytes in a file that it writes
 SENT = 16 << 20  # bytes that it may send; all right answers together are 1 MB
 SOURCE = 1 << 20  # bytes in a module
 ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG")
-
-Todo = dict[str, list[str]]  # the exercises that are left, by module
+Todo = dict[str, list[str]]  # exercises by module
 
 
 def state_of(report: Report) -> str:
@@ -49,10 +48,7 @@ def state_of(report: Report) -> str:
 
 
 def examine_apart(
-    package: Path,
-    asked: Mapping[str, Sequence[str]],
-    limit: float,
-    texts: Mapping[str, str] | None = None,
+    package: Path, asked: Todo, limit: float, texts: Mapping[str, str] | None = None
 ) -> dict[str, Report]:
     """Examine a learner's modules in another process, and start a new one after a crash.
 

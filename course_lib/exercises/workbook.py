@@ -56,7 +56,6 @@ def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> li
     """Write files, and first move those that differ to ``kept-1``, ``kept-2``, ….
 
     Returns the new paths of the files that were moved. A process that is killed loses none of them.
-
     Raises ValueError if the folder is not empty, and ``force`` was not given.
     """
     if folder.is_dir() and any(folder.iterdir()) and not force:
@@ -105,8 +104,7 @@ def workbook_files(solutions: bool) -> dict[str, bytes]:
         notebook = edition.notebook(chapter)
         said = [source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
         figures.update(re.findall(r'(?:\]\(|src=")(figures/[^)"\s]+)', "\n".join(said)))
-        # written as JupyterLab saves it
         text = json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False)
-        texts[chapter.file] = f"{text}\n"
+        texts[chapter.file] = f"{text}\n"  # as JupyterLab saves it
     pictures = {name: (COURSE / name).read_bytes() for name in sorted(figures)}
     return {name: text.encode() for name, text in texts.items()} | pictures
