@@ -3,10 +3,10 @@
 import argparse
 import json
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from course_lib.exercises.exercise_bank import exercise
@@ -14,7 +14,7 @@ from course_lib.exercises.grade import LIMIT, grade
 from course_lib.exercises.learner_package import LIBRARY, find_library
 from course_lib.exercises.progress import progress
 from course_lib.exercises.separate_process import examine_apart, state_of
-from course_lib.exercises.workbook import copy_chapters, make_workbook, open_lab
+from course_lib.exercises.workbook import copy_chapters, make_workbook
 from course_lib.trainer.options import whole_from_one
 
 UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()`."
@@ -57,8 +57,8 @@ def add_learners_commands(commands: argparse._SubParsersAction) -> None:
     purpose = "check what learners wrote; their code runs on this computer"
     grades = add_command(commands, "grade", purpose, grade_command)
     grades.add_argument("folder", type=Path, help="a workbook, its my_lib, or one of workbooks")
-    grades.add_argument("--out", type=Path, metavar="DIR", help="for the tables; here if not given")
-    grades.add_argument("--force", action="store_true", help="replace existing tables")
+    grades.add_argument("--out", type=Path, metavar="DIR", help="for the table; here if not given")
+    grades.add_argument("--force", action="store_true", help="replace an existing table")
     grades.add_argument("--limit", type=whole_from_one, default=LIMIT, help="seconds for a module")
 
 
@@ -66,7 +66,11 @@ def lab_command(options: argparse.Namespace) -> int:
     """Copy the chapters unless they are there, and open the first one in JupyterLab."""
     first = copy_chapters(options.folder)
     print(f"the chapters are in {first.parent}")
-    return 0 if options.copy_only else open_lab(first, options.options)
+    if options.copy_only:
+        return 0
+    root = f"--ServerApp.root_dir={options.folder}"
+    command = [sys.executable, "-m", "jupyterlab", root, str(first), *options.options]
+    return subprocess.call(command)
 
 
 def workbook_command(options: argparse.Namespace) -> int:
@@ -86,7 +90,7 @@ def workbook_command(options: argparse.Namespace) -> int:
 def progress_command(options: argparse.Namespace) -> int:
     """Print which exercises are done and which are left."""
     here = Path(".") if Path(LIBRARY).is_dir() else Path("workbook")
-    print(progress(options.folder or here).details())
+    print(progress(options.folder or here).listing())
     return 0
 
 
@@ -98,30 +102,15 @@ def check_command(options: argparse.Namespace) -> int:
     if not report.attempted and not report.hint:
         report = replace(report, hint=UNSAVED.format(f"{LIBRARY}/{module}.py"))
     if options.json:
-        fields = {
-            "name": report.name,
-            "state": state_of(report),
-            "passed": report.passed,
-            "complete": report.complete,
-            "mistake": report.mistake or None,
-            "hint": report.hint,
-            "detail": report.detail,
-            "stages": [dict(name=s.name, core=s.core, held=s.held) for s in report.stages],
-        }
-        print(json.dumps(fields))
+        found = {"state": state_of(report), "complete": report.complete}
+        found |= {"mistake": report.mistake or None}
+        print(json.dumps(asdict(report) | found))
     else:
         print(report)
     return 0 if report.passed else 1
 
 
 def grade_command(options: argparse.Namespace) -> int:
-    """Grade, with a line on stderr for each learner, and print the table."""
-    tell = partial(print, file=sys.stderr)
-    how = dict(force=options.force, limit=options.limit, tell=tell)
-    try:
-        text = grade(options.folder, options.out, **how)
-    except KeyboardInterrupt:
-        print("\nthe tables hold the learners that are listed above", file=sys.stderr)
-        raise
-    print(text, end="")
+    """Grade, and print a line for each learner."""
+    grade(options.folder, options.out, force=options.force, limit=options.limit)
     return 0

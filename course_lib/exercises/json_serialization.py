@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import torch
+from safetensors.torch import load, save
 from torch import Tensor
 
 MOST_BYTES = 4 << 20  # about twenty times the largest answer
@@ -21,11 +22,7 @@ def to_json(value: Any) -> bytes:
 
 
 def from_json(line: bytes) -> Any:
-    """Read what ``to_json`` wrote.
-
-    Raises:
-        ValueError: If the line is too large, or ``to_json`` did not write it.
-    """
+    """Read what ``to_json`` wrote, or raise ValueError if it is too large to be an answer."""
     if len(line) > MOST_BYTES or sum(map(line.count, (b",", b"[", b"{"))) > MOST_PARTS:
         raise ValueError("there is too much to read")
     return json.loads(line, object_hook=_unpacked)
@@ -36,9 +33,8 @@ def _packed(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Tensor):
-        data = value.detach().reshape(-1).contiguous().view(torch.uint8).numpy().tobytes()
-        kind = str(value.dtype).removeprefix("torch.")
-        return {"tensor": [kind, list(value.shape), base64.b64encode(data).decode()]}
+        data = save({"": value.detach().contiguous()})
+        return {"tensor": base64.b64encode(data).decode()}
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).removeprefix("torch.")}
     if isinstance(value, dict):
@@ -54,11 +50,7 @@ def _unpacked(entry: dict[str, Any]) -> Any:
     """Turn one JSON object back; those inside it have been turned back before."""
     ((kind, content),) = entry.items()
     if kind == "tensor":
-        name, shape, text = content
-        data = bytearray(base64.b64decode(text))
-        dtype = getattr(torch, name)
-        flat = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
-        return flat.reshape(shape)
+        return load(base64.b64decode(content))[""]
     if kind == "dtype":
         return getattr(torch, content)
     if kind == "other":

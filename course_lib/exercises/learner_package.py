@@ -52,11 +52,7 @@ def changed_by_hand(text: str) -> bool:
 
 
 def find_library(folder: Path) -> Path:
-    """Return the ``my_lib`` that a workbook's folder holds, or the folder itself if it is one.
-
-    Raises:
-        ValueError: If there is none.
-    """
+    """Return the ``my_lib`` that a folder holds, or is; raise ValueError if there is none."""
     package = folder if folder.resolve().name == LIBRARY else folder / LIBRARY
     if not package.is_dir():
         raise ValueError(

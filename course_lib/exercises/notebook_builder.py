@@ -30,7 +30,11 @@ KEEP = (
     "the notebook, and writes them to `my_lib/{module}.py`. Later chapters import them from there."
 )
 USUAL = "import math\n\nimport torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
-STAND_INS = "# until your version passes, the chapter uses the course's"
+STAND_INS = """
+from course_lib.exercises import attempt, export_mine
+
+# until your version passes, the chapter uses the course's
+"""
 
 Cell = dict[str, Any]
 
@@ -69,9 +73,9 @@ class Chapter:
         marked = (source for source in self.sources if is_marked(source, "export"))
         return [name for source in marked for name in stubs.exported(source)]
 
-    def place(self, words: str) -> int | None:
-        """Return the number of the first cell that contains some words."""
-        return next((n for n, cell in enumerate(self.cells) if words in source_of(cell)), None)
+    def place(self, words: str) -> int:
+        """Return the number of the first cell that contains some words; 0 if there is none."""
+        return next((n for n, cell in enumerate(self.cells) if words in source_of(cell)), 0)
 
     def explains(self, place: int) -> bool:
         """Say whether the cell after an exercise (``#| exercise``) starts with its solution."""
@@ -81,16 +85,10 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Edition:
-    """Turn chapters into the learner's.
-
-    Args:
-        tasks: The exercises by name.
-        modules: The modules in the learner's own library.
-        solutions: Whether to include the solutions.
-    """
+    """Turn chapters into the learner's."""
 
     tasks: Mapping[str, Exercise]
-    modules: frozenset[str]
+    modules: frozenset[str]  # those in the learner's own library
     solutions: bool = True
 
     def notebook(self, chapter: Chapter) -> dict[str, Any]:
@@ -100,7 +98,8 @@ class Edition:
 
     def _cells(self, chapter: Chapter) -> Iterator[Cell]:
         """Yield the learner's cells, including those that only the learner needs."""
-        box, imports = chapter.place("You will build"), _end_of_imports(chapter)
+        kinds = [*(cell["cell_type"] for cell in chapter.cells), "markdown"]
+        last_import = kinds.index("markdown", chapter.place("#| default_exp")) - 1
         for place, cell in enumerate(chapter.cells):
             if cell["cell_type"] == "code":
                 yield from self._code(cell, explained=chapter.explains(place))
@@ -108,9 +107,9 @@ class Edition:
                 explained = chapter.explains(place - 1)
                 answer = answer_in(chapter.cells[place - 1]) if explained else ""
                 yield from self._prose(cell, answer)
-            if place == (box or 0) and chapter.file.startswith(EXPLAINED):
+            if place == chapter.place("You will build") and chapter.file.startswith(EXPLAINED):
                 yield new_cell("how-exercises-work", NOTE.format(help=HELP[self.solutions]))
-            if place == imports:
+            if place == last_import and chapter.exported:
                 yield new_cell("stand-ins", fallback_cell(chapter.module, chapter.exported), "code")
                 yield from self._whose_model(chapter.cells[: place + 1])
         if chapter.exported:
@@ -120,12 +119,11 @@ class Edition:
     def _whose_model(self, cells: Sequence[Cell]) -> Iterator[Cell]:
         """Yield a cell that says which parts of the model are the learner's, if one is imported."""
         imports = "\n".join(source_of(cell) for cell in cells if cell["cell_type"] == "code")
-        nodes = ast.parse(stubs.from_package(imports, self.modules, LIBRARY)).body
-        imported = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-        mine = [node for node in imported if (node.module or "").startswith(f"{LIBRARY}.")]
-        names = [alias.name for node in mine for alias in node.names]
-        if "Transformer" in names:
-            wanted = [name for name in names if name in ("Transformer", "load_or_train")]
+        imports = stubs.from_package(imports, self.modules, LIBRARY)
+        lines = map(ast.unparse, ast.parse(imports).body)
+        mine = " ".join(line for line in lines if line.startswith(f"from {LIBRARY}."))
+        wanted = re.findall(r"\b(?:Transformer|load_or_train)\b", mine)
+        if "Transformer" in wanted:
             text = "from course_lib.exercises import parts_of_yours\n\nprint(parts_of_yours({}))"
             yield new_cell("parts-of-yours", text.format(", ".join(wanted)), "code")
 
@@ -140,9 +138,9 @@ class Edition:
         if is_marked(worked, "export"):
             tasks = [self.tasks[name] for name in stubs.defined(worked) if name in self.tasks]
             source = stubs.stub(source, [name for task in tasks for name in task.stubs])
-            attempts = [attempt(task.name) for task in tasks]
+            attempts = [f'{task.name} = attempt("{task.name}", {task.name})' for task in tasks]
             source = "\n\n".join([source.rstrip("\n"), *attempts]) if tasks else source
-            help += [folded_hints(task.hints) for task in tasks if task.hints]
+            help += [folded_hints("Hint", task.hints) for task in tasks if task.hints]
             bodies = [stubs.solution(worked, task.name) for task in tasks]
             help += [folded("Solution", fenced(body)) for body in bodies if self.solutions]
         elif is_marked(worked, "exercise"):
@@ -154,10 +152,7 @@ class Edition:
             yield new_cell(f"{cell['id']}-help", "\n\n".join(help))
 
     def _prose(self, cell: Cell, answer: str) -> Iterator[Cell]:
-        """Yield a text cell, with links for the new folder.
-
-        If it explains the exercise above, the answer to that exercise comes first.
-        """
+        """Yield a text cell; if it explains the exercise above, it begins with the answer."""
         text = source_of(cell)
         if answer:
             text = text.replace("</summary>", f"</summary>\n\n{fenced(answer)}", 1)
@@ -196,13 +191,11 @@ def folded(title: str, text: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
-def folded_hints(hints: Sequence[str]) -> str:
+def folded_hints(title: str, hints: Sequence[str]) -> str:
     """Fold hints, each plainer one inside the one before."""
     first, *plainer = hints
-    inner = ""
-    for hint in reversed(plainer):
-        inner = "\n\n" + folded("A plainer hint", hint + inner)
-    return folded("Hint", first + inner)
+    inner = f"\n\n{folded_hints('A plainer hint', plainer)}" if plainer else ""
+    return folded(title, first + inner)
 
 
 def fenced(source: str) -> str:
@@ -210,29 +203,9 @@ def fenced(source: str) -> str:
     return f"```python\n{source}\n```"
 
 
-def attempt(name: str) -> str:
-    """Return the line that checks a definition and replaces a wrong one by the course's."""
-    return f'{name} = attempt("{name}", {name})'
-
-
-def imported(package: str, names: Sequence[str]) -> str:
-    """Return an import, on several lines if one is too long."""
-    line = f"from {package} import {', '.join(names)}"
-    if len(line) <= 100:
-        return line
-    return f"from {package} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
-
-
 def fallback_cell(module: str, names: Sequence[str]) -> str:
     """Return the cell that imports the course's version of every name of a chapter."""
-    tools = imported("course_lib.exercises", ["attempt", "export_mine"])
-    return f"{USUAL}\n{tools}\n\n{STAND_INS}\n{imported(f'course_lib.{module}', names)}"
-
-
-def _end_of_imports(chapter: Chapter) -> int | None:
-    """Return the number of the last import cell, if the chapter exports anything."""
-    place = chapter.place("#| default_exp") if chapter.exported else None
-    cells = chapter.cells
-    while place is not None and [c["cell_type"] for c in cells[place + 1 : place + 2]] == ["code"]:
-        place += 1
-    return place
+    listed = ", ".join(names)
+    if len(module) + len(listed) > 76:  # the line would have more than 100 characters
+        listed = "(\n" + "".join(f"    {name},\n" for name in names) + ")"
+    return f"{USUAL}{STAND_INS}from course_lib.{module} import {listed}"

@@ -1,9 +1,9 @@
-"""Keep a learner's progress in a file in their package, and show it as a table."""
+"""Keep a learner's progress in a file in their package, and show it."""
 
-import html
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -28,62 +28,32 @@ class Item:
     kind: str
     minutes: int
 
+    def __str__(self) -> str:
+        """Show all but the chapter."""
+        return f"{self.name:29} {self.kind:14} {self.minutes:3} min"
+
 
 @dataclass(frozen=True, repr=False)
 class Progress:
-    """Show the state of each item, by chapter; a notebook shows a table."""
+    """Show how much of each chapter is done."""
 
     states: dict[Item, str]
 
-    @property
-    def title(self) -> str:
-        """Return the number of items that are done, and the time that the others take."""
-        left = [item.minutes for item, state in self.states.items() if state != CORRECT]
-        hours, minutes = divmod(sum(left), 60)
-        done = len(self.states) - len(left)
-        return f"{done} of {len(self.states)} done; about {hours} h {minutes} min left"
-
     def __repr__(self) -> str:
-        """Show the totals by chapter as plain text."""
-        rows = list(self._totals())
-        wide = max(len(chapter) for _, chapter, _ in rows)
-        lines = [f"{sign} {chapter:{wide}}  {left}" for sign, chapter, left in rows]
-        return "\n".join([self.title, "", *lines])
+        """Show a line for each chapter."""
+        return self.listing(with_items=False)
 
-    def details(self) -> str:
-        """List every item as plain text."""
-        lines = [self.title]
-        wide = max(len(item.name) for item in self.states)
-        for chapter, pairs in self._by_chapter():
-            lines += ["", chapter]
-            for item, state in pairs:
-                begin = f"  {_sign(state)} {state:13}  {item.name:{wide}}"
-                lines.append(f"{begin}  {item.kind:14} {item.minutes:3} min")
+    def listing(self, with_items: bool = True) -> str:
+        """Show a line for each chapter, with a line for each of its items below it."""
+        lines = [_done_and_left(self.states), ""]
+        for number, pairs in groupby(self.states.items(), lambda pair: pair[0].chapter):
+            states = dict(pairs)
+            modules = [module for module, chapter in chapters().items() if chapter == number]
+            heading = " · ".join([f"Chapter {number:02}", *modules])
+            lines.append(f"{_sign(states.values())} {heading:27}  {_done_and_left(states)}")
+            if with_items:
+                lines += [f"    {_sign([states[item]])} {item}" for item in states]
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        """Show the totals by chapter in JupyterLab."""
-        rows = []
-        for row in self._totals():
-            cells = (f'<td style="text-align: left">{html.escape(cell)}</td>' for cell in row)
-            rows.append(f"<tr>{''.join(cells)}</tr>")
-        caption = f'<caption style="text-align: left"><strong>{self.title}</strong></caption>'
-        return f"<table>{caption}{''.join(rows)}</table>"
-
-    def _totals(self) -> Iterator[tuple[str, str, str]]:
-        """Yield each chapter's sign, its heading, and the work that is done and left."""
-        for chapter, pairs in self._by_chapter():
-            done = sum(state == CORRECT for _, state in pairs)
-            left = sum(item.minutes for item, state in pairs if state != CORRECT)
-            touched = any(state != UNTOUCHED for _, state in pairs)
-            state = CORRECT if done == len(pairs) else WRONG if touched else UNTOUCHED
-            yield _sign(state), chapter, f"{done} of {len(pairs)} done, {left} min left"
-
-    def _by_chapter(self) -> Iterator[tuple[str, list[tuple[Item, str]]]]:
-        """Yield every chapter's heading with its items."""
-        for chapter, pairs in groupby(self.states.items(), lambda pair: pair[0].chapter):
-            modules = [name for name, number in chapters().items() if number == chapter]
-            yield " · ".join([f"Chapter {chapter:02}", *modules]), list(pairs)
 
 
 def note(report: Report) -> Report:
@@ -104,14 +74,7 @@ def note(report: Report) -> Report:
 
 
 def progress(folder: Path | str | None = None) -> Progress:
-    """Return the state of every exercise and task.
-
-    Args:
-        folder: A workbook's folder, or the ``my_lib`` in it; the current folder unless given.
-
-    Raises:
-        ValueError: If a folder is given and has no ``my_lib``.
-    """
+    """Return the states in a workbook, or in the current folder, which may have no ``my_lib``."""
     kept = _read(Path(LIBRARY) if folder is None else find_library(Path(folder)))
     return Progress({item: kept.get(item.name, {}).get("state", UNTOUCHED) for item in items()})
 
@@ -129,17 +92,24 @@ def _read(package: Path) -> dict[str, dict[str, Any]]:
     path = package / FILE
     if not path.exists():
         return {}
-    try:
+    with suppress(ValueError, TypeError, KeyError, AttributeError):
         kept = json.loads(path.read_text(encoding="utf-8"))
         if all(entry["state"] in STATES for entry in kept.values()):
             return kept
-    except (ValueError, TypeError, KeyError, AttributeError):
-        pass
     aside = set_aside(path)
     print(f"{path} could not be read; we renamed it to {aside.name}", file=sys.stderr)
     return {}
 
 
-def _sign(state: str) -> str:
-    """Return the sign that a report of a state begins with."""
-    return Report("", state == CORRECT, attempted=state == WRONG).title[0]
+def _done_and_left(states: Mapping[Item, str]) -> str:
+    """Count the items that are done, and add up the time that the others take."""
+    left = [item.minutes for item, state in states.items() if state != CORRECT]
+    hours, minutes = divmod(sum(left), 60)
+    done = len(states) - len(left)
+    return f"{done} of {len(states)} done, about {hours} h {minutes} min left"
+
+
+def _sign(states: Collection[str]) -> str:
+    """Return the sign of a report whose state sums up some states."""
+    done = set(states) == {CORRECT}
+    return Report("", done, attempted=set(states) != {UNTOUCHED}).title[0]

@@ -39,8 +39,7 @@ FILE = 64 << 20  # bytes in a file that it writes
 SENT = 16 << 20  # bytes that it may send; all right answers together are 1 MB
 SOURCE = 1 << 20  # bytes in a module
 ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG")
-
-Todo = dict[str, list[str]]  # the exercises that are left, by module
+Todo = dict[str, list[str]]  # exercises by module
 
 
 def state_of(report: Report) -> str:
@@ -49,18 +48,12 @@ def state_of(report: Report) -> str:
 
 
 def examine_apart(
-    package: Path,
-    asked: Mapping[str, Sequence[str]],
-    limit: float,
-    texts: Mapping[str, str] | None = None,
+    package: Path, asked: Todo, limit: float, texts: Mapping[str, str] | None = None
 ) -> dict[str, Report]:
     """Examine a learner's modules in another process, and start a new one after a crash.
 
-    Args:
-        package: The learner's ``my_lib``. We run a copy of its Python files.
-        asked: The exercises, by module.
-        limit: Seconds for one module or exercise. All of them together get ten times as long.
-        texts: Source texts that replace the learner's modules of these names.
+    We run a copy of the package, in which ``texts`` replace the modules of their names. A module or
+    an exercise may take ``limit`` seconds, and all of them together ten times as long.
     """
     reports: dict[str, Report] = {}
     todo: Todo = {}
@@ -81,16 +74,15 @@ def examine_apart(
 
 def _run(place: Path, todo: Todo, limit: float, end: float) -> tuple[list[bytes], str]:
     """Run ``main`` in a process of its own; return the lines that it sent, and how it ended."""
-    kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-    paths = [str(COURSE.parent), *filter(None, [kept.get("PYTHONPATH")])]
-    own = {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-    homes = dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(place))
+    env = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(COURSE.parent), env.get("PYTHONPATH")]))
+    env |= {"OMP_NUM_THREADS": "1"} | dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(place))
     command = [sys.executable, "-P", "-B", "-m", __name__, str(place), json.dumps(todo)]
     with tempfile.TemporaryFile() as sent:
         process = subprocess.Popen(
             command,
             cwd=place,
-            env=kept | own | homes,
+            env=env,
             stdin=subprocess.DEVNULL,
             stdout=sent,
             stderr=subprocess.DEVNULL,
@@ -148,10 +140,8 @@ def _read(lines: Sequence[bytes], ending: str) -> Iterator[dict[str, Any]]:
     """Yield the answers of a process that may have sent anything, and then how it ended."""
     for line in lines:
         try:
-            answer = from_json(line)
+            answer = dict(from_json(line))
         except Exception:
-            answer = None
-        if not isinstance(answer, dict):
             ending = "it sent something unreadable"
             break
         yield answer
@@ -170,8 +160,7 @@ def _report(name: str, answer: Mapping[str, Any]) -> Report:
     try:
         return _compared(exercise(name), answer)
     except Exception as error:
-        hint = f"its results cannot be compared ({type(error).__name__})"
-        return Report(name, False, hint=hint)
+        return Report(name, False, hint=f"{type(error).__name__} when we compared its results")
 
 
 def _compared(task: Exercise, answer: Mapping[str, Any]) -> Report:
@@ -223,11 +212,7 @@ def _limit_resources() -> None:
         return
     import resource
 
-    limits = {
-        resource.RLIMIT_AS: MEMORY,
-        resource.RLIMIT_FSIZE: FILE,
-        resource.RLIMIT_CORE: 0,
-    }
+    limits = {resource.RLIMIT_AS: MEMORY, resource.RLIMIT_FSIZE: FILE, resource.RLIMIT_CORE: 0}
     for what, most in limits.items():
         _, hard = resource.getrlimit(what)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -268,15 +253,13 @@ def _tried(name: str, candidate: Any) -> dict[str, Any]:
 
 def _said(error: BaseException, package: Path) -> str:
     """Say in which file and line of the package an error arose, and which error it is."""
-    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    told = traceback.TracebackException.from_exception(error)  # even if str(error) raises
+    places = [(frame.filename, frame.lineno) for frame in told.stack]
     if isinstance(error, SyntaxError):
         places.append((error.filename, error.lineno))
     own = [(Path(file).name, line) for file, line in places if Path(file or "").parent == package]
     where = "{}, line {}: ".format(*own[-1]) if own else ""
-    try:
-        words = str(error).partition("\n")[0]
-    except BaseException:
-        words = "(its message cannot be printed)"
+    words = str(told).partition("\n")[0]
     return f"{where}{type(error).__name__}: {words}"
 
 

@@ -22,7 +22,8 @@ def exported(source: str) -> list[str]:
     for node in ast.parse(source).body:
         if isinstance(node, Definition):
             names.append(node.name)
-        names += [target.id for target in _targets(node)]
+        elif isinstance(node, ast.Assign):
+            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
     return names
 
 
@@ -32,53 +33,58 @@ def stub(source: str, names: Collection[str]) -> str:
     A class's name stands for all of its methods, and ``"Engine.step"`` for one of them. Names that
     the source does not define are ignored.
     """
-    chosen = [function for name in names for function in _named(source, name)]
-    return _edited(source, lambda lines: [_stubbed(function, lines) for function in chosen])
+    lines, edits = source.split("\n"), []
+    for name in names:
+        outer, _, method = name.partition(".")
+        for function in _functions(defined(source).get(outer)):
+            if method in ("", function.name):
+                blank = " " * (function.col_offset + 4) + STUB
+                edits.append((*_body(function, lines), [blank]))
+    return _edited(source, edits)
 
 
 def without(source: str, gone: Callable[[ast.stmt], bool]) -> str:
     """Remove the lines of some statements."""
-    cut = {line for node in ast.parse(source).body if gone(node) for line in _lines_of(node)}
-    lines = source.split("\n")
-    return "\n".join(line for n, line in enumerate(lines) if n not in cut).strip("\n")
+    cut = {(_first_line(node), node.end_lineno) for node in ast.parse(source).body if gone(node)}
+    return _edited(source, [(*place, []) for place in cut]).strip("\n")
 
 
 def without_answers(source: str) -> str:
     """Replace every body, and the value of every ``my_… = value``, by a blank for the learner."""
     source = stub(source, defined(source))
-    answers = [
-        node
-        for node in ast.parse(source).body
-        if (targets := _targets(node)) and all(name.id.startswith(MINE) for name in targets)
-    ]
-    return _edited(source, lambda lines: [_unanswered(node, lines) for node in answers])
+    lines, edits = source.split("\n"), []
+    for node in ast.parse(source).body:
+        match node:
+            case ast.Assign([ast.Name(name)]) if name.startswith(MINE):
+                last = lines[node.end_lineno - 1].encode()  # ast counts bytes
+                after = last[node.end_col_offset :].decode()
+                edits.append((node.lineno - 1, node.end_lineno, [f"{name} = ...{after}"]))
+    return _edited(source, edits)
 
 
 def without_checks(source: str, names: Collection[str]) -> str:
     """Remove the lines ``check("NAME", NAME)`` of some definitions."""
-    found = [node for node in ast.parse(source).body if _checked(node) in names]
-    left = _edited(source, lambda lines: [(n.lineno - 1, n.end_lineno, []) for n in found])
-    return left.rstrip("\n") if found else left
+    checks = {f"check('{name}', {name})" for name in names}
+    if checks.isdisjoint(map(ast.unparse, ast.parse(source).body)):
+        return source
+    return without(source, lambda node: ast.unparse(node) in checks)
 
 
 def from_package(source: str, modules: Collection[str], package: str) -> str:
     """Make ``from course_lib.MODULE import …`` import from a package that has some of the modules.
 
-    Raises:
-        ValueError: If one of the modules is imported in another way.
+    Raises ValueError if one of the modules is imported in another way.
     """
     ours = {f"course_lib.{module}" for module in modules}
-
-    def redirected(lines: list[str]) -> Iterator[Edit]:
-        """Yield every import line with the package's name replaced."""
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.ImportFrom) and node.module in ours:
-                changed = lines[node.lineno - 1].replace("course_lib", package, 1)
-                yield node.lineno - 1, node.lineno, [changed]
-            elif isinstance(node, ast.Import | ast.ImportFrom) and ours & _imported(node):
+    lines = source.split("\n")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module in ours:
+            lines[node.lineno - 1] = lines[node.lineno - 1].replace("course_lib", package, 1)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            inside = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            if ours & {inside + alias.name for alias in node.names}:
                 raise ValueError(f"write `from course_lib.… import`, not `{ast.unparse(node)}`")
-
-    return _edited(source, redirected)
+    return "\n".join(lines)
 
 
 def solution(source: str, name: str) -> str:
@@ -87,46 +93,31 @@ def solution(source: str, name: str) -> str:
     if not isinstance(node, ast.ClassDef):
         first, last = _body(node, lines)
         return "\n".join(lines[first:last])
-    said = set()
-    for part in (node, *_outer(node)):
-        if _docstring(part) is not None:
-            first, last = _docstring(part).lineno - 1, _docstring(part).end_lineno
-            while last < node.end_lineno and not lines[last].strip():
-                last += 1
-            said |= set(range(first, last))
-    kept = range(_first_line(node), node.end_lineno)
-    return "\n".join(lines[n] for n in kept if n not in said)
+    edits: list[Edit] = []
+    for docstring in filter(None, map(_docstring, (node, *_functions(node)))):
+        last = docstring.end_lineno
+        while last < node.end_lineno and not lines[last].strip():
+            last += 1
+        edits.append((docstring.lineno - 1, last, []))
+    shown = "\n".join(lines[: node.end_lineno])
+    return "\n".join(_edited(shown, edits).split("\n")[_first_line(node) :])
 
 
-def _edited(source: str, edits: Callable[[list[str]], Collection[Edit] | Iterator[Edit]]) -> str:
+def _edited(source: str, edits: Collection[Edit]) -> str:
     """Apply edits from the last to the first, so that line numbers stay valid."""
     lines = source.split("\n")
-    for first, last, new in sorted(edits(list(lines)), reverse=True):
+    for first, last, new in sorted(edits, reverse=True):
         lines[first:last] = new
     return "\n".join(lines)
 
 
-def _outer(node: Definition) -> Iterator[ast.FunctionDef]:
+def _functions(node: ast.AST | None) -> Iterator[ast.FunctionDef]:
     """Yield a function, or the methods of a class, but no functions inside functions."""
-    if not isinstance(node, ast.ClassDef):
+    if isinstance(node, ast.FunctionDef):
         yield node
-        return
-    for part in node.body:
-        if isinstance(part, Definition):
-            yield from _outer(part)
-
-
-def _named(source: str, name: str) -> Iterator[ast.FunctionDef]:
-    """Yield a function, the methods of a class, or one of its methods."""
-    outer, _, method = name.partition(".")
-    node = defined(source).get(outer)
-    if node is not None:
-        yield from (f for f in _outer(node) if method in ("", f.name))
-
-
-def _stubbed(function: ast.FunctionDef, lines: list[str]) -> Edit:
-    """Return the edit that keeps only the signature and the docstring of a function."""
-    return *_body(function, lines), [" " * (function.col_offset + 4) + STUB]
+    elif isinstance(node, ast.ClassDef):
+        for part in node.body:
+            yield from _functions(part)
 
 
 def _body(function: ast.FunctionDef, lines: list[str]) -> tuple[int | None, int | None]:
@@ -152,35 +143,3 @@ def _docstring(node: Definition) -> ast.stmt | None:
 def _first_line(node: ast.stmt) -> int:
     """Return the line, from 0, on which a statement or its first decorator begins."""
     return min(n.lineno for n in (node, *getattr(node, "decorator_list", []))) - 1
-
-
-def _lines_of(node: ast.stmt) -> range:
-    """Return the lines of a statement and its decorators, from 0."""
-    return range(_first_line(node), node.end_lineno)
-
-
-def _unanswered(node: ast.Assign, lines: list[str]) -> Edit:
-    """Return the edit that replaces a value by ``...``."""
-    after = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()  # ast counts bytes
-    node.value = ast.Constant(...)
-    return node.lineno - 1, node.end_lineno, [ast.unparse(node) + after]
-
-
-def _targets(node: ast.stmt) -> list[ast.Name]:
-    """List the names that a statement assigns to."""
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    return [target for target in targets if isinstance(target, ast.Name)]
-
-
-def _checked(node: ast.stmt) -> str | None:
-    """Return the name in ``check("NAME", NAME)``, or ``None`` for any other line."""
-    match node:
-        case ast.Expr(ast.Call(ast.Name("check"), [ast.Constant(said), ast.Name(name)], [])):
-            return name if said == name else None
-    return None
-
-
-def _imported(node: ast.Import | ast.ImportFrom) -> set[str]:
-    """List the full names of the modules that an import may mean."""
-    inside = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-    return {inside + alias.name for alias in node.names}

@@ -4,12 +4,8 @@ import itertools
 import json
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from course_lib.atomic_write import replacing
 from course_lib.exercises.exercise_bank import exercise, exercises
@@ -42,24 +38,15 @@ this folder: `jupyter lab 00_start_here.ipynb`.)
   translates uses your attention as soon as it passes. From chapter 11 on, a line says which parts
   are yours.
 - **To get the course's definition back:** run `export_mine(without="causal_mask")` in a chapter.
-- **To check a saved answer:** `course check causal_mask` in a terminal, in this folder.
-- **To see your progress:** `course progress` in a terminal, in this folder. It is kept only here.
-- **To write the chapters again:** `course workbook . --force` in this folder. It first moves the
-  files that you changed, also those in `my_lib/`, to `kept-1/` (the next time to `kept-2/`).
+- **In a terminal, in this folder:** `course check causal_mask` checks a saved answer.
+  `course progress` lists what is done (we keep this only here). `course workbook . --force`
+  writes the chapters again. It first moves the files that you changed, also those in `my_lib/`, to
+  `kept-1/` (the next time to `kept-2/`).
 """
 
 
 def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) -> list[Path]:
-    """Write a workbook into a folder, and return the files that were moved.
-
-    Args:
-        folder: An empty or a new folder.
-        solutions: Whether to include the solutions; hints are always included.
-        force: Whether to write into a folder that is not empty. Changed files are moved first.
-
-    Raises:
-        ValueError: If the folder is not empty and ``force`` is not set, or it is the course's own.
-    """
+    """Write a workbook as ``fill`` does; raise ValueError if the folder is the course's own."""
     if folder.resolve() in (COURSE.resolve(), COURSE.resolve() / "notebooks"):
         raise ValueError(f"{folder} holds the course itself; choose another folder")
     return fill(folder, workbook_files(solutions), force=force)
@@ -68,15 +55,13 @@ def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) 
 def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> list[Path]:
     """Write files, and first move those that differ to ``kept-1``, ``kept-2``, ….
 
-    Returns the new paths of the files that were moved. If the process is killed, every file is
-    where it was, or where it was moved to.
-
-    Raises:
-        ValueError: If the folder is not empty, and ``force`` was not given.
+    Returns the new paths of the files that were moved. A process that is killed loses none of them.
+    Raises ValueError if the folder is not empty, and ``force`` was not given.
     """
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise ValueError(
-            f"{folder} is not empty; --force writes into it, and first moves the files you changed"
+            f"{folder} is not empty; choose another folder, or let `course workbook --force` write "
+            "into it (it first moves the files that you changed)"
         )
     free = (folder / f"kept-{number}" for number in itertools.count(1))
     kept = next(path for path in free if not path.exists())
@@ -94,59 +79,32 @@ def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> li
 
 
 def copy_chapters(folder: Path) -> Path:
-    """Copy the worked chapters and their pictures, unless they are there; return the first.
-
-    Raises:
-        ValueError: If something else is in the folder.
-    """
-    sources = sorted([*COURSE.glob("notebooks/*.ipynb"), *COURSE.glob("figures/*.svg")])
-    files = {path.relative_to(COURSE).as_posix(): path.read_bytes() for path in sources}
+    """Copy the worked chapters and their pictures, unless they are there; return the first."""
     first = folder / "notebooks" / "00_start_here.ipynb"
-    if first.exists():
-        return first
-    if folder.is_dir() and any(folder.iterdir()):
-        raise ValueError(f"{folder} holds something else; choose another folder for the chapters")
-    fill(folder, files)
+    if not first.exists():
+        sources = sorted([*COURSE.glob("notebooks/*.ipynb"), *COURSE.glob("figures/*.svg")])
+        fill(folder, {str(path.relative_to(COURSE)): path.read_bytes() for path in sources})
     return first
-
-
-def open_lab(chapter: Path, options: Sequence[str] = ()) -> int:
-    """Open a chapter from ``copy_chapters`` in JupyterLab, and return its exit code.
-
-    Raises:
-        ValueError: If JupyterLab is not installed.
-    """
-    if find_spec("jupyterlab") is None:
-        raise ValueError("JupyterLab is not installed: python -m pip install jupyterlab")
-    root = f"--ServerApp.root_dir={chapter.parents[1]}"
-    return subprocess.call([sys.executable, "-m", "jupyterlab", root, str(chapter), *options])
 
 
 def workbook_files(solutions: bool) -> dict[str, bytes]:
     """Return every file of a workbook by its name in the folder."""
     worked = [Chapter.read(path) for path in sorted(COURSE.glob("notebooks/[0-9][0-9]_*.ipynb"))]
-    library = dict(_library(worked))
-    modules = frozenset(name.removesuffix(".py").replace("/", ".") for name in library)
-    edition = Edition({name: exercise(name) for name in exercises()}, modules, solutions)
-    notebooks = {chapter.file: edition.notebook(chapter) for chapter in worked}
-    texts = {"README.md": README.format(help=HELP[solutions])}
-    texts |= {f"{LIBRARY}/{name}": text for name, text in library.items()}
-    for name, notebook in notebooks.items():  # written as JupyterLab saves it
-        texts[name] = json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    figures = sorted({name for notebook in notebooks.values() for name in _figures(notebook)})
-    pictures = {name: (COURSE / name).read_bytes() for name in figures}
+    modules = [*(c.module for c in worked if c.module and c.exported), *TASKS]
+    texts = {
+        "README.md": README.format(help=HELP[solutions]),
+        f"{LIBRARY}/__init__.py": INIT,
+        f"{LIBRARY}/tasks/__init__.py": '"""The tasks that your model learns."""\n',
+    }
+    texts |= {f"{LIBRARY}/{name.replace('.', '/')}.py": module_text(name) for name in modules}
+    tasks = {name: exercise(name) for name in exercises()}
+    edition = Edition(tasks, frozenset(modules), solutions)
+    figures: set[str] = set()
+    for chapter in worked:
+        notebook = edition.notebook(chapter)
+        said = [source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
+        figures.update(re.findall(r'(?:\]\(|src=")(figures/[^)"\s]+)', "\n".join(said)))
+        text = json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False)
+        texts[chapter.file] = f"{text}\n"  # as JupyterLab saves it
+    pictures = {name: (COURSE / name).read_bytes() for name in sorted(figures)}
     return {name: text.encode() for name, text in texts.items()} | pictures
-
-
-def _library(worked: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
-    """Yield the files of the learner's own package, by name."""
-    yield "__init__.py", INIT
-    yield "tasks/__init__.py", '"""The tasks that your model learns."""\n'
-    for module in (*(c.module for c in worked if c.exported), *TASKS):
-        yield f"{module.replace('.', '/')}.py", module_text(module)
-
-
-def _figures(notebook: Mapping[str, Any]) -> list[str]:
-    """List the pictures that a learner's chapter shows."""
-    texts = (source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
-    return re.findall(r'(?:\]\(|src=")(figures/[^)"\s]+)', "\n".join(texts))

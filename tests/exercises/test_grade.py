@@ -16,7 +16,7 @@ from course_lib import cli
 from course_lib.exercises import separate_process
 from course_lib.exercises.check_report import Report
 from course_lib.exercises.exercise_bank import exercise, exercises
-from course_lib.exercises.grade import LONGEST, Row, as_csv, as_text, grade, learners, printable
+from course_lib.exercises.grade import Row, as_csv, grade, learners, printable
 from course_lib.exercises.json_serialization import from_json, to_json
 from course_lib.exercises.learner_package import INIT, module_text
 from course_lib.exercises.separate_process import examine_apart, state_of
@@ -126,7 +126,7 @@ for number in range(3, 99):
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """Grade a class once; return the rows, the tables' folder, and the lines that were told."""
+    """Grade a class once; return the rows, and the lines that were told."""
     folder, out, told, seen = tmp_path_factory.mktemp("a"), tmp_path_factory.mktemp("o"), [], []
     make_class(folder)
     before, out = files_in(folder), out / "new"
@@ -136,11 +136,10 @@ def graded(tmp_path_factory):
         told.append(line)
         seen.append(len(rows_of(out)) if (out / "grades.csv").exists() else 0)
 
-    text = grade(folder, out, limit=8, tell=tell)
+    grade(folder, out, limit=8, tell=tell)
     assert files_in(folder) == before
-    assert text == (out / "grades.txt").read_text(encoding="utf-8")
-    assert seen == [0, *(n * len(exercises()) for n in range(4))]  # after each learner
-    return rows_of(out), out, told
+    assert seen == [0, 0, *(n * len(exercises()) for n in range(4))]  # after each learner
+    return rows_of(out), told
 
 
 def rows_of(out: Path) -> dict[tuple[str, str], dict[str, str]]:
@@ -169,8 +168,8 @@ def test_every_learner_has_a_row_for_every_exercise_in_order(graded):
         "mistake": "",
         "hint": "",
     }
-    hidden, warning, *lines = graded[2]
-    assert hidden.endswith("/_old") and "container" in warning
+    hidden, warning, where, *lines = graded[1]
+    assert "grades.csv" in where and hidden.endswith("/_old") and "container" in warning
     assert len(lines) == 3 and lines[0] == f"cy: {len(exercises())} not attempted"
     row = graded[0]["zoe/work", "padding_mask"]
     assert row["state"] == "not yet" and row["mistake"] and "This is what you get" in row["hint"]
@@ -188,7 +187,7 @@ def test_the_courses_definitions_and_missing_ones_are_no_attempt(said):
     ("learner", "name", "words"),
     [
         ("zoe/work", "sinusoidal_encoding", "positions.py, line 1: SyntaxError: "),
-        ("zoe/work", "split_heads", "Odd: (its message cannot be printed)"),
+        ("zoe/work", "split_heads", "Odd: <exception str() failed>"),
         ("eve", "scaled_dot_product_attention", "it sent something unreadable"),
         ("eve", "MultiHeadAttention", "it did not finish within 8 s"),
         ("eve", "sinusoidal_encoding", "it ended its process with code 3"),
@@ -204,16 +203,15 @@ def test_what_does_not_run_is_said_and_breaks_nothing_else(said, learner, name, 
 # --- attacks
 
 
-def test_text_of_a_learner_neither_moves_the_cursor_nor_computes(said, graded, tmp_path):
+def test_text_of_a_learner_neither_moves_the_cursor_nor_computes(said, tmp_path):
     state, hint = said["eve", "FeedForward"]
-    assert state == "did not run" and "=1+1\\x1b[2J\\u202exxx" in hint and len(hint) == LONGEST + 1
-    assert all(c.isprintable() or c == "\n" for c in (graded[1] / "grades.txt").read_text("utf-8"))
+    assert state == "did not run" and "=1+1\\x1b[2J\\u202exxx" in hint
     texts = {text: f"'{text}" for text in ("=1", "+1", "-inf, ü√", "@a", " =1", "＝1")}
     texts |= {"a": "a", "x;=1": "x;'=1", 'x; "=1"': 'x;\' "=1"', "x;y": "x;y"}
     for text, safe in texts.items():
         (tmp_path / "grades.csv").write_text(as_csv([Row(text, *"abcde")]), "utf-8", newline="")
         ((found, _),) = rows_of(tmp_path)
-        assert found == safe and text in as_text([Row(text, *"abcde")])
+        assert found == safe
     assert (tmp_path / "grades.csv").read_bytes().startswith(b"\xef\xbb\xbf")  # for accents
     assert printable("a\x00\udc80\nb") == "a\\x00\\udc80\\nb"
 
@@ -251,11 +249,11 @@ def test_values_travel_as_they_are():
         b"[" * 40_000,
         to_json({"values": 60_000 * [0]}),
         to_json({"values": (5 << 20) * "x"}),
-        b'{"tensor": ["int8", [1152921504606846976], ""]}',
-        b'{"tensor": ["load", [1], "AAAA"]}',
+        to_json({"a": torch.ones(1)}).replace(b"MV0s", b"OV0s"),  # [1] becomes [9]
+        b'{"tensor": "AAAA"}',
         b'{"code": "1"}',
     ],
-    ids=["deep", "wide", "long", "huge", "no dtype", "unknown"],
+    ids=["deep", "wide", "long", "huge", "no tensor", "unknown"],
 )
 def test_an_answer_that_is_too_large_or_odd_is_not_read(line):
     (answer,) = separate_process._read([line], "")
@@ -313,12 +311,14 @@ def test_one_saved_answer_is_checked_from_a_terminal(tmp_path, monkeypatch, caps
     assert cli.main(["check", "padding_mask", "--json", "--folder", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)
     stages = found.pop("stages")
-    assert stages[0] == {"name": "real tokens", "core": True, "held": True}
+    assert stages[0] == {"name": "real tokens", "core": True, "held": True, "wrong": False}
     assert found == {
         "name": "padding_mask",
         "state": "correct",
         "passed": True,
         "complete": True,
+        "attempted": True,
+        "kind": None,
         "mistake": None,
         "hint": "",
         "detail": "4 trials",
@@ -363,27 +363,26 @@ def quick(tmp_path, monkeypatch):
     return asked
 
 
-def test_the_command_prints_and_writes_the_table(quick, tmp_path, capsys):
+def test_the_command_writes_the_table_and_prints_a_line_for_each_learner(quick, tmp_path, capsys):
     assert cli.main(["grade", "ada"]) == 0
     out, err = capsys.readouterr()
-    line = f"ada: {len(exercises())} correct\n"
-    assert out.startswith(line) and err.endswith(line) and "container" in err
-    assert out == (tmp_path / "grades.txt").read_text(encoding="utf-8")
+    assert out.endswith(f"here:\nada: {len(exercises())} correct\n") and err == ""
+    assert "container" in out and "grades.csv holds" in out
     assert {row["state"] for row in rows_of(tmp_path).values()} == {"correct"}
     assert quick == [(tmp_path / "ada" / "my_lib", 60)]
     assert cli.main(["grade", "ada", "--out", "tables/new", "--limit", "7"]) == 0
     assert rows_of(tmp_path / "tables" / "new") and quick[-1][1] == 7
 
 
-@pytest.mark.parametrize("name", ["grades.csv", "grades.txt"])
-def test_tables_that_are_there_are_not_replaced_unless_asked(quick, tmp_path, capsys, name):
-    (tmp_path / name).write_text("with my remarks")
+def test_a_table_that_is_there_is_not_replaced_unless_asked(quick, tmp_path, capsys):
+    table = tmp_path / "grades.csv"
+    table.write_text("with my remarks")
     assert cli.main(["grade", "ada"]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.startswith(f"course grade: {name} exists; ") and "--force" in err
-    assert (tmp_path / name).read_text() == "with my remarks" and not quick
+    assert out == "" and err.startswith("course grade: grades.csv exists; ") and "--force" in err
+    assert table.read_text() == "with my remarks" and not quick
     assert cli.main(["grade", "ada", "--force"]) == 0
-    assert (tmp_path / name).read_text() != "with my remarks"
+    assert table.read_text() != "with my remarks"
 
 
 @pytest.mark.parametrize("place", ["ada", "ada/my_lib"])
@@ -408,5 +407,5 @@ def test_nothing_to_grade_is_explained(tmp_path, capsys, monkeypatch, folder, wo
 
 def test_ctrl_c_keeps_the_rows_of_those_before(quick, tmp_path, capsys):
     assert cli.main(["grade", "."]) == 130
-    assert "the tables hold the learners that are listed above" in capsys.readouterr().err
+    assert capsys.readouterr().err == "\ncourse grade: stopped\n"
     assert {learner for learner, _ in rows_of(tmp_path)} == {"ada"}

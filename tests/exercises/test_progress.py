@@ -107,15 +107,14 @@ SOME = {
 
 
 def test_the_command_lists_every_exercise():
-    assert Progress(SOME).details() == (
-        "1 of 3 done; about 1 h 13 min left\n"
+    assert Progress(SOME).listing() == (
+        "1 of 3 done, about 1 h 13 min left\n"
         "\n"
-        "Chapter 00\n"
-        "  ✗ not yet        guess         predict          3 min\n"
-        "\n"
-        "Chapter 06 · masks\n"
-        "  ✓ correct        causal_mask   build           50 min\n"
-        "  ○ not attempted  padding_mask  build           70 min"
+        "✗ Chapter 00                   0 of 1 done, about 0 h 3 min left\n"
+        "    ✗ guess                         predict          3 min\n"
+        "✗ Chapter 06 · masks           1 of 2 done, about 1 h 10 min left\n"
+        "    ✓ causal_mask                   build           50 min\n"
+        "    ○ padding_mask                  build           70 min"
     )
 
 

@@ -284,7 +284,7 @@ def test_the_command_makes_a_workbook_with_or_without_solutions_and_replaces_non
     assert cli.main(["workbook", "book"]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith("course workbook: book is not empty; --force")
+    assert err.startswith("course workbook: book is not empty; choose another") and "--force" in err
 
 
 def test_the_command_says_what_it_kept_and_how_to_have_it_back(course, capsys):
@@ -318,7 +318,7 @@ def folder(tmp_path):
 
 def test_a_folder_that_is_not_empty_is_refused(folder):
     before = files_in(folder)
-    with pytest.raises(ValueError, match="not empty; --force"):
+    with pytest.raises(ValueError, match="not empty; choose another folder.* --force"):
         fill(folder, WRITTEN)
     assert files_in(folder) == before
 
