@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from course_lib.exercises import Report, exercises, known_mistakes
 from course_lib.exercises.check import examine
+from course_lib.exercises.check_report import Stage
 from course_lib.exercises.exercise_bank import exercise, right_answers
 from course_lib.exercises.mistake_catalogue import Mistake, define
 from course_lib.exercises.mistake_matching import outcome_of
@@ -204,6 +205,11 @@ def test_a_mistake_that_no_longer_fits_the_source_is_reported():
 def test_what_a_report_says_is_shown_as_text():
     box = Report("x", False, "a_name", "This <b> & that", "shape", "1 < 2")._repr_html_()
     assert html.escape("This <b> & that") in box and "<b>" not in box and "1 &lt; 2" in box
+    box = Report("x", False, hint="Call `a(b)` *twice*, not 2 * 3 * 4.")._repr_html_()
+    assert "Call <code>a(b)</code> <em>twice</em>, not 2 * 3 * 4." in box
+    assert not re.search(r"[^-]color:", box), "text has the color of the theme"
+    stages = (Stage("formula", True, True), Stage("dropout", False, False))
+    assert "core: ✓ formula · extras: ○ dropout" in repr(Report("x", True, stages=stages))
 
 
 @pytest.mark.parametrize(

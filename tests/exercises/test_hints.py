@@ -208,3 +208,18 @@ def test_a_gradient_of_another_shape_is_wrong():
     assert not list(differences(right, right, "equality", ""))
     (failure,) = differences(other, right, "equality", "")
     assert failure.kind == "gradients" and "shape" in failure.sentence
+
+
+def test_an_add_norm_that_takes_the_output_of_the_sub_layer_is_told_so():
+    class AddNorm(nn.Module):
+        def __init__(self, d_model, dropout=0.0, norm_first=False):
+            super().__init__()
+            self.norm, self.dropout = nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+        def forward(self, x, output):
+            return self.norm(x + self.dropout(output))
+
+    report = examine("AddNorm", AddNorm)
+    assert not report.passed and "You receive the sub-layer itself" in report.hint
+    AddNorm.forward = lambda self, x, output: self.norm(x + output)
+    assert "so call it: sublayer(x)" in examine("AddNorm", AddNorm).hint
