@@ -161,6 +161,10 @@ def _readable(config: Any) -> Any:
             """Return a field as a dictionary does."""
             return getattr(self, name)
 
+        def get(self, name: str, default: Any = None) -> Any:
+            """Return a field or the default, as a dictionary does."""
+            return getattr(self, name, default)
+
         def __eq__(self, other: object) -> bool:
             """Compare the fields with those of any configuration."""
             return is_dataclass(other) and vars(self) == vars(other)

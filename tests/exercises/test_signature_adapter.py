@@ -102,6 +102,7 @@ def test_a_configuration_is_read_under_other_names_or_taken_apart():
     model = adapt(OldGPT, GPT)(config)
     assert model.shape == (2, 7) and model.config == config
     assert replace(model.config, d_model=8).n_embd == 8
+    assert (model.config.get("n_layer"), model.config.get("absent", 3)) == (1, 3)
     with pytest.raises(AttributeError, match="no field n_layre"):
         _ = model.config.n_layre
 
