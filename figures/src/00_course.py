@@ -19,7 +19,7 @@ SHORT = {  # the titles that are too long for a box
     "02": "Multi-head",
     "09": "Transformer",
     "13": "KV cache",
-    "22": "Open weights",
+    "22": "Published",
     "25": "Distributed",
 }
 LEFT, TOP, WIDE, HIGH, COLUMNS = 138, 62, 164, 34, 3
