@@ -21,10 +21,10 @@ EXERCISES = "course_lib/exercises/"
 STEPS = {  # what a script does, where it is, and where a change makes it necessary
     "add up the minutes of the chapters": ("tools/chapter_times.py", "course_lib notebooks README"),
     "draw the figures": ("figures/src/draw_all.py", "figures course_lib notebooks benchmarks"),
-    "train models with the new mistakes": ("tools/mutants.py", "course_lib/exercises/bank"),
+    "train models with the new mistakes": ("experiments/mutants.py", "course_lib/exercises/bank"),
     "rewrite the numbers on the pages": (
         "tools/update_results.py",
-        "README docs course_lib notebooks benchmarks tools",
+        "README docs course_lib notebooks benchmarks experiments tools",
     ),
 }
 

@@ -10,11 +10,13 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 
+sys.path.append(str(Path(__file__).parents[1] / "experiments"))  # the tables of mistakes
+
 import chapter_times
-import differences_from_paper
 import mutant_tables
 import paper_audit
 
@@ -28,6 +30,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BENCH = ROOT / "benchmarks" / "bench.json"
 INT8 = ROOT / "benchmarks" / "int8.json"
 NUMBERS = record_of("numbers_record")
+EFFECTS = ROOT / "experiments" / "difference_effects.json"
 REGION = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(?=<!-- end -->)", re.S)
 
 SIZES = {"training step, small": "small", "training step, base": "base"}
@@ -90,6 +93,7 @@ TRANSLATORS = {  # epochs, dropout, and how many checkpoints are averaged
     (10, 0.1, 1): "10 epochs, dropout 0.1",
 }
 TEST = "test_2016_flickr"
+MUTANT_COLUMNS = ("mistake", "loss", "teacher-forced accuracy", "exact match", "seeds", "probes")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -208,40 +212,48 @@ def waiting() -> str:
 # --- docs/results.md
 
 
-def by_seed(losses: Mapping[str, Mapping[int, float]]) -> str:
-    """Write a table with a column for each seed; a mean stands only where no seed is missing."""
+def by_seed(entries: Iterable[Entry], name: Callable[[Entry], str], score: str) -> str:
+    """Write a table with a column for each seed, and a mean of every row that has all seeds.
+
+    Args:
+        entries: One for each model and seed.
+        name: What the page calls the model of an entry.
+        score: The number that the table shows.
+    """
+    scores: dict[str, dict[int, float]] = {}
+    for entry in entries:
+        scores.setdefault(name(entry), {})[entry["seed"]] = entry[score]
     seeds = (0, 1, 2)
     rows = []
-    for name, values in losses.items():
+    for model, values in scores.items():
         cells = [f"{values[seed]:.3f}" if seed in values else "–" for seed in seeds]
         mean = f"{fmean(values.values()):.4f}" if len(values) == len(seeds) else "–"
-        rows.append([name, *cells, mean])
+        rows.append([model, *cells, mean])
     return table(["", *(f"seed {seed}" for seed in seeds), "mean"], rows)
 
 
 def numbers() -> str:
     """Write the accuracy of number words."""
-    found = {name: {} for name in LANGUAGES.values()}
-    for entry in read_entries(NUMBERS):
-        found[LANGUAGES[entry["to"]]][entry["seed"]] = entry["exact_match"]
-    return by_seed(found)
+    return by_seed(read_entries(NUMBERS), lambda entry: LANGUAGES[entry["to"]], "exact_match")
 
 
 def language_models() -> str:
     """Write the validation loss of the GPT."""
-    found = {name: {} for name in TEXTS.values()}
-    for entry in read_record("language_model_record"):
-        found[TEXTS[entry["text"], entry["init_std"]]][entry["seed"]] = entry["val_loss"]
-    return by_seed(found)
+    places = {text: place for place, text in enumerate(TEXTS)}
+    key = itemgetter("text", "init_std")
+    entries = sorted(read_record("language_model_record"), key=lambda entry: places[key(entry)])
+    return by_seed(entries, lambda entry: TEXTS[key(entry)], "val_loss")
 
 
 def ablation() -> str:
     """Write the validation loss of the models of chapter 18."""
-    found: dict[str, dict[int, float]] = {}
-    for entry in read_record("ablation"):
-        name = ABLATIONS.get(entry["name"], entry["name"])
-        found.setdefault(name, {})[entry["seed"]] = entry["val_loss"]
-    return by_seed(found)
+    entries = read_record("ablation")
+    return by_seed(entries, lambda entry: ABLATIONS.get(entry["name"], entry["name"]), "val_loss")
+
+
+def difference_effects() -> str:
+    """Write the loss of the digit reverser with and without what differs from the paper."""
+    return by_seed(read_entries(EFFECTS), itemgetter("name"), "val_loss")
 
 
 def translators(split: str, *wanted: float) -> list[Entry]:
@@ -270,7 +282,7 @@ def multi30k() -> str:
     return table(head, rows)
 
 
-# --- docs/paper_audit.md and docs/differences_from_paper.md
+# --- docs/paper_audit.md
 
 
 def table_3() -> str:
@@ -315,12 +327,6 @@ def table_1() -> str:
             )
     head = ["n", "layer", "table 1, millions", "counted, millions", "ratio"]
     return table(head, rows)
-
-
-def difference_ledger() -> str:
-    """List where the code differs from the paper."""
-    head = ["where", "what differs", "because", "measured effect", "cell or test"]
-    return table(head, differences_from_paper.ledger())
 
 
 # --- README.md
@@ -421,10 +427,10 @@ REGIONS: dict[str, Callable[[], str]] = {
     "table_1": table_1,
     "table_2": table_2,
     "table_3": table_3,
-    "differences_from_paper": difference_ledger,
-    "probes": lambda: mutant_tables.seen_by_probes(paragraph),
-    "not_seen": lambda: mutant_tables.not_seen(table),
-    "mutants": lambda: mutant_tables.mutants(table),
+    "difference_effects": difference_effects,
+    "probes": lambda: paragraph(mutant_tables.seen_by_probes()),
+    "not_seen": lambda: table(["in", "what no probe sees"], mutant_tables.not_seen()),
+    "mutants": lambda: table(MUTANT_COLUMNS, mutant_tables.training_scores()),
 }  # fmt: skip
 
 

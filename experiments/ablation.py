@@ -1,0 +1,154 @@
+"""Train the six models of chapter 18, cut by cut, and four more as controls."""
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from training_runs import SEEDS, fit_language_model, main
+
+from course_lib.data import side_by_side
+from course_lib.decoder_only import DecoderOnly
+from course_lib.gpt import GPT, initialize_gpt
+from course_lib.positions import LearnedPositionalEmbedding
+from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
+from course_lib.trainer.results import Entry, record_of
+from course_lib.transformer import Transformer, TransformerConfig
+
+USUAL = TextGeneratorConfig(bias=True)  # windows, optimizer and schedule; all six have biases
+WINDOWS_AT_ONCE = 40  # while measuring
+
+
+def sizes(vocab_size: int, **changes: Any) -> TransformerConfig:
+    """Describe a model of chapter 18: the paper's choices, four layers on each side."""
+    usual = dict(
+        src_vocab_size=vocab_size, tgt_vocab_size=vocab_size, max_len=USUAL.max_len, dropout=0.0,
+        d_model=USUAL.d_model, num_heads=USUAL.num_heads, d_ff=4 * USUAL.d_model,
+        num_encoder_layers=USUAL.num_layers, num_decoder_layers=USUAL.num_layers,
+    )  # fmt: skip
+    return TransformerConfig(**usual | changes)
+
+
+def encoder_and_decoder(vocab_size: int) -> Transformer:
+    """Build a Transformer whose padding is an id that no text contains."""
+    return Transformer(sizes(vocab_size + 1, pad_id=vocab_size))
+
+
+def learned_positions(vocab_size: int, activation: str = "relu") -> DecoderOnly:
+    """Build the model of the third cut, or with GELU the one of the fourth."""
+    config = sizes(vocab_size, norm_first=True, activation=activation)
+    return DecoderOnly(config, learned_positions=True)
+
+
+def louder_positions(vocab_size: int) -> DecoderOnly:
+    """Build the model of the third cut, with positions as large initially as its embeddings."""
+    model = learned_positions(vocab_size)
+    model.positions.weight.data /= model.positions.weight.std()
+    return model
+
+
+class FastPositions(LearnedPositionalEmbedding):
+    """Learned positions that move √d_model times as far in a step, as embeddings do."""
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """Add the rows, multiplied by √d_model."""
+        return x + self.weight[start : start + x.size(-2)] * math.sqrt(x.size(-1))
+
+
+def fast_positions(vocab_size: int) -> DecoderOnly:
+    """Build the model of the third cut, with positions as fast under Adam as its embeddings."""
+    model = learned_positions(vocab_size)
+    positions = FastPositions(USUAL.d_model, USUAL.max_len)
+    positions.weight.data = model.positions.weight.data / math.sqrt(USUAL.d_model)
+    model.positions = positions
+    return model
+
+
+def started_as_gpt(vocab_size: int) -> DecoderOnly:
+    """Build the model of the fourth cut with the initial weights of chapter 19's ``GPT``.
+
+    The two still differ: a ``GPT`` computes queries, keys and values in one product, and does not
+    multiply the embedding by √d_model.
+    """
+    model = learned_positions(vocab_size, "gelu")
+    initialize_gpt(model, USUAL.init_std, USUAL.num_layers)
+    return model
+
+
+MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, from V characters
+    "encoder and decoder": encoder_and_decoder,
+    "no encoder": lambda V: DecoderOnly(sizes(V)),
+    "norm first": lambda V: DecoderOnly(sizes(V, norm_first=True)),
+    "learned positions": learned_positions,
+    "GELU": lambda V: learned_positions(V, "gelu"),
+    "one product": lambda V: GPT(USUAL.of_model(V)),  # chapter 19's GPT
+    "louder positions": louder_positions,  # no cut: the third, explained
+    "start of chapter 19": started_as_gpt,  # no cut: the fifth, explained
+    "two stacks, 2 × steps": encoder_and_decoder,  # as many targets as the models of one stack
+    "fast positions": fast_positions,
+}
+LONGER = {"two stacks, 2 × steps": 2}  # times the steps; from the first seed only
+RUNS: list[Entry] = [
+    {"name": name, "seed": seed, "steps": USUAL.steps}
+    for name in MODELS
+    for seed in SEEDS[: 1 if name in LONGER else None]
+]
+
+
+def scores(model: nn.Module, ids: Tensor) -> Tensor:
+    """Score what follows the tokens ``(B, T)`` of windows: as many last ones as the model can.
+
+    A model with an encoder reads the first half as its source, and scores the second half only.
+    """
+    if isinstance(model, Transformer):
+        half = ids.size(1) // 2
+        return model(ids[:, :half], ids[:, half:])  # (B, T / 2, V + 1)
+    logits = model(ids)
+    return logits[0] if isinstance(model, GPT) else logits  # (B, T, V)
+
+
+def loss_of(model: nn.Module, ids: Tensor, targets: Tensor, last: int | None = None) -> Tensor:
+    """Return the mean loss of all predictions, or of the last few of each window, in nats."""
+    logits = scores(model, ids)
+    last = last or logits.size(1)
+    return F.cross_entropy(logits[:, -last:].flatten(0, 1), targets[:, -last:].flatten())
+
+
+@torch.no_grad()
+def val_loss(model: nn.Module, ids: Tensor) -> float:
+    """Measure the loss on the second halves of the first windows: the first model has no other."""
+    windows = side_by_side(ids, USUAL.max_len)[: USUAL.val_windows]
+    half = USUAL.max_len // 2
+    model.eval()
+    total = 0.0
+    for part in windows.split(WINDOWS_AT_ONCE):
+        total += len(part) * loss_of(model, part[:, :-1], part[:, 1:], half).item()
+    return total / len(windows)
+
+
+class Ablated(LanguageModel):
+    """Train any model of an ablation as chapter 19 trains its GPT."""
+
+    def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        """Compute the mean loss of all predictions."""
+        return loss_of(model, *batch)
+
+    def is_measured(self, step: int) -> bool:
+        """Never measure: ``val_loss`` does so after the last step, on second halves."""
+        return False
+
+
+def train_one(run: Entry, models: dict[str, Callable[[int], nn.Module]] = MODELS) -> Entry:
+    """Train one model from one seed; return the loss that it reaches."""
+    steps = LONGER.get(run["name"], 1) * run["steps"]
+    task = Ablated(replace(USUAL, seed=run["seed"], steps=steps), None)
+    state, facts = fit_language_model(task, models[run["name"]])
+    return {"val_loss": val_loss(state.pipeline.model, task.text.val)} | facts
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, record_of("ablation"), RUNS, train_one))

@@ -1,0 +1,85 @@
+"""Count what chapter 17 says about Multi30k: new and rare words, subword tokens, padding.
+
+It reads train and val from the folder that COURSE_DATA names, never test, and records numbers but
+no sentence of the corpus.
+"""
+
+import re
+import sys
+from collections import Counter
+
+import torch
+from training_runs import main
+
+from course_lib.batching import TokenBatches, padding_fraction
+from course_lib.data import Tokenizer
+from course_lib.data.multi30k_files import CAPTIONS, load_multi30k
+from course_lib.trainer.results import Entry, record_of
+
+SIZES = (2_000, 4_000, 8_000, 16_000)
+OURS = 8_000  # subword tokens in the chapter's vocabulary
+RARE = 20  # times in train
+WIDTH = 256
+LANGUAGES = ("German", "English")
+WORD = re.compile(r"\w+")  # without the comma after it
+
+Pairs = list[tuple[str, str]]
+Row = tuple[list[int], list[int]]  # source and target ids
+
+
+def new_words(train: Pairs, val: Pairs) -> dict[str, float]:
+    """Return the fraction of the words of val that train does not contain, for each language."""
+    fractions = {}
+    for side, language in enumerate(LANGUAGES):
+        vocabulary_of_train = {word for pair in train for word in WORD.findall(pair[side])}
+        words_of_val = [word for pair in val for word in WORD.findall(pair[side])]
+        new = [word for word in words_of_val if word not in vocabulary_of_train]
+        fractions[language] = len(new) / len(words_of_val)
+    return fractions
+
+
+def seen_words(train: Pairs) -> dict[str, int]:
+    """Count in train the German words of the last of our own captions, which is not a real one."""
+    counts = Counter(word for german, _ in train for word in WORD.findall(german))
+    return {word: counts[word] for word in WORD.findall(CAPTIONS[-1][0])}
+
+
+def vocabulary(pairs: Pairs, size: int) -> tuple[Entry, list[Row]]:
+    """Learn a vocabulary of this size; describe it, and return the pairs in ids."""
+    texts = [text for pair in pairs for text in pair]
+    tokenizer = Tokenizer.learn(texts, size, split_punctuation=True)
+    rows = [(tokenizer.encode(source), tokenizer.encode_target(target)) for source, target in pairs]
+    sides = [[source for source, _ in rows], [target[1:-1] for _, target in rows]]  # no bos, no eos
+    counts = Counter(token for side in sides for row in side for token in row)
+    facts: Entry = {"pieces": size}
+    for language, side in zip(LANGUAGES, sides, strict=True):
+        facts[language] = sum(map(len, side)) / len(side)
+    facts["seldom"] = sum(counts[token] < RARE for token in range(len(tokenizer))) / len(tokenizer)
+    facts["parameters"] = size * WIDTH
+    return facts, rows
+
+
+def padding(rows: list[Row]) -> dict[str, float]:
+    """Return how much of random batches, and of the course's batches, is padding."""
+    batches = TokenBatches(rows, 4_096)
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
+    plans = {"at_random": [b.tolist() for b in order.split(64)], "by_length": batches.plan(1)}
+    return {name: padding_fraction(batches.lengths, plan) for name, plan in plans.items()}
+
+
+def measure(run: Entry) -> Entry:
+    """Return everything that is counted."""
+    train, val = load_multi30k("train"), load_multi30k("val")
+    facts: Entry = {"pairs": {"train": len(train), "val": len(val)}}
+    facts |= {"new_words": new_words(train, val), "seen_words": seen_words(train)}
+    facts["vocabularies"] = []
+    for size in SIZES:
+        description, rows = vocabulary(train, size)
+        facts["vocabularies"].append(description)
+        if size == OURS:
+            facts["padding"] = padding(rows)
+    return run | facts
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, record_of("multi30k_corpus"), [{}], measure))

@@ -1,0 +1,81 @@
+"""Train a GPT without biases, and again with each part of chapter 21 exchanged alone."""
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+from ablation import SEEDS, USUAL, train_one
+from torch import Tensor, nn
+from training_runs import main
+
+from course_lib.gpt import GPT, initialize_gpt
+from course_lib.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU, rope_angles
+from course_lib.positions import PositionalEncoding
+from course_lib.trainer.results import Entry, record_of
+
+
+class RotaryAttention(GroupedQueryAttention):
+    """Attention that holds the angles itself, because a layer of a GPT does not pass them on."""
+
+    def __init__(self) -> None:
+        super().__init__(USUAL.d_model, USUAL.num_heads, USUAL.num_heads)
+        angles = rope_angles(USUAL.max_len, USUAL.d_model // USUAL.num_heads)
+        self.register_buffer("angles", angles, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rotate by the positions from 0 on."""
+        return super().forward(x, self.angles[: x.size(1)])
+
+
+def rms_norm(model: GPT) -> None:
+    """Replace the layer norms."""
+    for layer in model.layers:
+        layer.add_norm1.norm = RMSNorm(USUAL.d_model)
+        layer.add_norm2.norm = RMSNorm(USUAL.d_model)
+    model.norm = RMSNorm(USUAL.d_model)
+
+
+def swiglu(model: GPT) -> None:
+    """Replace the feed-forward networks by SwiGLU of about the same size."""
+    for layer in model.layers:
+        layer.feed_forward = SwiGLU(USUAL.d_model, 4 * USUAL.d_model * 2 // 3)
+
+
+def rope(model: GPT) -> None:
+    """Rotate queries and keys, and add nothing to the embeddings."""
+    model.positions = nn.Identity()
+    for layer in model.layers:
+        layer.self_attn = RotaryAttention()
+
+
+def sinusoids(model: GPT) -> None:
+    """Add the paper's table, as large as the initial embeddings: no position is learned."""
+    model.positions = PositionalEncoding(USUAL.d_model, USUAL.max_len, dropout=0.0)
+    model.positions.encoding *= USUAL.init_std * math.sqrt(2)  # a table of sines has the RMS 1/√2
+
+
+def with_part(exchange: Callable[[GPT], None]) -> Callable[[int], GPT]:
+    """Return a function that builds a GPT without biases, one of whose parts is exchanged."""
+
+    def build(vocab_size: int) -> GPT:
+        """Build it; old parts and new ones get initial weights in the same way."""
+        model = GPT(replace(USUAL, bias=False).of_model(vocab_size))
+        exchange(model)
+        initialize_gpt(model, USUAL.init_std, USUAL.num_layers)
+        return model
+
+    return build
+
+
+PARTS: dict[str, Callable[[int], nn.Module]] = {
+    "GPT": with_part(lambda model: None),
+    "RMSNorm": with_part(rms_norm),
+    "SwiGLU": with_part(swiglu),
+    "RoPE": with_part(rope),
+    "sinusoids": with_part(sinusoids),  # a control: fixed positions, added
+}
+RUNS: list[Entry] = [{"name": name, "seed": seed, "steps": 500} for name in PARTS for seed in SEEDS]
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, record_of("modern_parts"), RUNS, lambda run: train_one(run, PARTS)))

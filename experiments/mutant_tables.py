@@ -1,0 +1,74 @@
+"""Tables of the known mistakes: which probes see them, and how a model with each of them trains."""
+
+from collections import Counter
+from statistics import fmean
+
+from mutants import RECORD, identity, mutants
+from training_runs import entries_of
+
+from course_lib.exercises.mistake_catalogue import Mistake
+from course_lib.trainer.results import Entry
+
+ASSEMBLED = ("masks", "encoder", "decoder", "transformer", "training")  # 06 to 11; 12 writes
+SCORES = ("val_loss", "accuracy", "exact_match")
+
+
+def recorded() -> list[tuple[Mistake | None, Entry]]:
+    """Return the right model and every mistake, in the order of the course, with its entry."""
+    models = [None, *mutants()]
+    entries = entries_of(RECORD, [identity(mistake) for mistake in models])
+    return [(mistake, entry) for mistake, entry in zip(models, entries, strict=True) if entry]
+
+
+def assembled() -> list[tuple[Mistake, Entry]]:
+    """Return the mistakes of 06 to 11 that change an assembled model."""
+    return [
+        (mistake, entry)
+        for mistake, entry in recorded()
+        if mistake is not None
+        and mistake.module in ASSEMBLED
+        and entry.get("other", entry["paper"]) not in ("nothing", "rate")
+    ]
+
+
+def seen_by_probes() -> str:
+    """Count what the probes see of the mistakes of 06 to 11."""
+    entries = [entry for _, entry in assembled()]
+    seen = [entry["probes"] for entry in entries if entry["probes"]]
+    writing = [entry for mistake, entry in recorded() if mistake and mistake.module == "decoding"]
+    seen_in_writing = sum(bool(entry["probes"]) for entry in writing)
+    counts = Counter(name for names in seen for name in names if name != "call")
+    often = ", ".join(f"{name} {count}" for name, count in counts.most_common())
+    return (
+        f"Of {len(entries)} known mistakes of the chapters 06 to 11 that change the outputs or "
+        f"gradients of an assembled model, the probes see {len(seen)}, "
+        f"{len(seen) / len(entries):.0%}. In {seen.count(['call'])} of these the model cannot even "
+        f"be called. Seen by: {often}. The mistakes of chapter 12 change what is written, not the "
+        f"model: with `generate`, {seen_in_writing} of {len(writing)} are seen, those that write "
+        "another token than the arg max, but not what follows an end."
+    )
+
+
+def not_seen() -> list[list[str]]:
+    """List the mistakes of 06 to 11 that no probe sees."""
+    return [
+        [f"`{mistake.exercise}`", mistake.sentence]
+        for mistake, entry in assembled()
+        if not entry["probes"]
+    ]
+
+
+def training_scores() -> list[list[str]]:
+    """List the scores that models with each mistake reach, the lowest loss first."""
+    rows = []
+    for mistake, entry in recorded():
+        runs = entry["runs"]
+        finished = [run for run in runs if run["outcome"] == "trains"]
+        means = [fmean(run[score] for run in finished) for score in SCORES if finished]
+        name = f"`{mistake.exercise}`: {mistake.name.replace('_', ' ')}" if mistake else ""
+        cells = [name or "**the right model**"]
+        cells += [f"{mean:.3f}" for mean in means] or ["–"] * len(SCORES)
+        cells += [str(len(runs)), ", ".join(entry["probes"]) or "–"]
+        if runs:
+            rows.append((not finished, means[:1], cells))
+    return [cells for _, _, cells in sorted(rows)]

@@ -1,0 +1,198 @@
+"""Plant each known mistake of chapters 01 to 12 in a small model, and record how it trains.
+
+The model learns to write digits backwards. The record says which probes see each mistake, and
+which loss, accuracy and exact match it reaches. A mistake takes about ten seconds.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from unittest import mock
+from zlib import crc32
+
+import torch
+from digit_reversal import (
+    BOS,
+    DROPOUT,
+    PAD,
+    VOCAB,
+    ReversalConfig,
+    loss_of_step,
+    new_model,
+    reversals,
+    train,
+    write,
+)
+from torch import Tensor, nn
+from training_runs import SEEDS, main
+
+from course_lib import probes
+from course_lib.exercises import exercises, known_mistakes
+from course_lib.exercises.mistake_catalogue import Mistake
+from course_lib.trainer.results import Entry
+
+RECORD = Path(__file__).with_name("mutants_record.json")
+CHAPTERS = (
+    "attention", "multi_head", "positions", "add_norm", "feed_forward", "masks", "encoder",
+    "decoder", "transformer", "training", "decoding",
+)  # fmt: skip
+UNUSED = ("sample_tokens",)  # this model does not call it
+OTHER = dict(  # than the paper's choices
+    norm_first=True, activation="gelu", tie_embeddings="none", dropout=0.2
+)  # fmt: skip
+
+
+@contextmanager
+def planted(mistake: Mistake | None) -> Iterator[None]:
+    """Put a mistake wherever the course's modules use the right definition; ``None``: nowhere."""
+    with ExitStack() as stack:
+        for module, names in replacements(mistake).items():
+            stack.enter_context(mock.patch.multiple(module, **names))
+        yield
+
+
+def replacements(mistake: Mistake | None) -> dict[str, dict[str, Any]]:
+    """Return what has to be replaced in each module to plant a mistake."""
+    if mistake is None:
+        return {}
+    name, wrong = mistake.exercise, mistake.implementation
+    right = getattr(import_module(f"course_lib.{mistake.module}"), name)
+    paths = [f"course_lib.{chapter}" for chapter in (*CHAPTERS, "kv_cache")]
+    users = [path for path in paths if getattr(import_module(path), name, None) is right]
+    replaced: dict[str, dict[str, Any]] = {path: {name: wrong} for path in users}
+    if name == "scaled_dot_product_attention":  # without weights, torch computes it
+
+        def output_alone(*inputs: Any) -> Tensor:
+            """Return the output of the wrong function, without the weights."""
+            output, _ = wrong(*inputs)
+            return output
+
+        replaced["course_lib.multi_head"]["attention_output"] = output_alone
+    return replaced
+
+
+def build(mistake: Mistake | None, config: ReversalConfig, **changes: Any) -> nn.Module:
+    """Build the model, wrong in one definition; call it within ``planted``."""
+    model = new_model(config, **changes)
+    if mistake is not None and mistake.exercise == "LayerNorm":  # which the model takes from torch
+        for module in list(model.modules()):
+            for name, child in module.named_children():
+                if isinstance(child, nn.LayerNorm):
+                    setattr(module, name, mistake.implementation(config.d_model))
+    return model
+
+
+@torch.random.fork_rng()
+def fingerprint(mistake: Mistake | None, **changes: Any) -> list[Tensor]:
+    """Return what a model gives: logits in both modes, loss, gradients, and what it writes."""
+    with planted(mistake):
+        model = build(mistake, ReversalConfig(), **changes)
+        src, tgt = reversals(8, torch.Generator().manual_seed(0))
+        src = src.roll(1, dims=1)  # some padding comes first
+        outputs = [model.eval()(src, tgt[:, :-1]), write(model, src)]
+        torch.manual_seed(0)
+        outputs.append(model.train()(src, tgt[:, :-1]))
+        torch.manual_seed(0)
+        loss = loss_of_step(model, src, tgt)
+        loss.backward()
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        return [tensor.detach() for tensor in (*outputs, loss, *gradients)]
+
+
+@cache
+def right_fingerprint(**changes: Any) -> list[Tensor]:
+    """Return what the right model gives."""
+    return fingerprint(None, **changes)
+
+
+def effect(mistake: Mistake, **changes: Any) -> str:
+    """Say what a mistake does to the model.
+
+    ``"nothing"``, ``"numbers"``, ``"rate"`` if to the learning rate only, or which error it raises.
+
+    Args:
+        mistake: A mistake in a definition of this model.
+        **changes: What differs from the paper's choices.
+    """
+    if mistake.exercise == "warmup_inverse_sqrt":
+        return "rate"
+    right = right_fingerprint(**changes)
+    try:
+        wrong = fingerprint(mistake, **changes)
+    except Exception as error:  # whatever a wrong model raises is what it does
+        return type(error).__name__
+    if [tensor.shape for tensor in right] != [tensor.shape for tensor in wrong]:
+        return "numbers"
+    close = (torch.allclose(a, b, atol=1e-5, rtol=1e-4) for a, b in zip(right, wrong, strict=True))
+    return "nothing" if all(close) else "numbers"
+
+
+def alarms(mistake: Mistake | None, **changes: Any) -> list[str]:
+    """Return the names of the probes that see a mistake without a right model to compare with."""
+    with planted(mistake):
+        model = build(mistake, ReversalConfig(), **changes)
+        dropout = changes.get("dropout", DROPOUT)
+        options = dict(vocab_size=VOCAB, pad_id=PAD, bos_id=BOS, dropout=dropout)
+        try:
+            results = probes.probe(model, loss=loss_of_step, generate=write, **options)
+        except ValueError:
+            return ["call"]
+    return [result.name for result in results if not result.passed]
+
+
+def mutants() -> list[Mistake]:
+    """Return the known mistakes of 01 to 12 whose definitions this model uses."""
+    mistakes = [each for name in exercises() for each in known_mistakes(name)]
+    return [m for m in mistakes if m.module in CHAPTERS and m.exercise not in UNUSED]
+
+
+def identity(mistake: Mistake | None) -> Entry:
+    """Return what identifies a mistake, or the right model, and a checksum of its edits."""
+    name = ("", "") if mistake is None else (mistake.exercise, mistake.name)
+    checksum = crc32(repr(mistake and mistake.edits).encode())
+    return {"exercise": name[0], "mistake": name[1], "edits": checksum}
+
+
+def train_one(run: Entry) -> Entry:
+    """Record what a mistake does to the paper's model, or else to another, and how it trains.
+
+    A mistake that does nothing in the paper's model, or raises an error, is not trained.
+    """
+    mistake = next((each for each in mutants() if identity(each) == run), None)
+    entry: Entry = {"paper": effect(mistake) if mistake else "nothing", "probes": [], "runs": []}
+    changes: dict[str, Any] = {}
+    if mistake and entry["paper"] == "nothing":
+        changes = OTHER
+        entry["other"] = effect(mistake, **changes)
+    if entry.get("other", entry["paper"]) != "nothing":
+        entry["probes"] = alarms(mistake, **changes)
+    if mistake is None or entry["paper"] in ("numbers", "rate"):
+        entry["runs"] = [scores_of(mistake, seed) for seed in SEEDS]
+    return entry
+
+
+def scores_of(mistake: Mistake | None, seed: int) -> Entry:
+    """Train a model from one seed; return its scores, or the error that stops it."""
+    config = ReversalConfig(seed=seed)
+    run: Entry = {"seed": seed, "steps": config.steps}
+    with planted(mistake), torch.random.fork_rng():
+        try:
+            scores = train(build(mistake, config), config)
+        except Exception as error:  # whatever a wrong model raises is its outcome
+            return run | {"outcome": type(error).__name__}
+    rounded = {name: round(score, 4) for name, score in scores.items()}
+    return run | {"outcome": "trains"} | rounded
+
+
+def runs() -> list[Entry]:
+    """List the right model and all mistakes, as the record orders them."""
+    mistakes = sorted(mutants(), key=lambda mistake: (mistake.exercise, mistake.name))
+    return [identity(mistake) for mistake in [None, *mistakes]]
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, RECORD, runs(), train_one))

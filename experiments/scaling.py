@@ -1,0 +1,48 @@
+"""Train chapter 19's GPT in four widths, from three seeds, and record how the loss falls.
+
+The learning rate stays where its warm-up ends, so a measurement on the way is what a shorter run
+would have reached. One seed is also trained at another rate, because a rate suits some widths
+better than others.
+"""
+
+import sys
+
+from training_runs import fit_language_model, main
+
+from course_lib.gpt import GPT
+from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
+from course_lib.trainer.results import Entry, record_of
+
+WIDTHS = (16, 32, 64, 128)  # d_model; of 4 layers with 4 heads each
+RATES_AND_SEEDS = ((1e-3, 0), (1e-3, 1), (1e-3, 2), (3e-3, 0))
+RUNS: list[Entry] = [
+    {"d_model": width, "peak_rate": rate, "seed": seed, "steps": 2_000}
+    for width in WIDTHS
+    for rate, seed in RATES_AND_SEEDS
+]
+
+
+def settings(run: Entry) -> TextGeneratorConfig:
+    """Describe one run: initial weights shrink as the width grows, and nothing else changes."""
+    return TextGeneratorConfig(
+        **run,
+        init_std=0.05 * (128 / run["d_model"]) ** 0.5,  # 0.05 is for 128
+        last_rate=run["peak_rate"],
+        val_every=max(1, run["steps"] // 16),
+    )
+
+
+def train_one(run: Entry) -> Entry:
+    """Train one width at one rate from one seed; return how the loss fell."""
+    config = settings(run)
+    task = LanguageModel(config, None)
+    state, facts = fit_language_model(task, lambda vocab_size: GPT(config.of_model(vocab_size)))
+    return {
+        "tokens_per_step": config.batch_size * config.max_len,
+        "history": [[line["step"], line["val_loss"]] for line in state.history],
+        **facts,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, record_of("scaling"), RUNS, train_one))

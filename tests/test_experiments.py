@@ -1,0 +1,294 @@
+"""The experiments: each fills its record and continues it, and changes what its names say."""
+
+from dataclasses import replace
+from functools import partial
+from statistics import fmean
+
+import ablation
+import corpus_stats
+import difference_effects
+import digit_reversal
+import gpt_starts
+import modern_parts
+import mutant_tables
+import mutants
+import pytest
+import scaling
+import torch
+import training_runs
+from tiny_tasks import write_library
+from torch import nn
+from torch.nn import functional as F
+
+from course_lib import masks, transformer
+from course_lib.data import read_library
+from course_lib.modern_decoder import RMSNorm
+from course_lib.tasks.language_model import LanguageModel
+from course_lib.trainer.loop import start, train
+from course_lib.trainer.results import read_entries, read_record, record_of, write_entries
+
+pytestmark = pytest.mark.usefixtures("no_network")
+LIBRARY_SIZES = dict(max_len=8, num_layers=1, num_heads=2, batch_size=3, val_windows=5)
+SMALL = replace(ablation.USUAL, **LIBRARY_SIZES, d_model=12)
+TRAIN = [("Die Lehrerin, die Lehrerin", "the teacher ."), ("Ein rotes Rad", "a red bike")]
+VAL = [("Die rotes Katze .", "the the red cat")]
+SOME_MISTAKES = (None, "causal_sees_next", "causal_device_ignored", "padding_on_queries")
+
+
+@pytest.fixture
+def text(monkeypatch, tmp_path):
+    """Make the models small and the library short; return it."""
+    folder = write_library(tmp_path / "library")
+    tiny = replace(gpt_starts.USUAL, **LIBRARY_SIZES, d_model=12, steps=4, val_every=2)
+    settings, reversal = scaling.settings, partial(digit_reversal.ReversalConfig, steps=8)
+    monkeypatch.setattr(ablation, "USUAL", SMALL)
+    monkeypatch.setattr(modern_parts, "USUAL", SMALL)
+    monkeypatch.setattr(gpt_starts, "USUAL", tiny)
+    monkeypatch.setattr(scaling, "settings", lambda run: replace(settings(run), **LIBRARY_SIZES))
+    monkeypatch.setattr(difference_effects, "ReversalConfig", reversal)
+    monkeypatch.setattr(mutants, "ReversalConfig", reversal)
+    monkeypatch.setattr(mutants, "SEEDS", (0,))
+    monkeypatch.setattr(mutants, "alarms", lambda *_, **__: ["causality"])
+    monkeypatch.setattr(corpus_stats, "SIZES", (60,))
+    monkeypatch.setattr(corpus_stats, "load_multi30k", {"train": TRAIN * 20, "val": VAL}.get)
+    monkeypatch.setattr("course_lib.data.text.read_library", lambda: read_library(folder))
+    return read_library(folder)
+
+
+def mistake(name):
+    """Find a known mistake."""
+    return next(each for each in mutants.mutants() if each.name == name)
+
+
+def short(runs, *, seeds=(0,), **changes):
+    """Return the runs of these seeds, made shorter."""
+    return [run | changes for run in runs if run["seed"] in seeds]
+
+
+EXPERIMENTS = {
+    "ablation": (short(ablation.RUNS, steps=3), ablation.train_one),
+    "modern_parts": (
+        short(modern_parts.RUNS, steps=3),
+        lambda run: ablation.train_one(run, modern_parts.PARTS),
+    ),
+    "gpt_starts": (short(gpt_starts.RUNS), gpt_starts.train_one),
+    "scaling": (short(scaling.RUNS[:4], seeds=(0, 1), steps=4), scaling.train_one),
+    "difference_effects": (short(difference_effects.RUNS), difference_effects.train_one),
+    "mutants": (
+        [mutants.identity(name and mistake(name)) for name in SOME_MISTAKES],
+        mutants.train_one,
+    ),
+    "corpus_stats": ([{}], corpus_stats.measure),
+}
+
+
+def without_time(file):
+    """Read a record without what differs from one execution to the next."""
+    return [{name: v for name, v in e.items() if name != "minutes"} for e in read_entries(file)]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_fills_its_record_and_repeats_what_is_missing(name, text, tmp_path):
+    runs, train_one = EXPERIMENTS[name]
+    file, repeated = tmp_path / "record.json", []
+
+    def train_again(run):
+        """Note which run is repeated."""
+        repeated.append(run)
+        return train_one(run)
+
+    assert training_runs.main("", file, runs, train_one, []) == 0
+    entries = without_time(file)
+    identity = runs[0].keys()
+    results = [{k: v for k, v in entry.items() if k not in identity} for entry in entries]
+    assert all(results.count(result) == 1 for result in results), "two runs with the same result"
+    if len(runs) > 1:
+        write_entries(file, read_entries(file)[:1] + read_entries(file)[2:] + [{"name": "old"}])
+        assert training_runs.main("", file, runs, train_again, []) == 0
+        assert (without_time(file), repeated) == (entries, [runs[1]])
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('[{"name": "other"}]', "another experiment"),
+        ('{"name": "GPT"}', "not a list of entries"),
+        ("[1, 2", "Expecting"),
+        (None, "does not exist"),
+    ],
+)
+def test_a_record_that_cannot_be_used_is_explained_before_anything_is_trained(
+    content, words, tmp_path, capsys
+):
+    file = tmp_path / ("record.json" if content else "no_folder/record.json")
+    if content:
+        file.write_text(content)
+    options = ["--file", str(file)]
+    assert training_runs.main("", file, [{"name": "GPT"}], lambda run: 1 / 0, options) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("record", "runs"),
+    [
+        (record_of("ablation"), ablation.RUNS),
+        (record_of("modern_parts"), modern_parts.RUNS),
+        (record_of("gpt_starts"), gpt_starts.RUNS),
+        (record_of("scaling"), scaling.RUNS),
+        (difference_effects.RECORD, difference_effects.RUNS),
+        (mutants.RECORD, mutants.runs()),
+    ],
+    ids=lambda value: getattr(value, "stem", ""),
+)
+def test_the_record_has_every_run(record, runs):
+    assert training_runs.entries_of(record, runs) == read_entries(record)
+
+
+# --- chapters 18, 19 and 21
+
+
+def parameters(model):
+    """Count the parameters of a model."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_each_cut_and_each_part_changes_what_it_says(text):
+    V = len(text.characters)
+    attention, norm, ff = 4 * (12 * 12 + 12), 2 * 12, 12 * 48 + 48 + 48 * 12 + 12
+    stack, positions = attention + ff + 2 * norm, 8 * 12
+    both_stacks = stack + (stack + attention + norm) + 12 * (V + 1)  # and a vector for padding
+    assert [parameters(build(V)) for build in ablation.MODELS.values()] == [
+        both_stacks,
+        stack + 12 * V,
+        stack + 12 * V + norm,
+        *[stack + 12 * V + norm + positions] * 5,
+        both_stacks,
+        stack + 12 * V + norm + positions,
+    ]
+    models = {name: build(V) for name, build in modern_parts.PARTS.items()}
+    extra = {name: parameters(model) - parameters(models["GPT"]) for name, model in models.items()}
+    assert extra == dict(GPT=0, RMSNorm=0, SwiGLU=0, RoPE=-positions, sinusoids=-positions)
+    assert sum(isinstance(part, RMSNorm) for part in models["RMSNorm"].modules()) == 3
+    assert not any(isinstance(part, nn.LayerNorm) for part in models["RMSNorm"].modules())
+    for model in models.values():
+        assert not any(name.endswith("bias") for name, _ in model.named_parameters())
+        std = model.get_parameter("layers.0.feed_forward.linear2.weight").std().item()
+        assert std == pytest.approx(SMALL.init_std / 2**0.5, rel=0.2)
+
+
+@pytest.mark.parametrize("name", ["encoder and decoder", "no encoder", "GPT", "RoPE", "sinusoids"])
+def test_a_model_scores_the_end_of_a_window_by_the_order_before_it_alone(name, text):
+    V = len(text.characters)
+    model = (ablation.MODELS | modern_parts.PARTS)[name](V).eval()
+    ids = torch.arange(16).view(2, 8) % V
+    logits = ablation.scores(model, ids)
+    assert logits.shape == ((2, 4, V + 1) if name == "encoder and decoder" else (2, 8, V))
+    other = ids.clone()
+    other[:, -1] = (other[:, -1] + 1) % V
+    torch.testing.assert_close(ablation.scores(model, other)[:, :-1], logits[:, :-1])
+    other[:, :2] = ids[:, :2].flip(1)  # what was read first, in another order
+    assert not torch.allclose(ablation.scores(model, other)[:, -2], logits[:, -2], atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["encoder and decoder", "one product"])
+def test_the_loss_is_that_of_the_second_halves(name, text, monkeypatch):
+    model = ablation.MODELS[name](len(text.characters)).eval()
+    monkeypatch.setattr(ablation, "WINDOWS_AT_ONCE", 2)  # the last chunk holds one window
+    losses = []
+    for n in range(5):
+        window = text.val[8 * n : 8 * n + 9]
+        logits = ablation.scores(model, window[None, :8])[0, -4:]
+        losses += F.cross_entropy(logits, window[5:], reduction="none").tolist()
+    assert ablation.val_loss(model, text.val) == pytest.approx(fmean(losses), rel=1e-5)
+
+
+def test_the_last_cut_is_trained_as_the_command_trains_it(text, tmp_path):
+    run = start(LanguageModel, replace(SMALL, steps=9, seed=2), tmp_path)
+    assert train(run, tmp_path)
+    entry = ablation.train_one({"name": "one product", "seed": 2, "steps": 9})
+    assert entry["val_loss"] == ablation.val_loss(run.pipeline.model, text.val)
+
+
+def test_positions_are_as_loud_or_as_fast_as_embeddings_and_nothing_else_changes():
+    built = {}
+    for name in ("learned positions", "louder positions", "fast positions"):
+        torch.manual_seed(0)
+        built[name] = ablation.MODELS[name](96)
+    quiet, loud, fast = built.values()
+    embeddings = loud.embedding.weight * 128**0.5
+    assert loud.positions.weight.std().item() == pytest.approx(embeddings.std().item(), rel=0.02)
+    assert quiet.positions.weight.std() < embeddings.std() / 40
+    for name, value in loud.state_dict().items():
+        assert "positions" in name or value.equal(quiet.state_dict()[name])
+    ids, zeros = torch.arange(8)[None], torch.zeros(1, 8, 128)
+    torch.testing.assert_close(fast(ids), quiet(ids))
+    before = fast.positions(zeros)
+    fast(ids).square().mean().backward()
+    torch.optim.Adam(fast.parameters(), lr=0.001).step()
+    moved = (fast.positions(zeros) - before).abs().median().item()
+    assert moved == pytest.approx(0.001 * 128**0.5, rel=0.01)
+    control = modern_parts.PARTS["sinusoids"](96)
+    size = control.positions.encoding.square().mean().sqrt().item()
+    assert size == pytest.approx(control.embedding.weight.std().item(), rel=0.05)
+
+
+def test_only_the_matrices_that_are_named_start_larger():
+    built = {}
+    for larger in gpt_starts.LARGER:
+        torch.manual_seed(0)
+        built[larger] = dict(gpt_starts.new_model(10, larger).named_parameters())
+    plain = built["GPT-2's"]
+    for larger, beginnings in gpt_starts.LARGER.items():
+        changed = [name for name, value in built[larger].items() if not value.equal(plain[name])]
+        counts = {"embedding": 1, "positions": 1, "layers": 4 * gpt_starts.USUAL.num_layers}
+        assert len(changed) == sum(counts[beginning] for beginning in beginnings)
+        for name in changed:
+            assert name.startswith(beginnings)
+            torch.testing.assert_close(built[larger][name], 2.5 * plain[name])
+
+
+# --- known mistakes, and the model that writes digits backwards
+
+
+def test_a_mistake_is_planted_wherever_the_name_is_used_and_taken_out():
+    right = masks.causal_mask
+    with pytest.raises(ZeroDivisionError), mutants.planted(mistake("causal_sees_next")):
+        assert transformer.causal_mask(2).all() and masks.causal_mask is transformer.causal_mask
+        raise ZeroDivisionError
+    assert masks.causal_mask is transformer.causal_mask is right
+
+
+def test_digits_are_written_backwards():
+    src, tgt = digit_reversal.reversals(50, torch.Generator().manual_seed(0))
+    for source, target in zip(src, tgt, strict=True):
+        digits = source[source != digit_reversal.PAD]
+        wanted = [*digits.flip(0).tolist(), digit_reversal.EOS]
+        assert target[1 : len(digits) + 2].tolist() == wanted
+
+
+def test_the_record_of_a_mistake_is_what_the_probes_say_today(monkeypatch):
+    run = mutants.identity(mistake("one_norm"))
+    (entry,) = filter(None, training_runs.entries_of(mutants.RECORD, [run]))
+    monkeypatch.setattr(mutants, "scores_of", lambda mistake, seed: entry["runs"][seed])
+    assert run | mutants.train_one(run) == entry
+
+
+def test_most_mistakes_in_assembled_models_are_seen_and_one_that_stops_is_recorded():
+    seen = [bool(entry["probes"]) for _, entry in mutant_tables.assembled()]
+    assert fmean(seen) >= 0.75
+    assert mutants.scores_of(mistake("padding_on_queries"), 0)["outcome"] == "ValueError"
+
+
+# --- the corpus of chapter 17
+
+
+def test_words_and_subword_tokens_of_the_corpus_are_counted():
+    new = corpus_stats.new_words(TRAIN, VAL)  # by occurrence, without punctuation
+    assert new == pytest.approx({"German": 1 / 3, "English": 1 / 4})
+    seen = corpus_stats.seen_words(TRAIN)
+    assert {word for word, count in seen.items() if count} == {"Die", "Lehrerin"}
+    assert list(seen) == list(read_record("multi30k_corpus")[0]["seen_words"])
+    facts, rows = corpus_stats.vocabulary(TRAIN * 20, 60)
+    assert facts["German"] == fmean(len(source) for source, _ in rows)
+    assert facts["English"] == fmean(len(target) - 2 for _, target in rows)  # no bos, no eos
+    assert {(target[0], target[-1]) for _, target in rows} == {(1, 2)}
