@@ -16,6 +16,7 @@ extensions = [
     "sphinx_copybutton",
 ]
 root_doc = "index"
+exclude_patterns = ["README.md"]  # the start page includes parts of it
 suppress_warnings = ["myst.header"]  # a recap's table may follow a smaller heading
 
 nb_execution_mode = "off"  # the chapters are saved executed, and tested so

@@ -10,7 +10,6 @@ from digit_reversal import ReversalConfig, new_model, train
 from torch import nn
 from training_runs import SEEDS, main
 
-from course_lib.feed_forward import FeedForward
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.trainer.results import Entry
 from course_lib.training import warmup_cooldown
@@ -19,30 +18,28 @@ from course_lib.transformer import Transformer
 RECORD = Path(__file__).with_suffix(".json")
 
 
-def unchanged(model: Transformer) -> None:
-    """Leave the model as it is."""
+def attentions(model: Transformer) -> list[MultiHeadAttention]:
+    """Return every attention of a model."""
+    return [part for part in model.modules() if isinstance(part, MultiHeadAttention)]
 
 
 def without_biases(model: Transformer) -> None:
     """Take the biases off the projections of every attention."""
-    for part in model.modules():
-        if isinstance(part, MultiHeadAttention):
-            for projection in (part.w_q, part.w_k, part.w_v, part.w_o):
-                projection.bias = None
+    for attention in attentions(model):
+        for projection in attention.children():
+            projection.bias = None
 
 
 def dropped_weights(model: Transformer) -> None:
     """Drop a tenth of the attention weights."""
-    for part in model.modules():
-        if isinstance(part, MultiHeadAttention):
-            part.dropout = 0.1
+    for attention in attentions(model):
+        attention.dropout = 0.1
 
 
 def dropped_features(model: Transformer) -> None:
     """Drop a tenth of the features inside the feed-forward networks."""
-    for part in model.modules():
-        if isinstance(part, FeedForward):
-            part.dropout = nn.Dropout(0.1)
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        layer.feed_forward.dropout = nn.Dropout(0.1)
 
 
 def output_bias(model: Transformer) -> None:
@@ -55,36 +52,32 @@ def without_final_norm(model: Transformer) -> None:
     model.encoder.norm = model.decoder.norm = None
 
 
-VARIANTS: dict[str, tuple[Callable[[Transformer], None], dict[str, bool]]] = {
-    "ours": (unchanged, {}),
-    "no biases in attention": (without_biases, {}),
-    "weights dropped": (dropped_weights, {}),
-    "features dropped": (dropped_features, {}),
-    "output bias": (output_bias, {}),
-    "cooldown": (unchanged, {}),
-    "pre-norm": (unchanged, {"norm_first": True}),
-    "pre-norm, no final norm": (without_final_norm, {"norm_first": True}),
+CHANGES: dict[str, Callable[[Transformer], None] | None] = {  # after the model is built
+    "ours": None,
+    "no biases in attention": without_biases,
+    "weights dropped": dropped_weights,
+    "features dropped": dropped_features,
+    "output bias": output_bias,
+    "cooldown": None,
+    "pre-norm": None,
+    "pre-norm, no final norm": without_final_norm,
 }
-RUNS: list[Entry] = [{"name": name, "seed": seed} for name in VARIANTS for seed in SEEDS]
+RUNS: list[Entry] = [{"name": name, "seed": seed} for name in CHANGES for seed in SEEDS]
 
 
 def train_one(run: Entry) -> Entry:
     """Train one variant from one seed; return its scores."""
-    change, options = VARIANTS[run["name"]]
     config = ReversalConfig(seed=run["seed"])
-    model = new_model(config, **options)
-    change(model)
-    schedule = config.rate
-    if run["name"] == "cooldown":
-        schedule = partial(
-            warmup_cooldown,
-            d_model=config.d_model,
-            warmup_steps=config.warmup_steps,
-            steps=config.steps,
-            scale=config.rate_scale,
-            cooldown_steps=config.steps // 4,
-        )
-    return train(model, config, schedule)
+    model = new_model(config, norm_first=run["name"].startswith("pre-norm"))
+    if change := CHANGES[run["name"]]:
+        change(model)
+    if run["name"] != "cooldown":
+        return train(model, config, config.rate)
+    lengths = dict(steps=config.steps, cooldown_steps=config.steps // 4)
+    sizes = dict(d_model=config.d_model, warmup_steps=config.warmup_steps)
+    return train(
+        model, config, partial(warmup_cooldown, scale=config.rate_scale, **sizes, **lengths)
+    )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from course_lib import decoding, training, transformer
 
 BOS, EOS, PAD, DIGIT = 0, 1, 2, 3  # the digit 0 is the id 3
 VOCAB, SMOOTHING, TEST = 13, 0.1, 200
-DROPOUT = 0.1  # of the paper's choices
 SEED_STRIDE = 1_000_003  # between two seeds: more than a training run has steps
 
 
@@ -34,8 +33,8 @@ class ReversalConfig:
 
 def new_model(config: ReversalConfig, **changes: Any) -> transformer.Transformer:
     """Build the paper's model with two layers on each side, and with these changes."""
-    sizes = dict(d_model=config.d_model, num_heads=4, d_ff=64, max_len=16, dropout=DROPOUT)
-    sizes |= dict(num_encoder_layers=2, num_decoder_layers=2, pad_id=PAD)
+    sizes = dict(d_model=config.d_model, num_heads=4, d_ff=64, max_len=16, pad_id=PAD)
+    sizes |= dict(num_encoder_layers=2, num_decoder_layers=2)
     sizes |= dict(src_vocab_size=VOCAB, tgt_vocab_size=VOCAB)
     torch.manual_seed(config.seed)
     return transformer.Transformer(transformer.TransformerConfig(**sizes | changes))
@@ -94,14 +93,14 @@ def write(model: nn.Module, src: Tensor) -> Tensor:
 
 
 def train(
-    model: nn.Module, config: ReversalConfig, rate: Callable[[int], float] | None = None
+    model: nn.Module, config: ReversalConfig, rate: Callable[[int], float]
 ) -> dict[str, float]:
     """Train a model to write digits backwards, and measure it on digits that it has not seen.
 
     Args:
         model: The model, which is right or wrong.
         config: The hyperparameters of the run.
-        rate: The learning rate of each step from 1, if it is not the configuration's.
+        rate: The learning rate of each step from 1.
 
     Raises:
         ValueError: If the loss is not finite in the end.
@@ -113,7 +112,7 @@ def train(
         torch.manual_seed(SEED_STRIDE * config.seed + step)
         rows = (torch.arange(config.batch_size) + step * config.batch_size) % len(learned[0])
         loss = batch_loss(model.train(), *(ids[rows] for ids in learned))
-        training.training_step(model, optimizer, [loss], (rate or config.rate)(step))
+        training.training_step(model, optimizer, [loss], rate(step))
     return measure(model.eval(), *reversals(TEST, generator))
 
 

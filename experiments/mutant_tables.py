@@ -32,20 +32,19 @@ def assembled() -> list[tuple[Mistake, Entry]]:
 
 
 def seen_by_probes() -> str:
-    """Count what the probes see of the mistakes of 06 to 11."""
-    entries = [entry for _, entry in assembled()]
-    seen = [entry["probes"] for entry in entries if entry["probes"]]
-    writing = [entry for mistake, entry in recorded() if mistake and mistake.module == "decoding"]
-    seen_in_writing = sum(bool(entry["probes"]) for entry in writing)
+    """Count what the probes see of the mistakes of 06 to 11, and of those of 12."""
+    alarms = [entry["probes"] for _, entry in assembled()]
+    seen = [names for names in alarms if names]
     counts = Counter(name for names in seen for name in names if name != "call")
     often = ", ".join(f"{name} {count}" for name, count in counts.most_common())
+    writing = [entry["probes"] for each, entry in recorded() if each and each.module == "decoding"]
     return (
-        f"Of {len(entries)} known mistakes of the chapters 06 to 11 that change the outputs or "
+        f"Of {len(alarms)} known mistakes of the chapters 06 to 11 that change the outputs or "
         f"gradients of an assembled model, the probes see {len(seen)}, "
-        f"{len(seen) / len(entries):.0%}. In {seen.count(['call'])} of these the model cannot even "
+        f"{len(seen) / len(alarms):.0%}. In {seen.count(['call'])} of these the model cannot even "
         f"be called. Seen by: {often}. The mistakes of chapter 12 change what is written, not the "
-        f"model: with `generate`, {seen_in_writing} of {len(writing)} are seen, those that write "
-        "another token than the arg max, but not what follows an end."
+        f"model: with `generate`, {sum(map(bool, writing))} of {len(writing)} are seen, those that "
+        "write another token than the arg max, but not what follows an end."
     )
 
 

@@ -17,7 +17,6 @@ from zlib import crc32
 import torch
 from digit_reversal import (
     BOS,
-    DROPOUT,
     PAD,
     VOCAB,
     ReversalConfig,
@@ -34,6 +33,7 @@ from course_lib import probes
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.mistake_catalogue import Mistake
 from course_lib.trainer.results import Entry
+from course_lib.transformer import TransformerConfig
 
 RECORD = Path(__file__).with_name("mutants_record.json")
 CHAPTERS = (
@@ -86,6 +86,7 @@ def build(mistake: Mistake | None, config: ReversalConfig, **changes: Any) -> nn
     return model
 
 
+@cache
 @torch.random.fork_rng()
 def fingerprint(mistake: Mistake | None, **changes: Any) -> list[Tensor]:
     """Return what a model gives: logits in both modes, loss, gradients, and what it writes."""
@@ -103,12 +104,6 @@ def fingerprint(mistake: Mistake | None, **changes: Any) -> list[Tensor]:
         return [tensor.detach() for tensor in (*outputs, loss, *gradients)]
 
 
-@cache
-def right_fingerprint(**changes: Any) -> list[Tensor]:
-    """Return what the right model gives."""
-    return fingerprint(None, **changes)
-
-
 def effect(mistake: Mistake, **changes: Any) -> str:
     """Say what a mistake does to the model.
 
@@ -120,9 +115,8 @@ def effect(mistake: Mistake, **changes: Any) -> str:
     """
     if mistake.exercise == "warmup_inverse_sqrt":
         return "rate"
-    right = right_fingerprint(**changes)
     try:
-        wrong = fingerprint(mistake, **changes)
+        right, wrong = fingerprint(None, **changes), fingerprint(mistake, **changes)
     except Exception as error:  # whatever a wrong model raises is what it does
         return type(error).__name__
     if [tensor.shape for tensor in right] != [tensor.shape for tensor in wrong]:
@@ -135,10 +129,10 @@ def alarms(mistake: Mistake | None, **changes: Any) -> list[str]:
     """Return the names of the probes that see a mistake without a right model to compare with."""
     with planted(mistake):
         model = build(mistake, ReversalConfig(), **changes)
-        dropout = changes.get("dropout", DROPOUT)
-        options = dict(vocab_size=VOCAB, pad_id=PAD, bos_id=BOS, dropout=dropout)
+        ids = dict(vocab_size=VOCAB, pad_id=PAD, bos_id=BOS)
+        dropout = changes.get("dropout", TransformerConfig.dropout)
         try:
-            results = probes.probe(model, loss=loss_of_step, generate=write, **options)
+            results = probes.probe(model, loss=loss_of_step, generate=write, dropout=dropout, **ids)
         except ValueError:
             return ["call"]
     return [result.name for result in results if not result.passed]
@@ -181,7 +175,7 @@ def scores_of(mistake: Mistake | None, seed: int) -> Entry:
     run: Entry = {"seed": seed, "steps": config.steps}
     with planted(mistake), torch.random.fork_rng():
         try:
-            scores = train(build(mistake, config), config)
+            scores = train(build(mistake, config), config, config.rate)
         except Exception as error:  # whatever a wrong model raises is its outcome
             return run | {"outcome": type(error).__name__}
     rounded = {name: round(score, 4) for name, score in scores.items()}

@@ -30,10 +30,10 @@ def main(
     """Read the options of an experiment, fill its record, and return the exit code.
 
     Args:
-        description: What ``--help`` says about the experiment.
+        description: What ``--help`` says.
         record: The course's own record.
         runs: What identifies each run; an entry of the record contains all of it.
-        train_one: Train one run, and return what is recorded about it.
+        train_one: Trains one run, and returns what is recorded about it.
         arguments: The options, if they are not those of the command line.
     """
     parser = argparse.ArgumentParser(description=description)
@@ -77,12 +77,10 @@ def entries_of(file: Path, runs: Sequence[Entry]) -> list[Entry | None]:
     entries = read_entries(file)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ValueError(f"{file} is not a list of entries, so it is not a record.")
-    found = [
-        next((entry for entry in entries if run.items() <= entry.items()), None) for run in runs
-    ]
-    if entries and not any(found):
+    matches = [[entry for entry in entries if run.items() <= entry.items()] for run in runs]
+    if entries and not any(matches):
         raise ValueError(f"{file} is the record of another experiment. Choose another file.")
-    return found
+    return [each[0] if each else None for each in matches]
 
 
 def fit_language_model(

@@ -1,13 +1,11 @@
 """Build the site from the committed, executed chapters and docs/: make site, make site-open.
 
 Nothing is executed and nothing is fetched. What Sphinx reads is laid out in .build/site, as the
-repository is, with a start page, the glossary and a page for each module; it writes site/.
+repository is, with docs/_site, the glossary and a page for each module. It writes site/.
 """
 
 import argparse
 import http.server
-import json
-import re
 import shutil
 import subprocess
 import sys
@@ -39,11 +37,12 @@ def lay_out() -> None:
             raise FileNotFoundError(f"{folder} is missing; run: npm ci")
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("conf.py", "_*"))
+    shutil.copytree(ROOT / "docs" / "_site", SOURCE, dirs_exist_ok=True)
     shutil.copytree(ROOT / "docs" / "_static", SOURCE / "_static")
     shutil.copy2(ROOT / "docs" / "conf.py", SOURCE)
     shutil.copytree(ROOT / "figures", SOURCE / "figures", ignore=shutil.ignore_patterns("src"))
     shutil.copytree(ROOT / "notebooks", SOURCE / "notebooks")
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "LICENSE-TEXT"):
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "LICENSE-TEXT"):
         shutil.copy2(ROOT / name, SOURCE)
     for folder, parts in SHIPPED.items():
         for part in parts:
@@ -53,11 +52,8 @@ def lay_out() -> None:
             copy(folder / part, target)
     chapters = sorted(SOURCE.glob("notebooks/*.ipynb"))
     write("glossary.md", glossary.page(chapters))
-    write("slides.md", slides.page(chapters))
+    slides.list_decks(SOURCE / "slides.md", chapters)
     write_modules()
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    write("install.md", "# How to install\n" + section(readme, "Start"))
-    write("index.md", start_page(readme, chapters))
 
 
 def write(name: str, text: str) -> None:
@@ -96,61 +92,6 @@ def write_modules() -> None:
         + "\n".join(pages)
         + "\n```\n",
     )
-
-
-def section(readme: str, title: str) -> str:
-    """Return what stands below a title of the README."""
-    return re.search(rf"(?ms)^## {title}\n(.*?)(?=^## |\Z)", readme)[1]
-
-
-def start_page(readme: str, chapters: list[Path]) -> str:
-    """Write the first page: what it is, the two commands, a promise, four ways in, all pages."""
-    opening = readme.partition("\n![")[0]
-    start = re.match(r"(?s).*?```sh\n.*?```\n", section(readme, "Start"))[0]
-    library = re.search(r"(?s)```python\n.*?```", section(readme, "As a library"))[0]
-    promise = "".join(
-        "".join(cell["source"])
-        for cell in json.loads(chapters[0].read_text(encoding="utf-8"))["cells"]
-        if "00_promise.svg" in "".join(cell["source"])
-    )
-    picture = re.search(r"!\[[^\]]*\]\(\.\./(figures/00_promise\.svg)\)", promise)
-    pages = {
-        "Chapters": [f"notebooks/{path.stem}" for path in chapters],
-        "Results and use": ["install", "docs/results", "docs/benchmarks", "docs/training"],
-        "Reference": ["glossary", "api/index", "figures/mistake_detection", *others()],
-        "Teaching": ["docs/teaching", "slides", *lessons()],
-        "The project": ["CONTRIBUTING", "CHANGELOG"],
-    }
-    trees = "\n".join(
-        "```{toctree}\n:hidden:\n:caption: " + caption + "\n\n" + "\n".join(names) + "\n```\n"
-        for caption, names in pages.items()
-    )
-    ways = (
-        "## Four ways in\n\n"
-        "- **The fast track.** [Start here](notebooks/00_start_here.ipynb), then the sections "
-        "marked *(fast track)* in chapters 00 to 12: about four hours, from two words to a model "
-        "that translates.\n"
-        "- **The full course.** Write each part yourself in the learner's edition (`make "
-        "workbook`): a check names the mistake.\n"
-        "- **With a class.** [Syllabi, quizzes and grading](docs/teaching.md).\n"
-        f"- **As a library.** [The modules](api/index.md), and a first call:\n\n{library}\n\n"
-        "If something fails: [troubleshooting](docs/troubleshooting.md). Licence (license): code "
-        "MIT, text and pictures CC BY 4.0.\n"
-    )
-    image = picture[0].replace("../figures", "figures")
-    more = "Without `make`, on Windows, or without a GPU: [how to install](install.md)."
-    return "\n\n".join([opening.strip(), image, f"## Start\n{start}\n{more}", ways, trees])
-
-
-def others() -> list[str]:
-    """Name the pages of docs/ that stand nowhere else."""
-    known = {"results", "benchmarks", "training", "teaching"}
-    return sorted(f"docs/{p.stem}" for p in (ROOT / "docs").glob("*.md") if p.stem not in known)
-
-
-def lessons() -> list[str]:
-    """Name the pages of the pack for teachers."""
-    return sorted(f"docs/teaching/{p.stem}" for p in (ROOT / "docs" / "teaching").glob("*.md"))
 
 
 def build() -> int:

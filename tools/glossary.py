@@ -5,41 +5,15 @@ import re
 from pathlib import Path
 
 LABELS = r"(You|Papers?$|Guess|Differs|The |One |A |An |Is |Are |Does |Do |What |Why |How |\d|\W)"
-EMPHASIS = {  # bold, to be noticed, and no terms
-    *(
-        "active",
-        "added",
-        "after",
-        "attend",
-        "average",
-        "before",
-        "bounded",
-        "change",
-        "comparable",
-        "folds",
-    ),
-    *(
-        "guess",
-        "intensity",
-        "join",
-        "its own position",
-        "last position",
-        "left out",
-        "learned positions",
-    ),
-    *("measured", "merged back", "mix", "nearest", "none", "norms before the sub-layers"),
-    *(
-        "nothing causal",
-        "one pattern of weights",
-        "order",
-        "ours",
-        "position before",
-        "project and split",
-        "random",
-    ),
-    *("random digits", "read", "run", "three hours before", "time", "total", "unique", "units"),
-    *("used alike", "config.json", "model.safetensors", "gpt-2's own weights", "layer by layer"),
-}
+EMPHASIS = {  # bold, to be noticed, and not a term
+    "active", "added", "after", "attend", "average", "before", "bounded", "change", "comparable",
+    "config.json", "folds", "gpt-2's own weights", "guess", "intensity", "its own position", "join",
+    "last position", "layer by layer", "learned positions", "left out", "measured", "merged back",
+    "mix", "model.safetensors", "nearest", "none", "norms before the sub-layers", "nothing causal",
+    "one pattern of weights", "order", "ours", "position before", "project and split", "random",
+    "random digits", "read", "run", "three hours before", "time", "total", "unique", "units",
+    "used alike",
+}  # fmt: skip
 BOLD = re.compile(r"\*\*([^*`|\n]{2,45}?)\*\*")
 SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z*`$“])")
 

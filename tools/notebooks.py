@@ -11,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbdev.export import nb_export
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -110,18 +111,8 @@ def tidy(notebook: nbformat.NotebookNode) -> None:
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         if cell.cell_type == "code":
-            cell.outputs = join_streams(keep_stills(cell.outputs))
-
-
-def join_streams(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
-    """Put together what one cell printed in several pieces."""
-    joined = []
-    for output in outputs:
-        if joined and output.get("name") and output.get("name") == joined[-1].get("name"):
-            joined[-1].text += output.text
-        else:
-            joined.append(output)
-    return joined
+            cell.outputs = keep_stills(cell.outputs)
+            CoalesceStreamsPreprocessor().preprocess_cell(cell, {}, 0)
 
 
 def keep_stills(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:

@@ -7,6 +7,7 @@ formulas, the figures and the guesses, and the recap. All of it is cut out of th
 import json
 from html import escape
 from pathlib import Path
+from string import Template
 from urllib.parse import urljoin
 
 from lxml import html
@@ -15,49 +16,18 @@ from lxml.html import HtmlElement
 LEFT_OUT = ".//details | .//a[@class='headerlink']"  # solutions, and the signs beside headings
 SHOWN = ".//div[contains(@class, 'math')] | .//img | .//p[contains(., 'Guess')]"
 SUMMARY, TABLE = "*[following-sibling::*//table][not(self::h2)]", ".//table"  # of a recap
-DECK = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}: slides</title>
-<link rel="stylesheet" href="../_static/reveal.js/reset.css">
-<link rel="stylesheet" href="../_static/reveal.js/reveal.css">
-<link rel="stylesheet" href="../_static/slides.css">
-<script defer src="../_static/reveal.js/reveal.js"></script>
-<script defer src="../_static/slides.js"></script>
-<script defer src="../_static/mathjax/tex-mml-chtml.js"></script>
-</head>
-<body>
-<main class="reveal"><div class="slides">
-{slides}
-</div></main>
-</body>
-</html>
-"""
+DECK = Template(Path(__file__).with_name("slide_deck.html").read_text(encoding="utf-8"))
 
 
-def page(chapters: list[Path]) -> str:
-    """Write the page of the site that links the decks."""
+def list_decks(page: Path, chapters: list[Path]) -> None:
+    """Add a link to the deck of each chapter to a page of the site."""
     items = []
     for path in chapters:
         first = json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"][0]
         title = escape(first.removeprefix("# ").strip())
         items.append(f'<li><a href="slides/{path.stem}.html">{title}</a></li>')
-    lines = [
-        "# Slides",
-        "",
-        "One deck for each chapter: its question, its pictures and formulas, the guesses that the",
-        "class makes, and the recap. Arrow keys turn the slides, *F* fills the screen, *O* shows",
-        "all; `?print-pdf` behind the address, before a `#`, lays them out for printing.",
-        "",
-        "```{raw} html",
-        "<ul>",
-        *items,
-        "</ul>",
-        "```",
-    ]
-    return "\n".join(lines)
+    with page.open("a", encoding="utf-8") as file:
+        file.write("\n".join(["", "```{raw} html", "<ul>", *items, "</ul>", "```", ""]))
 
 
 def write_decks(site: Path) -> None:
@@ -93,7 +63,7 @@ def deck(chapter: HtmlElement, name: str) -> str:
         if heading != "Exercises":
             texts += [above + markup(part) for part in section.xpath(SHOWN)]
     slides = "\n".join(f"<section>{text}</section>" for text in texts)
-    return DECK.format(title=escape(title), slides=slides)
+    return DECK.substitute(title=escape(title), slides=slides)
 
 
 def markup(*parts: HtmlElement) -> str:

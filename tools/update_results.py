@@ -285,27 +285,6 @@ def multi30k() -> str:
 # --- docs/paper_audit.md
 
 
-def table_3() -> str:
-    """Count the parameters of every row of the paper's table 3."""
-    rows = []
-    for name, (_, millions) in paper_audit.ROWS.items():
-        printed, asked = "", ""
-        if millions is not None:
-            sizes = paper_audit.vocabularies(name)
-            printed, asked = str(millions), f"{sizes[0]:,} to {sizes[-1]:,}"
-        rows.append([name, f"{paper_audit.parameters(name):,}", printed, asked])
-    head = ["row", "parameters, V = 37,000", "the paper, millions", "V that rounds to it"]
-    common = paper_audit.common_vocabularies()
-    return (
-        table(head, rows)
-        + "\n"
-        + paragraph(
-            f"All printed rows but the big model's have the vocabularies of {common[0]:,} to "
-            f"{common[-1]:,} tokens in common."
-        )
-    )
-
-
 def table_2() -> str:
     """Estimate the cost of the paper's two trainings."""
     costs = {name: paper_audit.training_cost(name) for name in paper_audit.TRAININGS}
@@ -314,19 +293,6 @@ def table_2() -> str:
     parts = (100 * cost["counted"] / cost["GPU-seconds"] for cost in costs.values())
     rows.append(["counted, of the GPU-seconds", *(f"{part:.0f} %" for part in parts)])
     return table(["operations", *costs], rows)
-
-
-def table_1() -> str:
-    """Put what a layer of each kind multiplies beside the paper's table 1."""
-    rows = []
-    for length in (25, 512, 2048):
-        for kind, (printed, counted) in paper_audit.layer_table(length).items():
-            ratio = f"{counted / printed:.1f}"
-            rows.append(
-                [f"{length:,}", kind, f"{printed / 1e6:,.1f}", f"{counted / 1e6:,.1f}", ratio]
-            )
-    head = ["n", "layer", "table 1, millions", "counted, millions", "ratio"]
-    return table(head, rows)
 
 
 # --- README.md
@@ -424,9 +390,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "int8": int8,
     "gpt": lambda: bench_table("gpt", GPTS, "table", GPT_RATIOS),
     "waiting": waiting,
-    "table_1": table_1,
     "table_2": table_2,
-    "table_3": table_3,
     "difference_effects": difference_effects,
     "probes": lambda: paragraph(mutant_tables.seen_by_probes()),
     "not_seen": lambda: table(["in", "what no probe sees"], mutant_tables.not_seen()),
