@@ -122,9 +122,6 @@ def test_matrices_start_small_and_those_that_write_into_the_residual_stream_smal
     for name, matrix in matrices.items():  # 9,216 draws or more: ± 0.7 %
         std = into_stream if name.endswith(("w_o.weight", "linear2.weight")) else 0.02
         assert matrix.std().item() == pytest.approx(std, rel=0.04), name
-        assert abs(matrix.mean().item()) < 5 * std / math.sqrt(matrix.numel()), name
-        within = (matrix.abs() < std).double().mean().item()
-        assert within == pytest.approx(math.erf(0.5**0.5), abs=0.03), name  # it is normal
     for name, parameter in model.named_parameters():
         if parameter.dim() == 1:
             assert (parameter == float("norm" in name and name.endswith("weight"))).all(), name
@@ -221,40 +218,6 @@ def test_the_engine_gives_the_models_logits_however_the_text_is_cut(generator, s
         assert not logits.requires_grad
         assert_equal(logits, expected[:, last.length - 1])
     assert every.length == last.length == MAX_LEN
-
-
-@pytest.mark.parametrize("sizes", [(1, 2), (3, 2, 2), (4, 1, 2), (2, 3), (1, 1, 4)], ids=str)
-def test_a_prompt_and_later_parts_of_several_tokens_agree_with_the_model(generator, sizes):
-    model, ids = tiny().eval(), draw_ids(generator, B, sum(sizes))
-    engine = GPTEngine(model, sum(sizes))  # no more room than needed
-    found = [engine.step(part, all_positions=True) for part in ids.split(sizes, dim=1)]
-    assert_equal(torch.cat(found, dim=1), model(ids)[0])
-
-
-def test_rows_are_reordered_and_tokens_forgotten_in_every_layer(generator):
-    model, ids, rows = tiny().eval(), draw_ids(generator, 3, 7), torch.tensor([2, 0, 0, 1])
-    engine = GPTEngine(model, MAX_LEN)
-    engine.step(ids[:, :5])
-    engine.truncate(4)
-    engine.reorder(rows)
-    expected = model(ids[rows])[0][:, -1]
-    wrong = torch.cat([ids[rows, :4], (ids[rows, 4:] + 1) % VOCAB], dim=1)
-    engine.step(wrong[:, 4:])
-    engine.truncate(4)
-    assert_equal(engine.step(ids[rows, 4:]), expected)
-
-
-def test_positions_beyond_the_model_raise_an_error_and_so_do_tokens_without_room(generator):
-    model, ids = tiny().eval(), draw_ids(generator, B, MAX_LEN + 1)
-    engine = GPTEngine(model, 3 * MAX_LEN)
-    engine.step(ids[:, :MAX_LEN])
-    with pytest.raises(ValueError, match=says(MAX_LEN + 1, f"max_len={MAX_LEN}")):
-        engine.step(ids[:, MAX_LEN:])
-    small = GPTEngine(model, 4)
-    small.step(ids[:, :3])
-    with pytest.raises(ValueError, match=says("2 new tokens", "room for 4")):
-        small.step(ids[:, 3:5])
-    assert_equal(small.step(ids[:, 3:4]), model(ids[:, :4])[0][:, -1])
 
 
 @pytest.mark.parametrize("bad", [-1, VOCAB])
