@@ -1,43 +1,37 @@
 """torch.compile sees each model as one graph: nothing in it sends the compiler back to Python."""
 
+from functools import partial
+
 import pytest
 import torch
-from random_inputs import seeded
+from dimensions import D_MODEL, PAD, SRC_VOCAB, TGT_VOCAB, B, H
+from random_inputs import make_generator, random_ids, seeded, tiny_transformer
 from torch._dynamo.testing import CompileCounter
 
 from course_lib.attention import scaled_dot_product_attention
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.masks import causal_mask
-from course_lib.transformer import Transformer, TransformerConfig
 
-V, MAX_LEN = 23, 16
-
-
-def translator(norm_first=False):
-    """Build a small Transformer that drops a tenth."""
-    config = TransformerConfig(
-        src_vocab_size=V, tgt_vocab_size=V, d_model=12, num_heads=3, num_encoder_layers=1,
-        num_decoder_layers=1, d_ff=17, dropout=0.1, max_len=MAX_LEN, norm_first=norm_first,
-    )  # fmt: skip
-    return Transformer(config)
+SIZES = dict(max_len=16, dropout=0.1)
+translator = partial(tiny_transformer, **SIZES)
 
 
 def language_model():
     """Build a small GPT that drops a tenth."""
-    sizes = dict(num_layers=1, num_heads=2, d_model=12, dropout=0.1)
-    return GPT(GPTConfig(vocab_size=V, max_len=MAX_LEN, **sizes))
+    return GPT(GPTConfig(vocab_size=TGT_VOCAB, num_layers=1, num_heads=H, d_model=D_MODEL, **SIZES))
 
 
 def pairs(length=6):
     """Draw sources and targets, with padding on both sides."""
-    src, tgt = torch.randint(3, V, (4, length)), torch.randint(3, V, (4, length + 1))
-    src[1, 3:], tgt[2, 2:] = 0, 0
+    src = random_ids(make_generator(), SRC_VOCAB, B, length)
+    tgt = random_ids(make_generator(), TGT_VOCAB, B, length + 1)
+    src[1, 2:] = tgt[0, 2:] = PAD
     return src, tgt
 
 
 def text(length=6):
     """Draw texts, and what follows each token."""
-    return tuple(torch.randint(V, (3, length)) for _ in range(2))
+    return random_ids(make_generator(), TGT_VOCAB, 2, B, length).unbind()
 
 
 CASES = {
