@@ -1,9 +1,9 @@
-"""FeedForward agrees with torch's layers, with every activation."""
+"""FeedForward agrees with torch's layers and drops features only."""
 
 import pytest
 from dimensions import D_FF, B, T
 from parity import assert_equal, trace
-from random_inputs import normal, randomize
+from random_inputs import normal, randomize, seeded
 from torch import nn
 
 from course_lib.feed_forward import FeedForward
@@ -28,3 +28,18 @@ def test_agrees_with_torch(generator, activation, theirs, shape):
     mine, other = trace(ours, x, ours), trace(theirs, x, theirs)
     mine["parameters"] = {names[name]: grad for name, grad in mine["parameters"].items()}
     assert_equal(mine, other)
+
+
+# --- properties
+
+
+def test_dropout_acts_on_the_features_inside(generator):
+    layer, x = randomize(FeedForward(WIDTH, D_FF, dropout=0.75)), normal(generator, B, T, WIDTH)
+    features = layer.linear1(x).relu()
+    layer.linear2 = nn.Identity()  # so that the features show
+    with seeded():
+        output = layer(x)
+    active = features > 0
+    dropped = active & (output == 0)
+    assert 0 < dropped.sum() < active.sum()
+    assert_equal(output[~dropped], 4 * features[~dropped])
