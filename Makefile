@@ -46,7 +46,7 @@ workbook: $(READY)  ## write the learner's edition into workbook/ (overwrite it:
 results: $(READY)  ## rewrite the numbers in README.md and docs/ from the records
 	$(BIN)/python tools/update_results.py
 
-bench: $(READY_TEST)  ## measure speed on this machine and draw the result (some parts: make bench PARTS="training gpt")
+bench: $(READY_TEST)  ## measure speed on this machine (some parts: make bench PARTS="training gpt")
 	$(BIN)/python benchmarks/bench.py $(PARTS)
 
 site: $(READY_SITE)  ## build the site from the executed chapters and docs/ into site/

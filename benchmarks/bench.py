@@ -1,14 +1,12 @@
-"""Measure on this machine, by medians and ranges, and keep it in benchmarks/bench.json."""
+"""Measure speed on this machine, by medians and ranges; write it to benchmarks/bench.json."""
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # everything is measured on one core
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own messages are no result
 
 import argparse
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "tools"))  # the driver of the browser, the tests
@@ -18,14 +16,15 @@ from bench_decoding import bench_decoding
 from bench_generate import bench_generate
 from bench_gpt import bench_gpt
 from bench_mixed import bench_mixed
-from bench_record import RECORD, draw, keep
-from bench_roofline import bench_roofline
 from bench_training import bench_training
 from bench_widgets import bench_widgets
 from run_tests import run_all
-from timing import Row
+from timing import Row, line
 
 from course_lib.trainer.hardware import describe_machine, one_thread
+from course_lib.trainer.results import add_entry
+
+RECORD = Path(__file__).with_name("bench.json")
 
 
 def bench_tests() -> list[Row]:
@@ -36,53 +35,58 @@ def bench_tests() -> list[Row]:
     """
     times, (passed, failed, _), broken = run_all()
     if failed:
-        raise RuntimeError(f"not kept, as tests failed; look above at: {', '.join(broken)}")
-    print("\nseconds:", ", ".join(f"{name} {seconds:.0f}" for name, seconds in times.items()))
-    rows = [{"name": name, "seconds": round(seconds, 1)} for name, seconds in times.items()]
-    rows[-1]["passed"] = passed  # of all
-    return [{"table": "make test", **row} for row in rows]
+        raise RuntimeError(f"not recorded, because tests failed in: {', '.join(broken)}")
+    rows: list[Row] = [
+        {"table": "make test", "name": name, "seconds": round(seconds, 1)}
+        for name, seconds in times.items()
+    ]
+    rows[-1]["passed"] = passed  # the last row is the sum of all parts
+    return rows
 
 
-PARTS = {  # what a name on the command line runs, in this order
+PARTS: dict[str, Callable[[], Iterable[Row]]] = {  # they run in this order
     "widgets": bench_widgets,
     "attention": bench_attention,
     "training": bench_training,
     "mixed": bench_mixed,
-    "roofline": bench_roofline,
     "decoding": bench_decoding,
     "generate": bench_generate,
     "gpt": bench_gpt,
-    "tests": bench_tests,  # last: it takes longest
+    "tests": bench_tests,  # last, because it takes about ten minutes
 }
-LONG = {"tests": "all that `make test` runs: about ten minutes"}
 
 
 def measure(names: Sequence[str], path: Path = RECORD) -> None:
-    """Run some parts in their order; keep and draw each as soon as it is done.
+    """Run some parts, print each row, and record each part as soon as it is done.
 
     Args:
         names: Keys of ``PARTS``.
         path: The record. Parts that are not run stay in it as they are.
     """
+    order = list(PARTS)
     with one_thread():
-        print(describe_machine("cpu"))
-        for name in sorted(set(names), key=list(PARTS).index):
-            print(f"\n== {name}" + (f", {LONG[name]}" if name in LONG else ""), flush=True)
-            start = time.perf_counter()
-            keep(name, PARTS[name](), list(PARTS), path)
-            print(f"\n{name} took {time.perf_counter() - start:.0f} s; {draw(path)}", flush=True)
+        machine = describe_machine("cpu")
+        print(machine)
+        for name in sorted(set(names), key=order.index):
+            rows = []
+            for row in PARTS[name]():
+                print(line(row), flush=True)
+                rows.append(row)
+            if rows:  # the widgets have none where there is no browser
+                entry = {"part": name, "machine": machine, "rows": rows}
+                add_entry(path, entry, lambda entry: [order.index(entry["part"])])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the command line, and measure what it names: all, unless it names parts."""
-    reader = argparse.ArgumentParser(description=__doc__)
-    known = ", ".join(PARTS)
-    reader.add_argument("parts", nargs="*", help=f"all, unless some are named: {known}")
-    parts = reader.parse_args(arguments).parts
+    """Read the command line, and measure the parts that it names, or all of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"all, unless some are named: {', '.join(PARTS)}")
+    parts = parser.parse_args(arguments).parts
     unknown = [name for name in parts if name not in PARTS]
     if unknown:
-        reader.error(f"there is no part {', '.join(map(repr, unknown))}; the parts are {known}")
+        parser.error(f"there is no part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
     measure(parts or list(PARTS))
+    print("make figures draws the record, and make results writes its tables")
     return 0
 
 

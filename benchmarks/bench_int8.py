@@ -1,18 +1,22 @@
 """Round the weights of a trained translator to one byte: measure its score, size and speed."""
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # everything is measured on one core
+
 import argparse
 import io
 import logging
 import sys
 import warnings
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
-from timing import compared, in_turns
+from timing import Spread, compared, in_turns
 from torch import nn
 
 from course_lib.data import draw_pairs
@@ -25,85 +29,105 @@ from course_lib.trainer.run_folder import read_kept
 
 RECORD = Path(__file__).with_name("int8.json")
 MISSING = 'torchao is missing; run: .venv/bin/python -m pip install -c constraints.txt -e ".[int8]"'
+PLAIN = "float32"
 ROUNDS = 7
-SENTENCES = 64  # that are timed
+TIMED = 64  # sentences
 SEARCHES = {"alone": (1, 1), "greedy": (1, 64), "beam 4": (4, 64)}  # beams, sentences at once
-Rows = dict[str, dict[str, Any]]
+Pairs = list[tuple[str, str]]  # a source and its reference
+Rows = dict[str, dict[str, float | Spread]]
 
 
-def rounded(model: nn.Module) -> dict[str, nn.Module]:
-    """Return a model as it is, and copies whose ``nn.Linear`` layers are rounded in four ways."""
+def rounded(translator: Translator) -> dict[str, Translator]:
+    """Return a translator, and copies whose ``nn.Linear`` layers are rounded in four ways."""
     try:
-        from torchao import quantization as ao
+        from torchao import quantization
     except ImportError:
         sys.exit(MISSING)
-    inputs_too = ao.Int8DynamicActivationInt8WeightConfig()
-    weights, products, output = (deepcopy(model) for _ in range(3))
-    ao.quantize_(weights, ao.Int8WeightOnlyConfig())
-    ao.quantize_(products, inputs_too)
-    ao.quantize_(output, inputs_too, filter_fn=lambda _, name: name == "output")
-    dynamic = torch.ao.quantization.quantize_dynamic(model, {nn.Linear})
-    return dict(float32=model, weights=weights, products=products, output=output, dynamic=dynamic)
+    model = translator.model.eval()
+    weights, weights_and_inputs, output_layer = (deepcopy(model) for _ in range(3))
+    inputs_too = quantization.Int8DynamicActivationInt8WeightConfig()
+    quantization.quantize_(weights, quantization.Int8WeightOnlyConfig())
+    quantization.quantize_(weights_and_inputs, inputs_too)
+    quantization.quantize_(output_layer, inputs_too, filter_fn=lambda _, name: name == "output")
+    models = {
+        PLAIN: model,
+        "weights": weights,
+        "products": weights_and_inputs,
+        "output": output_layer,
+        "dynamic": torch.ao.quantization.quantize_dynamic(model, {nn.Linear}),
+    }
+    return {name: replace(translator, model=model) for name, model in models.items()}
 
 
 def megabytes(model: nn.Module) -> float:
-    """Weigh what is saved of a model; a matrix that two layers share counts once."""
+    """Measure what is saved of a model; a matrix that two layers share counts once."""
     saved = io.BytesIO()
     torch.save(model.state_dict(), saved)
     return round(saved.tell() / 1e6, 2)
 
 
-def translate_all(translator: Translator, groups: list[list[str]], **how: int) -> None:
+def measure_quality(
+    translators: dict[str, Translator], pairs: Pairs, score: Callable[[list[str], list[str]], float]
+) -> Rows:
+    """Measure each translator's score and size, and which fraction it translates as float32."""
+    sources = [source for source, _ in pairs]
+    references = [reference for _, reference in pairs]
+    translations = {name: each.translate(sources) for name, each in translators.items()}
+    return {
+        name: {
+            "score": score(translations[name], references),
+            "same": exact_match(translations[name], translations[PLAIN]),
+            "megabytes": megabytes(translator.model),
+        }
+        for name, translator in translators.items()
+    }
+
+
+def translate_groups(translator: Translator, groups: list[list[str]], beam_size: int) -> None:
     """Translate groups of sentences, one group after another."""
     for group in groups:
-        translator.translate(group, **how)
+        translator.translate(group, beam_size=beam_size)
 
 
-def measure(ways: dict[str, Translator], pairs: list[tuple[str, str]], real: bool) -> Rows:
-    """Translate all in every way; return scores, sizes, and speeds beside float32."""
-    sources, references = map(list, zip(*pairs, strict=True))
-    rows: Rows = {}
-    written = {name: way.translate(sources) for name, way in ways.items()}  # and warms up
-    for name, texts in written.items():
-        found = corpus_scores(texts, references)["bleu"] if real else exact_match(texts, references)
-        same = exact_match(texts, written["float32"])
-        rows[name] = dict(score=found, same=same, megabytes=megabytes(ways[name].model))
-    for search, (beam, size) in SEARCHES.items():
-        if real or beam == 1:
-            how = {"beam_size": beam} if real else {}
-            groups = [sources[start : start + size] for start in range(0, SENTENCES, size)]
-            acts = [partial(translate_all, way, groups, **how) for way in ways.values()]
-            spent = list(zip(*in_turns(acts, ROUNDS), strict=True))
-            for name, times in zip(ways, spent, strict=True):
-                rows[name][search] = compared("int8", name, times, spent[0])["ratio"]
-    return rows
+def add_speed(rows: Rows, translators: dict[str, Translator], sources: list[str]) -> None:
+    """Add to each row how many times as fast as float32 its translator is, search by search."""
+    for search, (beam_size, size) in SEARCHES.items():
+        groups = [sources[start : start + size] for start in range(0, len(sources), size)]
+        actions = [
+            partial(translate_groups, each, groups, beam_size) for each in translators.values()
+        ]
+        seconds = in_turns(actions, ROUNDS)
+        for name, measured in zip(translators, seconds, strict=True):
+            rows[name][search] = compared("int8", name, measured, seconds[0])["ratio"]
+
+
+def measure(folder: Path | None, data: Path | None) -> dict[str, object]:
+    """Measure number words, or the captions whose training run is in a folder."""
+    if folder is None:
+        translators, pairs = rounded(load_or_train()), draw_pairs("test", 1_000)
+        rows = measure_quality(translators, pairs, exact_match)
+    else:
+        translator, _ = read_kept(RealTranslator, folder)
+        translators, pairs = rounded(translator), read_pairs(translator.config, "val", data)
+        rows = measure_quality(translators, pairs, lambda *texts: corpus_scores(*texts)["bleu"])
+        add_speed(rows, translators, [source for source, _ in pairs[:TIMED]])
+    task = "multi30k" if folder else "numbers"
+    machine = describe_machine("cpu")
+    return {"task": task, "machine": machine, "sentences": len(pairs), "rows": rows}
 
 
 def main() -> int:
-    """Load a translator, print a line for each way, and record it."""
-    reader = argparse.ArgumentParser(description=__doc__)
-    reader.add_argument("--multi30k", type=Path, metavar="FOLDER", help="captions: a training")
-    reader.add_argument("--data", type=Path, metavar="DIR", help="Multi30k, or COURSE_DATA")
-    reader.add_argument("--record", type=Path, default=RECORD, metavar="FILE")
-    options = reader.parse_args()
-    logging.disable(logging.WARNING)  # of torchao: its kernels for GPUs do not load here
-    warnings.simplefilter("ignore")  # of quantize_dynamic: it is deprecated
+    """Read the command line, measure, and record the measurements."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--multi30k", type=Path, metavar="FOLDER", help="of a training run")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="Multi30k, or COURSE_DATA")
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)  # torchao's kernels for GPUs do not load here
+    warnings.simplefilter("ignore")  # quantize_dynamic is deprecated
     with one_thread(), torch.no_grad():
-        if options.multi30k:
-            translator, _ = read_kept(RealTranslator, options.multi30k)
-            pairs = read_pairs(translator.config, "val", options.data)
-        else:
-            translator, pairs = load_or_train(), draw_pairs("test", 1_000)
-        models = rounded(translator.model.eval())
-        ways = {name: replace(translator, model=model) for name, model in models.items()}
-        rows = measure(ways, pairs, options.multi30k is not None)
-        task = "multi30k" if options.multi30k else "numbers"
-        entry = dict(task=task, machine=describe_machine("cpu"), sentences=len(pairs), rows=rows)
-    for name, row in rows.items():
-        speed = [f"{search} {row[search]['median']:.2f}" for search in SEARCHES if search in row]
-        found = f"{row['score']:8.3f} {row['same']:6.3f} {row['megabytes']:6.2f} MB"
-        print(f"{name:10} {found}", *speed)
-    add_entry(options.record, entry, lambda entry: [entry["task"]])
+        entry = measure(options.multi30k, options.data)
+    print(entry)
+    add_entry(RECORD, entry, lambda entry: [entry["task"]])
     return 0
 
 

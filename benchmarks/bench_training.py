@@ -1,48 +1,49 @@
-"""Measure a training step against ``torch.nn.Transformer``: its time, and the memory it keeps."""
+"""Measure a training step against ``torch.nn.Transformer``: its time and its saved activations."""
 
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
-from timing import HEAD, Row, can_compile, cells, compared, in_turns, kept_bytes
+from timing import Row, can_compile, compared, in_turns, require_close_losses, saved_mib
 from torch import Tensor, nn
-from torch._inductor.utils import fresh_cache
 from torch.nn import functional as F
 
 from course_lib.feed_forward import FeedForward
 from course_lib.interop import copy_to_torch
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.trainer.chunked_loss import ChunkedLoss
-from course_lib.trainer.hardware import bfloat16_pays, mixed_precision, one_thread
+from course_lib.trainer.hardware import bfloat16_pays, mixed_precision
 from course_lib.training import ADAM
 from course_lib.transformer import Transformer, TransformerConfig
 
 VOCAB = 8_000
 DROPOUT = 0.1
 SMOOTHING = 0.1
-PAD = 0
+LEARNING_RATE = 1e-4
+PAD, BOS, EOS = 0, 1, 2
 LENGTH = 64
 ROUNDS = 7
 SIZES = {  # d_model, heads, d_ff, layers on each side, sentences in a batch
     "small": (256, 4, 1024, 3, 32),
     "base": (512, 8, 2048, 6, 8),  # the paper's
 }
-GOALS = {"like for like": 1.0, "dropout as the paper": 1.15, "bfloat16": 1.65}
-MEMORY_GOAL = 0.92
-COMPILED = "dropout as the paper, compiled"  # torch.compile makes a small model slower here
 BACKEND = "inductor"  # of torch.compile
 NOT_COMPILED = ("base",)  # its compiler takes a minute, and finds nothing else to save
+TORCH = "torch.nn.Transformer"
+LIKE_FOR_LIKE = "like for like"
+PAPERS_DROPOUT = "dropout as the paper"
 Step = Callable[[Tensor, Tensor], object]
 
 
 class TorchModel(nn.Module):
-    """Put ``torch.nn.Transformer`` between embeddings and an output, as its users do.
+    """Put ``torch.nn.Transformer`` between embeddings and an output layer, as its users do.
 
     Args:
-        ours: Whose sizes and weights it takes; nothing is shared.
+        ours: The model with the sizes and the weights to copy; nothing is shared.
     """
+
+    encoding: Tensor
 
     def __init__(self, ours: Transformer) -> None:
         super().__init__()
@@ -58,23 +59,29 @@ class TorchModel(nn.Module):
         self.scale = math.sqrt(c.d_model)
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Look vectors up, and add their positions."""
+        """Look up the embeddings, and add the positional encoding."""
         return self.dropout(self.embedding(ids) * self.scale + self.encoding[: ids.size(1)])
 
+    def output(self, vectors: Tensor) -> Tensor:
+        """Compute logits with the matrix of the embedding."""
+        return F.linear(vectors, self.embedding.weight)  # (B, T, V)
+
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        """Score every next token, with the masks that torch's users pass."""
+        """Compute the logits of every next token, with the masks that torch's users pass."""
         causal = nn.Transformer.generate_square_subsequent_mask(tgt.size(1))
-        hidden, later = (
+        src_padding, tgt_padding = (
             torch.zeros(ids.shape).masked_fill(ids == PAD, -math.inf) for ids in (src, tgt)
         )
-        masks = dict(src_key_padding_mask=hidden, memory_key_padding_mask=hidden)
-        masks |= dict(tgt_key_padding_mask=later, tgt_mask=causal, tgt_is_causal=True)
-        vectors = self.transformer(self.embed(src), self.embed(tgt), **masks)
-        return F.linear(vectors, self.embedding.weight)  # (B, T, V)
+        vectors = self.transformer(
+            self.embed(src), self.embed(tgt), tgt_mask=causal, tgt_is_causal=True,
+            src_key_padding_mask=src_padding, memory_key_padding_mask=src_padding,
+            tgt_key_padding_mask=tgt_padding,
+        )  # fmt: skip
+        return self.output(vectors)
 
 
 def our_model(size: str, *, as_torch: bool = False, dropout: float = DROPOUT) -> Transformer:
-    """Build ours, with dropout in the paper's places, or in all of torch's."""
+    """Build ours, with dropout where the paper has it, or wherever torch has it."""
     d_model, num_heads, d_ff, layers, _ = SIZES[size]
     torch.manual_seed(0)
     model = Transformer(
@@ -92,28 +99,28 @@ def our_model(size: str, *, as_torch: bool = False, dropout: float = DROPOUT) ->
 
 
 def loss_of(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
-    """Return torch's own smoothed loss of every next token."""
+    """Compute torch's own smoothed loss of every next token."""
     logits = model(src, tgt[:, :-1]).flatten(0, 1)  # (B · T, V)
-    right = tgt[:, 1:].flatten()
-    return F.cross_entropy(logits, right, ignore_index=PAD, label_smoothing=SMOOTHING)
+    targets = tgt[:, 1:].flatten()
+    return F.cross_entropy(logits, targets, ignore_index=PAD, label_smoothing=SMOOTHING)
 
 
-def stepper(
+def training_step(
     model: nn.Module, *, fused: bool = False, chunks: bool = False, bfloat16: bool = False
 ) -> Step:
-    """Make what takes a whole training step and returns its loss.
+    """Return a function that takes a whole training step and returns its loss.
 
     Args:
         model: Ours or torch's.
         fused: Whether Adam updates all weights in one kernel.
-        chunks: Whether logits are made a few rows at a time.
-        bfloat16: Whether matrix products are computed in it; needs ``chunks``.
+        chunks: Whether the loss computes the logits of a few rows at a time.
+        bfloat16: Whether matrix multiplications use bfloat16; requires ``chunks``.
     """
-    optimizer = torch.optim.Adam(model.parameters(), fused=fused, **ADAM | {"lr": 1e-4})
+    optimizer = torch.optim.Adam(model.parameters(), fused=fused, **ADAM | {"lr": LEARNING_RATE})
     chunked = ChunkedLoss(model, SMOOTHING, bfloat16=bfloat16)
 
     def step(src: Tensor, tgt: Tensor) -> float:
-        """Go forward, back and down."""
+        """Compute the loss and the gradients, and update the weights."""
         optimizer.zero_grad()
         if chunks:
             with mixed_precision(bfloat16):
@@ -127,104 +134,53 @@ def stepper(
     return step
 
 
-def ways(size: str) -> dict[str, Step]:
-    """Name every way to take a step: torch's first, then ours, one change after another."""
-    alike = our_model(size, as_torch=True)
-    found = {
-        "torch.nn.Transformer": stepper(TorchModel(alike)),
-        "like for like": stepper(alike),
-        "dropout as the paper": stepper(our_model(size), fused=True),
-        "loss in chunks": stepper(our_model(size), fused=True, chunks=True),
+def steps_by_name(size: str) -> dict[str, Step]:
+    """Return every kind of training step: torch's first, then ours, change after change."""
+    like_for_like = our_model(size, as_torch=True)
+    steps = {
+        TORCH: training_step(TorchModel(like_for_like)),
+        LIKE_FOR_LIKE: training_step(like_for_like),
+        PAPERS_DROPOUT: training_step(our_model(size), fused=True),
+        "loss in chunks": training_step(our_model(size), fused=True, chunks=True),
     }
     if bfloat16_pays():
-        found["bfloat16"] = stepper(our_model(size), fused=True, chunks=True, bfloat16=True)
+        steps["bfloat16"] = training_step(our_model(size), fused=True, chunks=True, bfloat16=True)
     if size not in NOT_COMPILED and can_compile():
         compiled = torch.compile(our_model(size), backend=BACKEND)
-        found[COMPILED] = stepper(compiled, fused=True)
-    return found
+        steps[f"{PAPERS_DROPOUT}, compiled"] = training_step(compiled, fused=True)
+    return steps
 
 
 def full_batch(size: str) -> tuple[Tensor, Tensor]:
-    """Draw sentences that are all of one length: source, and target from bos to eos."""
+    """Draw sentences that all have the same length: source, and target from bos to eos."""
     draw = torch.Generator().manual_seed(0)
-    return tuple(
-        torch.randint(4, VOCAB, (SIZES[size][-1], length), generator=draw)
-        for length in (LENGTH, LENGTH + 1)
-    )
+    shapes = ((SIZES[size][-1], length) for length in (LENGTH, LENGTH + 1))
+    src, tgt = (torch.randint(4, VOCAB, shape, generator=draw) for shape in shapes)
+    return src, tgt
 
 
-def same_model(size: str, src: Tensor, tgt: Tensor) -> None:
-    """See that ours and torch's compute the same loss.
-
-    Raises:
-        RuntimeError: If they do not.
-    """
-    still = our_model(size, dropout=0.0)
-    losses = [loss_of(model, src, tgt).item() for model in (still, TorchModel(still))]
-    if abs(losses[0] - losses[1]) > 1e-3:
-        raise RuntimeError(f"losses {losses}: not the same model")
-
-
-def kept_memory(size: str, src: Tensor, tgt: Tensor) -> dict[str, float]:
-    """Say how many MiB three ways keep for the backward pass, and print their shares of torch's."""
+def saved_activations(size: str, src: Tensor, tgt: Tensor) -> dict[str, float]:
+    """Measure the MiB that torch's model and two of ours save for the backward pass."""
     models = {
-        "torch.nn.Transformer": TorchModel(our_model(size)),
-        "like for like": our_model(size, as_torch=True),
-        "dropout as the paper": our_model(size),
+        TORCH: TorchModel(our_model(size)),
+        LIKE_FOR_LIKE: our_model(size, as_torch=True),
+        PAPERS_DROPOUT: our_model(size),
     }
-    kept = {
-        name: round(kept_bytes(model, partial(loss_of, model, src, tgt)) / 2**20, 2)
-        for name, model in models.items()
+    return {
+        name: saved_mib(model, partial(loss_of, model, src, tgt)) for name, model in models.items()
     }
-    theirs, alike, ours = kept.values()
-    print(
-        f"kept for the backward pass, of torch's {theirs:.0f} MiB: {alike / theirs:.2f} like for "
-        f"like, {ours / theirs:.2f} with dropout as the paper; goal {MEMORY_GOAL}"
-    )
-    return kept
 
 
-def first_seconds(acts: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Return how long each takes for the first time, by the clock: other processes compile, too.
-
-    What an earlier run has compiled is not found.
-    """
-    found = {}
-    with fresh_cache():
-        for name, act in acts.items():
-            start = time.perf_counter()
-            act()
-            found[name] = time.perf_counter() - start
-    return found
-
-
-def bench_size(size: str) -> list[Row]:
-    """Print time and memory of a step on full sentences, of one size; return the rows."""
-    src, tgt = full_batch(size)
-    same_model(size, src, tgt)
-    table = f"training step, {size}"
-    rows = []
-    print(f"\n{table:30} {HEAD} {'goal':>6} {'rounds':>7}")
-    acts = {name: partial(step, src, tgt) for name, step in ways(size).items()}
-    first = first_seconds(acts)
-    in_turns(list(acts.values()), 1)  # warm up
-    found = list(zip(*in_turns(list(acts.values()), ROUNDS), strict=True))
-    for name, spent in zip(acts, found, strict=True):
-        goal = {"goal": GOALS[name]} if name in GOALS else {}
-        rows.append(compared(table, name, spent, found[0], **goal))
-        print(f"{name:30} {cells(rows[-1])} {goal.get('goal', ''):>6} {len(spent):7}")
-    if COMPILED in first:
-        rows[-1]["compile_seconds"] = round(first[COMPILED], 1)
-        print(f"{COMPILED}: its first step took {first[COMPILED]:.0f} seconds")
-    kept = kept_memory(size, src, tgt)
-    return [row | ({"kept_mib": kept[row["name"]]} if row["name"] in kept else {}) for row in rows]
-
-
-def bench_training() -> list[Row]:
-    """Print all sizes, measured on one thread; return the rows."""
-    with one_thread():
-        return [row for size in SIZES for row in bench_size(size)]
-
-
-if __name__ == "__main__":
-    bench_training()
+def bench_training() -> Iterator[Row]:
+    """Measure time and saved activations of a training step on full sentences, at every size."""
+    for size in SIZES:
+        src, tgt = full_batch(size)
+        ours = our_model(size, dropout=0.0)
+        losses = [loss_of(model, src, tgt).item() for model in (ours, TorchModel(ours))]
+        require_close_losses(*losses)
+        saved = saved_activations(size, src, tgt)
+        steps = steps_by_name(size)
+        seconds = in_turns([partial(step, src, tgt) for step in steps.values()], ROUNDS)
+        for name, measured in zip(steps, seconds, strict=True):
+            row = compared(f"training step, {size}", name, measured, seconds[0])
+            yield row | {"kept_mib": saved[name]} if name in saved else row

@@ -1,109 +1,144 @@
-"""Time and weigh several things fairly: by turns, in one process, in processor time."""
+"""Time several actions fairly: in turns, in one process, and in processor time."""
 
 import time
 from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Any
+from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
 from torch._inductor.cpp_builder import get_cpp_compiler
 from torch._inductor.exc import InvalidCxxCompiler
+from torch.utils.benchmark import Timer
 
-Row = dict[str, Any]  # what one line of a table says, in numbers
-HEAD = f"{'seconds':>9} {'ratio':>6} {'min':>6} {'max':>6}"  # of what ``cells`` writes
-
-
-def seconds(act: Callable[[], object], times: int = 1) -> float:
-    """Time some acts in a row, and return the seconds of the fastest.
-
-    It is processor time: with one thread as good as the clock, and other programs do not count.
-    """
-    found = []
-    for _ in range(times):
-        start = time.process_time()
-        act()
-        found.append(time.process_time() - start)
-    return min(found)
+Action = Callable[[], object]
+TURN = 0.2  # seconds: a shorter action is repeated for this long
+CLOSE_LOSSES = 1e-3
+SAME_TOKENS = 0.9  # rounding may decide between two tokens of almost the same score
 
 
-def in_turns(
-    acts: Sequence[Callable[[], object]], rounds: int, times: int = 1
-) -> list[tuple[float, ...]]:
-    """Time all by turns, so that a machine that is busy for a while is busy for all.
+class Spread(TypedDict):
+    """The median and the range of several measurements."""
 
-    Args:
-        acts: What is timed.
-        rounds: How often each has its turn; every other round goes backwards.
-        times: Acts in a turn, of which the fastest counts.
+    median: float
+    min: float
+    max: float
+
+
+class Row(TypedDict, total=False):
+    """One row of the record: its table, its name, and the numbers measured for it."""
+
+    table: str
+    name: str
+    seconds: float | Spread
+    milliseconds: Spread
+    ratio: Spread
+    rounds: int
+    length: int
+    new_tokens: int
+    kept_mib: float
+    passed: int
+
+
+def in_turns(actions: Sequence[Action], rounds: int) -> list[list[float]]:
+    """Time all actions in turns, so that a machine that is busy for a while is busy for all.
+
+    It is processor time on one thread, so other programs do not count. Each turn begins with a
+    run that is not timed. Every other round goes backward.
 
     Returns:
-        For each round the seconds of every act.
+        For each action the seconds of one run, in every round.
     """
-    found = []
+    timers = [
+        Timer("action()", globals={"action": action}, timer=time.process_time) for action in actions
+    ]
+    seconds: list[list[float]] = [[] for _ in timers]
     for number in range(rounds):
-        order = range(len(acts))[:: -1 if number % 2 else 1]
-        spent = {place: seconds(acts[place], times) for place in order}
-        found.append(tuple(spent[place] for place in range(len(acts))))
-    return found
+        order = list(zip(timers, seconds, strict=True))
+        if number % 2:
+            order.reverse()
+        for timer, measured in order:
+            measured.append(timer.blocked_autorange(min_run_time=TURN).median)
+    return seconds
 
 
-def median_and_range(values: Sequence[float]) -> dict[str, float]:
-    """Say median and range, to five digits."""
-    found = {"median": median(values), "min": min(values), "max": max(values)}
-    return {name: float(f"{value:.5g}") for name, value in found.items()}
+def median_and_range(values: Sequence[float]) -> Spread:
+    """Compute the median and the range, to five digits."""
+    middle, low, high = (float(f"{x:.5g}") for x in (median(values), min(values), max(values)))
+    return {"median": middle, "min": low, "max": high}
 
 
 def compared(
-    table: str, name: str, spent: Sequence[float], first: Sequence[float], **more: Any
+    table: str, name: str, seconds: Sequence[float], baseline: Sequence[float], amount: float = 1
 ) -> Row:
-    """Make a row: how long something took, and how many times as fast as the first it was.
+    """Make a row: the seconds of an action, and how many times as fast as the baseline it is.
 
     Args:
-        table: To which table it belongs.
-        name: What was timed.
-        spent: Its seconds in every round.
-        first: Those of what it is compared with, in the same rounds.
-        more: What else the row says.
+        table: The table that the row belongs to.
+        name: The name of the action.
+        seconds: Its seconds in every round.
+        baseline: The seconds of what it is compared with, in the same rounds.
+        amount: How much more work the action does in one run than the baseline does.
     """
-    ratios = [other / one for one, other in zip(spent, first, strict=True)]
-    times = {
-        "seconds": median_and_range(spent),
+    ratios = [amount * other / own for own, other in zip(seconds, baseline, strict=True)]
+    return {
+        "table": table,
+        "name": name,
+        "seconds": median_and_range(seconds),
         "ratio": median_and_range(ratios),
-        "rounds": len(spent),
+        "rounds": len(seconds),
     }
-    return {"table": table, "name": name, **times, **more}
 
 
-def cells(row: Row) -> str:
-    """Write a row's median of seconds, then median and range of its ratio."""
-    ratio = " ".join(f"{row['ratio'][name]:6.2f}" for name in ("median", "min", "max"))
-    return f"{row['seconds']['median']:9.4f} {ratio}"
+def line(row: Row) -> str:
+    """Write a row as text: its table, its name, and its numbers."""
+    numbers = []
+    for key, value in row.items():
+        if isinstance(value, dict):
+            numbers.append(
+                f"{key} {value['median']:.4g} ({value['min']:.4g} to {value['max']:.4g})"
+            )
+        elif key not in ("table", "name"):
+            numbers.append(f"{key} {value}")
+    return f"{row['table']}, {row['name']}: {', '.join(numbers)}"
 
 
 def can_compile() -> bool:
-    """Say whether ``torch.compile`` finds the C++ compiler that it needs on a processor."""
+    """Check whether ``torch.compile`` finds the C++ compiler that it needs on a processor."""
     try:
         get_cpp_compiler()
     except InvalidCxxCompiler:
-        print("torch.compile finds no C++ compiler here: what it would compile is left out")
+        print("torch.compile finds no C++ compiler here, so the compiled rows are left out")
         return False
     return True
 
 
-def kept_bytes(model: nn.Module, forward: Callable[[], Tensor]) -> int:
-    """Count the bytes that autograd keeps for the backward pass: each storage once, no weights."""
-    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    kept = {}
+def require_close_losses(ours: float, other: float) -> None:
+    """Raise RuntimeError if two models that should be the same differ in their loss."""
+    if not abs(ours - other) <= CLOSE_LOSSES:
+        raise RuntimeError(f"the losses {ours} and {other} differ: not the same model")
+
+
+def require_same_tokens(ours: Tensor, other: Tensor, same: float = SAME_TOKENS) -> None:
+    """Raise RuntimeError if too few tokens agree, or if one side wrote more than the other."""
+    agreement = (ours == other).float().mean().item() if ours.shape == other.shape else 0.0
+    if agreement < same:
+        raise RuntimeError(f"{agreement:.0%} of the tokens agree: not the same model")
+
+
+def saved_mib(model: nn.Module, forward: Callable[[], Tensor]) -> float:
+    """Measure the MiB saved for the backward pass: each storage once, without the weights."""
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    saved = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        """Note what is kept; the storage is held, so that no address serves twice."""
+        """Collect the storage; holding it keeps its address from being used again."""
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage
+        if storage.data_ptr() not in weights:
+            saved[storage.data_ptr()] = storage
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         result = forward()
     del result
-    return sum(storage.nbytes() for storage in kept.values())
+    return round(sum(storage.nbytes() for storage in saved.values()) / 2**20, 2)

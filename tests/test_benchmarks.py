@@ -1,81 +1,85 @@
 """Each bench runs at a tiny size, compares what computes the same, and times both in turns."""
 
 import json
+import runpy
 import sys
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
+import bench
 import bench_attention
 import bench_decoding
 import bench_generate
 import bench_gpt
 import bench_int8
 import bench_mixed
-import bench_roofline
 import bench_training
 import pytest
+import timing
 import torch
-from timing import cells, compared, in_turns, kept_bytes, median_and_range
 from torch import nn
 from torch.testing import assert_close
 
 from course_lib.data import draw_pairs
+from course_lib.evaluation import exact_match
 from course_lib.gpt import GPT
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
 
-SIZE = {"base": (16, 2, 24, 1, 3)}
-BENCHES = {
-    bench_attention.bench_attention: dict(LENGTHS=(5, 9), ROUNDS=2, BACKEND="eager"),
-    bench_decoding.bench_decoding: dict(
-        SIZES=dict(d_model=16, num_heads=2, d_ff=24), LAYERS=1, VOCAB=40, SENTENCES=2, SOURCE=5,
-        PAIRS={3: 2, 9: 1},
+SIZES = {"base": (16, 2, 24, 1, 3)}
+GPT_SIZE = (1, 2, 12, 16)
+TINY = {
+    timing: dict(TURN=0),
+    bench_attention: dict(
+        LENGTHS=(5, 9), ROUNDS=2, BACKEND="eager", can_compile=lambda: True
     ),
-    bench_generate.bench_generate: dict(
-        WIDTH=16, HEADS=2, LAYERS=1, VOCAB=40, SENTENCES=2, SOURCE=5, PROMPT=3, LENGTHS={4: 2},
+    bench_decoding: dict(SIZE="base", VOCAB=40, SENTENCES=2, SOURCE=5, ROUNDS={3: 2, 9: 1}),
+    bench_generate: dict(
+        D_MODEL=16, NUM_HEADS=2, LAYERS=1, VOCAB=40, SENTENCES=2, SOURCE=5, PROMPT=3, ROUNDS={4: 2}
     ),
-    bench_gpt.bench_steps: dict(SIZES={(1, 2, 12, 16): (2, 1, 1.10)}),
-    bench_gpt.bench_sampling: dict(SIZES={(1, 2, 12, 16): (2, 1, 1.10)}),
-    partial(bench_mixed.bench_mixed, "base"): dict(VOCAB=40, ROUNDS=3, BATCHES=1, PAIRS=100),
-    bench_roofline.bench_roofline: dict(
-        SIZES=SIZE, VOCAB=40, LENGTH=6, ROUNDS=2, WORK=1e3, COPIED=1e3, SQUARES=(8, 16), SAMPLES=1,
-        COPIES={"large": 4096, "small": 64},
-    ),
-    bench_training.bench_training: dict(
-        SIZES=SIZE, VOCAB=40, LENGTH=6, ROUNDS=2, BACKEND="eager", NOT_COMPILED=()
+    bench_gpt: dict(SIZES={GPT_SIZE: 2}),
+    bench_mixed: dict(VOCAB=40, ROUNDS=3, BATCHES=1, PAIRS=100, bfloat16_pays=lambda: True),
+    bench_training: dict(
+        SIZES=SIZES, VOCAB=40, LENGTH=6, ROUNDS=2, BACKEND="eager", NOT_COMPILED=(),
+        bfloat16_pays=lambda: True, can_compile=lambda: True,
     ),
 }  # fmt: skip
-
-
-def module_of(bench):
-    """Return the module of a bench."""
-    return globals()[getattr(bench, "func", bench).__module__]
+RUNS = {
+    "attention": bench_attention.bench_attention,
+    "training": bench_training.bench_training,
+    "mixed": partial(bench_mixed.bench_mixed, "base"),
+    "decoding": bench_decoding.bench_decoding,
+    "generate": bench_generate.bench_generate,
+    "gpt": bench_gpt.bench_gpt,
+}
 
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
     """Make every bench small, and compile without a compiler."""
-    for bench, changes in BENCHES.items():
-        for name, value in changes.items():
-            monkeypatch.setattr(module_of(bench), name, value)
-    for module in (bench_attention, bench_training):
-        monkeypatch.setattr(module, "can_compile", lambda: True)
-    for module in (bench_mixed, bench_training):
-        monkeypatch.setattr(module, "bfloat16_pays", lambda: True)
-    for bench in (bench_gpt.bench_steps, bench_gpt.bench_sampling):
-        monkeypatch.setattr(bench, "__defaults__", (bench_gpt.SIZES,))
+    for module, values in TINY.items():
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
 
 
-@pytest.mark.parametrize("bench", BENCHES, ids=lambda bench: getattr(bench, "__name__", "mixed"))
-def test_a_bench_returns_rows_of_finite_numbers_and_prints_them(bench, capsys):
+@pytest.mark.parametrize("part", RUNS)
+def test_a_part_prints_and_records_rows_of_finite_numbers(part, monkeypatch, tmp_path, capsys):
+    record = tmp_path / "bench.json"
+    record.write_text('[{"part": "tests", "rows": [1]}]')
+    monkeypatch.setitem(bench.PARTS, part, RUNS[part])
     threads = torch.get_num_threads()
-    rows = bench()
+    bench.measure([part], record)
+    assert torch.get_num_threads() == threads
+    measured, tests = json.loads(record.read_text())  # another part stays, in the order of PARTS
+    assert (measured["part"], tests) == (part, {"part": "tests", "rows": [1]})
+    assert "torch" in measured["machine"] and measured["rows"]
     printed = capsys.readouterr().out
-    assert torch.get_num_threads() == threads and rows
-    for row in rows:
+    for row in measured["rows"]:
         assert json.dumps(row, allow_nan=False)
-        assert row["name"] in printed or row["table"] in printed
-        assert row.get("ratio") or row["rate"]
+        assert f"{row['table']}, {row['name']}: seconds" in printed
+        assert row["ratio"]["min"] <= row["ratio"]["median"] <= row["ratio"]["max"]
 
 
 def doubled(function, *arguments, **options):
@@ -85,26 +89,29 @@ def doubled(function, *arguments, **options):
 
 
 @pytest.mark.parametrize(
-    ("bench", "owner", "name"),
+    ("part", "owner", "name"),
     [
-        (bench_decoding.bench_decoding, bench_decoding, "write_again"),
-        (bench_generate.bench_generate, bench_generate, "greedy_decode"),
-        (bench_gpt.bench_steps, GPT, "forward"),
+        ("attention", bench_attention, "by_hand"),
+        ("training", bench_training.TorchModel, "output"),
+        ("decoding", bench_decoding, "decode_without_cache"),
+        ("generate", bench_generate, "greedy_decode"),
+        ("gpt", GPT, "forward"),
     ],
 )
-def test_what_does_not_compute_the_same_is_not_compared(bench, owner, name, monkeypatch):
+def test_what_does_not_compute_the_same_is_not_compared(part, owner, name, monkeypatch):
     function = getattr(owner, name)
-    monkeypatch.setattr(owner, name, lambda *args, **how: doubled(function, *args, **how))
-    with pytest.raises(RuntimeError, match="not the same|0% of the tokens agree"):
-        bench()
+    wrong = lambda *arguments, **options: doubled(function, *arguments, **options)  # noqa: E731
+    monkeypatch.setattr(owner, name, wrong)
+    with pytest.raises((RuntimeError, AssertionError), match="not the same"):
+        list(RUNS[part]())
 
 
 def test_torchs_models_are_ours_gradients_and_padding_included():
     src, tgt = bench_training.full_batch("base")
     src[0, 4:], tgt[1, 3:] = bench_training.PAD, bench_training.PAD
     ours = bench_training.our_model("base", dropout=0.0)
-    theirs = bench_training.TorchModel(ours)
-    losses = [bench_training.loss_of(model, src, tgt) for model in (ours, theirs)]
+    torch_model = bench_training.TorchModel(ours)
+    losses = [bench_training.loss_of(model, src, tgt) for model in (ours, torch_model)]
     gpt = bench_gpt.our_model((2, 3, 12, 8))
     torch_gpt = bench_gpt.TorchGPT(gpt)
     ids, targets = torch.randint(bench_gpt.VOCAB, (2, 4, 7))
@@ -112,73 +119,109 @@ def test_torchs_models_are_ours_gradients_and_padding_included():
     for loss in losses:
         loss.backward()
     assert_close(losses[::2], losses[1::2])
-    assert_close(ours.tgt_embedding.weight.grad, theirs.embedding.weight.grad)
+    assert_close(ours.tgt_embedding.weight.grad, torch_model.embedding.weight.grad)
     assert_close(gpt.embedding.weight.grad, torch_gpt.embedding.weight.grad)
 
 
-def test_rounded_translators_are_scored_weighed_and_timed_beside_float32(monkeypatch):
-    monkeypatch.setattr(bench_int8, "ROUNDS", 2)
-    monkeypatch.setattr(bench_int8, "SENTENCES", 2)
-    config = TranslatorConfig(**Numbers.sizes["smoke"])
-    plain = Numbers(config).pipeline
-    embedding = plain.model.tgt_embedding.weight.numel()
-    torn = replace(plain, model=deepcopy(plain.model))
-    torn.model.output.weight = nn.Parameter(torn.model.output.weight.flip(0))
+def test_translators_are_scored_and_weighed_beside_float32():
+    plain = Numbers(TranslatorConfig(**Numbers.sizes["smoke"])).pipeline
+    untied = replace(plain, model=deepcopy(plain.model))
+    untied.model.output.weight = nn.Parameter(untied.model.output.weight.flip(0))
+    translators = {"float32": plain, "untied": untied}
     pairs = draw_pairs("test", 4)
-    rows = bench_int8.measure({"float32": plain, "torn": torn}, pairs, real=False)
-    assert (rows["float32"]["same"], rows["torn"]["same"]) == (1, 0)
-    added = rows["torn"]["megabytes"] - rows["float32"]["megabytes"]
+    rows = bench_int8.measure_quality(translators, pairs, exact_match)
+    assert (rows["float32"]["same"], rows["untied"]["same"]) == (1, 0)
+    added = rows["untied"]["megabytes"] - rows["float32"]["megabytes"]
+    embedding = plain.model.tgt_embedding.weight.numel()
     assert added == pytest.approx(4 * embedding / 1e6, abs=0.02)
-    assert rows["float32"]["alone"] == {"median": 1, "min": 1, "max": 1}
-    assert json.dumps(rows, allow_nan=False)
+
+
+def test_translators_are_timed_alone_at_once_and_with_beams():
+    calls = []
+    translator = SimpleNamespace(
+        translate=lambda texts, beam_size: calls.append((texts, beam_size))
+    )
+    rows = {"float32": {}}
+    bench_int8.add_speed(rows, {"float32": translator}, ["a", "b"])
+    assert calls[:2] == [(["a"], 1), (["b"], 1)]
+    assert (["a", "b"], 1) in calls and calls[-1] == (["a", "b"], 4)
+    assert rows["float32"]["beam 4"] == {"median": 1, "min": 1, "max": 1}
 
 
 def test_without_its_extra_it_is_said_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchao", None)
     with pytest.raises(SystemExit, match=r"constraints.txt -e \".\[int8\]"):
-        bench_int8.rounded(nn.Linear(2, 2))
+        bench_int8.rounded(None)
 
 
-# --- how the time is taken
+# --- how the time is taken, and the record
 
 
-def test_acts_are_timed_in_turns_and_none_is_always_first():
+def test_actions_are_timed_in_turns_and_none_is_always_first():
     order = []
-    acts = [lambda name=name: order.append(name) for name in "abc"]
-    found = in_turns(acts, rounds=3, times=2)
-    assert "".join(order) == "aabbcc" + "ccbbaa" + "aabbcc"
-    assert [len(spent) for spent in found] == [3, 3, 3]
+    actions = [lambda name=name: order.append(name) for name in "abc"]
+    seconds = timing.in_turns(actions, rounds=3)
+    assert "".join(order) == "aabbcc" + "ccbbaa" + "aabbcc"  # each after a run that warms it up
+    assert [len(measured) for measured in seconds] == [3, 3, 3]
 
 
-def test_a_row_holds_medians_and_the_range_of_the_ratio():
-    row = compared("table", "name", (1.0, 2.0, 4.0), (3.0, 2.0, 10.0), length=7)
+def test_a_row_contains_medians_and_the_range_of_the_ratio():
+    row = timing.compared("table", "name", (1.0, 2.0, 4.0), (3.0, 2.0, 10.0), amount=2)
     assert row == {
-        **dict(table="table", name="name", rounds=3, length=7),
+        **dict(table="table", name="name", rounds=3),
         "seconds": dict(median=2.0, min=1.0, max=4.0),
-        "ratio": dict(median=2.5, min=1.0, max=3.0),
+        "ratio": dict(median=5.0, min=2.0, max=6.0),
     }
-    assert cells(row).split() == ["2.0000", "2.50", "1.00", "3.00"]
+    assert timing.line(row) == "table, name: seconds 2 (1 to 4), ratio 5 (2 to 6), rounds 3"
     rounded = dict(median=66.667, min=0.33333, max=666670)
-    assert median_and_range([1 / 3, 200 / 3, 2e6 / 3]) == rounded
+    assert timing.median_and_range([1 / 3, 200 / 3, 2e6 / 3]) == rounded
 
 
-def test_rates_count_every_repetition_and_the_tokens_of_both_sides(monkeypatch):
-    seconds = lambda acts, rounds: [(2.0,), (1.0,), (4.0,)][:rounds]  # noqa: E731
-    monkeypatch.setattr(bench_roofline, "in_turns", seconds)
-    monkeypatch.setattr(bench_roofline, "ROUNDS", 3)
-    (row,) = bench_roofline.rates("table", {"a": lambda: None}, {"a": 2e9}, work=8e9)
-    assert row["rate"] == {"median": 4.0, "min": 2.0, "max": 8.0}  # 8e9 in 2, 1 and 4 seconds
-    row = bench_decoding.row_of(10, "all", [(1.0, 4.0), (2.0, 4.0), (4.0, 4.0)])
-    assert row["ours"] == {"median": 10.0, "min": 5.0, "max": 20.0}  # 2 sentences of 10 tokens
-    assert row["torch"]["median"] == 5 and row["ratio"] == {"median": 2.0, "min": 1.0, "max": 4.0}
-    row = bench_mixed.said("base", {"torch": [100.0, 200.0, 100.0], "ours": [500.0, 400.0, 300.0]})
-    assert row["ratio"] == {"median": 3.0, "min": 2.0, "max": 5.0}
-    row = bench_gpt.row_of("table", (1, 2), [(1.0, 3.0), (2.0, 2.0), (4.0, 10.0)], 10.0)
-    assert row["milliseconds"]["median"] == 20
-    assert row["ratio"] == {"median": 2.5, "min": 1.0, "max": 3.0}
+def test_mixed_lengths_count_the_real_tokens_of_both_sides(monkeypatch):
+    monkeypatch.setattr(bench_mixed, "in_turns", lambda actions, rounds: [[6.0], [2.0]])
+    monkeypatch.setattr(bench_mixed, "real_tokens", len)
+    monkeypatch.setattr(bench_mixed, "our_batches", lambda pairs: range(10))
+    (row,) = bench_mixed.bench_mixed("base")  # 10 in 2 seconds, and 1 in 6
+    assert row["ratio"]["median"] == 30
+    batches = [(torch.tensor([[5, 0]]), torch.tensor([[1, 7, 2, 0]]))]
+    monkeypatch.undo()
+    assert bench_mixed.real_tokens(batches) == 1 + 2
 
 
 def test_saved_memory_counts_each_storage_once_and_no_parameter():
-    model, x = nn.Linear(4, 3, bias=False), torch.ones(5, 4, requires_grad=True)
-    assert kept_bytes(model, lambda: model(x).relu().sum()) == (5 * 4 + 5 * 3) * 4  # x, relu's
-    assert kept_bytes(model, lambda: (model(x) + model(x)).sum()) == 5 * 4 * 4
+    model = nn.Linear(512, 256, bias=False)
+    x = torch.ones(1024, 512, requires_grad=True)  # 2 MiB
+    assert timing.saved_mib(model, lambda: model(x).relu().sum()) == 3  # x, and the ReLU's 1 MiB
+    assert timing.saved_mib(model, lambda: (model(x) + model(x)).sum()) == 2
+
+
+def test_the_seconds_of_the_tests_are_recorded_by_part_unless_some_failed(monkeypatch):
+    times = {"style": 1.234, "chapters": 500.0, "all": 450.04}
+    monkeypatch.setattr(bench, "run_all", lambda: (times, (7, 0, 1), []))
+    style, chapters, whole = bench.bench_tests()
+    assert style == {"table": "make test", "name": "style", "seconds": 1.2}
+    assert (chapters["seconds"], whole["seconds"], whole["passed"]) == (500, 450.0, 7)
+    monkeypatch.setattr(bench, "run_all", lambda: ({"style": 1.0}, (1, 2, 0), ["style"]))
+    with pytest.raises(RuntimeError, match="style"):
+        bench.bench_tests()
+
+
+def test_all_parts_run_in_order_and_one_without_rows_stays_as_it_was(monkeypatch, tmp_path, capsys):
+    ran = []
+    for name in bench.PARTS:
+        monkeypatch.setitem(bench.PARTS, name, lambda name=name: ran.append(name) or [])
+    monkeypatch.setattr(bench.measure, "__defaults__", (tmp_path / "bench.json",))
+    assert bench.main([]) == 0
+    assert ran == list(bench.PARTS) and ran[-1] == "tests"
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_of_the_makefile_finds_all_that_it_imports(monkeypatch, capsys):
+    folder = Path(bench.__file__).parent
+    tools = str(folder.parent / "tools")  # which pytest adds, and the command must add itself
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != tools])
+    monkeypatch.delitem(sys.modules, "run_tests")
+    monkeypatch.setattr(sys, "argv", ["bench.py", "nothing"])
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_path(str(folder / "bench.py"), run_name="__main__")
+    assert "there is no part nothing" in capsys.readouterr().err

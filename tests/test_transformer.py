@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import pytest
 import torch
-from dimensions import D_MODEL, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
+from dimensions import D_MODEL, PAD, SRC_VOCAB, TGT_VOCAB, B, S, T
 from hypothesis import strategies as st
 from parity import assert_parity, trace
 from random_inputs import random_ids, randomize, seeded, tiny_transformer, torch_transformer
@@ -14,7 +14,6 @@ from reference import encoding_by_loops
 from torch.nn import functional as F
 
 from course_lib.interop import load_from_torch
-from course_lib.multi_head import MultiHeadAttention
 from course_lib.transformer import Transformer, TransformerConfig
 
 BOTH_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
@@ -82,15 +81,6 @@ def test_the_base_model_has_as_many_parameters_as_worked_out_by_hand(tie_embeddi
         model = Transformer(TransformerConfig(**BASE, tie_embeddings=tie_embeddings))
     layers = 44_138_496  # 18,914,304 in the encoder, 25,224,192 in the decoder
     assert sum(p.numel() for p in model.parameters()) == tables * 37_000 * 512 + layers
-
-
-def test_free_head_widths_reach_every_attention(generator):
-    model = tiny_transformer(d_model=10, d_k=6, d_v=7)
-    layers = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-    assert len(layers) == 2 + 1 * 2
-    for layer in layers:
-        assert (layer.w_k.out_features, layer.w_v.out_features) == (H * 6, H * 7)
-    assert model(*padded_ids(generator)).shape == (B, T, TGT_VOCAB)
 
 
 @TIES

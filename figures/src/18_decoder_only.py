@@ -1,9 +1,9 @@
 """Chapter 18: what is struck out of the Transformer, and what is left of it."""
 
 from colours import INK, LINE, LIT_FILL, PAPER, SOFT, mix, shade, tint
-from drawing import Box, arrow, centred, circle, group, lines, page, path, polygon, rect, text
+from drawing import Box, arrow, centred, circle, group, page, path, polygon, rect, text
 from model_layers import hexagon
-from model_parts import ROLES, badge, mask_grid, plus, wave
+from model_parts import ROLES, badge, change, mask_grid, plus, wave
 from token_cells import blocked, cell
 
 TITLE = (
@@ -231,17 +231,7 @@ def waves() -> str:
         arrow([(middle - 14, SUM), (SOURCE + 9, SUM)], colour=SOFT),
         arrow([(middle + 14, SUM), (TARGET - 9, SUM)]),
         wave(middle, SUM),
-        mark(middle, SUM + 32, 3),
-    )
-
-
-def mark(x: float, y: float, cut: int, words: str = "") -> str:
-    """Draw the number of a cut: dark and square, so that nobody takes it for a chapter's."""
-    first = y + 5 - 9.5 * words.count("\n")
-    return group(
-        rect(Box(x - 9, y - 9, 18, 18), fill=INK, stroke=None, radius=3),
-        centred(x, y, str(cut), bold=True, colour=PAPER),
-        lines(x + 14, first, words) if words else "",
+        change(middle, SUM + 32, 3),
     )
 
 
@@ -258,7 +248,7 @@ def draw() -> str:
         encoder(),
         stack(),
         waves(),
-        mark(29, 225, 1, "no source,\nno encoder, no\ncross-attention"),
-        *(mark(MADE_X, y, cut) for y, cut in MADE),
-        *(mark(INSTEAD_X, y, cut, words) for y, cut, words in INSTEAD),
+        change(29, 225, 1, "no source,\nno encoder, no\ncross-attention"),
+        *(change(MADE_X, y, cut) for y, cut in MADE),
+        *(change(INSTEAD_X, y, cut, words) for y, cut, words in INSTEAD),
     )

@@ -3,9 +3,9 @@
 from math import cos, pi, sin
 
 from colours import INK, KEY, LIT_FILL, PAPER, QUERY, VALUE, shade, tint
-from drawing import Box, arrow, centred, circle, group, lines, page, path, polygon, rect, text
+from drawing import Box, arrow, centred, circle, group, page, path, polygon, rect, text
 from model_layers import hexagon
-from model_parts import badge, plus
+from model_parts import badge, change, plus
 from token_cells import cell
 
 TITLE = (
@@ -22,6 +22,7 @@ DESC = (
     "down (2), a sum. A thick line leads from sum to sum past every norm."
 )
 GPT, LATER = Box(12, 108, 226, 454), Box(402, 108, 226, 454)  # the outlines of the layers
+NUMBERS = GPT.right + 17  # the x of the numbers of the changes
 AXIS, ROAD, HALF = 121, 14, 93  # from the outline's left: the parts' middle, the road past them
 UPPER, FEED, SECOND, MIDDLE = 140, 164, 296, 366  # rows, from above
 LOOK, FIRST, ADD, EMBED, END = 397, 511, 584, 606, 660
@@ -179,16 +180,6 @@ def layer(outline: Box, later: bool) -> str:
     )
 
 
-def mark(y: float, change: int, words: str) -> str:
-    """Draw the number of a change between the layers, and what it changes."""
-    x, first = GPT.right + 17, y + 5 - 9.5 * words.count("\n")
-    return group(
-        rect(Box(x - 9, y - 9, 18, 18), fill=INK, stroke=None, radius=3),
-        centred(x, y, str(change), bold=True, colour=PAPER),
-        lines(x + 14, first, words),
-    )
-
-
 def draw() -> str:
     """Draw both layers, and between them the number of each change."""
     return page(
@@ -201,11 +192,11 @@ def draw() -> str:
         layer(GPT, later=False),
         layer(LATER, later=True),
         text(GPT.right + 8, FEED + 22, "Feed forward", bold=True),
-        mark(FEED + FEED_H / 2, 2, "a gate decides\nwhat passes"),
-        mark(SECOND + 12, 1, "no mean, no shift"),
+        change(NUMBERS, FEED + FEED_H / 2, 2, "a gate decides\nwhat passes"),
+        change(NUMBERS, SECOND + 12, 1, "no mean, no shift"),
         text(GPT.right + 8, LOOK - 5, "Self-attention", bold=True),
-        mark(LOOK + 30, 4, "8 heads share\n2 sets of K and V"),
-        mark(LOOK + 82, 3, "Q and K turned\nby position"),
-        mark(FIRST + 12, 1, "no mean, no shift"),
-        mark(ADD, 3, "nothing is added"),
+        change(NUMBERS, LOOK + 30, 4, "8 heads share\n2 sets of K and V"),
+        change(NUMBERS, LOOK + 82, 3, "Q and K turned\nby position"),
+        change(NUMBERS, FIRST + 12, 1, "no mean, no shift"),
+        change(NUMBERS, ADD, 3, "nothing is added"),
     )

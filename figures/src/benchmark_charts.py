@@ -1,4 +1,4 @@
-"""What the bench measured: training, attention alone, and decoding, against torch."""
+"""Charts of the benchmarks: training, attention alone, and decoding, against torch."""
 
 import json
 import math
@@ -20,7 +20,7 @@ CHANGES = {  # of the training, one after another; the last takes one back, and 
     "bfloat16": "and bfloat16",
     "dropout as the paper, compiled": "paper's dropout, compiled",
 }
-ATTENTION = {  # words, colour and dash of each line
+ATTENTION = {  # label, color and dash of each line
     "past only, is_causal, fused": ("fused, is_causal", VALUE, ""),
     "the fused kernel": ("fused kernel", QUERY, ""),
     "all heads at once, compiled": ("by hand, compiled", SOFT, "2 3"),
@@ -35,7 +35,7 @@ TOP, BETWEEN = 92, 44  # of the first panel, and from one panel to the next
 LEFT, WIDE = 270, 268  # of the bars
 BAR, STEP, APART = 13, 17, 8  # height of a bar, from one to the next, and from group to group
 AXIS, ACROSS, TALL = 64, 350, 150  # left edge of a chart, its width, its height
-WORDS, WORD = AXIS + ACROSS + 10, 17  # what is right of a chart; from one line of words to the next
+LABELS, LABEL = AXIS + ACROSS + 10, 17  # left edge of a chart's labels; the height of one
 GRID = mix(LINE, PAPER, 0.7)
 ROUND = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
@@ -51,7 +51,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Line:
-    """Hold what one line of a chart shows: a name, and for each x a ratio with its range."""
+    """One line of a chart: its style, and for each x a ratio with its range."""
 
     style: tuple[str, str, str]
     points: dict[int, dict[str, float]]
@@ -64,7 +64,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Scale:
-    """Hold where the numbers of a chart lie: its top, its x from left to right, its limits."""
+    """The scale of a chart: its top, its ticks from left to right, and its limits."""
 
     top: float
     ticks: Sequence[int]
@@ -72,31 +72,17 @@ class Scale:
     roof: float
 
     def x(self, tick: float) -> float:
-        """Say where a number lies from left to right."""
-        return AXIS + 16 + (ACROSS - 32) * _share(tick, self.ticks[0], self.ticks[-1])
+        """Return the x of a number."""
+        return AXIS + 16 + (ACROSS - 32) * _fraction(tick, self.ticks[0], self.ticks[-1])
 
     def y(self, ratio: float) -> float:
-        """Say where a ratio lies from top to bottom."""
-        return self.top + TALL * (1 - _share(ratio, self.floor, self.roof))
-
-
-def missing(record: Sequence[Row]) -> list[str]:
-    """Name the parts that are drawn and that a record has not got."""
-    there = {entry["part"] for entry in record}
-    return [part for part in PARTS if part not in there]
+        """Return the y of a ratio."""
+        return self.top + TALL * (1 - _fraction(ratio, self.floor, self.roof))
 
 
 def draw() -> str:
-    """Draw the record that lies beside the drawing."""
-    return drawn(json.loads(RECORD.read_text(encoding="utf-8")))
-
-
-def drawn(record: Sequence[Row]) -> str:
-    """Draw a record.
-
-    Args:
-        record: For each part a dict with ``part``, ``machine`` and ``rows``.
-    """
+    """Draw the record of ``make bench``."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
     rows = {entry["part"]: entry["rows"] for entry in record}
     bars, below = _bars(rows["training"], TOP)
     attention = _lines(rows["attention"], ATTENTION, "length")
@@ -106,12 +92,12 @@ def drawn(record: Sequence[Row]) -> str:
     charts += _chart("Decoding with the KV cache", "new tokens", decoding, second)
     bottom = second + TALL + 64
     machines = dict.fromkeys(entry["machine"] for entry in record if entry["part"] in PARTS)
-    said = [text(20, bottom + 18 * n, words, colour=LINE) for n, words in enumerate(machines)]
-    return page(_title(rows), DESC, bottom + 18 * len(machines), *bars, *charts, *said)
+    notes = [text(20, bottom + 18 * n, name, colour=LINE) for n, name in enumerate(machines)]
+    return page(_title(rows), DESC, bottom + 18 * len(machines), *bars, *charts, *notes)
 
 
 def _title(rows: dict[str, Sequence[Row]]) -> str:
-    """Say what the three panels come to."""
+    """State the result of the three panels."""
     ratios = {(row["table"], row["name"]): row["ratio"]["median"] for row in rows["training"]}
     alike = [ratio for (_, name), ratio in ratios.items() if name == "like for like"]
     best = max(ratios.values())
@@ -123,16 +109,19 @@ def _title(rows: dict[str, Sequence[Row]]) -> str:
 
 
 def _bars(rows: Sequence[Row], top: float) -> tuple[list[str], float]:
-    """Draw a bar for each change and size of the training; say where the panel ends."""
-    found = {(row["table"].rpartition(" ")[2], row["name"]): row["ratio"] for row in rows}
-    shown = {key: ratio for key, ratio in found.items() if key[1] in CHANGES}
-    scale = WIDE / max(1.0, *(ratio["max"] for ratio in shown.values()))
+    """Draw a bar for each change and each size; return the bars and the lower end of the panel."""
+    all_ratios = {
+        (row["table"].rpartition(" ")[2], row["name"]): row["ratio"]
+        for row in rows
+        if row["name"] in CHANGES
+    }
+    scale = WIDE / max(1.0, *(ratio["max"] for ratio in all_ratios.values()))
     y = top + 18
     parts = [text(20, top, f"A training step, change after change: {FAST}", bold=True)]
-    for change, words in CHANGES.items():
-        ratios = {size: shown[size, change] for size in SIZES if (size, change) in shown}
+    for change, label in CHANGES.items():
+        ratios = {size: all_ratios[size, change] for size in SIZES if (size, change) in all_ratios}
         if ratios:
-            parts.append(text(20, y + STEP * len(ratios) / 2 + 4, words))
+            parts.append(text(20, y + STEP * len(ratios) / 2 + 4, label))
         for size, ratio in ratios.items():
             parts += _bar(size, ratio, scale, y)
             y += STEP
@@ -146,38 +135,41 @@ def _bars(rows: Sequence[Row], top: float) -> tuple[list[str], float]:
 def _bar(size: str, ratio: dict[str, float], scale: float, y: float) -> list[str]:
     """Draw the bar of a ratio, its range as a line, and its number with the size's name."""
     low, middle, high = (LEFT + scale * ratio[name] for name in ("min", "median", "max"))
-    colour, heart = SIZES[size], y + BAR / 2
+    colour, center = SIZES[size], y + BAR / 2
     return [
         rect(Box(LEFT, y, middle - LEFT, BAR), fill=tint(colour), stroke=colour, radius=0),
-        strokes([[(low, heart), (high, heart)]], colour=shade(colour), width=2),
+        strokes([[(low, center), (high, center)]], colour=shade(colour), width=2),
         text(max(middle, high) + 6, y + BAR - 1, f"{ratio['median']:.2f} {size}"),
     ]
 
 
 def _lines(rows: Sequence[Row], styles: dict[str, tuple], across: str) -> list[Line]:
-    """Gather the ratios of the rows that have a style, by what goes from left to right."""
-    found = {name: {row[across]: row["ratio"] for row in rows if row["name"] == name}
-             for name in styles}  # fmt: skip
-    return [Line(styles[name], points) for name, points in found.items() if points]
+    """Return a line for each style that has rows; ``across`` names their x."""
+    lines = []
+    for name, style in styles.items():
+        points = {row[across]: row["ratio"] for row in rows if row["name"] == name}
+        if points:
+            lines.append(Line(style, points))
+    return lines
 
 
 def _chart(title: str, across: str, lines: Sequence[Line], top: float) -> list[str]:
-    """Draw lines over their x, both axes logarithmic, with words at the right ends."""
+    """Draw lines over their x, both axes logarithmic, with labels at the right ends."""
     scale = _scale(lines, top + 14)
     parts = [text(20, top, f"{title}: {FAST}", bold=True)]
     for tick in (tick for tick in ROUND if scale.floor <= tick <= scale.roof):
         dash, colour = ("3 3", INK) if tick == 1 else ("", GRID)
-        ends = [(AXIS, scale.y(tick)), (AXIS + ACROSS, scale.y(tick))]
-        parts.append(path(ends, colour=colour, width=1.2, dash=dash))
+        grid_line = [(AXIS, scale.y(tick)), (AXIS + ACROSS, scale.y(tick))]
+        parts.append(path(grid_line, colour=colour, width=1.2, dash=dash))
         parts.append(text(AXIS - 8, scale.y(tick) + 5, f"{tick:g}", anchor="end"))
     below = top + TALL + 34
     parts += [text(scale.x(x), below, f"{x:,}", anchor="middle") for x in scale.ticks]
-    parts.append(text(WORDS, below, across))
-    ends = _words_apart([scale.y(line.last) + 5 for line in lines], below - WORD)
-    for line, end in zip(lines, ends, strict=True):
-        words, colour, _ = line.style
-        words = f"{line.last:.{2 if line.last < 10 else 1}f} {words}"
-        parts += [*_curve(line, scale), text(WORDS, end, words, colour=shade(colour))]
+    parts.append(text(LABELS, below, across))
+    heights = _labels_apart([scale.y(line.last) + 5 for line in lines], below - LABEL)
+    for line, y in zip(lines, heights, strict=True):
+        name, colour, _ = line.style
+        label = f"{line.last:.{2 if line.last < 10 else 1}f} {name}"
+        parts += [*_curve(line, scale), text(LABELS, y, label, colour=shade(colour))]
     return parts
 
 
@@ -202,16 +194,17 @@ def _scale(lines: Sequence[Line], top: float) -> Scale:
     return Scale(top, sorted({x for line in lines for x in line.points}), floor, roof)
 
 
-def _share(value: float, low: float, high: float) -> float:
-    """Say how far a value is on the way from low to high, counted in doublings."""
+def _fraction(value: float, low: float, high: float) -> float:
+    """Return how far a value is from low to high, on a logarithmic scale."""
     return math.log(value / low) / math.log(high / low) if high > low else 0.5
 
 
-def _words_apart(wanted: Sequence[float], lowest: float) -> list[float]:
-    """Move words until none lies on another, nor below the lowest line; the order stays."""
-    order, placed = sorted(range(len(wanted)), key=lambda place: wanted[place]), {}
-    for number, place in enumerate(order):
-        room = WORD * (len(order) - 1 - number)  # for those that come below
-        above = [y + WORD for y in placed.values()]
-        placed[place] = max([min(wanted[place], lowest - room), *above])
-    return [placed[place] for place in range(len(wanted))]
+def _labels_apart(wanted: Sequence[float], lowest: float) -> list[float]:
+    """Move labels until they do not overlap, with none below the lowest line; keep their order."""
+    order = sorted(range(len(wanted)), key=lambda label: wanted[label])
+    heights: dict[int, float] = {}
+    for number, label in enumerate(order):
+        room = LABEL * (len(order) - 1 - number)  # for the labels below
+        above = [y + LABEL for y in heights.values()]
+        heights[label] = max([min(wanted[label], lowest - room), *above])
+    return [heights[label] for label in range(len(wanted))]

@@ -3,7 +3,7 @@
 from math import pi, sin
 
 from colours import BOX_FILL, INK, KEY, LINE, LIT_FILL, PAPER, QUERY, VALUE, shade
-from drawing import Box, arrow, centred, circle, group, path, polygon, rect, text
+from drawing import Box, arrow, centred, circle, group, lines, path, polygon, rect, text
 from token_cells import blocked, cell
 
 EVERYTHING = "all"
@@ -29,6 +29,16 @@ def badge(x: float, y: float, chapter: str, lit: str | None = None) -> str:
     return group(
         circle(x, y, 11.5, fill=INK if on else PAPER, stroke=INK),
         centred(x, y, chapter, size=13.5, bold=on, colour=PAPER if on else INK),
+    )
+
+
+def change(x: float, y: float, number: int, words: str = "") -> str:
+    """Draw the number of a change, dark and square unlike a chapter's, and what it changes."""
+    first = y + 5 - 9.5 * words.count("\n")
+    return group(
+        rect(Box(x - 9, y - 9, 18, 18), fill=INK, stroke=None, radius=3),
+        centred(x, y, str(number), bold=True, colour=PAPER),
+        lines(x + 14, first, words) if words else "",
     )
 
 

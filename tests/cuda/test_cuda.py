@@ -16,7 +16,6 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from course_lib.cli import TASKS
-from course_lib.interop import load_from_torch
 from course_lib.trainer.checkpoint import read_facts
 from course_lib.trainer.loop import make_step, start
 from course_lib.trainer.run_folder import find_checkpoint
@@ -65,25 +64,6 @@ def test_logits_and_gradients_are_those_of_the_cpu(dtype, compiled):
         expected = there[1][name.removeprefix("_orig_mod.")]
         far = (gradient.cpu() - expected).norm() / (expected.norm() + 1e-4)
         assert far < 10 * PRECISIONS[dtype], name
-
-
-@pytest.mark.parametrize("dtype", PRECISIONS)
-def test_the_stack_is_torchs_own(dtype):
-    theirs = torch.nn.Transformer(
-        64, 4, 2, 2, 128, dropout=0.0, batch_first=True, device=DEVICE, dtype=torch.float32
-    )
-    theirs.encoder.norm = theirs.decoder.norm = None  # the paper has none
-    config = TransformerConfig(src_vocab_size=9, tgt_vocab_size=9, d_model=64, num_heads=4,
-                               d_ff=128, dropout=0.0, **LAYERS)  # fmt: skip
-    ours = Transformer(config).to(DEVICE)
-    load_from_torch(ours.encoder, theirs.encoder)
-    load_from_torch(ours.decoder, theirs.decoder)
-    x, y = (torch.randn(3, length, 64, device=DEVICE) for length in (11, 7))
-    future = torch.ones(7, 7, dtype=torch.bool, device=DEVICE).tril()
-    with torch.autocast(DEVICE, torch.bfloat16, enabled=dtype == torch.bfloat16):
-        mine = ours.decoder(y, ours.encoder(x), future)
-        reference = theirs(x, y, tgt_mask=~future)  # torch: True is blocked
-    assert_close(mine.float(), reference.float(), rtol=0, atol=PRECISIONS[dtype])
 
 
 def begin(name, folder, device, **changes):
