@@ -97,10 +97,10 @@ def sample_tokens(
     """
     k = logits.size(-1) if top_k is None else min(top_k, logits.size(-1))
     p = 1.0 if top_p is None else top_p
-    if not 0 < temperature < math.inf or k < 1 or not 0 < p <= 1:
+    if not 0 < temperature < math.inf or k < 1 or not 1e-30 <= p <= 1:
         raise ValueError(
-            f"{temperature=} must be positive and finite, {top_k=} at least 1, and {top_p=} in "
-            "(0, 1]"
+            f"{temperature=} must be positive and finite, {top_k=} at least 1, and {top_p=} from "
+            "1e-30 to 1"
         )
     scores = logits.float() / temperature  # (B, V)
     check_scores(scores, temperature)

@@ -122,6 +122,8 @@ def check_fits(x: Tensor, table: Tensor, start: int = 0) -> None:
     max_len, d_model = table.shape
     if x.dim() < 2 or x.size(-1) != d_model:
         raise ValueError(f"expected vectors of width d_model={d_model}, got shape {tuple(x.shape)}")
+    if start < 0:
+        raise ValueError(f"{start=} is a position, so it must be at least 0")
     if start + x.size(-2) > max_len:
         raise ValueError(
             f"a sequence of {start + x.size(-2)} tokens does not fit max_len={max_len}; "
@@ -212,7 +214,7 @@ def check_range(ids: Tensor, vocab_size: int, name: str, remedy: str = "") -> No
 
     Raises ValueError with the lowest and the highest id if they are not.
     """
-    if ids.device.type != "cpu" or torch.compiler.is_compiling() or ids.numel() == 0:
+    if ids.device.type != "cpu" or torch.compiler.is_compiling():
         return
     low = int(ids.min())
     high = int(ids.max())
@@ -234,8 +236,11 @@ def check_targets(logits: Tensor, targets: Tensor) -> None:
             f"logits {tuple(logits.shape)} need targets {tuple(logits.shape[:-1])}, "
             f"got {tuple(targets.shape)}"
         )
-    if targets.dtype != torch.int64:
-        raise ValueError(f"targets must be a tensor of integers (torch.long), got {targets.dtype}")
+    if targets.dtype != torch.int64 or targets.numel() == 0:
+        raise ValueError(
+            f"targets must be one or more integers (torch.long), got {targets.dtype} of shape "
+            f"{tuple(targets.shape)}"
+        )
     remedy = "; mark targets that do not count by pad_id, not by -100, or leave them out"
     check_range(targets, logits.size(-1), "targets", remedy)
 
@@ -260,7 +265,7 @@ def check_truncation(length: int, stored: int) -> None:
 
     Raises ValueError if there are fewer, or ``length`` is negative.
     """
-    if not 0 <= length <= stored:
+    if length not in range(stored + 1):
         raise ValueError(f"length={length} is not in 0 … {stored}, the tokens stored")
 
 

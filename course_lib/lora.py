@@ -56,15 +56,16 @@ def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) 
     are those of ``LoRALinear``. Adapters that the model already has stay as they are.
     Raises ValueError if no linear layer has one of the names, or one shares its weight.
     """
+    wanted = [names] if isinstance(names, str) else names
     adapters = [module for module in model.modules() if isinstance(module, LoRALinear)]
     layers = [
         (module, name, child)
         for module in model.modules()
         for name, child in module.named_children()
-        if name in names and isinstance(child, nn.Linear) and module not in adapters
+        if name in wanted and isinstance(child, nn.Linear) and module not in adapters
     ]
     if not layers:
-        raise ValueError(f"no linear layer of this model is called {' or '.join(names)}")
+        raise ValueError(f"no linear layer of this model is called {' or '.join(wanted)}")
     check_untied(model, [(name, linear) for _, name, linear in layers])
     updates = [LoRALinear(linear, rank, alpha) for _, _, linear in layers]
     learned = {id(weight) for adapter in adapters for weight in (adapter.a, adapter.b)}

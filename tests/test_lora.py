@@ -141,6 +141,8 @@ def test_names_that_no_layer_has_and_updates_out_of_range_are_refused():
     model, *_ = build("GPT")
     with pytest.raises(ValueError, match=says("w_q or norm")):
         add_lora(model, ["w_q", "norm"], rank=2, alpha=1.0)
+    with pytest.raises(ValueError, match="called w_qkv_and_more"):
+        add_lora(model, "w_qkv_and_more", rank=2, alpha=1.0)
     for options, message in ((dict(rank=0, alpha=1.0), "rank=0"), (dict(rank=1, alpha=NAN), "nan")):
         with pytest.raises(ValueError, match=message):
             add_lora(model, ["w_qkv"], **options)
