@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TypeVar
 
 LARGEST = 100_000_000  # of any size: a product of two such sizes is a shape that torch can describe
-MOST_LAYERS = 256
-LARGEST_TABLE = 2**28  # numbers in a table of positions that is not in the file: 1 GiB
 LARGEST_NUMBER = 1e30
 OTHER_LOADERS = "`course translate` takes Marian models, `course sample` those like GPT-2 or Llama"
 
@@ -25,6 +23,9 @@ class ConfigFields:
         content: Values by name, as JSON has them.
         path: Names of the objects that contain them, such as ``"rope_parameters."``.
     """
+
+    MOST_LAYERS = 256
+    LARGEST_TABLE = 2**26  # numbers in a table of positions that is not in the file: 256 MiB
 
     def __init__(self, content: Mapping[str, object], path: str = "") -> None:
         self.content = content
@@ -100,17 +101,10 @@ def read_json(path: Path) -> dict[str, object]:
 def read_config(
     folder: Path | str, model_types: Collection[str], supported: Supported
 ) -> ConfigFields:
-    """Read ``config.json``, and reject what a loader does not cover.
+    """Read ``config.json``, and check the type of the model and the fields in ``supported``.
 
-    Args:
-        folder: The model's folder.
-        model_types: Of the field ``model_type``, such as ``["gpt2"]``.
-        supported: Of each field that matters what a configuration without it means, and the
-            values that are covered.
-
-    Raises:
-        ValueError: If there is no such file, the model is of another type, its weights are
-            quantized, or a field has another value. The message names field and value.
+    Raises ValueError, with the field's name and value, if they are not covered, if the weights are
+    quantized, or if there is no such file.
     """
     path = Path(folder) / "config.json"
     if not path.is_file():

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from course_lib.feed_forward import FeedForward
 from course_lib.gpt import GPT, GPTConfig
-from course_lib.interop.config_fields import MOST_LAYERS, ConfigFields, Supported, read_config
+from course_lib.interop.config_fields import ConfigFields, Supported, read_config
 from course_lib.interop.pretrained import Layout, build_and_load, read_tokenizer
 
 NAMES = {  # ours: published
@@ -43,17 +43,10 @@ SUPPORTED: Supported = {  # field: (what it means if absent, what is covered)
 
 
 def from_pretrained(folder: Path | str) -> tuple[GPT, Tokenizer | None]:
-    """Load GPT-2, or a model in its layout.
+    """Load GPT-2, or a model in its layout, from a folder as it is published.
 
-    Args:
-        folder: It holds ``config.json``, ``model.safetensors`` or ``pytorch_model.bin``, and
-            perhaps ``tokenizer.json``.
-
-    Returns:
-        A ``GPT`` without dropout, in eval mode, and the tokenizer, or ``None``.
-
-    Raises:
-        ValueError: If a field of the configuration is not covered, or a weight does not fit.
+    Returns a model without dropout, in eval mode, and the tokenizer, or None without one.
+    Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
     """
     fields = read_config(folder, ["gpt2"], SUPPORTED)
     activation = ACTIVATIONS[fields.choice("activation_function", "gelu_new", ACTIVATIONS)]
@@ -69,7 +62,7 @@ def _to_config(fields: ConfigFields) -> GPTConfig:
     return GPTConfig(
         vocab_size=fields.integer("vocab_size"),
         max_len=fields.integer("n_positions"),
-        num_layers=fields.integer("n_layer", most=MOST_LAYERS),
+        num_layers=fields.integer("n_layer", most=fields.MOST_LAYERS),
         num_heads=fields.integer("n_head", divides=d_model),
         d_model=d_model,
         dropout=0.0,
@@ -86,16 +79,9 @@ def _build(config: GPTConfig, activation: Callable[[], nn.Module]) -> GPT:
 
 
 def load_state_dict(model: GPT, weights: Mapping[str, Tensor]) -> None:
-    """Give a model the weights of GPT-2.
+    """Copy weights into a model, as ``Layout.load`` does.
 
-    Args:
-        model: Changed in place. Its activation must be the one that the weights were trained
-            with.
-        weights: By published name, with or without ``transformer.`` in front. Masks are left
-            out, and ``lm_head.weight``, which must equal ``wte.weight``.
-
-    Raises:
-        ValueError: If a weight is missing, unknown or of another shape, or the two differ.
+    The model needs the activation that they learned with. Names may begin with ``transformer.``.
     """
     shorter = {name.removeprefix("transformer."): value for name, value in weights.items()}
     if len(shorter) < len(weights):

@@ -10,13 +10,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from course_lib.interop.config_fields import (
-    LARGEST_TABLE,
-    MOST_LAYERS,
-    ConfigFields,
-    Supported,
-    read_config,
-)
+from course_lib.interop.config_fields import ConfigFields, Supported, read_config
 from course_lib.interop.pretrained import Layout, build_and_load, read_tokenizer
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
 
@@ -45,17 +39,10 @@ ROTATED = ("q_proj.weight", "k_proj.weight")
 
 
 def from_pretrained(folder: Path | str) -> tuple[ModernDecoder, Tokenizer | None]:
-    """Load a model in Llama's layout.
+    """Load a model in Llama's layout from a folder as it is published.
 
-    Args:
-        folder: It holds ``config.json``, ``model.safetensors`` or ``pytorch_model.bin``, and
-            perhaps ``tokenizer.json``.
-
-    Returns:
-        A ``ModernDecoder`` in eval mode, and the tokenizer, or ``None``.
-
-    Raises:
-        ValueError: If a field of the configuration is not covered, or a weight does not fit.
+    Returns a model in eval mode, and the tokenizer, or None without one.
+    Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
     """
     config = _to_config(read_config(folder, ["llama"], SUPPORTED))
     model = build_and_load(folder, lambda: ModernDecoder(config), load_state_dict)
@@ -72,8 +59,8 @@ def _to_config(fields: ConfigFields) -> ModernConfig:
     fields.integer("head_dim", default=d_k, least=d_k, most=d_k)
     return ModernConfig(
         vocab_size=fields.integer("vocab_size"),
-        max_len=fields.integer("max_position_embeddings", most=LARGEST_TABLE // d_k),
-        num_layers=fields.integer("num_hidden_layers", most=MOST_LAYERS),
+        max_len=fields.integer("max_position_embeddings", most=2 * fields.LARGEST_TABLE // d_k),
+        num_layers=fields.integer("num_hidden_layers", most=fields.MOST_LAYERS),
         num_heads=num_heads,
         num_kv_heads=fields.integer("num_key_value_heads", default=num_heads, divides=num_heads),
         d_model=d_model,
@@ -96,16 +83,7 @@ def _rope_base(fields: ConfigFields) -> float:
 
 
 def load_state_dict(model: ModernDecoder, weights: Mapping[str, Tensor]) -> None:
-    """Give a model the weights of Llama.
-
-    Args:
-        model: Changed in place.
-        weights: By published name. Tables of frequencies are left out, and in a tied model
-            ``lm_head.weight``, which must equal the embedding.
-
-    Raises:
-        ValueError: If a weight is missing, unknown or of another shape, or the two differ.
-    """
+    """Copy weights by published name into a model, as ``Layout.load`` does."""
     _layout(model).load(model, weights)
 
 

@@ -1,7 +1,7 @@
 """Carry weights between ``Transformer`` and Marian's layout, in which opus-mt is published.
 
-Differs: the feed-forward bends by SiLU; the positions' sines stand in the first half of a row and
-their cosines in the second; the output has a bias; the token that a target begins with is padding.
+Differs: the activation is SiLU; the first half of a position's row are the sines, and the second
+half the cosines; the output has a bias; every target begins with the token of padding.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,13 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from course_lib.interop.config_fields import (
-    LARGEST_TABLE,
-    MOST_LAYERS,
-    ConfigFields,
-    Supported,
-    read_config,
-)
+from course_lib.interop.config_fields import ConfigFields, Supported, read_config
 from course_lib.interop.marian_tokenizer import MarianTokenizer
 from course_lib.interop.pretrained import Layout, build_and_load
 from course_lib.positions import sinusoidal_encoding
@@ -73,20 +67,12 @@ class MarianConfig(TransformerConfig):
 def from_pretrained(
     folder: Path | str, model_class: Callable[[TransformerConfig], Transformer] = Transformer
 ) -> tuple[Transformer, MarianTokenizer | None]:
-    """Load a Marian translator, such as opus-mt.
+    """Load a Marian translator, such as opus-mt, from a folder as it is published.
 
-    Args:
-        folder: It holds ``config.json``, ``model.safetensors`` or ``pytorch_model.bin``, and
-            perhaps the tokenizer's files.
-        model_class: What is built: our ``Transformer``, or one that you wrote.
-
-    Returns:
-        The model in eval mode, without dropout; its ``config`` is a ``MarianConfig``, and
-        ``forward(src, tgt)`` gives logits of V + 1 tokens, that of ``bos_id`` -inf. And the
-        tokenizer, or ``None``.
-
-    Raises:
-        ValueError: If a field of the configuration is not covered, or a weight does not fit.
+    ``model_class`` is our ``Transformer``, or one that you wrote. Returns the model in eval mode,
+    without dropout, and the tokenizer, or None without one. The model's ``config`` is a
+    ``MarianConfig``, and its logits are those of V + 1 tokens, -inf for ``bos_id``.
+    Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
     """
     config = _to_config(read_config(folder, ["marian"], SUPPORTED))
     build_mine = partial(build, config, model_class)
@@ -127,24 +113,20 @@ def _to_config(fields: ConfigFields) -> MarianConfig:
     num_heads = fields.integer("encoder_attention_heads", divides=d_model)
     d_ff = fields.integer("encoder_ffn_dim")
     pad_id = fields.integer("pad_token_id", least=0, most=V - 1)
-    same = {
-        "decoder_start_token_id": pad_id,
-        "decoder_attention_heads": num_heads,
-        "decoder_ffn_dim": d_ff,
-    }
-    for name, value in same.items():
-        fields.integer(name, least=value, most=value)
+    fields.integer("decoder_start_token_id", least=pad_id, most=pad_id)
+    fields.integer("decoder_attention_heads", least=num_heads, most=num_heads)
+    fields.integer("decoder_ffn_dim", least=d_ff, most=d_ff)
     fields.integer("decoder_vocab_size", default=V, least=V, most=V)
     return MarianConfig(
         src_vocab_size=V + 1,
         tgt_vocab_size=V + 1,
         d_model=d_model,
         num_heads=num_heads,
-        num_encoder_layers=fields.integer("encoder_layers", most=MOST_LAYERS),
-        num_decoder_layers=fields.integer("decoder_layers", most=MOST_LAYERS),
+        num_encoder_layers=fields.integer("encoder_layers", most=fields.MOST_LAYERS),
+        num_decoder_layers=fields.integer("decoder_layers", most=fields.MOST_LAYERS),
         d_ff=d_ff,
         dropout=0.0,
-        max_len=fields.integer("max_position_embeddings", most=LARGEST_TABLE // d_model),
+        max_len=fields.integer("max_position_embeddings", most=fields.LARGEST_TABLE // d_model),
         activation=ACTIVATIONS[fields.choice("activation_function", "gelu", ACTIVATIONS)],
         pad_id=pad_id,
         bos_id=V,
@@ -153,15 +135,9 @@ def _to_config(fields: ConfigFields) -> MarianConfig:
 
 
 def load_state_dict(model: Transformer, weights: Mapping[str, Tensor]) -> None:
-    """Give a model, as ``build`` builds it, the weights of Marian.
+    """Copy weights into a model that ``build`` built, as ``Layout.load`` does.
 
-    Args:
-        model: Changed in place.
-        weights: By published name. Left out are tables of positions, which must be the paper's,
-            and what must equal ``model.shared.weight``.
-
-    Raises:
-        ValueError: If a weight is missing, unknown or of another shape, or a copy differs.
+    Tables of positions are left out, because they must be the paper's.
     """
     sizes = (model.config.max_len, model.config.d_model)
     for name in weights.keys() & POSITIONS:

@@ -30,9 +30,8 @@ Model = TypeVar("Model", bound=nn.Module)
 def read_weights(folder: Path | str) -> dict[str, Tensor]:
     """Read all weights of a folder by name; code in a file never runs.
 
-    Raises:
-        ValueError: If there are none, a file does not contain tensors only, or several files
-            could be meant: no index lists them, or the index and the files disagree.
+    Raises ValueError if there are none, if a file contains something else than tensors, if there
+    are several files without an index, or if the index and the files disagree.
     """
     for single in SINGLE_FILES:
         path = Path(folder) / single
@@ -90,8 +89,8 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _is_complete(value: Tensor) -> bool:
-    """Check that a tensor has all its numbers in memory: it is not sparse, meta or expanded."""
-    if value.layout is not torch.strided or value.device.type != "cpu":
+    """Check that a tensor is not nested, sparse or expanded, and has its numbers in memory."""
+    if value.is_nested or value.layout is not torch.strided or value.device.type != "cpu":
         return False
     return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
 
@@ -100,9 +99,7 @@ def read_tokenizer(folder: Path | str) -> Tokenizer | None:
     """Read ``tokenizer.json`` with the library ``tokenizers``; ``None`` where there is none.
 
     Truncation and padding, which a file can switch on, would change prompts: both are off.
-
-    Raises:
-        ValueError: If it is not a tokenizer.
+    Raises ValueError if it is not a tokenizer.
     """
     path = Path(folder) / "tokenizer.json"
     if not path.is_file():
@@ -120,13 +117,9 @@ def read_tokenizer(folder: Path | str) -> Tokenizer | None:
 class Layout:
     """Say under which names and in which shapes a published format stores a model's parameters.
 
-    Args:
-        names: Our names of modules (or of a parameter) to published ones; ``*`` stands for the
-            number of a layer.
-        to_ours: Turns a published weight into one of our shape.
-        to_published: Turns one of our weights into the published shape.
-        copies: A published name that may occur, and the one whose weight it must equal.
-        unread: A regular expression of names that are left out unseen, such as masks.
+    ``names`` maps our names of modules (or of a parameter) to published ones, where ``*`` stands
+    for the number of a layer. ``copies`` maps names that may occur to those whose weight they must
+    equal, and ``unread`` is a regular expression of names that are left out, such as masks.
     """
 
     names: Mapping[str, str]
@@ -136,13 +129,7 @@ class Layout:
     unread: str
 
     def published_names(self, model: nn.Module) -> dict[str, str]:
-        """Map our name of every parameter to its published one; a shared one is named once.
-
-        Example:
-            >>> layout = Layout({"0": "lm_head"}, lambda _, x: x, lambda _, x: x, {}, "")
-            >>> layout.published_names(nn.Sequential(nn.Linear(2, 3)))
-            {'0.weight': 'lm_head.weight', '0.bias': 'lm_head.bias'}
-        """
+        """Map our name of every parameter to its published one; a shared one is named once."""
         published = {}
         for ours, _ in model.named_parameters():
             number = re.search(r"\.(\d+)\.", ours)
@@ -155,13 +142,8 @@ class Layout:
     def load(self, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
         """Copy every weight into the parameter that it belongs to.
 
-        Args:
-            model: Changed in place, unless something does not fit.
-            weights: By published name.
-
-        Raises:
-            ValueError: If a weight is missing, unknown, of another shape or type, not finite, or
-                differs from its copy. The message names it.
+        Raises ValueError, with its name, if a weight is missing, unknown, of another shape or type,
+        not finite, or differs from its copy; then the model stays as it was.
         """
         needed = self._without_copies(weights)
         published = self.published_names(model)
@@ -218,16 +200,8 @@ def build_and_load(
     """Build a model with a folder's weights, in eval mode.
 
     All shapes are compared before the model takes memory, because a configuration can ask for
-    more than any machine has.
-
-    Args:
-        folder: It contains the weights.
-        build: Builds the course's model.
-        load: Copies weights by published name into a model.
-        build_mine: Builds the model of a learner's class instead, of the same shapes.
-
-    Raises:
-        ValueError: As ``read_weights`` and ``load`` do.
+    more than any machine has. ``build_mine`` builds a learner's model in place of the course's.
+    Raises ValueError as ``read_weights`` and ``load`` do.
     """
     weights = read_weights(folder)
     with torch.device("meta"):
