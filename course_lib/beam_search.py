@@ -4,6 +4,8 @@
 
 __all__ = ["beam_step", "take", "FinishedPool", "length_penalty", "Beams", "beam_search"]
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -135,8 +137,8 @@ def beam_search(
     Differs: an end enters the pool only if it is among the K best continuations; the paper's code
     also accepts ends among the 2K best.
     """
-    if beam_size < 1 or alpha < 0:
-        raise ValueError(f"{beam_size=} must be at least 1, and {alpha=} at least 0")
+    if beam_size < 1 or not 0 <= alpha < math.inf:
+        raise ValueError(f"{beam_size=} must be at least 1, and {alpha=} finite and at least 0")
     with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:
         beams = Beams(model, src, bos_id, beam_size, limit, use_cache)
         empty = torch.full_like(beams.tgt[..., 1:], model.config.pad_id)  # (B, K, limit)

@@ -4,10 +4,10 @@
 
 __all__ = ["generation_mode", "argmax_tokens", "greedy_decode", "sample_tokens", "sample_decode"]
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -97,8 +97,11 @@ def sample_tokens(
     """
     k = logits.size(-1) if top_k is None else min(top_k, logits.size(-1))
     p = 1.0 if top_p is None else top_p
-    if not temperature > 0 or k < 1 or not 0 < p <= 1:
-        raise ValueError(f"{temperature=} and {top_k=} must be above 0, and {top_p=} in (0, 1]")
+    if not 0 < temperature < math.inf or k < 1 or not 1e-30 <= p <= 1:
+        raise ValueError(
+            f"{temperature=} must be positive and finite, {top_k=} at least 1, and {top_p=} from "
+            "1e-30 to 1"
+        )
     scores = logits.float() / temperature  # (B, V)
     check_scores(scores, temperature)
     probs = scores.softmax(dim=-1)  # (B, V)
@@ -119,11 +122,24 @@ def sample_decode(
     top_k: int | None = None,
     top_p: float | None = None,
     generator: torch.Generator | None = None,
-    **options: Any,
+    bos_id: int,
+    eos_id: int,
+    max_new_tokens: int | None = None,
+    use_cache: bool = True,
 ) -> Tensor:
     """Write sentences by drawing every token: ``greedy_decode`` with ``sample_tokens``.
 
-    ``options`` are those of ``greedy_decode``: bos_id, eos_id, max_new_tokens and use_cache.
+    The arguments are those of both.
     """
-    sampling = dict(temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
-    return greedy_decode(model, src, choose=partial(sample_tokens, **sampling), **options)
+    draw = partial(
+        sample_tokens, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator
+    )
+    return greedy_decode(
+        model,
+        src,
+        bos_id=bos_id,
+        eos_id=eos_id,
+        max_new_tokens=max_new_tokens,
+        use_cache=use_cache,
+        choose=draw,
+    )

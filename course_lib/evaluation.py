@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from sacrebleu.metrics import BLEU, CHRF
 from torch import Tensor
 
+from .input_checks import check_targets
+
 
 def exact_match(written: Sequence[str], wanted: Sequence[str]) -> float:
     """Compute the fraction of texts that equal their reference exactly.
@@ -36,14 +38,12 @@ def token_accuracy(logits: Tensor, targets: Tensor, pad_id: int) -> float:
 
     It does not measure translation, because every mistake is corrected before the next prediction.
     Shapes: logits (B, T, V), targets (B, T); targets equal to ``pad_id`` are not counted.
-    Raises ValueError if the shapes do not match or all targets are padding.
+    Raises ValueError if the targets do not fit the logits, or all of them are padding.
     """
+    check_targets(logits, targets)
     real = targets != pad_id  # (B, T)
-    if logits.shape[:-1] != targets.shape or not real.any():
-        raise ValueError(
-            f"logits {tuple(logits.shape)} do not fit targets {tuple(targets.shape)}, "
-            f"{int(real.sum())} of them real"
-        )
+    if not real.any():
+        raise ValueError(f"all {targets.numel()} targets are padding, so no token can be counted")
     right = (logits.argmax(dim=-1) == targets) & real  # (B, T)
     return right.sum().item() / real.sum().item()
 

@@ -31,7 +31,13 @@ from torch.nn import functional as F
 from .add_norm import AddNorm
 from .decoding import sample_tokens
 from .feed_forward import FeedForward
-from .input_checks import check_config, check_dropout, check_ids, head_width
+from .input_checks import (
+    check_config,
+    check_dropout,
+    check_ids,
+    check_targets,
+    head_width,
+)
 from .kv_cache import (
     AttentionCache,
     Engine,
@@ -136,12 +142,11 @@ def initialize_gpt(model: nn.Module, std: float, num_layers: int) -> None:
 def next_token_loss(logits: Tensor, targets: Tensor | None) -> Tensor | None:
     """Compute the mean loss in nats per token of logits (B, T, V), or None without targets.
 
-    Raises ValueError if the targets are not (B, T).
+    Raises ValueError if the targets are not (B, T), or not in the vocabulary.
     """
     if targets is None:
         return None
-    if targets.shape != logits.shape[:-1]:
-        raise ValueError(f"targets {tuple(targets.shape)} do not fit logits {tuple(logits.shape)}")
+    check_targets(logits, targets)
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
@@ -266,7 +271,6 @@ def sample(
     """
     limit = model.config.max_len
     check_ids(ids, model.config.vocab_size, ids.size(-1), "prompt")
-    sampling = dict(temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
     was_training = model.training
     model.eval()
     try:
@@ -277,7 +281,9 @@ def sample(
                 logits = engine.step(new)  # (B, V)
             else:  # in a window that moves, every token has another position
                 logits = model(ids[:, -limit:])[0][:, -1]  # (B, V)
-            new = sample_tokens(logits, **sampling).unsqueeze(1)  # (B, 1)
+            new = sample_tokens(
+                logits, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator
+            ).unsqueeze(1)  # (B, 1)
             ids = torch.cat([ids, new], dim=1)  # (B, T + 1)
     finally:
         model.train(was_training)

@@ -1,6 +1,7 @@
 """Input checks whose errors show the wrong values and say what to do."""
 
 import math
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import fields
 from typing import Any
@@ -121,6 +122,8 @@ def check_fits(x: Tensor, table: Tensor, start: int = 0) -> None:
     max_len, d_model = table.shape
     if x.dim() < 2 or x.size(-1) != d_model:
         raise ValueError(f"expected vectors of width d_model={d_model}, got shape {tuple(x.shape)}")
+    if start < 0:
+        raise ValueError(f"{start=} is a position, so it must be at least 0")
     if start + x.size(-2) > max_len:
         raise ValueError(
             f"a sequence of {start + x.size(-2)} tokens does not fit max_len={max_len}; "
@@ -203,13 +206,57 @@ def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str, start: int 
         raise ValueError(
             f"{name} has {length} tokens, but this model reads at most max_len={max_len}"
         )
-    if ids.device.type == "cpu" and not torch.compiler.is_compiling():
-        low = int(ids.min())
-        high = int(ids.max())
-        if low < 0 or high >= vocab_size:
+    check_range(ids, vocab_size, f"{name} ids")
+
+
+def check_range(ids: Tensor, vocab_size: int, name: str, remedy: str = "") -> None:
+    """Check that all ids are in 0 to vocab_size - 1, on the CPU and outside of compiled code only.
+
+    Raises ValueError with the lowest and the highest id if they are not.
+    """
+    if ids.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    low = int(ids.min())
+    high = int(ids.max())
+    if low < 0 or high >= vocab_size:
+        raise ValueError(
+            f"{name} range from {low} to {high}, "
+            f"but the vocabulary has ids 0 to {vocab_size - 1}{remedy}"
+        )
+
+
+def check_targets(logits: Tensor, targets: Tensor) -> None:
+    """Check that targets (...) are ids of the vocabulary of logits (..., V).
+
+    Raises ValueError if the shapes do not match, or the targets are not integers in 0 to V - 1.
+    The values are checked as in ``check_ids``.
+    """
+    if logits.shape[:-1] != targets.shape:
+        raise ValueError(
+            f"logits {tuple(logits.shape)} need targets {tuple(logits.shape[:-1])}, "
+            f"got {tuple(targets.shape)}"
+        )
+    if targets.dtype != torch.int64 or targets.numel() == 0:
+        raise ValueError(
+            f"targets must be one or more integers (torch.long), got {targets.dtype} of shape "
+            f"{tuple(targets.shape)}"
+        )
+    remedy = "; mark targets that do not count by pad_id, not by -100, or leave them out"
+    check_range(targets, logits.size(-1), "targets", remedy)
+
+
+def check_untied(model: nn.Module, layers: Collection[tuple[str, nn.Linear]]) -> None:
+    """Check that layers can be changed without changing another part of the model.
+
+    Raises ValueError, with the layer's name, if one shares its weight.
+    """
+    parameters = model.named_parameters(remove_duplicate=False)
+    uses = Counter(id(parameter) for _, parameter in parameters)
+    for name, linear in layers:
+        if uses[id(linear.weight)] > 1:
             raise ValueError(
-                f"{name} ids range from {low} to {high}, "
-                f"but the vocabulary has ids 0 to {vocab_size - 1}"
+                f"{name} shares its weight with another part of the model, which an update would "
+                f"change, too; leave {name} out, or give it a weight of its own"
             )
 
 
@@ -218,7 +265,7 @@ def check_truncation(length: int, stored: int) -> None:
 
     Raises ValueError if there are fewer, or ``length`` is negative.
     """
-    if not 0 <= length <= stored:
+    if length not in range(stored + 1):
         raise ValueError(f"length={length} is not in 0 … {stored}, the tokens stored")
 
 

@@ -4,13 +4,14 @@
 
 __all__ = ["LoRALinear", "add_lora", "merge_lora"]
 
+import math
 from collections.abc import Collection
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .input_checks import check_sizes
+from .input_checks import check_sizes, check_untied
 
 
 class LoRALinear(nn.Module):
@@ -20,12 +21,14 @@ class LoRALinear(nn.Module):
     Freezes ``linear`` and adds ``scale * b @ a``, where ``scale`` is alpha / rank. The parameters
     are ``a`` (rank, d_in), at first normal with variance 1 / d_in, and ``b`` (d_out, rank), at
     first 0.
-    Raises ValueError if the rank is below 1.
+    Raises ValueError if the rank is below 1, or alpha is not finite.
     """
 
     def __init__(self, linear: nn.Linear, rank: int, alpha: float) -> None:
         super().__init__()
         check_sizes(rank=rank)
+        if not math.isfinite(alpha):
+            raise ValueError(f"{alpha=} must be a finite number")
         self.linear = linear.requires_grad_(False)
         self.in_features = linear.in_features
         self.out_features = linear.out_features
@@ -50,25 +53,40 @@ def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) 
     """Replace linear layers of a model by ``LoRALinear``, and freeze everything else, in place.
 
     ``names`` are attribute names without the path, such as ["w_q", "w_v"]; ``rank`` and ``alpha``
-    are those of ``LoRALinear``. Raises ValueError if no linear layer has one of the names.
+    are those of ``LoRALinear``. Adapters that the model already has stay as they are.
+    Raises ValueError if no linear layer has one of the names, or one shares its weight.
     """
-    found = [
-        (module, name)
+    wanted = [names] if isinstance(names, str) else names
+    adapters = [module for module in model.modules() if isinstance(module, LoRALinear)]
+    layers = [
+        (module, name, child)
         for module in model.modules()
         for name, child in module.named_children()
-        if name in names and isinstance(child, nn.Linear)
+        if name in wanted and isinstance(child, nn.Linear) and module not in adapters
     ]
-    if not found:
-        raise ValueError(f"no linear layer of this model is called {' or '.join(names)}")
-    model.requires_grad_(False)
-    for module, name in found:
-        setattr(module, name, LoRALinear(getattr(module, name), rank, alpha))
+    if not layers:
+        raise ValueError(f"no linear layer of this model is called {' or '.join(wanted)}")
+    check_untied(model, [(name, linear) for _, name, linear in layers])
+    updates = [LoRALinear(linear, rank, alpha) for _, _, linear in layers]
+    learned = {id(weight) for adapter in adapters for weight in (adapter.a, adapter.b)}
+    for parameter in model.parameters():
+        parameter.requires_grad_(parameter.requires_grad and id(parameter) in learned)
+    for (module, name, _), update in zip(layers, updates, strict=True):
+        setattr(module, name, update)
 
 
 def merge_lora(model: nn.Module) -> None:
-    """Replace every ``LoRALinear`` by its merged layer, in place, and unfreeze all parameters."""
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
-            if isinstance(child, LoRALinear):
-                setattr(module, name, child.merged())
+    """Replace every ``LoRALinear`` by its merged layer, in place, and unfreeze all parameters.
+
+    Raises ValueError if a layer shares its weight with another part of the model.
+    """
+    adapters = [
+        (module, name, child)
+        for module in model.modules()
+        for name, child in module.named_children()
+        if isinstance(child, LoRALinear)
+    ]
+    check_untied(model, [(name, adapter.linear) for _, name, adapter in adapters])
+    for module, name, adapter in adapters:
+        setattr(module, name, adapter.merged())
     model.requires_grad_(True)

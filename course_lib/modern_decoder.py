@@ -78,9 +78,11 @@ def rope_angles(length: int, d_k: int, base: float = 10_000.0) -> Tensor:
 
     Paper: Su and others (2021), §3.2.2; the angles are those of chapter 03 (§3.5).
     Returns position / base^(2i / d_k), of shape (length, d_k / 2) and torch's default type.
-    Raises ValueError if the width is odd, or a size is below 1.
+    Raises ValueError if the width is odd, a size is below 1, or the base is not positive.
     """
     check_sizes(length=length, d_k=d_k)
+    if not base > 0:
+        raise ValueError(f"{base=} of the angles must be positive")
     if d_k % 2:
         raise ValueError(f"RoPE rotates pairs of columns, so d_k must be even, got {d_k}")
     position = torch.arange(length, dtype=torch.float64).unsqueeze(1)  # (length, 1)

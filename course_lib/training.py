@@ -18,6 +18,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from .input_checks import check_targets
+
 
 def label_smoothed_cross_entropy(
     logits: Tensor, targets: Tensor, *, pad_id: int | None = None, smoothing: float = 0.1
@@ -27,29 +29,26 @@ def label_smoothed_cross_entropy(
     Paper: §5.4, label smoothing with ε = 0.1.
     Shapes: logits (..., V), targets (...). Returns a scalar, in nats per real token. Without a
     pad_id, every target counts, and the smoothing mass is spread over all V tokens, as in torch.
-    Raises ValueError if the shapes do not match, or smoothing or pad_id is out of range.
+    A batch of padding alone has the loss 0.
+    Raises ValueError if the shapes do not match, or targets, smoothing or pad_id are out of range.
     Differs: padding gets no smoothing mass; the paper does not say which tokens get it.
     """
-    if logits.shape[:-1] != targets.shape:
-        raise ValueError(
-            f"logits {tuple(logits.shape)} need targets {tuple(logits.shape[:-1])}, "
-            f"got {tuple(targets.shape)}"
-        )
+    check_targets(logits, targets)
     if not 0 <= smoothing <= 1:
         raise ValueError(f"smoothing must be in [0, 1], got {smoothing}")
     if pad_id is not None and pad_id not in range(logits.size(-1)):
         raise ValueError(f"pad_id={pad_id} is not among the V={logits.size(-1)} entries")
     log_probs = logits.log_softmax(dim=-1)  # (..., V)
     right = log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (...)
-    doubt = log_probs.mean(dim=-1)  # (...), over all V entries
+    average = log_probs.mean(dim=-1)  # (...), over all V entries
     if pad_id is None:
-        return -((1 - smoothing) * right + smoothing * doubt).mean()
+        return -((1 - smoothing) * right + smoothing * average).mean()
     others = log_probs.size(-1) - 1
     pad = torch.full((1,), pad_id, device=logits.device)
-    doubt = log_probs.index_fill(-1, pad, 0.0).sum(dim=-1) / others  # (...), off pad
+    average = log_probs.index_fill(-1, pad, 0.0).sum(dim=-1) / others  # (...), without pad
     real = targets != pad_id  # (...)
-    losses = -((1 - smoothing) * right + smoothing * doubt)  # (...)
-    return losses.masked_fill(~real, 0.0).sum() / real.sum()
+    losses = -((1 - smoothing) * right + smoothing * average)  # (...)
+    return losses.masked_fill(~real, 0.0).sum() / real.sum().clamp(min=1)
 
 
 def translation_loss(

@@ -1,5 +1,7 @@
 """Beam search: what lists find sentence by sentence, for a batch that shares its sources."""
 
+import math
+
 import pytest
 import torch
 from dimensions import MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB
@@ -149,6 +151,7 @@ def test_a_sentence_that_is_done_leaves_the_batch(monkeypatch):
     [
         (dict(beam_size=0), "beam_size=0"),
         (dict(alpha=-0.1), "alpha=-0.1"),
+        (dict(alpha=math.nan), "alpha=nan"),
         (dict(max_new_tokens=MAX_LEN + 1), f"={MAX_LEN + 1}"),
     ],
     ids=str,

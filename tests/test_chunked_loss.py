@@ -11,7 +11,7 @@ from course_lib.trainer import chunked_loss, hardware
 from course_lib.trainer.averaging import keep_weights, kept_weights, load_average
 from course_lib.trainer.chunked_loss import ChunkedLoss
 from course_lib.trainer.hardware import bfloat16_pays, mixed_precision
-from course_lib.training import label_smoothed_cross_entropy
+from course_lib.training import label_smoothed_cross_entropy, translation_loss
 from course_lib.transformer import Transformer, TransformerConfig
 
 V = 23
@@ -52,11 +52,29 @@ def test_chunks_change_neither_loss_nor_gradient(tie, rows, smoothing, monkeypat
     model, (src, tgt) = make_model(tie).double(), make_batch()
     expected = plain_loss(model, src, tgt, smoothing)
     wanted = torch.autograd.grad(expected, list(model.parameters()))
-    found = ChunkedLoss(model, smoothing)(src, tgt)
-    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
-    slopes = torch.autograd.grad(2.5 * found, list(model.parameters()))
+    loss = ChunkedLoss(model, smoothing)(src, tgt)
+    torch.testing.assert_close(loss, expected, atol=1e-12, rtol=0)
+    slopes = torch.autograd.grad(2.5 * loss, list(model.parameters()))
     for slope, other in zip(slopes, wanted, strict=True):
         torch.testing.assert_close(slope, 2.5 * other, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("tie", ["all", "none"])
+@pytest.mark.parametrize("chunked", [True, False])
+def test_a_batch_of_padding_alone_has_the_loss_0_and_gradients_of_0(tie, chunked):
+    model, (src, tgt) = make_model(tie), (torch.zeros_like(ids) for ids in make_batch())
+    loss = ChunkedLoss(model)(src, tgt) if chunked else translation_loss(model, src, tgt, pad_id=0)
+    loss.backward()
+    assert loss == 0
+    assert all(p.grad is not None and (p.grad == 0).all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("target", [-100, V])
+def test_targets_outside_the_vocabulary_are_named(target):
+    src, tgt = make_batch()
+    tgt[0, -1] = target  # no input, but a target
+    with pytest.raises(ValueError, match=rf"target ids range from .*{target}.* ids 0 to {V - 1}"):
+        ChunkedLoss(make_model())(src, tgt)
 
 
 # --- mixed precision
@@ -79,8 +97,8 @@ def test_bfloat16_comes_close_with_gradients_in_float32():
     assert 0 < abs(loss - exact) < 0.02 * exact  # 8 bits: not the same, and not far
     for p in model.parameters():
         assert p.dtype == p.grad.dtype == torch.float32
-    found = torch.cat([p.grad.flatten() for p in model.parameters()])
-    assert F.cosine_similarity(found, torch.cat([g.flatten() for g in expected]), dim=0) > 0.999
+    gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
+    assert F.cosine_similarity(gradient, torch.cat([g.flatten() for g in expected]), dim=0) > 0.999
 
 
 def test_products_are_in_bfloat16_and_a_cpu_takes_the_plain_attention():

@@ -235,8 +235,10 @@ def test_greedy_is_sampling_at_a_temperature_near_zero(generator):
     [
         dict(temperature=0.0),
         dict(temperature=math.nan),
+        dict(temperature=math.inf),
         dict(top_k=0),
         dict(top_p=0.0),
+        dict(top_p=1e-300),
         dict(top_p=1.1),
     ],
     ids=str,

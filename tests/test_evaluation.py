@@ -111,7 +111,8 @@ REFUSED = [
         (token_accuracy, (LOGITS, torch.ones(shape).long(), PAD), [(B, T, TGT_VOCAB), shape])
         for shape in [(B, T + 1), (1, T), (B, T, 1), (B,)]
     ),
-    (token_accuracy, (LOGITS, torch.full((B, T), PAD), PAD), ["0 of them real"]),
+    (token_accuracy, (LOGITS, torch.full((B, T), PAD), PAD), [f"all {B * T} targets"]),
+    (token_accuracy, (LOGITS, torch.full((B, T), -100), PAD), ["-100", f"0 to {TGT_VOCAB - 1}"]),
     *(
         (alignment_from_attention, (torch.ones(shape), threshold), [shape, threshold])
         for shape, threshold in [((T, S), 0.0), ((T, S), 1.01), ((T, S), math.nan), ((S,), 0.5),

@@ -167,7 +167,16 @@ def test_the_defaults_are_the_smallest_gpt_2():
 @pytest.mark.parametrize("shape", [(B, T + 1), (T, B), (B * T,)])
 def test_targets_of_another_shape_are_named(generator, shape):
     ids, targets = draw_ids(generator, B, T), draw_ids(generator, *shape)
-    with pytest.raises(ValueError, match=says(f"targets {shape}", f"logits {(B, T, VOCAB)}")):
+    with pytest.raises(ValueError, match=says(f"got {shape}", f"logits {(B, T, VOCAB)}")):
+        tiny()(ids, targets)
+
+
+@pytest.mark.parametrize("target", [-100, -1, VOCAB])
+def test_targets_outside_the_vocabulary_are_named(generator, target):
+    ids = draw_ids(generator, B, T)
+    targets = ids.clone()
+    targets[1, 2] = target
+    with pytest.raises(ValueError, match=says(target, f"ids 0 to {VOCAB - 1}", "leave them out")):
         tiny()(ids, targets)
 
 

@@ -111,6 +111,9 @@ REFUSED = [  # a call, and words of the message
     (lambda: layer_operations(0, 5, kernel_size=3), [0, 5, 3]),
     (lambda: layer_operations(7, 5, kernel_size=0), [7, 5, 0]),
     (lambda: rope_angles(T, 5), ["even", 5]),
+    (lambda: rope_angles(T, 6, base=0.0), ["base=0.0", "positive"]),
+    (lambda: rope_angles(T, 6, base=math.nan), ["base=nan", "positive"]),
+    (lambda: PositionalEncoding(6, T)(VECTORS[:, :1], start=-1), ["start=-1"]),  # no row is left
     (lambda: apply_rope(VECTORS, torch.zeros(T + 1, 3)), [(T + 1, 3), T, 6]),
     (lambda: apply_rope(VECTORS, torch.zeros(1, 3)), [(1, 3), T, 6]),
     (lambda: GroupedQueryAttention(12, 6, 0), [6, 0]),

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 
 import pytest
 import sentencepiece
@@ -65,15 +66,15 @@ def test_greedy_and_beam_search_write_the_library_s_translations(tmp_path):
         greedy, best = (
             theirs.generate(
                 src, attention_mask=src != PAD, max_new_tokens=9, do_sample=False,
-                bad_words_ids=[[PAD]], **how,
+                bad_words_ids=[[PAD]], **options,
             )[:, 1:]
-            for how in (dict(num_beams=1), beams)
+            for options in (dict(num_beams=1), beams)
         )  # fmt: skip
-        found = greedy_decode(ours, src, **special)
-        assert torch.equal(found, greedy)
-        lengths |= set((found != PAD).sum(dim=1).tolist())
-        found, _ = beam_search(ours, src, **special, beam_size=4, alpha=0.0)
-        assert torch.equal(found[:, 0, : best.size(1)], best)
+        written = greedy_decode(ours, src, **special)
+        assert torch.equal(written, greedy)
+        lengths |= set((written != PAD).sum(dim=1).tolist())
+        beams_written, _ = beam_search(ours, src, **special, beam_size=4, alpha=0.0)
+        assert torch.equal(beams_written[:, 0, : best.size(1)], best)
     assert len(lengths) > 1  # some end, some do not
 
 
@@ -116,14 +117,41 @@ def test_texts_become_the_library_s_ids_and_back(spoken):
     assert (ours.pad_id, ours.eos_id, ours.bos_id) == (theirs.pad_token_id, 0, len(theirs))
 
 
-def test_a_file_that_is_no_sentencepiece_model_and_a_missing_vocabulary_are_named(spoken, tmp_path):
-    file = tmp_path / "source.spm"
-    file.write_text("half of something")
-    with pytest.raises(ValueError, match=f"{file} is no SentencePiece model"):
+def numbered(*tokens):
+    """Write a vocabulary with the ids 0, 1, 2 …"""
+    return json.dumps({token: number for number, token in enumerate(tokens)})
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("source.spm", "half of something", "source.spm is not a SentencePiece model"),
+        ("source.spm", None, "source.spm is not a SentencePiece model"),
+        ("vocab.json", None, "vocab.json cannot be read as JSON"),
+        ("vocab.json", "[1]", "vocab.json must contain a JSON object"),
+        ("vocab.json", "{}", "<pad>, </s> and <unk>"),
+        ("vocab.json", numbered("</s>", "zwei", "<pad>"), "<pad>, </s> and <unk>"),
+        ("vocab.json", '{"</s>": 0, "<unk>": 1, "<pad>": 1}', "number its tokens 0, 1, 2"),
+        ("vocab.json", '{"</s>": 0, "<unk>": 1, "<pad>": "2"}', "number its tokens 0, 1, 2"),
+        ("vocab.json", numbered("</s>", "<unk>", "<pad>"), r"\(10, 0, 11\).*\(2, 0, 3\)"),
+    ],
+)
+def test_a_damaged_file_of_the_tokenizer_is_named(spoken, tmp_path, file, content, message):
+    published("marian", tmp_path)
+    shutil.copy(spoken[0] / "source.spm", tmp_path)
+    shutil.copy(spoken[0] / "vocab.json", tmp_path)
+    (tmp_path / file).unlink()
+    if content is not None:
+        (tmp_path / file).write_text(content)
+    with pytest.raises(ValueError, match=message):
         marian.MarianTokenizer(tmp_path)
-    file.write_bytes((spoken[0] / "source.spm").read_bytes())
-    with pytest.raises(ValueError, match="vocab.json holds no vocabulary"):
-        marian.MarianTokenizer(tmp_path)
+        marian.from_pretrained(tmp_path)
+
+
+def test_an_id_outside_the_vocabulary_has_no_text(spoken):
+    tokenizer = marian.MarianTokenizer(spoken[0])
+    with pytest.raises(ValueError, match=rf"ids \[-1, {tokenizer.bos_id + 1}\] are not"):
+        tokenizer.decode([2, -1, tokenizer.bos_id + 1])
 
 
 def test_the_start_token_that_is_never_written_alarms_no_probe(tmp_path, monkeypatch):

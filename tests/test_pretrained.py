@@ -1,17 +1,23 @@
 """Folders of published models: read and written under their names, and never run or guessed at."""
 
+import json
+import reprlib
 import shutil
 from copy import deepcopy
 
 import pytest
+import tokenizers
 import torch
 from hf_fixtures import EOS, MAX_LEN, VOCAB, edit_config, edit_weights, published
 from parity import assert_same, says
 from safetensors.torch import load_file, save_file
 
 from course_lib.interop import gpt2, llama, marian
-from course_lib.interop.pretrained import read_weights
+from course_lib.interop.pretrained import read_tokenizer, read_weights
+from course_lib.positions import sinusoidal_encoding
 
+WAVES = sinusoidal_encoding(MAX_LEN, 18)
+SINES_THEN_COSINES = torch.cat([WAVES[:, 0::2], WAVES[:, 1::2]], dim=1)
 LOADERS = {"gpt2": gpt2, "llama": llama, "marian": marian}
 
 
@@ -63,7 +69,7 @@ def older(kind, weights):
     else:
         for side in ("encoder", "decoder"):
             weights[f"model.{side}.embed_tokens.weight"] = weights["model.shared.weight"]
-        weights["model.encoder.embed_positions.weight"] = torch.ones(MAX_LEN, 18)
+        weights["model.encoder.embed_positions.weight"] = SINES_THEN_COSINES.half()
     table = dict(gpt2="wte", llama="model.embed_tokens", marian="model.shared")[kind]
     return weights | {"lm_head.weight": weights[f"{table}.weight"]}
 
@@ -77,119 +83,257 @@ def test_older_files_are_read_too(copied, kind):
     torch.save(older(kind, weights), folder / "pytorch_model.bin")
     if kind == "llama":
         edit_config(folder, rope_parameters=..., rope_theta=500.0, head_dim=...)
-    found, _ = LOADERS[kind].from_pretrained(folder)
-    assert_same(found.state_dict(), expected.state_dict())
-    assert kind != "llama" or found.config.rope_base == 500.0
+    loaded, _ = LOADERS[kind].from_pretrained(folder)
+    assert_same(loaded.state_dict(), expected.state_dict())
+    assert kind != "llama" or loaded.config.rope_base == 500.0
 
 
 # --- what is refused
 
+SIZES = {
+    "gpt2": ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd"),
+    "llama": (
+        "vocab_size", "max_position_embeddings", "num_hidden_layers", "num_attention_heads",
+        "hidden_size", "intermediate_size",
+    ),
+    "marian": (
+        "vocab_size", "max_position_embeddings", "encoder_layers", "decoder_layers",
+        "encoder_attention_heads", "d_model", "encoder_ffn_dim",
+    ),
+}  # fmt: skip
+NOT_SIZES = ("18", None, -1, 0, 1.5, True, [18], 10**30)
 UNCOVERED = {
-    "gpt2": {
-        "model_type": "bert",
-        "layer_norm_epsilon": 1e-6,
-        "scale_attn_by_inverse_layer_idx": True,
-        "scale_attn_weights": False,
-        "add_cross_attention": True,
-        "tie_word_embeddings": False,
-        "activation_function": "tanh",
-        "n_inner": 7,
-        "quantization_config": {"bits": 4},
-    },
-    "llama": {
-        "model_type": "mistral",
-        "hidden_act": "gelu",
-        "attention_bias": True,
-        "mlp_bias": True,
-        "head_dim": 8,
-        "rope_scaling": {"factor": 2.0},
-    },
-    "marian": {
-        "model_type": "bart",
-        "scale_embedding": False,
-        "share_encoder_decoder_embeddings": False,
-        "tie_word_embeddings": False,
-        "normalize_before": True,
-        "normalize_embedding": True,
-        "add_final_layer_norm": True,
-        "static_position_embeddings": False,
-        "activation_function": "tanh",
-        "decoder_start_token_id": EOS,
-        "decoder_vocab_size": VOCAB + 1,
-        "decoder_attention_heads": 2,
-        "decoder_ffn_dim": 8,
-    },
-}
+    "gpt2": [
+        ("model_type", "bert"), ("model_type", None), ("model_type", ["gpt2"]),
+        ("layer_norm_epsilon", 1e-6),
+        ("scale_attn_by_inverse_layer_idx", True), ("scale_attn_by_inverse_layer_idx", 0),
+        ("scale_attn_weights", False),
+        ("add_cross_attention", True),
+        ("tie_word_embeddings", False),
+        ("activation_function", "tanh"), ("activation_function", ["gelu_new"]),
+        ("n_inner", 7), ("n_head", 4),
+        ("quantization_config", {"bits": 4}),
+    ],
+    "llama": [
+        ("model_type", "mistral"),
+        ("hidden_act", "gelu"),
+        ("attention_bias", True),
+        ("mlp_bias", True),
+        ("tie_word_embeddings", "yes"),
+        ("head_dim", 8), ("num_attention_heads", 7), ("num_attention_heads", 24),
+        ("num_key_value_heads", 4), ("num_key_value_heads", 0), ("num_key_value_heads", "2"),
+        ("max_position_embeddings", 10**8),
+        ("rms_norm_eps", None), ("rms_norm_eps", -1), ("rms_norm_eps", float("nan")),
+        ("rope_theta", None), ("rope_theta", 0), ("rope_theta", -1), ("rope_theta", 1e-300),
+        ("rope_theta", float("nan")), ("rope_theta", 10**400), ("rope_theta", True),
+        ("rope_scaling", {"factor": 2.0}), ("rope_scaling", "linear"),
+        ("rope_parameters", []), ("rope_parameters", {"rope_type": "default", "factor": 2.0}),
+        ("partial_rotary_factor", 0.5),
+    ],
+    "marian": [
+        ("model_type", "bart"),
+        ("scale_embedding", False),
+        ("share_encoder_decoder_embeddings", False),
+        ("tie_word_embeddings", False),
+        ("normalize_before", True),
+        ("normalize_embedding", True),
+        ("add_final_layer_norm", True),
+        ("static_position_embeddings", False),
+        ("activation_function", "tanh"),
+        ("decoder_start_token_id", EOS),
+        ("decoder_vocab_size", VOCAB + 1),
+        ("decoder_attention_heads", 2),
+        ("decoder_ffn_dim", 8),
+        ("pad_token_id", VOCAB), ("eos_token_id", -1), ("eos_token_id", None),
+        ("max_position_embeddings", 10**8),
+    ],
+}  # fmt: skip
+NESTED = [
+    ("rope_parameters", {"rope_type": "llama3"}, "rope_parameters.rope_type='llama3'"),
+    ("rope_parameters", {"type": "linear"}, "rope_parameters.type='linear'"),
+    ("rope_scaling", {"type": "dynamic"}, "rope_scaling.type='dynamic'"),
+    ("rope_parameters", {"rope_theta": None}, "rope_parameters.rope_theta=None"),
+]
 
 
 @pytest.mark.parametrize(
-    ("kind", "field", "value", "said"),
+    ("kind", "field", "value", "words"),
     [
-        *((kind, *field, "{}={!r}") for kind in LOADERS for field in UNCOVERED[kind].items()),
-        ("llama", "rope_parameters", {"rope_type": "llama3"}, "rope_type='llama3'"),
+        *((kind, *case, "{}={}") for kind in LOADERS for case in UNCOVERED[kind]),
+        *(
+            (kind, field, value, "{}={}")
+            for kind in LOADERS
+            for field in SIZES[kind]
+            for value in NOT_SIZES
+        ),
+        *(("llama", *case) for case in NESTED),
         ("marian", "scale_embedding", ..., "scale_embedding=False"),  # absent it means that
     ],
 )
-def test_a_configuration_that_is_not_covered_is_named(copied, kind, field, value, said):
+def test_a_value_that_is_not_covered_is_named_with_its_field(copied, kind, field, value, words):
     folder = copied(kind)
     edit_config(folder, **{field: value})
-    with pytest.raises(ValueError, match=says(said.format(field, value), "covers")):
+    (folder / "model.safetensors").unlink()  # no weight has to be read to find that out
+    with pytest.raises(ValueError, match=says(words.format(field, reprlib.repr(value)), "covers")):
         LOADERS[kind].from_pretrained(folder)
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "shape", "words"),
+    ("kind", "field"),
     [
-        ("gpt2", "transformer.ln_f.bias", None, ("missing", "ln_f.bias")),
-        ("gpt2", "other.weight", (1,), ("unknown", "other.weight")),
+        *((kind, field) for kind in LOADERS for field in SIZES[kind]),
+        *(("marian", f"decoder_{name}") for name in ("attention_heads", "start_token_id")),
+    ],
+)
+def test_a_missing_field_is_named(copied, kind, field):
+    folder = copied(kind)
+    edit_config(folder, **{field: ...})
+    with pytest.raises(ValueError, match=f"config.json has no field {field}"):
+        LOADERS[kind].from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [
+        ("gpt2", dict(n_embd=3 * 10**7, n_layer=256)),
+        ("llama", dict(hidden_size=6 * 10**7, head_dim=10**7, max_position_embeddings=9)),
+        ("marian", dict(vocab_size=10**8, decoder_vocab_size=10**8)),
+    ],
+)
+def test_a_configuration_of_more_than_fits_into_memory_is_compared_first(copied, kind, sizes):
+    folder = copied(kind)
+    edit_config(folder, **sizes)
+    with pytest.raises(ValueError, match="this model needs|these weights do not fit"):
+        LOADERS[kind].from_pretrained(folder)
+
+
+BIAS = "transformer.ln_f.bias"
+POSITIONS = "model.decoder.embed_positions.weight"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "words"),
+    [
+        ("gpt2", BIAS, None, ("missing", "ln_f.bias")),
+        ("gpt2", "other.weight", torch.ones(1), ("unknown", "other.weight")),
+        ("gpt2", "ln_f.bias", torch.ones(18), ("occurs twice",)),
+        ("gpt2", BIAS, torch.ones(18, dtype=torch.int8), ("ln_f.bias", "int8")),
+        ("gpt2", BIAS, torch.full((18,), torch.nan), ("ln_f.bias contains nan",)),
+        ("gpt2", BIAS, torch.full((18,), -torch.inf), ("ln_f.bias contains nan or infinity",)),
         (
             "gpt2",
             "transformer.wpe.weight",
-            (MAX_LEN + 1, 18),
+            torch.ones(MAX_LEN + 1, 18),
             ("wpe.weight", (MAX_LEN + 1, 18), (MAX_LEN, 18)),
         ),
-        ("gpt2", "lm_head.weight", (VOCAB, 18), ("lm_head.weight differs from wte.weight", "tied")),
-        ("llama", "lm_head.weight", (VOCAB, 24), ("differs from model.embed_tokens.weight",)),
-        ("marian", "lm_head.weight", (VOCAB, 18), ("differs from model.shared.weight",)),
+        (
+            "gpt2",
+            "transformer.h.0.mlp.c_fc.weight",
+            torch.ones(72, 18),
+            ("c_fc.weight", (72, 18), "transposed", (18, 72)),
+        ),
+        ("gpt2", "transformer.h.0.mlp.c_fc.weight", torch.ones(()), ("c_fc.weight", (18, 72))),
+        ("llama", "model.layers.0.self_attn.q_proj.weight", torch.ones(23), ("q_proj", (24, 24))),
+        ("llama", "model.layers.1.self_attn.k_proj.weight", torch.ones(9, 24), ("k_proj", (8, 24))),
+        ("marian", "model.shared.weight", torch.ones(()), ("model.shared.weight", (VOCAB, 18))),
+        ("marian", "final_logits_bias", torch.ones(VOCAB), ("final_logits_bias", (1, VOCAB))),
+        ("gpt2", "lm_head.weight", torch.ones(VOCAB, 18), ("lm_head", "differs from wte", "tied")),
+        ("llama", "lm_head.weight", torch.ones(VOCAB, 24), ("differs from model.embed_tokens",)),
+        ("marian", "lm_head.weight", torch.ones(VOCAB, 18), ("differs from model.shared.weight",)),
+        ("marian", POSITIONS, torch.ones(MAX_LEN, 18), (POSITIONS, "sines and cosines")),
+        ("marian", POSITIONS, SINES_THEN_COSINES[1:], (POSITIONS, MAX_LEN)),
     ],
 )
-def test_weights_that_do_not_fit_are_named(copied, kind, name, shape, words):
+def test_weights_that_do_not_fit_are_named(copied, kind, name, value, words):
     folder = copied(kind)
-    edit_weights(folder, lambda w: w.update({name: torch.ones(shape)}) if shape else w.pop(name))
+    edit_weights(folder, lambda w: w.pop(name) if value is None else w.update({name: value}))
     with pytest.raises(ValueError, match=says(*words)):
         LOADERS[kind].from_pretrained(folder)
 
 
-def test_weights_of_whole_numbers_are_named(copied):
-    folder, bias = copied("gpt2"), torch.ones(18, dtype=torch.int8)
-    edit_weights(folder, lambda weights: weights.update({"transformer.ln_f.bias": bias}))
-    with pytest.raises(ValueError, match=says("ln_f.bias", "int8")):
-        gpt2.from_pretrained(folder)
-
-
 @pytest.mark.parametrize(
-    ("file", "content", "said"),
+    ("file", "content", "message"),
     [
         ("config.json", None, "config.json"),
-        ("config.json", "{half", "config.json"),
+        *(
+            ("config.json", content, "config.json cannot be read as JSON")
+            for content in ("{half", "[" * 100_000, "")
+        ),
+        *(
+            ("config.json", content, "config.json must contain a JSON object")
+            for content in ("null", "1", "[]")
+        ),
         ("model.safetensors", None, "model.safetensors"),
-        ("tokenizer.json", "{}", "tokenizer.json is no tokenizer"),
+        ("tokenizer.json", "{}", "tokenizer.json is not a tokenizer"),
     ],
 )
-def test_a_file_that_is_missing_or_damaged_is_named(copied, file, content, said):
+def test_a_file_that_is_missing_or_damaged_is_named(copied, file, content, message):
     folder = copied("gpt2")
     (folder / file).unlink(missing_ok=True)
     if content is not None:
         (folder / file).write_text(content)
-    with pytest.raises(ValueError, match=says(said)):
+    with pytest.raises(ValueError, match=says(message)):
         gpt2.from_pretrained(folder)
 
 
-def test_a_missing_field_is_named(copied):
-    folder = copied("gpt2")
-    edit_config(folder, n_head=...)
-    with pytest.raises(ValueError, match="config.json has no field n_head"):
-        gpt2.from_pretrained(folder)
+# --- which files are read
+
+
+def write_shards(folder, changes=None):
+    """Save the weights a = 1 and b = 2 in two files with an index, then change the index."""
+    places = {}
+    for number, name in enumerate("ab", start=1):
+        file = f"model-{number}-of-2.safetensors"
+        save_file({name: torch.full((2,), float(number))}, folder / file)
+        places[name] = file
+    index = {"weight_map": places | (changes or {})}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def test_an_index_says_which_file_a_weight_is_read_from(tmp_path):
+    write_shards(tmp_path)
+    torch.save({"a": torch.zeros(2)}, tmp_path / "pytorch_model.bin")  # an older copy
+    weights = read_weights(tmp_path)
+    assert {name: value.tolist() for name, value in weights.items()} == {"a": [1, 1], "b": [2, 2]}
+
+
+OTHER = "model-1-of-2.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"b": "../model-2-of-2.safetensors"}, ("lists the files", "../model-2")),
+        ({"b": "model-3-of-2.safetensors"}, ("model-3-of-2", "contains", "model-2-of-2")),
+        ({"b": [OTHER]}, ("lists the files",)),
+        ({"c": OTHER}, ("disagree about c", OTHER)),
+        ({"a": "model-2-of-2.safetensors", "b": OTHER}, ("disagree about a, b",)),
+    ],
+)
+def test_an_index_that_does_not_fit_its_files_is_named(tmp_path, changes, words):
+    write_shards(tmp_path, changes)
+    with pytest.raises(ValueError, match=says("index.json", *words)):
+        read_weights(tmp_path)
+
+
+@pytest.mark.parametrize("index", ["{}", "[]", '{"weight_map": []}', '{"weight_map": null}'])
+def test_an_index_without_a_table_is_named(tmp_path, index):
+    write_shards(tmp_path)
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(ValueError, match="index.json"):
+        read_weights(tmp_path)
+
+
+@pytest.mark.parametrize("single", ["model.safetensors", "pytorch_model.bin"])
+def test_several_files_are_never_merged_by_guessing(tmp_path, single):
+    stem, ending = single.split(".")
+    (tmp_path / single).touch()
+    (tmp_path / f"{stem}-ema.{ending}").touch()
+    with pytest.raises(ValueError, match=says(f"{stem}-ema.{ending}", f"leave {single} alone")):
+        read_weights(tmp_path)
+    (tmp_path / f"{single}.index.json").write_text(json.dumps({"weight_map": {"a": single}}))
+    with pytest.raises(ValueError, match=says("lists the files", f"{stem}-ema.{ending}")):
+        read_weights(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"version https://git-lfs.github.com/spec/v1", b"\x80\x04."])
@@ -197,6 +341,25 @@ def test_a_missing_field_is_named(copied):
 def test_a_file_without_tensors_is_named_with_the_way_out(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=f"{name} cannot be read as tensors.*get the file again"):
+        read_weights(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [torch.ones(2)],
+        torch.ones(2),
+        {1: torch.ones(2)},
+        {"a": [1.0]},
+        {"a": torch.ones(2).to_sparse()},
+        {"a": torch.ones(2, device="meta")},
+        {"a": torch.ones(1).expand(10**6, 10**6)},
+    ],
+    ids=["list", "tensor", "integer key", "numbers", "sparse", "meta", "expanded"],
+)
+def test_a_pickle_of_something_else_than_dense_tensors_by_name_is_named(tmp_path, content):
+    torch.save(content, tmp_path / "pytorch_model.bin")
+    with pytest.raises(ValueError, match=says("pytorch_model.bin contains", "dense tensor")):
         read_weights(tmp_path)
 
 
@@ -209,3 +372,12 @@ def test_a_pickle_that_runs_code_is_not_run(tmp_path):
     with pytest.raises(ValueError, match="cannot be read as tensors"):
         read_weights(tmp_path)
     assert not (tmp_path / "trapped").exists()
+
+
+def test_a_tokenizer_neither_truncates_nor_pads_a_prompt(tmp_path):
+    model = tokenizers.models.BPE({"a": 0, "b": 1}, [])
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.enable_truncation(2)
+    tokenizer.enable_padding(length=9, pad_id=1, pad_token="b")
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert read_tokenizer(tmp_path).encode("aaaaa").ids == [0] * 5

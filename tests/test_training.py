@@ -103,19 +103,25 @@ def test_a_model_that_rules_padding_out_is_not_punished(logits, targets, pad_log
 # --- the loss: errors
 
 
+RIGHT = torch.zeros(B, T, dtype=torch.long)
+
+
 @pytest.mark.parametrize(
-    ("shape", "how", "words"),
+    ("targets", "options", "words"),
     [
-        ((B, T + 1), {}, [(B, T, V), (B, T), (B, T + 1)]),
-        ((B, T), dict(smoothing=-0.1), ["[0, 1]", -0.1]),
-        ((B, T), dict(smoothing=1.1), ["[0, 1]", 1.1]),
-        ((B, T), dict(pad_id=V), [f"pad_id={V}", V]),
-        ((B, T), dict(pad_id=-1), ["pad_id=-1", V]),
+        (RIGHT.new_zeros(B, T + 1), {}, [(B, T, V), (B, T), (B, T + 1)]),
+        (RIGHT.float(), {}, ["integers", "float32"]),
+        (RIGHT - 100, dict(pad_id=PAD), ["-100 to -100", f"0 to {V - 1}", "by pad_id, not by"]),
+        (RIGHT + torch.tensor([[V], [-1]]), {}, [f"-1 to {V},", f"0 to {V - 1}"]),
+        (RIGHT, dict(smoothing=-0.1), ["[0, 1]", -0.1]),
+        (RIGHT, dict(smoothing=1.1), ["[0, 1]", 1.1]),
+        (RIGHT, dict(pad_id=V), [f"pad_id={V}", V]),
+        (RIGHT, dict(pad_id=-1), ["pad_id=-1", V]),
     ],
 )
-def test_the_loss_explains_what_does_not_fit(logits, shape, how, words):
+def test_the_loss_explains_what_does_not_fit(logits, targets, options, words):
     with pytest.raises(ValueError, match=says(*words)):
-        label_smoothed_cross_entropy(logits, torch.zeros(shape, dtype=torch.long), **how)
+        label_smoothed_cross_entropy(logits, targets, **options)
 
 
 # --- the schedules

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from course_lib.atomic_write import write_whole
 from course_lib.beam_search import beam_search
@@ -16,7 +15,7 @@ from course_lib.data import pad_rows
 from course_lib.data.http_download import fetch
 from course_lib.gpt import sample
 from course_lib.interop import gpt2, llama, marian
-from course_lib.interop.pretrained import read_config
+from course_lib.interop.config_fields import read_config
 from course_lib.transformer import Transformer, TransformerConfig
 
 HUB = "https://huggingface.co"
@@ -137,7 +136,7 @@ def translate_with(
     folder: Path | str,
     texts: Sequence[str],
     beam_size: int = 4,
-    model_class: Callable[[TransformerConfig], nn.Module] = Transformer,
+    model_class: Callable[[TransformerConfig], Transformer] = Transformer,
 ) -> list[str]:
     """Translate sentences with a Marian model, ``AT_ONCE`` in a batch.
 
@@ -179,7 +178,7 @@ def continue_with(folder: Path | str, prompt: str, tokens: int, seed: int = 0, *
         ValueError: If the folder holds another model, no tokenizer, or the prompt is empty.
     """
     kinds = {"gpt2": gpt2, "llama": llama}
-    kind = read_config(folder, kinds, {})["model_type"]
+    kind = read_config(folder, kinds, {}).choice("model_type", "", kinds)
     model, tokenizer = kinds[kind].from_pretrained(folder)
     if tokenizer is None:
         raise ValueError(

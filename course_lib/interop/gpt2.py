@@ -3,23 +3,19 @@
 Differs: GPT-2 was trained with an approximation of GELU by tanh, named ``gelu_new``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from course_lib.feed_forward import FeedForward
 from course_lib.gpt import GPT, GPTConfig
-from course_lib.interop.pretrained import (
-    drop_copies,
-    load_by_name,
-    read_config,
-    read_tokenizer,
-    read_weights,
-    state_by_name,
-)
+from course_lib.interop.config_fields import ConfigFields, Supported, read_config
+from course_lib.interop.pretrained import Layout, build_and_load, read_tokenizer
 
-NAMES = {  # ours: theirs
+NAMES = {  # ours: published
     "embedding": "wte",
     "positions": "wpe",
     "layers.*.add_norm1.norm": "h.*.ln_1",
@@ -30,15 +26,14 @@ NAMES = {  # ours: theirs
     "layers.*.feed_forward.linear2": "h.*.mlp.c_proj",
     "norm": "ln_f",
 }
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "gelu_new": lambda: nn.GELU("tanh"),
     "gelu_pytorch_tanh": lambda: nn.GELU("tanh"),
     "gelu": nn.GELU,
     "relu": nn.ReLU,
     "silu": nn.SiLU,
 }
-SUPPORTED = {  # field: (what it means if absent, what is covered)
-    "activation_function": ("gelu_new", ACTIVATIONS),
+SUPPORTED: Supported = {  # field: (what it means if absent, what is covered)
     "layer_norm_epsilon": (1e-5, [1e-5]),
     "scale_attn_weights": (True, [True]),
     "scale_attn_by_inverse_layer_idx": (False, [False]),
@@ -48,64 +43,67 @@ SUPPORTED = {  # field: (what it means if absent, what is covered)
 
 
 def from_pretrained(folder: Path | str) -> tuple[GPT, Tokenizer | None]:
-    """Load GPT-2, or a model in its layout.
+    """Load GPT-2, or a model in its layout, from a folder as it is published.
 
-    Args:
-        folder: It holds ``config.json``, ``model.safetensors`` or ``pytorch_model.bin``, and
-            perhaps ``tokenizer.json``.
-
-    Returns:
-        A ``GPT`` without dropout, in eval mode, and the tokenizer, or ``None``.
-
-    Raises:
-        ValueError: If a field of the configuration is not covered, or a weight does not fit.
+    Returns a model without dropout, in eval mode, and the tokenizer, or None without one.
+    Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
     """
-    config = read_config(folder, ["gpt2"], SUPPORTED)
-    widened = config.get("n_inner") or 4 * config["n_embd"]
-    if widened != 4 * config["n_embd"]:
-        raise ValueError(f"config.json says n_inner={widened}; this loader covers 4 * n_embd")
-    model = GPT(
-        GPTConfig(
-            vocab_size=config["vocab_size"],
-            max_len=config["n_positions"],
-            num_layers=config["n_layer"],
-            num_heads=config["n_head"],
-            d_model=config["n_embd"],
-            dropout=0.0,
-        )
+    fields = read_config(folder, ["gpt2"], SUPPORTED)
+    activation = ACTIVATIONS[fields.choice("activation_function", "gelu_new", ACTIVATIONS)]
+    build = partial(_build, _to_config(fields), activation)
+    return build_and_load(folder, build, load_state_dict), read_tokenizer(folder)
+
+
+def _to_config(fields: ConfigFields) -> GPTConfig:
+    """Translate the configuration."""
+    d_model = fields.integer("n_embd")
+    d_ff = 4 * d_model
+    fields.integer("n_inner", default=d_ff, least=d_ff, most=d_ff)
+    return GPTConfig(
+        vocab_size=fields.integer("vocab_size"),
+        max_len=fields.integer("n_positions"),
+        num_layers=fields.integer("n_layer", most=fields.MOST_LAYERS),
+        num_heads=fields.integer("n_head", divides=d_model),
+        d_model=d_model,
+        dropout=0.0,
     )
-    for layer in model.layers:
-        name = config.get("activation_function", "gelu_new")
-        layer.feed_forward.activation = ACTIVATIONS[name]()
-    load_state_dict(model, read_weights(folder))
-    return model.eval(), read_tokenizer(folder)
+
+
+def _build(config: GPTConfig, activation: Callable[[], nn.Module]) -> GPT:
+    """Build a model with another activation function."""
+    model = GPT(config)
+    for module in model.modules():
+        if isinstance(module, FeedForward):
+            module.activation = activation()
+    return model
 
 
 def load_state_dict(model: GPT, weights: Mapping[str, Tensor]) -> None:
-    """Give a model the weights of GPT-2.
+    """Copy weights into a model, as ``Layout.load`` does.
 
-    Args:
-        model: Changed in place. Its activation must be the one that the weights were trained
-            with.
-        weights: By published name, with or without ``transformer.`` in front. Masks are left
-            out, and ``lm_head.weight``, which must equal ``wte.weight``.
-
-    Raises:
-        ValueError: If a weight is missing, unknown or of another shape, or the two differ.
+    The model needs the activation that they learned with. Names may begin with ``transformer.``.
     """
-    given = {name.removeprefix("transformer."): value for name, value in weights.items()}
-    masks = r"h\.\d+\.attn\.(bias|masked_bias)"
-    given = drop_copies(given, {"lm_head.weight": "wte.weight"}, masks)
-    load_by_name(model, given, NAMES, _transposed)
+    shorter = {name.removeprefix("transformer."): value for name, value in weights.items()}
+    if len(shorter) < len(weights):
+        raise ValueError("a weight occurs twice: with and without `transformer.` in front")
+    LAYOUT.load(model, shorter)
 
 
 def to_state_dict(model: GPT) -> dict[str, Tensor]:
     """Return copies of a model's weights under GPT-2's names, with ``transformer.`` in front."""
-    state = state_by_name(model, NAMES, _transposed)
-    return {f"transformer.{name}": value for name, value in state.items()}
+    return {f"transformer.{name}": value for name, value in LAYOUT.state(model).items()}
 
 
 def _transposed(name: str, value: Tensor) -> Tensor:
     """Transpose the matrices of linear layers: GPT-2's ``Conv1D`` keeps (in, out)."""
     is_linear = "c_" in name and name.endswith(".weight")
     return value.t() if is_linear else value
+
+
+LAYOUT = Layout(
+    NAMES,
+    _transposed,
+    _transposed,
+    copies={"lm_head.weight": "wte.weight"},
+    unread=r"h\.\d+\.attn\.(bias|masked_bias)",
+)

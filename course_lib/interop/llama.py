@@ -1,27 +1,20 @@
 """Carry weights between ``ModernDecoder`` and the layout that Llama is published in.
 
-Differs: RoPE rotates column i of a head with column i + d_k / 2 (halves), ours neighbours
+Differs: RoPE rotates column i of a head with column i + d_k / 2 (halves), ours neighbors
 (interleaved); the rows of W^Q and W^K are reordered on the way.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from course_lib.interop.pretrained import (
-    drop_copies,
-    load_by_name,
-    read_config,
-    read_tokenizer,
-    read_weights,
-    state_by_name,
-)
+from course_lib.interop.config_fields import ConfigFields, Supported, read_config
+from course_lib.interop.pretrained import Layout, build_and_load, read_tokenizer
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
 
-NAMES = {  # ours: theirs
+NAMES = {  # ours: published
     "embedding": "model.embed_tokens",
     "layers.*.norm1": "model.layers.*.input_layernorm",
     "layers.*.self_attn.w_q": "model.layers.*.self_attn.q_proj",
@@ -35,86 +28,85 @@ NAMES = {  # ours: theirs
     "norm": "model.norm",
     "output": "lm_head",
 }
-SUPPORTED = {  # field: (what it means if absent, what is covered)
+SUPPORTED: Supported = {  # field: (what it means if absent, what is covered)
     "hidden_act": ("silu", ["silu"]),
     "attention_bias": (False, [False]),
     "mlp_bias": (False, [False]),
-    "rope_scaling": (None, [None]),
-    "tie_word_embeddings": (False, [False, True]),
+    "partial_rotary_factor": (1.0, [1.0]),
 }
+ROPE_FIELDS = ("rope_type", "type", "rope_theta")  # "type" in older files
 ROTATED = ("q_proj.weight", "k_proj.weight")
 
 
 def from_pretrained(folder: Path | str) -> tuple[ModernDecoder, Tokenizer | None]:
-    """Load a model in Llama's layout.
+    """Load a model in Llama's layout from a folder as it is published.
 
-    Args:
-        folder: It holds ``config.json``, ``model.safetensors`` or ``pytorch_model.bin``, and
-            perhaps ``tokenizer.json``.
-
-    Returns:
-        A ``ModernDecoder`` in eval mode, and the tokenizer, or ``None``.
-
-    Raises:
-        ValueError: If a field of the configuration is not covered, or a weight does not fit.
+    Returns a model in eval mode, and the tokenizer, or None without one.
+    Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
     """
-    config = read_config(folder, ["llama"], SUPPORTED)
-    width = config["hidden_size"] // config["num_attention_heads"]
-    found = config.get("head_dim") or width
-    if found != width:
-        raise ValueError(f"config.json says head_dim={found}; this loader covers {width}")
-    model = ModernDecoder(
-        ModernConfig(
-            vocab_size=config["vocab_size"],
-            max_len=config["max_position_embeddings"],
-            num_layers=config["num_hidden_layers"],
-            num_heads=config["num_attention_heads"],
-            num_kv_heads=config.get("num_key_value_heads") or config["num_attention_heads"],
-            d_model=config["hidden_size"],
-            d_ff=config["intermediate_size"],
-            rope_base=_rope_base(config),
-            norm_eps=config.get("rms_norm_eps", 1e-6),
-            tie_embeddings=config.get("tie_word_embeddings", False),
-        )
+    config = _to_config(read_config(folder, ["llama"], SUPPORTED))
+    model = build_and_load(folder, lambda: ModernDecoder(config), load_state_dict)
+    return model, read_tokenizer(folder)
+
+
+def _to_config(fields: ConfigFields) -> ModernConfig:
+    """Translate the configuration."""
+    d_model = fields.integer("hidden_size")
+    num_heads = fields.integer("num_attention_heads", divides=d_model)
+    d_k = d_model // num_heads
+    if d_k % 2:
+        raise fields.uncovered("num_attention_heads", "heads of an even width")
+    fields.integer("head_dim", default=d_k, least=d_k, most=d_k)
+    return ModernConfig(
+        vocab_size=fields.integer("vocab_size"),
+        max_len=fields.integer("max_position_embeddings", most=2 * fields.LARGEST_TABLE // d_k),
+        num_layers=fields.integer("num_hidden_layers", most=fields.MOST_LAYERS),
+        num_heads=num_heads,
+        num_kv_heads=fields.integer("num_key_value_heads", default=num_heads, divides=num_heads),
+        d_model=d_model,
+        d_ff=fields.integer("intermediate_size"),
+        rope_base=_rope_base(fields),
+        norm_eps=fields.number("rms_norm_eps", 1e-6, least=0.0),
+        tie_embeddings=fields.choice("tie_word_embeddings", False, [False, True]),
     )
-    load_state_dict(model, read_weights(folder))
-    return model.eval(), read_tokenizer(folder)
 
 
-def _rope_base(config: Mapping[str, Any]) -> float:
+def _rope_base(fields: ConfigFields) -> float:
     """Find the base of the angles; newer files keep it one level below."""
-    rope = config.get("rope_parameters") or {}
-    kind = rope.get("rope_type", "default")
-    if kind != "default":
-        raise ValueError(f"config.json says rope_type={kind!r}; this loader covers 'default'")
-    return float(rope.get("rope_theta", config.get("rope_theta", 10_000.0)))
+    base = fields.number("rope_theta", 10_000.0, least=1.0)
+    for section in ("rope_scaling", "rope_parameters"):
+        rope = fields.section(section, ROPE_FIELDS)
+        for name in ("rope_type", "type"):
+            rope.choice(name, "default", ["default"])
+        base = rope.number("rope_theta", base, least=1.0)
+    return base
 
 
 def load_state_dict(model: ModernDecoder, weights: Mapping[str, Tensor]) -> None:
-    """Give a model the weights of Llama.
-
-    Args:
-        model: Changed in place.
-        weights: By published name. Tables of frequencies are left out, and in a tied model
-            ``lm_head.weight``, which must equal the embedding.
-
-    Raises:
-        ValueError: If a weight is missing, unknown or of another shape, or the two differ.
-    """
-    tied = {"lm_head.weight": "model.embed_tokens.weight"} if model.config.tie_embeddings else {}
-    given = drop_copies(weights, tied, r".*\.rotary_emb\.inv_freq")
-    d_k = model.config.d_model // model.config.num_heads
-    load_by_name(model, given, NAMES, lambda name, value: _reordered(name, value, (2, d_k // 2)))
+    """Copy weights by published name into a model, as ``Layout.load`` does."""
+    _layout(model).load(model, weights)
 
 
 def to_state_dict(model: ModernDecoder) -> dict[str, Tensor]:
     """Return copies of a model's weights under Llama's names; of a tied one without the output."""
-    d_k = model.config.d_model // model.config.num_heads
-    return state_by_name(model, NAMES, lambda name, value: _reordered(name, value, (d_k // 2, 2)))
+    return _layout(model).state(model)
 
 
-def _reordered(name: str, value: Tensor, pairs: tuple[int, int]) -> Tensor:
-    """Transpose the rows of each head as a table of ``pairs``: halves to neighbours, or back."""
+def _layout(model: ModernDecoder) -> Layout:
+    """Return the layout of a model with heads of this width, tied or not."""
+    pairs = model.config.d_model // model.config.num_heads // 2
+    tied = {"lm_head.weight": "model.embed_tokens.weight"} if model.config.tie_embeddings else {}
+    return Layout(
+        NAMES,
+        lambda name, value: _reordered(name, value, (2, pairs)),
+        lambda name, value: _reordered(name, value, (pairs, 2)),
+        copies=tied,
+        unread=r".*\.rotary_emb\.inv_freq",
+    )
+
+
+def _reordered(name: str, value: Tensor, table: tuple[int, int]) -> Tensor:
+    """Transpose the rows of each head as a table: halves to neighbors, or back."""
     if not name.endswith(ROTATED):
         return value
-    return value.unflatten(0, (-1, *pairs)).transpose(1, 2).flatten(0, 2)
+    return value.unflatten(0, (-1, *table)).transpose(1, 2).flatten(0, 2)

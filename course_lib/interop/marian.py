@@ -1,29 +1,25 @@
 """Carry weights between ``Transformer`` and Marian's layout, in which opus-mt is published.
 
-Differs: the feed-forward bends by SiLU; the positions' sines stand in the first half of a row and
-their cosines in the second; the output has a bias; the token that a target begins with is padding.
+Differs: the activation is SiLU; the first half of a position's row are the sines, and the second
+half the cosines; the output has a bias; every target begins with the token of padding.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from course_lib.interop.config_fields import ConfigFields, Supported, read_config
 from course_lib.interop.marian_tokenizer import MarianTokenizer
-from course_lib.interop.pretrained import (
-    drop_copies,
-    load_by_name,
-    read_config,
-    read_weights,
-    state_by_name,
-)
+from course_lib.interop.pretrained import Layout, build_and_load
+from course_lib.positions import sinusoidal_encoding
 from course_lib.transformer import Transformer, TransformerConfig
 
 ATTENTION = {"w_q": "q_proj", "w_k": "k_proj", "w_v": "v_proj", "w_o": "out_proj"}
-ENCODER = {f"self_attn.{ours}": f"self_attn.{theirs}" for ours, theirs in ATTENTION.items()} | {
+ENCODER = {f"self_attn.{ours}": f"self_attn.{name}" for ours, name in ATTENTION.items()} | {
     "add_norm1.norm": "self_attn_layer_norm",
     "feed_forward.linear1": "fc1",
     "feed_forward.linear2": "fc2",
@@ -31,18 +27,19 @@ ENCODER = {f"self_attn.{ours}": f"self_attn.{theirs}" for ours, theirs in ATTENT
 }
 DECODER = (
     ENCODER
-    | {f"cross_attn.{ours}": f"encoder_attn.{theirs}" for ours, theirs in ATTENTION.items()}
+    | {f"cross_attn.{ours}": f"encoder_attn.{name}" for ours, name in ATTENTION.items()}
     | {"add_norm2.norm": "encoder_attn_layer_norm", "add_norm3.norm": "final_layer_norm"}
 )
-NAMES = {  # ours: theirs
+NAMES = {  # ours: published
     "tgt_embedding": "model.shared",
     "output.bias": "final_logits_bias",
-    **{f"encoder.layers.*.{o}": f"model.encoder.layers.*.{t}" for o, t in ENCODER.items()},
-    **{f"decoder.layers.*.{o}": f"model.decoder.layers.*.{t}" for o, t in DECODER.items()},
+    **{f"encoder.layers.*.{ours}": f"model.encoder.layers.*.{n}" for ours, n in ENCODER.items()},
+    **{f"decoder.layers.*.{ours}": f"model.decoder.layers.*.{n}" for ours, n in DECODER.items()},
 }
+TIED = ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
+POSITIONS = {f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")}
 ACTIVATIONS = {"gelu": "gelu", "relu": "relu", "swish": "silu", "silu": "silu"}
-SUPPORTED = {  # field: (what it means if absent, what is covered)
-    "activation_function": ("gelu", ACTIVATIONS),
+SUPPORTED: Supported = {  # field: (what it means if absent, what is covered)
     "scale_embedding": (False, [True]),
     "share_encoder_decoder_embeddings": (True, [True]),
     "tie_word_embeddings": (True, [True]),
@@ -68,85 +65,105 @@ class MarianConfig(TransformerConfig):
 
 
 def from_pretrained(
-    folder: Path | str, model_class: Callable[[TransformerConfig], nn.Module] = Transformer
-) -> tuple[nn.Module, MarianTokenizer | None]:
-    """Load a Marian translator, such as opus-mt.
+    folder: Path | str, model_class: Callable[[TransformerConfig], Transformer] = Transformer
+) -> tuple[Transformer, MarianTokenizer | None]:
+    """Load a Marian translator, such as opus-mt, from a folder as it is published.
 
-    Args:
-        folder: It holds ``config.json``, ``model.safetensors`` or ``pytorch_model.bin``, and
-            perhaps the tokenizer's files.
-        model_class: What is built: our ``Transformer``, or one that you wrote.
-
-    Returns:
-        The model in eval mode, without dropout; its ``config`` is a ``MarianConfig``, and
-        ``forward(src, tgt)`` gives logits of V + 1 tokens, that of ``bos_id`` -inf. And the
-        tokenizer, or ``None``.
-
-    Raises:
-        ValueError: If a field of the configuration is not covered, or a weight does not fit.
+    ``model_class`` is our ``Transformer``, or one that you wrote. Returns the model in eval mode,
+    without dropout, and the tokenizer, or None without one. The model's ``config`` is a
+    ``MarianConfig``, and its logits are those of V + 1 tokens, -inf for ``bos_id``.
+    Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
     """
-    model = build(_to_config(read_config(folder, ["marian"], SUPPORTED)), model_class)
-    load_state_dict(model, read_weights(folder))
-    has_tokenizer = (Path(folder) / "source.spm").is_file()
-    return model.eval(), MarianTokenizer(folder) if has_tokenizer else None
+    config = _to_config(read_config(folder, ["marian"], SUPPORTED))
+    build_mine = partial(build, config, model_class)
+    model = build_and_load(folder, partial(build, config), load_state_dict, build_mine)
+    if not (Path(folder) / "source.spm").is_file():
+        return model, None
+    tokenizer = MarianTokenizer(folder)
+    by_config = (config.pad_id, config.eos_id, config.bos_id)
+    by_vocabulary = (tokenizer.pad_id, tokenizer.eos_id, tokenizer.bos_id)
+    if by_config != by_vocabulary:
+        raise ValueError(
+            f"config.json says {by_config} for the id of padding, the id of the end, and the "
+            f"number of tokens, but vocab.json says {by_vocabulary}; get both files again"
+        )
+    return model, tokenizer
 
 
 def build(
-    config: MarianConfig, model_class: Callable[[TransformerConfig], nn.Module] = Transformer
-) -> nn.Module:
+    config: MarianConfig, model_class: Callable[[TransformerConfig], Transformer] = Transformer
+) -> Transformer:
     """Build a model, and give it what Marian has beside: a bias, and positions in halves."""
     model = model_class(config)
     model.output.bias = nn.Parameter(torch.zeros(config.tgt_vocab_size))
-    waves = model.positions.encoding
-    model.positions.encoding = torch.cat([waves[:, 0::2], waves[:, 1::2]], dim=1)
+    model.positions.encoding = _encoding_in_halves(config.max_len, config.d_model)
     return model
 
 
-def _to_config(config: Mapping[str, Any]) -> MarianConfig:
+def _encoding_in_halves(max_len: int, d_model: int) -> Tensor:
+    """Return the paper's positions with all sines first, then all cosines."""
+    waves = sinusoidal_encoding(max_len, d_model)  # (max_len, d_model)
+    return torch.cat([waves[:, 0::2], waves[:, 1::2]], dim=1)
+
+
+def _to_config(fields: ConfigFields) -> MarianConfig:
     """Translate the configuration; refuse two sides that differ, and another start."""
-    pad_id = config["pad_token_id"]
-    V = config["vocab_size"]
-    same = {
-        "decoder_start_token_id": pad_id,
-        "decoder_vocab_size": V,
-        "decoder_attention_heads": config["encoder_attention_heads"],
-        "decoder_ffn_dim": config["encoder_ffn_dim"],
-    }
-    for field, value in same.items():
-        found = config.get(field, value)
-        if found != value:
-            raise ValueError(f"config.json says {field}={found!r}; this loader covers {value!r}")
+    V = fields.integer("vocab_size")
+    d_model = fields.integer("d_model")
+    num_heads = fields.integer("encoder_attention_heads", divides=d_model)
+    d_ff = fields.integer("encoder_ffn_dim")
+    pad_id = fields.integer("pad_token_id", least=0, most=V - 1)
+    fields.integer("decoder_start_token_id", least=pad_id, most=pad_id)
+    fields.integer("decoder_attention_heads", least=num_heads, most=num_heads)
+    fields.integer("decoder_ffn_dim", least=d_ff, most=d_ff)
+    fields.integer("decoder_vocab_size", default=V, least=V, most=V)
     return MarianConfig(
         src_vocab_size=V + 1,
         tgt_vocab_size=V + 1,
-        d_model=config["d_model"],
-        num_heads=config["encoder_attention_heads"],
-        num_encoder_layers=config["encoder_layers"],
-        num_decoder_layers=config["decoder_layers"],
-        d_ff=config["encoder_ffn_dim"],
+        d_model=d_model,
+        num_heads=num_heads,
+        num_encoder_layers=fields.integer("encoder_layers", most=fields.MOST_LAYERS),
+        num_decoder_layers=fields.integer("decoder_layers", most=fields.MOST_LAYERS),
+        d_ff=d_ff,
         dropout=0.0,
-        max_len=config["max_position_embeddings"],
-        activation=ACTIVATIONS[config.get("activation_function", "gelu")],
+        max_len=fields.integer("max_position_embeddings", most=fields.LARGEST_TABLE // d_model),
+        activation=ACTIVATIONS[fields.choice("activation_function", "gelu", ACTIVATIONS)],
         pad_id=pad_id,
         bos_id=V,
-        eos_id=config["eos_token_id"],
+        eos_id=fields.integer("eos_token_id", least=0, most=V - 1),
     )
 
 
-def load_state_dict(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Give a model, as ``build`` builds it, the weights of Marian.
+def load_state_dict(model: Transformer, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights into a model that ``build`` built, as ``Layout.load`` does.
 
-    Args:
-        model: Changed in place.
-        weights: By published name. The table of positions is left out, and what must equal
-            ``model.shared.weight``.
-
-    Raises:
-        ValueError: If a weight is missing, unknown or of another shape, or a copy differs.
+    Tables of positions are left out, because they must be the paper's.
     """
-    tied = ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
-    copies = {f"{name}.weight": "model.shared.weight" for name in tied}
-    given = drop_copies(weights, copies, r".*\.embed_positions\.weight")
+    sizes = (model.config.max_len, model.config.d_model)
+    for name in weights.keys() & POSITIONS:
+        if not _is_sinusoidal(weights[name], sizes):
+            raise ValueError(
+                f"{name} is not the table of sines and cosines with {sizes[0]} positions and the "
+                f"width {sizes[1]}; this loader covers no other positions"
+            )
+    _layout(model).load(model, weights)
+
+
+def _is_sinusoidal(table: Tensor, sizes: tuple[int, int]) -> bool:
+    """Compare a stored table of positions with ours, up to the rounding of 16 bits."""
+    if table.shape != sizes:
+        return False
+    expected = _encoding_in_halves(*sizes)
+    return torch.allclose(table.to(expected.dtype), expected, rtol=0, atol=5e-3)
+
+
+def to_state_dict(model: Transformer) -> dict[str, Tensor]:
+    """Return copies of a model's weights under Marian's names, without the start token's row."""
+    return _layout(model).state(model)
+
+
+def _layout(model: Transformer) -> Layout:
+    """Return the layout for a model's padding, whose embedding the start token shares."""
     pad_id = model.config.pad_id
 
     def with_start(name: str, value: Tensor) -> Tensor:
@@ -156,16 +173,16 @@ def load_state_dict(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
         never = torch.full((1,), -torch.inf, dtype=value.dtype)
         return torch.cat([value[0], never]) if name == "final_logits_bias" else value
 
-    load_by_name(model, given, NAMES, with_start)
-
-
-def to_state_dict(model: nn.Module) -> dict[str, Tensor]:
-    """Return copies of a model's weights under Marian's names, without the start token's row."""
-
     def without_start(name: str, value: Tensor) -> Tensor:
         """Leave out the last row; the bias is a matrix of one row."""
         if name == "model.shared.weight":
             return value[:-1]
         return value[None, :-1] if name == "final_logits_bias" else value
 
-    return state_by_name(model, NAMES, without_start)
+    return Layout(
+        NAMES,
+        with_start,
+        without_start,
+        copies=dict.fromkeys((f"{name}.weight" for name in TIED), "model.shared.weight"),
+        unread="|".join(POSITIONS),
+    )

@@ -1,200 +1,212 @@
-"""Read a folder in the layout that models are published in, and carry its weights over by name.
+"""Read the weights and the tokenizer of a published folder, and copy weights by name.
 
-A folder holds ``config.json``, the weights (``*.safetensors``, or ``*.bin`` in older ones), and the
-files of a tokenizer.
+The weights are one file, or several that an index lists: ``*.safetensors``, or ``*.bin`` in older
+folders.
 """
 
-import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-OTHERS = "`course translate` takes Marian models, `course sample` those like GPT-2 or Llama"
+from course_lib.interop.config_fields import read_json
+
 DAMAGED = (
     "{} cannot be read as tensors ({}); it is damaged, a pointer that git-lfs left, or an object "
     "that was pickled whole: get the file again, or write it by `save_pretrained`"
 )
+SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 Convert = Callable[[str, Tensor], Tensor]  # the published name, and the weight
-Supported = Mapping[str, tuple[Any, Collection]]  # field: (what it means if absent, what we cover)
-
-
-class Config(dict):
-    """A configuration that names a field which it lacks."""
-
-    def __missing__(self, field: str) -> Any:
-        raise ValueError(f"config.json has no field {field}; get the file again")
-
-
-def read_config(
-    folder: Path | str, model_types: Collection[str], supported: Supported
-) -> dict[str, Any]:
-    """Read ``config.json``, and refuse what a loader does not cover.
-
-    Args:
-        folder: The model's folder.
-        model_types: Of the field ``model_type``, such as ``["gpt2"]``.
-        supported: Of each field that matters what a configuration without it means, and the
-            values that are covered.
-
-    Raises:
-        ValueError: If there is no such file, the model is of another type, its weights are
-            quantized, or a field has another value. The message names field and value.
-    """
-    path = Path(folder) / "config.json"
-    if not path.is_file():
-        raise ValueError(
-            f"{folder} is no folder with a config.json; name that of a published model "
-            "(`course download` gets one)"
-        )
-    try:
-        config = Config(json.loads(path.read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise ValueError(f"{path} is no JSON ({error}); get the file again") from None
-    every = {"model_type": ("unknown", model_types), "quantization_config": (None, [None])}
-    for field, (default, covered) in (every | dict(supported)).items():
-        value = config.get(field, default)
-        if value not in covered:
-            known = " or ".join(map(repr, covered))
-            other = f"; {OTHERS}" if field == "model_type" else ""
-            raise ValueError(
-                f"config.json says {field}={value!r}; this loader covers {known} only{other}"
-            )
-    return config
+Model = TypeVar("Model", bound=nn.Module)
 
 
 def read_weights(folder: Path | str) -> dict[str, Tensor]:
-    """Read all weights of a folder by name, of one file or several; no code in a file is run.
+    """Read all weights of a folder by name; code in a file never runs.
 
-    Raises:
-        ValueError: If there are none, or a file does not hold tensors only.
+    Raises ValueError if there are none, if a file contains something else than tensors, if there
+    are several files without an index, or if the index and the files disagree.
     """
+    for single in SINGLE_FILES:
+        path = Path(folder) / single
+        present = sorted(file.name for file in path.parent.glob(f"{path.stem}*{path.suffix}"))
+        index = path.with_name(f"{single}.index.json")
+        if index.is_file():
+            return _read_shards(index, present)
+        if present == [single]:
+            return _read_tensors(path)
+        if present:
+            raise ValueError(
+                f"{folder} contains {', '.join(present)}, and no {index.name} that says which of "
+                f"them belong together; get the index, or leave {single} alone there"
+            )
+    raise ValueError(f"{folder} contains neither {' nor '.join(SINGLE_FILES)}")
+
+
+def _read_shards(index: Path, present: list[str]) -> dict[str, Tensor]:
+    """Read every tensor from the file that the index names for it."""
+    places = read_json(index).get("weight_map")
+    listed = sorted(set(map(str, places.values()))) if isinstance(places, dict) else []
+    if not isinstance(places, dict) or listed != present:
+        raise ValueError(
+            f"{index} lists the files {listed}, but the folder contains {present}; get the "
+            "missing files, and move the others out of the folder"
+        )
     weights: dict[str, Tensor] = {}
-    safe = sorted(Path(folder).glob("model*.safetensors"))  # a large model has several
-    for path in safe or sorted(Path(folder).glob("pytorch_model*.bin")):
-        try:
-            if safe:
-                weights |= load_file(path)
-            else:
-                weights |= torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # foreign bytes make readers fail in a dozen ways
-            raise ValueError(DAMAGED.format(path, type(error).__name__)) from None
-    if not weights:
-        raise ValueError(f"{folder} holds neither model.safetensors nor pytorch_model.bin")
+    for file in present:
+        tensors = _read_tensors(index.with_name(file))
+        expected = {name for name, place in places.items() if place == file}
+        if tensors.keys() != expected:
+            names = ", ".join(sorted(tensors.keys() ^ expected)[:3])
+            raise ValueError(f"{index} and {file} disagree about {names}; get both files again")
+        weights |= tensors
     return weights
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read one file, and check that it contains dense tensors by name."""
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # foreign bytes make readers fail in a dozen ways
+        raise ValueError(DAMAGED.format(path, type(error).__name__)) from None
+    if not isinstance(content, dict):
+        content = {None: content}
+    for name, value in content.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor) or not _is_complete(value):
+            raise ValueError(
+                f"{path} contains a {type(value).__name__} under the name {name!r}, where we "
+                "expect a dense tensor; write the file again by `save_pretrained`"
+            )
+    return content
+
+
+def _is_complete(value: Tensor) -> bool:
+    """Check that a tensor is not nested, sparse or expanded, and has its numbers in memory."""
+    if value.is_nested or value.layout is not torch.strided or value.device.type != "cpu":
+        return False
+    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
 
 
 def read_tokenizer(folder: Path | str) -> Tokenizer | None:
     """Read ``tokenizer.json`` with the library ``tokenizers``; ``None`` where there is none.
 
-    Raises:
-        ValueError: If it is no tokenizer.
+    Truncation and padding, which a file can switch on, would change prompts: both are off.
+    Raises ValueError if it is not a tokenizer.
     """
     path = Path(folder) / "tokenizer.json"
     if not path.is_file():
         return None
     try:
-        return Tokenizer.from_file(str(path))
+        tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing more special
-        raise ValueError(f"{path} is no tokenizer ({error}); get the file again") from None
+        raise ValueError(f"{path} is not a tokenizer ({error}); get the file again") from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
-def published_names(model: nn.Module, names: Mapping[str, str]) -> dict[str, str]:
-    """Give every parameter of a model its published name.
+@dataclass(frozen=True)
+class Layout:
+    """Say under which names and in which shapes a published format stores a model's parameters.
 
-    Args:
-        model: One of ours; a parameter that is shared is named once.
-        names: Our names of modules (or of a parameter) to theirs; ``*`` stands for the number of
-            a layer.
-
-    Returns:
-        Our names of the parameters to theirs.
-
-    Example:
-        >>> published_names(nn.Sequential(nn.Linear(2, 3)), {"0": "lm_head"})
-        {'0.weight': 'lm_head.weight', '0.bias': 'lm_head.bias'}
+    ``names`` maps our names of modules (or of a parameter) to published ones, where ``*`` stands
+    for the number of a layer. ``copies`` maps names that may occur to those whose weight they must
+    equal, and ``unread`` is a regular expression of names that are left out, such as masks.
     """
-    found = {}
-    for ours, _ in model.named_parameters():
-        number = re.search(r"\.(\d+)\.", ours)
-        general = re.sub(r"\.\d+\.", ".*.", ours, count=1)
-        module, _, kind = general.rpartition(".")
-        theirs = names[general] if general in names else f"{names[module]}.{kind}"
-        found[ours] = theirs.replace("*", number[1]) if number else theirs
-    return found
+
+    names: Mapping[str, str]
+    to_ours: Convert
+    to_published: Convert
+    copies: Mapping[str, str]
+    unread: str
+
+    def published_names(self, model: nn.Module) -> dict[str, str]:
+        """Map our name of every parameter to its published one; a shared one is named once."""
+        published = {}
+        for ours, _ in model.named_parameters():
+            number = re.search(r"\.(\d+)\.", ours)
+            general = re.sub(r"\.\d+\.", ".*.", ours, count=1)
+            module, _, parameter = general.rpartition(".")
+            name = self.names.get(general) or f"{self.names[module]}.{parameter}"
+            published[ours] = name.replace("*", number[1]) if number else name
+        return published
+
+    def load(self, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+        """Copy every weight into the parameter that it belongs to.
+
+        Raises ValueError, with its name, if a weight is missing, unknown, of another shape or type,
+        not finite, or differs from its copy; then the model stays as it was.
+        """
+        needed = self._without_copies(weights)
+        published = self.published_names(model)
+        missing = sorted(set(published.values()) - needed.keys())[:3]
+        unknown = sorted(needed.keys() - set(published.values()))[:3]
+        if missing or unknown:
+            raise ValueError(f"these weights do not fit the model: {missing=}, {unknown=}")
+        converted = []
+        for ours, name in published.items():
+            parameter = model.get_parameter(ours)
+            _check_weight(name, needed[name], self.to_published(name, parameter.detach()).shape)
+            converted.append((parameter, self.to_ours(name, needed[name])))
+        with torch.no_grad():
+            for parameter, value in converted:
+                parameter.copy_(value)
+
+    def _without_copies(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Leave out what a file contains twice, and what no model reads."""
+        needed = {n: value for n, value in weights.items() if not re.fullmatch(self.unread, n)}
+        for copy, original in self.copies.items():
+            value = needed.pop(copy, None)
+            if value is not None and original in needed and not value.equal(needed[original]):
+                raise ValueError(
+                    f"{copy} differs from {original}; this loader covers one tied matrix"
+                )
+        return needed
+
+    def state(self, model: nn.Module) -> dict[str, Tensor]:
+        """Return copies of a model's weights under their published names."""
+        return {
+            name: self.to_published(name, model.get_parameter(ours).detach()).clone().contiguous()
+            for ours, name in self.published_names(model).items()
+        }
 
 
-def load_by_name(
-    model: nn.Module, weights: Mapping[str, Tensor], names: Mapping[str, str], convert: Convert
-) -> None:
-    """Copy every weight into the parameter that it belongs to.
+def _check_weight(name: str, value: Tensor, expected: torch.Size) -> None:
+    """Check the shape, the type and the numbers of a published weight."""
+    if value.shape != expected or value.dtype not in FLOATS:
+        turned = " (it is transposed)" if value.shape == expected[::-1] != expected else ""
+        raise ValueError(
+            f"{name} is {value.dtype} of shape {tuple(value.shape)}{turned}; this model needs "
+            f"floating-point numbers of shape {tuple(expected)}"
+        )
+    if not torch.stack(value.aminmax()).isfinite().all():
+        raise ValueError(f"{name} contains nan or infinity; get the file of weights again")
 
-    Args:
-        model: Changed in place, unless something does not fit.
-        weights: By published name; all must be used.
-        names: As for ``published_names``.
-        convert: Turns a published weight into one of our shape.
 
-    Raises:
-        ValueError: If a weight is missing, unknown, no floating-point tensor, or of another
-            shape. The message names it.
+def build_and_load(
+    folder: Path | str,
+    build: Callable[[], Model],
+    load: Callable[[Model, Mapping[str, Tensor]], None],
+    build_mine: Callable[[], Model] | None = None,
+) -> Model:
+    """Build a model with a folder's weights, in eval mode.
+
+    All shapes are compared before the model takes memory, because a configuration can ask for
+    more than any machine has. ``build_mine`` builds a learner's model in place of the course's.
+    Raises ValueError as ``read_weights`` and ``load`` do.
     """
-    wanted = published_names(model, names)
-    missing = sorted(set(wanted.values()) - weights.keys())[:3]
-    unknown = sorted(weights.keys() - set(wanted.values()))[:3]
-    if missing or unknown:
-        raise ValueError(f"these weights do not fit the model: {missing=}, {unknown=}")
-    pairs = []
-    for ours, theirs in wanted.items():
-        parameter = model.get_parameter(ours)
-        value = weights[theirs]
-        converted = convert(theirs, value)
-        if converted.shape != parameter.shape or not value.is_floating_point():
-            raise ValueError(
-                f"{theirs} is {value.dtype} of shape {tuple(value.shape)}; {ours} needs "
-                f"floating-point numbers that make {tuple(parameter.shape)}"
-            )
-        pairs.append((parameter, converted))
-    with torch.no_grad():
-        for parameter, value in pairs:
-            parameter.copy_(value)
-
-
-def state_by_name(model: nn.Module, names: Mapping[str, str], convert: Convert) -> dict:
-    """Return copies of a model's weights under their published names.
-
-    Args:
-        model: Stays as it is.
-        names: As for ``published_names``.
-        convert: Turns one of our weights into the published shape.
-    """
-    return {
-        theirs: convert(theirs, model.get_parameter(ours).detach()).clone().contiguous()
-        for ours, theirs in published_names(model, names).items()
-    }
-
-
-def drop_copies(
-    weights: Mapping[str, Tensor], copies: Mapping[str, str], unread: str
-) -> dict[str, Tensor]:
-    """Leave out what a file holds twice, and what no model reads.
-
-    Args:
-        weights: By published name.
-        copies: A name that may occur, and the one that it must equal.
-        unread: A regular expression of names that are left out unseen, such as masks.
-
-    Raises:
-        ValueError: If a copy differs: the model is not tied, as ours is.
-    """
-    kept = {name: value for name, value in weights.items() if not re.fullmatch(unread, name)}
-    for copy, original in copies.items():
-        value = kept.pop(copy, None)
-        if value is not None and original in kept and not torch.equal(value, kept[original]):
-            raise ValueError(f"{copy} differs from {original}; this loader covers one tied matrix")
-    return kept
+    weights = read_weights(folder)
+    with torch.device("meta"):
+        outline = build()
+    load(outline, weights)
+    model = (build_mine or build)()
+    load(model, weights)
+    return model.eval()

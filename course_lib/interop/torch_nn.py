@@ -23,33 +23,20 @@ Walk = Iterator[tuple[Tensor, Tensor, slice]]  # our parameter, torch's, and the
 
 
 def load_from_torch(ours: nn.Module, theirs: nn.Module) -> None:
-    """Give our module the weights of torch's.
+    """Give our module, in place, the weights of the module of ``torch.nn`` with the same numbers.
 
-    Args:
-        ours: ``MultiHeadAttention``, ``LayerNorm``, ``EncoderLayer``, ``Encoder``,
-            ``DecoderLayer``, ``Decoder``, ``Transformer`` (its two stacks),
-            ``CausalSelfAttention``, ``GPTLayer`` or ``GPT`` (its layers and last norm); changed
-            in place.
-        theirs: The module of ``torch.nn`` with the same numbers.
-
-    Raises:
-        ValueError: If the two are not the same mathematics: another size, depth, number of
-            heads, place of the norm, activation, or a final norm on one side only.
+    Ours is a ``MultiHeadAttention``, ``LayerNorm``, ``EncoderLayer``, ``Encoder``,
+    ``DecoderLayer``, ``Decoder``, ``Transformer`` (its two stacks), ``CausalSelfAttention``,
+    ``GPTLayer`` or ``GPT`` (its layers and last norm).
+    Raises ValueError if the two are not the same mathematics: another size, depth, number of heads,
+    place of the norm, activation, or a final norm on one side only.
     """
     for mine, other in _pairs(ours, theirs, Tensor.detach):
         mine.copy_(other)
 
 
 def copy_to_torch(ours: nn.Module, theirs: nn.Module) -> None:
-    """Give torch's module the weights of ours.
-
-    Args:
-        ours: As in ``load_from_torch``.
-        theirs: The module of ``torch.nn`` with the same numbers; changed in place.
-
-    Raises:
-        ValueError: As in ``load_from_torch``.
-    """
+    """Give torch's module, in place, the weights of ours; otherwise as ``load_from_torch``."""
     for mine, other in _pairs(ours, theirs, Tensor.detach):
         other.copy_(mine)
 
@@ -57,16 +44,9 @@ def copy_to_torch(ours: nn.Module, theirs: nn.Module) -> None:
 def grad_pairs(ours: nn.Module, theirs: nn.Module) -> Pairs:
     """Pair the gradients of two modules that hold the same weights, parameter by parameter.
 
-    Args:
-        ours: As in ``load_from_torch``, after ``backward``.
-        theirs: The module of ``torch.nn``, after ``backward``.
-
-    Returns:
-        Pairs of gradients of the same shape, one for every parameter of ours (of a
-        ``Transformer``: of its two stacks; of a ``GPT``: of its layers and last norm).
-
-    Raises:
-        ValueError: As in ``load_from_torch``, and where there is no gradient yet.
+    Both have seen ``backward``. Returns pairs of the same shape, one for every parameter of ours
+    (of a ``Transformer``: of its two stacks; of a ``GPT``: of its layers and last norm).
+    Raises ValueError as ``load_from_torch`` does, and where there is no gradient yet.
     """
     return _pairs(ours, theirs, _gradient)
 
@@ -103,16 +83,16 @@ def to_attn_mask(mask: Tensor, B: int, H: int, T: int, S: int) -> Tensor:
     return to_blocked(mask).expand(B, H, T, S).flatten(0, 1)
 
 
-def _pairs(ours: nn.Module, theirs: nn.Module, of: Callable[[Tensor], Tensor]) -> Pairs:
-    """Pair what ``of`` finds in every parameter of ours and of torch's; all shapes must fit."""
-    walked = list(_walk(ours, theirs))
-    for mine, other, rows in walked:
+def _pairs(ours: nn.Module, theirs: nn.Module, read: Callable[[Tensor], Tensor]) -> Pairs:
+    """Pair what ``read`` returns for the parameters of ours and of torch's; all shapes must fit."""
+    parameters = list(_walk(ours, theirs))
+    for mine, other, rows in parameters:
         if mine.shape != other[rows].shape:
             raise ValueError(
                 f"a weight of {type(ours).__name__} has shape {tuple(mine.shape)}, "
                 f"that of {type(theirs).__name__} {tuple(other[rows].shape)}"
             )
-    return [(of(mine), of(other)[rows]) for mine, other, rows in walked]
+    return [(read(mine), read(other)[rows]) for mine, other, rows in parameters]
 
 
 def _gradient(parameter: Tensor) -> Tensor:
@@ -124,16 +104,16 @@ def _gradient(parameter: Tensor) -> Tensor:
     return parameter.grad
 
 
-def _same(what: str, mine: object, other: object) -> None:
-    """Refuse two modules that differ in what no weight shows."""
+def _check_equal(property_name: str, mine: object, other: object) -> None:
+    """Refuse two modules that differ in a property that no weight shows."""
     if mine != other:
-        raise ValueError(f"{what} differs: ours {mine}, torch's {other}")
+        raise ValueError(f"{property_name} differs: ours {mine}, torch's {other}")
 
 
-def _agree(ours: nn.Module, theirs: nn.Module, name: str) -> None:
-    """Compare what no weight shows; a learner's class that does not tell is taken at its word."""
+def _check_attribute(ours: nn.Module, theirs: nn.Module, name: str) -> None:
+    """Compare an attribute that no weight shows, if ours has it; a learner's class may lack it."""
     if hasattr(ours, name):
-        _same(name, getattr(ours, name), getattr(theirs, name))
+        _check_equal(name, getattr(ours, name), getattr(theirs, name))
 
 
 def _walk(ours: nn.Module, theirs: nn.Module) -> Walk:
@@ -153,30 +133,30 @@ def _walk(ours: nn.Module, theirs: nn.Module) -> Walk:
         "Decoder": (nn.TransformerDecoder, _stack),
         "Transformer": (nn.Transformer, _transformer),
     }
-    for name in (kind.__name__ for kind in type(ours).__mro__):
+    for name in (base.__name__ for base in type(ours).__mro__):
         if name in walks and isinstance(theirs, walks[name][0]):
             return walks[name][1](ours, theirs)
-    known = ", ".join(f"{name}–{kind.__name__}" for name, (kind, _) in walks.items())
+    pairs = ", ".join(f"{name}–{torch_class.__name__}" for name, (torch_class, _) in walks.items())
     raise ValueError(
-        f"no way from {type(theirs).__name__} to {type(ours).__name__}; known: {known}"
+        f"no way from {type(theirs).__name__} to {type(ours).__name__}; known: {pairs}"
     )
 
 
 def _weights(ours: nn.Module, theirs: nn.Module) -> Walk:
     """Pair weight and bias of two linear layers, or of two norms."""
-    _agree(ours, theirs, "eps")
+    _check_attribute(ours, theirs, "eps")
     for name in ("weight", "bias"):
         mine = getattr(ours, name)
         other = getattr(theirs, name)
-        what = f"a {type(theirs).__name__} having a {name}"
-        _same(what, mine is not None, other is not None)
+        property_name = f"a {type(theirs).__name__} having a {name}"
+        _check_equal(property_name, mine is not None, other is not None)
         if mine is not None:
             yield mine, other, WHOLE
 
 
 def _attention(ours: Any, theirs: nn.MultiheadAttention) -> Walk:
     """Pair our projections, one by one or in one block, with torch's block and output layer."""
-    _agree(ours, theirs, "num_heads")
+    _check_attribute(ours, theirs, "num_heads")
     if theirs.in_proj_weight is None or theirs.bias_k is not None or theirs.add_zero_attn:
         raise ValueError("kdim, vdim, add_bias_kv and add_zero_attn have no counterpart here")
     fused = hasattr(ours, "w_qkv")
@@ -184,7 +164,7 @@ def _attention(ours: Any, theirs: nn.MultiheadAttention) -> Walk:
     height = len(theirs.in_proj_weight) // len(projections)
     for place, projection in enumerate(projections):
         rows = slice(place * height, (place + 1) * height)
-        _same("having a bias", projection.bias is not None, theirs.in_proj_bias is not None)
+        _check_equal("having a bias", projection.bias is not None, theirs.in_proj_bias is not None)
         yield projection.weight, theirs.in_proj_weight, rows
         if projection.bias is not None:
             yield projection.bias, theirs.in_proj_bias, rows
@@ -195,19 +175,19 @@ def _layer(ours: Any, theirs: Any) -> Walk:
     """Pair the parts of a layer; torch keeps the feed-forward's two in the layer itself."""
     probe = torch.tensor([-1.0, 0.5, 2.0])
     mine = getattr(ours.feed_forward, "activation", theirs.activation)(probe)
-    _same("the activation of (-1, 0.5, 2)", mine.tolist(), theirs.activation(probe).tolist())
+    _check_equal("the activation of (-1, 0.5, 2)", mine.tolist(), theirs.activation(probe).tolist())
     decodes = isinstance(theirs, nn.TransformerDecoderLayer)
     for name, other in (DECODER_LAYER if decodes else ENCODER_LAYER).items():
         owner, _, part = name.partition(".")
         if part == "norm":
-            _agree(getattr(ours, owner), theirs, "norm_first")
+            _check_attribute(getattr(ours, owner), theirs, "norm_first")
         walk = _weights if part else _walk
         yield from walk(ours.get_submodule(name), getattr(theirs, other))
 
 
 def _stack(ours: Any, theirs: Any) -> Walk:
     """Pair the layers of a stack, and its final norm where both have one."""
-    _same("the number of layers", len(ours.layers), len(theirs.layers))
+    _check_equal("the number of layers", len(ours.layers), len(theirs.layers))
     norm = getattr(ours, "norm", None)
     norm = None if isinstance(norm, nn.Identity) else norm
     if (norm is None) != (theirs.norm is None):

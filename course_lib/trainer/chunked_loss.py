@@ -3,6 +3,9 @@
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course_lib.input_checks import check_ids
+from course_lib.transformer import Transformer
+
 ROWS = 512  # 512 rows of 8,000 logits are 16 MB
 
 
@@ -18,7 +21,9 @@ class ChunkedLoss(nn.Module):
         bfloat16: Whether logits are computed in it; then the loss of a step has 8 bits, too.
     """
 
-    def __init__(self, model: nn.Module, smoothing: float = 0.1, *, bfloat16: bool = False) -> None:
+    def __init__(
+        self, model: Transformer, smoothing: float = 0.1, *, bfloat16: bool = False
+    ) -> None:
         super().__init__()
         self.model = model
         self.smoothing = smoothing
@@ -26,7 +31,7 @@ class ChunkedLoss(nn.Module):
         self.chunks = nn.LinearCrossEntropyOptions(batch_chunk_size=ROWS, acc_policy="balanced")
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        """Return the mean loss of every next token, in nats per real token.
+        """Return the mean loss of every next token, in nats per real token; 0 if there is none.
 
         Ids that are still on the CPU are counted there, so that nothing waits for a GPU to say how
         many they are.
@@ -34,9 +39,14 @@ class ChunkedLoss(nn.Module):
         Args:
             src: Source ids, on any device. Shape ``(B, S)``.
             tgt: Target ids from bos to eos. Shape ``(B, T + 1)``.
+
+        Raises:
+            ValueError: If the ids on a CPU are not all in the vocabulary.
         """
+        config = self.model.config
+        check_ids(tgt, config.tgt_vocab_size, config.max_len + 1, "target")
         matrix = self.model.output.weight  # (V, d_model)
-        positions = (tgt[:, 1:] != self.model.config.pad_id).flatten().nonzero().squeeze(1)  # (R,)
+        positions = (tgt[:, 1:] != config.pad_id).flatten().nonzero().squeeze(1)  # (R,)
         src, tgt, positions = (
             x.to(matrix.device, non_blocking=True) for x in (src, tgt, positions)
         )
@@ -45,6 +55,8 @@ class ChunkedLoss(nn.Module):
         right = tgt[:, 1:].flatten()[positions]  # (R,)
         # Smoothing adds the right logit less the mean logit, and means need no logits.
         gap = (hidden * (F.embedding(right, matrix) - matrix.mean(dim=0))).sum(dim=1)  # (R,)
+        if len(right) == 0:
+            return gap.sum()  # 0, with gradients of 0
         if self.in_bfloat16:
             hidden, matrix = hidden.bfloat16(), matrix.bfloat16()
         # With the mean, torch keeps the gradients of each chunk and computes no logits twice.

@@ -144,7 +144,7 @@ EXERCISES = (
             "large logits": (loss("logits in the hundreds", scores(size=150), pad_id=3),),
             "single token": (loss("a single token", scores(torch.tensor(5)), pad_id=3),),
         },
-        unnamed=("smoothing * doubt)", "2 * smoothing * doubt)"),
+        unnamed=("smoothing * average)", "2 * smoothing * average)"),
     ),
     Exercise(
         "warmup_inverse_sqrt",
@@ -218,7 +218,7 @@ LOGS = "logits.log_softmax(dim=-1)"
 BEGIN = f"log_probs = {LOGS}  # (..., V)"
 SUM = "log_probs.index_fill(-1, pad, 0.0).sum(dim=-1)"
 SMOOTHED = f"{SUM} / others"
-SMOOTHED_OVER_ALL = "doubt = log_probs.mean(dim=-1)"
+SMOOTHED_OVER_ALL = "average = log_probs.mean(dim=-1)"
 DIVERGENCE = """    if pad_id is not None:
         q[..., pad_id] = 0.0
         q = q * (targets != pad_id).unsqueeze(-1)
@@ -234,9 +234,9 @@ ANNOTATED_Q = f"""q = torch.full_like(logits, smoothing / (logits.size(-1) - 2))
 WITHOUT_TRANSPOSE = f"""kept = -100 if pad_id is None else pad_id
     return F.cross_entropy(logits, targets, ignore_index=kept, label_smoothing=smoothing)
     {BEGIN}"""
-SUM_OF_BOTH = "-((1 - smoothing) * right + smoothing * doubt)"
+SUM_OF_BOTH = "-((1 - smoothing) * right + smoothing * average)"
 REAL = "losses.masked_fill(~real, 0.0)"
-MEAN_OF_REAL = f"{REAL}.sum() / real.sum()"
+MEAN_OF_REAL = f"{REAL}.sum() / real.sum().clamp(min=1)"
 RATE = "d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)"
 SHIFT_LINES = "tgt_in = tgt[:, :-1]  # (B, T)\n    tgt_out = tgt[:, 1:]  # (B, T)"
 ARGUMENTS = "logits, tgt_out, pad_id=pad_id, smoothing=smoothing"
@@ -299,7 +299,7 @@ LOSSES = (
     loss_mistake(
         "doubt_at_padding: padding is left out of the first term only, so its smoothing term is "
         "still in the sum",
-        (SUM_OF_BOTH + "  # (...)", "-((1 - smoothing) * right * real + smoothing * doubt)"),
+        (SUM_OF_BOTH + "  # (...)", "-((1 - smoothing) * right * real + smoothing * average)"),
         (MEAN_OF_REAL, "losses.sum() / real.sum()"),
         seen="pytorch/pytorch #73205",
     ),
@@ -335,7 +335,7 @@ LOSSES = (
         "smoothing_off_the_right_token: the right token gets no smoothing mass, but it should get "
         "as much as any other token",
         (SMOOTHED, f"({SUM} - right) / (others - 1)"),
-        (SMOOTHED_OVER_ALL, "doubt = (log_probs.sum(dim=-1) - right) / (log_probs.size(-1) - 1)"),
+        (SMOOTHED_OVER_ALL, "average = (log_probs.sum(dim=-1) - right) / (log_probs.size(-1) - 1)"),
         seen="OpenNMT/OpenNMT-py #1463",
     ),
     loss_mistake(
