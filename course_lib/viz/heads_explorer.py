@@ -120,7 +120,7 @@ def read_through(
         written = translator.search(src, max_new_tokens=limit)  # (1, T)
         tgt_in = torch.cat([torch.tensor([[tokenizer.bos_id]]), written[:, :-1]], dim=1)  # (1, T)
         maps = model.attention_maps(src, tgt_in)
-    source, read, wrote = (tokenizer.pieces(ids[0]) for ids in (src, tgt_in, written))
+    source, read, wrote = (tokenizer.tokens(ids[0]) for ids in (src, tgt_in, written))
     maps = {name: weights[:, 0] for name, weights in maps.items()}
     return Reading(source, read, wrote, tokenizer.decode(written[0]), maps)
 
