@@ -357,7 +357,7 @@ WRITING = (
 
 DRAWING = (
     sample(
-        "likeliest_taken: the most likely token is taken, and nothing is drawn",
+        "most_likely_taken: the most likely token is taken, and nothing is drawn",
         ("torch.multinomial(probs, 1, generator=generator)", "probs.argmax(-1, keepdim=True)"),
         ("torch.multinomial(nucleus, 1, generator=generator)", "nucleus.argmax(-1, keepdim=True)"),
     ),
