@@ -1,43 +1,55 @@
 """Record the weights of every attention layer while a model runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
-def capture_attention(attentions: dict[str, list[nn.Module]], run: Callable[[], Any]) -> dict:
-    """Ask attention layers for their weights while something runs, and return what they used.
+def capture_attention(
+    attentions: Mapping[str, Sequence[Tensor | nn.Module]], run: Callable[[], object]
+) -> dict[str, Tensor]:
+    """Run a model, and return the attention weights that its layers have computed.
 
-    Two hooks do it: a function that PyTorch calls before a module's ``forward`` asks for the
-    weights, another that it calls afterwards records them. Both are removed, even after an error.
+    Two hooks are registered on each layer. The first asks for the weights before ``forward`` runs,
+    and the second records them afterwards. Both are removed at the end, even after an error.
 
     Args:
-        attentions: Lists of ``MultiHeadAttention`` layers, by name. While something runs, each is
-            called with ``need_weights=True``; afterwards it is as before.
-        run: What to run; it calls every layer once.
+        attentions: Lists of ``MultiHeadAttention`` layers, by name.
+        run: The function to run. It calls every layer once.
 
     Returns:
-        For each name the weights ``(N, B, H, T, S)`` of its N layers.
+        For each name, the weights ``(N, B, H, T, S)`` of its N layers.
+
+    Raises:
+        ValueError: If a list is empty, contains something that is not a layer, or contains a layer
+            that does not run exactly once.
     """
-    recorded: dict[str, list[torch.Tensor]] = {name: [] for name in attentions}
+    recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}
 
     def ask(layer: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        """Ask a layer for its weights."""
+        """Add the argument that makes a layer return its weights."""
         return args, kwargs | {"need_weights": True}
 
     with ExitStack() as hooks:
         for name, layers in attentions.items():
 
             def record(layer: nn.Module, args: tuple, output: tuple, name: str = name) -> None:
-                """Keep the weights that a layer returned."""
+                """Record the weights that a layer returned."""
                 recorded[name].append(output[1])
 
             for layer in layers:
+                if not isinstance(layer, nn.Module):
+                    raise ValueError(f"{name!r} must contain layers, got {type(layer).__name__}")
                 before = layer.register_forward_pre_hook(ask, with_kwargs=True)
                 hooks.callback(before.remove)
                 hooks.callback(layer.register_forward_hook(record).remove)
         run()
+    for name, layers in attentions.items():
+        if len(recorded[name]) != len(layers) or not layers:
+            raise ValueError(
+                f"each of the {len(layers)} layers in {name!r} must run once, "
+                f"but there were {len(recorded[name])} calls"
+            )
     return {name: torch.stack(weights) for name, weights in recorded.items()}

@@ -23,13 +23,13 @@ def padding_fraction(lengths: Sequence[tuple[int, int]], batches: Sequence[Seque
     0.25
     """
     if not batches or not all(batches):
-        raise ValueError(f"no share of padding in {list(map(list, batches))}: a batch is empty")
+        raise ValueError(f"every batch needs at least one pair, got {list(map(list, batches))}")
     real = sum(sum(lengths[pair]) for batch in batches for pair in batch)
-    places = 0
+    positions = 0
     for batch in batches:
         sources, targets = zip(*(lengths[pair] for pair in batch), strict=True)
-        places += len(batch) * (max(sources) + max(targets))
-    return 1 - real / places
+        positions += len(batch) * (max(sources) + max(targets))
+    return 1 - real / positions
 
 
 def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[list[int]]:
@@ -49,7 +49,7 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
     widest: tuple[int, ...] = (0, 0)
     for pair in sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True)):
         if sum(lengths[pair]) > tokens:
-            raise ValueError(f"a pair of {sum(lengths[pair])} tokens, a batch of {tokens}")
+            raise ValueError(f"a pair of {sum(lengths[pair])} tokens exceeds a batch of {tokens=}")
         grown = tuple(map(max, widest, lengths[pair]))
         if (len(batch) + 1) * sum(grown) > tokens:
             batches.append(batch)
@@ -82,12 +82,9 @@ class TokenBatches:
         epochs: int = 1,
     ) -> None:
         if not rows or min(tokens, pool_size) < 1:
-            raise ValueError(f"no batches: {len(rows)} pairs, tokens={tokens}, {pool_size=}")
+            raise ValueError(f"{len(rows)} pairs, {tokens=} and {pool_size=} must all be positive")
         self.rows = rows
         self.lengths = [(len(source), len(target) - 1) for source, target in rows]  # S, T
-        longest = max(map(sum, self.lengths))
-        if longest > tokens:
-            raise ValueError(f"a pair of {longest} tokens fits in no batch of tokens={tokens}")
         self.tokens = tokens
         self.pad_id = pad_id
         self.seed = seed
@@ -134,7 +131,7 @@ def average_weights(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     first = {name: value.shape for name, value in states[0].items()}
     for state in states:
         if {name: value.shape for name, value in state.items()} != first:
-            raise ValueError("these weights are of different models: names or shapes differ")
+            raise ValueError("these weights belong to different models: names or shapes differ")
     return {
         name: torch.stack([state[name].double() for state in states]).mean(dim=0).to(value.dtype)
         for name, value in states[0].items()

@@ -56,7 +56,7 @@ class FinishedPool:
         self.ids[sources] = take(ids, best)
 
 
-def length_penalty(lengths: Tensor, alpha: float) -> Tensor:
+def length_penalty(lengths: Tensor | int, alpha: float) -> Tensor | float:
     """Return what log-probabilities are divided by, so that long sentences can compete.
 
     Paper: §6.1 takes alpha = 0.6; the formula is equation (14) of Wu et al. (2016).
@@ -70,7 +70,7 @@ class Beams:
     """Hold K hypotheses of every unfinished sentence, and extend them by one token at a time.
 
     ``sources`` (B,) names the sentences that are not finished; ``tgt`` (B, K, 1 + limit) holds
-    bos, what is written, and padding; ``totals`` (B, K) are log-probabilities, best first, -inf
+    bos, the hypothesis, and padding; ``totals`` (B, K) are log-probabilities, best first, -inf
     where there is no hypothesis.
     """
 
@@ -97,9 +97,9 @@ class Beams:
         lines = take(self.tgt, parents)  # (B, 2K, 1 + limit)
         lines[..., length] = tokens
         ended = tokens == eos_id  # (B, 2K)
-        self.totals, kept = sums.masked_fill(ended, float("-inf")).topk(K)  # (B, K)
-        self.tgt = take(lines, kept)
-        self.parents = parents.gather(1, kept)  # (B, K): the hypothesis that each extends
+        self.totals, extended = sums.masked_fill(ended, float("-inf")).topk(K)  # (B, K)
+        self.tgt = take(lines, extended)
+        self.parents = parents.gather(1, extended)  # (B, K): the hypothesis that each extends
         return lines[:, :K, 1:], sums[:, :K].masked_fill(~ended[:, :K], float("-inf"))
 
     def keep(self, sentences: Tensor) -> None:
@@ -138,7 +138,9 @@ def beam_search(
     also accepts ends among the 2K best.
     """
     if beam_size < 1 or not 0 <= alpha < math.inf:
-        raise ValueError(f"{beam_size=} must be at least 1, and {alpha=} finite and at least 0")
+        raise ValueError(
+            f"{beam_size=} must be positive, and {alpha=} must be finite and not negative"
+        )
     with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:
         beams = Beams(model, src, bos_id, beam_size, limit, use_cache)
         empty = torch.full_like(beams.tgt[..., 1:], model.config.pad_id)  # (B, K, limit)

@@ -4,6 +4,8 @@
 
 __all__ = ["DecoderLayer", "Decoder"]
 
+from functools import partial
+
 from torch import Tensor, nn
 
 from .add_norm import AddNorm
@@ -35,9 +37,9 @@ class DecoderLayer(nn.Module):
         activation_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        heads = dict(d_k=d_k, d_v=d_v, dropout=attention_dropout)
-        self.self_attn = MultiHeadAttention(d_model, num_heads, **heads)
-        self.cross_attn = MultiHeadAttention(d_model, num_heads, **heads)
+        new_attention = partial(MultiHeadAttention, d_k=d_k, d_v=d_v, dropout=attention_dropout)
+        self.self_attn = new_attention(d_model, num_heads)
+        self.cross_attn = new_attention(d_model, num_heads)
         self.feed_forward = FeedForward(d_model, d_ff, activation_dropout, activation)
         self.add_norm1 = AddNorm(d_model, dropout, norm_first)
         self.add_norm2 = AddNorm(d_model, dropout, norm_first)
@@ -85,9 +87,9 @@ class Decoder(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(num_layers=num_layers)
-        sizes = (d_model, num_heads, d_ff, dropout, norm_first, activation)
+        new_layer = partial(DecoderLayer, d_model, num_heads, d_ff, dropout, norm_first, activation)
         rates = dict(attention_dropout=attention_dropout, activation_dropout=activation_dropout)
-        layers = [DecoderLayer(*sizes, d_k=d_k, d_v=d_v, **rates) for _ in range(num_layers)]
+        layers = [new_layer(d_k=d_k, d_v=d_v, **rates) for _ in range(num_layers)]
         self.layers = nn.ModuleList(layers)
         self.norm = nn.LayerNorm(d_model) if norm_first else None
 

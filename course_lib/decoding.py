@@ -64,21 +64,21 @@ def greedy_decode(
     """
     with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:
         engine = decoding_engine(model, src, limit, use_cache=use_cache)
-        written = torch.full((len(src), limit), model.config.pad_id, device=src.device)
+        ids = torch.full((len(src), limit), model.config.pad_id, device=src.device)
         rows = torch.arange(len(src), device=src.device)  # the sentences that have not ended
         tokens = torch.full_like(rows, bos_id)
         for position in range(limit):
             logits = engine.step(tokens.unsqueeze(1)).clone()  # (rows, V)
             logits[:, model.config.pad_id] = float("-inf")  # padding is never written
             tokens = choose(logits)
-            written[rows, position] = tokens
+            ids[rows, position] = tokens
             unfinished = (tokens != eos_id).nonzero().squeeze(1)
             if len(unfinished) == 0:
-                return written[:, : position + 1]
+                return ids[:, : position + 1]
             if len(unfinished) < len(rows):  # finished sentences leave the batch
                 rows, tokens = rows[unfinished], tokens[unfinished]
                 engine.reorder(unfinished, unfinished)
-    return written
+    return ids
 
 
 def sample_tokens(
@@ -118,20 +118,20 @@ def sample_decode(
     model: Transformer,
     src: Tensor,
     *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    generator: torch.Generator | None = None,
     bos_id: int,
     eos_id: int,
     max_new_tokens: int | None = None,
     use_cache: bool = True,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Write sentences by drawing every token: ``greedy_decode`` with ``sample_tokens``.
+    """Draw every token with ``sample_tokens``; otherwise the same as ``greedy_decode``.
 
-    The arguments are those of both.
+    Shapes: src (B, S) → ids (B, T). Raises ValueError as these two functions do.
     """
-    draw = partial(
+    choose = partial(
         sample_tokens, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator
     )
     return greedy_decode(
@@ -141,5 +141,5 @@ def sample_decode(
         eos_id=eos_id,
         max_new_tokens=max_new_tokens,
         use_cache=use_cache,
-        choose=draw,
+        choose=choose,
     )

@@ -18,19 +18,18 @@ from torch import Tensor
 from .input_checks import check_targets
 
 
-def exact_match(written: Sequence[str], wanted: Sequence[str]) -> float:
+def exact_match(texts: Sequence[str], references: Sequence[str]) -> float:
     """Compute the fraction of texts that equal their reference exactly.
 
     Paper: none; it reports BLEU, because a sentence has several correct translations.
-    ``written`` and ``wanted`` are in the same order. Raises ValueError if their numbers differ or
-    there are no texts.
+    Both arguments are in the same order. Raises ValueError if their lengths differ or are 0.
 
     >>> exact_match(["eins", "zwo"], ["eins", "zwei"])
     0.5
     """
-    if not wanted or len(written) != len(wanted):
-        raise ValueError(f"{len(written)} texts cannot be compared with {len(wanted)}")
-    return sum(a == b for a, b in zip(written, wanted, strict=True)) / len(wanted)
+    if not references or len(texts) != len(references):
+        raise ValueError(f"{len(texts)} texts cannot be compared with {len(references)} references")
+    return sum(a == b for a, b in zip(texts, references, strict=True)) / len(references)
 
 
 def token_accuracy(logits: Tensor, targets: Tensor, pad_id: int) -> float:
@@ -48,21 +47,21 @@ def token_accuracy(logits: Tensor, targets: Tensor, pad_id: int) -> float:
     return right.sum().item() / real.sum().item()
 
 
-def corpus_scores(written: Sequence[str], wanted: Sequence[str]) -> dict[str, float | str]:
+def corpus_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, float | str]:
     """Compute BLEU and chrF of a corpus with sacrebleu.
 
     Paper: §6.1, table 2, BLEU.
     Returns ``bleu``, ``bleu_lower`` (of lower-cased text) and ``chrf`` in percent, and each one's
-    signature, such as ``bleu_signature``. ``wanted`` contains one reference for each text.
+    signature, such as ``bleu_signature``. There is one reference for each text.
     Raises ValueError if their numbers differ or there are no texts.
     Differs: the paper counts tokenized text with compounds split at hyphens, here plain text.
     """
-    if not wanted or len(written) != len(wanted):
-        raise ValueError(f"{len(written)} texts cannot be compared with {len(wanted)}")
+    if not references or len(texts) != len(references):
+        raise ValueError(f"{len(texts)} texts cannot be compared with {len(references)} references")
     scores: dict[str, float | str] = {}
     metrics = {"bleu": BLEU(), "bleu_lower": BLEU(lowercase=True), "chrf": CHRF()}
     for name, metric in metrics.items():
-        scores[name] = metric.corpus_score(list(written), [list(wanted)]).score
+        scores[name] = metric.corpus_score(list(texts), [list(references)]).score
         scores[f"{name}_signature"] = str(metric.get_signature())
     return scores
 
@@ -83,18 +82,21 @@ def alignment_from_attention(weights: Tensor, threshold: float) -> set[tuple[int
 
 
 def alignment_error_rate(
-    found: Sequence[set[tuple[int, int]]], known: Sequence[set[tuple[int, int]]]
+    predicted: Sequence[set[tuple[int, int]]], reference: Sequence[set[tuple[int, int]]]
 ) -> float:
-    """Compute how far the found links are from the known ones, over all sentences together.
+    """Compute how far predicted links are from reference links, over all sentences together.
 
     Paper: none; Och and Ney (2003), equation (34).
     Both arguments contain one set of (target, source) positions per sentence. Returns 0 if all sets
     agree and 1 if they have no link in common. Raises ValueError if the numbers of sentences differ
     or there are no links.
-    Differs: they let annotators call links possible besides sure ones; ours are known, all sure.
+    Differs: their annotators mark links as sure or as possible; all of our links are sure.
     """
-    links = sum(map(len, found)) + sum(map(len, known))
-    if len(found) != len(known) or links == 0:
-        raise ValueError(f"{len(found)} and {len(known)} sentences with {links} links: no rate")
-    shared = sum(len(mine & right) for mine, right in zip(found, known, strict=True))
+    links = sum(map(len, predicted)) + sum(map(len, reference))
+    if len(predicted) != len(reference) or links == 0:
+        raise ValueError(
+            f"a rate needs links and as many predicted as reference sentences, got {links} links "
+            f"in {len(predicted)} and {len(reference)} sentences"
+        )
+    shared = sum(len(ours & sure) for ours, sure in zip(predicted, reference, strict=True))
     return 1 - 2 * shared / links

@@ -4,6 +4,8 @@
 
 __all__ = ["layer_operations", "attention_flops", "forward_flops"]
 
+from functools import partial
+
 from .input_checks import head_width
 from .transformer import TransformerConfig
 
@@ -16,7 +18,7 @@ def layer_operations(length: int, d_model: int, *, kernel_size: int = 3) -> dict
     each count is the largest term only. Raises ValueError if an argument is below 1.
     """
     if min(length, d_model, kernel_size) < 1:
-        raise ValueError(f"all count from 1: {length=}, {d_model=}, {kernel_size=}")
+        raise ValueError(f"{length=}, {d_model=} and {kernel_size=} must be positive integers")
     return {
         "self-attention": length**2 * d_model,
         "recurrent": length * d_model**2,
@@ -48,8 +50,8 @@ def attention_flops(
     values = src_len * d_model * d_v
     mixing = tgt_len * d_v * d_model
     scores = tgt_len * src_len * d_k
-    blend = tgt_len * src_len * d_v
-    return 2 * num_heads * (queries + keys + values + mixing + scores + blend)
+    averages = tgt_len * src_len * d_v
+    return 2 * num_heads * (queries + keys + values + mixing + scores + averages)
 
 
 def forward_flops(config: TransformerConfig, src_len: int, tgt_len: int) -> int:
@@ -59,13 +61,9 @@ def forward_flops(config: TransformerConfig, src_len: int, tgt_len: int) -> int:
     Includes the matrix multiplications of all layers and of the output layer for S source and T
     target tokens. The backward pass takes twice as many.
     """
-    width = dict(d_k=config.d_k, d_v=config.d_v)
-    heads = (config.d_model, config.num_heads)
-
-    def attention(tgt: int, src: int) -> int:
-        """Count the operations of one attention sub-layer."""
-        return attention_flops(*heads, tgt, src, **width)
-
+    attention = partial(
+        attention_flops, config.d_model, config.num_heads, d_k=config.d_k, d_v=config.d_v
+    )
     feed_forward = 2 * 2 * config.d_model * config.d_ff  # for each position
     encoder = attention(src_len, src_len) + src_len * feed_forward
     decoder = attention(tgt_len, tgt_len) + attention(tgt_len, src_len) + tgt_len * feed_forward

@@ -20,9 +20,10 @@ __all__ = [
 import ast
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -191,11 +192,11 @@ def param_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     axes, and the others with 0. Raises ValueError if ``weight_decay`` is below 0.
     """
     if weight_decay < 0:
-        raise ValueError(f"{weight_decay=} would push weights away from 0")
-    learns = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        raise ValueError(f"{weight_decay=} must not be negative: it would push weights away from 0")
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     return [
-        {"params": [p for p in learns if p.dim() >= 2], "weight_decay": weight_decay},
-        {"params": [p for p in learns if p.dim() < 2], "weight_decay": 0.0},
+        {"params": [p for p in trainable if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in trainable if p.dim() < 2], "weight_decay": 0.0},
     ]
 
 
@@ -215,7 +216,8 @@ class GPTEngine(Engine):
         model, c = self.model, self.model.config
         check_ids(ids, c.vocab_size, c.max_len, "input")
         x = model.positions(model.embedding(ids), self.length)  # (B, T, d_model)
-        for layer, cache in zip(model.layers, self.caches, strict=True):
+        layers: Iterable[Any] = model.layers
+        for layer, cache in zip(layers, self.caches, strict=True):
             x = layer.add_norm1(x, partial(self.attend, layer.self_attn, cache))
             x = layer.add_norm2(x, layer.feed_forward)
         return model.output(model.norm(x if all_positions else x[:, -1]))
@@ -231,24 +233,24 @@ class GPTEngine(Engine):
 @singledispatch
 def text_engine(model: nn.Module, max_len: int) -> Engine:
     """Return the engine for a decoder-only model; a class with another engine registers it."""
-    return GPTEngine(model, max_len)  # type: ignore[arg-type]  # it is compared before it is used
+    return GPTEngine(model, max_len)  # type: ignore[arg-type]  # choose_engine checks that it fits
 
 
 def generation_engine(
-    model: nn.Module, prompt: Tensor, max_len: int, *, use_cache: bool = True
+    model: GPT, prompt: Tensor, max_len: int, *, use_cache: bool = True
 ) -> Engine:
-    """Return what continues a prompt (B, T): the model's engine, or one that recomputes.
+    """Return the engine that continues a prompt (B, T): the model's, or one that recomputes.
 
     As ``decoding_engine``, for models without a source.
     """
     recompute = lambda: RecomputingEngine(lambda ids: model(ids)[0])  # noqa: E731
     if not use_cache or prompt.size(1) > max_len:
         return recompute()
-    known = type(model) in (GPT, *text_engine.registry)
+    has_engine = type(model) in (GPT, *text_engine.registry)
     ids = torch.arange(3, device=prompt.device).expand(len(prompt), -1)
     ids = ids % model.config.vocab_size  # (B, 3)
     build = lambda room: text_engine(model, room)  # noqa: E731
-    return choose_engine(model, known, ids, build, recompute, max_len)
+    return choose_engine(model, has_engine, ids, build, recompute, max_len)
 
 
 @torch.no_grad()
@@ -275,10 +277,10 @@ def sample(
     model.eval()
     try:
         room = min(limit, ids.size(1) + max_new_tokens)
-        engine, new = generation_engine(model, ids, room, use_cache=use_cache), ids
+        engine = generation_engine(model, ids, room, use_cache=use_cache)
         for _ in range(max_new_tokens):
             if ids.size(1) <= limit:
-                logits = engine.step(new)  # (B, V)
+                logits = engine.step(ids[:, engine.length :])  # (B, V)
             else:  # in a window that moves, every token has another position
                 logits = model(ids[:, -limit:])[0][:, -1]  # (B, V)
             new = sample_tokens(

@@ -3,11 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import fields
-from typing import Any
+from inspect import get_annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def check_attention_inputs(
@@ -45,12 +44,11 @@ def check_attention_inputs(
         raise ValueError(f"mask {tuple(mask.shape)} does not broadcast to {target}: {shapes}")
 
 
-def check_widths(layer: nn.Module, query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Check that query, key and value have the d_model that a ``MultiHeadAttention`` was built for.
+def check_widths(d_model: int, query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Check that query, key and value have the width that a ``MultiHeadAttention`` was built for.
 
     Raises ValueError if one has another width or fewer than two axes.
     """
-    d_model = layer.w_q.in_features
     for name, x in {"query": query, "key": key, "value": value}.items():
         if x.dim() < 2 or x.size(-1) != d_model:
             raise ValueError(
@@ -67,9 +65,9 @@ def head_width(d_model: int, num_heads: int, width: int | None = None) -> int:
     d_model.
     """
     if min(d_model, num_heads, 1 if width is None else width) < 1:
-        given = "" if width is None else f", d_k or d_v={width}"
+        d_k = "" if width is None else f", d_k or d_v={width}"
         raise ValueError(
-            f"sizes must be positive integers, got d_model={d_model}, num_heads={num_heads}{given}"
+            f"sizes must be positive integers, got d_model={d_model}, num_heads={num_heads}{d_k}"
         )
     if width is None and d_model % num_heads:
         raise ValueError(
@@ -131,47 +129,51 @@ def check_fits(x: Tensor, table: Tensor, start: int = 0) -> None:
         )
 
 
-def check_config(config: Any, activations: Collection[str] = ()) -> None:
+def check_config(config: object, activations: Collection[str] = ()) -> None:
     """Check the hyperparameters of a ``TransformerConfig``, ``GPTConfig`` or ``ModernConfig``.
 
     Raises ValueError, with the field's name and value, if a size is not a positive integer, another
     number is out of range, the heads do not divide the width, or the vocabularies and the padding
     do not fit each other.
     """
-    values = {field.name: getattr(config, field.name) for field in fields(config)}
-    for field in fields(config):
-        value = values[field.name]
-        size = field.type is int and not field.name.endswith("_id")
-        if size and (type(value) is not int or value < 1):
-            raise ValueError(f"{field.name} must be a positive integer, got {value!r}")
-        if field.type is float and not 0 <= value < math.inf:
-            raise ValueError(f"{field.name} must be a finite number from 0, got {value!r}")
+    values = vars(config)
+    for name, kind in get_annotations(type(config)).items():
+        value = values[name]
+        is_size = kind is int and not name.endswith("_id")
+        if is_size and (type(value) is not int or value < 1):
+            raise ValueError(f"{name} must be a positive integer, got {value!r}")
+        if kind is float and not 0 <= value < math.inf:
+            raise ValueError(f"{name} must be a finite number from 0, got {value!r}")
     check_dropout(values.get("dropout", 0.0))
     if "activation" in values:
         check_choice("activation", values["activation"], activations)
+    num_heads = values["num_heads"]
     for width in ("d_k", "d_v"):
-        head_width(config.d_model, config.num_heads, values.get(width))
-    check_kv_heads(config.num_heads, values.get("num_kv_heads", config.num_heads))
+        head_width(values["d_model"], num_heads, values.get(width))
+    check_kv_heads(num_heads, values.get("num_kv_heads", num_heads))
     if "pad_id" in values:
-        check_vocabularies(config)
+        sizes = (values["src_vocab_size"], values["tgt_vocab_size"])
+        check_vocabularies(*sizes, values["pad_id"], values["tie_embeddings"])
 
 
-def check_vocabularies(config: Any) -> None:
+def check_vocabularies(
+    src_vocab_size: int, tgt_vocab_size: int, pad_id: int, tie_embeddings: str
+) -> None:
     """Check that a ``TransformerConfig``'s vocabularies, padding and tied embeddings agree.
 
     Raises ValueError if the padding is not in both vocabularies, or the embeddings cannot be tied
     as requested.
     """
-    sizes = (config.src_vocab_size, config.tgt_vocab_size)
-    if config.pad_id not in range(min(sizes)):
+    if pad_id not in range(min(src_vocab_size, tgt_vocab_size)):
         raise ValueError(
-            f"pad_id={config.pad_id} must be an id in both vocabularies, which have "
-            f"{sizes[0]} and {sizes[1]} tokens"
+            f"pad_id={pad_id} must be an id in both vocabularies, which have "
+            f"{src_vocab_size} and {tgt_vocab_size} tokens"
         )
-    check_choice("tie_embeddings", config.tie_embeddings, ("all", "decoder", "none"))
-    if config.tie_embeddings == "all" and len(set(sizes)) > 1:
+    check_choice("tie_embeddings", tie_embeddings, ("all", "decoder", "none"))
+    if tie_embeddings == "all" and src_vocab_size != tgt_vocab_size:
         raise ValueError(
-            f"tie_embeddings='all' needs one shared vocabulary, got sizes {sizes}; "
+            f"tie_embeddings='all' needs one shared vocabulary, got {src_vocab_size=} and "
+            f"{tgt_vocab_size=}; "
             "use one vocabulary for both sides, or choose 'decoder' or 'none'"
         )
 
@@ -294,17 +296,17 @@ def check_special_ids(bos_id: int, eos_id: int, pad_id: int, vocab_size: int) ->
         )
 
 
-def check_room(cache: Any, keys: Tensor) -> None:
+def check_room(keys: Tensor, stored_keys: Tensor | None, length: int, max_len: int) -> None:
     """Check that the keys (B, H, T, d_k) of new tokens continue those in an ``AttentionCache``.
 
     Raises ValueError if the number of rows has changed, or if there is no room for the tokens.
     """
     rows, new = len(keys), keys.size(2)
-    stored = rows if cache.keys is None else len(cache.keys)
-    if rows != stored or cache.length + new > cache.max_len:
+    stored_rows = rows if stored_keys is None else len(stored_keys)
+    if rows != stored_rows or length + new > max_len:
         raise ValueError(
-            f"{rows} rows of {new} new tokens do not continue {stored} rows of {cache.length} "
-            f"tokens with room for {cache.max_len}: reorder the rows, or choose a larger max_len"
+            f"{rows} rows of {new} new tokens do not continue {stored_rows} rows of {length} "
+            f"tokens with room for {max_len}: reorder the rows, or choose a larger max_len"
         )
 
 

@@ -17,7 +17,8 @@ __all__ = [
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -51,7 +52,7 @@ class AttentionCache:
         Returns all keys (B, H, length, d_k) and values so far, as views, the newest last.
         Raises ValueError if the number of rows has changed, or if there is no room.
         """
-        check_room(self, keys)
+        check_room(keys, self.keys, self.length, self.max_len)
         start, self.length = self.length, self.length + keys.size(2)
         if self.keys is None or self.values is None:
             self.keys = keys.new_empty(*keys.shape[:2], self.max_len, keys.size(3))
@@ -199,7 +200,7 @@ class DecodingEngine(Engine):
         self.cross_mask = None if mask.all() else mask
         with torch.no_grad():
             memory = model.encode(src)  # (B, S, d_model)
-            layers = model.decoder.layers
+            layers: Iterable[Any] = model.decoder.layers
             self.layers = [CachedDecoderLayer(layer, memory, max_len) for layer in layers]
         self.caches = [layer.cache for layer in self.layers]
 
@@ -264,7 +265,7 @@ class RecomputingEngine(Engine):
 
 def choose_engine(
     model: nn.Module,
-    known: bool,
+    has_engine: bool,
     ids: Tensor,
     build: Callable[[int], Engine],
     recompute: Callable[[], RecomputingEngine],
@@ -272,18 +273,19 @@ def choose_engine(
 ) -> Engine:
     """Return ``build(max_len)`` if it computes what the model computes, or else ``recompute()``.
 
-    An engine is made for a ``known`` class made of the course's parts. For any other, both read
-    ``ids`` (R, 3); a warning says so if the logits differ or the engine lacks a part.
+    Nothing is compared if the class ``has_engine`` of its own and all parts are the course's.
+    Otherwise, both read ``ids`` (R, 3), and a warning says if the logits differ or a part is
+    missing.
     """
-    if known and all(_is_original(module) for module in model.modules()):
+    if has_engine and all(_is_original(module) for module in model.modules()):
         return build(max_len)
     ids = ids[:, :max_len]
-    right = recompute().step(ids, all_positions=True)  # (R, 3, V)
+    expected = recompute().step(ids, all_positions=True)  # (R, 3, V)
     try:
         engine = build(ids.size(1))
-        seen = [engine.step(part, all_positions=True) for part in ids.split(2, dim=1)]
-        error = (torch.cat(seen, dim=1) - right).abs().max()
-        limit = torch.finfo(right.dtype).eps ** 0.5 * right.abs().max()
+        logits = [engine.step(part, all_positions=True) for part in ids.split(2, dim=1)]
+        error = (torch.cat(logits, dim=1) - expected).abs().max()
+        limit = torch.finfo(expected.dtype).eps ** 0.5 * expected.abs().max()
         reason = "" if error <= limit else "its logits differ from the model's"
     except (AttributeError, RuntimeError, TypeError, ValueError) as exception:
         reason = str(exception).partition("\n")[0]
@@ -306,9 +308,9 @@ def _is_original(module: nn.Module) -> bool:
 def decoding_engine(
     model: Transformer, src: Tensor, max_len: int, *, use_cache: bool = True
 ) -> Engine:
-    """Return what scores the next target token of every source (B, S), step by step.
+    """Return an engine that scores the next target token of every source (B, S).
 
-    With ``use_cache`` that is a ``DecodingEngine`` if it fits the model's class; otherwise the
+    With ``use_cache``, it is a ``DecodingEngine`` if it fits the model's class; otherwise the
     prefix is recomputed for every token, with the same logits.
     """
     recompute = lambda: RecomputingEngine(model.decode, model.encode(src), src)  # noqa: E731

@@ -14,7 +14,9 @@ __all__ = [
     "ModernEngine",
 ]
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -197,6 +199,8 @@ class ModernDecoder(nn.Module):
     ``model.bfloat16()``.
     """
 
+    angles: Tensor
+
     def __init__(self, config: ModernConfig) -> None:
         super().__init__()
         self.config = c = config
@@ -242,7 +246,8 @@ class ModernEngine(Engine):
         check_ids(ids, model.config.vocab_size, model.config.max_len, "input", start)
         x = model.embedding(ids)  # (B, T, d_model)
         angles = model.angles[start : start + ids.size(1)]  # (T, d_k / 2)
-        for layer, cache in zip(model.layers, self.caches, strict=True):
+        layers: Iterable[Any] = model.layers
+        for layer, cache in zip(layers, self.caches, strict=True):
             q, k, v = layer.self_attn.project(layer.norm1(x), angles)
             heads = attend_to_past(q, *cache.append(k, v))  # (B, H, T, d_k)
             x = x + layer.self_attn.w_o(join_heads(heads))  # (B, T, d_model)

@@ -88,7 +88,7 @@ class MultiHeadAttention(nn.Module):
         (B, H, T, S), True = may look. Returns the output (B, T, d_model) and, if
         ``need_weights``, the weights (B, H, T, S), otherwise None.
         """
-        check_widths(self, query, key, value)
+        check_widths(self.w_q.in_features, query, key, value)
         q = split_heads(self.w_q(query), self.num_heads)  # (B, H, T, d_k)
         k = split_heads(self.w_k(key), self.num_heads)  # (B, H, S, d_k)
         v = split_heads(self.w_v(value), self.num_heads)  # (B, H, S, d_v)

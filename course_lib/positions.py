@@ -35,6 +35,8 @@ class PositionalEncoding(nn.Module):
     Differs: the paper's formula has no longest sequence; the table ends at ``max_len``.
     """
 
+    encoding: Tensor
+
     def __init__(self, d_model: int, max_len: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.register_buffer("encoding", sinusoidal_encoding(max_len, d_model), persistent=False)

@@ -73,7 +73,7 @@ def warmup_inverse_sqrt(step: int, d_model: int, warmup_steps: int) -> float:
     Differs: steps count from 1, because the formula divides by 0 at step 0.
     """
     if min(step, d_model, warmup_steps) < 1:
-        raise ValueError(f"all count from 1: step={step}, {d_model=}, {warmup_steps=}")
+        raise ValueError(f"{step=}, {d_model=} and {warmup_steps=} must be positive integers")
     return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
 
 
@@ -118,8 +118,8 @@ def warmup_cooldown(
     Raises ValueError if a count is below 1, or the step is after the last one.
     Differs: scaled, and led down to zero at the end, so that the last weights have settled.
     """
-    if not step <= steps or cooldown_steps < 1:
-        raise ValueError(f"step={step} of steps={steps}, cooldown_steps={cooldown_steps} from 1")
+    if not 1 <= step <= steps or cooldown_steps < 1:
+        raise ValueError(f"{step=} must be in 1 to {steps=}, and {cooldown_steps=} positive")
     cooling = min(1.0, (steps + 1 - step) / cooldown_steps)
     return scale * cooling * warmup_inverse_sqrt(step, d_model, warmup_steps)
 
@@ -134,7 +134,7 @@ def warmup_cosine(
     Raises ValueError if a count is below 1, or the step is after the last one.
     """
     if not 1 <= step <= steps or warmup_steps < 1:
-        raise ValueError(f"step={step} of steps={steps}, warmup_steps={warmup_steps} from 1")
+        raise ValueError(f"{step=} must be in 1 to {steps=}, and {warmup_steps=} positive")
     if step <= warmup_steps:
         return peak * step / warmup_steps
     done = (step - warmup_steps) / (steps - warmup_steps)  # in (0, 1]

@@ -61,7 +61,7 @@ def turn(explorer: Explorer, **settings) -> str:
     for name, value in settings.items():
         known = name in explorer.controls
         explorer.controls[name if known else name.replace("_", " ")].value = value
-    return explorer.words.value
+    return explorer.sentence.value
 
 
 def texts(fig: Figure) -> list[Text]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.data import LANGUAGES, LIMIT, Tokenizer, spell
-from course_lib.data.alignments import known_links, part_spans, piece_digits, text_digits
+from course_lib.data.alignments import part_spans, reference_links, text_digits, token_digits
 from course_lib.data.number_words import draw_pairs
 
 ALL = ("en", *LANGUAGES)
@@ -80,27 +80,27 @@ def digits_of(part: int) -> list[int]:
     return [place for place, digit in enumerate(reversed(str(part))) if digit != "0"]
 
 
-def test_a_piece_across_two_words_says_the_digits_of_both():
-    assert piece_digits(["▁for", "ty-fi", "ve"], 45, "en") == [{1}, {0, 1}, {0}]
-    pieces = ["▁ein", "undzwanzigtausend", "drei", "hundert", "fünf", "undvierzig", "[eos]"]
+def test_a_token_across_two_words_has_the_digits_of_both():
+    assert token_digits(["▁for", "ty-fi", "ve"], 45, "en") == [{1}, {0, 1}, {0}]
+    tokens = ["▁ein", "undzwanzigtausend", "drei", "hundert", "fünf", "undvierzig", "[eos]"]
     wanted = [{3}, {3, 4}, {2}, {2}, {0}, {1}, set()]
-    assert piece_digits(pieces, 21_345, "de") == wanted
+    assert token_digits(tokens, 21_345, "de") == wanted
 
 
 @pytest.mark.parametrize("to", LANGUAGES)
-def test_the_pieces_of_a_trained_tokenizer_are_understood(to):
+def test_the_tokens_of_a_trained_tokenizer_are_understood(to):
     pairs = draw_pairs("train", 400, to=to)
     tokenizer = Tokenizer.learn([text for pair in pairs for text in pair], 150)
     for number in (0, 13, 345, 1001, 21_000, 80_080, 999_999):
-        pieces = [tokenizer.pieces(tokenizer.encode(spell(number, name))) for name in ("en", to)]
-        links = known_links(*pieces, number, to)
-        assert {s for _, s in links} == said(pieces[0], number, "en")
-        assert {t for t, _ in links} == said(pieces[1], number, to)
+        tokens = [tokenizer.tokens(tokenizer.encode(spell(number, name))) for name in ("en", to)]
+        links = reference_links(*tokens, number, to)
+        assert {s for _, s in links} == positions_with_digits(tokens[0], number, "en")
+        assert {t for t, _ in links} == positions_with_digits(tokens[1], number, to)
 
 
-def said(pieces: list[str], number: int, language: str) -> set[int]:
-    """List the places of the pieces that say a digit."""
-    return {n for n, digits in enumerate(piece_digits(pieces, number, language)) if digits}
+def positions_with_digits(tokens: list[str], number: int, language: str) -> set[int]:
+    """List the positions of the tokens that contribute to a digit."""
+    return {n for n, digits in enumerate(token_digits(tokens, number, language)) if digits}
 
 
 def test_links_are_target_first_and_cross_where_the_languages_do():
@@ -108,21 +108,21 @@ def test_links_are_target_first_and_cross_where_the_languages_do():
         ["▁three", "▁hundred", "▁forty-", "five"],
         ["▁dreihundert", "fünf", "undvierzig"],
     )
-    assert known_links(source, target, 345) == {(0, 0), (0, 1), (1, 3), (2, 2)}
-    assert known_links(["▁twelve"], ["▁zw", "ölf"], 12) == {(0, 0), (1, 0)}
+    assert reference_links(source, target, 345) == {(0, 0), (0, 1), (1, 3), (2, 2)}
+    assert reference_links(["▁twelve"], ["▁zw", "ölf"], 12) == {(0, 0), (1, 0)}
     chinese = ["▁三", "十", "万"]
-    assert known_links(["▁three", "▁hundred", "▁thousand"], chinese, 300_000, "zh") == {
+    assert reference_links(["▁three", "▁hundred", "▁thousand"], chinese, 300_000, "zh") == {
         (t, s) for t in range(3) for s in range(3)
     }
 
 
 def test_what_does_not_spell_the_number_is_refused():
     with pytest.raises(ValueError, match=r"▁drei does not spell 4 in 'de'"):
-        piece_digits(["▁drei"], 4, "de")
+        token_digits(["▁drei"], 4, "de")
     with pytest.raises(ValueError, match="does not spell 345"):
-        known_links(["▁three"], ["▁drei"], 345)
+        reference_links(["▁three"], ["▁drei"], 345)
     with pytest.raises(ValueError, match="does not spell"):
-        piece_digits(["vier"], 4, "de")  # the piece that begins a word is another one
+        token_digits(["vier"], 4, "de")  # the token that begins a word is another one
     with pytest.raises(ValueError, match="1,000,000"):
         text_digits(LIMIT, "en")
     with pytest.raises(ValueError, match="'xx'"):

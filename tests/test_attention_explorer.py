@@ -15,8 +15,8 @@ from course_lib.viz.attention_explorer import (
     KEYS,
     VALUES,
     AttentionExplorer,
+    gradient_norm,
     plane_scores,
-    slope,
 )
 
 coordinate = st.integers(-30, 30).map(lambda tenths: tenths / 10)
@@ -25,7 +25,7 @@ explorer = fixture_of(AttentionExplorer)
 
 def said(explorer, what: str) -> float:
     """Read the number that follows a word of the sentence."""
-    return float(re.search(rf"{what} (-?\d+(?:\.\d+)?(?:e-?\d+)?)", explorer.words.value)[1])
+    return float(re.search(rf"{what} (-?\d+(?:\.\d+)?(?:e-?\d+)?)", explorer.sentence.value)[1])
 
 
 @settings(max_examples=10, suppress_health_check=list(HealthCheck))  # one explorer for all
@@ -72,18 +72,18 @@ def test_the_sentence_agrees_with_autograd(explorer, x, y, hot):
     low, high = (value.item() for value in explorer.scores.aminmax())
     assert said(explorer, "Scores from") == pytest.approx(low, abs=0.006)
     assert said(explorer, r"from -?[\d.]+ to") == pytest.approx(high, abs=0.006)
-    assert f"[{explorer.output[0]:.2f}, {explorer.output[1]:.2f}]" in explorer.words.value
+    assert f"[{explorer.output[0]:.2f}, {explorer.output[1]:.2f}]" in explorer.sentence.value
 
 
 def test_a_gradient_too_small_for_one_minus_a_weight_is_still_measured():
     weights = torch.tensor([0.0, -100.0]).double().softmax(dim=-1)
-    assert slope(weights) == pytest.approx(math.sqrt(2) * math.exp(-100), rel=1e-6)
+    assert gradient_norm(weights) == pytest.approx(math.sqrt(2) * math.exp(-100), rel=1e-6)
 
 
 def test_ties_are_named_and_no_output_is_minus_zero(explorer):
     assert "goes to every key" in turn(explorer, x=0, y=0)
     turn(explorer, x=-0.9, y=-1.2)  # a tie, of no number that a computer holds exactly
-    assert "goes to “three” and “hundred”" in explorer.words.value
+    assert "goes to “three” and “hundred”" in explorer.sentence.value
     assert "[0.00, " in turn(explorer, x=-0.9, y=0.9)
 
 
@@ -103,7 +103,7 @@ def test_the_panels_show_the_vectors_the_scores_the_weights_and_the_output(explo
 
 
 def test_the_question_of_chapter_01_has_the_answer_it_gives(explorer):
-    answer, start = answer_of_chapter(AttentionExplorer), explorer.words.value
+    answer, start = answer_of_chapter(AttentionExplorer), explorer.sentence.value
     assert KEYS[3].tolist() == [explorer.controls[axis].value for axis in "xy"]
     assert f"weight {said(explorer, 'weight,'):.2f}" in answer
     turn(explorer, divide=False)

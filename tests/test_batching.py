@@ -89,7 +89,7 @@ def test_every_step_has_a_batch_of_its_epoch(batches):
         (dict(rows=[], tokens=9), "0 pairs"),
         (dict(rows=[([5], [1, 2])], tokens=0), "tokens=0"),
         (dict(rows=[([5], [1, 2])], tokens=9, pool_size=0), "pool_size=0"),
-        (dict(rows=[([5] * 6, [1, 5, 2])], tokens=7), "8 tokens fits in no batch of tokens=7"),
+        (dict(rows=[([5] * 6, [1, 5, 2])], tokens=7), "8 tokens exceeds a batch of tokens=7"),
     ],
 )
 def test_what_makes_no_batches_is_refused(arguments, message):

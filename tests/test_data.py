@@ -175,19 +175,19 @@ def test_every_held_out_text_comes_back_whole(to, tokenizer):
         assert copy.encode(text) == ids
 
 
-def test_a_text_that_was_not_given_leaves_no_piece():
+def test_a_text_that_was_not_given_leaves_no_token():
     few = Tokenizer.learn(["one two"] * 3, 60)
     more = Tokenizer.learn([*["one two"] * 3, *["quux"] * 5], 60)
-    assert {"▁quux"} <= set(more.pieces(range(len(more))))
-    assert not any("q" in piece for piece in few.pieces(range(4, len(few))))
+    assert {"▁quux"} <= set(more.tokens(range(len(more))))
+    assert not any("q" in token for token in few.tokens(range(4, len(few))))
     assert few.unk_id in few.encode("quux")
 
 
 def test_special_tokens_come_first(tokenizer):
     ids = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unk_id)
     assert ids == (0, 1, 2, 3)
-    assert tokenizer.pieces(ids) == ["[pad]", "[bos]", "[eos]", "[unk]"]
-    assert len(set(tokenizer.pieces(range(VOCAB)))) == len(tokenizer) == VOCAB
+    assert tokenizer.tokens(ids) == ["[pad]", "[bos]", "[eos]", "[unk]"]
+    assert len(set(tokenizer.tokens(range(VOCAB)))) == len(tokenizer) == VOCAB
 
 
 def test_a_bad_state_and_somebody_elses_tokenizer_are_refused():
@@ -220,7 +220,7 @@ def test_the_name_of_a_special_token_is_text_when_somebody_types_it(small):
 
 
 @given(rows=st.lists(st.lists(st.integers(0, 30), max_size=6), min_size=1, max_size=5))
-def test_rows_are_filled_up_at_their_end(rows):
+def test_rows_are_padded_at_the_end(rows):
     filled = pad_rows(rows, pad_id=31)
     assert filled.dtype == torch.long
     assert filled.shape == (len(rows), max(map(len, rows)))

@@ -136,7 +136,7 @@ def test_at_the_ends_of_all_controls_everything_can_be_read(kind):
         for end in (0, -1):
             for slider in sliders:
                 slider.value = ends(slider)[end]
-            assert 'role="status"' in explorer.words.value
+            assert 'role="status"' in explorer.sentence.value
             assert "nan" not in explorer.alt
             assert_readable(explorer.fig)
             shown = np.asarray(explorer.fig.canvas.buffer_rgba())
@@ -151,10 +151,10 @@ def test_bad_input_is_answered_and_the_picture_stays(kind):
         picture, start = explorer.picture.value, control.value
         for bad in ("", "中"):
             control.value = bad
-            assert 'role="alert"' in explorer.words.value
+            assert 'role="alert"' in explorer.sentence.value
             assert explorer.picture.value == picture
         control.value = start
-        assert 'role="status"' in explorer.words.value
+        assert 'role="status"' in explorer.sentence.value
         assert not control.continuous_update, "an answer waits for the whole word"
 
 
@@ -172,7 +172,7 @@ def test_a_still_picture_with_words_stands_where_no_kernel_runs(kind):
     assert image.size == Image.open(io.BytesIO(explorer.picture.value)).size
     assert alt.split() == explorer.alt.split() and len(alt.split()) > 15
     bundle = explorer._repr_mimebundle_()
-    assert explorer.words.value in bundle["text/html"]
+    assert explorer.sentence.value in bundle["text/html"]
     assert bundle["text/plain"] == explorer.plain_text() and len(explorer.plain_text().split()) > 10
     assert "application/vnd.jupyter.widget-view+json" in bundle
 
@@ -186,11 +186,12 @@ def test_a_change_brings_a_new_picture_sentence_and_alternative_text():
     place = doubler.axes[0].get_position().bounds
     doubler.controls["number"].value = 5
     assert doubler.picture.value != before
-    assert ">twice 5<br>&lt; 11</div>" in doubler.words.value
+    assert ">twice 5<br>&lt; 11</div>" in doubler.sentence.value
     image, alt = still_of(doubler)
     assert alt == doubler.alt == 'A "line" to 10 < 41.' and image.convert("RGB").tobytes() != still
     doubler.controls["number"].value = 13
-    assert 'role="alert"' in doubler.words.value and "13 is &lt;unlucky&gt;" in doubler.words.value
+    assert 'role="alert"' in doubler.sentence.value
+    assert "13 is &lt;unlucky&gt;" in doubler.sentence.value
     assert alt == doubler.alt
     doubler.controls["number"].value = 20  # its axis has longer numbers
     assert doubler.axes[0].get_position().bounds == place

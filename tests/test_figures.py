@@ -175,7 +175,7 @@ def test_the_attention_drawing_shows_the_numbers_torch_gets():
     drawing = source_of("_attention")
     query, key, value = map(torch.tensor, ([drawing.ASKED], drawing.KEYS, drawing.VALUES))
     expected = torch.nn.functional.scaled_dot_product_attention(query, key, value)
-    output = drawing.blend(drawing.softmax(drawing.scores()))
+    output = drawing.weighted_average(drawing.softmax(drawing.scores()))
     torch.testing.assert_close(torch.tensor([output]), expected)
 
 

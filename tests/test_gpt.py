@@ -290,7 +290,7 @@ def test_the_engine_depends_on_the_class_the_prompt_and_the_switch():
 
 
 @pytest.mark.parametrize("length", [1, MAX_LEN - 2, MAX_LEN + 3])
-def test_with_one_choice_left_the_likeliest_token_is_written(generator, length):
+def test_with_one_choice_left_the_most_likely_token_is_written(generator, length):
     model, ids = tiny().eval(), draw_ids(generator, 4, length)
     expected = ids
     for _ in range(14):

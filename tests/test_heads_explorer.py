@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
 from course_lib.viz import heads_explorer as module
 from course_lib.viz.heads_explorer import (
-    LONGEST,
+    MAX_NEW_TOKENS,
     PLACES,
     HeadsExplorer,
     attention_of,
@@ -77,7 +77,7 @@ def test_a_head_is_off_as_if_its_part_of_w_o_were_zero(translator, place, layer)
         assert (logits - whole).abs().max() > 1e-3
         ours = read_through(translator, SOURCE, place, layer, off)
         theirs = read_through(other, SOURCE, place, 0, ())
-        assert ours.written == theirs.written
+        assert ours.tgt_out == theirs.tgt_out
         assert_close(ours.maps, theirs.maps)
 
 
@@ -96,9 +96,9 @@ def test_no_weight_is_touched_and_no_hook_stays(translator):
 def test_with_all_heads_on_it_writes_and_looks_as_the_translator_does(translator):
     reading = read_through(translator, SOURCE, "cross", 0, ())
     assert translator.translate([SOURCE])[0].startswith(reading.text)
-    assert len(reading.written) == len(reading.read) <= LONGEST
-    assert reading.read == ["[bos]", *reading.written[:-1]]
-    tgt = torch.tensor([[translator.tokenizer._inner.token_to_id(p) for p in reading.read]])
+    assert len(reading.tgt_out) == len(reading.tgt_in) <= MAX_NEW_TOKENS
+    assert reading.tgt_in == ["[bos]", *reading.tgt_out[:-1]]
+    tgt = torch.tensor([[translator.tokenizer._inner.token_to_id(p) for p in reading.tgt_in]])
     maps = translator.model.attention_maps(translator.source_ids([SOURCE]), tgt)
     for name, weights in maps.items():
         assert_close(reading.maps[name], weights[:, 0].detach())
@@ -114,8 +114,8 @@ def test_digits_and_words_are_both_read(text):
     [
         ("1000000", "0 to 999,999"),
         ("9" * 5000, "0 to 999,999"),
-        ("-3", "no English number word"),
-        ("٣", "no English number word"),
+        ("-3", "is not a word of numbers"),
+        ("٣", "is not a word of numbers"),
         ("forty five", "did you mean"),
     ],
 )
@@ -134,13 +134,13 @@ def assert_shows(explorer, reading, place, layer, head):
     small = explorer.axes[1].images
     assert_close(torch.stack([torch.as_tensor(i.get_array()) for i in small]), maps.flatten(0, 1))
     assert {image.get_clim() for image in small} == {(0, 1)}
-    rows, columns = reading.words(place)
+    rows, columns = reading.labels(place)
     cells = product(range(place == "decoder", len(rows)), range(len(columns)))
     row, column = max(cells, key=lambda cell: maps[layer, head][cell])
     weight = maps[layer, head, row, column]
     looks = f"“{rows[row]}”: {weight:.2f} on “{columns[column]}”."
-    assert f"Head {head} of layer {layer} looks most" in explorer.words.value
-    assert looks in unescape(explorer.words.value) and looks in explorer.alt
+    assert f"Head {head} of layer {layer} looks most" in explorer.sentence.value
+    assert looks in unescape(explorer.sentence.value) and looks in explorer.alt
 
 
 @pytest.mark.parametrize("place", PLACES.values())
@@ -150,7 +150,7 @@ def test_the_map_shown_is_the_head_that_is_asked_for(explorer, place):
         assert_shows(explorer, explorer.reading(SOURCE, place, layer, ()), place, layer, head)
     for ax in explorer.axes:
         assert any(patch.get_hatch() for patch in ax.patches) == (place == "decoder")
-    rows, columns = explorer.reading(SOURCE, place, 0, ()).words(place)
+    rows, columns = explorer.reading(SOURCE, place, 0, ()).labels(place)
     ax = explorer.axes[0]
     assert [word.get_text() for word in ax.get_yticklabels()] == rows
     shown = [word.get_text().rstrip("…") for word in ax.get_xticklabels()]
@@ -178,7 +178,7 @@ def test_short_and_long_numbers_fit_the_picture(explorer, number):
 
 def test_what_lies_after_the_diagonal_is_hatched_in_the_decoder(explorer):
     turn(explorer, place="decoder")
-    length = len(explorer.reading(SOURCE, "decoder", 1, ()).written)
+    length = len(explorer.reading(SOURCE, "decoder", 1, ()).tgt_out)
     for image, patch in zip(explorer.axes[1].images, explorer.axes[1].patches, strict=False):
         left, right, bottom, top = image.get_extent()
         for row, column in product(range(length), repeat=2):
@@ -199,9 +199,9 @@ def test_with_heads_off_all_is_shown_of_the_pass_without_them(explorer, translat
 def test_what_is_written_is_judged_with_and_without_heads(explorer, monkeypatch):
     def scripted(text, place, layer, off):
         reading = read_through(explorer.translator, text, place, layer, off)
-        written = [*reading.written[:-1], "[eos]" if not off else "drei"]
+        tgt_out = [*reading.tgt_out[:-1], "[eos]" if not off else "drei"]
         answer = "drei" if off else "dreihundertfünfundvierzig"
-        return replace(reading, written=written, text=answer)
+        return replace(reading, tgt_out=tgt_out, text=answer)
 
     monkeypatch.setattr(explorer, "reading", scripted)
     sentence = turn(explorer, off0=True, off2=True)

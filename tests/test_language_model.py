@@ -149,7 +149,9 @@ def test_what_fits_nothing_is_refused(wrong):
 def test_a_text_too_short_for_a_window_is_refused_before_anything_is_made(tmp_path, data):
     val = len(read_shakespeare(data).val)
     start(LanguageModel, replace(TINY, max_len=val - 1), tmp_path, data=data)
-    with pytest.raises(ValueError, match=f"{val} characters hold no window of {val} \\+ 1"):
+    with pytest.raises(
+        ValueError, match=f"{val} characters are too few for a window of {val} \\+ 1"
+    ):
         start(LanguageModel, replace(TINY, max_len=val), tmp_path, data=data)
     assert not list(tmp_path.iterdir())
 

@@ -56,7 +56,9 @@ def test_the_mask_says_who_may_look_and_the_weights_are_those_of_torch(
     weights = theirs(x, memory, memory, attn_mask=blocked)[1][0]
     torch.testing.assert_close(explorer.weights, weights.detach())
     open_cells = f"{int((~blocked).sum())} of {blocked.numel()} cells are open"
-    assert open_cells in explorer.words.value and f"{len(queries)} by {len(keys)}" in explorer.alt
+    assert (
+        open_cells in explorer.sentence.value and f"{len(queries)} by {len(keys)}" in explorer.alt
+    )
 
 
 def test_the_chosen_row_is_printed_in_three_conventions(explorer):
@@ -86,15 +88,15 @@ def test_the_panels_show_the_mask_the_weights_and_the_chosen_row(explorer, monke
 
 def test_the_sentence_says_what_the_row_sees_and_what_is_hidden_from_it(explorer):
     turn(explorer, position=2)
-    assert "“drei” (row 2 of 6) sees 2 of 6 keys" in explorer.words.value
-    assert "hidden from it: 2 later words and 2 padding" in explorer.words.value
+    assert "“drei” (row 2 of 6) sees 2 of 6 keys" in explorer.sentence.value
+    assert "hidden from it: 2 later words and 2 padding" in explorer.sentence.value
     best = int(explorer.weights[1].argmax())
     largest = f"Its largest weight, {explorer.weights[1, best]:.2f}, goes to “{TARGET[best]}”"
-    assert largest in explorer.words.value
-    assert "nobody reads its answer" not in explorer.words.value
-    assert "nobody reads its answer" in turn(explorer, position=6)  # of padding
+    assert largest in explorer.sentence.value
+    assert "its output is never used" not in explorer.sentence.value
+    assert "its output is never used" in turn(explorer, position=6)  # of padding
     turn(explorer, attention=CROSS, source=f"{PAD} {PAD}")
-    assert "sees no key: ours answers zeros, nn.MultiheadAttention nan" in explorer.words.value
+    assert "sees no key: ours returns zeros, nn.MultiheadAttention nan" in explorer.sentence.value
     assert explorer.weights.eq(0).all()
 
 
@@ -102,7 +104,7 @@ def test_only_weight_that_a_real_word_of_the_decoder_pays_to_later_words_is_a_le
     assert not leak(explorer)
     turn(explorer, causal=False, position=2)
     assert leak(explorer) == pytest.approx(float(explorer.weights[1, 2:4].sum()), abs=0.006)
-    assert "on 2 later words" in explorer.words.value
+    assert "on 2 later words" in explorer.sentence.value
     assert not leak(explorer, target=f"{PAD} zwei", position=2)  # nobody reads its answer
     for kind in (ENCODER, CROSS):  # there, nothing is to be guessed
         assert not leak(explorer, attention=kind, position=1)
@@ -147,7 +149,7 @@ def test_sliders_end_where_the_words_end(explorer):
     ("text", "says"),
     [
         ("a b c d e f g", r"7 words, “a b c d e f g”: type 1 to 6 words"),
-        ("zwei 中", "“中” in the target has no shape in our font"),
+        ("zwei 中", "our font does not contain “中”: remove it from the target"),
     ],
 )
 def test_words_that_do_not_fit_are_named(text, says):

@@ -13,13 +13,12 @@ from course_lib.viz import position_explorer as module
 from course_lib.viz.position_explorer import (
     FAR,
     ROWS,
-    SEEN,
+    TRAINED_ROWS,
     WIDTH,
     PositionExplorer,
     learned_table,
-    most_alike,
+    most_similar,
     rounded,
-    waves_of_base,
 )
 
 explorer = fixture_of(PositionExplorer)
@@ -31,13 +30,12 @@ def numbers(sentence: str) -> list[float]:
     return [float(n.replace("−", "-")) for n in re.findall(r"−?\d+(?:\.\d+)?", read)]
 
 
-def test_base_ten_thousand_is_the_paper():
-    for max_len, d_model in ((1, 2), (9, 5), (128, 128)):
-        assert_close(waves_of_base(max_len, d_model, 1e4), sinusoidal_encoding(max_len, d_model))
-
-
-def test_another_base_turns_a_pair_at_another_speed():
-    pair = waves_of_base(7, 4, 100.0)[6, 2:]  # it turns by 100^(-2/4) = 1/10 at every step
+def test_base_ten_thousand_is_the_paper_and_another_base_rotates_at_another_speed(explorer):
+    for max_len, d_model in ((8, 4), (128, 128)):
+        turn(explorer, positions=max_len, d_model=d_model)
+        assert_close(explorer.table(), sinusoidal_encoding(max_len, d_model))
+    turn(explorer, positions=8, d_model=4, base=100.0)
+    pair = explorer.table()[6, 2:]  # it rotates by 100^(-2/4) = 1/10 at every step
     assert_close(pair, torch.tensor([math.sin(0.6), math.cos(0.6)]))
 
 
@@ -51,10 +49,10 @@ def test_the_start_says_what_the_chapter_found(explorer):
     assert (far, own) == (pytest.approx(product, abs=0.006), 32)
 
 
-def test_most_alike_takes_the_nearest_of_equals():
+def test_most_similar_takes_the_nearest_of_equals():
     table = torch.tensor([[1.0], [0.0], [1.0], [0.5], [1.0]])
-    assert most_alike(table, 0) == 2
-    assert most_alike(table, 4) == 2
+    assert most_similar(table, 0) == 2
+    assert most_similar(table, 4) == 2
     assert table[4] == 1  # and changes nothing
 
 
@@ -65,11 +63,11 @@ def test_no_zero_has_a_sign():
 def test_learned_rows_know_near_from_far_as_far_as_they_were_trained():
     table = learned_table()
     assert tuple(table.shape) == (ROWS, WIDTH) and not table.requires_grad
-    products = table[:SEEN] @ table[:SEEN].T
+    products = table[:TRAINED_ROWS] @ table[:TRAINED_ROWS].T
     mean = [products.diagonal(k).mean() for k in (0, 1, 4, 12)]
     assert mean == sorted(mean, reverse=True) and mean[0] > 5 * mean[3]
-    assert table[SEEN:].std() == pytest.approx(0.02, abs=0.002)  # untouched by training
-    assert table[:SEEN].std() > 0.1 and table.abs().max() < 1.2
+    assert table[TRAINED_ROWS:].std() == pytest.approx(0.02, abs=0.002)  # untouched by training
+    assert table[:TRAINED_ROWS].std() > 0.1 and table.abs().max() < 1.2
 
 
 def test_learned_is_trained_once_from_its_own_generator(monkeypatch):
@@ -98,13 +96,13 @@ def test_learned_has_a_width_of_its_own_and_says_where_it_ends(explorer):
     assert explorer.controls["d_model"].value == WIDTH
     assert explorer.controls["d_model"].disabled and explorer.controls["base"].disabled
     sentence = turn(explorer)
-    assert f"Rows from {SEEN} on are noise" in sentence
+    assert f"Rows from {TRAINED_ROWS} on are noise" in sentence
     low, high = numbers(sentence)[-5:-3]
     products = learned_table()[:64] @ learned_table()[:64].T
     found = [float(v) for v in products.diagonal(FAR).aminmax()]
     assert [low, high] == pytest.approx(found, abs=0.006) and low < high
-    assert "noise" not in turn(explorer, positions=SEEN)
-    assert "noise" in turn(explorer, positions=SEEN + 1)
+    assert "noise" not in turn(explorer, positions=TRAINED_ROWS)
+    assert "noise" in turn(explorer, positions=TRAINED_ROWS + 1)
     assert "noise" not in turn(explorer, kind="waves")
     assert not explorer.controls["d_model"].disabled and not explorer.controls["base"].disabled
     turn(explorer, kind="none")  # it has a width, but no waves
@@ -121,7 +119,7 @@ def test_the_controls_offer_only_what_there_is(explorer):
 
 def test_the_panels_show_the_codes_the_hand_and_the_products(explorer):
     turn(explorer, positions=20, d_model=8, base=10.0, position=15, pair=2)
-    table = waves_of_base(20, 8, 10.0)
+    table = explorer.table()
     (image,), (row, columns) = explorer.axes[0].images, explorer.axes[0].patches
     assert_close(torch.as_tensor(image.get_array()), table)
     for position, column in ((15, 4), (15, 5), (14, 4), (16, 5), (15, 3), (15, 6)):
@@ -133,7 +131,7 @@ def test_the_panels_show_the_codes_the_hand_and_the_products(explorer):
     curve, itself, alike = explorer.axes[2].lines
     assert curve.get_xdata().tolist() == list(range(-15, 5))
     assert curve.get_ydata() == pytest.approx((table @ table[15]).tolist(), abs=1e-4)
-    for mark, position in ((itself, 15), (alike, most_alike(table, 15))):
+    for mark, position in ((itself, 15), (alike, most_similar(table, 15))):
         assert mark.get_xdata() == [position - 15]
         assert mark.get_ydata() == pytest.approx([float(table[15] @ table[position])], abs=1e-4)
 
@@ -154,7 +152,7 @@ def test_the_question_of_chapter_03_has_the_answer_it_gives(explorer):
     for base in (10_000, 1_000):  # what the chapter's cell prints
         found = {width: int(away(width, base)) for width in (64, 16, 12, 10, 8)}
         assert f"base {base}: {found}" in answer
-    products = learned_table()[:SEEN] @ learned_table()[:SEEN].T
+    products = learned_table()[:TRAINED_ROWS] @ learned_table()[:TRAINED_ROWS].T
     low, high = products.diagonal(FAR).aminmax()
     assert high > 1.3 * low
     assert "all products are 0" in turn(explorer, kind="none")

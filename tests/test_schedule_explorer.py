@@ -1,4 +1,4 @@
-"""The schedule explorer: the peak is where the formula says, the floor is what a loss can reach."""
+"""The schedule explorer: the peak and the lowest possible loss are those of the formulas."""
 
 import math
 import re
@@ -42,17 +42,17 @@ def test_the_entropy_is_the_lowest_possible_loss(smoothing, generator):
     target = smoothed_target(smoothing)
     asked = dict(pad_id=PAD, smoothing=smoothing)
     perfect = target.clamp(min=1e-30).log()
-    floor = label_smoothed_cross_entropy(perfect[None], torch.tensor([RIGHT]), **asked)
-    assert f"lowest possible loss is {abs(floor):.2f} nats" in describe_target(smoothing, target)
+    lowest = label_smoothed_cross_entropy(perfect[None], torch.tensor([RIGHT]), **asked)
+    assert f"lowest possible loss is {abs(lowest):.2f} nats" in describe_target(smoothing, target)
     for _ in range(5):
         other = perfect + 0.1 * torch.randn(len(TOKENS), generator=generator).double()
-        assert label_smoothed_cross_entropy(other[None], torch.tensor([RIGHT]), **asked) >= floor
+        assert label_smoothed_cross_entropy(other[None], torch.tensor([RIGHT]), **asked) >= lowest
 
 
 def test_the_sentence_says_what_every_token_gets(explorer):
     right, others = 0.4 + 0.6 / 6, 0.6 / 6
     sentence = turn(explorer, smoothing=0.6)
-    assert f"gets {right:.3f}, each of the 5 others {others:.3f}, pad 0" in sentence
+    assert f"gets {right:.3f}, each of the 5 others {others:.3f}, and pad 0" in sentence
     heights = [bar.get_height() for bar in explorer.axes[1].patches]
     assert heights == pytest.approx([0, others, others, right, others, others, others])
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from parity import says
 
 from course_lib.data import Characters, read_library, read_shakespeare
-from course_lib.data.text import FEWEST, PRINTABLE, library_files
+from course_lib.data.text import MIN_FILES, PRINTABLE, library_files
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
@@ -106,15 +106,17 @@ def test_only_modules_of_the_folder_itself_are_read(library):
 
 
 def test_a_folder_with_too_few_modules_is_explained(tmp_path):
-    folder = fill(tmp_path / "few", NAMES[: FEWEST - 1])
+    folder = fill(tmp_path / "few", NAMES[: MIN_FILES - 1])
     fill(folder, ["other.txt"])
     (folder / "tab.py").write_text("\t")  # not plain, so it does not count
     for read in (library_files, read_library):
-        with pytest.raises(ValueError, match=says(folder, f" {FEWEST - 1} ", FEWEST, "python.org")):
+        with pytest.raises(
+            ValueError, match=says(folder, f" {MIN_FILES - 1} ", MIN_FILES, "python.org")
+        ):
             read(folder)
     with pytest.raises(ValueError, match=says(tmp_path / "nowhere", " 0 ")):
         library_files(tmp_path / "nowhere")
-    assert sum(map(len, library_files(fill(folder, NAMES[:FEWEST])))) == FEWEST
+    assert sum(map(len, library_files(fill(folder, NAMES[:MIN_FILES])))) == MIN_FILES
 
 
 # --- the text of the library
@@ -174,5 +176,5 @@ def test_a_missing_file_is_named_with_the_way_out(shakespeare):
 def test_what_is_no_text_is_explained(shakespeare):
     path = shakespeare / "tinyshakespeare" / "input.txt"
     path.write_bytes(b"first\xff")
-    with pytest.raises(ValueError, match=says(path, "no text in UTF-8", "byte 5")):
+    with pytest.raises(ValueError, match=says(path, "is not UTF-8 text", "byte 5")):
         read_shakespeare(shakespeare)

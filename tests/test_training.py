@@ -176,7 +176,7 @@ def test_the_cosine_is_torchs_own_after_the_warm_up():
     **NAMED,
 )  # fmt: skip
 def test_the_schedules_explain_impossible_steps(schedule):
-    with pytest.raises(ValueError, match=says(schedule.args[0], "from 1")):
+    with pytest.raises(ValueError, match=says(schedule.args[0], "positive")):
         schedule()
 
 

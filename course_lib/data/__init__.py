@@ -1,4 +1,4 @@
-"""What the models learn from: corpora, a tokenizer, batches. Nothing here is downloaded."""
+"""Corpora, a tokenizer and batches. Importing this package downloads nothing."""
 
 from course_lib.data.collate import BatchMaker, pad_rows
 from course_lib.data.number_words import (

@@ -1,4 +1,4 @@
-"""Sentences side by side: rows of ids, filled up to the longest."""
+"""Padded batches of token ids."""
 
 from collections.abc import Sequence
 
@@ -9,17 +9,17 @@ from course_lib.data.tokenizer import Tokenizer
 
 
 def pad_rows(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
-    """Fill every row up to the longest, so that they form one tensor.
+    """Pad every row to the length of the longest, and return one tensor.
 
     Args:
         rows: Token ids of B sentences.
-        pad_id: What fills the rows up, at their end.
+        pad_id: The id that is added at the end of shorter rows.
 
     Returns:
-        Shape ``(B, L)``, with L the length of the longest row.
+        Shape ``(B, L)``, where L is the length of the longest row.
 
     Raises:
-        ValueError: If there is no row.
+        ValueError: If there are no rows.
 
     Example:
         >>> pad_rows([[5, 6, 7], [8]], pad_id=0)
@@ -29,21 +29,21 @@ def pad_rows(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
     if not rows:
         raise ValueError("a batch needs at least one row")
     length = max(map(len, rows))
-    filled = [[*row, *[pad_id] * (length - len(row))] for row in rows]
-    return torch.tensor(filled, dtype=torch.long)  # said, for rows without a token
+    padded = [[*row, *[pad_id] * (length - len(row))] for row in rows]
+    return torch.tensor(padded, dtype=torch.long)  # rows without a token would become floats
 
 
 class BatchMaker:
-    """Draw the batch of any step, the same one every time it is asked.
+    """Draw a random batch for any step; the same step always gets the same batch.
 
-    Nothing has to be remembered between two steps, so a training that goes on after a stop
-    sees the very batches it would have seen.
+    A batch depends only on seed and step, so a resumed training run gets the same batches as an
+    uninterrupted one.
 
     Args:
         pairs: Source and target texts.
-        tokenizer: Turns them into ids, once.
-        batch_size: Sentences in a batch, B.
-        seed: Another seed, another order.
+        tokenizer: Turns the texts into ids, once.
+        batch_size: Number of sentences in a batch, B.
+        seed: Seed of the random draws.
 
     Raises:
         ValueError: If there are no pairs, or the batch size is below 1.
@@ -53,7 +53,7 @@ class BatchMaker:
         self, pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, batch_size: int, seed: int = 0
     ) -> None:
         if not pairs or batch_size < 1:
-            raise ValueError(f"no batch of {batch_size} sentences can be drawn from {len(pairs)}")
+            raise ValueError(f"cannot draw batches of {batch_size} pairs from {len(pairs)} pairs")
         self.rows = [(tokenizer.encode(s), tokenizer.encode_target(t)) for s, t in pairs]
         self.pad_id = tokenizer.pad_id
         self.batch_size = batch_size

@@ -1,9 +1,8 @@
-"""Numbers in words: real language, endless, the same on every computer, and free.
+"""Numbers in words, in English and three other languages.
 
-The words come from CLDR's spell-out rules, through the library ``unicode-rbnf``. A number
-belongs to one split for ever, by a checksum of its digits, so the three splits are disjoint
-by construction. All numbers below 100 are in the training split: they are the words that the
-others are made of.
+The words come from CLDR's spell-out rules, through the library ``unicode-rbnf``. A checksum of its
+digits decides which split a number belongs to, so the three splits are disjoint. All numbers below
+100 are in the training split, because larger numbers are built from the same words.
 """
 
 import random
@@ -13,9 +12,9 @@ from functools import cache
 from unicode_rbnf import RbnfEngine
 
 LANGUAGES = {"de": "German", "fr": "French", "zh": "Chinese"}
-LIMIT = 1_000_000  # numbers are drawn below it
+LIMIT = 1_000_000  # all numbers that are drawn are below it
 SPLITS = ("train", "valid", "test")
-ALWAYS_TRAIN = 100  # numbers below it are in no other split
+ALWAYS_TRAIN = 100  # smaller numbers are in the training split
 
 _engine = cache(RbnfEngine.for_language)  # loads the rules of a language once
 
@@ -24,14 +23,14 @@ def spell(number: int, language: str) -> str:
     """Write a number in words.
 
     Args:
-        number: From 0.
+        number: An integer from 0 to 10^15 - 1.
         language: ``"en"``, or one of ``LANGUAGES``.
 
     Returns:
         The words, as CLDR spells them.
 
     Raises:
-        ValueError: If it is no whole number from 0, or the language is none of the course's.
+        ValueError: If the number is not such an integer, or the language is unknown.
 
     Example:
         >>> spell(345, "en"), spell(345, "de")
@@ -39,13 +38,13 @@ def spell(number: int, language: str) -> str:
     """
     if language not in ("en", *LANGUAGES):
         raise ValueError(f"language {language!r} is not one of en, {', '.join(LANGUAGES)}")
-    if not isinstance(number, int) or not 0 <= number < 10**15:
-        raise ValueError(f"{number!r} is no whole number from 0 to 10^15")
+    if type(number) is not int or not 0 <= number < 10**15:
+        raise ValueError(f"the number must be an integer from 0 to 10^15 - 1, got {number!r}")
     return _engine(language).format_number(number).text
 
 
 def split_of(number: int) -> str:
-    """Say which split a number belongs to: of those from 100 on, 1 in 10 each to the last two.
+    """Return the split of a number. From 100 on, "valid" and "test" each get one in ten.
 
     Example:
         >>> split_of(7), split_of(345)
@@ -58,26 +57,26 @@ def split_of(number: int) -> str:
 
 
 def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
-    """Draw numbers of a split, short ones as often as long ones.
+    """Draw numbers from a split; every number of digits is equally likely.
 
-    There are few short numbers, so in the training split they come again and again. To be
-    counted fairly, numbers of the other splits are all different, while there are any left.
+    There are few short numbers, so the training split repeats them. In the other splits all numbers
+    are different, so that a score counts each of them once.
 
     Args:
         split: ``"train"``, ``"valid"`` or ``"test"``.
-        count: How many, from 1.
+        count: How many numbers to draw, from 1 to LIMIT // 20.
         seed: The same seed draws the same numbers.
 
     Returns:
         Numbers in [0, LIMIT), in random order.
 
     Raises:
-        ValueError: If the split is unknown or does not hold that many numbers.
+        ValueError: If the split is unknown or the count is out of range.
     """
     if split not in SPLITS:
         raise ValueError(f"split {split!r} is not one of {', '.join(SPLITS)}")
     if not 1 <= count <= LIMIT // 20:
-        raise ValueError(f"count={count} is not in 1 … {LIMIT // 20}")
+        raise ValueError(f"count must be in 1 … {LIMIT // 20}, got {count}")
     rng = random.Random(f"{split} {seed}")
     drawn: list[int] = []
     seen: set[int] = set()
@@ -90,11 +89,11 @@ def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
 
 
 def draw_pairs(split: str, count: int, *, to: str = "de", seed: int = 0) -> list[tuple[str, str]]:
-    """Draw numbers of a split and write each in English and in another language.
+    """Draw numbers from a split, and write each in English and in another language.
 
     Args:
         split: ``"train"``, ``"valid"`` or ``"test"``.
-        count: How many, from 1.
+        count: How many pairs to draw, from 1 to LIMIT // 20.
         to: One of ``LANGUAGES``.
         seed: The same seed draws the same numbers.
 
@@ -115,14 +114,14 @@ def draw_pairs(split: str, count: int, *, to: str = "de", seed: int = 0) -> list
 
 @cache
 def number_words() -> tuple[str, ...]:
-    """List every English word that a number below LIMIT is made of."""
+    """List the English words that occur in numbers below LIMIT."""
     numbers = [*range(20), *range(20, 100, 10), 100, 1000]
     words = (spell(number, "en").split() for number in numbers)
     return tuple(dict.fromkeys(word for words_of in words for word in words_of))
 
 
 def read_number(text: str) -> int:
-    """Turn English number words back into a number, as far as they make sense.
+    """Turn English number words into a number, without checking their order.
 
     Example:
         >>> read_number("three hundred forty-five")
@@ -142,25 +141,25 @@ def read_number(text: str) -> int:
 
 
 def check_number_words(text: str) -> None:
-    """Refuse a text that is not an English number below one million, as CLDR spells it.
+    """Check that a text is an English number below one million, as CLDR spells it.
 
     Args:
-        text: What somebody wants translated, in small letters.
+        text: The text to translate, in lower case.
 
     Raises:
-        ValueError: If it is empty, holds another word, or its words make no number; the message
-            says which.
+        ValueError: If the text is empty, contains another word, or is not a number that is spelled
+            this way. The message says which.
     """
     words = text.replace("-", " ").split()
-    example = "write for example: three hundred forty-five"
+    example = "for example, write: three hundred forty-five"
     if not words:
         raise ValueError(f"there is nothing to translate; {example}")
     unknown = [word for word in words if word not in number_words()]
     if unknown:
-        raise ValueError(f"{unknown[0]!r} is no English number word below one million; {example}")
+        raise ValueError(f"{unknown[0]!r} is not a word of numbers below one million; {example}")
     number = read_number(text)
-    if number >= LIMIT:  # as "nine hundred hundred hundred" is
-        raise ValueError(f"{text!r} is no English number below one million; {example}")
-    meant = spell(number, "en")
-    if meant != text:
-        raise ValueError(f"{text!r} is not how a number is spelled; did you mean {meant!r}?")
+    if number >= LIMIT:  # for example "nine hundred hundred hundred"
+        raise ValueError(f"{text!r} is not an English number below one million; {example}")
+    spelled = spell(number, "en")
+    if spelled != text:
+        raise ValueError(f"{text!r} is not how a number is spelled; did you mean {spelled!r}?")

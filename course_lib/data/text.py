@@ -1,4 +1,4 @@
-"""Text to continue: the source code of Python's own standard library, or a file of Shakespeare."""
+"""Text for language models: the source code of Python's standard library, or Shakespeare."""
 
 import os
 import sysconfig
@@ -11,16 +11,18 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from course_lib.input_checks import check_choice
+
 PRINTABLE = "\n" + "".join(map(chr, range(32, 127)))  # 96 characters
 SHAKESPEARE = Path("tinyshakespeare") / "input.txt"
-FEWEST = 20  # files; with fewer, this is no standard library
+MIN_FILES = 20  # a folder with fewer files is not the standard library
 
 
 class Characters:
     """Turn text into ids and back, one id for each character.
 
     Args:
-        characters: Those it knows; each counts once, sorted.
+        characters: The characters of the vocabulary. They are sorted, and each counts once.
 
     Example:
         >>> Characters("banana").encode("nab")
@@ -38,11 +40,11 @@ class Characters:
         """Return the ids ``(L,)`` of a text.
 
         Raises:
-            ValueError: If it holds a character that is not known; the message names it.
+            ValueError: If it contains a character that is not in the vocabulary.
         """
         unknown = sorted(set(text) - set(self.characters))
         if unknown:
-            raise ValueError(f"{unknown[0]!r} is none of the {len(self)} characters")
+            raise ValueError(f"{unknown[0]!r} is not one of the {len(self)} characters")
         return torch.tensor([self._ids[character] for character in text], dtype=torch.long)
 
     def decode(self, ids: Tensor) -> str:
@@ -52,12 +54,13 @@ class Characters:
 
 @dataclass(frozen=True)
 class Text:
-    """Hold a text in ids, in two parts that share no file or passage.
+    """Store the ids of a text in a training part and a validation part.
 
     Args:
-        characters: What turns ids into text.
-        train: To learn from. Shape ``(L,)``.
-        val: To choose by. Shape ``(L,)``.
+        characters: The vocabulary.
+        train: Ids of the training part. Shape ``(L,)``.
+        val: Ids of the validation part, which shares no file or passage with the other. Shape
+            ``(L,)``.
     """
 
     characters: Characters
@@ -66,26 +69,26 @@ class Text:
 
 
 def library_files(folder: Path | str | None = None) -> tuple[list[Path], list[Path]]:
-    """List the modules of Python's standard library, to learn from and to choose by, by name.
+    """List the modules of Python's standard library for training and for validation, by name.
 
-    A file belongs to val if the check sum of its name ends in 0, about one in ten: a file keeps
-    its side in every version of Python. Files with other characters than ``PRINTABLE`` are left
-    out.
+    About one file in ten is for validation: those whose name has a checksum that ends in 0. So a
+    file belongs to the same part in every version of Python. Files with other characters than
+    ``PRINTABLE`` are left out.
 
     Args:
-        folder: That of this Python's library unless given.
+        folder: The folder of the library. The default is the library of the running Python.
 
     Raises:
-        ValueError: If there are not enough files; some installations keep none.
+        ValueError: If there are not enough files, because some installations contain none.
     """
     folder = Path(folder or sysconfig.get_path("stdlib"))
-    known = PRINTABLE.encode()
-    every = sorted(folder.glob("*.py"))
-    files = [path for path in every if not path.read_bytes().translate(None, delete=known)]
-    if len(files) < FEWEST:
+    printable = PRINTABLE.encode()
+    modules = sorted(folder.glob("*.py"))
+    files = [path for path in modules if not path.read_bytes().translate(None, delete=printable)]
+    if len(files) < MIN_FILES:
         raise ValueError(
-            f"{folder} holds {len(files)} readable modules of Python's library, fewer than "
-            f"{FEWEST}; this Python was installed without their source: take one from python.org"
+            f"{folder} contains {len(files)} modules of Python's library, but we need {MIN_FILES}; "
+            "this Python was installed without their source, so install one from python.org"
         )
     val = [path for path in files if zlib.crc32(path.name.encode()) % 10 == 0]
     return [path for path in files if path not in val], val
@@ -93,59 +96,63 @@ def library_files(folder: Path | str | None = None) -> tuple[list[Path], list[Pa
 
 @cache
 def read_library(folder: Path | str | None = None) -> Text:
-    """Read the standard library of the Python that runs this, once: it does not change meanwhile.
+    """Read the source code of Python's standard library; the result is cached.
 
     Args:
         folder: As in ``library_files``.
 
     Raises:
-        ValueError: As ``library_files``.
+        ValueError: As ``library_files`` does.
     """
     characters = Characters(PRINTABLE)
-    sides = [
+    parts = [
         "\n\n".join(path.read_text(encoding="utf-8") for path in files)
         for files in library_files(folder)
     ]
-    return Text(characters, *map(characters.encode, sides))
+    return Text(characters, *map(characters.encode, parts))
 
 
 def read_shakespeare(folder: Path | str | None = None) -> Text:
-    """Read 1.1 million characters of Shakespeare; the first nine tenths are to learn from.
+    """Read 1.1 million characters of Shakespeare; the first nine tenths are the training part.
 
     Args:
-        folder: Where ``tinyshakespeare/input.txt`` is; what COURSE_DATA names unless given.
+        folder: The folder with ``tinyshakespeare/input.txt``. The default is COURSE_DATA.
 
     Raises:
-        ValueError: If no folder is named, or the file is not there.
+        ValueError: If there is no folder or no such file, or the file is not text.
     """
     folder = folder or os.environ.get("COURSE_DATA")
     if not folder:
-        raise ValueError("no folder with data: pass --data DIR, or set COURSE_DATA")
+        raise ValueError("the folder with data is missing: pass --data DIR, or set COURSE_DATA")
     path = Path(folder) / SHAKESPEARE
     if not path.is_file():
-        raise ValueError(f"there is no {path}; leave out --text shakespeare to learn from Python")
+        raise ValueError(
+            f"{path} does not exist; without --text shakespeare, we use Python's library"
+        )
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no text in UTF-8: byte {error.start} is none") from None
+        raise ValueError(f"{path} is not UTF-8 text: byte {error.start} is invalid") from None
     characters = Characters(text)
     cut = len(text) * 9 // 10
     return Text(characters, characters.encode(text[:cut]), characters.encode(text[cut:]))
 
 
 def read_text(name: str, folder: Path | str | None = None) -> Text:
-    """Read ``"library"``, or from a folder of data ``"shakespeare"``.
+    """Read ``"library"``, or ``"shakespeare"`` from a folder of data.
 
     Raises:
-        ValueError: As ``read_library`` and ``read_shakespeare``.
+        ValueError: If the name is another one, or as ``read_library`` and ``read_shakespeare`` do.
     """
+    check_choice("text", name, ("library", "shakespeare"))
     return read_library() if name == "library" else read_shakespeare(folder)
 
 
 def side_by_side(ids: Tensor, length: int) -> Tensor:
-    """Cut a text ``(L,)`` into windows ``(windows, T + 1)`` that share no prediction.
+    """Cut a text ``(L,)`` into windows ``(windows, T + 1)``, so that each token is predicted once.
 
-    Each begins with the last token of the one before; a rest too short for a window is left out.
+    Each window begins with the last token of the window before it. If the last tokens do not fill a
+    window, they are left out.
 
     Raises:
         ValueError: If the text is too short for one window.
@@ -156,5 +163,5 @@ def side_by_side(ids: Tensor, length: int) -> Tensor:
                 [3, 4, 5, 6]])
     """
     if len(ids) <= length:
-        raise ValueError(f"{len(ids)} characters hold no window of {length} + 1")
+        raise ValueError(f"{len(ids)} characters are too few for a window of {length} + 1")
     return ids.unfold(0, length + 1, length)

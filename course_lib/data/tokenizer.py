@@ -1,6 +1,7 @@
-"""Text to ids and back by byte-pair encoding (§5.1), learned by the library ``tokenizers``."""
+"""A byte-pair-encoding tokenizer (paper, §5.1), trained by the library ``tokenizers``."""
 
 from collections.abc import Iterable
+from itertools import takewhile
 
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -9,15 +10,15 @@ SPECIAL = ("[pad]", "[bos]", "[eos]", "[unk]")
 
 
 class Tokenizer:
-    """Cut text into the pieces of one vocabulary, shared by source and target.
+    """Split text into tokens of one vocabulary, shared by source and target.
 
     Paper: §5.1, a shared source-target vocabulary of byte-pair encoding.
 
     Args:
-        state: What ``to_json`` returned. To learn a new vocabulary, call ``Tokenizer.learn``.
+        state: The result of ``to_json``. To learn a new vocabulary, call ``Tokenizer.learn``.
 
     Raises:
-        ValueError: If the state is not one of a tokenizer of this course.
+        ValueError: If the state does not come from ``to_json``.
     """
 
     pad_id, bos_id, eos_id, unk_id = range(len(SPECIAL))
@@ -26,8 +27,8 @@ class Tokenizer:
         try:
             self._inner = tokenizers.Tokenizer.from_str(state)
         except Exception as error:  # the library raises a bare Exception
-            raise ValueError(f"this is no tokenizer's state: {error}") from None
-        self._inner.encode_special_tokens = True  # "[eos]" typed by somebody is text
+            raise ValueError(f"this text is not the state of a tokenizer: {error}") from None
+        self._inner.encode_special_tokens = True  # if a user types "[eos]", it is text
         if tuple(map(self._inner.id_to_token, range(len(SPECIAL)))) != SPECIAL:
             raise ValueError(f"the first tokens of this tokenizer are not {SPECIAL}")
 
@@ -35,15 +36,15 @@ class Tokenizer:
     def learn(
         cls, texts: Iterable[str], vocab_size: int, *, split_punctuation: bool = False
     ) -> "Tokenizer":
-        """Merge the most frequent pair of pieces, again and again, until the vocabulary is full.
+        """Merge the most frequent pair of tokens repeatedly, until the vocabulary is full.
 
         Args:
             texts: Training text only, of both languages.
-            vocab_size: Pieces to end with, the four special ones among them. Fewer if the text
-                offers no more pairs.
-            split_punctuation: Whether a comma is always a piece of its own: then ``Mann`` and
-                ``Mann,`` share the piece ``▁Mann``. For real text; in number words the hyphen
-                is part of the word.
+            vocab_size: Number of tokens at the end, including the four special ones. There are
+                fewer if the text has no more pairs.
+            split_punctuation: Whether every punctuation mark is a token of its own. Then ``Mann``
+                and ``Mann,`` share the token ``▁Mann``. In number words, the hyphen belongs to the
+                word, so there it is False.
         """
         inner = tokenizers.Tokenizer(models.BPE(unk_token=SPECIAL[cls.unk_id]))
         inner.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -59,11 +60,11 @@ class Tokenizer:
         return cls(inner.to_str())
 
     def to_json(self) -> str:
-        """Return the whole tokenizer as text, for a checkpoint."""
+        """Return the tokenizer as text, for a checkpoint."""
         return self._inner.to_str()
 
     def __len__(self) -> int:
-        """Return the number of pieces, V."""
+        """Return the number of tokens in the vocabulary, V."""
         return self._inner.get_vocab_size()
 
     def encode(self, text: str) -> list[int]:
@@ -71,18 +72,14 @@ class Tokenizer:
         return self._inner.encode(text).ids
 
     def encode_target(self, text: str) -> list[int]:
-        """Turn text into ids from ``bos_id`` to ``eos_id``, as the decoder learns it."""
+        """Turn text into ids from ``bos_id`` to ``eos_id``, for the decoder."""
         return [self.bos_id, *self.encode(text), self.eos_id]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Turn ids back into text; special ones are left out, what follows ``eos_id`` too."""
-        kept = []
-        for token in map(int, ids):
-            if token == self.eos_id:
-                break
-            kept.append(token)
-        return self._inner.decode(kept, skip_special_tokens=True)
+        """Turn the ids before the first ``eos_id`` into text, without special tokens."""
+        before_eos = list(takewhile(lambda token: token != self.eos_id, map(int, ids)))
+        return self._inner.decode(before_eos, skip_special_tokens=True)
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Name every id, for the axes of a picture; ``▁`` stands where a word begins."""
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return the token of every id as text; ``▁`` marks the start of a word."""
         return [str(self._inner.id_to_token(int(token))) for token in ids]

@@ -1,4 +1,4 @@
-"""What you look at: plots with one message each, in one style."""
+"""Plots in one style, and interactive explorers."""
 
 from course_lib.viz.plots import (
     COLOURS,

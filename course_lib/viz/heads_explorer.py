@@ -1,4 +1,4 @@
-"""Type a number, look through every head of the translator, and switch heads off (§3.2.2)."""
+"""An explorer of the attention heads of the trained translator (paper, §3.2.2)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -21,43 +21,43 @@ from course_lib.viz.plots import COLOURS, hatched, heatmap
 
 PLACES = {"cross: target to source": "cross", "encoder": "encoder", "decoder": "decoder"}
 NAMES = {"cross": "cross-attention", "encoder": "the encoder", "decoder": "the decoder"}
-LONGEST = 14  # tokens written, at most; numbers below a million need up to 12 or so
-ROOM = 11  # letters of a piece below the map; beside it there is room for all
-SMALL = 6  # up to so many cells in a row, their values are written into them
-# left, bottom, width, height, in inches: room for the longest pieces
+MAX_NEW_TOKENS = 14  # numbers below a million need about 12
+MAX_LETTERS = 11  # of a token below the map; next to it, all letters fit
+MAX_NUMBERED = 6  # in a map with at most this many rows and columns, cells show their numbers
+# left, bottom, width, height, in inches, with room for the longest tokens
 HEAD, OVERVIEW = (1.9, 1.45, 2.4, 2.75), (4.95, 1.45, 1.35, 2.75)
-EDGE = 0.06  # white around each map of the overview, a share of its place
+EDGE = 0.06  # white margin around each map of the overview, as a fraction of its cell
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Keep what the translator made of a text, and where it looked.
+    """Store a translation and its attention weights.
 
     Args:
-        source: The pieces it read.
-        read: The pieces the decoder read, from ``[bos]``.
-        written: The pieces it wrote, one after each piece read.
+        source: The source tokens.
+        tgt_in: The tokens that the decoder reads, from ``[bos]``.
+        tgt_out: The tokens that the decoder predicts, one for each token in ``tgt_in``.
         text: The translation.
-        maps: Weights ``(N, H, T, S)`` by place, as ``attention_maps`` gives them.
+        maps: Weights ``(N, H, T, S)`` by place, as in ``attention_maps``.
     """
 
     source: list[str]
-    read: list[str]
-    written: list[str]
+    tgt_in: list[str]
+    tgt_out: list[str]
     text: str
     maps: dict[str, Tensor]
 
-    def words(self, place: str) -> tuple[list[str], list[str]]:
-        """Name the queries and the keys of a place; those that write, after what they write."""
-        keys = {"encoder": self.source, "decoder": self.read, "cross": self.source}[place]
-        return (self.source if place == "encoder" else self.written), keys
+    def labels(self, place: str) -> tuple[list[str], list[str]]:
+        """Name the queries and the keys of a place; the decoder's queries by what they predict."""
+        keys = self.tgt_in if place == "decoder" else self.source
+        return (self.source if place == "encoder" else self.tgt_out), keys
 
 
 def number_words(text: str) -> str:
-    """Turn what somebody typed, digits or words, into English words.
+    """Turn digits or words into the English words of a number.
 
     Raises:
-        ValueError: If it is no number below one million; the message says what to write.
+        ValueError: If the text is not a number below one million. The message gives an example.
     """
     text = " ".join(text.lower().split())
     digits = text.replace(",", "")
@@ -65,73 +65,73 @@ def number_words(text: str) -> str:
         check_number_words(text)
         return text
     if len(digits.lstrip("0")) >= len(str(LIMIT)):
-        raise ValueError(f"{text[:20]} is too large: the translator knows 0 to {LIMIT - 1:,}")
+        raise ValueError(f"{text[:20]} is too large: the number must be in 0 to {LIMIT - 1:,}")
     return spell(int(digits), "en")
 
 
 def heads_off(attention: nn.Module, heads: Collection[int]) -> RemovableHandle:
-    """Take away what some heads contribute, while the context lasts; no weight is touched.
+    """Switch off some heads until the returned handle is removed; no weight changes.
 
     Args:
-        attention: A ``MultiHeadAttention``. What these heads hand to its ``w_o`` becomes zero.
-        heads: Which, from 0.
+        attention: A ``MultiHeadAttention``. The outputs of these heads are zeros when ``w_o`` reads
+            them.
+        heads: The heads to switch off, from 0.
 
     Returns:
-        The context, to be entered by ``with``.
+        The handle of a hook. Use it with ``with``.
     """
 
-    def blank(_: nn.Module, args: tuple[Tensor]) -> tuple[Tensor]:
-        """Put zeros where these heads stand among the joined ones."""
+    def zero_heads(_: nn.Module, args: tuple[Tensor]) -> tuple[Tensor]:
+        """Replace the outputs of these heads by zeros."""
         joined = args[0].unflatten(-1, (attention.num_heads, -1)).clone()  # (B, T, H, d_v)
         joined[..., list(heads), :] = 0.0
         return (joined.flatten(-2),)  # (B, T, H * d_v)
 
-    return attention.w_o.register_forward_pre_hook(blank)
+    return attention.get_submodule("w_o").register_forward_pre_hook(zero_heads)
 
 
 def attention_of(translator: Translator, place: str, layer: int) -> nn.Module:
     """Return the attention of a place, ``"encoder"``, ``"decoder"`` or ``"cross"``, in a layer."""
-    model = translator.model
-    if place == "encoder":
-        return model.encoder.layers[layer].self_attn
-    return getattr(model.decoder.layers[layer], {"decoder": "self_attn"}.get(place, "cross_attn"))
+    stack = "encoder" if place == "encoder" else "decoder"
+    sublayer = "cross_attn" if place == "cross" else "self_attn"
+    return translator.model.get_submodule(f"{stack}.layers.{layer}.{sublayer}")
 
 
 def read_through(
     translator: Translator, text: str, place: str, layer: int, off: Collection[int]
 ) -> Reading:
-    """Translate a text by greedy decoding, some heads of one layer switched off.
+    """Translate a text by greedy decoding, with some heads of one layer switched off.
 
     Args:
-        translator: In eval mode; it is left as it was.
+        translator: A translator in eval mode.
         text: English number words.
-        place: Where heads are switched off: ``"encoder"``, ``"decoder"`` or ``"cross"``.
-        layer: In which layer of it, from 0.
-        off: Which heads, from 0.
+        place: The place of these heads: ``"encoder"``, ``"decoder"`` or ``"cross"``.
+        layer: Their layer, from 0.
+        off: The heads to switch off, from 0.
 
     Returns:
-        The translation, of at most ``LONGEST`` tokens, and the maps of that very pass.
+        The translation, of at most ``MAX_NEW_TOKENS`` tokens, and its attention weights.
     """
     model = translator.model
     tokenizer = translator.tokenizer
     src = translator.source_ids([text])  # (1, S)
-    limit = min(LONGEST, translator.config.max_len)
+    limit = min(MAX_NEW_TOKENS, translator.config.max_len)
     with torch.no_grad(), heads_off(attention_of(translator, place, layer), off):
-        written = translator.search(src, max_new_tokens=limit)  # (1, T)
-        tgt_in = torch.cat([torch.tensor([[tokenizer.bos_id]]), written[:, :-1]], dim=1)  # (1, T)
+        tgt_out = translator.search(src, max_new_tokens=limit)  # (1, T)
+        tgt_in = torch.cat([torch.tensor([[tokenizer.bos_id]]), tgt_out[:, :-1]], dim=1)  # (1, T)
         maps = model.attention_maps(src, tgt_in)
-    source, read, wrote = (tokenizer.pieces(ids[0]) for ids in (src, tgt_in, written))
+    source, read, predicted = (tokenizer.tokens(ids[0]) for ids in (src, tgt_in, tgt_out))
     maps = {name: weights[:, 0] for name, weights in maps.items()}
-    return Reading(source, read, wrote, tokenizer.decode(written[0]), maps)
+    return Reading(source, read, predicted, tokenizer.decode(tgt_out[0]), maps)
 
 
 def draw_head(ax: Axes, reading: Reading, place: str, layer: int, head: int) -> None:
-    """Draw the map of one head, queries down and keys across; what it may not see is hatched."""
-    rows, columns = reading.words(place)
+    """Draw the map of one head, queries down and keys across; blocked cells are hatched."""
+    rows, columns = reading.labels(place)
     weights = reading.maps[place][layer, head]  # (T, S)
     mask = causal_mask(len(rows)) if place == "decoder" else None
-    small = max(len(rows), len(columns)) <= SMALL
-    keys = [key if len(key) <= ROOM else f"{key[: ROOM - 1]}…" for key in columns]
+    small = max(len(rows), len(columns)) <= MAX_NUMBERED
+    keys = [key if len(key) <= MAX_LETTERS else f"{key[: MAX_LETTERS - 1]}…" for key in columns]
     heatmap(weights, rows, keys, mask=mask, numbers=small, ax=ax)
     ax.tick_params(axis="x", rotation=90)
     ax.set_xlabel(f"key: {'token read' if place == 'decoder' else 'English token'}")
@@ -142,7 +142,7 @@ def draw_head(ax: Axes, reading: Reading, place: str, layer: int, head: int) -> 
 def draw_overview(
     ax: Axes, reading: Reading, place: str, chosen: tuple[int, int], off: Collection[int]
 ) -> None:
-    """Draw the maps of all layers and heads small, frame the chosen one, and say which are off."""
+    """Draw small maps of all heads, frame the chosen one, and mark those that are off."""
     maps = reading.maps[place]  # (N, H, T, S)
     layers, heads = maps.shape[:2]
     for layer in range(layers):
@@ -168,11 +168,11 @@ def draw_overview(
 
 
 def describe_head(reading: Reading, place: str, layer: int, head: int) -> str:
-    """Say where the head looks most sharply, with its weight.
+    """Describe the largest weight of a head in words.
 
-    On the first row of the decoder nothing can be chosen; it counts only where it stands alone.
+    The decoder's first row counts only if there are no others, because it has only one key.
     """
-    rows, columns = reading.words(place)
+    rows, columns = reading.labels(place)
     weights = reading.maps[place][layer, head]  # (T, S)
     first = int(place == "decoder" and len(rows) > 1)
     row, column = divmod(int(weights[first:].argmax()), len(columns))
@@ -185,10 +185,10 @@ def describe_head(reading: Reading, place: str, layer: int, head: int) -> str:
 
 
 class HeadsExplorer(Explorer):
-    """Show where every head of the trained translator looks, and what it writes without some.
+    """Show the attention weights of the trained translator, and what it writes without some heads.
 
-    It takes the translator that chapter 11 left; if there is none it is trained, in half a
-    minute. The switches act on the heads of the chosen place and layer.
+    The translator is that of chapter 11. If it does not exist yet, it is trained in half a minute.
+    The switches act on the heads of the chosen place and layer.
     """
 
     def __init__(self) -> None:
@@ -209,10 +209,10 @@ class HeadsExplorer(Explorer):
         named = {f"off{n}": switch for n, switch in enumerate(self.switches)}
         super().__init__(controls | named, make_axes((6.4, 4.6), HEAD, OVERVIEW))
         row = widgets.HBox(self.switches)
-        self.children = [*controls.values(), row, self.words, self.picture]
+        self.children = [*controls.values(), row, self.sentence, self.picture]
 
     def redraw(self) -> tuple[str, str]:
-        """Draw the chosen head and all others; say what is written with and without those off."""
+        """Draw the chosen head and an overview, and compare the translations."""
         v = self.values()
         text = number_words(v["text"])
         place = v["place"]
@@ -223,19 +223,17 @@ class HeadsExplorer(Explorer):
         draw_head(self.axes[0], cut, place, layer, v["head"])
         draw_overview(self.axes[1], cut, place, (layer, v["head"]), off)
         right = spell(read_number(text), self.translator.config.to)
-        said = f"“{text}” becomes {_judged(whole, right)}"
+        outcome = f"“{text}” becomes {_judged(whole, right)}"
         if off:
-            names = ", ".join(map(str, off))
-            said += (
-                f"; without head{'s' * (len(off) > 1)} {names} of layer {layer} in {NAMES[place]}, "
-            )
-            said += _judged(cut, right)
-        looks = describe_head(cut, place, layer, v["head"])
-        alt = f"The attention map of one head, beside all maps of {NAMES[place]}. "
-        return f"{said}. {looks}", f"{alt}{looks} {said}."
+            heads = f"head{'s' * (len(off) > 1)} {', '.join(map(str, off))}"
+            outcome += f"; without {heads} of layer {layer} in {NAMES[place]}, "
+            outcome += _judged(cut, right)
+        largest = describe_head(cut, place, layer, v["head"])
+        alt = f"The attention map of one head, next to all maps of {NAMES[place]}. "
+        return f"{outcome}. {largest}", f"{alt}{largest} {outcome}."
 
     def plain_text(self) -> str:
-        """Leave out the weight, which depends on how this machine trained the translator."""
+        """Return the alt text without numbers, which depend on the machine."""
         place = NAMES[self.controls["place"].value]
         return f"The attention map of one head of the translator, next to all maps of {place}."
 
@@ -243,6 +241,6 @@ class HeadsExplorer(Explorer):
 def _judged(reading: Reading, right: str) -> str:
     """Quote a translation, and say whether it is right."""
     quoted = f"“{reading.text}”" if reading.text else "nothing at all"
-    if reading.written[-1] != "[eos]":
-        quoted += f", cut after {len(reading.written)} tokens without an end"
+    if reading.tgt_out[-1] != "[eos]":
+        quoted += f", cut after {len(reading.tgt_out)} tokens without an end"
     return f"{quoted} ({'right' if reading.text == right else 'wrong'})"

@@ -1,4 +1,4 @@
-"""Draw a mask as a table of query by key, and one row of it as it is printed (§3.2.3)."""
+"""Drawings of a mask: the table of queries by keys, and one printed row (paper, §3.2.3)."""
 
 from functools import cache
 
@@ -16,78 +16,96 @@ from course_lib.viz.plots import COLOURS, heatmap
 FONT = FontProperties(family="DejaVu Sans", size=10)
 TWO_LINES = {"nn.MultiheadAttention": ["nn.Multihead-", "Attention"]}  # where room is short
 LINE = "#8A8A8A"
-FRAME = dict(fill=False, edgecolor=COLOURS["query"], linewidth=2.5, clip_on=False, zorder=3)
 # in points
-LABEL_ROOM = 62  # beside and below a table
+LABEL_ROOM = 62  # next to and below a table
 ROW_WIDTH = 455
 ROW_HEIGHT = 91
 NAMES_WIDTH = 78
-MAX_COLUMN = 60  # the printed row
+MAX_COLUMN = 60  # in the printed row
 LINE_HEIGHT = 18
-LEADING = 12  # from line to line, and inside a name of two lines
+LEADING = 12  # between the two lines of a name
 
 
 @cache
 def shorten(word: str, room: float) -> str:
-    """Cut a word that is wider than the room for it, in points, and end it with “…”."""
-    kept = len(word)
+    """Shorten a word that is wider than ``room`` points, and end it with “…”."""
+    length = len(word)
     short = word
-    while text_to_path.get_text_width_height_descent(short, FONT, False)[0] > room and kept > 1:
-        kept -= 1
-        short = word[:kept] + "…"
-    return short.replace("$", r"\$")  # no formula
+    while width_of(short) > room and length > 1:
+        length -= 1
+        short = word[:length] + "…"
+    return short.replace("$", r"\$")  # so that it is not read as a formula
 
 
-def draw_table(values: Tensor, mask: Tensor, words: tuple, row: int, ax: Axes, **how) -> None:
+def width_of(word: str) -> float:
+    """Measure the width of a word, in points."""
+    return text_to_path.get_text_width_height_descent(word, FONT, False)[0]
+
+
+def draw_frame(corner: tuple[float, float], width: float, height: float, ax: Axes) -> None:
+    """Draw a thick frame around some cells."""
+    color = COLOURS["query"]
+    frame = Rectangle(corner, width, height, fill=False, ec=color, lw=2.5, clip_on=False, zorder=3)
+    ax.add_artist(frame)
+
+
+def draw_table(
+    values: Tensor,
+    mask: Tensor,
+    labels: tuple[list[str], list[str]],
+    row: int,
+    ax: Axes,
+    limit: float | None = None,
+) -> None:
     """Draw a table, and a frame around one row.
 
     Args:
         values: Shape ``(T, S)``.
-        mask: Boolean, shape ``(T, S)``; ``False`` is hatched.
-        words: The T words of the rows, and the S words of the columns.
+        mask: Boolean, shape ``(T, S)``. Cells that are ``False`` are hatched.
+        labels: The T words of the rows, and the S words of the columns.
         row: The framed row, from 0.
-        ax: Where to draw.
-        **how: For ``heatmap``.
+        ax: The axes to draw on.
+        limit: As in ``heatmap``.
     """
-    rows, columns = ([shorten(word, LABEL_ROOM) for word in axis] for axis in words)
-    heatmap(values, rows, columns, mask=mask, ax=ax, **how)
+    rows, columns = ([shorten(word, LABEL_ROOM) for word in words] for words in labels)
+    heatmap(values, rows, columns, mask=mask, limit=limit, ax=ax)
     ax.tick_params(axis="x", rotation=90)
     T, S = mask.shape
     across = [[(-0.5, t - 0.5), (S - 0.5, t - 0.5)] for t in range(1, T)]
     down = [[(s - 0.5, -0.5), (s - 0.5, T - 0.5)] for s in range(1, S)]
     ax.add_collection(LineCollection(across + down, colors=LINE, linewidths=0.6), autolim=False)
-    ax.add_artist(Rectangle((-0.5, row - 0.5), S, 1, **FRAME))
+    draw_frame((-0.5, row - 0.5), S, 1, ax)
 
 
 @cache
 def outline(word: str) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the shape of a word, its kinds of line, and its width in points."""
+    """Return the vertices of a word's outline, their codes, and its width in points."""
     path = TextPath((0, 0), word, prop=FONT)
-    return path.vertices, path.codes, text_to_path.get_text_width_height_descent(word, FONT, 0)[0]
+    return path.vertices, path.codes, width_of(word)
 
 
 def draw_words(placed: list[tuple[float, float, str, float]], ax: Axes) -> None:
-    """Draw many words as one shape, in a small part of the time that as many texts take.
+    """Draw many words as one shape, which is much faster than drawing many texts.
 
     Args:
-        placed: For each word the place (x, y), in points, the word, and which share of it stands
-            left of x.
-        ax: Where to draw, 1 unit a point.
+        placed: For each word, x and y in points, the word, and the fraction of its width that is
+            to the left of x.
+        ax: The axes to draw on, where one unit is a point.
     """
-    shapes = [(x, y, share, *outline(word)) for x, y, word, share in placed]
-    corners = [path + (x - share * width, y) for x, y, share, path, _, width in shapes]
+    shapes = [(x, y, left, *outline(word)) for x, y, word, left in placed]
+    corners = [path + (x - left * width, y) for x, y, left, path, _, width in shapes]
     letters = Path(np.concatenate(corners), np.concatenate([shape[4] for shape in shapes]))
     ax.add_artist(PathPatch(letters, color="black", linewidth=0))
 
 
 def draw_row(lines: dict[str, list[str]], look: Tensor, keys: list[str], ax: Axes) -> None:
-    """Write one row of the mask as every convention prints it, below the words of its keys.
+    """Print one row of the mask in every convention, below the words of its keys.
 
     Args:
-        lines: For each convention, S words; the last line is the weights.
-        look: The row of the mask, shape ``(S,)``; blocked columns are grey.
+        lines: For each convention, S words. The last line contains the weights.
+        look: The row of the mask, shape ``(S,)``. Blocked columns are gray.
         keys: The S words of the columns.
-        ax: Where to draw, 1 unit a point.
+        ax: The axes to draw on, where one unit is a point.
     """
     width = min(MAX_COLUMN, (ROW_WIDTH - NAMES_WIDTH) / len(keys))
     table = {"key": [shorten(key, width - 2) for key in keys]} | lines
@@ -97,22 +115,22 @@ def draw_row(lines: dict[str, list[str]], look: Tensor, keys: list[str], ax: Axe
     for k, (name, cells) in enumerate(table.items()):
         y = ROW_HEIGHT - LINE_HEIGHT * (k + 0.7)
         parts = TWO_LINES.get(name, [name])
-        for part, words in enumerate(parts):
-            lift = LEADING * ((len(parts) - 1) / 2 - part)
-            placed.append((NAMES_WIDTH - 7, y + lift, words, 1))
+        for line, part in enumerate(parts):
+            lift = LEADING * ((len(parts) - 1) / 2 - line)
+            placed.append((NAMES_WIDTH - 7, y + lift, part, 1))
         middles = [NAMES_WIDTH + width * (s + 0.5) for s in range(len(keys))]
         placed += [(x, y, cell, 0.5) for x, cell in zip(middles, cells, strict=True)]
     for s in (~look).nonzero().flatten().tolist():
         corner = (NAMES_WIDTH + s * width, 0)
         ax.add_artist(Rectangle(corner, width, ROW_HEIGHT, color=COLOURS["masked"], linewidth=0))
-    ax.add_artist(Rectangle((NAMES_WIDTH, 0), width * len(keys), ROW_HEIGHT, **FRAME))
+    draw_frame((NAMES_WIDTH, 0), width * len(keys), ROW_HEIGHT, ax)
     draw_words(placed, ax)
 
 
 def draw_scale(ax: Axes) -> None:
-    """Draw what the colours of the weights mean, beside them."""
-    shares = [[1 - k / 63] for k in range(64)]
-    ax.imshow(shares, cmap="cividis", aspect="auto", extent=(0, 1, 0, 1))
+    """Draw the color scale of the weights."""
+    scale = [[1 - k / 63] for k in range(64)]
+    ax.imshow(scale, cmap="cividis", aspect="auto", extent=(0, 1, 0, 1))
     ax.yaxis.tick_right()
     ax.set(xticks=[], yticks=[0, 1])
     ax.tick_params(length=0)

@@ -1,4 +1,4 @@
-"""Draw tensors: every function takes values and words, draws on one ``ax``, and returns it."""
+"""Plots of tensors. Every function draws values and their labels on one ``ax``, and returns it."""
 
 import base64
 import html
@@ -6,7 +6,6 @@ import io
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,33 +18,35 @@ from matplotlib.transforms import Affine2D
 from PIL import Image
 from torch import Tensor
 
+from course_lib.probes import ProbeResult
+
 STYLE = Path(__file__).with_name("course.mplstyle")
 COLOURS = {"query": "#0072B2", "key": "#D55E00", "value": "#009E73", "masked": "#BBBBBB"}
-HATCH = "#777777"  # on the grey of what is masked: a weight of 0.5 is almost as grey
-LINES = ["-", "--", ":", "-."]  # most colours of the style are equally light
-PIXELS = 96  # CSS pixels of an inch
-SHARPNESS = 2  # pixels painted for each of them
-PAGE = 6.4  # inches
+HATCH = "#777777"  # on the gray of masked cells, because a weight of 0.5 is almost as gray
+LINES = ["-", "--", ":", "-."]  # because most colors of the style are equally light
+PIXELS = 96  # CSS pixels per inch
+SHARPNESS = 2  # image pixels per CSS pixel
+PAGE = 6.4  # width in inches
 
 
 def use_course_style() -> None:
-    """Give every plot of this notebook the course's fonts, sizes and colours."""
+    """Use the course's fonts, sizes and colors for all plots of this notebook."""
     plt.style.use(STYLE)
 
 
 def show(fig: Figure, *, alt: str) -> None:
-    """Show a figure below the cell, with text for readers who do not see it, and close it.
+    """Show a figure below the cell with its alt text, and close it.
 
     Args:
         fig: The figure.
-        alt: What there is to see, in a sentence or two. Strict nbval compares it, so it may hold
-            only numbers that are the same on every machine.
+        alt: A description of the figure for readers who cannot see it. Strict nbval compares it, so
+            all numbers in it must be the same on every machine.
 
     Raises:
         ValueError: If the text is empty.
     """
     if not alt.strip():
-        raise ValueError("show(fig, alt=…) needs a sentence that says what there is to see")
+        raise ValueError("show(fig, alt=…) needs a sentence that describes the figure")
     painted = io.BytesIO()
     fig.savefig(painted, format="png", dpi=SHARPNESS * PIXELS)
     plt.close(fig)
@@ -55,19 +56,18 @@ def show(fig: Figure, *, alt: str) -> None:
 
 
 def picture_data(image: Image.Image, alt: str, width: int) -> dict[str, str]:
-    """Store a picture in the three forms that programs look for.
+    """Store a picture as HTML, PNG and plain text.
 
-    JupyterLab and the site show the HTML, because a PNG alone has no alt text there. Programs that
-    cannot show the HTML use the PNG or the plain text. The PNG has at most 256 colours, which takes
-    a third of the bytes.
+    JupyterLab and the site show the HTML, because a PNG alone has no alt text there. Other programs
+    show the PNG or the text. The PNG has at most 256 colors, so it takes a third of the bytes.
 
     Args:
         image: The picture.
-        alt: What there is to see.
+        alt: Its alt text.
         width: The width on the page, in CSS pixels.
 
     Returns:
-        One output: its data by MIME type.
+        The data of one output, by MIME type.
     """
     file = io.BytesIO()
     image.convert("RGB").quantize(256).save(file, format="png", optimize=True)
@@ -87,25 +87,25 @@ def heatmap(
     numbers: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a table of values, queries down and keys across, with fixed limits.
+    """Draw a heat map of values, queries down and keys across, with fixed limits.
 
     Args:
         values: Shape ``(T, S)``. Weights in [0, 1], unless ``limit`` is given.
-        rows: A word for every row.
-        columns: A word for every column.
-        mask: Boolean, shape ``(T, S)``; where it is ``False`` the cell is grey and hatched.
-        limit: For signed values: the colours go from -limit to limit, white at 0.
+        rows: A label for every row.
+        columns: A label for every column.
+        mask: Boolean, shape ``(T, S)``. Cells that are ``False`` are gray and hatched.
+        limit: For signed values. The colors go from -limit to limit, with white at 0.
         numbers: Whether to write the values into the cells.
-        ax: Where to draw; a new figure unless given.
+        ax: The axes to draw on. The default is a new figure.
 
     Raises:
-        ValueError: If the words or the mask do not fit the values.
+        ValueError: If the labels or the mask do not fit the values.
     """
     values = values.detach().cpu()
     if tuple(values.shape) != (len(rows), len(columns)):
         raise ValueError(
-            f"values {tuple(values.shape)} need as many words, "
-            f"got {len(rows)} rows and {len(columns)} columns"
+            f"values {tuple(values.shape)} need one label for each row and column, "
+            f"got {len(rows)} row labels and {len(columns)} column labels"
         )
     if mask is not None and mask.shape != values.shape:
         raise ValueError(f"mask {tuple(mask.shape)} does not fit values {tuple(values.shape)}")
@@ -114,17 +114,17 @@ def heatmap(
     if mask is not None:
         values = values.masked_fill(~mask.cpu(), float("nan"))
         ax.add_artist(hatched(~mask.cpu()))
-    low, high, colours = (0, 1, "cividis") if limit is None else (-limit, limit, "RdBu_r")
-    shades = plt.get_cmap(colours).with_extremes(bad=COLOURS["masked"])
-    ax.imshow(values.numpy(), vmin=low, vmax=high, cmap=shades, aspect="auto")
-    _write_words(ax, rows, columns, upright)
+    low, high, name = (0, 1, "cividis") if limit is None else (-limit, limit, "RdBu_r")
+    colormap = plt.get_cmap(name).with_extremes(bad=COLOURS["masked"])
+    ax.imshow(values.numpy(), vmin=low, vmax=high, cmap=colormap, aspect="auto")
+    _write_labels(ax, rows, columns, upright)
     if numbers:
         _write_numbers(ax, values, low, high)
     return ax
 
 
 def hatched(blocked: Tensor) -> PathPatch:
-    """Make one hatched shape of all blocked cells of a table.
+    """Combine the blocked cells of a table into one hatched shape.
 
     Args:
         blocked: Boolean, shape ``(T, S)``.
@@ -143,17 +143,17 @@ def curves(
     ylabel: str,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw one line for each name, told apart without colour by their dashes.
+    """Draw one line for each name, with different dashes.
 
     Args:
         x: Shape ``(K,)``.
         lines: For each name, values of shape ``(K,)``.
-        xlabel: What x is, with its unit.
-        ylabel: What the values are, with their unit.
-        ax: Where to draw; a new figure unless given.
+        xlabel: Name and unit of x.
+        ylabel: Name and unit of the values.
+        ax: The axes to draw on. The default is a new figure.
 
     Raises:
-        ValueError: If a line is not as long as x.
+        ValueError: If a line does not have as many values as x.
     """
     for name, values in lines.items():
         if len(values) != len(x):
@@ -178,14 +178,14 @@ def bars(
     """Draw one bar for each name.
 
     Args:
-        names: A word for every bar.
+        names: A label for every bar.
         values: Shape ``(K,)``.
-        ylabel: What the values are, with their unit.
-        colour: One of ``COLOURS`` where the bars have a role.
-        ax: Where to draw; a new figure unless given.
+        ylabel: Name and unit of the values.
+        colour: The color of the bars. If they have a role, use one of ``COLOURS``.
+        ax: The axes to draw on. The default is a new figure.
 
     Raises:
-        ValueError: If there are not as many names as values.
+        ValueError: If the numbers of names and values differ.
     """
     if len(names) != len(values):
         raise ValueError(f"{len(names)} names do not fit {len(values)} values")
@@ -197,14 +197,14 @@ def bars(
 
 
 def _plain(values: Sequence[float] | Tensor) -> Sequence[float] | np.ndarray:
-    """Turn a tensor into what matplotlib takes."""
+    """Turn a tensor into an array for matplotlib."""
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
 
 
 def _size(rows: Sequence[str], columns: Sequence[str]) -> tuple[tuple[float, float], bool]:
-    """Choose width and height in inches, and whether the words below must stand upright.
+    """Choose width and height in inches, and whether to turn the labels below upright.
 
-    A cell is as wide as the longest word below it, while all fit the page.
+    A cell is as wide as the longest label below it, if all of them fit on the page.
     """
     letter = 0.095
     margin = 0.6  # inches, at 10 points
@@ -217,40 +217,40 @@ def _size(rows: Sequence[str], columns: Sequence[str]) -> tuple[tuple[float, flo
     return (left + cell * len(columns), 0.9 + below + 0.5 * len(rows)), upright
 
 
-def _write_words(ax: Axes, rows: Sequence[str], columns: Sequence[str], upright: bool) -> None:
-    """Write the words of a table beside and below it, without a frame."""
+def _write_labels(ax: Axes, rows: Sequence[str], columns: Sequence[str], upright: bool) -> None:
+    """Write the labels of a table next to it and below it, without a frame."""
     ax.set_xticks(range(len(columns)), columns, rotation=90 if upright else 0)
     ax.set_yticks(range(len(rows)), rows)
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
 
 
-def _write_numbers(ax: Axes, shown: Tensor, low: float, high: float) -> None:
+def _write_numbers(ax: Axes, values: Tensor, low: float, high: float) -> None:
     """Write every value into its cell, dark on light and light on dark."""
-    for row, column in (~shown.isnan()).nonzero().tolist():  # a blocked cell holds nan
-        value = float(shown[row, column])
-        share = (value - low) / (high - low)
-        dark = share < 0.5 if low == 0 else abs(share - 0.5) > 0.35
-        how = dict(ha="center", va="center", fontsize=10, color="white" if dark else "black")
-        ax.text(column, row, f"{value:.2f}", **how)
+    for row, column in (~values.isnan()).nonzero().tolist():  # a blocked cell contains nan
+        value = float(values[row, column])
+        fraction = (value - low) / (high - low)
+        dark = fraction < 0.5 if low == 0 else abs(fraction - 0.5) > 0.35
+        color = "white" if dark else "black"
+        ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=10, color=color)
 
 
-def probe_picture(result: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw what a probe measured: which token moves which position's logits, or a loss.
+def probe_picture(result: ProbeResult, *, ax: Axes | None = None) -> Axes:
+    """Draw the data of a probe: the influence of each token on each position, or a loss.
 
     Args:
-        result: A ``ProbeResult``, such as those of ``causality``, ``context`` and
-            ``overfit_one_batch``. Influence is drawn by its logarithm, from 1e-6 to 1.
-        ax: Where to draw; a new figure unless given.
+        result: A result with data, such as those of ``causality``, ``context`` and
+            ``overfit_one_batch``. Influence has a logarithmic scale, from 1e-6 to 1.
+        ax: The axes to draw on. The default is a new figure.
 
     Raises:
-        ValueError: If there is nothing to draw.
+        ValueError: If the result has no data to draw.
     """
     data = result.data
     if isinstance(data, Tensor) and data.dim() == 2:
         rows, columns = ([str(place) for place in range(size)] for size in data.shape)
         ax = heatmap((data.clamp(1e-6, 1).log10() / 6 + 1).float(), rows, columns, ax=ax)
-        ax.set(xlabel="token that changes", ylabel="position whose logits move")
+        ax.set(xlabel="token that changes", ylabel="position of the logits")
     elif isinstance(data, list) and data and isinstance(data[0], float):
         steps = range(1, len(data) + 1)
         ax = curves(steps, {"loss": data}, xlabel="step", ylabel="nats", ax=ax)

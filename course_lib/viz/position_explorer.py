@@ -1,4 +1,4 @@
-"""Move a position, and see what its code reads and which other positions it is like (§3.5)."""
+"""An explorer of positional encodings (paper, §3.5)."""
 
 import math
 from functools import cache
@@ -11,96 +11,83 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor, nn
 
+from course_lib.modern_decoder import rope_angles
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import LearnedPositionalEmbedding
 from course_lib.trainer.hardware import one_thread
 from course_lib.viz.explorer_base import LOOK, Explorer, make_axes
 from course_lib.viz.plots import COLOURS
 
-ROWS = 128
+ROWS = 128  # of the learned table
 WIDTH = 64
-SEEN = 48  # the learned table, and the length of its training sentences
-WORDS = 16
+TRAINED_ROWS = 48  # the length of the training sentences
+VOCAB_SIZE = 16
 BATCH = 8
 STEPS = 200
-RATE = 0.012  # its training
+RATE = 0.012
 # left, bottom, width, height, in inches
 MAP, HAND, PRODUCTS = (0.62, 2.65, 3.1, 2.6), (4.35, 3.0, 1.9, 1.9), (0.72, 0.55, 4.0, 1.35)
-LINE = 1.2 / 72  # of a frame, in inches
+LINE = 1.2 / 72  # width of a frame, in inches
 FAR = 5  # the distance at which the sentence compares all pairs of positions
 KINDS = {"sinusoidal": "waves", "learned (from a trained model)": "learned", "none": "none"}
 
 
-def waves_of_base(max_len: int, d_model: int, base: float) -> Tensor:
-    """Give every position its row of waves, as ``sinusoidal_encoding`` does for base 10000.
+class NearnessModel(nn.Module):
+    """Predict which words are near every token, with one attention layer and learned positions."""
 
-    The slowest wave is nearly base · 2π positions long. Shape ``(max_len, d_model)``, in [-1, 1].
-    """
-    position = torch.arange(max_len, dtype=torch.float64).unsqueeze(1)  # (max_len, 1)
-    even = torch.arange(0, d_model, 2, dtype=torch.float64)  # (ceil(d_model / 2),)
-    angle = position / base ** (even / d_model)  # (max_len, ceil(d_model / 2))
-    waves = torch.stack([angle.sin(), angle.cos()], dim=-1)  # (max_len, ceil(d_model / 2), 2)
-    return waves.flatten(1)[:, :d_model].to(torch.get_default_dtype())  # (max_len, d_model)
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(VOCAB_SIZE, WIDTH)
+        self.positions = LearnedPositionalEmbedding(WIDTH, ROWS)
+        self.attention = MultiHeadAttention(WIDTH, num_heads=4)
+        self.output = nn.Linear(WIDTH, VOCAB_SIZE)
+        for name, parameter in self.named_parameters():
+            std = {"words.weight": 1.0, "positions.weight": 0.02}.get(name, WIDTH**-0.5)
+            nn.init.normal_(parameter, std=std)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Turn ids ``(B, L)`` into logits ``(B, L, V)``."""
+        x = self.positions(self.words(ids))  # (B, L, d_model)
+        return self.output(self.attention(x, x, x)[0])  # (B, L, V)
 
 
 @cache
 def learned_table() -> Tensor:
-    """Train a small model once, in about a second, and return the rows that it learned.
+    """Train a small model in about a second, and return its positional embedding.
 
-    Its task needs positions: every token says which words stand near it, and a near word counts
-    more than a far one. Its sentences have ``SEEN`` tokens; the rows after them learn nothing.
+    The task needs positions: the model predicts for every token which words are near it, and nearer
+    words count more. The rows after ``TRAINED_ROWS`` keep their initial values.
 
     Returns:
         Shape ``(ROWS, WIDTH)``.
     """
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        parts = nn.ModuleDict(
-            {
-                "words": nn.Embedding(WORDS, WIDTH),
-                "positions": LearnedPositionalEmbedding(WIDTH, ROWS),
-                "attention": MultiHeadAttention(WIDTH, num_heads=4),
-                "output": nn.Linear(WIDTH, WORDS),
-            }
-        )
-        for name, parameter in parts.named_parameters():
-            std = {"words.weight": 1.0, "positions.weight": 0.02}.get(name, WIDTH**-0.5)
-            nn.init.normal_(parameter, std=std)
-        optimizer = torch.optim.Adam(parts.parameters(), lr=RATE, fused=True)
+        model = NearnessModel()
+        optimizer = torch.optim.Adam(model.parameters(), lr=RATE, fused=True)
         for _ in range(STEPS):
             optimizer.zero_grad()
-            nearness_loss(parts, torch.randint(WORDS, (BATCH, SEEN))).backward()
+            nearness_loss(model, torch.randint(VOCAB_SIZE, (BATCH, TRAINED_ROWS))).backward()
             optimizer.step()
-    return parts["positions"].weight.detach()
+    return model.positions.weight.detach()
 
 
-def nearness_loss(parts: nn.ModuleDict, ids: Tensor) -> Tensor:
-    """Ask every token which words stand near it, and measure the surprise at the right shares.
-
-    Args:
-        parts: The modules ``words``, ``positions``, ``attention`` and ``output``.
-        ids: Shape ``(B, L)``.
-
-    Returns:
-        The mean cross-entropy in nats, a scalar.
-    """
+def nearness_loss(model: NearnessModel, ids: Tensor) -> Tensor:
+    """Compute the mean cross-entropy of the words near every token of ids ``(B, L)``, in nats."""
     place = torch.arange(ids.size(1))
     nearness = (-(place[:, None] - place).abs() / 3).softmax(dim=-1)  # (L, L), e^(-distance / 3)
-    shares = nearness @ nn.functional.one_hot(ids, WORDS).float()  # (B, L, V)
-    x = parts["positions"](parts["words"](ids))  # (B, L, d_model)
-    log_probs = parts["output"](parts["attention"](x, x, x)[0]).log_softmax(dim=-1)  # (B, L, V)
-    return -(shares * log_probs).sum(dim=-1).mean()
+    targets = nearness @ nn.functional.one_hot(ids, VOCAB_SIZE).float()  # (B, L, V)
+    return -(targets * model(ids).log_softmax(dim=-1)).sum(dim=-1).mean()
 
 
-def most_alike(table: Tensor, position: int) -> int:
-    """Find the nearest of the positions whose product with the chosen one is the largest.
+def most_similar(table: Tensor, position: int) -> int:
+    """Find the position that has the largest dot product with the chosen one.
+
+    Products that differ by less than 0.001 count as equal. The nearest position wins then.
 
     Args:
         table: Shape ``(max_len, d_model)``.
-        position: The chosen one; it does not count itself.
-
-    Returns:
-        A position. Equal to the third digit is equal: then the nearest stands for all.
+        position: The chosen position, which is never the answer.
     """
     products = table @ table[position]  # (max_len,)
     products[position] = -math.inf
@@ -109,12 +96,12 @@ def most_alike(table: Tensor, position: int) -> int:
 
 
 def draw_table(ax: Axes, table: Tensor, position: int, pair: int) -> None:
-    """Draw all codes, positions down and columns across; frame the chosen position and pair."""
+    """Draw all codes, positions down and columns across, with frames around the chosen ones."""
     max_len, d_model = table.shape
     ax.imshow(table.numpy(), vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto", interpolation="nearest")
     x = LINE * d_model / MAP[2]
     y = LINE * max_len / MAP[3]
-    for corner, width, height in (  # the frames lie outside what they frame
+    for corner, width, height in (  # the frames are outside of the cells
         ((-0.5, position - 0.5 - y), d_model, 1 + 2 * y),
         ((2 * pair - 0.5 - x, -0.5), 2 + 2 * x, max_len),
     ):
@@ -127,7 +114,7 @@ def draw_table(ax: Axes, table: Tensor, position: int, pair: int) -> None:
 
 
 def draw_hand(ax: Axes, table: Tensor, position: int, pair: int) -> None:
-    """Draw a pair of columns as a hand: cosine to the right, sine upwards; a dot per position."""
+    """Draw a pair of columns as a clock hand: cosine to the right, sine up, a dot per position."""
     sine = table[:, 2 * pair].numpy()
     cosine = table[:, 2 * pair + 1].numpy()
     ax.add_patch(Circle((0, 0), 1, fill=False, ec="#CCCCCC"))
@@ -140,40 +127,40 @@ def draw_hand(ax: Axes, table: Tensor, position: int, pair: int) -> None:
 
 
 def draw_products(ax: Axes, table: Tensor, position: int) -> None:
-    """Draw the dot product of the chosen position with every other against their distance."""
+    """Draw the dot product of the chosen position with each position, over their distance."""
     products = table @ table.T
     last = table.size(0) - 1
-    other = most_alike(table, position)
+    other = most_similar(table, position)
     low = float(products.min())
     high = float(products.max())
     room = 0.12 * max(high - low, 1.0)
     distance = torch.arange(-position, last + 1 - position).numpy()
     ax.plot(distance, products[position].numpy(), ".-", color="#555555", lw=1.2, ms=4)
-    marks = ((position, "query", "o", "with itself"), (other, "key", "D", "most alike"))
-    for place, colour, shape, name in marks:
+    marks = ((position, "query", "o", "with itself"), (other, "key", "D", "most similar"))
+    for place, role, shape, name in marks:
         value = float(products[position, place])
-        ax.plot(place - position, value, shape, color=COLOURS[colour], ms=8, label=name)
+        ax.plot(place - position, value, shape, color=COLOURS[role], ms=8, label=name)
     ax.set(xlim=(-last - 1, last + 1), ylim=(low - room, high + room))
     ax.set(xlabel=f"distance from position {position}", ylabel="dot product")
-    ax.set_title("How alike every other position is")
+    ax.set_title("How similar every other position is")
     _few_ticks(ax, 4)
-    if ax.get_legend() is None:  # it never changes
+    if ax.get_legend() is None:  # the legend never changes
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _few_ticks(ax: Axes, number: int) -> None:
-    """Put so many ticks on both axes, at most."""
+    """Limit the number of ticks on both axes."""
     ax.xaxis.set_major_locator(MaxNLocator(number, integer=True))
     ax.yaxis.set_major_locator(MaxNLocator(number, integer=number == 6))
 
 
 def rounded(value: float | Tensor) -> str:
-    """Write a number with two digits, and zero without a sign."""
+    """Format a number with two decimals, and zero without a sign."""
     return f"{float(value):z.2f}".replace("-", "−")
 
 
 def span(values: Tensor) -> str:
-    """Write the least and the largest of some values, or the one that all are.
+    """Format the smallest and the largest value, or one value if both look the same.
 
     Example:
         >>> span(torch.tensor([2.0, 1.0])), span(torch.tensor([1.0, 1.0]))
@@ -184,39 +171,38 @@ def span(values: Tensor) -> str:
 
 
 def describe(table: Tensor, kind: str, position: int, pair: int) -> str:
-    """Say in numbers what the hand reads, and whether the products know the distance alone.
+    """Describe the hand, and whether products depend on the distance only, in two lines.
 
     Args:
         table: Shape ``(max_len, d_model)``.
         kind: One of the values of ``KINDS``.
-        position: The chosen one.
+        position: The chosen position.
         pair: The chosen pair of columns.
-
-    Returns:
-        Two lines.
     """
     if kind == "none":
         return (
-            f"Without a code position {position} reads 0 in every column, as every other does, "
-            "and all products are 0: attention sees a bag of words."
+            f"Without a code, position {position} has 0 in every column, as all positions have, "
+            "and all products are 0, so attention sees a bag of words."
         )
     sine, cosine = table[position, 2 * pair : 2 * pair + 2].tolist()
     products = table @ table.T  # (max_len, max_len)
-    away = abs(most_alike(table, position) - position)
+    away = abs(most_similar(table, position) - position)
     own, far = (span(products.diagonal(apart)) for apart in (0, FAR))
-    unseen = f" Rows from {SEEN} on are noise, as they began: no training sentence was so long."
-    return (
-        f"At position {position} pair {pair} reads {rounded(sine)} and {rounded(cosine)}. "
-        f"Of {len(table)} positions, the most alike is {away} away.\n"
-        f"Any two {FAR} apart have the product {far}; any one with itself, {own}."
-    ) + unseen * (kind == "learned" and len(table) > SEEN)
+    sentence = (
+        f"At position {position}, pair {pair} reads {rounded(sine)} and {rounded(cosine)}. "
+        f"Of {len(table)} positions, the most similar one is {away} away.\n"
+        f"Two positions {FAR} apart have the product {far}; a position with itself, {own}."
+    )
+    if kind == "learned" and len(table) > TRAINED_ROWS:
+        sentence += f" Rows from {TRAINED_ROWS} on are noise: no training sentence was that long."
+    return sentence
 
 
 class PositionExplorer(Explorer):
-    """Show the codes of positions, one pair of columns as a clock's hand, and who is like whom.
+    """Show the codes of all positions, one pair of columns as a clock hand, and the dot products.
 
-    The learned table has ``WIDTH`` columns: while it is shown, the sliders of width and base rest.
-    It is trained when it is first asked for, in about a second.
+    The learned table has ``WIDTH`` columns. While it is shown, the sliders of width and base are
+    disabled. It is trained in about a second when it is first needed.
     """
 
     def __init__(self) -> None:
@@ -233,15 +219,16 @@ class PositionExplorer(Explorer):
         super().__init__(controls, make_axes((6.4, 5.6), MAP, HAND, PRODUCTS))
 
     def table(self) -> Tensor:
-        """Return the codes that the controls ask for. Shape ``(positions, d_model)``."""
+        """Return the chosen codes. Shape ``(positions, d_model)``."""
         v = self.values()
         if v["kind"] == "learned":
             return learned_table()[: v["positions"]]
-        waves = waves_of_base(v["positions"], v["d_model"], v["base"])
+        angles = rope_angles(v["positions"], v["d_model"], v["base"])  # (L, d_model / 2)
+        waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # (L, d_model)
         return waves if v["kind"] == "waves" else torch.zeros_like(waves)
 
     def redraw(self) -> tuple[str, str]:
-        """Draw the three panels, and say what the hand reads and who is like the position."""
+        """Draw the three panels, and describe them."""
         self._fit()
         table = self.table()
         v = self.values()
@@ -253,12 +240,12 @@ class PositionExplorer(Explorer):
         sentence = describe(table, v["kind"], position, pair)
         alt = (
             f"A map of {len(table)} positions by {table.size(1)} columns; position {position} as "
-            f"the hand of pair {pair}; its product with every other, over the distance. "
+            f"the hand of pair {pair}; its dot products with all positions, over the distance. "
         )
         return sentence, alt + sentence
 
     def _fit(self) -> None:
-        """Offer only what the codes have: rows, pairs, and no other width where one is learned."""
+        """Limit the controls to the rows and pairs of the table, and to its width if learned."""
         learned = self.controls["kind"].value == "learned"
         if learned:
             self.controls["d_model"].value = WIDTH

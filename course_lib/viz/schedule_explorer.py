@@ -1,4 +1,4 @@
-"""Move the warm-up and the smoothing, and see the learning rate and the target that follow (§5)."""
+"""An explorer of the learning-rate schedule and of label smoothing (paper, §5.3 and §5.4)."""
 
 import math
 
@@ -20,7 +20,7 @@ TOKENS = ["pad", "1", "2", "3", "4", "5", "6"]  # the vocabulary of the chapter'
 PAD = 0
 RIGHT = 3
 POINTS = 300  # of a curve
-TOPS = [0.5, 2.0, 8.0, 20.0, 100.0]  # where the axis of the learning rate may end
+TOPS = [0.5, 2.0, 8.0, 20.0, 100.0]  # possible ends of the axis of the learning rate
 SCHEDULE, TARGET = (0.9, 0.61, 2.82, 2.38), (4.51, 0.61, 1.79, 2.38)  # in inches
 
 
@@ -33,12 +33,12 @@ def smoothed_target(smoothing: float) -> Tensor:
 
 
 def draw_schedule(ax: Axes, warmup_steps: int, d_model: int, shown: int) -> None:
-    """Draw the learning rate over the steps, mark its peak, and the paper's curve beside it."""
-    seen = {round(1 + (shown - 1) * n / POINTS) for n in range(POINTS + 1)}
-    steps = sorted(seen | {min(warmup_steps, shown)})
+    """Draw the learning rate over the steps with its peak, and the paper's curve."""
+    spaced = {round(1 + (shown - 1) * n / POINTS) for n in range(POINTS + 1)}
+    steps = sorted(spaced | {min(warmup_steps, shown)})
     rates = [1000 * warmup_inverse_sqrt(step, d_model, warmup_steps) for step in steps]
     paper = [1000 * warmup_inverse_sqrt(step, **PAPER) for step in steps]
-    top = next(top for top in TOPS if top >= 1.45 * max(*rates, *paper))  # so that a peak moves
+    top = next(top for top in TOPS if top >= 1.45 * max(*rates, *paper))  # few steps: peaks move
     ax.plot(steps, paper, "--", color="#777777", lw=1.5, label="paper's base model")
     ax.plot(steps, rates, color=COLOURS["query"], label="yours")
     if warmup_steps <= shown:
@@ -53,7 +53,7 @@ def draw_schedule(ax: Axes, warmup_steps: int, d_model: int, shown: int) -> None
 
 
 def describe_schedule(warmup_steps: int, d_model: int, shown: int) -> str:
-    """Say in a sentence where the rate peaks, how high, and what is left of it at the end."""
+    """Describe the peak of the rate and its value at the end in a sentence."""
     peak = warmup_inverse_sqrt(warmup_steps, d_model, warmup_steps)
     last = warmup_inverse_sqrt(shown, d_model, warmup_steps)
     if shown < warmup_steps:
@@ -68,19 +68,19 @@ def describe_schedule(warmup_steps: int, d_model: int, shown: int) -> str:
 
 
 def describe_target(smoothing: float, target: Tensor) -> str:
-    """Say in a sentence what every token gets, and the lowest loss that this leaves possible."""
+    """Describe the probability of every token and the lowest possible loss in a sentence."""
     others = float(target[RIGHT + 1])
     entropy = float(torch.special.entr(target).sum())
     return (
-        f"With ε = {smoothing:.2f} the right token gets {target[RIGHT]:.3f}, each of the "
-        f"{len(target) - 2} others {others:.3f}, pad 0: the lowest possible loss is "
-        f"{entropy:.2f} nats; a model that knows nothing has ln {len(target) - 1} = "
+        f"With ε = {smoothing:.2f}, the right token gets {target[RIGHT]:.3f}, each of the "
+        f"{len(target) - 2} others {others:.3f}, and pad 0. The lowest possible loss is "
+        f"{entropy:.2f} nats; a uniform prediction has ln {len(target) - 1} = "
         f"{math.log(len(target) - 1):.2f}."
     )
 
 
 class ScheduleExplorer(Explorer):
-    """Show the paper's learning rate over the steps, and what label smoothing asks for."""
+    """Show the learning rate over the steps, and the target of label smoothing."""
 
     def __init__(self) -> None:
         choose = widgets.SelectionSlider
@@ -94,13 +94,15 @@ class ScheduleExplorer(Explorer):
         super().__init__(controls, make_axes((6.4, 3.4), SCHEDULE, TARGET))
 
     def redraw(self) -> tuple[str, str]:
-        """Draw the curve and the bars; say where the peak is and how low a loss can go."""
+        """Draw the curve and the bars, and describe both."""
         v = self.values()
         smoothing = v.pop("smoothing")
         target = smoothed_target(smoothing)
         draw_schedule(self.axes[0], **v)
-        ax = bars(TOKENS, target, ylabel="probability asked for", ax=self.axes[1])
+        ax = bars(TOKENS, target, ylabel="target probability", ax=self.axes[1])
         ax.set(ylim=(0, 1), xlabel="token", title=f"The target for token {TOKENS[RIGHT]}")
-        said = describe_schedule(**v), describe_target(smoothing, target)
-        alt = "Left, the learning rate over the steps. {} Right, seven bars, one per token. {}"
-        return "\n".join(said), alt.format(*said)
+        schedule = describe_schedule(**v)
+        smoothed = describe_target(smoothing, target)
+        alt = f"Left, the learning rate over the steps. {schedule} "
+        alt += f"Right, seven bars, one per token. {smoothed}"
+        return f"{schedule}\n{smoothed}", alt

@@ -27,7 +27,7 @@ def softmax(values: list[float]) -> list[float]:
     return [power / sum(powers) for power in powers]
 
 
-def blend(weights: list[float]) -> list[float]:
+def weighted_average(weights: list[float]) -> list[float]:
     """The values, averaged with the weights."""
     return [sum(w * v[j] for w, v in zip(weights, VALUES, strict=True)) for j in range(2)]
 
@@ -83,6 +83,7 @@ def query() -> str:
 def draw() -> str:
     """Draw one query that meets four keys, and the weighted average of their values."""
     weights = softmax(scores())
+    output = weighted_average(weights)
     out = Box(OUT_X, FIRST + 1.5 * STEP - 16, 2 * CELL, 32)
     terms = " + ".join(f"{w:.2f} × {number(v[0])}" for w, v in zip(weights, VALUES, strict=True))
     terms = terms.replace("× −1", "× (−1)")
@@ -99,7 +100,11 @@ def draw() -> str:
             for i, weight in enumerate(weights)
         ),
         *(row(i, *pair) for i, pair in enumerate(zip(scores(), weights, strict=True))),
-        vector(out, blend(weights), colour=VALUE),
+        vector(out, output, colour=VALUE),
         text(out.cx, out.y - 10, "output", anchor="middle", bold=True, colour=shade(VALUE)),
-        text(20, 404, f"first number of the output:  {terms} = {number(blend(weights)[0])}"),
+        text(
+            20,
+            404,
+            f"first number of the output:  {terms} = {number(output[0])}",
+        ),
     )

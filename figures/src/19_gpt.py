@@ -11,7 +11,7 @@ TITLE = (
 DESC = (
     "Three steps, one below the other. In each a frame of up to five places lies over the text, an "
     "arrow leads from it up to a box named GPT, and beside this stand five bars, one for each "
-    "of the likeliest next characters. One character is drawn, not always the likeliest, and an "
+    "of the most likely next characters. One character is drawn, not always the first, and an "
     "arrow sets it behind the text. After “def ” it is r, after “def r” it is e; now the frame "
     "is full and moves on, d is hatched because it fell out, and after “ef re” it is a."
 )
@@ -67,7 +67,7 @@ def written(step: int, read: str, drawn: str) -> str:
 
 
 def bars(step: int, drawn: str, shares: dict[str, int]) -> str:
-    """Draw a bar for each of the likeliest next characters; the one that is drawn is lit."""
+    """Draw a bar for each of the most likely next characters; the one that is drawn is lit."""
     foot, parts = TOP + STEP * step + AXIS, []
     for i, (character, share) in enumerate(shares.items()):
         box = Box(BARS + APART * i, foot - UNIT * share, BAR, UNIT * share)

@@ -191,7 +191,7 @@ def test_two_known_mistakes_at_once_are_both_named():
 
 
 def test_an_option_that_works_in_some_trials_is_not_called_unused():
-    called = "check_widths(self, query, key, value)"
+    called = "check_widths(self.w_q.in_features, query, key, value)"
     blind = f"{called}\n        mask = mask if mask is not None and mask.dim() == 4 else None"
     report = examine("MultiHeadAttention", altered("MultiHeadAttention", (called, blind)))
     assert not report.passed and report.mistake is None

@@ -184,7 +184,7 @@ EXERCISES = (
             "`engine = decoding_engine(model, src, limit, use_cache=use_cache)` scores the next "
             "token of every row. In each round, call `engine.step(tokens.unsqueeze(1))`, set the "
             "logit of padding to -inf, and call `choose(logits)`.",
-            "Start with a table `written` full of padding. Keep `rows`, the sentences that have "
+            "Start with a table `ids` full of padding. Keep `rows`, the sentences that have "
             "not ended, and write for these only. `engine.reorder(unfinished, unfinished)` removes "
             "the others. Stop when no row is left, or at the limit.",
             "The loop is inside `with generation_mode(…) as limit:`. Return the columns that were "
@@ -244,12 +244,12 @@ LIMIT = "limit = max_new_tokens or model.config.max_len"
 TABLE = "(len(src), limit), model.config.pad_id"
 BOS_LINE = "tokens = torch.full_like(rows, bos_id)"
 READ = "engine.step(tokens.unsqueeze(1))"
-PREFIX = "F.pad(written[rows, :position], (1, 0), value=bos_id)"
+PREFIX = "F.pad(ids[rows, :position], (1, 0), value=bos_id)"
 AGAIN = f"model.decode({PREFIX}, model.encode(src)[rows], src[rows])[:, -1]"
 UNFINISHED = "unfinished = (tokens != eos_id).nonzero().squeeze(1)"
 LEAVE = "if len(unfinished) < len(rows):"
-OUT = "return written[:, : position + 1]"
-LAST = "\n    return written\n"
+OUT = "return ids[:, : position + 1]"
+LAST = "\n    return ids\n"
 
 DIVIDED = "logits.float() / temperature"
 PROBS = "scores.softmax(dim=-1)"
@@ -267,8 +267,8 @@ WRITING = (
     ),
     greedy(
         "prompt_returned: bos is returned with the answer, although the model has not written it",
-        (OUT, "return F.pad(written[:, : position + 1], (1, 0), value=bos_id)"),
-        (LAST, "\n    return F.pad(written, (1, 0), value=bos_id)\n"),
+        (OUT, "return F.pad(ids[:, : position + 1], (1, 0), value=bos_id)"),
+        (LAST, "\n    return F.pad(ids, (1, 0), value=bos_id)\n"),
     ),
     greedy(
         "never_stops: nothing stops at eos, so every row is written up to the limit",
@@ -278,7 +278,7 @@ WRITING = (
     greedy(
         "padding_to_the_limit: the loop continues after all rows have ended, and adds padding up "
         "to the limit",
-        (OUT, "return written"),
+        (OUT, "return ids"),
         seen="google/gemma_pytorch #57",
     ),
     greedy(
@@ -301,8 +301,8 @@ WRITING = (
     greedy(
         "end_not_written: eos is left out of the answer, but it is one of the tokens that the "
         "model writes",
-        (OUT, "return written.where(written != eos_id, model.config.pad_id)[:, : position + 1]"),
-        (LAST, "\n    return written.where(written != eos_id, model.config.pad_id)\n"),
+        (OUT, "return ids.where(ids != eos_id, model.config.pad_id)[:, : position + 1]"),
+        (LAST, "\n    return ids.where(ids != eos_id, model.config.pad_id)\n"),
     ),
     greedy(
         "padding_is_zero: a row that has ended is filled with 0 instead of the model's pad_id",
@@ -357,7 +357,7 @@ WRITING = (
 
 DRAWING = (
     sample(
-        "likeliest_taken: the most likely token is taken, and nothing is drawn",
+        "most_likely_taken: the most likely token is taken, and nothing is drawn",
         ("torch.multinomial(probs, 1, generator=generator)", "probs.argmax(-1, keepdim=True)"),
         ("torch.multinomial(nucleus, 1, generator=generator)", "nucleus.argmax(-1, keepdim=True)"),
     ),

@@ -170,7 +170,7 @@ stack = known("encoder", "Encoder")
 
 NORM = "AddNorm(d_model, dropout, norm_first)"
 NORM2 = f"self.add_norm2 = {NORM}"
-HEADS_LINES = "dict(d_k=d_k, d_v=d_v, dropout=attention_dropout)"
+HEADS_LINES = "d_k=d_k, d_v=d_v, dropout=attention_dropout"
 THINKER = "FeedForward(d_model, d_ff, activation_dropout, activation)"
 ATTEND = "x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, mask)[0])"
 THINK = "return self.add_norm2(x, self.feed_forward)"
@@ -179,13 +179,13 @@ LOOK = "self.self_attn(y, y, y, mask)[0]"
 IGNORED = (  # in the constructor, which the decoder layer has in common
     ("norm_first", (NORM, "AddNorm(d_model, dropout)")),
     ("activation", (THINKER, "FeedForward(d_model, d_ff, activation_dropout)")),
-    ("d_k", (HEADS_LINES, "dict(d_v=d_v, dropout=attention_dropout)")),
+    ("d_k", (HEADS_LINES, "d_v=d_v, dropout=attention_dropout")),
     ("dropout", (NORM, "AddNorm(d_model, norm_first=norm_first)")),
-    ("attention_dropout", (HEADS_LINES, "dict(d_k=d_k, d_v=d_v)")),
+    ("attention_dropout", (HEADS_LINES, "d_k=d_k, d_v=d_v")),
     ("activation_dropout", (THINKER, "FeedForward(d_model, d_ff, activation=activation)")),
 )
 
-LAYER = "EncoderLayer(*sizes, d_k=d_k, d_v=d_v, **rates)"
+LAYER = "new_layer(d_k=d_k, d_v=d_v, **rates)"
 LAYERS = f"[{LAYER} for _ in range(num_layers)]"
 LAST_NORM = "nn.LayerNorm(d_model) if norm_first else None"
 LOOP = "for layer in self.layers:\n            x = layer(x, mask)"

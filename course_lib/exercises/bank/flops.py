@@ -70,12 +70,12 @@ EXERCISES = (
 
 attention = known("flops", "attention_flops")
 
-SIX = "(queries + keys + values + mixing + scores + blend)"
+SIX = "(queries + keys + values + mixing + scores + averages)"
 SUM = f"2 * num_heads * {SIX}"
 FIRST = "queries ="
 QUERIES = f"{FIRST} tgt_len * d_model * d_k\n    keys = src_len * d_model * d_k"
 VALUES = "values = src_len * d_model * d_v\n    mixing = tgt_len * d_v * d_model"
-PAIRS = "scores = tgt_len * src_len * d_k\n    blend = tgt_len * src_len * d_v"
+PAIRS = "scores = tgt_len * src_len * d_k\n    averages = tgt_len * src_len * d_v"
 
 
 def lost(*products: str) -> Sequence[tuple[str, str]]:
@@ -92,14 +92,14 @@ MISTAKES = (
         seen="NVIDIA/Model-Optimizer #387, facebookresearch/fvcore #108, open-mmlab/mmcv #785",
     ),
     attention(
-        "scores_and_blend_forgotten: only the four projections are counted, without the scores "
+        "scores_and_averages_forgotten: only the four projections are counted, without the scores "
         "and the weighted sum",
-        *lost("scores", "blend"),
+        *lost("scores", "averages"),
         seen="MrYxJ/calculate-flops.pytorch #48, autoliuweijie/FastBERT #14",
     ),
     attention(
-        "blend_forgotten: the scores are counted, but the weighted sum of the values is not",
-        *lost("blend"),
+        "averages_forgotten: the scores are counted, but the weighted sum of the values is not",
+        *lost("averages"),
         seen="pytorch/torchtitan #4366, caomaolufei/AIInfraGuide #21",
     ),
     attention(

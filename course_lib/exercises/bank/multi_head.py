@@ -183,6 +183,7 @@ EXERCISES = (
 split_mistake = known("multi_head", "split_heads")
 heads = known("multi_head", "MultiHeadAttention")
 
+CHECK = "check_widths(self.w_q.in_features, query, key, value)"
 Q = "split_heads(self.w_q(query), self.num_heads)"
 K = "split_heads(self.w_k(key), self.num_heads)"
 V = "split_heads(self.w_v(value), self.num_heads)"
@@ -292,13 +293,13 @@ MISTAKES = (
         (Q, "split_heads(self.w[0](query), self.num_heads)"),
         (K, "split_heads(self.w[1](key), self.num_heads)"),
         (V, "split_heads(self.w[2](value), self.num_heads)"),
-        ("check_widths(self, query, key, value)", "pass"),
+        (CHECK, "pass"),
         seen="pytorch/pytorch #666, #715, #72580; shenwzh3/RGAT-ABSA #9",
     ),
     heads(
         "mask_inverted: the mask is inverted before attention gets it, but True means *may look* "
         "in both",
-        ("check_widths(self, query, key, value)", "mask = mask if mask is None else ~mask"),
+        (CHECK, "mask = mask if mask is None else ~mask"),
         seen="cnzzx/GeMap #1; InseeFrLab/torchTextClassifiers #92",
     ),
     heads(
@@ -329,7 +330,7 @@ MISTAKES = (
     ),
     *ignored(
         heads,
-        ("mask", ("check_widths(self, query, key, value)", "mask = None")),
+        ("mask", (CHECK, "mask = None")),
         ("dropout", (DROP, "0.0")),
         (
             "d_k",
