@@ -6,7 +6,7 @@ from collections.abc import Collection
 from inspect import get_annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def check_attention_inputs(
