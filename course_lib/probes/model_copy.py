@@ -11,6 +11,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 HALF = (torch.float16, torch.bfloat16)
 NUDGE = 0.1  # the scale of the noise that replaces zeros
+GATE = 0.5  # the least scale of vectors, such as gates, in an amplified model
 
 
 def copy_model(model: nn.Module) -> nn.Module:
@@ -72,19 +73,15 @@ def nudge_zeros(model: nn.Module) -> None:
 
 
 def amplify(model: nn.Module) -> None:
-    """Scale the matrices up so that attention decides what a fresh model predicts.
+    """Scale small weights up, so that what a layer adds is as large as what it reads.
 
-    The weights of a fresh model are often so small that each token predicts itself, whatever
-    the model attends to. Embeddings become smaller than what the layers add to them.
+    In a fresh model each token often predicts itself, whatever the model attends to. Embeddings
+    stay as they are.
     """
-    embeddings = {
-        id(parameter)
-        for module in model.modules()
-        if isinstance(module, nn.Embedding)
-        for parameter in module.parameters(recurse=False)
-    }
-    for parameter in model.parameters():
-        scale = parameter.float().square().mean().sqrt()
-        if parameter.dim() > 1 and scale > 0:
-            gain = 1.0 if id(parameter) in embeddings else 2.0
-            parameter.mul_(gain * parameter.size(-1) ** -0.5 / scale)
+    for module in model.modules():
+        if not isinstance(module, nn.Embedding):
+            for parameter in module.parameters(recurse=False):
+                least = parameter.size(-1) ** -0.5 if parameter.dim() > 1 else GATE
+                scale = parameter.square().mean().sqrt()
+                if 0 < scale < least:
+                    parameter.mul_(least / scale)

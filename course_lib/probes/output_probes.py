@@ -83,6 +83,7 @@ def context(probed: ProbedModel) -> Finding | None:
 
     A window of at least two tokens is a design, if all positions have the same one.
     """
+    amplify(probed.model)
     matrix = influence(probed, -1)
     sees = (matrix > NOISE).tril()
     window = int(sees[-1].sum())
@@ -160,6 +161,7 @@ def batch_invariance(probed: ProbedModel) -> Finding | None:
 @as_probe
 def order_sensitivity(probed: ProbedModel) -> Finding | None:
     """The last logits move when two earlier tokens change places, on either side."""
+    amplify(probed.model)
     ids = probed.batch()
     base = probed.logits(*ids)[:, -1]
     for side, name in enumerate(("source", "target") if probed.reads_source else ("text",)):

@@ -162,6 +162,7 @@ def prepare_model(
     """
     if vocab_size < 6 + (pad_id is not None):
         raise ValueError(f"the probes need 6 words besides padding, got {vocab_size=}")
+    model = getattr(model, "_orig_mod", model)  # a compiled copy would still run the original
     run_forward = forward or (lambda model, *ids: model(*ids))
 
     def call(model: nn.Module, *ids: Tensor) -> Tensor:

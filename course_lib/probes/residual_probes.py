@@ -1,6 +1,5 @@
 """Probes of the residual stream: what a layer hands on, what each sub-layer adds, the last norm."""
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course_lib.probes.model_copy import copy_model
 from course_lib.probes.probed_model import ROUNDING, Finding, ProbedModel, as_probe, difference
 
 FORGOTTEN = 0.1  # a move of the logits that an epsilon does not explain
@@ -77,7 +77,7 @@ def _silent_pass(probed: ProbedModel, loud: str = "") -> dict[str, tuple[Tensor,
         if any(isinstance(x, Tensor) and x.any() for x in (*given, *more.values())):
             returned.setdefault(name, []).append(getattr(_first(output), "shape", torch.Size()))
 
-    model = copy.deepcopy(probed.model)
+    model = copy_model(probed.model)
     torch.manual_seed(0)
     for name, layer in layers_of(model).items():
         parts = _sublayers(layer).get(loud, [])

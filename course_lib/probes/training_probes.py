@@ -1,11 +1,12 @@
 """Probes of how a model learns: parameters, gradients and losses, and one batch by heart."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from course_lib.probes.probed_model import (
     NOISE,
@@ -65,7 +66,7 @@ def _hanging(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 @as_probe
 def parameters_registered(probed: ProbedModel) -> Finding | None:
-    """No module and no tensor that has a say hangs where ``parameters()`` does not find it."""
+    """Every module and tensor that affects the logits is where ``parameters()`` finds it."""
     known = {id(x) for x in (*probed.model.modules(), *probed.model.parameters())}
     known |= {id(buffer) for buffer in probed.model.buffers()}
     base = probed.logits(*probed.batch())
@@ -73,24 +74,45 @@ def parameters_registered(probed: ProbedModel) -> Finding | None:
     for owner, module in probed.model.named_modules():
         own = {name: value for name, value in vars(module).items() if name not in REGISTERED}
         for name, thing in _hanging(own, owner or "model"):
-            if id(thing) not in known and _has_a_say(probed, thing, base):
+            if id(thing) not in known and _matters(probed, thing, base):
                 found.append(name.replace("['", ".").replace("']", ""))
     if found:
         return False, f"torch does not see {', '.join(found[:3])}: register it", found
-    return True, "all that has a say is registered", found
+    return True, "everything that affects the logits is registered", found
 
 
-def _has_a_say(probed: ProbedModel, thing: Any, base: Tensor) -> bool:
-    """Say whether something unregistered learns, or moves the logits when it changes."""
+class _Moves(TorchFunctionMode):
+    """Note whether a tensor, or a part of it, is moved to the device or type of another."""
+
+    def __init__(self, watched: Tensor) -> None:
+        super().__init__()
+        self.storage = watched.untyped_storage().data_ptr()
+        self.has_moved = False
+
+    def __torch_function__(
+        self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Look at what a function of torch gets, and call it."""
+        if getattr(func, "__name__", "") in ("to", "type_as", "cuda"):
+            self.has_moved |= args[0].untyped_storage().data_ptr() == self.storage
+        return func(*args, **(kwargs or {}))
+
+
+def _matters(probed: ProbedModel, thing: Tensor | nn.Module, base: Tensor) -> bool:
+    """Say whether something unregistered learns, or moves the logits when it changes.
+
+    A constant that the model itself moves to the device of its input needs no registration.
+    """
     if isinstance(thing, nn.Module):
         return any(True for _ in thing.parameters())
     if thing.requires_grad or not thing.is_floating_point():
         return thing.requires_grad
-    kept = thing.clone()
+    original = thing.clone()
     thing += torch.linspace(1, 2, thing.numel(), device=thing.device).view_as(thing)
-    moved = not difference(probed.logits(*probed.batch()), base) < NOISE
-    thing.copy_(kept)
-    return moved
+    with _Moves(thing) as moves:
+        logits = probed.logits(*probed.batch())
+    thing.copy_(original)
+    return not moves.has_moved and not difference(logits, base) < NOISE
 
 
 @as_probe_of_first_weights
@@ -140,10 +162,11 @@ def _learn(probed: ProbedModel, ids: list[Tensor]) -> list[float]:
 
 
 def _has_finished(losses: list[float]) -> bool:
-    """Say whether a batch is learned, or the loss no longer falls by a tenth in half of STEPS."""
+    """Say whether a batch is learned, or half of STEPS did not improve the loss by a tenth."""
     if losses[-1] < LEARNED or not math.isfinite(losses[-1]) or len(losses) > 4 * STEPS:
         return True
-    return len(losses) > STEPS and losses[-1] > 0.9 * losses[-1 - STEPS // 2]
+    recent = max(1, STEPS // 2)
+    return len(losses) > STEPS and min(losses[-recent:]) > 0.9 * min(losses[:-recent])
 
 
 @as_probe
@@ -191,7 +214,7 @@ def loss_targets(probed: ProbedModel) -> Finding | None:
     wanted = text[:, 1:]  # (B, T)
     real = wanted != (-1 if probed.pad_id is None else probed.pad_id)  # (B, T)
     if gradient[~real].any():
-        return False, "targets that are padding have a say"
+        return False, "targets that are padding affect the loss"
     q = (logits.softmax(-1) - gradient * real.sum())[real]  # (n, V)
     if (q.argmax(-1) != wanted[real]).any():
         return False, "a target is not the next token: look at the shift"
