@@ -1,7 +1,7 @@
-"""What holds for every model that scores the next token, tried without a second model beside it.
+"""Properties of every correct model that scores the next token, tested without a second model.
 
-A probe feeds a model ids of its own choice and looks at what comes out: a leak, padding that is
-read, a layer that never learns. It works on a copy, so that the model stays as it was.
+A probe feeds a model ids of its own choice and looks at the logits. It finds a leak, padding that
+is read, or a layer that never learns. It works on a copy, so the model stays as it was.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,8 @@ from course_lib.probes.output_probes import (
     returns_logits,
     training_and_eval_mode,
 )
-from course_lib.probes.probed_model import PROBES, ProbedModel, ProbeResult, prepare_model
+from course_lib.probes.probe_result import ProbeResult
+from course_lib.probes.probed_model import PROBES, ProbedModel, prepare_model
 from course_lib.probes.residual_probes import final_norm, residual_paths
 from course_lib.probes.score_probes import attention_scores
 from course_lib.probes.training_probes import (
@@ -62,19 +63,19 @@ def probe(
     attention_scale: float | None = None,
     fresh: bool = True,
 ) -> list[ProbeResult]:
-    """Try all that holds for every right model.
+    """Test the properties that every correct model has.
 
     Args:
         model: Called as ``model(ids)`` if one argument is enough, else as ``model(src, tgt)``;
             returns logits ``(B, T, V)``, a tuple with them first, or an object with ``.logits``.
         vocab_size: Ids are drawn below it.
-        pad_id: Padding, if the model knows any.
+        pad_id: Padding, if the model has any.
         forward: ``forward(model, ids)`` or ``forward(model, src, tgt)`` for all other models.
         loss: Your own, ``loss(model, ids)`` or ``loss(model, src, tgt)`` of whole sequences
             ``(B, T + 1)``, with which one batch is then learned.
         generate: Your own greedy decoding, ``generate(model, src)``, which returns ids without
             ``bos_id``, or ``generate(model, ids)``, which returns the ids it got and what follows.
-        bos_id: What every target begins with; needed with ``generate`` where there is a source.
+        bos_id: Id of the token that starts every target; required with ``generate`` and a source.
         dropout: The rate that the model was asked for, if every layer should drop at it.
         attention_scale: What the design multiplies attention's scores by, if it is not 1/√d_k and
             no number in ``model.config`` says so.

@@ -1,6 +1,7 @@
-"""Probes that look inside a model while it runs: attention scores, dropout, nan, sharing."""
+"""Probes that look inside a model while it runs: shared parts, nan, dropout."""
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -9,9 +10,6 @@ from torch.overrides import TorchFunctionMode
 
 from course_lib.probes.probed_model import Finding, ProbedModel, as_probe, first_line
 from course_lib.probes.residual_probes import layers_of
-
-SMALL = 1.5  # standard deviation of scores that need no scale
-BLOCKED = -1e4  # what a mask adds to a score, or less
 
 
 @as_probe
@@ -49,7 +47,7 @@ def finite_numbers(probed: ProbedModel) -> Finding:
         ids[0][1:, -2:] = probed.pad_id
     culprits: list[str] = []
 
-    def trace(name: str, output: Any) -> None:
+    def trace(name: str, output: object) -> None:
         """Note the first module that makes one."""
         first = output[0] if isinstance(output, tuple) and output else output
         first = getattr(first, "logits", first)
@@ -82,16 +80,19 @@ class _DropoutRates(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[float] = []
+        self.rates: list[float] = []
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
+    def __torch_function__(
+        self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Note the rate of a function that drops, and call it."""
+        options = kwargs or {}
         name = getattr(func, "__name__", "")
-        if name == "dropout" and kwargs.get("training", args[2] if len(args) > 2 else True):
-            self.found.append(kwargs.get("p", args[1] if len(args) > 1 else 0.5))
+        if name == "dropout" and options.get("training", args[2] if len(args) > 2 else True):
+            self.rates.append(options.get("p", args[1] if len(args) > 1 else 0.5))
         elif name == "scaled_dot_product_attention":
-            self.found.append(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0))
-        return func(*args, **kwargs)
+            self.rates.append(options.get("dropout_p", args[4] if len(args) > 4 else 0.0))
+        return func(*args, **options)
 
 
 @as_probe
@@ -99,22 +100,25 @@ def dropout_rate(probed: ProbedModel) -> Finding | None:
     """In training mode torch's dropout acts in every layer, at the rate asked for or not at all."""
     if probed.dropout is None:
         return None
-    rates: dict[str, set[float]] = {}
+    rates_by_layer: dict[str, set[float]] = {}
     with _DropoutRates() as seen:
 
         def note(name: str) -> None:
-            """Give a layer the rates found since the one before it."""
-            rates[name] = set(seen.found) - {0.0}
-            seen.found.clear()
+            """Give a layer the rates since the layer before it."""
+            rates_by_layer[name] = set(seen.rates) - {0.0}
+            seen.rates.clear()
 
         for name, layer in layers_of(probed.model).items():
-            layer.register_forward_pre_hook(lambda *_: seen.found.clear())
+            layer.register_forward_pre_hook(lambda *_: seen.rates.clear())
             layer.register_forward_hook(lambda *_, name=name: note(name))
         probed.model.train()
         probed.logits(*probed.batch())
-    wanted = {probed.dropout} - {0.0}
-    for name, found in rates.items():
-        if found != wanted:
-            said = ", ".join(f"{rate:g}" for rate in sorted(found)) or "no rate"
-            return False, f"{name} drops at {said}, asked for is {probed.dropout:g}", rates
-    return (True, f"every layer drops at {probed.dropout:g}", rates) if rates else None
+    requested = {probed.dropout} - {0.0}
+    for name, rates in rates_by_layer.items():
+        if rates != requested:
+            listed = ", ".join(f"{rate:g}" for rate in sorted(rates)) or "no rate"
+            hint = f"{name} drops at {listed}, asked for is {probed.dropout:g}"
+            return False, hint, rates_by_layer
+    if not rates_by_layer:
+        return None
+    return True, f"every layer drops at {probed.dropout:g}", rates_by_layer

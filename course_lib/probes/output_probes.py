@@ -1,7 +1,8 @@
-"""Probes of what a model answers: which ids, which neighbours and which mode move its logits."""
+"""Probes of the logits: which ids, which other rows and which mode change them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,10 @@ from course_lib.probes.probed_model import (
 class NoDropout(TorchFunctionMode):
     """Switch every dropout of torch off, in training mode, too."""
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(
+        self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Call a function of torch without its dropout."""
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
         if "dropout" in name and args:
@@ -205,14 +209,18 @@ def training_and_eval_mode(probed: ProbedModel) -> Finding | None:
         without = probed.logits(*ids)
         torch.manual_seed(1)
         drawn = difference(probed.call(probed.model, *ids), without) > NOISE
-    said = ", ".join(f"{mode} {loss:.3f}" for mode, loss in losses.items())
+    losses_by_mode = ", ".join(f"{mode} {loss:.3f}" for mode, loss in losses.items())
     if drawn:
-        return True, f"something else than torch's dropout is random; loss: {said}", losses
+        return (
+            True,
+            f"something other than torch's dropout is random; loss: {losses_by_mode}",
+            losses,
+        )
     gap = difference(without, base)
     if not gap < ROUNDING:
         hint = f"without dropout, the modes still differ by {gap:.1g} of the largest logit"
-        return False, f"{hint}; loss: {said}", losses
-    return True, f"apart from dropout, both modes compute the same; loss: {said}", losses
+        return False, f"{hint}; loss: {losses_by_mode}", losses
+    return True, f"apart from dropout, both modes compute the same; loss: {losses_by_mode}", losses
 
 
 @as_probe

@@ -1,7 +1,6 @@
-"""A model to be probed: how it is called, ids to feed it, and a copy that a probe may spoil."""
+"""A model to be probed: how it is called, ids to feed it, and a copy that a probe may change."""
 
 import functools
-import html
 import inspect
 import math
 from collections.abc import Callable
@@ -13,38 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.probes.model_copy import copy_model, nudge_zeros, runs_original
+from course_lib.probes.probe_result import ProbeResult
 
 ROWS, SOURCE, TARGET = 3, 5, 7  # sizes of what a model is fed
 NOISE = 1e-6  # of the largest logit: what rounding does between calls of the same shapes
 ROUNDING = 1e-4  # the same between calls of different shapes
 Finding = tuple[bool, str] | tuple[bool, str, object]  # the claim holds, a hint, the numbers
-
-
-@dataclass(frozen=True, repr=False)
-class ProbeResult:
-    """Say what a probe found; in a notebook it shows itself.
-
-    Args:
-        name: What was tried.
-        passed: Whether it holds.
-        hint: What was seen, and where it does not hold: what to look for.
-        data: The numbers behind it, by name; ``course_lib.viz`` draws some of them.
-    """
-
-    name: str
-    passed: bool
-    hint: str
-    data: object = None
-
-    def __repr__(self) -> str:
-        """Show it as a line of text."""
-        return f"{'✓' if self.passed else '✗'} {self.name}: {self.hint}"
-
-    def _repr_html_(self) -> str:
-        """Show the same as a line with a coloured edge."""
-        colour = "#009E73" if self.passed else "#D55E00"
-        style = f"border-left: 4px solid {colour}; padding: 4px 12px"
-        return f'<div role="status" style="{style}">{html.escape(str(self))}</div>'
 
 
 Result = TypeVar("Result")

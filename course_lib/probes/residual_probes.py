@@ -1,4 +1,4 @@
-"""Probes of the residual stream: what a layer hands on, what each sub-layer adds, the last norm."""
+"""Probes of the residual stream: what layers hand on, what sub-layers add, the final norm."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,14 +15,14 @@ FORGOTTEN = 0.1  # a move of the logits that an epsilon does not explain
 
 
 def layers_of(model: nn.Module) -> dict[str, nn.Module]:
-    """Find the layers by name: what stands in a ``ModuleList`` and has parts, outermost only."""
-    found: dict[str, nn.Module] = {}
+    """Find the layers by name: members of a ``ModuleList`` that have parts, outermost only."""
+    layers: dict[str, nn.Module] = {}
     for name, group in model.named_modules():
-        inside = any(f"{name}.".startswith(f"{layer}.") for layer in found)
+        inside = any(f"{name}.".startswith(f"{layer}.") for layer in layers)
         if isinstance(group, nn.ModuleList) and not inside:
             parts = ((f"{name}.{place}", layer) for place, layer in group.named_children())
-            found.update((place, layer) for place, layer in parts if any(layer.children()))
-    return found
+            layers.update((place, layer) for place, layer in parts if any(layer.children()))
+    return layers
 
 
 def _sublayers(layer: nn.Module) -> dict[str, list[nn.Module]]:
@@ -31,12 +31,12 @@ def _sublayers(layer: nn.Module) -> dict[str, list[nn.Module]]:
     for name, child in layer.named_children():
         inner = dict(child.named_children()) if isinstance(child, nn.ModuleList) else {"": child}
         parts |= {f"{name}.{place}".strip("."): part for place, part in inner.items()}
-    found: dict[str, list[nn.Module]] = {}
+    sublayers: dict[str, list[nn.Module]] = {}
     for name, part in parts.items():
         if any(parameter.dim() > 1 for parameter in part.parameters()):
             alone = not any(part.children())
-            found.setdefault("linear layers" if alone else name, []).append(part)
-    return found
+            sublayers.setdefault("linear layers" if alone else name, []).append(part)
+    return sublayers
 
 
 def _quieten(layer: nn.Module, loud: Sequence[nn.Module]) -> None:
@@ -61,7 +61,7 @@ def _silent_pass(probed: ProbedModel, loud: str = "") -> dict[str, tuple[Tensor,
     Layers that read zeros alone, or whose answer has another shape, are left out. With a loud
     part, the layers in which it reads zeros alone or returns another shape are left out, too.
     """
-    found = {}
+    silent = {}
     returned: dict[str, list[torch.Size]] = {}
 
     def note(name: str, given: tuple, output: Any) -> None:
@@ -70,7 +70,7 @@ def _silent_pass(probed: ProbedModel, loud: str = "") -> dict[str, tuple[Tensor,
         reads = given and isinstance(given[0], Tensor) and given[0].any()
         if reads and given[0].shape == answer.shape:
             if not loud or answer.shape in returned.get(name, []):
-                found[name] = given[0], answer
+                silent[name] = given[0], answer
 
     def listen(name: str, given: tuple, more: dict, output: Any) -> None:
         """Keep the shape that a loud part returns, if it reads anything."""
@@ -88,7 +88,7 @@ def _silent_pass(probed: ProbedModel, loud: str = "") -> dict[str, tuple[Tensor,
         layer.register_forward_pre_hook(lambda _, given: _scaled(given))
         layer.register_forward_hook(lambda _, given, out, name=name: note(name, given, out))
     replace(probed, model=model).logits(*probed.batch())
-    return found
+    return silent
 
 
 def _first(output: Any) -> Any:
@@ -125,7 +125,7 @@ def residual_paths(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def final_norm(probed: ProbedModel) -> Finding | None:
-    """Behind a stack of pre-norm layers stands a norm: the scale of its input moves no logits."""
+    """A norm follows a pre-norm stack, so the scale of its input does not move the logits."""
     base = probed.logits(*probed.batch())
     silent = _silent_pass(probed)
     stacks = []
@@ -136,9 +136,9 @@ def final_norm(probed: ProbedModel) -> Finding | None:
             with last.register_forward_hook(lambda _, given, out: _scaled(out)):
                 moved = difference(probed.logits(*probed.batch()), base)
             if moved > FORGOTTEN:
-                hint = f"the layers up to {name} are pre-norm, and no norm stands behind them"
+                hint = f"the layers up to {name} are pre-norm, and no norm follows them"
                 return False, hint, moved
-    return (True, "a norm stands behind every pre-norm stack", stacks) if stacks else None
+    return (True, "a norm follows every pre-norm stack", stacks) if stacks else None
 
 
 def _scaled(values: Any) -> Any:

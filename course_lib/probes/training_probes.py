@@ -1,4 +1,4 @@
-"""Probes of how a model learns: parameters, gradients and losses, and one batch by heart."""
+"""Probes of how a model learns: parameters, gradients and losses, and one memorized batch."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -36,13 +36,15 @@ def gradient_reach(probed: ProbedModel) -> Finding:
     few tokens reach. The model is in training mode, as some routers learn in no other.
     """
     learning = {n: p for n, p in probed.model.train().named_parameters() if p.requires_grad}
+    if not learning:
+        return False, "every parameter is frozen", []
     unreached = dict(learning)
-    optimizer = torch.optim.Adam([*learning.values(), torch.zeros(())], lr=0.01)
+    optimizer = torch.optim.Adam(learning.values(), lr=0.01)
     for step in range(FIRST_STEPS):
         with torch.enable_grad():
             loss = probed.own_loss(*probed.batch(seed=step + 1))
         if not loss.requires_grad:
-            return False, "the loss has no gradient: outputs are detached, or all is frozen", []
+            return False, "the loss has no gradient, so the outputs are detached", []
         optimizer.zero_grad()
         loss.backward()
         unreached = {n: p for n, p in unreached.items() if p.grad is None or not p.grad.any()}
@@ -54,31 +56,32 @@ def gradient_reach(probed: ProbedModel) -> Finding:
     return False, f"{len(names)} of {len(learning)} parameters get no gradient: {listed}", names
 
 
-def _hanging(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+def _attached(value: object, name: str) -> Iterator[tuple[str, nn.Module | Tensor]]:
     """Find modules and tensors in an attribute, and in its lists and dictionaries."""
     if isinstance(value, (nn.Module, Tensor)):
         yield name, value
     elif isinstance(value, (list, tuple, dict)):
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, inner in pairs:
-            yield from _hanging(inner, f"{name}[{key!r}]")
+            yield from _attached(inner, f"{name}[{key!r}]")
 
 
 @as_probe
-def parameters_registered(probed: ProbedModel) -> Finding | None:
+def parameters_registered(probed: ProbedModel) -> Finding:
     """Every module and tensor that affects the logits is where ``parameters()`` finds it."""
-    known = {id(x) for x in (*probed.model.modules(), *probed.model.parameters())}
-    known |= {id(buffer) for buffer in probed.model.buffers()}
+    model = probed.model
+    registered = {id(x) for x in (*model.modules(), *model.parameters(), *model.buffers())}
     base = probed.logits(*probed.batch())
-    found = []
-    for owner, module in probed.model.named_modules():
+    unregistered = []
+    for owner, module in model.named_modules():
         own = {name: value for name, value in vars(module).items() if name not in REGISTERED}
-        for name, thing in _hanging(own, owner or "model"):
-            if id(thing) not in known and _matters(probed, thing, base):
-                found.append(name.replace("['", ".").replace("']", ""))
-    if found:
-        return False, f"torch does not see {', '.join(found[:3])}: register it", found
-    return True, "everything that affects the logits is registered", found
+        for name, thing in _attached(own, owner or "model"):
+            if id(thing) not in registered and _matters(probed, thing, base):
+                unregistered.append(name.replace("['", ".").replace("']", ""))
+    if unregistered:
+        listed = ", ".join(unregistered[:3])
+        return False, f"torch does not see {listed}: register it", unregistered
+    return True, "everything that affects the logits is registered", unregistered
 
 
 class _Moves(TorchFunctionMode):
@@ -116,18 +119,19 @@ def _matters(probed: ProbedModel, thing: Tensor | nn.Module, base: Tensor) -> bo
 
 
 @as_probe_of_first_weights
-def initial_loss(probed: ProbedModel) -> Finding | None:
-    """A fresh model's loss is near ln V: it holds no token for much likelier than another."""
+def initial_loss(probed: ProbedModel) -> Finding:
+    """A fresh model's loss is near ln V, because it predicts all tokens about equally."""
     loss = probed.own_loss(*probed.batch())
-    even = math.log(probed.logits(*probed.batch()).size(-1))
-    said = f"the first loss is {loss:.2f} nats, ln V is {even:.2f}"
-    if not even - 0.5 < loss < even + 2:
-        return False, f"{said}: a start at the wrong scale, or a model that is trained", loss.item()
-    return True, said, loss.item()
+    uniform_loss = math.log(probed.logits(*probed.batch()).size(-1))
+    hint = f"the first loss is {loss:.2f} nats, ln V is {uniform_loss:.2f}"
+    if not uniform_loss - 0.5 < loss < uniform_loss + 2:
+        hint += ": an initialization at the wrong scale, or a model that is trained"
+        return False, hint, loss.item()
+    return True, hint, loss.item()
 
 
 @as_probe
-def overfit_one_batch(probed: ProbedModel) -> Finding | None:
+def overfit_one_batch(probed: ProbedModel) -> Finding:
     """Three short rows of four words are memorized, which takes the context of each word."""
     ids = list(probed.batch(most_words=4, length=TARGET + 1))
     if not probed.reads_source:
@@ -136,12 +140,12 @@ def overfit_one_batch(probed: ProbedModel) -> Finding | None:
     _, logits = shifted_loss(probed, *ids)
     right = (logits.argmax(-1) == ids[-1][:, 1:]).float().mean().item()
     bound = 0.2 if probed.loss is None else 0.5 * math.log(logits.size(-1))
-    said = f"after {len(losses)} steps the loss is {losses[-1]:.2f}, {right:.0%} are right"
+    hint = f"after {len(losses)} steps the loss is {losses[-1]:.2f}, {right:.0%} are right"
     if right == 1 and losses[-1] < bound:
-        return True, said, losses
+        return True, hint, losses
     if (logits.argmax(-1) == ids[-1][:, :-1]).all():
-        said += ": it repeats the token it reads, as if the labels were not shifted"
-    return False, said, losses
+        hint += ": it repeats the token it reads, as if the labels were not shifted"
+    return False, hint, losses
 
 
 def _learn(probed: ProbedModel, ids: list[Tensor]) -> list[float]:
@@ -162,11 +166,10 @@ def _learn(probed: ProbedModel, ids: list[Tensor]) -> list[float]:
 
 
 def _has_finished(losses: list[float]) -> bool:
-    """Say whether a batch is learned, or half of STEPS did not improve the loss by a tenth."""
+    """Say whether a batch is learned, or the last STEPS did not improve the loss by a tenth."""
     if losses[-1] < LEARNED or not math.isfinite(losses[-1]) or len(losses) > 4 * STEPS:
         return True
-    recent = max(1, STEPS // 2)
-    return len(losses) > STEPS and min(losses[-recent:]) > 0.9 * min(losses[:-recent])
+    return len(losses) > STEPS and min(losses[-STEPS:]) > 0.9 * min(losses[:-STEPS])
 
 
 @as_probe
@@ -187,10 +190,10 @@ def loss_per_token(probed: ProbedModel) -> Finding | None:
         alone += (length - 1) * loss / (sum(lengths) - ROWS)
         padded[row, length:] = text[row, 0] if probed.pad_id is None else probed.pad_id
     together = probed.loss(probed.model, *source, padded).item()
-    said = f"together {together:.3f}, from single rows {alone:.3f} nats per token"
+    hint = f"together {together:.3f}, from single rows {alone:.3f} nats per token"
     if not abs(together - alone) <= ROUNDING * abs(alone):
-        return False, f"{said}: look at padding, and at what the sum is divided by"
-    return True, said
+        return False, f"{hint}: look at padding, and at what the sum is divided by"
+    return True, hint
 
 
 @as_probe
@@ -211,12 +214,12 @@ def loss_targets(probed: ProbedModel) -> Finding | None:
     if gradient is None or outputs[0].size(1) < length or gradient[:, length:].any():
         return False, "no gradient reaches logits of every position but the last"
     logits, gradient = outputs[0][:, :length], gradient[:, :length]
-    wanted = text[:, 1:]  # (B, T)
-    real = wanted != (-1 if probed.pad_id is None else probed.pad_id)  # (B, T)
+    targets = text[:, 1:]  # (B, T)
+    real = targets != (-1 if probed.pad_id is None else probed.pad_id)  # (B, T)
     if gradient[~real].any():
         return False, "targets that are padding affect the loss"
     q = (logits.softmax(-1) - gradient * real.sum())[real]  # (n, V)
-    if (q.argmax(-1) != wanted[real]).any():
+    if (q.argmax(-1) != targets[real]).any():
         return False, "a target is not the next token: look at the shift"
     if q.min() < -1e-3 or (q.sum(-1) - 1).abs().max() > 1e-3:
         return False, "the targets are no probabilities, or the loss is no mean over real tokens"
@@ -230,7 +233,7 @@ def loss_targets(probed: ProbedModel) -> Finding | None:
 
 
 def _loss_and_logits(probed: ProbedModel, *ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Compute the probed's own loss; return it, and the logits on the way with their gradient."""
+    """Compute the model's own loss; return it, and the logits on the way with their gradient."""
     outputs: list[Tensor] = []
 
     def keep(module: nn.Module, inputs: tuple, output: object) -> None:
