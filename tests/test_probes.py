@@ -87,12 +87,12 @@ def test_output_projections_may_start_at_zero():
     for name, parameter in model.named_parameters():
         if "w_o" in name or "linear2" in name:
             nn.init.zeros_(parameter)
-    assert probes.residual_paths(probes.adapt(model, vocab_size=VOCAB)).passed
+    assert probes.residual_paths(probes.prepare_model(model, vocab_size=VOCAB)).passed
 
 
 def seen_by(name: str, model, **how) -> bool:
     """Say whether the probe of a name fails."""
-    subject = probes.adapt(model, **dict(vocab_size=VOCAB, pad_id=PAD) | how)
+    subject = probes.prepare_model(model, **dict(vocab_size=VOCAB, pad_id=PAD) | how)
     return not getattr(probes, name)(subject).passed
 
 
@@ -173,7 +173,7 @@ def test_labels_that_are_not_shifted_are_named():
     def unshifted(model, src, tgt):
         return F.cross_entropy(model(src, tgt[:, :-1]).transpose(1, 2), tgt[:, :-1])
 
-    subject = probes.adapt(translator(), vocab_size=VOCAB, pad_id=PAD, loss=unshifted)
+    subject = probes.prepare_model(translator(), vocab_size=VOCAB, pad_id=PAD, loss=unshifted)
     result = probes.overfit_one_batch(subject)
     assert not result.passed and "not shifted" in result.hint
 
@@ -198,15 +198,15 @@ def test_everything_stays_as_it_was():
     "answer", [lambda x: x, lambda x: (x, None), lambda x: SimpleNamespace(logits=x)]
 )
 def test_logits_are_found(answer):
-    subject = probes.adapt(Wrapped(lambda wrapped, logits: answer(logits)), vocab_size=VOCAB)
+    subject = probes.prepare_model(Wrapped(lambda wrapped, logits: answer(logits)), vocab_size=VOCAB)
     assert subject.reads_source and probes.causality(subject).passed
 
 
 def test_what_cannot_be_called_is_said():
     with pytest.raises(ValueError, match="forward="):
-        probes.adapt(nn.Linear(2, 2), vocab_size=VOCAB)
+        probes.prepare_model(nn.Linear(2, 2), vocab_size=VOCAB)
     with pytest.raises(ValueError, match="6 words"):
-        probes.adapt(translator(), vocab_size=5)
+        probes.prepare_model(translator(), vocab_size=5)
 
 
 def test_a_result_shows_itself():

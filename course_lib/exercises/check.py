@@ -23,13 +23,14 @@ from course_lib.exercises.mistake_matching import (
 )
 from course_lib.exercises.outcomes import KINDS, Failure, Outcome, differences
 from course_lib.exercises.signature_adapter import MissingOption, adapt
-from course_lib.exercises.trial import try_out
+from course_lib.exercises.trial import try_out, usual_settings
 
 LEFTOVER = "Your code is there, but `raise NotImplementedError` still follows it. Delete that line."
 
 UNTRIED = Outcome(error=NotImplementedError())
 
 
+@usual_settings()
 def examine(name: str, candidate: Any) -> Report:
     """Try an attempt in every way that its exercise asks for; never raise on its mistakes.
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from course_lib.data import pad_rows
 from course_lib.exercises.mistake_catalogue import Mistake, define, written
-from course_lib.probes import Subject, adapt
+from course_lib.probes import ProbedModel, prepare_model
 from course_lib.transformer import TransformerConfig
 
 PAD, BOS, EOS, VOCABULARY = 0, 1, 2, 10  # seven digits, 3 to 9, and the special ids
@@ -149,7 +149,13 @@ def decoder(parts: SimpleNamespace, most: int) -> Callable[[nn.Module, Tensor], 
     return partial(parts.greedy_decode, max_new_tokens=most, use_cache=False, **ids)
 
 
-def to_probe(parts: SimpleNamespace, model: nn.Module) -> Subject:
+def to_probe(parts: SimpleNamespace, model: nn.Module) -> ProbedModel:
     """Prepare a model for the probes, with its own loss and decoding."""
-    own = {"loss": parts.sequence_loss, "generate": decoder(parts, 4)}
-    return adapt(model, vocab_size=VOCABULARY, pad_id=PAD, bos_id=BOS, **own)
+    return prepare_model(
+        model,
+        vocab_size=VOCABULARY,
+        pad_id=PAD,
+        bos_id=BOS,
+        loss=parts.sequence_loss,
+        generate=decoder(parts, 4),
+    )

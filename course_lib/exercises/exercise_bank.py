@@ -14,7 +14,7 @@ from typing import Any
 
 from course_lib.exercises.check_report import Stage
 from course_lib.exercises.mistake_catalogue import Mistake, given
-from course_lib.exercises.trial import Trial
+from course_lib.exercises.trial import Trial, usual_settings
 
 PACKAGE = Path(__file__).resolve().parents[1]
 BANK = Path(__file__).with_name("bank")
@@ -99,7 +99,8 @@ def _catalogue() -> dict[str, Exercise]:
 
 def _room(module: str) -> ModuleType:
     """Import what the bank holds for one module of the course."""
-    return import_module(f"course_lib.exercises.bank.{module}")
+    with usual_settings():  # it computes numbers when it is imported
+        return import_module(f"course_lib.exercises.bank.{module}")
 
 
 def exercises() -> list[str]:

@@ -16,6 +16,7 @@ from course_lib.exercises.learner_package import LIBRARY
 from course_lib.exercises.separate_process import BROKEN, examine_apart, state_of
 
 LIMIT = 60  # seconds
+NO_LEARNER = rf"[._]|{LIBRARY}$|kept-\d+$"  # folders of another kind
 FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@\t\r＝＋－＠])')  # in some countries ; separates cells
 WARNING = (
     "the learners' code runs on this computer with your files and your network; if you do not "
@@ -57,7 +58,7 @@ def grade(
     if table.exists() and not force:
         raise ValueError(f"{table} exists; use --force to replace it, or --out DIR")
     for hidden in sorted(folder.glob("[._]*")):
-        if package_of(hidden):
+        if package_of(hidden) or any(map(package_of, _folders(hidden))):
             tell(f"left out, because its name begins with . or _: {hidden}")
     tell(WARNING)
     tell(f"{table} holds the results of the learners that are listed here:")
@@ -75,19 +76,24 @@ def learners(folder: Path) -> dict[str, Path | None]:
     """Find the packages to grade by the names of their folders; ``None`` if one has no package."""
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder} to grade")
-    package = package_of(folder)
-    if package is not None:
-        return {package.parent.name: package}
-    found: dict[str, Path | None] = {}
+    packages: dict[str, Path | None] = {}
     for child in _folders(folder):
         package = package_of(child)
         inner = [] if package else _folders(child)
         deeper = {f"{child.name}/{f.name}": package_of(f) for f in inner}
         deeper = {name: place for name, place in deeper.items() if place}
-        found |= deeper or {child.name: package}
-    if not any(found.values()):
+        packages |= deeper or {child.name: package}
+    root = folder.resolve()
+    for name, place in packages.items():
+        if place and place.is_relative_to(root) and not place.is_relative_to(root / name):
+            packages[name] = None  # a link leads to a classmate's
+    own = package_of(folder)
+    if own is not None:  # a workbook, whose other folders hold no package; or a class with its own
+        others = {name: place for name, place in packages.items() if place}
+        return {"." if others else own.parent.name: own} | others
+    if not any(packages.values()):
         raise ValueError(f"there is no {LIBRARY} to grade in {folder}, nor in a folder in it")
-    return found
+    return packages
 
 
 def package_of(folder: Path) -> Path | None:
@@ -136,7 +142,7 @@ def as_csv(rows: Sequence[Row]) -> str:
 def _folders(folder: Path) -> list[Path]:
     """List the folders in a folder that may be learners'; none if we may not read it."""
     try:
-        found = [path for path in sorted(folder.iterdir()) if path.is_dir()]
+        folders = [path for path in sorted(folder.iterdir()) if path.is_dir()]
     except OSError:
         return []
-    return [path for path in found if not re.match(rf"[._]|{LIBRARY}$", path.name)]
+    return [path for path in folders if not re.match(NO_LEARNER, path.name)]

@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+
+from filelock import FileLock
 
 from course_lib.atomic_write import set_aside, write_whole
 from course_lib.exercises.catalogue import tasks
@@ -16,6 +17,8 @@ from course_lib.exercises.exercise_bank import chapters, exercise, exercises
 from course_lib.exercises.learner_package import LIBRARY, find_library
 
 FILE = "progress.json"
+LOCK = ".progress.lock"
+PATIENCE = 10  # seconds to wait for another chapter
 STATES = (UNTOUCHED, WRONG, CORRECT)
 
 
@@ -64,38 +67,44 @@ def note(report: Report) -> Report:
     package = Path(LIBRARY)
     if package.is_dir() and report.state != UNTOUCHED:
         try:
-            kept = _read(package)
-            if report.passed or kept.get(report.name, {}).get("state") != CORRECT:
-                kept[report.name] = {"state": report.state, "mistake": report.mistake}
-                write_whole(package / FILE, json.dumps(kept, indent=1, sort_keys=True) + "\n")
-        except OSError as error:
+            with FileLock(package / LOCK, timeout=PATIENCE):  # for several chapters at once
+                _keep(package / FILE, report)
+        except (OSError, NotImplementedError) as error:  # the latter: no locks on this disk
             print(f"your progress could not be kept: {error}", file=sys.stderr)
     return report
 
 
 def progress(folder: Path | str | None = None) -> Progress:
     """Return the states in a workbook, or in the current folder, which may have no ``my_lib``."""
-    kept = _read(Path(LIBRARY) if folder is None else find_library(Path(folder)))
-    return Progress({item: kept.get(item.name, {}).get("state", UNTOUCHED) for item in items()})
+    library = Path(LIBRARY) if folder is None else find_library(Path(folder))
+    entries = _read(library / FILE)
+    return Progress({item: entries.get(item.name, {}).get("state", UNTOUCHED) for item in items()})
 
 
 def items() -> list[Item]:
     """List every exercise and task, in the order of the chapters."""
     built = [exercise(name) for name in exercises()]
-    found = [Item(task.name, chapters()[task.module], "build", task.minutes) for task in built]
-    found += [Item(task.name, task.chapter, task.kind, task.minutes) for task in tasks()]
-    return sorted(found, key=lambda item: item.chapter)
+    listed = [Item(task.name, chapters()[task.module], "build", task.minutes) for task in built]
+    listed += [Item(task.name, task.chapter, task.kind, task.minutes) for task in tasks()]
+    return sorted(listed, key=lambda item: item.chapter)
 
 
-def _read(package: Path) -> dict[str, dict[str, Any]]:
-    """Read the states; rename a file that cannot be read, and say so."""
-    path = package / FILE
+def _keep(path: Path, report: Report) -> None:
+    """Add a report's state to a file, unless the exercise was correct before."""
+    entries = _read(path)
+    if report.passed or entries.get(report.name, {}).get("state") != CORRECT:
+        entries[report.name] = {"state": report.state, "mistake": report.mistake}
+        write_whole(path, json.dumps(entries, indent=1, sort_keys=True) + "\n")
+
+
+def _read(path: Path) -> dict[str, dict[str, str | None]]:
+    """Read the state and the mistake of each exercise; rename a file that cannot be read."""
     if not path.exists():
         return {}
-    with suppress(ValueError, TypeError, KeyError, AttributeError):
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if all(entry["state"] in STATES for entry in kept.values()):
-            return kept
+    with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        if all(entry["state"] in STATES for entry in entries.values()):
+            return entries
     aside = set_aside(path)
     print(f"{path} could not be read; we renamed it to {aside.name}", file=sys.stderr)
     return {}

@@ -20,6 +20,7 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
+from uuid import uuid4
 
 from course_lib.exercises.check import complaints, examine
 from course_lib.exercises.check_report import Report
@@ -185,13 +186,26 @@ def _copied(package: Path, texts: Mapping[str, str]) -> Iterator[Path]:
         place = Path(folder).resolve()
         for source, target in ((package, place / LIBRARY), (package.parent, place)):
             for file in [*source.glob("*.py"), *source.glob("tasks/*.py")]:
-                if file.is_file() and not file.is_symlink() and file.stat().st_size <= SOURCE:
+                is_own = file.resolve().is_relative_to(source.resolve())  # and not a link
+                if is_own and file.is_file() and file.stat().st_size <= SOURCE:
                     copy = target / file.relative_to(source)
                     copy.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(file, copy)
         for module, text in texts.items():
             (place / LIBRARY / f"{module}.py").write_text(text, encoding="utf-8", newline="")
         yield place
+        with suppress(OSError):
+            _flatten(place)
+
+
+def _flatten(place: Path) -> None:
+    """Move every folder to the top, because Python cannot delete one inside 1,000 others."""
+    todo = [place]
+    while todo:
+        folder = todo.pop()
+        for inner in [entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]:
+            todo.append(place / uuid4().hex)
+            os.replace(inner.path, todo[-1])
 
 
 def main(place: str, todo: str) -> None:

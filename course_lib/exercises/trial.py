@@ -2,7 +2,8 @@
 
 import warnings
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -32,9 +33,22 @@ class Trial:
     says: str = ""
 
 
+@contextmanager
+def usual_settings() -> Iterator[None]:
+    """Use float32, the CPU and gradients, whatever the notebook or the answer has set."""
+    dtype = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    on_cpu = torch.get_default_device().type == "cpu"  # to enter a device slows every call
+    try:
+        with torch.inference_mode(False), nullcontext() if on_cpu else torch.device("cpu"):
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+
+
 def try_out(trial: Trial, candidate: Any) -> Outcome:
     """Try a candidate, the same way every time, and catch what it raises."""
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+    with usual_settings(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.default_generator.manual_seed(0)  # torch.manual_seed also seeds every device, slowly
         try:

@@ -68,6 +68,8 @@ def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> li
     moved = []
     for name, content in files.items():
         path, aside = folder / name, kept / name
+        for part in path.parent.glob(f"{path.name}.*.part"):  # of a process that was killed
+            part.unlink()
         if path.exists() and path.read_bytes() != content:
             aside.parent.mkdir(parents=True, exist_ok=True)
             os.replace(path, aside)
@@ -79,12 +81,15 @@ def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> li
 
 
 def copy_chapters(folder: Path) -> Path:
-    """Copy the worked chapters and their pictures, unless they are there; return the first."""
-    first = folder / "notebooks" / "00_start_here.ipynb"
-    if not first.exists():
-        sources = sorted([*COURSE.glob("notebooks/*.ipynb"), *COURSE.glob("figures/*.svg")])
-        fill(folder, {str(path.relative_to(COURSE)): path.read_bytes() for path in sources})
-    return first
+    """Copy the worked chapters and pictures that are not there yet; return the first chapter.
+
+    Raises ValueError if a folder holds other files, but none of the course.
+    """
+    sources = sorted([*COURSE.glob("notebooks/*.ipynb"), *COURSE.glob("figures/*.svg")])
+    files = {str(path.relative_to(COURSE)): path for path in sources}
+    missing = {name: path.read_bytes() for name, path in files.items() if not (folder / name).exists()}
+    fill(folder, missing, force=len(missing) < len(files))
+    return folder / "notebooks" / "00_start_here.ipynb"
 
 
 def workbook_files(solutions: bool) -> dict[str, bytes]:

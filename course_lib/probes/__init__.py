@@ -1,7 +1,7 @@
-"""What holds for every model that scores the next token, tried without a second model beside it.
+"""Properties of every correct model that scores the next token, tested without a second model.
 
-A probe feeds a model ids of its own choice and looks at what comes out: a leak, padding that is
-read, a layer that never learns. It works on a copy, so that the model stays as it was.
+A probe feeds a model ids of its own choice and looks at the logits. It finds a leak, padding that
+is read, or a layer that never learns. It works on a copy, so the model stays as it was.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from course_lib.probes.internal_probes import (
-    attention_scores,
     dropout_rate,
     finite_numbers,
     parts_used_once,
@@ -28,8 +27,10 @@ from course_lib.probes.output_probes import (
     returns_logits,
     training_and_eval_mode,
 )
-from course_lib.probes.probed_model import PROBES, ProbeResult, Subject, adapt
+from course_lib.probes.probe_result import ProbeResult
+from course_lib.probes.probed_model import PROBES, ProbedModel, prepare_model
 from course_lib.probes.residual_probes import final_norm, residual_paths
+from course_lib.probes.score_probes import attention_scores
 from course_lib.probes.training_probes import (
     gradient_reach,
     initial_loss,
@@ -40,11 +41,11 @@ from course_lib.probes.training_probes import (
 )
 
 __all__ = [
-    "PROBES", "ProbeResult", "Subject", "adapt", "attention_scores", "batch_invariance",
+    "PROBES", "ProbeResult", "ProbedModel", "attention_scores", "batch_invariance",
     "causality", "context", "determinism", "dropout_rate", "final_norm", "finite_numbers",
     "free_running", "gradient_reach", "influence", "initial_loss", "loss_per_token", "loss_targets",
     "order_sensitivity", "overfit_one_batch", "padding_invariance", "parameters_registered",
-    "parts_used_once", "probe", "probe_made", "residual_paths", "returns_logits",
+    "parts_used_once", "prepare_model", "probe", "probe_made", "residual_paths", "returns_logits",
     "training_and_eval_mode",
 ]  # fmt: skip
 
@@ -54,40 +55,52 @@ def probe(
     *,
     vocab_size: int,
     pad_id: int | None = None,
-    forward: Callable[..., Any] | None = None,
+    forward: Callable[..., object] | None = None,
     loss: Callable[..., Tensor] | None = None,
     generate: Callable[..., Tensor] | None = None,
     bos_id: int | None = None,
     dropout: float | None = None,
+    attention_scale: float | None = None,
     fresh: bool = True,
 ) -> list[ProbeResult]:
-    """Try all that holds for every right model.
+    """Test the properties that every correct model has.
 
     Args:
         model: Called as ``model(ids)`` if one argument is enough, else as ``model(src, tgt)``;
             returns logits ``(B, T, V)``, a tuple with them first, or an object with ``.logits``.
         vocab_size: Ids are drawn below it.
-        pad_id: Padding, if the model knows any.
+        pad_id: Padding, if the model has any.
         forward: ``forward(model, ids)`` or ``forward(model, src, tgt)`` for all other models.
         loss: Your own, ``loss(model, ids)`` or ``loss(model, src, tgt)`` of whole sequences
             ``(B, T + 1)``, with which one batch is then learned.
         generate: Your own greedy decoding, ``generate(model, src)``, which returns ids without
             ``bos_id``, or ``generate(model, ids)``, which returns the ids it got and what follows.
-        bos_id: What every target begins with; needed with ``generate`` where there is a source.
+        bos_id: Id of the token that starts every target; required with ``generate`` and a source.
         dropout: The rate that the model was asked for, if every layer should drop at it.
-        fresh: ``False`` for a trained model, whose first loss tells nothing.
+        attention_scale: What the design multiplies attention's scores by, if it is not 1/√d_k and
+            no number in ``model.config`` says so.
+        fresh: ``False`` for a trained model, whose first loss shows nothing.
 
     Returns:
         A result for each probe that applies. Weights, mode, gradients and random state stay as
         they were.
 
     Raises:
-        ValueError: If ``adapt`` refuses the model.
+        ValueError: If ``prepare_model`` rejects the model.
     """
-    more = dict(loss=loss, generate=generate, bos_id=bos_id, dropout=dropout)
-    subject = adapt(model, vocab_size=vocab_size, pad_id=pad_id, forward=forward, **more)
+    probed = prepare_model(
+        model,
+        vocab_size=vocab_size,
+        pad_id=pad_id,
+        forward=forward,
+        loss=loss,
+        generate=generate,
+        bos_id=bos_id,
+        dropout=dropout,
+        attention_scale=attention_scale,
+    )
     wanted = [run for run in PROBES if fresh or run is not initial_loss]
-    return [result for run in wanted if (result := run(subject)) is not None]
+    return [result for run in wanted if (result := run(probed)) is not None]
 
 
 def probe_made(factory: str, **options: Any) -> list[ProbeResult]:

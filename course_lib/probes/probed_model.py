@@ -1,157 +1,211 @@
-"""A model to be probed: how it is called, ids to feed it, and a copy that a probe may spoil."""
+"""A model to be probed: how it is called, ids to feed it, and a copy that a probe may change."""
 
-import copy
 import functools
-import html
 import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course_lib.probes.model_copy import copy_model, nudge_zeros, runs_original
+from course_lib.probes.probe_result import ProbeResult
+
 ROWS, SOURCE, TARGET = 3, 5, 7  # sizes of what a model is fed
 NOISE = 1e-6  # of the largest logit: what rounding does between calls of the same shapes
 ROUNDING = 1e-4  # the same between calls of different shapes
-PROBES: list[Callable] = []
+Finding = tuple[bool, str] | tuple[bool, str, object]  # the claim holds, a hint, the numbers
 
 
-@dataclass(frozen=True, repr=False)
-class ProbeResult:
-    """Say what a probe found; in a notebook it shows itself.
-
-    Args:
-        name: What was tried.
-        passed: Whether it holds.
-        hint: What was seen, and where it does not hold: what to look for.
-        data: The numbers behind it, by name; ``course_lib.viz`` draws some of them.
-    """
-
-    name: str
-    passed: bool
-    hint: str
-    data: Any = None
-
-    def __repr__(self) -> str:
-        """Show it as a line of text."""
-        return f"{'✓' if self.passed else '✗'} {self.name}: {self.hint}"
-
-    def _repr_html_(self) -> str:
-        """Show the same as a line with a coloured edge."""
-        colour = "#009E73" if self.passed else "#D55E00"
-        style = f"border-left: 4px solid {colour}; padding: 4px 12px"
-        return f'<div role="status" style="{style}">{html.escape(str(self))}</div>'
+Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class Subject:
-    """Hold a model and how it is called; ``adapt`` makes it.
+@dataclass(frozen=True, kw_only=True)
+class ProbedModel:
+    """Hold a model and how it is called; ``prepare_model`` builds it.
 
     Args:
         model: Ids in, logits out.
         vocab_size: Ids are drawn below it; where source and target differ, the smaller number.
-        pad_id: Padding, if the model knows any.
+        pad_id: Padding, if the model has any.
+        never_drawn: The id that is not drawn as a word: padding, or the ``padding_idx`` of an
+            embedding, whose vector is zero and never learns.
         call: Called with the model and its ids, returns logits ``(B, T, V)``.
         reads_source: Whether the ids are source ``(B, S)`` and target ``(B, T)``, or a text alone.
-        loss: As in ``probe``, like ``generate``, ``bos_id`` and ``dropout``.
+        loss: As in ``probe``, like the arguments that follow.
     """
 
     model: nn.Module
     vocab_size: int
     pad_id: int | None
+    never_drawn: int | None
     call: Callable[..., Tensor]
     reads_source: bool
     loss: Callable[..., Tensor] | None = None
     generate: Callable[..., Tensor] | None = None
     bos_id: int | None = None
     dropout: float | None = None
+    attention_scale: float | None = None
 
     def logits(self, *ids: Tensor) -> Tensor:
         """Score the ids ``(B, T, V)``; what is random is drawn from the same seed each time."""
         torch.manual_seed(0)
-        return self.call(self.model, *ids)
+        return self.call(self.model, *(each.contiguous() for each in ids))
 
-    def tokens(self, indices: Tensor) -> Tensor:
-        """Turn any whole numbers into ids that are words, no padding."""
-        words = self.vocab_size - (self.pad_id is not None)
-        ids = indices % words
-        return ids if self.pad_id is None else ids + (ids >= self.pad_id).long()
+    def own_loss(self, *ids: Tensor) -> Tensor:
+        """Compute the loss that the model is trained with, as far as it is known."""
+        if self.loss is None:
+            return shifted_loss(self, *ids)[0]
+        return self.loss(self.model, *(each.contiguous() for each in ids))
 
-    def other(self, ids: Tensor) -> Tensor:
-        """Put another word in place of each."""
-        indices = ids if self.pad_id is None else ids - (ids > self.pad_id).long()
-        return self.tokens(indices + 1)
+    def words(self, indices: Tensor) -> Tensor:
+        """Turn any integers into ids of words, which excludes ``never_drawn``."""
+        count = self.vocab_size - (self.never_drawn is not None)
+        ids = indices % count
+        return ids if self.never_drawn is None else ids + (ids >= self.never_drawn).long()
 
-    def batch(self, words: int = 10**6, length: int = TARGET) -> tuple[Tensor, ...]:
-        """Draw ids, the same each time, of so many different words at most."""
-        generator = torch.Generator().manual_seed(1)
+    def other_words(self, ids: Tensor) -> Tensor:
+        """Replace each word by another one."""
+        if self.never_drawn is None:
+            return self.words(ids + 1)
+        return self.words(ids - (ids > self.never_drawn).long() + 1)
+
+    def batch(
+        self, most_words: int = 10**6, length: int = TARGET, seed: int = 1
+    ) -> tuple[Tensor, ...]:
+        """Draw ids, the same ones for each seed, of at most this many different words."""
+        generator = torch.Generator().manual_seed(seed)
         device = next(self.model.parameters(), torch.empty(0)).device
         sizes = ([SOURCE] if self.reads_source else []) + [length]
-        drawn = [torch.randint(words, (ROWS, size), generator=generator) for size in sizes]
+        drawn = [torch.randint(most_words, (ROWS, size), generator=generator) for size in sizes]
         if self.reads_source:
             drawn[1][:, 0] = 0
-        ids = [self.tokens(indices).to(device) for indices in drawn]
+        ids = [self.words(indices).to(device) for indices in drawn]
         if self.reads_source and self.bos_id is not None:
             ids[1][:, 0] = self.bos_id
         return tuple(ids)
 
 
-def logits_of(output: Any) -> Tensor:
-    """Find the logits in what a model returns: a tensor, a tuple's first, or ``.logits``.
+Probe = Callable[[ProbedModel], ProbeResult | None]
+PROBES: list[Probe] = []
+
+
+def find_logits(output: object) -> Tensor | None:
+    """Find the logits in what a model returns: a tensor, a tuple's first, or ``.logits``."""
+    output = getattr(output, "logits", output)
+    logits = output[0] if isinstance(output, tuple) and output else output
+    return logits if isinstance(logits, Tensor) and logits.dim() == 3 else None
+
+
+def logits_of(output: object) -> Tensor:
+    """Return the logits in what a model returns.
 
     A token that may never be written, with -inf everywhere, gets the least score of its position.
     """
-    output = getattr(output, "logits", output)
-    logits = output[0] if isinstance(output, tuple) else output
-    if not isinstance(logits, Tensor) or logits.dim() != 3:
-        raise ValueError("the model returns no logits of shape (B, T, V): adapt it with forward=")
+    logits = find_logits(output)
+    if logits is None:
+        message = "the model does not return logits of shape (B, T, V): adapt it with forward="
+        raise ValueError(message)
     never = logits.isneginf().flatten(0, 1).all(dim=0)  # (V,)
     if never.all() or not never.any():
         return logits
     return torch.where(never, logits[..., ~never].amin(dim=-1, keepdim=True), logits)
 
 
-def adapt(
+def prepare_model(
     model: nn.Module,
     *,
     vocab_size: int,
     pad_id: int | None = None,
-    forward: Callable[..., Any] | None = None,
-    **more: Any,
-) -> Subject:
-    """Learn how a model is called, and call it once; the arguments are those of ``probe``.
+    forward: Callable[..., object] | None = None,
+    loss: Callable[..., Tensor] | None = None,
+    generate: Callable[..., Tensor] | None = None,
+    bos_id: int | None = None,
+    dropout: float | None = None,
+    attention_scale: float | None = None,
+) -> ProbedModel:
+    """Find out how a model is called, and call it once; the arguments are those of ``probe``.
 
     Raises:
-        ValueError: If the vocabulary has fewer than 6 words, or the model cannot be called.
+        ValueError: If the vocabulary has fewer than 6 words, if the model cannot be copied or
+            called, or if it does not return logits for every position.
     """
     if vocab_size < 6 + (pad_id is not None):
         raise ValueError(f"the probes need 6 words besides padding, got {vocab_size=}")
-    asked = inspect.signature(forward or model.forward)
-    arguments = [None] * (1 + (forward is not None))
-    try:
-        asked.bind(*arguments)
-        reads_source = False
-    except TypeError:
-        reads_source = True
-    chosen = forward or (lambda model, *ids: model(*ids))
+    model = getattr(model, "_orig_mod", model)  # a compiled copy would still run the original
+    run_forward = forward or (lambda model, *ids: model(*ids))
 
     def call(model: nn.Module, *ids: Tensor) -> Tensor:
         """Call the model, and find the logits."""
-        return logits_of(chosen(model, *ids))
+        return logits_of(run_forward(model, *ids))
 
-    subject = Subject(model, vocab_size, pad_id, call, reads_source, **more)
+    probed = ProbedModel(
+        model=model,
+        vocab_size=vocab_size,
+        pad_id=pad_id,
+        never_drawn=_padding_index(model) if pad_id is None else pad_id,
+        call=call,
+        reads_source=_needs_two_arguments(model, forward),
+        loss=loss,
+        generate=generate,
+        bos_id=bos_id,
+        dropout=dropout,
+        attention_scale=attention_scale,
+    )
+    _call_once(probed)
+    return probed
+
+
+def _padding_index(model: nn.Module) -> int | None:
+    """Return the id whose embedding is declared to be padding, if there is one."""
+    embeddings = (module for module in model.modules() if isinstance(module, nn.Embedding))
+    return next((each.padding_idx for each in embeddings if each.padding_idx is not None), None)
+
+
+def _needs_two_arguments(model: nn.Module, forward: Callable[..., object] | None) -> bool:
+    """Say whether ids alone are too few arguments, so that a source comes before the target."""
     try:
-        _alone(subject, lambda s: s.logits(*s.batch()))
-    except (TypeError, RuntimeError, IndexError, AttributeError, ValueError) as error:
-        words = "source and target" if reads_source else "ids"
-        way = f"see forward=, or is vocab_size={vocab_size} too large?"
+        if forward is None:
+            inspect.signature(model.forward).bind(None)
+        else:
+            inspect.signature(forward).bind(model, None)
+    except TypeError:
+        return True
+    return False
+
+
+def _call_once(probed: ProbedModel) -> None:
+    """Call a copy of the model, and explain what is wrong with the call or with its result."""
+    ids = probed.batch()
+    results: list[Tensor] = []
+    inputs = "source and target" if probed.reads_source else "ids"
+    remedy = f"see forward=, or is vocab_size={probed.vocab_size} too large?"
+
+    def call_copy() -> None:
+        """Keep the logits of a copy."""
+        results.append(_run_on_copy(probed, lambda copied: copied.logits(*ids)))
+
+    try:
+        uses_original = runs_original(probed.model, call_copy)
+    except Exception as error:
+        reason = first_line(error)
+        message = f"the model cannot be called with {inputs} ({reason}): {remedy}"
+        raise ValueError(message) from error
+    if uses_original:
         raise ValueError(
-            f"the model cannot be called with {words} ({first_line(error)}): {way}"
-        ) from error
-    return subject
+            "the probes call a copy of the model, but a function (perhaps forward=) calls the "
+            "original: use the model that it receives as an argument"
+        )
+    if results[0].shape[:2] != ids[-1].shape:
+        raise ValueError(
+            f"the model returns logits of shape {tuple(results[0].shape)} for ids of shape "
+            f"{tuple(ids[-1].shape)}, but the probes need logits (B, T, V) at every position: "
+            "pass forward=, for example forward=lambda model, ids: model(ids, ids) if the model "
+            "computes them only when it also gets targets"
+        )
 
 
 def first_line(error: Exception) -> str:
@@ -159,31 +213,53 @@ def first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def _alone(subject: Subject, function: Callable[[Subject], Any]) -> Any:
-    """Run something on a copy in eval mode, without gradients, and keep the random state."""
-    model = copy.deepcopy(subject.model)
-    if any(p.dtype in (torch.float16, torch.bfloat16) for p in model.parameters()):
-        model = model.float()
-    devices = {p.device.index or 0 for p in model.parameters() if p.is_cuda}
-    with torch.random.fork_rng(devices=devices), torch.no_grad():
-        return function(replace(subject, model=model.eval()))
+def _run_on_copy(
+    probed: ProbedModel, function: Callable[[ProbedModel], Result], nudged: bool = False
+) -> Result:
+    """Run something on a copy in eval mode, without gradients, and keep the random state.
 
-
-def a_probe(function: Callable) -> Callable[[Subject], ProbeResult | None]:
-    """Make a function a probe of its own name, and note it among ``PROBES``.
-
-    It gets a copy, and returns whether its claim holds, a hint and data.
+    The fused inference path of ``nn.TransformerEncoder`` is switched off meanwhile, because it
+    passes over hooks and returns shorter outputs for padded batches.
     """
+    model = copy_model(probed.model).eval()
+    devices = {p.device.index or 0 for p in model.parameters() if p.is_cuda}
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.random.fork_rng(devices=devices), torch.no_grad():
+            if nudged:
+                nudge_zeros(model)
+            return function(replace(probed, model=model))
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast_path)
+
+
+def as_probe(function: Callable[[ProbedModel], Finding | None]) -> Probe:
+    """Make a function a probe of its own name, and add it to ``PROBES``.
+
+    The function gets a copy in which parameters that were zero everywhere are noise, and returns
+    whether its claim holds, a hint and data.
+    """
+    return _add_probe(function, nudged=True)
+
+
+def as_probe_of_first_weights(function: Callable[[ProbedModel], Finding | None]) -> Probe:
+    """Make a function a probe, as ``as_probe`` does, whose copy has the weights as they are."""
+    return _add_probe(function, nudged=False)
+
+
+def _add_probe(function: Callable[[ProbedModel], Finding | None], nudged: bool) -> Probe:
+    """Wrap a function so that it runs on a copy, and keep its name."""
 
     @functools.wraps(function)
-    def run(subject: Subject) -> ProbeResult | None:
+    def run(probed: ProbedModel) -> ProbeResult | None:
         """Run it on a copy; ``None`` where it does not apply."""
         try:
-            found = _alone(subject, function)
+            finding = _run_on_copy(probed, function, nudged)
         except Exception as error:
-            found = False, f"{type(error).__name__}: {first_line(error)}"
+            finding = False, f"{type(error).__name__}: {first_line(error)}"
         name = function.__name__.replace("_", " ")
-        return None if found is None else ProbeResult(name, *found)
+        return None if finding is None else ProbeResult(name, *finding)
 
     PROBES.append(run)
     return run
@@ -195,15 +271,8 @@ def difference(a: Tensor, b: Tensor) -> float:
     return math.inf if gap.isnan() else gap.item()
 
 
-def own_loss(subject: Subject, *ids: Tensor) -> Tensor:
-    """Compute the loss that the model is trained with, as far as it is known."""
-    if subject.loss is None:
-        return shifted_loss(subject, *ids)[0]
-    return subject.loss(subject.model, *ids)
-
-
-def shifted_loss(subject: Subject, *ids: Tensor) -> tuple[Tensor, Tensor]:
+def shifted_loss(probed: ProbedModel, *ids: Tensor) -> tuple[Tensor, Tensor]:
     """Predict each next token; return the mean loss in nats, and the logits ``(B, T, V)``."""
     *source, text = ids
-    logits = subject.logits(*source, text[:, :-1])
+    logits = probed.logits(*source, text[:, :-1])
     return F.cross_entropy(logits.flatten(0, 1).float(), text[:, 1:].flatten()), logits

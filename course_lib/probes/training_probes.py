@@ -1,202 +1,251 @@
-"""Probes of how a model learns: parameters, gradients and losses, and one batch by heart."""
+"""Probes of how a model learns: parameters, gradients and losses, and one memorized batch."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from course_lib.probes.probed_model import (
     NOISE,
     ROUNDING,
     ROWS,
     TARGET,
-    Subject,
-    a_probe,
+    Finding,
+    ProbedModel,
+    as_probe,
+    as_probe_of_first_weights,
     difference,
-    logits_of,
-    own_loss,
+    find_logits,
     shifted_loss,
 )
 
-STEPS = 250  # most steps to learn one batch
+FIRST_STEPS = 5  # in which a gradient reaches every parameter
+STEPS = 250  # to learn one batch; up to four times as many while the loss still falls
 LEARNED = 0.02  # a mean loss at which each of the batch's tokens has a probability above one half
 REGISTERED = ("_modules", "_parameters", "_buffers")
 
 
-@a_probe
-def gradient_reach(subject: Subject) -> tuple | None:
-    """Each parameter that is to learn gets a gradient that is not zero everywhere."""
-    with torch.enable_grad():
-        loss = own_loss(subject, *subject.batch())
+@as_probe_of_first_weights
+def gradient_reach(probed: ProbedModel) -> Finding:
+    """Within a few steps each parameter that is to learn gets a gradient that is not zero.
+
+    One step is not enough behind an output projection that starts at zero, nor for experts that
+    few tokens reach. The model is in training mode, as some routers learn in no other.
+    """
+    learning = {n: p for n, p in probed.model.train().named_parameters() if p.requires_grad}
+    if not learning:
+        return False, "every parameter is frozen", []
+    unreached = dict(learning)
+    optimizer = torch.optim.Adam(learning.values(), lr=0.01)
+    for step in range(FIRST_STEPS):
+        with torch.enable_grad():
+            loss = probed.own_loss(*probed.batch(seed=step + 1))
         if not loss.requires_grad:
-            return False, "the loss has no gradient: outputs are detached, or all is frozen", []
-        subject.model.zero_grad()
+            return False, "the loss has no gradient, so the outputs are detached", []
+        optimizer.zero_grad()
         loss.backward()
-    learning = {n: p for n, p in subject.model.named_parameters() if p.requires_grad}
-    lost = [n for n, p in learning.items() if p.grad is None or not p.grad.any()]
-    if lost:
-        named = ", ".join(lost[:3]) + (", …" if len(lost) > 3 else "")
-        return False, f"{len(lost)} of {len(learning)} parameters get no gradient: {named}", lost
-    return True, f"all {len(learning)} parameters get a gradient", lost
+        unreached = {n: p for n, p in unreached.items() if p.grad is None or not p.grad.any()}
+        if not unreached:
+            return True, f"all {len(learning)} parameters get a gradient", []
+        optimizer.step()
+    names = list(unreached)
+    listed = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return False, f"{len(names)} of {len(learning)} parameters get no gradient: {listed}", names
 
 
-def _hanging(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+def _attached(value: object, name: str) -> Iterator[tuple[str, nn.Module | Tensor]]:
     """Find modules and tensors in an attribute, and in its lists and dictionaries."""
     if isinstance(value, (nn.Module, Tensor)):
         yield name, value
     elif isinstance(value, (list, tuple, dict)):
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, inner in pairs:
-            yield from _hanging(inner, f"{name}[{key!r}]")
+            yield from _attached(inner, f"{name}[{key!r}]")
 
 
-@a_probe
-def parameters_registered(subject: Subject) -> tuple | None:
-    """No module and no tensor that has a say hangs where ``parameters()`` does not find it."""
-    known = {id(x) for x in (*subject.model.modules(), *subject.model.parameters())}
-    known |= {id(buffer) for buffer in subject.model.buffers()}
-    base = subject.logits(*subject.batch())
-    found = []
-    for owner, module in subject.model.named_modules():
+@as_probe
+def parameters_registered(probed: ProbedModel) -> Finding:
+    """Every module and tensor that affects the logits is where ``parameters()`` finds it."""
+    model = probed.model
+    registered = {id(x) for x in (*model.modules(), *model.parameters(), *model.buffers())}
+    base = probed.logits(*probed.batch())
+    unregistered = []
+    for owner, module in model.named_modules():
         own = {name: value for name, value in vars(module).items() if name not in REGISTERED}
-        for name, thing in _hanging(own, owner or "model"):
-            if id(thing) not in known and _has_a_say(subject, thing, base):
-                found.append(name.replace("['", ".").replace("']", ""))
-    if found:
-        return False, f"torch does not see {', '.join(found[:3])}: register it", found
-    return True, "all that has a say is registered", found
+        for name, thing in _attached(own, owner or "model"):
+            if id(thing) not in registered and _matters(probed, thing, base):
+                unregistered.append(name.replace("['", ".").replace("']", ""))
+    if unregistered:
+        listed = ", ".join(unregistered[:3])
+        return False, f"torch does not see {listed}: register it", unregistered
+    return True, "everything that affects the logits is registered", unregistered
 
 
-def _has_a_say(subject: Subject, thing: Any, base: Tensor) -> bool:
-    """Say whether something unregistered learns, or moves the logits when it changes."""
+class _Moves(TorchFunctionMode):
+    """Note whether a tensor, or a part of it, is moved to the device or type of another."""
+
+    def __init__(self, watched: Tensor) -> None:
+        super().__init__()
+        self.storage = watched.untyped_storage().data_ptr()
+        self.has_moved = False
+
+    def __torch_function__(
+        self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Look at what a function of torch gets, and call it."""
+        if getattr(func, "__name__", "") in ("to", "type_as", "cuda"):
+            self.has_moved |= args[0].untyped_storage().data_ptr() == self.storage
+        return func(*args, **(kwargs or {}))
+
+
+def _matters(probed: ProbedModel, thing: Tensor | nn.Module, base: Tensor) -> bool:
+    """Say whether something unregistered learns, or moves the logits when it changes.
+
+    A constant that the model itself moves to the device of its input needs no registration.
+    """
     if isinstance(thing, nn.Module):
         return any(True for _ in thing.parameters())
     if thing.requires_grad or not thing.is_floating_point():
         return thing.requires_grad
-    kept = thing.clone()
+    original = thing.clone()
     thing += torch.linspace(1, 2, thing.numel(), device=thing.device).view_as(thing)
-    moved = not difference(subject.logits(*subject.batch()), base) < NOISE
-    thing.copy_(kept)
-    return moved
+    with _Moves(thing) as moves:
+        logits = probed.logits(*probed.batch())
+    thing.copy_(original)
+    return not moves.has_moved and not difference(logits, base) < NOISE
 
 
-@a_probe
-def initial_loss(subject: Subject) -> tuple | None:
-    """A fresh model's loss is near ln V: it holds no token for much likelier than another."""
-    loss = own_loss(subject, *subject.batch())
-    even = math.log(subject.logits(*subject.batch()).size(-1))
-    said = f"the first loss is {loss:.2f} nats, ln V is {even:.2f}"
-    if not even - 0.5 < loss < even + 2:
-        return False, f"{said}: a start at the wrong scale, or a model that is trained", loss.item()
-    return True, said, loss.item()
+@as_probe_of_first_weights
+def initial_loss(probed: ProbedModel) -> Finding:
+    """A fresh model's loss is near ln V, because it predicts all tokens about equally."""
+    loss = probed.own_loss(*probed.batch())
+    uniform_loss = math.log(probed.logits(*probed.batch()).size(-1))
+    hint = f"the first loss is {loss:.2f} nats, ln V is {uniform_loss:.2f}"
+    if not uniform_loss - 0.5 < loss < uniform_loss + 2:
+        hint += ": an initialization at the wrong scale, or a model that is trained"
+        return False, hint, loss.item()
+    return True, hint, loss.item()
 
 
-@a_probe
-def overfit_one_batch(subject: Subject) -> tuple | None:
-    """Three short rows are learned by heart: of four words, so that only the context tells them."""
-    ids = list(subject.batch(words=4, length=TARGET + 1))
-    if not subject.reads_source:
-        ids[0][:, 0] = subject.tokens(torch.arange(ROWS, device=ids[0].device))
-    losses = _learn(subject, ids)
-    _, logits = shifted_loss(subject, *ids)
+@as_probe
+def overfit_one_batch(probed: ProbedModel) -> Finding:
+    """Three short rows of four words are memorized, which takes the context of each word."""
+    ids = list(probed.batch(most_words=4, length=TARGET + 1))
+    if not probed.reads_source:
+        ids[0][:, 0] = probed.words(torch.arange(ROWS, device=ids[0].device))
+    losses = _learn(probed, ids)
+    _, logits = shifted_loss(probed, *ids)
     right = (logits.argmax(-1) == ids[-1][:, 1:]).float().mean().item()
-    bound = 0.2 if subject.loss is None else 0.5 * math.log(logits.size(-1))
-    said = f"after {len(losses)} steps the loss is {losses[-1]:.2f}, {right:.0%} are right"
+    bound = 0.2 if probed.loss is None else 0.5 * math.log(logits.size(-1))
+    hint = f"after {len(losses)} steps the loss is {losses[-1]:.2f}, {right:.0%} are right"
     if right == 1 and losses[-1] < bound:
-        return True, said, losses
+        return True, hint, losses
     if (logits.argmax(-1) == ids[-1][:, :-1]).all():
-        said += ": it repeats the token it reads, as if the labels were not shifted"
-    return False, said, losses
+        hint += ": it repeats the token it reads, as if the labels were not shifted"
+    return False, hint, losses
 
 
-def _learn(subject: Subject, ids: list[Tensor]) -> list[float]:
-    """Learn a batch by heart, in eval mode; return the losses."""
-    widest = max(parameter.size(-1) for parameter in subject.model.parameters() if parameter.dim())
+def _learn(probed: ProbedModel, ids: list[Tensor]) -> list[float]:
+    """Memorize a batch in eval mode; return the losses, the last one with the final weights."""
+    widest = max(parameter.size(-1) for parameter in probed.model.parameters() if parameter.dim())
     rate = 0.02 / math.sqrt(widest)
-    optimizer = torch.optim.Adam(subject.model.parameters(), lr=rate, betas=(0.9, 0.98))
+    optimizer = torch.optim.Adam(probed.model.parameters(), lr=rate, betas=(0.9, 0.98))
     losses: list[float] = []
-    for _ in range(STEPS):
+    while True:
         with torch.enable_grad():
-            loss = own_loss(subject, *ids)
+            loss = probed.own_loss(*ids)
         losses.append(loss.item())
-        if losses[-1] < LEARNED:
-            break  # before a step that could change an answer again
+        if _has_finished(losses):
+            return losses  # before a step that could change an answer again
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return losses
 
 
-@a_probe
-def loss_per_token(subject: Subject) -> tuple | None:
+def _has_finished(losses: list[float]) -> bool:
+    """Say whether a batch is learned, or the last STEPS did not improve the loss by a tenth."""
+    if losses[-1] < LEARNED or not math.isfinite(losses[-1]) or len(losses) > 4 * STEPS:
+        return True
+    return len(losses) > STEPS and min(losses[-STEPS:]) > 0.9 * min(losses[:-STEPS])
+
+
+@as_probe
+def loss_per_token(probed: ProbedModel) -> Finding | None:
     """Your loss is the mean over real tokens, however long the rows are, and keeps the mode."""
-    if subject.loss is None:
+    if probed.loss is None:
         return None
-    *source, text = subject.batch(length=TARGET + 1)
-    subject.loss(subject.model.train(), *source, text)
-    if not subject.model.training:
+    *source, text = probed.batch(length=TARGET + 1)
+    probed.loss(probed.model.train(), *source, text)
+    if not probed.model.training:
         return False, "your loss leaves the model in eval mode, in which dropout is off"
-    subject.model.eval()
-    lengths = [text.size(1) - (0 if subject.pad_id is None else row) for row in range(ROWS)]
+    probed.model.eval()
+    lengths = [text.size(1) - (0 if probed.pad_id is None else row) for row in range(ROWS)]
     alone, padded = 0.0, text.clone()
     for row, length in enumerate(lengths):
         rows = (each[[row]] for each in source)
-        loss = subject.loss(subject.model, *rows, text[[row], :length]).item()
+        loss = probed.loss(probed.model, *rows, text[[row], :length]).item()
         alone += (length - 1) * loss / (sum(lengths) - ROWS)
-        padded[row, length:] = text[row, 0] if subject.pad_id is None else subject.pad_id
-    together = subject.loss(subject.model, *source, padded).item()
-    said = f"together {together:.3f}, from single rows {alone:.3f} nats per token"
+        padded[row, length:] = text[row, 0] if probed.pad_id is None else probed.pad_id
+    together = probed.loss(probed.model, *source, padded).item()
+    hint = f"together {together:.3f}, from single rows {alone:.3f} nats per token"
     if not abs(together - alone) <= ROUNDING * abs(alone):
-        return False, f"{said}: look at padding, and at what the sum is divided by"
-    return True, said
+        return False, f"{hint}: look at padding, and at what the sum is divided by"
+    return True, hint
 
 
-@a_probe
-def loss_targets(subject: Subject) -> tuple | None:
+@as_probe
+def loss_targets(probed: ProbedModel) -> Finding | None:
     """Your loss pulls each position's probabilities to a distribution around the next token.
 
     The gradient of a mean cross-entropy is (p - q) / n: from it q, the target, is read.
     """
-    if subject.loss is None:
+    if probed.loss is None:
         return None
-    *source, text = subject.batch(length=TARGET + 1)
-    if subject.pad_id is not None:
-        text[0, -2:] = subject.pad_id
-    loss, given = _loss_and_logits(subject, *source, text)
-    if not given or given[0].grad is None or given[0].size(1) != text.size(1) - 1:
+    *source, text = probed.batch(length=TARGET + 1)
+    if probed.pad_id is not None:
+        text[0, -2:] = probed.pad_id
+    loss, outputs = _loss_and_logits(probed, *source, text)
+    if not outputs:
+        return None
+    gradient, length = outputs[0].grad, text.size(1) - 1
+    if gradient is None or outputs[0].size(1) < length or gradient[:, length:].any():
         return False, "no gradient reaches logits of every position but the last"
-    wanted = text[:, 1:]  # (B, T)
-    real = wanted != (-1 if subject.pad_id is None else subject.pad_id)  # (B, T)
-    if given[0].grad[~real].any():
-        return False, "targets that are padding have a say"
-    q = (given[0].softmax(-1) - given[0].grad * real.sum())[real]  # (n, V)
-    if (q.argmax(-1) != wanted[real]).any():
+    logits, gradient = outputs[0][:, :length], gradient[:, :length]
+    targets = text[:, 1:]  # (B, T)
+    real = targets != (-1 if probed.pad_id is None else probed.pad_id)  # (B, T)
+    if gradient[~real].any():
+        return False, "targets that are padding affect the loss"
+    q = (logits.softmax(-1) - gradient * real.sum())[real]  # (n, V)
+    if (q.argmax(-1) != targets[real]).any():
         return False, "a target is not the next token: look at the shift"
     if q.min() < -1e-3 or (q.sum(-1) - 1).abs().max() > 1e-3:
         return False, "the targets are no probabilities, or the loss is no mean over real tokens"
-    if subject.pad_id is not None and q[:, subject.pad_id].max() > 1e-4:
+    if probed.pad_id is not None and q[:, probed.pad_id].max() > 1e-4:
         return False, "padding is among what is to be predicted: it gets smoothing mass"
-    entropy = -(q * given[0].log_softmax(-1)[real]).sum(-1).mean()
+    entropy = -(q * logits.log_softmax(-1)[real]).sum(-1).mean()
     if not torch.isclose(loss, entropy, rtol=1e-3):
         hint = f"the loss is {loss:.3f}, the cross-entropy with its own targets {entropy:.3f}"
         return False, f"{hint}: a divergence leaves out the entropy of the targets"
     return True, f"the next token is to get {q.max(-1).values.mean():.3f}"
 
 
-def _loss_and_logits(subject: Subject, *ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Compute the subject's own loss; return it, and the logits on the way with their gradient."""
-    given: list[Tensor] = []
+def _loss_and_logits(probed: ProbedModel, *ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """Compute the model's own loss; return it, and the logits on the way with their gradient."""
+    outputs: list[Tensor] = []
 
-    def keep(module: nn.Module, read: tuple, output: Any) -> None:
+    def keep(module: nn.Module, inputs: tuple, output: object) -> None:
         """Keep the logits, and their gradient."""
-        given.append(logits_of(output))
-        given[-1].retain_grad()
+        logits = find_logits(output)
+        if logits is not None and logits.requires_grad:
+            logits.retain_grad()
+            outputs.append(logits)
 
-    subject.model.register_forward_hook(keep)
+    probed.model.register_forward_hook(keep)
     with torch.enable_grad():
-        loss = own_loss(subject, *ids)
+        loss = probed.own_loss(*ids)
         if loss.requires_grad:
             loss.backward()
-    return loss, given
+    return loss, outputs

@@ -61,7 +61,7 @@ def make_class(folder: Path) -> None:
     hand_in(
         folder / "eve",
         attention=FLOOD + "scaled_dot_product_attention = 1",
-        multi_head=HEAD + HEADS + HANGING,
+        multi_head=HEAD + SETTINGS + HEADS + HANGING,
         positions="sinusoidal_encoding = 1\nimport os\nos._exit(3)",
         add_norm="AddNorm = bytearray(1 << 40)",
         feed_forward="FeedForward = 0\nraise ValueError('=1+1\\x1b[2J\\u202e' + 9_000 * 'x')",
@@ -73,12 +73,13 @@ def make_class(folder: Path) -> None:
         attention="import os",
         multi_head=UNPRINTABLE,
         positions="def sinusoidal_encoding(:",
-        masks=honest,
+        masks=honest + DEEP,
         decoder=module_text("decoder"),
     )
     (zoe.parent / "helpers.py").write_text(HEAD + CAUSAL)
-    hand_in(folder / "_old")
+    hand_in(folder / "_old" / "work")
     (folder / "cy" / "my_lib").symlink_to(zoe)  # a classmate's
+    (folder / "cy" / "work").symlink_to(zoe.parent)
     (folder / "read me.txt").write_text("no learner")
 
 
@@ -87,6 +88,19 @@ class Odd(Exception):
     def __str__(self): raise SystemExit
 split_heads = 1
 raise Odd
+"""
+SETTINGS = """
+torch.set_default_dtype(torch.float64)
+torch.set_default_device("meta")
+torch.set_grad_enabled(False)
+
+
+"""
+DEEP = """
+import os
+for depth in range(1_500):
+    os.mkdir("folder")
+    os.chdir("folder")
 """
 HANGING = """
 class MultiHeadAttention(torch.nn.Module):
@@ -129,14 +143,17 @@ def graded(tmp_path_factory):
     """Grade a class once; return the rows, and the lines that were told."""
     folder, out, told, seen = tmp_path_factory.mktemp("a"), tmp_path_factory.mktemp("o"), [], []
     make_class(folder)
-    before, out = files_in(folder), out / "new"
+    before, out, temporary = files_in(folder), out / "new", tmp_path_factory.mktemp("t")
 
     def tell(line: str) -> None:
         """Keep the line, and count the rows that are there."""
         told.append(line)
         seen.append(len(rows_of(out)) if (out / "grades.csv").exists() else 0)
 
-    grade(folder, out, limit=8, tell=tell)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(temporary))
+        grade(folder, out, limit=8, tell=tell)
+    assert not list(temporary.glob("tmp*"))
     assert files_in(folder) == before
     assert seen == [0, 0, *(n * len(exercises()) for n in range(4))]  # after each learner
     return rows_of(out), told
@@ -158,7 +175,7 @@ def said(graded):
 
 
 def test_every_learner_has_a_row_for_every_exercise_in_order(graded):
-    names = ["cy", "eve", "zoe/work"]
+    names = ["cy/work", "eve", "zoe/work"]
     assert list(graded[0]) == [(learner, name) for learner in names for name in exercises()]
     assert graded[0]["zoe/work", "causal_mask"] == {
         "learner": "zoe/work",
@@ -170,7 +187,7 @@ def test_every_learner_has_a_row_for_every_exercise_in_order(graded):
     }
     hidden, warning, where, *lines = graded[1]
     assert "grades.csv" in where and hidden.endswith("/_old") and "container" in warning
-    assert len(lines) == 3 and lines[0] == f"cy: {len(exercises())} not attempted"
+    assert len(lines) == 3 and lines[0] == f"cy/work: {len(exercises())} not attempted"
     row = graded[0]["zoe/work", "padding_mask"]
     assert row["state"] == "not yet" and row["mistake"] and "This is what you get" in row["hint"]
 
@@ -180,7 +197,7 @@ def test_the_courses_definitions_and_missing_ones_are_no_attempt(said):
         assert said["zoe/work", name] == ("not attempted", "")
     state, hint = said["zoe/work", "FeedForward"]
     assert state == "not attempted" and hint.startswith("feed_forward.py is missing")
-    assert {said["cy", name][1] for name in exercises()} == {"there is no my_lib, or it is a link"}
+    assert {said["cy/work", name][1] for name in exercises()} == {"there is no my_lib, or it is a link"}
 
 
 @pytest.mark.parametrize(
@@ -294,8 +311,11 @@ def test_a_workbook_its_package_or_a_class_is_found(tmp_path, monkeypatch):
     hand_in(one.parent / "kept-1", masks="")  # an older one of the same learner
     cy = tmp_path / "class" / "my_library"
     deep = [hand_in(cy / name, masks="") for name in ("first", "second")]
-    found = {"ada": one, "my_library/first": deep[0], "my_library/second": deep[1]}
-    assert learners(tmp_path / "class") == found
+    packages = {"ada": one, "my_library/first": deep[0], "my_library/second": deep[1]}
+    assert learners(tmp_path / "class") == packages
+    (tmp_path / "class" / "bob").symlink_to(one.parent)
+    teachers = hand_in(tmp_path / "class", masks="")
+    assert learners(tmp_path / "class") == {".": teachers, **packages}
 
 
 # --- course check

@@ -2,6 +2,7 @@
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,14 @@ def test_the_last_state_is_kept_beside_the_package_and_what_was_correct_stays(li
     assert kept(library)["a_task_of_tomorrow"]["state"] == "correct"
     shown = {item.name: state for item, state in progress().states.items()}
     assert (shown["causal_mask"], shown["padding_mask"]) == ("correct", "not attempted")
-    assert sorted(path.name for path in library.iterdir()) == ["__init__.py", "progress.json"]
+    assert sorted(path.name for path in library.glob("[!.]*")) == ["__init__.py", "progress.json"]
+
+
+def test_chapters_that_run_at_once_lose_no_result(library):
+    names = {f"task {number}" for number in range(60)}
+    with ThreadPoolExecutor(4) as chapters:
+        list(chapters.map(lambda name: note(Report(name, True)), names))
+    assert kept(library).keys() == names
 
 
 def test_without_a_package_nothing_is_kept(tmp_path, monkeypatch, capsys):
@@ -64,7 +72,7 @@ def test_without_a_package_nothing_is_kept(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[1]", '{"causal_mask": {"state": "great"}}', "\udc80"],
+    ["{", "[1]", "[" * 100_000, '{"causal_mask": {"state": "great"}}', "\udc80"],
 )
 def test_a_file_that_cannot_be_read_is_moved_aside(library, capsys, text):
     content = text.encode(errors="surrogateescape")
@@ -82,7 +90,7 @@ def test_a_disk_that_is_full_stops_no_check(library, capsys, monkeypatch):
     assert note(RIGHT) is RIGHT
     assert capsys.readouterr().err == "your progress could not be kept: no room\n"
     assert kept(library)["causal_mask"]["state"] == "not yet"
-    assert sorted(path.name for path in library.iterdir()) == ["__init__.py", "progress.json"]
+    assert sorted(path.name for path in library.glob("[!.]*")) == ["__init__.py", "progress.json"]
 
 
 # --- what is shown

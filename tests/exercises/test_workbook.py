@@ -19,7 +19,7 @@ from course_lib.exercises import exercises, stubs, workbook
 from course_lib.exercises.check_report import Report
 from course_lib.exercises.exercise_bank import Exercise, exercise
 from course_lib.exercises.notebook_builder import Chapter, Edition, fenced, is_marked, source_of
-from course_lib.exercises.workbook import fill, make_workbook
+from course_lib.exercises.workbook import copy_chapters, fill, make_workbook
 
 ANSWERS = {n: a for chapter in WORKED.values() for n, a in reference_answers(chapter).items()}
 
@@ -262,6 +262,21 @@ def test_a_workbook_holds_what_it_needs_and_no_more(course):
     }
 
 
+def test_copied_chapters_keep_changes_and_come_back_if_they_are_missing(course):
+    first = course / "notebooks" / "01_small.ipynb"
+    (course / "notebooks" / "02_big.ipynb").write_bytes(first.read_bytes())
+    copy_chapters(Path("lab"))
+    chapters = Path("lab/notebooks")
+    (chapters / first.name).write_text("mine")
+    (chapters / "02_big.ipynb").unlink()
+    copy_chapters(Path("lab"))
+    assert (chapters / "02_big.ipynb").exists() and (chapters / first.name).read_text() == "mine"
+    Path("other").mkdir()
+    Path("other/page.txt").write_text("not the course's")
+    with pytest.raises(ValueError, match="not empty"):
+        copy_chapters(Path("other"))
+
+
 def test_the_course_itself_is_never_written_over(course, monkeypatch):
     before = files_in(course)
     monkeypatch.chdir(course / "notebooks")
@@ -327,7 +342,9 @@ def test_force_moves_what_differs_time_after_time_and_nothing_else(folder):
     (folder / "notes.ipynb").write_text("notes")
     kept = fill(folder, WRITTEN, force=True)
     (folder / "my_lib" / "masks.py").write_text("mine 2")
+    (folder / "my_lib" / "masks.py.77.part").write_text("from a process that was killed")
     kept += fill(folder, WRITTEN, force=True)
+    assert not list(folder.rglob("*.part"))
     assert kept == [folder / f"kept-{n}" / "my_lib" / "masks.py" for n in (1, 2)]
     assert [path.read_text() for path in kept] == ["mine 1", "mine 2"]
     after = files_in(folder)

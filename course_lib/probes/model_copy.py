@@ -1,0 +1,87 @@
+"""Copies of a model that a probe may change while the original stays as it was."""
+
+import copy
+from collections.abc import Callable
+from types import CellType, FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+HALF = (torch.float16, torch.bfloat16)
+NUDGE = 0.1  # the scale of the noise that replaces zeros
+GATE = 0.5  # the least scale of vectors, such as gates, in an amplified model
+
+
+def copy_model(model: nn.Module) -> nn.Module:
+    """Copy a model, together with the functions in its attributes that use its parts.
+
+    Parameters in 16 bit become float32. A tensor that is the result of an earlier forward pass is
+    copied without its history.
+
+    Raises:
+        ValueError: If an attribute of the model cannot be copied.
+    """
+    copies: dict[int, Any] = {}
+    for module in model.modules():
+        for value in vars(module).values():
+            if isinstance(value, Tensor) and not value.is_leaf:
+                copies[id(value)] = value.detach().clone()
+    try:
+        copied = copy.deepcopy(model, copies)
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(f"the probes work on a copy, and this model has none: {error}") from error
+    for module in copied.modules():
+        for name, value in list(vars(module).items()):
+            if isinstance(value, FunctionType) and value.__closure__:
+                vars(module)[name] = _copy_closure(value, copies)
+    for parameter in copied.parameters():
+        if parameter.dtype in HALF:
+            parameter.data = parameter.data.float()
+    return copied
+
+
+def _copy_closure(function: FunctionType, copies: dict[int, Any]) -> FunctionType:
+    """Build the function again around the copies of what it captured."""
+    cells = [CellType(copy.deepcopy(c.cell_contents, copies)) for c in function.__closure__ or ()]
+    name, defaults = function.__name__, function.__defaults__
+    rebuilt = FunctionType(function.__code__, function.__globals__, name, defaults, tuple(cells))
+    rebuilt.__kwdefaults__ = function.__kwdefaults__
+    return rebuilt
+
+
+def runs_original(model: nn.Module, run: Callable[[], object]) -> bool:
+    """Say whether a part of the model runs during a call that was meant for a copy of it."""
+    originals = {id(module) for module in model.modules()}
+    called: list[int] = []
+    with register_module_forward_pre_hook(lambda module, _: called.append(id(module))):
+        run()
+    return not originals.isdisjoint(called)
+
+
+def nudge_zeros(model: nn.Module) -> None:
+    """Replace parameters that are zero everywhere by noise, so that every layer contributes.
+
+    Designs whose layers start as the identity have such output projections and gates.
+    """
+    generator = torch.Generator().manual_seed(2)
+    for parameter in model.parameters():
+        if not parameter.any():
+            noise = NUDGE * torch.randn(parameter.shape, generator=generator)
+            parameter.copy_(noise if parameter.dim() > 1 else noise + NUDGE)
+
+
+def amplify(model: nn.Module) -> None:
+    """Scale small weights up, so that what a layer adds is as large as what it reads.
+
+    In a fresh model each token often predicts itself, whatever the model attends to. Embeddings
+    stay as they are.
+    """
+    for module in model.modules():
+        if not isinstance(module, nn.Embedding):
+            for parameter in module.parameters(recurse=False):
+                least = parameter.size(-1) ** -0.5 if parameter.dim() > 1 else GATE
+                scale = parameter.square().mean().sqrt()
+                if 0 < scale < least:
+                    parameter.mul_(least / scale)

@@ -1,0 +1,140 @@
+"""A probe of attention's scores: how they are scaled, masked and turned into weights."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from course_lib.probes.probed_model import SOURCE, TARGET, Finding, ProbedModel, as_probe
+
+MODERATE = 1.5  # standard deviation of scores whose softmax is not saturated
+BLOCKED = -1e4  # what a mask adds to a score, or less
+PRODUCTS = ("matmul", "__matmul__", "bmm", "einsum")
+
+
+class _Scaling(NamedTuple):
+    """Hold what the scores were multiplied by, and the sizes that go with it."""
+
+    scale: float
+    width: int  # of the queries
+    keys: int
+    deviation: float  # of the scores after the scaling
+
+
+class _ScoreReader(TorchFunctionMode):
+    """Note how attention's scores are scaled, masked and turned into weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.products: list[tuple[Tensor, int]] = []
+        self.scalings: list[_Scaling] = []
+        self.mistakes: list[str] = []
+
+    def __torch_function__(
+        self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Look at the arguments of each function of torch, and call it."""
+        options = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name == "softmax":
+            axis = options.get("dim", args[1] if len(args) > 1 else -1)
+            self.read_softmax(options["input"] if "input" in options else args[0], axis)
+        elif name == "scaled_dot_product_attention":
+            named = dict(zip(("query", "key", "value", "attn_mask"), args, strict=False))
+            self.read_kernel(**(named | options))
+        result = func(*args, **options)
+        if name in PRODUCTS and args and isinstance(result, Tensor):
+            factor = args[-1 if name == "einsum" else 0]
+            first = factor[0] if isinstance(factor, tuple | list) else factor
+            self.products.append((result.clone(), first.size(-1)))
+        return result
+
+    def read_softmax(self, scores: Tensor, axis: int) -> None:
+        """Compare what enters a softmax with the last product of its shape."""
+        for product, width in reversed(self.products):
+            if product.shape == scores.shape:
+                if axis % scores.dim() != scores.dim() - 1:
+                    self.mistakes.append("the softmax of the scores is not over the keys")
+                allowed = scores > BLOCKED
+                compared = allowed & (product.abs() > 1e-3 * product.abs().max())
+                self.read_mask(allowed)
+                ratios = scores[compared] / product[compared]
+                if len(ratios) and ratios.std(correction=0) < 1e-3 * ratios.mean().abs():
+                    deviation = scores[compared].std().item()
+                    self.note(ratios.mean().item(), width, scores.size(-1), deviation)
+                return
+
+    def read_kernel(
+        self, query: Tensor, key: Tensor, attn_mask: Tensor | None = None, **options: Any
+    ) -> None:
+        """Read what torch's kernel is called with."""
+        if attn_mask is not None:
+            self.read_mask(attn_mask if attn_mask.dtype == torch.bool else attn_mask > BLOCKED)
+        scale = options.get("scale") or query.size(-1) ** -0.5
+        queries_per_key_head = query.size(-3) // key.size(-3)
+        keys = key.repeat_interleave(queries_per_key_head, dim=-3).transpose(-2, -1)
+        deviation = scale * (query @ keys).std().item()
+        self.note(scale, query.size(-1), key.size(-2), deviation)
+
+    def note(self, scale: float, width: int, keys: int, deviation: float) -> None:
+        """Add what one attention does."""
+        self.scalings.append(_Scaling(scale, width, keys, deviation))
+
+    def read_mask(self, allowed: Tensor) -> None:
+        """See whether every query may look at something; blocks of a text may hold padding."""
+        whole = allowed.dim() < 2 or allowed.size(-2) in (1, SOURCE, TARGET)
+        if whole and not allowed.any(dim=-1).all():
+            self.mistakes.append("a query may look at nothing, though no token is padding")
+
+
+@as_probe
+def attention_scores(probed: ProbedModel) -> Finding | None:
+    """Scores are divided by √d_k, every query has a key, and the softmax is over the keys.
+
+    A design may ask for another scale, with ``attention_scale`` or in its configuration. Another
+    one is an alarm if it is larger and saturates the softmax, or if it is a common mistake.
+    """
+    with _ScoreReader() as reader:
+        probed.logits(*probed.batch())
+    if reader.mistakes:
+        return False, reader.mistakes[0], reader.scalings
+    if not reader.scalings:
+        return None
+    intended = {probed.attention_scale} if probed.attention_scale else _scales_of(probed.model)
+    others = set()
+    for seen in reader.scalings:
+        right = seen.width**-0.5
+        if any(math.isclose(seen.scale, scale, rel_tol=0.01) for scale in {right, *intended}):
+            continue
+        hint = f"scores of queries with {seen.width} numbers are divided by {1 / seen.scale:.3g}"
+        if _is_mistake(seen, probed.model):
+            hint = f"{hint}, √d_k is {1 / right:.3g}"
+            return False, f"{hint}: pass attention_scale= if you mean it", reader.scalings
+        others.add(hint)
+    return True, min(others, default="scores are scaled by the width of a head"), reader.scalings
+
+
+def _scales_of(model: nn.Module) -> set[float]:
+    """Find the scales that a model's configuration asks for: a factor, a divisor or a width."""
+    scales: set[float] = set()
+    for name, value in vars(getattr(model, "config", model)).items():
+        about_scores = any(word in name for word in ("attn", "attention", "softmax"))
+        is_scale = any(word in name for word in ("scal", "multiplier"))
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if about_scores and is_scale and is_number and value > 0:
+            scales |= {value, 1 / value, value**-0.5}
+    return scales
+
+
+def _is_mistake(seen: _Scaling, model: nn.Module) -> bool:
+    """Say whether a scale saturates the softmax, or is taken from a wrong size."""
+    if seen.scale > seen.width**-0.5:
+        return seen.deviation > MODERATE
+    widths = {
+        module.embedding_dim for module in model.modules() if isinstance(module, nn.Embedding)
+    }
+    wrong_scales = {1 / seen.width, seen.keys**-0.5, *(width**-0.5 for width in widths)}
+    return any(math.isclose(seen.scale, wrong, rel_tol=0.01) for wrong in wrong_scales)

@@ -1,0 +1,175 @@
+"""Small decoders in the styles of well-known code, each with a trait that once alarmed a probe."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+VOCAB, WIDTH, HEADS, PAD = 40, 32, 4, 0
+
+
+class Attention(nn.Module):
+    """Causal self-attention whose scores are scaled, capped and limited to a window."""
+
+    def __init__(self, scale: float | None = None, cap: float = math.inf, window: int = 99) -> None:
+        super().__init__()
+        self.scale, self.cap, self.window = scale or (WIDTH // HEADS) ** -0.5, cap, window
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+        self.out = nn.Linear(WIDTH, WIDTH)
+        self.weights = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Attend to the last tokens, and keep the weights, as a tutorial does."""
+        parts = self.qkv(x).unflatten(-1, (3, HEADS, -1)).transpose(1, 3)  # (B, H, 3, T, d_k)
+        query, key, value = parts.unbind(dim=2)
+        scores = self.scale * query @ key.transpose(-2, -1)
+        if self.cap < math.inf:
+            scores = self.cap * torch.tanh(scores / self.cap)
+        near = torch.ones_like(scores[0, 0]).tril().triu(1 - self.window).bool()
+        self.weights = scores.masked_fill(~near, -1e9).softmax(dim=-1)
+        return self.out((self.weights @ value).transpose(1, 2).flatten(-2))
+
+
+class Block(nn.Module):
+    """A pre-norm layer whose feed-forward part is a function that captures its modules."""
+
+    def __init__(self, **options: float) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attention = Attention(**options)
+        parts = dict(up=nn.Linear(WIDTH, 64), down=nn.Linear(64, WIDTH), drop=nn.Dropout(0.1))
+        self.parts = captured = nn.ModuleDict(parts)
+        self.feed_forward = lambda x: captured.drop(captured.down(F.gelu(captured.up(x))))
+        self.gate = nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add what both parts compute, times a gate that may start at zero."""
+        x = x + self.gate * self.attention(self.norm1(x))
+        return x + self.gate * self.feed_forward(self.norm2(x))
+
+
+class Decoder(nn.Module):
+    """A decoder that computes the loss itself, and without targets the last logits alone.
+
+    Args:
+        last_only: Whether it computes the last position's logits alone when it gets no targets.
+        repeats: How often the layers run.
+        initialize: Changes a fresh model, in place.
+        options: Of the attention.
+    """
+
+    def __init__(
+        self,
+        last_only: bool = False,
+        repeats: int = 1,
+        initialize: Callable[[nn.Module], object] = lambda model: None,
+        **options: float,
+    ) -> None:
+        super().__init__()
+        self.last_only, self.repeats = last_only, repeats
+        self.embedding = nn.Embedding(VOCAB, WIDTH)
+        self.layers = nn.ModuleList(Block(**options) for _ in range(3 - repeats))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCAB, bias=False)
+        self.positions = torch.randn(32, WIDTH)  # a constant that forward moves itself
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
+        initialize(self)
+
+    def forward(self, ids: Tensor, targets: Tensor | None = None):
+        """Score the next token; return the logits and the loss, if there are targets."""
+        x = self.embedding(ids) + 0.02 * self.positions[: ids.size(1)].to(self.embedding.weight)
+        for layer in self.repeats * list(self.layers):
+            x = layer(x)
+        if targets is None:
+            return self.head(self.norm(x[:, [-1]] if self.last_only else x)), None
+        logits = self.head(self.norm(x))
+        return logits, F.cross_entropy(logits.view(-1, VOCAB), targets.view(-1))
+
+
+def zero_outputs(model: nn.Module) -> None:
+    """Start as the identity: output projections and the head are zero."""
+    for name, parameter in model.named_parameters():
+        if any(part in name for part in ("out", "down", "head")):
+            nn.init.zeros_(parameter)
+
+
+def zero_gates(model: nn.Module) -> None:
+    """Start as the identity: every gate is zero."""
+    for layer in model.layers:
+        nn.init.zeros_(layer.gate)
+
+
+class OnUnitSphere(nn.Module):
+    """A layer that keeps vectors at length 1, and moves a part of the way to a new one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention, self.up = Attention(), nn.Linear(WIDTH, 64)
+        self.down, self.step = nn.Linear(64, WIDTH), nn.Parameter(torch.full((WIDTH,), 0.2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Move towards what attention says, and then towards what the feed-forward part says."""
+        for part in (self.attention, lambda x: self.down(F.silu(self.up(x)))):
+            x = F.normalize(x + self.step * (F.normalize(part(x), dim=-1) - x), dim=-1)
+        return x
+
+
+class Translator(nn.Module):
+    """Use ``nn.Transformer`` with padding masks, which has a path of its own in eval mode."""
+
+    def __init__(self, **options: bool) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCAB, WIDTH, padding_idx=PAD)
+        self.positions = nn.Embedding(32, WIDTH)
+        self.transformer = nn.Transformer(WIDTH, HEADS, 2, 2, 64, batch_first=True, **options)
+        self.head = nn.Linear(WIDTH, VOCAB)
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        """Score the next token of the target."""
+        future = torch.ones(tgt.size(1), tgt.size(1)).triu(1).bool()  # True = blocked
+        masks = dict(src_key_padding_mask=src == PAD, tgt_key_padding_mask=tgt == PAD)
+        masks |= dict(memory_key_padding_mask=src == PAD, tgt_mask=future, tgt_is_causal=True)
+        placed = (self.embedding(x) + self.positions(torch.arange(x.size(1))) for x in (src, tgt))
+        return self.head(self.transformer(*placed, **masks))
+
+
+def own_loss(model: nn.Module, ids: Tensor) -> Tensor:
+    """Return the loss that the model computes itself."""
+    return model(ids[:, :-1].contiguous(), ids[:, 1:].contiguous())[1]
+
+
+def backpropagated() -> nn.Module:
+    """Build a model that has been trained for a step, and still holds its attention weights."""
+    model = Decoder()
+    own_loss(model, torch.arange(12).view(2, 6)).backward()
+    return model
+
+
+def on_sphere() -> nn.Module:
+    """Build a model whose vectors have length 1."""
+    model = Decoder()
+    model.layers = nn.ModuleList(OnUnitSphere() for _ in range(2))
+    return model
+
+
+SHORT = dict(forward=lambda model, ids: model(ids, ids))
+STYLES: dict[str, tuple[Callable[[], nn.Module], dict]] = {
+    "a function captures modules": (Decoder, dict(loss=own_loss)),
+    "logits of the last position only": (lambda: Decoder(last_only=True), SHORT),
+    "output projections start at zero": (lambda: Decoder(initialize=zero_outputs), {}),
+    "gates start at zero": (lambda: Decoder(initialize=zero_gates), {}),
+    "another scale": (lambda: Decoder(scale=0.25), {}),
+    "the scale of muP": (lambda: Decoder(scale=0.125), dict(attention_scale=0.125)),
+    "capped scores": (lambda: Decoder(scale=0.25, cap=0.5), {}),
+    "a sliding window": (lambda: Decoder(window=2), {}),
+    "a repeated layer": (lambda: Decoder(repeats=2), {}),
+    "vectors of length 1": (on_sphere, {}),
+    "attention weights of a training step": (backpropagated, {}),
+    "16 bit": (lambda: Decoder().bfloat16(), {}),
+    "compiled": (lambda: torch.compile(Decoder(), backend="eager"), {}),
+    "nn.Transformer with padding": (Translator, dict(pad_id=PAD)),
+    "nn.Transformer in pre-norm": (lambda: Translator(norm_first=True), dict(pad_id=PAD)),
+}
