@@ -109,7 +109,9 @@ def measure(folder: Path | None, data: Path | None) -> dict[str, object]:
     else:
         translator, _ = read_kept(RealTranslator, folder)
         translators, pairs = rounded(translator), read_pairs(translator.config, "val", data)
-        rows = measure_quality(translators, pairs, lambda *texts: corpus_scores(*texts)["bleu"])
+        rows = measure_quality(
+            translators, pairs, lambda *texts: float(corpus_scores(*texts)["bleu"])
+        )
         add_speed(rows, translators, [source for source, _ in pairs[:TIMED]])
     task = "multi30k" if folder else "numbers"
     machine = describe_machine("cpu")
@@ -124,8 +126,11 @@ def main() -> int:
     options = parser.parse_args()
     logging.disable(logging.WARNING)  # torchao's kernels for GPUs do not load here
     warnings.simplefilter("ignore")  # quantize_dynamic is deprecated
-    with one_thread(), torch.no_grad():
-        entry = measure(options.multi30k, options.data)
+    try:
+        with one_thread(), torch.no_grad():
+            entry = measure(options.multi30k, options.data)
+    except ValueError as error:  # such as a folder without a training run
+        parser.error(str(error))
     print(entry)
     add_entry(RECORD, entry, lambda entry: [entry["task"]])
     return 0

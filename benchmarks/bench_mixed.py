@@ -76,4 +76,4 @@ def bench_mixed(size: str = "small") -> list[Row]:
     ]
     usual_seconds, our_seconds = in_turns(actions, ROUNDS)
     amount = real_tokens(ours) / real_tokens(usual)
-    return [compared("real tokens in a second", size, our_seconds, usual_seconds, amount)]
+    return [compared("real tokens in a second", size, our_seconds, usual_seconds, amount=amount)]

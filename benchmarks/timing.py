@@ -69,7 +69,12 @@ def median_and_range(values: Sequence[float]) -> Spread:
 
 
 def compared(
-    table: str, name: str, seconds: Sequence[float], baseline: Sequence[float], amount: float = 1
+    table: str,
+    name: str,
+    seconds: Sequence[float],
+    baseline: Sequence[float],
+    *,
+    amount: float = 1,
 ) -> Row:
     """Make a row: the seconds of an action, and how many times as fast as the baseline it is.
 
@@ -119,7 +124,7 @@ def require_close_losses(ours: float, other: float) -> None:
         raise RuntimeError(f"the losses {ours} and {other} differ: not the same model")
 
 
-def require_same_tokens(ours: Tensor, other: Tensor, same: float = SAME_TOKENS) -> None:
+def require_same_tokens(ours: Tensor, other: Tensor, *, same: float = SAME_TOKENS) -> None:
     """Raise RuntimeError if too few tokens agree, or if one side wrote more than the other."""
     agreement = (ours == other).float().mean().item() if ours.shape == other.shape else 0.0
     if agreement < same:
