@@ -50,6 +50,7 @@ def text(monkeypatch, tmp_path):
     monkeypatch.setattr(mutants, "SEEDS", (0,))
     monkeypatch.setattr(mutants, "alarms", lambda *_, **__: ["causality"])
     monkeypatch.setattr(corpus_stats, "SIZES", (60,))
+    monkeypatch.setattr(corpus_stats, "OURS", 60)
     monkeypatch.setattr(corpus_stats, "load_multi30k", {"train": TRAIN * 20, "val": VAL}.get)
     monkeypatch.setattr("course_lib.data.text.read_library", lambda: read_library(folder))
     return read_library(folder)

@@ -27,9 +27,9 @@ def chapters(root: Path = ROOT) -> list[Path]:
 def module_name(chapter: Path) -> str | None:
     """Read which module a chapter exports, if any."""
     for cell in nbformat.read(chapter, as_version=4).cells:
-        found = re.search(r"^#\|\s*default_exp\s+(\w+)", cell.source, re.MULTILINE)
-        if found and cell.cell_type == "code":
-            return found[1]
+        exported = re.search(r"^#\|\s*default_exp\s+(\w+)", cell.source, re.MULTILINE)
+        if exported and cell.cell_type == "code":
+            return exported[1]
     return None
 
 

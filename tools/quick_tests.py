@@ -28,7 +28,7 @@ def tests_of(file: str) -> tuple[str, list[str]]:
     """Choose the test files that hold a file.
 
     Returns:
-        The first rule that found any; what it found.
+        The first rule that chooses any; the test files that it chooses.
     """
     tests = {path.relative_to(ROOT): path.read_text() for path in ROOT.glob("tests/**/test_*.py")}
     if Path(file) in tests:
@@ -42,9 +42,9 @@ def tests_of(file: str) -> tuple[str, list[str]]:
         "tests of its folder": lambda path: path.stem in folders,
     }
     for rule, holds in rules.items():
-        found = [str(path) for path in tests if path.parent.name != "browser" and holds(path)]
-        if found:
-            return rule, sorted(found)
+        chosen = [str(path) for path in tests if path.parent.name != "browser" and holds(path)]
+        if chosen:
+            return rule, sorted(chosen)
     return "no rule, only what always runs", []
 
 
