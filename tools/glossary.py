@@ -19,15 +19,7 @@ SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z*`$“])")
 
 
 def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
-    """Find the terms of the chapters.
-
-    Args:
-        chapters: The notebooks, in order.
-
-    Returns:
-        For each term, in the order of the alphabet, the chapter's file that sets it in bold first,
-        and the sentence around it.
-    """
+    """Return every term in the order of the alphabet, with the first chapter and sentence of it."""
     explained: dict[str, tuple[str, str, str]] = {}
     for chapter in chapters:
         cells = json.loads(chapter.read_text(encoding="utf-8"))["cells"]

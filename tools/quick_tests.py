@@ -25,11 +25,7 @@ def module_of(file: str) -> str:
 
 
 def tests_of(file: str) -> tuple[str, list[str]]:
-    """Choose the test files that hold a file.
-
-    Returns:
-        The first rule that chooses any; the test files that it chooses.
-    """
+    """Return the first rule that chooses any test files for a file, and these test files."""
     tests = {path.relative_to(ROOT): path.read_text() for path in ROOT.glob("tests/**/test_*.py")}
     if Path(file) in tests:
         return "a test file", [file]
@@ -56,11 +52,7 @@ def source(file: str) -> str:
 
 
 def select(files: list[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Choose what to run, and say by which rule.
-
-    Returns:
-        The parts, and those to run beside them.
-    """
+    """Say by which rule we choose what to run; return the parts, and those to run beside them."""
     targets, notebooks, tasks = {ALWAYS}, set(), set()
     for file in files:
         rule, tests = tests_of(file)
