@@ -27,14 +27,10 @@ SHIPPED = {
 
 
 def lay_out() -> None:
-    """Put everything that Sphinx reads into one folder.
-
-    Raises:
-        FileNotFoundError: If the packages from npm are not installed.
-    """
+    """Put everything that Sphinx reads into one folder, or say that a package is missing."""
     for folder in SHIPPED:
         if not folder.is_dir():
-            raise FileNotFoundError(f"{folder} is missing; run: npm ci")
+            sys.exit(f"{folder} is missing; run: npm ci")
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("conf.py", "_*"))
     shutil.copytree(ROOT / "docs" / "_site", SOURCE, dirs_exist_ok=True)

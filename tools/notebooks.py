@@ -132,6 +132,8 @@ def main() -> int:
     parser.add_argument("command", choices=["export", "run", "check"])
     parser.add_argument("chapters", nargs="*", type=Path, help="for run: which; all unless given")
     options = parser.parse_args()
+    if missing := [str(chapter) for chapter in options.chapters if not chapter.is_file()]:
+        parser.error(f"there is no chapter {', '.join(missing)}")
     if options.command == "export":
         print(*[path.relative_to(ROOT) for path in export()], sep="\n")
     elif options.command == "run":

@@ -79,7 +79,7 @@ def reason(chapter: str, changed: set[str]) -> str:
 
 def main() -> None:
     """Run every step that a change makes necessary, and say which are left out and why."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     parser.add_argument("--all", action="store_true", help="do everything, changed or not")
     everything = parser.parse_args().all
     subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", "."], cwd=ROOT, check=True)

@@ -32,6 +32,7 @@ BENCH = ROOT / "benchmarks" / "bench.json"
 INT8 = ROOT / "benchmarks" / "int8.json"
 NUMBERS = record_of("numbers_record")
 EFFECTS = ROOT / "experiments" / "difference_effects.json"
+RECORDS = (BENCH, INT8, NUMBERS, EFFECTS)
 REGION = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(?=<!-- end -->)", re.S)
 
 SIZES = {"training step, small": "small", "training step, base": "base"}
@@ -414,8 +415,13 @@ def main(arguments: Sequence[str] | None = None, pages: Sequence[Path] = PAGES) 
     reader = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     reader.add_argument("--check", action="store_true", help="only name the pages that differ")
     check = reader.parse_args(arguments).check
+    if missing := [str(file) for file in RECORDS if not file.is_file()]:
+        reader.error(f"a record is missing: {', '.join(missing)}")
     texts = {page: page.read_text(encoding="utf-8") for page in pages}
-    stale = {page: new for page, old in texts.items() if (new := rewritten(old)) != old}
+    try:
+        stale = {page: new for page, old in texts.items() if (new := rewritten(old)) != old}
+    except ValueError as error:
+        reader.error(str(error))
     for page, new in stale.items():
         if check:
             print(f"{page.name} differs from the records; run: make results")
