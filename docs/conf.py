@@ -25,6 +25,7 @@ myst_enable_extensions = ["dollarmath", "deflist", "html_image"]
 myst_heading_anchors = 3
 mathjax_path = "mathjax/tex-mml-chtml.js"
 
+autodoc_default_options = {"members": True, "undoc-members": True, "ignore-module-all": True}
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 napoleon_google_docstring = True

@@ -146,8 +146,8 @@ def train_one(run: Entry, models: dict[str, Callable[[int], nn.Module]] = MODELS
     """Train one model from one seed; return the loss that it reaches."""
     steps = LONGER.get(run["name"], 1) * run["steps"]
     task = Ablated(replace(USUAL, seed=run["seed"], steps=steps), None)
-    state, facts = fit_language_model(task, models[run["name"]])
-    return {"val_loss": val_loss(state.pipeline.model, task.text.val)} | facts
+    state, description = fit_language_model(task, models[run["name"]])
+    return {"val_loss": val_loss(state.pipeline.model, task.text.val)} | description
 
 
 if __name__ == "__main__":

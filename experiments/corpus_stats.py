@@ -50,13 +50,11 @@ def vocabulary(pairs: Pairs, size: int) -> tuple[Entry, list[Row]]:
     tokenizer = Tokenizer.learn(texts, size, split_punctuation=True)
     rows = [(tokenizer.encode(source), tokenizer.encode_target(target)) for source, target in pairs]
     sides = [[source for source, _ in rows], [target[1:-1] for _, target in rows]]  # no bos, no eos
+    lengths = [sum(map(len, side)) / len(side) for side in sides]
     counts = Counter(token for side in sides for row in side for token in row)
-    facts: Entry = {"pieces": size}
-    for language, side in zip(LANGUAGES, sides, strict=True):
-        facts[language] = sum(map(len, side)) / len(side)
-    facts["seldom"] = sum(counts[token] < RARE for token in range(len(tokenizer))) / len(tokenizer)
-    facts["parameters"] = size * WIDTH
-    return facts, rows
+    rare = sum(counts[token] < RARE for token in range(len(tokenizer)))
+    entry: Entry = {"pieces": size, **dict(zip(LANGUAGES, lengths, strict=True))}
+    return entry | {"seldom": rare / len(tokenizer), "parameters": size * WIDTH}, rows
 
 
 def padding(rows: list[Row]) -> dict[str, float]:
@@ -70,15 +68,14 @@ def padding(rows: list[Row]) -> dict[str, float]:
 def measure(run: Entry) -> Entry:
     """Return everything that is counted."""
     train, val = load_multi30k("train"), load_multi30k("val")
-    facts: Entry = {"pairs": {"train": len(train), "val": len(val)}}
-    facts |= {"new_words": new_words(train, val), "seen_words": seen_words(train)}
-    facts["vocabularies"] = []
-    for size in SIZES:
-        description, rows = vocabulary(train, size)
-        facts["vocabularies"].append(description)
-        if size == OURS:
-            facts["padding"] = padding(rows)
-    return run | facts
+    vocabularies = {size: vocabulary(train, size) for size in SIZES}
+    return run | {
+        "pairs": {"train": len(train), "val": len(val)},
+        "new_words": new_words(train, val),
+        "seen_words": seen_words(train),
+        "vocabularies": [entry for entry, _ in vocabularies.values()],
+        "padding": padding(vocabularies[OURS][1]),
+    }
 
 
 if __name__ == "__main__":

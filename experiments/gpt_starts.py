@@ -42,9 +42,11 @@ def new_model(vocab_size: int, larger: str) -> GPT:
 def train_one(run: Entry) -> Entry:
     """Train from one start and one seed; return how the loss fell."""
     task = LanguageModel(replace(USUAL, seed=run["seed"]), None)
-    state, facts = fit_language_model(task, lambda vocab_size: new_model(vocab_size, run["name"]))
+    state, description = fit_language_model(
+        task, lambda vocab_size: new_model(vocab_size, run["name"])
+    )
     steps = [line["step"] for line in state.history]
-    return {"steps": steps, "val_loss": [line["val_loss"] for line in state.history]} | facts
+    return {"steps": steps, "val_loss": [line["val_loss"] for line in state.history]} | description
 
 
 if __name__ == "__main__":

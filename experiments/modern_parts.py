@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from ablation import SEEDS, USUAL, train_one
 from torch import Tensor, nn
@@ -55,25 +56,20 @@ def sinusoids(model: GPT) -> None:
     model.positions.encoding *= USUAL.init_std * math.sqrt(2)  # a table of sines has the RMS 1/√2
 
 
-def with_part(exchange: Callable[[GPT], None]) -> Callable[[int], GPT]:
-    """Return a function that builds a GPT without biases, one of whose parts is exchanged."""
-
-    def build(vocab_size: int) -> GPT:
-        """Build it; old parts and new ones get initial weights in the same way."""
-        model = GPT(replace(USUAL, bias=False).of_model(vocab_size))
-        exchange(model)
-        initialize_gpt(model, USUAL.init_std, USUAL.num_layers)
-        return model
-
-    return build
+def build(exchange: Callable[[GPT], None], vocab_size: int) -> GPT:
+    """Build a GPT without biases, exchange a part, and initialize old and new parts alike."""
+    model = GPT(replace(USUAL, bias=False).of_model(vocab_size))
+    exchange(model)
+    initialize_gpt(model, USUAL.init_std, USUAL.num_layers)
+    return model
 
 
 PARTS: dict[str, Callable[[int], nn.Module]] = {
-    "GPT": with_part(lambda model: None),
-    "RMSNorm": with_part(rms_norm),
-    "SwiGLU": with_part(swiglu),
-    "RoPE": with_part(rope),
-    "sinusoids": with_part(sinusoids),  # a control: fixed positions, added
+    "GPT": partial(build, lambda model: None),
+    "RMSNorm": partial(build, rms_norm),
+    "SwiGLU": partial(build, swiglu),
+    "RoPE": partial(build, rope),
+    "sinusoids": partial(build, sinusoids),  # a control: fixed positions, added
 }
 RUNS: list[Entry] = [{"name": name, "seed": seed, "steps": 500} for name in PARTS for seed in SEEDS]
 

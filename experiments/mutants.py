@@ -41,9 +41,7 @@ CHAPTERS = (
     "decoder", "transformer", "training", "decoding",
 )  # fmt: skip
 UNUSED = ("sample_tokens",)  # this model does not call it
-OTHER = dict(  # than the paper's choices
-    norm_first=True, activation="gelu", tie_embeddings="none", dropout=0.2
-)  # fmt: skip
+NOT_THE_PAPERS = dict(norm_first=True, activation="gelu", tie_embeddings="none", dropout=0.2)
 
 
 @contextmanager
@@ -129,10 +127,11 @@ def alarms(mistake: Mistake | None, **changes: Any) -> list[str]:
     """Return the names of the probes that see a mistake without a right model to compare with."""
     with planted(mistake):
         model = build(mistake, ReversalConfig(), **changes)
+        functions = dict(loss=loss_of_step, generate=write)
         ids = dict(vocab_size=VOCAB, pad_id=PAD, bos_id=BOS)
         dropout = changes.get("dropout", TransformerConfig.dropout)
         try:
-            results = probes.probe(model, loss=loss_of_step, generate=write, dropout=dropout, **ids)
+            results = probes.probe(model, dropout=dropout, **functions, **ids)
         except ValueError:
             return ["call"]
     return [result.name for result in results if not result.passed]
@@ -160,7 +159,7 @@ def train_one(run: Entry) -> Entry:
     entry: Entry = {"paper": effect(mistake) if mistake else "nothing", "probes": [], "runs": []}
     changes: dict[str, Any] = {}
     if mistake and entry["paper"] == "nothing":
-        changes = OTHER
+        changes = NOT_THE_PAPERS
         entry["other"] = effect(mistake, **changes)
     if entry.get("other", entry["paper"]) != "nothing":
         entry["probes"] = alarms(mistake, **changes)

@@ -36,11 +36,13 @@ def train_one(run: Entry) -> Entry:
     """Train one width at one rate from one seed; return how the loss fell."""
     config = settings(run)
     task = LanguageModel(config, None)
-    state, facts = fit_language_model(task, lambda vocab_size: GPT(config.of_model(vocab_size)))
+    state, description = fit_language_model(
+        task, lambda vocab_size: GPT(config.of_model(vocab_size))
+    )
     return {
         "tokens_per_step": config.batch_size * config.max_len,
         "history": [[line["step"], line["val_loss"]] for line in state.history],
-        **facts,
+        **description,
     }
 
 

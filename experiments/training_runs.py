@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from course_lib.cli import STOPPED
 from course_lib.tasks.language_model import LanguageModel
 from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.loop import fit
@@ -17,6 +16,7 @@ from course_lib.trainer.results import Entry, read_entries, write_entries
 from course_lib.trainer.task import TrainState
 
 SEEDS = (0, 1, 2)
+STOPPED = 130  # the exit code after Ctrl-C
 REJECTED = 2  # the exit code if an option or a record cannot be used
 
 

@@ -11,6 +11,8 @@ import pytest
 from code_metrics import code_lines
 from notebook_sections import printed_bodies, prose, sections
 
+from course_lib.exercises.exercise_bank import exercise
+
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 HASTY_WORDS = r"\b(simply|just|obviously|of course|clearly|trivial|trivially)\b"
@@ -89,12 +91,16 @@ def test_wrong_times_are_corrected():
     assert chapter_times.revised(box.format(1), "00", times) == box.format(150)
 
 
-def test_a_box_names_what_the_reader_writes_and_nothing_else():
-    code = 'check("GPT", GPT)\ncheck("LayerNorm", LayerNorm)\npredict("one", my_one)'
-    built = "**You will build** `GPT.forward` and `LayerNorm`, and make a prediction."
-    assert chapter_times.to_write(code) == built
-    test = 'score_test("it", my_test)\npredict("one", my_one)\npredict("two", my_two)'
-    assert "but you will make two predictions and write a test." in chapter_times.to_write(test)
+@chapter
+def test_the_box_names_what_the_reader_writes_and_nothing_else(path):
+    code = "\n".join(cell.source for cell in cells(path, "code"))
+    opening = "\n".join(cell.source for cell in cells(path, "markdown")[:3])
+    sentence = re.search(r"\*\*You will build\*\* .*?\.(?=\s|$)", opening, re.DOTALL)[0]
+    checked = re.findall(r'^check\("(\w+)", \1\)', code, re.MULTILINE)
+    stubs = {stub for name in checked for stub in exercise(name).stubs}
+    assert set(re.findall(r"`([\w.]+)`", sentence)) == stubs
+    for call, word in {"predict": "prediction", "score_test": "test", "diagnose": "bug"}.items():
+        assert (word in sentence) == bool(re.search(rf"^{call}\(.*\bmy_", code, re.MULTILINE))
 
 
 @chapter

@@ -24,7 +24,7 @@ from course_lib import masks, transformer
 from course_lib.data import read_library
 from course_lib.modern_decoder import RMSNorm
 from course_lib.tasks.language_model import LanguageModel
-from course_lib.trainer.loop import start, train
+from course_lib.trainer.loop import fit
 from course_lib.trainer.results import read_entries, read_record, record_of, write_entries
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -50,6 +50,7 @@ def text(monkeypatch, tmp_path):
     monkeypatch.setattr(mutants, "SEEDS", (0,))
     monkeypatch.setattr(mutants, "alarms", lambda *_, **__: ["causality"])
     monkeypatch.setattr(corpus_stats, "SIZES", (60,))
+    monkeypatch.setattr(corpus_stats, "OURS", 60)
     monkeypatch.setattr(corpus_stats, "load_multi30k", {"train": TRAIN * 20, "val": VAL}.get)
     monkeypatch.setattr("course_lib.data.text.read_library", lambda: read_library(folder))
     return read_library(folder)
@@ -112,7 +113,7 @@ def test_an_experiment_fills_its_record_and_repeats_what_is_missing(name, text, 
     ("content", "words"),
     [
         ('[{"name": "other"}]', "another experiment"),
-        ('{"name": "GPT"}', "not a list of entries"),
+        ('{"name": "GPT"}', "not a record"),
         ("[1, 2", "Expecting"),
         (None, "does not exist"),
     ],
@@ -202,11 +203,11 @@ def test_the_loss_is_that_of_the_second_halves(name, text, monkeypatch):
     assert ablation.val_loss(model, text.val) == pytest.approx(fmean(losses), rel=1e-5)
 
 
-def test_the_last_cut_is_trained_as_the_command_trains_it(text, tmp_path):
-    run = start(LanguageModel, replace(SMALL, steps=9, seed=2), tmp_path)
-    assert train(run, tmp_path)
+def test_the_last_cut_is_trained_as_chapter_19_trains_its_gpt(text):
+    task = LanguageModel(replace(SMALL, steps=9, seed=2), None)
+    state = fit(task, task.pipeline.model)
     entry = ablation.train_one({"name": "one product", "seed": 2, "steps": 9})
-    assert entry["val_loss"] == ablation.val_loss(run.pipeline.model, text.val)
+    assert entry["val_loss"] == ablation.val_loss(state.pipeline.model, text.val)
 
 
 def test_positions_are_as_loud_or_as_fast_as_embeddings_and_nothing_else_changes():

@@ -36,9 +36,12 @@ def test_a_wrong_number_is_found_and_put_right(tmp_path, capsys):
     "page",
     ["<!-- results: training -->\n", "<!-- end -->", "<!-- results: speed -->\n<!-- end -->"],
 )
-def test_a_region_without_end_beginning_or_record_is_refused(page):
-    with pytest.raises(ValueError):
-        update_results.rewritten(page)
+def test_a_region_without_end_beginning_or_record_is_explained(page, tmp_path, capsys):
+    file = tmp_path / "page.md"
+    file.write_text(page, encoding="utf-8")
+    with pytest.raises(SystemExit):
+        update_results.main([], [file])
+    assert re.search("a region has no|no results called speed", capsys.readouterr().err)
 
 
 def test_a_ratio_stands_in_its_row_and_column(monkeypatch):

@@ -27,14 +27,10 @@ SHIPPED = {
 
 
 def lay_out() -> None:
-    """Put everything that Sphinx reads into one folder.
-
-    Raises:
-        FileNotFoundError: If the packages from npm are not installed.
-    """
+    """Put everything that Sphinx reads into one folder, or say that a package is missing."""
     for folder in SHIPPED:
         if not folder.is_dir():
-            raise FileNotFoundError(f"{folder} is missing; run: npm ci")
+            sys.exit(f"{folder} is missing; run: npm ci")
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("conf.py", "_*"))
     shutil.copytree(ROOT / "docs" / "_site", SOURCE, dirs_exist_ok=True)
@@ -51,47 +47,23 @@ def lay_out() -> None:
             copy = shutil.copytree if (folder / part).is_dir() else shutil.copy2
             copy(folder / part, target)
     chapters = sorted(SOURCE.glob("notebooks/*.ipynb"))
-    write("glossary.md", glossary.page(chapters))
+    (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
     slides.list_decks(SOURCE / "slides.md", chapters)
     write_modules()
 
 
-def write(name: str, text: str) -> None:
-    """Write a page."""
-    path = SOURCE / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-
-
 def write_modules() -> None:
-    """Write a page for each module of the package and for each folder, and their index."""
-    package = ROOT / "course_lib"
-    pages = {
-        f"course_lib.{path.stem}": sorted(path.glob("*.py")) if path.is_dir() else [path]
-        for path in sorted(package.iterdir())
-        if path.name not in ("__init__.py", "__pycache__")
-        and (path.is_dir() or path.suffix == ".py")
-    }
-    for page, paths in pages.items():
-        lines = [page, "=" * len(page), ""]
-        for path in paths:
-            parts = path.relative_to(ROOT).with_suffix("").parts
-            name = ".".join(parts).removesuffix(".__init__")
-            lines += [
-                f".. automodule:: {name}",
-                "   :members:",
-                "   :undoc-members:",
-                "   :ignore-module-all:",
-                "",
-            ]
-        write(f"api/{page}.rst", "\n".join(lines))
-    write(
-        "api/index.md",
-        "# The modules\n\nIn the order of the alphabet; [where things are](../CONTRIBUTING.md) "
-        "says what each folder holds.\n\n```{toctree}\n:maxdepth: 1\n\n"
-        + "\n".join(pages)
-        + "\n```\n",
-    )
+    """Write a page for each module of the package, and for each folder with all its modules."""
+    for path in (ROOT / "course_lib").iterdir():
+        files = sorted(path.glob("*.py")) if path.is_dir() else [path]
+        if path.name in ("__init__.py", "__pycache__") or path.suffix not in ("", ".py"):
+            continue
+        name = f"course_lib.{path.stem}"
+        lines = [name, "=" * len(name)]
+        for file in files:
+            parts = file.relative_to(ROOT).with_suffix("").parts
+            lines += ["", f".. automodule:: {'.'.join(parts).removesuffix('.__init__')}"]
+        (SOURCE / "api" / f"{name}.rst").write_text("\n".join(lines), encoding="utf-8")
 
 
 def build() -> int:

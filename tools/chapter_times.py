@@ -1,7 +1,6 @@
-"""Write what each chapter asks for into its opening box: what to write, and how long it takes.
+"""Write how long each chapter takes into its opening box, into chapter 00's table and the README.
 
-The minutes also go into chapter 00's table and the README. The box itself says how long it takes
-to read the chapter, and the exercises say how long they take.
+The box itself says how long it takes to read the chapter, and the exercises say how long they take.
 """
 
 import re
@@ -10,20 +9,12 @@ from pathlib import Path
 import nbformat
 
 from course_lib.atomic_write import write_whole
-from course_lib.exercises.exercise_bank import exercise
 from course_lib.exercises.progress import items
 from notebooks import ROOT, chapters
 
 BOX = re.compile(r"(About (\d+) minutes\s+to\s+read,\s+)\d+(\s+with\s+the\s+exercises\.)")
 ROW = re.compile(r"^(\| (\d\d) \|.*\|) \d+ \| \d+ \|$", re.MULTILINE)
 TOTAL = re.compile(r"(about\s+)\d+( hours to read and run; with all exercises, about )\d+")
-BUILD = re.compile(r"\*\*You will build\*\* .*?\.(?=\s|$)", re.DOTALL)
-TASKS = {  # what the reader does in a task, by the function that grades it
-    "predict": ("make a prediction", "make {} predictions"),
-    "score_test": ("write a test", "write {} tests"),
-    "diagnose": ("find a bug", "find {} bugs"),
-}
-NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five", 15: "fifteen"}
 Times = dict[str, tuple[int, int]]  # by the two digits of a chapter: to read, with exercises
 
 
@@ -36,30 +27,12 @@ def chapter_times() -> Times:
     times = {}
     for path in chapters():
         text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells[:3])
-        found = BOX.search(text)
-        if found is None:
+        box = BOX.search(text)
+        if box is None:
             raise ValueError(f"{path.name}: no 'About 30 minutes to read, 40 with the exercises.'")
         exercises = sum(item.minutes for item in items() if item.chapter == int(path.name[:2]))
-        times[path.name[:2]] = int(found[2]), int(found[2]) + exercises
+        times[path.name[:2]] = int(box[2]), int(box[2]) + exercises
     return times
-
-
-def to_write(code: str) -> str:
-    """Return the first sentence of a chapter's box: the definitions it checks, and its tasks."""
-    checked = re.findall(r'^check\("(\w+)", \1\)', code, re.MULTILINE)
-    names = [f"`{stub}`" for name in checked for stub in exercise(name).stubs]
-    counts = {call: len(re.findall(rf"^{call}\(.*\bmy_", code, re.MULTILINE)) for call in TASKS}
-    tasks = [
-        TASKS[call][count > 1].format(NUMBERS.get(count, count))
-        for call, count in counts.items()
-        if count
-    ]
-    if not names:
-        return f"**You will build** nothing for the model here, but you will {' and '.join(tasks)}."
-    built = " and ".join([", ".join(names[:-1])] * bool(names[1:]) + names[-1:])
-    return (
-        f"**You will build** {', '.join([built, *tasks[:-1], *(f'and {x}' for x in tasks[-1:])])}."
-    )
 
 
 def revised(text: str, number: str, times: Times) -> str:
@@ -85,10 +58,6 @@ def write(root: Path = ROOT, check: bool = False) -> list[str]:
             after = revised(before, "00", times)
         else:
             notebook = nbformat.reads(before, as_version=4)
-            sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-            sentence = to_write("\n".join(sources))
-            for cell in notebook.cells[:3]:
-                cell.source = BUILD.sub(lambda _, new=sentence: new, cell.source, count=1)
             for cell in notebook.cells:
                 cell.source = revised(cell.source, path.name[:2], times)
             after = nbformat.writes(notebook) + "\n"

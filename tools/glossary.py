@@ -19,16 +19,8 @@ SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z*`$“])")
 
 
 def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
-    """Find the terms of the chapters.
-
-    Args:
-        chapters: The notebooks, in order.
-
-    Returns:
-        For each term, in the order of the alphabet, the chapter's file that sets it in bold first,
-        and the sentence around it.
-    """
-    found: dict[str, tuple[str, str, str]] = {}
+    """Return every term in the order of the alphabet, with the first chapter and sentence of it."""
+    explained: dict[str, tuple[str, str, str]] = {}
     for chapter in chapters:
         cells = json.loads(chapter.read_text(encoding="utf-8"))["cells"]
         texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
@@ -39,8 +31,8 @@ def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
                 line = ": ".join(cell.strip() for cell in line.strip("|").split("|"))
             for sentence in SENTENCE.split(line):
                 for term in filter(is_term, BOLD.findall(sentence)):
-                    found.setdefault(term.lower(), (term, chapter.name, sentence))
-    order = sorted(found.values(), key=lambda entry: entry[0].lower())
+                    explained.setdefault(term.lower(), (term, chapter.name, sentence))
+    order = sorted(explained.values(), key=lambda entry: entry[0].lower())
     return {term: (chapter, sentence) for term, chapter, sentence in order}
 
 

@@ -63,8 +63,8 @@ def insert(text: str, entry: str, new: str, number: str) -> str:
 def notebook(text: str) -> str:
     """Make a chapter of cells that are separated by lines of ``===`` or ``=== code``."""
     chapter = v4.new_notebook()
-    for kind, source in re.findall(r"^===( code)?\n(.*?)(?=^===|\Z)", text, re.M | re.S):
-        new_cell = v4.new_code_cell if kind else v4.new_markdown_cell
+    for code, source in re.findall(r"^===( code)?\n(.*?)(?=^===|\Z)", text, re.M | re.S):
+        new_cell = v4.new_code_cell if code else v4.new_markdown_cell
         chapter.cells.append(new_cell(source.strip()))
     tidy(chapter)
     return nbformat.writes(chapter) + "\n"
@@ -74,11 +74,11 @@ def write(name: str, root: Path = ROOT) -> list[str]:
     """Write the files of a chapter, add it to the lists, and return the names of all files."""
     number, _, module = name.partition("_")
     title = module.replace("_", " ").capitalize()
-    words = {"<nn>": number, "<number>": str(int(number)), "<name>": module, "<title>": title}
+    values = {"<nn>": number, "<number>": str(int(number)), "<name>": module, "<title>": title}
 
     def filled(text: str) -> str:
-        """Put the words of this chapter into a text."""
-        return re.sub("|".join(words), lambda found: words[found[0]], text)
+        """Replace the names in angle brackets by what they mean in this chapter."""
+        return re.sub("|".join(values), lambda name: values[name[0]], text)
 
     files = {}
     for file, source in FILES.items():

@@ -27,9 +27,9 @@ def chapters(root: Path = ROOT) -> list[Path]:
 def module_name(chapter: Path) -> str | None:
     """Read which module a chapter exports, if any."""
     for cell in nbformat.read(chapter, as_version=4).cells:
-        found = re.search(r"^#\|\s*default_exp\s+(\w+)", cell.source, re.MULTILINE)
-        if found and cell.cell_type == "code":
-            return found[1]
+        exported = re.search(r"^#\|\s*default_exp\s+(\w+)", cell.source, re.MULTILINE)
+        if exported and cell.cell_type == "code":
+            return exported[1]
     return None
 
 
@@ -132,6 +132,8 @@ def main() -> int:
     parser.add_argument("command", choices=["export", "run", "check"])
     parser.add_argument("chapters", nargs="*", type=Path, help="for run: which; all unless given")
     options = parser.parse_args()
+    if missing := [str(chapter) for chapter in options.chapters if not chapter.is_file()]:
+        parser.error(f"there is no chapter {', '.join(missing)}")
     if options.command == "export":
         print(*[path.relative_to(ROOT) for path in export()], sep="\n")
     elif options.command == "run":

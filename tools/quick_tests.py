@@ -25,11 +25,7 @@ def module_of(file: str) -> str:
 
 
 def tests_of(file: str) -> tuple[str, list[str]]:
-    """Choose the test files that hold a file.
-
-    Returns:
-        The first rule that found any; what it found.
-    """
+    """Return the first rule that chooses any test files for a file, and these test files."""
     tests = {path.relative_to(ROOT): path.read_text() for path in ROOT.glob("tests/**/test_*.py")}
     if Path(file) in tests:
         return "a test file", [file]
@@ -42,9 +38,9 @@ def tests_of(file: str) -> tuple[str, list[str]]:
         "tests of its folder": lambda path: path.stem in folders,
     }
     for rule, holds in rules.items():
-        found = [str(path) for path in tests if path.parent.name != "browser" and holds(path)]
-        if found:
-            return rule, sorted(found)
+        chosen = [str(path) for path in tests if path.parent.name != "browser" and holds(path)]
+        if chosen:
+            return rule, sorted(chosen)
     return "no rule, only what always runs", []
 
 
@@ -56,11 +52,7 @@ def source(file: str) -> str:
 
 
 def select(files: list[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Choose what to run, and say by which rule.
-
-    Returns:
-        The parts, and those to run beside them.
-    """
+    """Say by which rule we choose what to run; return the parts, and those to run beside them."""
     targets, notebooks, tasks = {ALWAYS}, set(), set()
     for file in files:
         rule, tests = tests_of(file)

@@ -18,7 +18,7 @@ PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300"]
 TRAINING = "notebooks/11_training.ipynb"
 CHAPTERS = [f"notebooks/{path.name}" for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
-TWO = ["-n", "2", "--dist", "worksteal"]  # who has nothing left to do takes from the other
+TWO = ["-n", "2", "--dist", "worksteal"]  # an idle process takes tests from the other
 PARTS = {  # chapter 11 comes first: it trains the translator that tests and chapters load
     "chapter 11": [*PYTEST, *NBVAL, TRAINING],
     "tests and doctests": [
@@ -29,11 +29,8 @@ PARTS = {  # chapter 11 comes first: it trains the translator that tests and cha
     ],
     "workbook": [
         *PYTEST,
-        *TWO,
-        "-p",
-        "no:nbval",
-        "-m",
-        "workbook and not textbooks",
+        *(*TWO, "-p", "no:nbval"),
+        *("-m", "workbook and not textbooks"),
         "tests/exercises",
     ],
     "chapters": [
@@ -63,8 +60,10 @@ def run(name: str, arguments: list[str], folder: Path, beside: bool = False) -> 
     if arguments[:2] == PYTEST[:2]:
         arguments = [*arguments, f"--junitxml={report}"]
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    told = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT) if beside else {}
-    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, env=one_thread, text=True, **told)
+    streams = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT) if beside else {}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=one_thread, text=True, **streams
+    )
     return counted(report, done.returncode), time.perf_counter() - start, done.stdout or ""
 
 

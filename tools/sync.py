@@ -4,11 +4,11 @@ Only what a change affects is done. A second run has nothing to do.
 """
 
 import argparse
-import ast
 import re
 import subprocess
 import sys
-from functools import cache
+from modulefinder import ModuleFinder
+from pathlib import Path
 
 import changed_files
 from changed_files import CODE, code_of, on_disk
@@ -29,36 +29,23 @@ STEPS = {  # what a script does, where it is, and where a change makes it necess
 }
 
 
-@cache
-def imported(file: str) -> set[str]:
-    """Name the files of the package that a chapter or a module imports itself."""
-    content = on_disk(file)
-    names = set()
-    for node in ast.walk(ast.parse(code_of(content) if file.endswith(".ipynb") else content)):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            source = f"course_lib.{node.module}" if node.level else node.module
-            names |= {source, *(f"{source}.{alias.name}" for alias in node.names)}
-    paths = (name.replace(".", "/") for name in names if name.startswith("course_lib"))
-    files = (each for path in paths for each in (f"{path}.py", f"{path}/__init__.py"))
-    return {each for each in files if (ROOT / each).is_file()}
-
-
 def needed(chapter: str) -> set[str]:
     """Name the files of the package that a chapter imports, directly or through others.
 
     The checks import every model. This is not followed, because ``shown`` says what they show.
     """
-    found, waiting = set(), [chapter]
-    while waiting:
-        file = waiting.pop()
-        new = imported(file) - found
-        if file.startswith(EXERCISES):
-            new = {each for each in new if each.startswith(EXERCISES)}
-        found |= new
-        waiting += new
-    return found
+    code = code_of(on_disk(chapter))
+    exercises = "course_lib.exercises"
+    modules = {f"course_lib.{path.stem}" for path in (ROOT / "course_lib").iterdir()}
+    return imported(code, {exercises}) | imported(code, modules - {exercises})
+
+
+def imported(code: str, excluded: set[str]) -> set[str]:
+    """Name the files of the package that code imports without these modules."""
+    finder = ModuleFinder(path=[str(ROOT)], excludes=list(excluded))
+    finder.scan_code(compile(code, "chapter", "exec"), finder.add_module("__main__"))
+    files = [module.__file__ for module in finder.modules.values() if module.__file__]
+    return {str(Path(file).relative_to(ROOT)) for file in files}
 
 
 def shown(chapter: str) -> set[str]:
@@ -86,13 +73,13 @@ def reason(chapter: str, changed: set[str]) -> str:
     counts = re.findall(rb'^   "execution_count": (.+),$', on_disk(chapter), re.MULTILINE)
     if counts != [str(n + 1).encode() for n in range(len(counts))]:
         return "it was not saved as executed from top to bottom"
-    found = changed & (needed(chapter) | shown(chapter)) if changed else set()
-    return f"{min(found)} changed" if found else ""
+    used = changed & (needed(chapter) | shown(chapter)) if changed else set()
+    return f"{min(used)} changed" if used else ""
 
 
 def main() -> None:
     """Run every step that a change makes necessary, and say which are left out and why."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     parser.add_argument("--all", action="store_true", help="do everything, changed or not")
     everything = parser.parse_args().all
     subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", "."], cwd=ROOT, check=True)

@@ -22,6 +22,7 @@ import paper_audit
 
 from course_lib.atomic_write import write_whole
 from course_lib.exercises import exercise_bank, exercises, known_mistakes
+from course_lib.exercises.mistake_catalogue import Mistake
 from course_lib.trainer.results import Entry, read_entries, read_record, record_of
 from notebooks import chapters
 
@@ -31,6 +32,7 @@ BENCH = ROOT / "benchmarks" / "bench.json"
 INT8 = ROOT / "benchmarks" / "int8.json"
 NUMBERS = record_of("numbers_record")
 EFFECTS = ROOT / "experiments" / "difference_effects.json"
+RECORDS = (BENCH, INT8, NUMBERS, EFFECTS)
 REGION = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(?=<!-- end -->)", re.S)
 
 SIZES = {"training step, small": "small", "training step, base": "base"}
@@ -148,24 +150,24 @@ def bench_table(
         columns: Its values, and the heads of the columns.
         cell: What the table says of a row of the record; – if there is none.
     """
-    found = rows_by(part, key)
+    recorded = rows_by(part, key)
     rows = (
-        [words, *(cell(found[name, at]) if (name, at) in found else "–" for at in columns)]
-        for name, words in names.items()
+        [label, *(cell(recorded[name, at]) if (name, at) in recorded else "–" for at in columns)]
+        for name, label in names.items()
     )
     return table(["", *columns.values()], rows)
 
 
 def int8() -> str:
     """Write what translators with weights of one byte come to."""
-    found = {entry["task"]: entry["rows"] for entry in read_entries(INT8)}
+    by_task = {entry["task"]: entry["rows"] for entry in read_entries(INT8)}
     searches = {"alone": "one at a time", "greedy": "64 at once", "beam 4": "64, beam 4"}
     rows = []
-    for name, words in ROUNDED.items():
-        numbers, captions = found["numbers"][name], found["multi30k"][name]
+    for name, label in ROUNDED.items():
+        numbers, captions = by_task["numbers"][name], by_task["multi30k"][name]
         quality = [f"{numbers['score']:.3f}", f"{captions['score']:.1f}", f"{captions['same']:.2f}"]
         speed = [with_range(captions[search]) for search in searches]
-        rows.append([words, *quality, f"{captions['megabytes']:.1f}", *speed])
+        rows.append([label, *quality, f"{captions['megabytes']:.1f}", *speed])
     head = ["", "number words, exact match", "BLEU", "the same", "MB"]
     return table([*head, *searches.values()], rows)
 
@@ -230,28 +232,12 @@ def by_seed(entries: Iterable[Entry], name: Callable[[Entry], str], score: str) 
     return table(["", *(f"seed {seed}" for seed in seeds), "mean"], rows)
 
 
-def numbers() -> str:
-    """Write the accuracy of number words."""
-    return by_seed(read_entries(NUMBERS), lambda entry: LANGUAGES[entry["to"]], "exact_match")
-
-
 def language_models() -> str:
     """Write the validation loss of the GPT."""
     places = {text: place for place, text in enumerate(TEXTS)}
     key = itemgetter("text", "init_std")
     entries = sorted(read_record("language_model_record"), key=lambda entry: places[key(entry)])
     return by_seed(entries, lambda entry: TEXTS[key(entry)], "val_loss")
-
-
-def ablation() -> str:
-    """Write the validation loss of the models of chapter 18."""
-    entries = read_record("ablation")
-    return by_seed(entries, lambda entry: ABLATIONS.get(entry["name"], entry["name"]), "val_loss")
-
-
-def difference_effects() -> str:
-    """Write the loss of the digit reverser with and without what differs from the paper."""
-    return by_seed(read_entries(EFFECTS), itemgetter("name"), "val_loss")
 
 
 def translators(split: str, *wanted: float) -> list[Entry]:
@@ -321,13 +307,23 @@ def summary() -> str:
     )
 
 
-def known_mistakes_region() -> str:
-    """Count what the checks of the exercises know."""
-    known = [mistake for name in exercises() for mistake in known_mistakes(name)]
-    seen = sum(re.search(r"#\d+", mistake.seen) is not None for mistake in known)
+def every_mistake() -> list[Mistake]:
+    """Return all mistakes that the checks of the exercises recognize."""
+    return [mistake for name in exercises() for mistake in known_mistakes(name)]
+
+
+def citations(mistake: Mistake) -> int:
+    """Count the public issues and pull requests that a mistake cites."""
+    return len(re.findall(r"#\d+", mistake.seen))
+
+
+def mistake_counts() -> str:
+    """Count what the checks of the exercises recognize."""
+    mistakes = every_mistake()
+    cited = sum(citations(mistake) > 0 for mistake in mistakes)
     return paragraph(
-        f"The checks of {len(exercises())} definitions recognize {len(known):,} mistakes by name; "
-        f"{seen} of them were seen in public code, and cite the issue or pull request."
+        f"The checks of {len(exercises())} definitions recognize {len(mistakes):,} mistakes by "
+        f"name; {cited} of them were seen in public code, and cite the issue or pull request."
     )
 
 
@@ -348,17 +344,12 @@ def common_mistakes(module: str, count: int = 5) -> str:
 
     A module without exercises has none.
     """
-    known = [
-        mistake
-        for name in exercises()
-        for mistake in known_mistakes(name)
-        if mistake.module == module
-    ]
-    known.sort(key=lambda mistake: -len(re.findall(r"#\d+", mistake.seen)))
+    mistakes = [mistake for mistake in every_mistake() if mistake.module == module]
+    mistakes.sort(key=citations, reverse=True)
     lines = [
         f"- `{mistake.exercise}`: {mistake.sentence}"
         + (f" ({mistake.seen})" if mistake.seen else "")
-        for mistake in known[:count]
+        for mistake in mistakes[:count]
     ]
     return "\n".join(["**Mistakes to expect.**\n", *lines, ""]) if lines else ""
 
@@ -367,10 +358,14 @@ REGIONS: dict[str, Callable[[], str]] = {
     "lessons": lessons,
     **{f"mistakes_{name}": partial(common_mistakes, name) for name in exercise_bank.chapters()},
     "summary": summary,
-    "mistakes": known_mistakes_region,
-    "numbers": numbers,
+    "mistakes": mistake_counts,
+    "numbers": lambda: by_seed(
+        read_entries(NUMBERS), lambda entry: LANGUAGES[entry["to"]], "exact_match"
+    ),
     "language_models": language_models,
-    "ablation": ablation,
+    "ablation": lambda: by_seed(
+        read_record("ablation"), lambda e: ABLATIONS.get(e["name"], e["name"]), "val_loss"
+    ),
     "multi30k": multi30k,
     "training": lambda: bench_table("training", TRAINING, "table", SIZES),
     "training_notes": training_notes,
@@ -389,7 +384,9 @@ REGIONS: dict[str, Callable[[], str]] = {
     "gpt": lambda: bench_table("gpt", GPTS, "table", GPT_RATIOS),
     "waiting": waiting,
     "table_2": table_2,
-    "difference_effects": difference_effects,
+    "difference_effects": lambda: by_seed(
+        read_entries(EFFECTS), itemgetter("name"), "val_loss"
+    ),
     "probes": lambda: paragraph(mutant_tables.seen_by_probes()),
     "not_seen": lambda: table(["in", "what no probe sees"], mutant_tables.not_seen()),
     "mutants": lambda: table(MUTANT_COLUMNS, mutant_tables.training_scores()),
@@ -416,8 +413,13 @@ def main(arguments: Sequence[str] | None = None, pages: Sequence[Path] = PAGES) 
     reader = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     reader.add_argument("--check", action="store_true", help="only name the pages that differ")
     check = reader.parse_args(arguments).check
+    if missing := [str(file) for file in RECORDS if not file.is_file()]:
+        reader.error(f"a record is missing: {', '.join(missing)}")
     texts = {page: page.read_text(encoding="utf-8") for page in pages}
-    stale = {page: new for page, old in texts.items() if (new := rewritten(old)) != old}
+    try:
+        stale = {page: new for page, old in texts.items() if (new := rewritten(old)) != old}
+    except ValueError as error:
+        reader.error(str(error))
     for page, new in stale.items():
         if check:
             print(f"{page.name} differs from the records; run: make results")
