@@ -118,7 +118,7 @@ def test_a_wrong_file_from_the_server_gets_no_name(hub, tmp_path):
 def test_a_file_that_was_changed_on_the_disk_is_noticed_and_left(hub, tmp_path):
     path = download("small", tmp_path, hub=hub[1]) / "model.safetensors"
     path.write_bytes(b"changed")
-    with pytest.raises(ValueError, match=says("changed or damaged; remove", path)):
+    with pytest.raises(ValueError, match=says("not the published file: remove", path)):
         download("small", tmp_path, hub=hub[1])
     assert path.read_bytes() == b"changed"
 

@@ -106,11 +106,11 @@ def download(name: str, folder: Path | str, *, hub: str | None = None) -> Path:
     for file, digest in model.files.items():
         path = target / file
         if path.is_file():
-            _check(path, digest)
+            _check(path, digest, f"remove {path}, and download it again")
             continue
         with TemporaryDirectory(dir=target, prefix=".download-") as unchecked:
             _download_file(model, file, unchecked, hub)
-            _check(Path(unchecked) / file, digest)
+            _check(Path(unchecked) / file, digest, "the server sent another file")
             os.replace(Path(unchecked) / file, path)
     return target
 
@@ -128,21 +128,22 @@ def _download_file(model: PublishedModel, file: str, folder: str, hub: str | Non
             tqdm_class=LimitedProgress,
         )
     except (OSError, HTTPError) as error:
+        reason = " ".join(str(error.__cause__ or error).split())
         raise OSError(
-            f"{file} of {model.repository} could not be downloaded ({error.__cause__ or error}); "
-            f"is there a network? If another address offers the same models, name it with "
-            f"HF_ENDPOINT; or copy the folder from another computer"
+            f"{file} of {model.repository} could not be downloaded ({reason}); is there a "
+            f"network? If another address offers the same models, name it with HF_ENDPOINT; or "
+            f"copy the folder from another computer"
         ) from error
 
 
-def _check(path: Path, digest: str | None) -> None:
-    """Raise an error if a file does not have the expected sha256."""
+def _check(path: Path, digest: str | None, remedy: str) -> None:
+    """Raise an error that ends with the remedy if a file does not have the expected sha256."""
     with path.open("rb") as content:
         actual = hashlib.file_digest(content, "sha256").hexdigest()
     if digest not in (None, actual):
         raise ValueError(
-            f"{path.name} has the sha256 {actual} instead of {digest}, so it was changed or "
-            f"damaged; remove {path} if it exists, and download it again"
+            f"{path.name} has the sha256 {actual} instead of {digest}, so it is not the published "
+            f"file: {remedy}"
         )
 
 
