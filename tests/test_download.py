@@ -98,9 +98,11 @@ def test_the_command_downloads_a_model_once(hub, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("knows_ranges", [True, False])
-def test_a_broken_connection_is_continued(hub, tmp_path, knows_ranges):
+def test_a_broken_connection_is_continued_and_a_killed_download_cleaned_up(
+    hub, tmp_path, knows_ranges
+):
     handler, address = hub
-    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / ".download-killed").mkdir(parents=True)
     (tmp_path / "small" / "config.json").write_bytes(FILES["config.json"])
     handler.breaks_at, handler.knows_ranges = 1_000_000, knows_ranges
     assert read_all(download("small", tmp_path, hub=address)) == FILES

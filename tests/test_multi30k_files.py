@@ -138,13 +138,14 @@ PACKED_ENDLESS = gzip.compress(ENDLESS)
     ("sent", "error", "message"),
     [
         (gzip.compress(b"something else\n"), ValueError, "val.de.* does not match the known hash"),
-        (gzip.compress(content("val.de"))[:40], ValueError, "does not match the known hash"),
-        (b"<html>Log in, please</html>", ValueError, "is not a gzip file"),
+        (gzip.compress(content("val.de"))[:40], OSError, "ended before"),
+        (b"<html>Log in, please</html>", OSError, "Not a gzipped file"),
+        (PACKED_ENDLESS[:12] + b"xyz" + PACKED_ENDLESS[15:], OSError, "decompressing"),
         (PACKED_ENDLESS, ValueError, "does not match the known hash"),
         (ENDLESS, OSError, "sent more than 100000 bytes"),
         (None, OSError, "404.*network"),
     ],
-    ids=["other", "cut off", "not packed", "endless content", "endless file", "missing"],
+    ids=["other", "cut off", "not packed", "damaged", "endless content", "endless file", "missing"],
 )
 def test_a_wrong_file_is_refused_and_leaves_nothing(
     sent, error, message, site, tmp_path, monkeypatch

@@ -4,30 +4,17 @@ from tqdm.auto import tqdm
 
 
 class LimitedProgress(tqdm):
-    """Show the progress of a download, and stop it when the server sends too much.
-
-    Without a limit, an answer without end fills the memory or the disk, because the digest of a
-    file is checked only after its last byte.
-    """
+    """Stop a download without an end before it fills the memory or the disk."""
 
     max_bytes = 2_000_000_000  # more than any file has that the course downloads
     received: float = 0
 
     def update(self, n: float | None = 1) -> bool | None:
-        """Count the next bytes.
-
-        Raises:
-            OSError: If they are more than ``max_bytes`` together.
-        """
+        """Count the next bytes, and raise OSError if they are more than ``max_bytes`` together."""
         self.received += n or 0
         if self.received > self.max_bytes:
             raise OSError(f"the server sent more than {self.max_bytes} bytes")
         return super().update(n)
-
-    def reset(self, total: float | None = None) -> None:
-        """Count from 0 again."""
-        self.received = 0
-        super().reset(total)
 
     def __bool__(self) -> bool:
         """Return true also when the length is unknown, because pooch only then counts the bytes."""

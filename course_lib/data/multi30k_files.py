@@ -4,6 +4,7 @@ It was made by Elliott, Frank, Sima'an and Specia (2016) from Flickr30k, and is 
 "non-commercial research and/or educational purposes". This repository contains no part of it.
 """
 
+import gzip
 import os
 import zlib
 from io import BytesIO
@@ -101,19 +102,15 @@ def load_multi30k(
     return list(zip(*sides, strict=True))
 
 
-def download_multi30k(folder: Path | str, *, url: str = URL, timeout: float = 30.0) -> Path:
+def download_multi30k(folder: Path | str, *, url: str = URL) -> Path:
     """Download the files that are missing or changed, and check the digest of each.
 
     A file gets its name only when it is complete and has the expected digest, so you can stop the
     download at any moment and call it again.
 
     Args:
-        folder: Where the folder ``multi30k`` is made, unless it exists.
+        folder: The folder that contains the folder ``multi30k``, which is returned.
         url: Where the compressed files are, ``train.de.gz`` and so on.
-        timeout: How many seconds to wait for the server's next bytes.
-
-    Returns:
-        The folder of the six files.
 
     Raises:
         ValueError: If a file does not have the expected digest.
@@ -128,24 +125,16 @@ def download_multi30k(folder: Path | str, *, url: str = URL, timeout: float = 30
         packed = BytesIO()
         with LimitedProgress(desc=Path(address).name, unit="B", unit_scale=True) as progress:
             progress.max_bytes = MAX_BYTES
-            http = pooch.HTTPDownloader(progressbar=progress, timeout=timeout)
-            http(address, packed, corpus)
-        Path(output_file).write_bytes(_unpack(packed.getvalue(), address))
+            pooch.HTTPDownloader(progressbar=progress)(address, packed, corpus)
+        with gzip.open(BytesIO(packed.getvalue())) as content:
+            Path(output_file).write_bytes(content.read(MAX_BYTES))
 
     for name in SUMS:
         try:
             corpus.fetch(name, downloader=download_unpacked)
-        except OSError as error:  # as are all errors of the HTTP library that pooch uses
+        except (OSError, EOFError, zlib.error) as error:  # of the network, the disk, or gzip
             raise OSError(
                 f"{addresses[name]} could not be read ({error}); is there a network? The complete "
                 f"files stay in {target}: call it again, or copy the folder from another computer"
             ) from error
     return target
-
-
-def _unpack(packed: bytes, address: str) -> bytes:
-    """Decompress a gzip file, but not more of it than the corpus can contain."""
-    try:
-        return zlib.decompressobj(wbits=31).decompress(packed, MAX_BYTES)  # 31: gzip
-    except zlib.error as error:
-        raise ValueError(f"{address} is not a gzip file ({error}); is the URL right?") from None

@@ -2,12 +2,14 @@
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from filelock import FileLock
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HTTPError  # of the HTTP library that this version uses
 
@@ -24,15 +26,10 @@ BATCH_SIZE = 32  # sentences translated together
 
 @dataclass(frozen=True)
 class PublishedModel:
-    """Describe where a model is published, and under which terms.
+    """Describe a model on the hub: a commit of its repository, its licence, and its files.
 
-    Args:
-        repository: On the hub.
-        revision: The commit that is downloaded.
-        licence: According to the model's page.
-        megabytes: Of all files together, rounded.
-        files: The names of the files, each with its sha256. None means that we do not know the
-            digest, so that the first download of this file is trusted.
+    ``files`` maps each name to the file's sha256. None means that we do not know the digest, so
+    that the first download of this file is trusted.
     """
 
     repository: str
@@ -87,12 +84,9 @@ def download(name: str, folder: Path | str, *, hub: str | None = None) -> Path:
     download at any moment and call it again.
 
     Args:
-        name: A key of ``MODELS``.
-        folder: Where a folder of that name is made, unless it exists.
+        name: A key of ``MODELS``, and the name of the model's folder, which is returned.
+        folder: The folder that contains it.
         hub: Another address of the hub than the one in the environment variable HF_ENDPOINT.
-
-    Returns:
-        The model's folder.
 
     Raises:
         ValueError: If the name is unknown, or a file does not have the expected digest.
@@ -103,22 +97,25 @@ def download(name: str, folder: Path | str, *, hub: str | None = None) -> Path:
     model = MODELS[name]
     target = Path(folder) / name
     target.mkdir(parents=True, exist_ok=True)
-    for file, digest in model.files.items():
-        path = target / file
-        if path.is_file():
-            _check(path, digest, f"remove {path}, and download it again")
-            continue
+    with FileLock(Path(folder) / f".{name}.lock"):
+        for leftover in target.glob(".download-*"):  # of a download that was killed
+            shutil.rmtree(leftover)
         with TemporaryDirectory(dir=target, prefix=".download-") as unchecked:
-            _download_file(model, file, unchecked, hub)
-            _check(Path(unchecked) / file, digest, "the server sent another file")
-            os.replace(Path(unchecked) / file, path)
+            for file, digest in model.files.items():
+                path = target / file
+                if path.is_file():
+                    _check(path, digest, f"remove {path}, and download it again")
+                    continue
+                downloaded = _download_file(model, file, unchecked, hub)
+                _check(downloaded, digest, "the server sent another file")
+                os.replace(downloaded, path)
     return target
 
 
-def _download_file(model: PublishedModel, file: str, folder: str, hub: str | None) -> None:
+def _download_file(model: PublishedModel, file: str, folder: str, hub: str | None) -> Path:
     """Download one file; the library continues after a broken connection, and checks the size."""
     try:
-        hf_hub_download(
+        path = hf_hub_download(
             model.repository,
             file,
             revision=model.revision,
@@ -127,6 +124,7 @@ def _download_file(model: PublishedModel, file: str, folder: str, hub: str | Non
             token=False,
             tqdm_class=LimitedProgress,
         )
+        return Path(path)
     except (OSError, HTTPError) as error:
         reason = " ".join(str(error.__cause__ or error).split())
         raise OSError(
