@@ -57,20 +57,22 @@ site-open: $(READY)  ## open site/ on a local web server
 
 define install
 @echo "installing $(1) into .venv; the first time takes minutes"
-@$(BIN)/python -m pip install --quiet $(1) >.venv/pip.log 2>&1 || { echo "pip could not install it (is there \
-a network? .venv/pip.log says more)$(if $(wildcard $@),; to go on with what is installed: touch .venv/.ready*)"; exit 1; }
+@$(BIN)/python -m pip install --quiet $(1) >.venv/pip.log 2>&1 || { echo "pip could not install it. Is there a network? \
+Does PyTorch support this computer (docs/troubleshooting.md)? .venv/pip.log says more.$(if $(wildcard $@), To continue \
+with what is installed: touch .venv/.ready*)"; exit 1; }
 endef
 
 unmoved:
-	@! grep -qs '^command' .venv/pyvenv.cfg || grep -qF ' $(realpath .venv)' .venv/pyvenv.cfg || \
-	  { echo "This folder was moved or copied, and .venv still calls the old one: rm -r .venv, then make again"; exit 1; }
+	@! grep -qs '^command' .venv/pyvenv.cfg || grep -qF " $$(pwd -P)/.venv" .venv/pyvenv.cfg || \
+	  { echo "This folder was moved or copied, but .venv still uses the old path: run rm -r .venv, then make again"; exit 1; }
 
 $(READY): requirements.txt constraints.txt pyproject.toml | unmoved
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; \
-	  sys.exit(sys.version_info < (3, 11) and f"The course needs Python 3.11 or newer, this is {v}; try: make lab PYTHON=python3.12")'
+	  sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14) and "The course runs with torch 2.13, which is built " \
+	  f"for Python 3.11 to 3.14; this is Python {v}. Try: make $(MAKECMDGOALS) PYTHON=python3.13")'
 	$(PYTHON) -m venv .venv
 ifdef TORCH_INDEX
-	$(call install,$(shell grep -o 'torch==[0-9.]*' pyproject.toml) --index-url $(TORCH_INDEX))
+	$(call install,$(shell grep '^torch==' constraints.txt) --index-url $(TORCH_INDEX))
 endif
 	$(call install,-r requirements.txt)
 	@touch $@

@@ -1,198 +1,182 @@
-"""Published files arrive whole and checked, from a server of this computer."""
+"""Published files arrive complete and checked, from a server on this computer."""
 
 import hashlib
 import http.server
+import itertools
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 from parity import says
 
 from course_lib import cli
-from course_lib.data.http_download import fetch
+from course_lib.data.limited_progress import LimitedProgress
 from course_lib.interop import download as module
-from course_lib.interop.download import SUMS, Published, download
+from course_lib.interop.download import PublishedModel, download
 
+REVISION = "a" * 40
 FILES = {"config.json": b"{}" * 10, "model.safetensors": bytes(range(256)) * 20_000}
 DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
 
 
 class Hub(http.server.BaseHTTPRequestHandler):
-    """Serve FILES; ``breaks_at`` bytes of an answer the connection is closed."""
+    """Serve FILES as the hub does: HEAD says size and digest, GET knows ranges."""
 
-    breaks_at = None
+    files = FILES
+    breaks_at = None  # so many bytes after which the next answer breaks off
     knows_ranges = True
-    asked = []
-    served = FILES
+    requests = []
 
-    def do_GET(self):
-        """Answer, from the byte that is asked for."""
-        repository, _, name = self.path.rpartition("/")
-        self.asked.append((self.path, self.headers.get("Range")))
-        if repository != "/org/model/resolve/abc" or name not in self.served:
+    def do_HEAD(self):
+        """Describe a file, and return its content, or None where there is none."""
+        folder, _, name = self.path.rpartition("/")
+        if folder != f"/org/model/resolve/{REVISION}" or name not in self.files:
             self.send_error(404)
-            return
-        content = self.served[name]
-        start = int((self.headers.get("Range") or "bytes=0-")[6:-1]) if self.knows_ranges else 0
-        if start >= len(content):
-            self.send_error(416)
-            return
+            return None
+        content = self.files[name]
+        asked = self.headers.get("Range")
+        self.requests.append((self.command, name, asked))
+        start = int(asked[6:].partition("-")[0]) if asked and self.knows_ranges else 0
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(content) - start))
+        self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+        self.send_header("X-Repo-Commit", REVISION)
         self.end_headers()
-        stop = len(content) if self.breaks_at is None else start + self.breaks_at
-        self.wfile.write(content[start:stop])
+        return content[start:]
+
+    def do_GET(self):
+        """Send a file, and only part of it if the connection is to break."""
+        content = self.do_HEAD()
+        stop, type(self).breaks_at = self.breaks_at, None
+        if content:
+            self.wfile.write(content[:stop])
 
     def log_message(self, *_):
-        """Say nothing."""
+        """Print nothing."""
 
 
 @pytest.fixture
 def hub(monkeypatch):
-    """Start a hub that publishes one model; return its handler and address."""
-    kind = type("OneHub", (Hub,), {"asked": []})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    """Start a hub that publishes one model; return its handler and its address."""
+    handler = type("OneHub", (Hub,), {"requests": []})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
-    model = Published("org/model", "abc", "free", 5, dict.fromkeys(FILES))
-    monkeypatch.setattr(module, "MODELS", {"small": model})
-    yield kind, f"http://127.0.0.1:{server.server_port}"
+    digests = DIGESTS | {"config.json": None}
+    publish(monkeypatch, digests)
+    monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", 500_000)
+    monkeypatch.setattr(huggingface_hub.file_download.time, "sleep", lambda seconds: None)
+    yield handler, f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     thread.join()
     server.server_close()
 
 
+def publish(monkeypatch, digests: dict[str, str | None]) -> None:
+    """Put one model with these digests on the course's list."""
+    model = PublishedModel("org/model", REVISION, "free", 5, digests)
+    monkeypatch.setattr(module, "MODELS", {"small": model})
+
+
 def read_all(folder: Path) -> dict[str, bytes]:
-    """Return what a folder holds, by name."""
+    """Return the contents of the files in a folder, by name."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def sums() -> bytes:
-    """Return what is stored of the digests."""
-    return "".join(f"{DIGESTS[name]}  {name}\n" for name in sorted(FILES)).encode()
-
-
-def test_files_are_fetched_once_and_their_digests_stored(hub, tmp_path):
+def test_the_command_downloads_a_model_once(hub, tmp_path, monkeypatch, capsys):
     handler, address = hub
-    folder = download("small", tmp_path, hub=address)
-    assert read_all(folder) == FILES | {SUMS: sums()}
-    asked = len(handler.asked)
-    assert download("small", tmp_path, hub=address) == folder
-    assert len(handler.asked) == asked == len(FILES)
+    monkeypatch.setattr(cli, "MODELS", module.MODELS)
+    monkeypatch.setattr(cli, "download", lambda *words: download(*words, hub=address))
+    for _ in range(2):
+        assert cli.main(["download", "small", str(tmp_path)]) == 0
+        assert capsys.readouterr().out == f"small is in {tmp_path / 'small'}; licence: free\n"
+    assert read_all(tmp_path / "small") == FILES
+    assert [name for method, name, _ in handler.requests if method == "GET"] == [*FILES]
 
 
 @pytest.mark.parametrize("knows_ranges", [True, False])
-def test_a_file_that_broke_off_is_continued(hub, tmp_path, knows_ranges):
+def test_a_broken_connection_is_continued_and_a_killed_download_cleaned_up(
+    hub, tmp_path, knows_ranges
+):
     handler, address = hub
-    handler.breaks_at = 1_000_000
-    with pytest.raises(OSError, match=says("model.safetensors")):
-        download("small", tmp_path, hub=address)
-    found = read_all(tmp_path / "small")
-    assert found["model.safetensors.part"] == FILES["model.safetensors"][:1_000_000]
-    assert "model.safetensors" not in found
-    handler.breaks_at, handler.knows_ranges = None, knows_ranges
-    assert read_all(download("small", tmp_path, hub=address)) == FILES | {SUMS: sums()}
-    assert handler.asked[-1][1] == "bytes=1000000-"
+    (tmp_path / "small" / ".download-killed").mkdir(parents=True)
+    (tmp_path / "small" / "config.json").write_bytes(FILES["config.json"])
+    handler.breaks_at, handler.knows_ranges = 1_000_000, knows_ranges
+    assert read_all(download("small", tmp_path, hub=address)) == FILES
+    assert handler.requests[-1] == ("GET", "model.safetensors", "bytes=1000000-")
 
 
-def test_a_part_that_is_whole_already_is_taken(hub, tmp_path):
+def test_a_wrong_file_from_the_server_gets_no_name(hub, tmp_path):
     handler, address = hub
-    (tmp_path / "small").mkdir()
-    (tmp_path / "small" / "config.json.part").write_bytes(FILES["config.json"])
-    assert read_all(download("small", tmp_path, hub=address)) == FILES | {SUMS: sums()}
-
-
-def test_a_file_that_is_not_the_published_one_gets_no_name(hub, tmp_path, monkeypatch):
-    handler, address = hub
-    model = Published("org/model", "abc", "free", 5, DIGESTS | {"config.json": "0" * 64})
-    monkeypatch.setattr(module, "MODELS", {"small": model})
-    with pytest.raises(ValueError, match=says("config.json", DIGESTS["config.json"], "0" * 64)):
+    handler.files = FILES | {"model.safetensors": b"other"}
+    with pytest.raises(ValueError, match=says("model.safetensors", DIGESTS["model.safetensors"])):
         download("small", tmp_path, hub=address)
-    assert read_all(tmp_path / "small") == {}
+    assert read_all(tmp_path / "small") == {"config.json": FILES["config.json"]}
 
 
-def test_a_later_download_is_compared_with_the_first(hub, tmp_path):
-    handler, address = hub
-    folder = download("small", tmp_path, hub=address)
-    (folder / "config.json").unlink()
-    handler.served = FILES | {"config.json": b"another"}
-    with pytest.raises(ValueError, match=says("config.json", DIGESTS["config.json"])):
-        download("small", tmp_path, hub=address)
-    assert "config.json" not in read_all(folder)
+def test_a_file_that_was_changed_on_the_disk_is_noticed_and_left(hub, tmp_path):
+    path = download("small", tmp_path, hub=hub[1]) / "model.safetensors"
+    path.write_bytes(b"changed")
+    with pytest.raises(ValueError, match=says("not the published file: remove", path)):
+        download("small", tmp_path, hub=hub[1])
+    assert path.read_bytes() == b"changed"
 
 
-def test_a_file_that_was_changed_on_the_disk_is_noticed(hub, tmp_path):
-    _, address = hub
-    folder = download("small", tmp_path, hub=address)
-    (folder / "model.safetensors").write_bytes(b"other")
-    with pytest.raises(ValueError, match=says("model.safetensors", "changed or damaged")):
-        download("small", tmp_path, hub=address)
-    assert (folder / "model.safetensors").exists()  # the reader decides what is removed
-
-
-def test_what_cannot_be_had_is_named(hub, tmp_path):
-    handler, address = hub
-    with pytest.raises(ValueError, match=says("'other'", "small")):
-        download("other", tmp_path, hub=address)
-    handler.served = {}
-    with pytest.raises(OSError, match=says("config.json", 404)):
-        download("small", tmp_path, hub=address)
-    with pytest.raises(OSError, match=says("network")):
-        download("small", tmp_path, hub="http://127.0.0.1:9")
-
-
-def promise(handler, seconds=0):
-    """Promise more bytes than are sent, and perhaps keep the line open."""
-    handler.send_response(200)
-    handler.send_header("Content-Length", "100000")
-    handler.end_headers()
-    handler.wfile.write(b"x" * 70_000)
-    handler.wfile.flush()
-    time.sleep(seconds)
+def test_two_downloads_at_once_do_not_disturb_each_other(hub, tmp_path):
+    with ThreadPoolExecutor() as pool:
+        folders = list(pool.map(lambda _: download("small", tmp_path, hub=hub[1]), range(4)))
+    assert {*folders} == {tmp_path / "small"} and read_all(folders[0]) == FILES
 
 
 def never_end(handler):
-    """Send for a long time, and note if somebody has listened to the end."""
+    """Answer with bytes without end, as a file of unknown length."""
     handler.send_response(200)
     handler.end_headers()
     with suppress(ConnectionError):
-        for _ in range(200):
+        for number in itertools.count():
+            handler.requests.append(number)
             handler.wfile.write(b"x" * 100_000)
-        handler.asked.append("all")
+
+
+def send_more(handler):
+    """Answer with a longer file than announced."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "30")
+    handler.end_headers()
+    handler.wfile.write(b"x" * 30)
 
 
 @pytest.mark.parametrize(
-    ("answer", "message", "bytes_left"),
+    ("answer", "message"),
     [
-        (lambda handler: handler.wfile.write(b"hello\n"), "could not be read .*hello", None),
-        (promise, "broke off at 70000 of 100000 bytes", 70_000),
-        (partial(promise, seconds=2), "timed out.*is there a network.*copy", 70_000),
-        (never_end, "sent more than 1000000 bytes", None),
+        (lambda handler: handler.send_error(404), "config.json of org/model.*404"),
+        (lambda handler: handler.wfile.write(b"hello\n"), "config.json of org/model.*network"),
+        (send_more, "should be of size 20 but has size 30"),
+        (never_end, "sent more than 1000000 bytes"),
     ],
 )
-def test_a_server_that_fails_is_explained(answer, message, bytes_left, hub, tmp_path, monkeypatch):
-    handler, address = hub
-    monkeypatch.setattr(handler, "do_GET", lambda self: answer(self))
-    part = tmp_path / "file.part"
+def test_a_server_that_fails_is_explained(answer, message, hub, tmp_path, monkeypatch):
+    monkeypatch.setattr(LimitedProgress, "max_bytes", 1_000_000)
+    monkeypatch.setattr(hub[0], "do_GET", answer)
     with pytest.raises(OSError, match=message):
-        fetch(address, part, timeout=0.3, most=1_000_000)
-    assert (part.stat().st_size if part.exists() else None) == bytes_left
-    assert "all" not in handler.asked
+        download("small", tmp_path, hub=hub[1])
+    assert read_all(tmp_path / "small") == {} and len(hub[0].requests) < 200
 
 
-def test_every_model_of_the_list_has_what_its_loader_reads():
+def test_an_unknown_name_and_a_missing_network_are_explained(hub, tmp_path):
+    with pytest.raises(ValueError, match=says("'other'", "small")):
+        download("other", tmp_path, hub=hub[1])
+    with pytest.raises(OSError, match=says("config.json of org/model", "is there a network?")):
+        download("small", tmp_path, hub="http://127.0.0.1:9")
+
+
+def test_every_model_of_the_list_is_pinned_and_has_what_its_loader_reads():
     for model in module.MODELS.values():
-        assert "config.json" in model.files and model.licence and model.megabytes
+        assert len(model.revision) == 40 and model.licence and model.megabytes
+        assert {"config.json"} < model.files.keys()
         assert {"tokenizer.json", "vocab.json"} & model.files.keys()
-        assert {"model.safetensors", "pytorch_model.bin"} & model.files.keys()
-        assert all(len(digest) == 64 for digest in model.files.values() if digest)
-
-
-def test_the_command_says_where_the_model_is(hub, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(cli, "MODELS", module.MODELS)
-    monkeypatch.setattr(cli, "download", lambda *words: download(*words, hub=hub[1]))
-    assert cli.main(["download", "small", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == f"small is in {tmp_path / 'small'}; licence: free\n"
+        (weights,) = {"model.safetensors", "pytorch_model.bin"} & model.files.keys()
+        assert len(model.files[weights]) == 64

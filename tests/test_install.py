@@ -1,27 +1,32 @@
-"""What is pinned is what is installed, and runs on every Python that the course promises."""
+"""The package declares what it imports, and the exact pins are installed and fit these ranges."""
 
 import re
+import sys
 import tomllib
-from importlib.metadata import distributions
+from importlib.metadata import distributions, packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from test_architecture import FILES, imports
 
 from course_lib.exercises import check_installation, environment_check
 
 ROOT = Path(__file__).resolve().parent.parent
-PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-PROMISED = tomllib.loads(PROJECT)["project"]["requires-python"]
-FILES = [PROJECT, (ROOT / "requirements.txt").read_text(), (ROOT / "constraints.txt").read_text()]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PINS = {
     canonicalize_name(name): version
-    for name, version in re.findall(r'^ *"?([\w.-]+)==([\w.]+)', "\n".join(FILES), re.M)
+    for name, version in re.findall(
+        r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.M
+    )
 }
-# The first one found is imported: setuptools, once imported, adds copies of its own at the end.
+# The first copy is imported: setuptools, once imported, adds copies of its own at the end.
 FOUND = {canonicalize_name(each.name): each for each in reversed(list(distributions()))}
 INSTALLED = {name: FOUND[name] for name in PINS if name in FOUND}  # some Pythons need fewer
+NEEDED = {canonicalize_name(Requirement(text).name): text for text in PROJECT["dependencies"]}
+COME_WITH = {"numpy": "matplotlib", "pillow": "matplotlib", "ipython": "ipywidgets"}
 
 
 def test_what_is_installed_is_what_is_pinned():
@@ -31,14 +36,34 @@ def test_what_is_installed_is_what_is_pinned():
 
 
 def test_every_pin_runs_on_the_oldest_python_promised():
-    oldest = PROMISED.removeprefix(">=")
+    oldest = PROJECT["requires-python"].removeprefix(">=")
     needs = {name: found.metadata["Requires-Python"] or "" for name, found in INSTALLED.items()}
     assert not {name: need for name, need in needs.items() if oldest not in SpecifierSet(need)}
 
 
-def test_the_check_of_the_installation_names_everything_that_does_not_fit(monkeypatch):
+def test_every_requirement_is_pinned_to_a_version_in_its_range():
+    extras = PROJECT["optional-dependencies"].values()
+    for text in (*PROJECT["dependencies"], *(text for extra in extras for text in extra)):
+        requirement = Requirement(text)
+        assert PINS[canonicalize_name(requirement.name)] in requirement.specifier, text
+
+
+def test_the_package_depends_on_exactly_what_it_imports():
+    modules = {name.partition(".")[0] for path in FILES for name in imports(path)}
+    modules -= {*sys.stdlib_module_names, "course_lib", "notebooks"}
+    providers = packages_distributions()
+    imported = {canonicalize_name(providers[module][0]) for module in modules}
+    assert imported - COME_WITH.keys() == NEEDED.keys()
+    assert set(COME_WITH.values()) <= NEEDED.keys()
+
+
+def test_the_installation_check_warns_of_other_versions_and_names_what_cannot_work(monkeypatch):
     assert "everything is installed" in check_installation()
-    monkeypatch.setitem(environment_check.LIBRARIES, "torch", "1.0")
-    monkeypatch.setitem(environment_check.LIBRARIES, "no-such-library", "3")
-    with pytest.raises(ValueError, match=r"torch 1\.0 .*no-such-library 3 \(not installed\).*make"):
+    monkeypatch.setitem(environment_check.TESTED, "torch", "2.1")
+    with pytest.warns(UserWarning, match=r"torch 2\.\d+\S* instead of 2\.1: the course should run"):
+        assert "everything is installed" in check_installation()
+    monkeypatch.setitem(environment_check.TESTED, "torch", "9.1")
+    monkeypatch.setitem(environment_check.TESTED, "no-such-library", "3")
+    message = r"torch 9\.1 or newer, not .*no-such-library 3, which is not installed.*make"
+    with pytest.raises(ValueError, match=message):
         check_installation()

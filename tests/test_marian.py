@@ -201,6 +201,6 @@ def test_a_class_of_ones_own_translates_more_sentences_than_fit_into_a_batch(who
 
     folder, texts = whole
     alone = [translate_with(folder, [text])[0] for text in texts]
-    monkeypatch.setattr(download, "AT_ONCE", 2)
+    monkeypatch.setattr(download, "BATCH_SIZE", 2)
     assert translate_with(folder, texts, model_class=Mine) == alone
     assert len(built) == 1

@@ -1,11 +1,11 @@
-"""Real sentences come from a folder or from a server, whole and the right ones, or not at all."""
+"""Multi30k is read from a folder or downloaded from a server, and every file is checked."""
 
 import gzip
 import hashlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
@@ -41,7 +41,11 @@ def folder(small, tmp_path):
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serve a folder without a word."""
+    """Serve a folder, without the lengths of German files, and print nothing."""
+
+    def send_header(self, keyword, value):
+        if (keyword, self.path[-6:]) != ("Content-Length", ".de.gz"):
+            super().send_header(keyword, value)
 
     def log_message(self, *args):
         pass
@@ -59,11 +63,6 @@ def site(small, tmp_path):
     yield public, f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
-
-
-def left(target: Path) -> list[str]:
-    """List the files in a folder."""
-    return sorted(path.name for path in target.iterdir())
 
 
 def test_a_split_is_read_line_by_line_and_only_that_one(folder):
@@ -85,7 +84,7 @@ def test_the_folder_is_named_by_an_argument_or_by_the_environment(folder, inside
     named = folder.parent if inside else folder
     monkeypatch.setenv("COURSE_DATA", str(named))
     assert multi30k_folder() == folder
-    monkeypatch.setenv("COURSE_DATA", "elsewhere")  # the argument stands over it
+    monkeypatch.setenv("COURSE_DATA", "elsewhere")  # the argument comes first
     assert multi30k_folder(named) == folder
 
 
@@ -98,59 +97,72 @@ def test_without_a_folder_the_error_says_what_to_do(small, value, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "how", "message"),
+    ("file", "content", "options", "message"),
     [
         ("val.de", None, {}, "lacks val.de of Multi30k"),
-        ("train.en", b"x", {}, "train.en from .* is not the file of Multi30k"),
-        (None, None, dict(split="test"), "there are train, val, test_2016_flickr, and de-en"),
-        (None, None, dict(direction="de-fr"), "there are train, val, test_2016_flickr, and de-en"),
+        ("train.en", b"x", {}, "train.en is not the file of Multi30k"),
+        (
+            None,
+            None,
+            dict(split="test"),
+            "choose one of train, val, test_2016_flickr and one of de",
+        ),
+        (None, None, dict(direction="de-fr"), "no split 'train' in the direction 'de-fr'"),
     ],
 )
-def test_missing_changed_and_unknown_files_are_named(folder, file, content, how, message):
+def test_missing_changed_and_unknown_files_are_named(folder, file, content, options, message):
     if file:
         (folder / file).unlink()
     if content:
         (folder / file).write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        load_multi30k(**{"split": "train", "folder": folder, **how})
+        load_multi30k(**{"split": "train", "folder": folder, **options})
 
 
 def test_the_download_unpacks_checks_is_then_read_and_not_repeated(site, tmp_path):
     target = download_multi30k(tmp_path / "new", url=site[1])
-    assert left(target) == sorted(multi30k.SUMS)
-    assert {name: (target / name).read_bytes() for name in multi30k.SUMS} == {
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == {
         name: content(name) for name in multi30k.SUMS
     }
     assert len(load_multi30k("train", folder=tmp_path / "new")) == 3
     for file in site[0].iterdir():
-        file.unlink()  # whoever asks for one again gets an error
+        file.unlink()  # asking for one again raises an error
     assert download_multi30k(tmp_path / "new", url=site[1]) == target
 
 
+ENDLESS = bytes(1_000_000)
+PACKED_ENDLESS = gzip.compress(ENDLESS)
+
+
 @pytest.mark.parametrize(
-    ("sent", "message"),
+    ("sent", "error", "message"),
     [
-        (gzip.compress(b"something else\n"), "val.de from http://.* is not the file of Multi30k"),
-        (gzip.compress(content("val.de"))[:40], "is not the file of Multi30k"),
-        (b"<html>Log in, please</html>", "is no gzip file"),
+        (gzip.compress(b"something else\n"), ValueError, "val.de.* does not match the known hash"),
+        (gzip.compress(content("val.de"))[:40], OSError, "ended before"),
+        (b"<html>Log in, please</html>", OSError, "Not a gzipped file"),
+        (PACKED_ENDLESS[:12] + b"xyz" + PACKED_ENDLESS[15:], OSError, "decompressing"),
+        (PACKED_ENDLESS, ValueError, "does not match the known hash"),
+        (ENDLESS, OSError, "sent more than 100000 bytes"),
+        (None, OSError, "404.*network"),
     ],
-    ids=["other", "cut off", "not packed"],
+    ids=["other", "cut off", "not packed", "damaged", "endless content", "endless file", "missing"],
 )
-def test_a_wrong_file_is_refused_and_nothing_of_it_is_left(sent, message, site, tmp_path):
-    (site[0] / "val.de.gz").write_bytes(sent)
-    with pytest.raises(ValueError, match=message):
+def test_a_wrong_file_is_refused_and_leaves_nothing(
+    sent, error, message, site, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(multi30k, "MAX_BYTES", 100_000)
+    (site[0] / "val.de.gz").unlink()
+    if sent:
+        (site[0] / "val.de.gz").write_bytes(sent)
+    if sent is PACKED_ENDLESS:
+        monkeypatch.setitem(multi30k.SUMS, "val.de", hashlib.sha256(ENDLESS).hexdigest())
+    with pytest.raises(error, match=f"(?s){message}"):
         download_multi30k(tmp_path, url=site[1])
-    assert left(tmp_path / "multi30k") == ["train.de", "train.en"]  # whole ones, before it
+    left = sorted(path.name for path in (tmp_path / "multi30k").iterdir())
+    assert left == ["train.de", "train.en"]  # they came first
 
 
-def test_neither_file_nor_content_is_longer_than_the_corpus(site, tmp_path, monkeypatch):
-    endless = bytes(1_000_000)
-    monkeypatch.setattr(multi30k, "MOST_BYTES", 100_000)
-    monkeypatch.setitem(multi30k.SUMS, "train.de", hashlib.sha256(endless).hexdigest())
-    (site[0] / "train.de.gz").write_bytes(gzip.compress(endless))
-    with pytest.raises(ValueError, match="is not the file of Multi30k"):
-        download_multi30k(tmp_path, url=site[1])
-    (site[0] / "train.de.gz").write_bytes(bytes(100_001))
-    with pytest.raises(OSError, match="more than 100000 bytes"):
-        download_multi30k(tmp_path, url=site[1])
-    assert left(tmp_path / "multi30k") == []
+def test_two_downloads_at_once_do_not_disturb_each_other(site, tmp_path):
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda _: download_multi30k(tmp_path, url=site[1]), range(4)))
+    assert len(load_multi30k("val", folder=tmp_path)) == 2

@@ -1,16 +1,18 @@
-"""Multi30k: captions of pictures in German and English, from a folder or downloaded once.
+"""Multi30k: captions of pictures in German and English, read from a folder or downloaded once.
 
-Made by Elliott, Frank, Sima'an and Specia (2016) from Flickr30k, and provided for
-"non-commercial research and/or educational purposes". No part of it is in this repository.
+It was made by Elliott, Frank, Sima'an and Specia (2016) from Flickr30k, and is provided for
+"non-commercial research and/or educational purposes". This repository contains no part of it.
 """
 
-import hashlib
+import gzip
 import os
 import zlib
+from io import BytesIO
 from pathlib import Path
 
-from course_lib.atomic_write import replacing
-from course_lib.data.http_download import fetch
+import pooch
+
+from course_lib.data.limited_progress import LimitedProgress
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 NAME = "multi30k"  # the folder's name inside COURSE_DATA
@@ -24,7 +26,7 @@ SUMS = {  # sha256 of the unpacked files
     "test_2016_flickr.de": "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
     "test_2016_flickr.en": "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
 }
-CAPTIONS = (  # our own, German and English; how a translator writes them stands in its entry
+CAPTIONS = (  # our own, German and English; the records show how a translator translates them
     ("Ein Mann fährt Fahrrad.", "A man is riding a bicycle."),
     ("Zwei Hunde spielen im Schnee.", "Two dogs are playing in the snow."),
     ("Eine Frau, die einen roten Hut trägt, liest.", "A woman wearing a red hat is reading."),
@@ -32,18 +34,18 @@ CAPTIONS = (  # our own, German and English; how a translator writes them stands
     ("Die Lehrerin erklärt, warum der Transformer kein Gedächtnis braucht.",
      "The teacher explains why the Transformer needs no memory."),
 )  # fmt: skip
-MOST_BYTES = 50_000_000  # no file of the corpus is as long, packed or unpacked
+MAX_BYTES = 50_000_000  # more than any file of the corpus has, compressed or not
 
 
 def multi30k_folder(folder: Path | str | None = None) -> Path:
     """Find the folder that holds the six files.
 
     Args:
-        folder: The folder itself, or one with a folder ``multi30k`` in it; what the environment
-            variable COURSE_DATA names unless given.
+        folder: This folder, or the one that contains it under the name ``multi30k``. Without it,
+            the environment variable COURSE_DATA names the folder.
 
     Raises:
-        ValueError: If no folder is named, or files are missing from it; the message says which
+        ValueError: If no folder is named, or files are missing; the message says which files,
             and how to get them.
     """
     named = folder or os.environ.get("COURSE_DATA")
@@ -53,99 +55,86 @@ def multi30k_folder(folder: Path | str | None = None) -> Path:
             "download it once (4 MB) with: course download multi30k DIR"
         )
     inside = Path(named) / NAME
-    found = inside if inside.is_dir() else Path(named)
-    missing = [name for name in SUMS if not (found / name).is_file()]
+    corpus = inside if inside.is_dir() else Path(named)
+    missing = [name for name in SUMS if not (corpus / name).is_file()]
     if missing:
         raise ValueError(
-            f"{found} lacks {', '.join(missing)} of Multi30k; name another folder with --data or "
+            f"{corpus} lacks {', '.join(missing)} of Multi30k; name another folder with --data or "
             f"COURSE_DATA, or download them (4 MB) with: course download multi30k {named}"
         )
-    return found
+    return corpus
 
 
 def load_multi30k(
     split: str, *, direction: str = "de-en", folder: Path | str | None = None
 ) -> list[tuple[str, str]]:
-    """Read the sentence pairs of one split, and only that one.
+    """Read the sentence pairs of one split, and only of this split.
 
     Args:
-        split: ``"train"``, ``"val"``, or ``"test_2016_flickr"``, which is for the last report.
+        split: ``"train"``, ``"val"``, or ``"test_2016_flickr"``, which is for the final report.
         direction: ``"de-en"`` or ``"en-de"``: source, then target.
         folder: As for ``multi30k_folder``.
 
     Returns:
-        Source and target texts as published, save that one space stands between two words.
+        Source and target texts as published, but with exactly one space between two words.
 
     Raises:
-        ValueError: If the split or direction is unknown, or the files are missing or not those
-            that were published (by their sha256).
+        ValueError: If the split or the direction is unknown, or if files are missing or do not
+            have the sha256 of the published ones.
     """
     if split not in SPLITS or direction not in DIRECTIONS:
         raise ValueError(
-            f"no split {split!r} from and to {direction!r}; there are {', '.join(SPLITS)}, "
-            f"and {', '.join(DIRECTIONS)}"
+            f"there is no split {split!r} in the direction {direction!r}; choose one of "
+            f"{', '.join(SPLITS)} and one of {', '.join(DIRECTIONS)}"
         )
-    found = multi30k_folder(folder)
+    corpus = multi30k_folder(folder)
     sides = []
     for language in direction.split("-"):
-        content = (found / f"{split}.{language}").read_bytes()
-        check_sum(content, f"{split}.{language}", str(found))
-        lines = content.decode("utf-8").removesuffix("\n").split("\n")
+        path = corpus / f"{split}.{language}"
+        actual = pooch.file_hash(path)
+        if actual != SUMS[path.name]:
+            raise ValueError(
+                f"{path} is not the file of Multi30k that this course was measured on (sha256 "
+                f"{actual} instead of {SUMS[path.name]}); remove it and download it again"
+            )
+        lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
         sides.append([" ".join(line.split()) for line in lines])
     return list(zip(*sides, strict=True))
 
 
-def check_sum(content: bytes, name: str, place: str) -> None:
-    """Refuse content that is not what was published under a name.
+def download_multi30k(folder: Path | str, *, url: str = URL) -> Path:
+    """Download the files that are missing or changed, and check the digest of each.
 
-    Raises:
-        ValueError: If its sha256 is not the one in ``SUMS``; the message holds both.
-    """
-    found = hashlib.sha256(content).hexdigest()
-    if found != SUMS[name]:
-        raise ValueError(
-            f"{name} from {place} is not the file of Multi30k that this course was measured on "
-            f"(sha256 {found}, not {SUMS[name]}); remove it and get it again"
-        )
-
-
-def download_multi30k(folder: Path | str, *, url: str = URL, timeout: float = 30.0) -> Path:
-    """Get the files that are not there yet, check each, and only then put it in its place.
-
-    Stopped at any moment, it leaves whole files and the part of one; called again, it goes on.
+    A file gets its name only when it is complete and has the expected digest, so you can stop the
+    download at any moment and call it again.
 
     Args:
-        folder: Where the folder ``multi30k`` is made, or is already.
-        url: Where the packed files are, ``train.de.gz`` and so on.
-        timeout: Seconds to wait for a sign of life.
-
-    Returns:
-        The folder of the six files.
+        folder: The folder that contains the folder ``multi30k``, which is returned.
+        url: Where the compressed files are, ``train.de.gz`` and so on.
 
     Raises:
-        ValueError: If a file is not the one published.
+        ValueError: If a file does not have the expected digest.
         OSError: If the network, the server or the disk fails.
     """
     target = Path(folder) / NAME
-    target.mkdir(parents=True, exist_ok=True)
-    missing = [name for name in SUMS if not (target / name).is_file()]
-    for name in missing:
-        part = target / f"{name}.gz.part"
-        address = f"{url}/{name}.gz"
-        fetch(address, part, timeout=timeout, most=MOST_BYTES)
-        packed = part.read_bytes()
-        part.unlink()
-        content = _unpack(packed, address)
-        check_sum(content, name, url)
-        with replacing(target / name) as file:
-            file.write(content)
+    addresses = {name: f"{url}/{name}.gz" for name in SUMS}
+    corpus = pooch.create(target, url, registry=SUMS, urls=addresses)
+
+    def download_unpacked(address: str, output_file: str, corpus: pooch.Pooch) -> None:
+        """Download a compressed file, and write its content."""
+        packed = BytesIO()
+        with LimitedProgress(desc=Path(address).name, unit="B", unit_scale=True) as progress:
+            progress.max_bytes = MAX_BYTES
+            pooch.HTTPDownloader(progressbar=progress)(address, packed, corpus)
+        with gzip.open(BytesIO(packed.getvalue())) as content:
+            Path(output_file).write_bytes(content.read(MAX_BYTES))
+
+    for name in SUMS:
+        try:
+            corpus.fetch(name, downloader=download_unpacked)
+        except (OSError, EOFError, zlib.error) as error:  # of the network, the disk, or gzip
+            raise OSError(
+                f"{addresses[name]} could not be read ({error}); is there a network? The complete "
+                f"files stay in {target}: call it again, or copy the folder from another computer"
+            ) from error
     return target
-
-
-def _unpack(packed: bytes, address: str) -> bytes:
-    """Unpack a gzip file, but no more of it than the corpus can hold."""
-    try:
-        content = zlib.decompressobj(wbits=31).decompress(packed, MOST_BYTES)  # 31: gzip
-    except zlib.error as error:
-        raise ValueError(f"{address} is no gzip file ({error}); is this the right URL?") from None
-    return content

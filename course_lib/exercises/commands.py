@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from course_lib.exercises.exercise_bank import exercise
@@ -68,6 +69,8 @@ def lab_command(options: argparse.Namespace) -> int:
     print(f"the chapters are in {first.parent}")
     if options.copy_only:
         return 0
+    if find_spec("jupyterlab") is None:
+        raise ValueError("JupyterLab is not installed; run: pip install jupyterlab ipykernel")
     root = f"--ServerApp.root_dir={options.folder}"
     command = [sys.executable, "-m", "jupyterlab", root, str(first), *options.options]
     return subprocess.call(command)

@@ -1,39 +1,35 @@
-"""Get published models once, whole, and checked; and let them translate and write."""
+"""Published models: download them once, whole and checked, and let them translate and write."""
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
 
 import torch
+from filelock import FileLock
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import HTTPError  # of the HTTP library that this version uses
 
-from course_lib.atomic_write import write_whole
 from course_lib.beam_search import beam_search
 from course_lib.data import pad_rows
-from course_lib.data.http_download import fetch
+from course_lib.data.limited_progress import LimitedProgress
 from course_lib.gpt import sample
 from course_lib.interop import gpt2, llama, marian
 from course_lib.interop.config_fields import read_config
 from course_lib.transformer import Transformer, TransformerConfig
 
-HUB = "https://huggingface.co"
-SUMS = "SHA256SUMS"  # in a model's folder: the digest of every file that was downloaded
-AT_ONCE = 32  # sentences translated together
+BATCH_SIZE = 32  # sentences translated together
 
 
 @dataclass(frozen=True)
-class Published:
-    """Say where a model is published, and under which terms.
+class PublishedModel:
+    """Describe a model on the hub: a commit of its repository, its licence, and its files.
 
-    Args:
-        repository: On the hub.
-        revision: A commit of it; ``"main"`` is whatever stands there on the day.
-        licence: As its page says.
-        megabytes: Of all files, about.
-        files: Their names, each with its sha256, or ``None`` where we do not know it: then the
-            first download stores the digest, and later ones are compared with it.
+    ``files`` maps each name to the file's sha256. None means that we do not know the digest, so
+    that the first download of this file is trusted.
     """
 
     repository: str
@@ -44,14 +40,19 @@ class Published:
 
 
 MODELS = {
-    "opus-mt-de-en": Published(
+    "opus-mt-de-en": PublishedModel(
         "Helsinki-NLP/opus-mt-de-en",
-        "main",
+        "1a922f3b32a8e809e17a47d4b32142d8105924e5",
         "Apache 2.0 or CC BY 4.0: read the model's page",
         300,
-        dict.fromkeys(("config.json", "source.spm", "vocab.json", "pytorch_model.bin")),
+        {
+            "config.json": None,
+            "source.spm": None,
+            "vocab.json": None,
+            "pytorch_model.bin": "e743c3070f61f477cb62fe95ef2c9be2e77f3e488cb6b8030ff8a19e8295c87d",
+        },
     ),
-    "gpt2": Published(
+    "gpt2": PublishedModel(
         "openai-community/gpt2",
         "607a30d783dfa663caf39e06633721c8d4cfcd7e",
         "MIT",
@@ -62,74 +63,86 @@ MODELS = {
             "model.safetensors": "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707",
         },
     ),
-    "smollm2-135m": Published(
+    "smollm2-135m": PublishedModel(
         "HuggingFaceTB/SmolLM2-135M",
         "93efa2f097d58c2a74874c7e644dbc9b0cee75a2",
         "Apache 2.0",
         275,
-        dict.fromkeys(("config.json", "tokenizer.json", "model.safetensors")),
+        {
+            "config.json": "1d556eab73b69c7f11f64c557a2f9c6f440bd4c6b89bb2584a6b498c92603843",
+            "tokenizer.json": "9ca9acddb6525a194ec8ac7a87f24fbba7232a9a15ffa1af0c1224fcd888e47c",
+            "model.safetensors": "80521b40281d6ce74e35c9282c22539e75aa0ac8578892b2a59955ef78d55da1",
+        },
     ),
 }
 
 
-def download(name: str, folder: Path | str, *, hub: str = HUB, timeout: float = 30.0) -> Path:
-    """Get the files of a model that are not there yet.
+def download(name: str, folder: Path | str, *, hub: str | None = None) -> Path:
+    """Download the files of a model that are missing, and check the digests of all files.
 
-    A file that breaks off is continued the next time, and gets its name only when it is whole and
-    its digest the expected one.
+    A file gets its name only when it is complete and has the expected digest, so you can stop a
+    download at any moment and call it again.
 
     Args:
-        name: A key of ``MODELS``.
-        folder: Where a folder of that name is made, or is already.
-        hub: The address that the repository's path is put behind.
-        timeout: Seconds to wait for a sign of life.
-
-    Returns:
-        The model's folder.
+        name: A key of ``MODELS``, and the name of the model's folder, which is returned.
+        folder: The folder that contains it.
+        hub: Another address of the hub than the one in the environment variable HF_ENDPOINT.
 
     Raises:
-        ValueError: If the name is unknown, or a file is not the expected one.
+        ValueError: If the name is unknown, or a file does not have the expected digest.
         OSError: If the network, the server or the disk fails.
     """
     if name not in MODELS:
-        raise ValueError(f"there is no model {name!r}; there are {', '.join(MODELS)}")
+        raise ValueError(f"there is no model {name!r}; choose one of {', '.join(MODELS)}")
     model = MODELS[name]
     target = Path(folder) / name
     target.mkdir(parents=True, exist_ok=True)
-    for file, published in model.files.items():
-        path = target / file
-        expected = published or _read_sums(target).get(file)
-        if not path.is_file():
-            address = f"{hub}/{model.repository}/resolve/{model.revision}/{file}"
-            part = path.with_name(f"{file}.part")
-            fetch(address, part, timeout=timeout)
-            _check(part, file, expected)
-            os.replace(part, path)
-        _check(path, file, expected)
+    with FileLock(Path(folder) / f".{name}.lock"):
+        for leftover in target.glob(".download-*"):  # of a download that was killed
+            shutil.rmtree(leftover)
+        with TemporaryDirectory(dir=target, prefix=".download-") as unchecked:
+            for file, digest in model.files.items():
+                path = target / file
+                if path.is_file():
+                    _check(path, digest, f"remove {path}, and download it again")
+                    continue
+                downloaded = _download_file(model, file, unchecked, hub)
+                _check(downloaded, digest, "the server sent another file")
+                os.replace(downloaded, path)
     return target
 
 
-def _read_sums(folder: Path) -> dict[str, str]:
-    """Read the digests that earlier downloads have stored, by file."""
-    path = folder / SUMS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return {name: digest for digest, name in (line.split(maxsplit=1) for line in lines)}
-
-
-def _check(path: Path, file: str, expected: str | None) -> None:
-    """Compare a file's digest with the expected one; where there is none, store it."""
-    with path.open("rb") as content:
-        found = hashlib.file_digest(content, "sha256").hexdigest()
-    if expected not in (None, found):
-        if path.suffix == ".part":
-            path.unlink()
-        raise ValueError(
-            f"{file} has the sha256 {found}, not {expected}: it was changed or damaged; remove "
-            f"{path.parent / file} and download it again"
+def _download_file(model: PublishedModel, file: str, folder: str, hub: str | None) -> Path:
+    """Download one file; the library continues after a broken connection, and checks the size."""
+    try:
+        path = hf_hub_download(
+            model.repository,
+            file,
+            revision=model.revision,
+            local_dir=folder,
+            endpoint=hub,
+            token=False,
+            tqdm_class=LimitedProgress,
         )
-    known = _read_sums(path.parent) | {file: found}
-    lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(known.items()))
-    write_whole(path.parent / SUMS, lines)
+        return Path(path)
+    except (OSError, HTTPError) as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        raise OSError(
+            f"{file} of {model.repository} could not be downloaded ({reason}); is there a "
+            f"network? If another address offers the same models, name it with HF_ENDPOINT; or "
+            f"copy the folder from another computer"
+        ) from error
+
+
+def _check(path: Path, digest: str | None, remedy: str) -> None:
+    """Raise an error that ends with the remedy if a file does not have the expected sha256."""
+    with path.open("rb") as content:
+        actual = hashlib.file_digest(content, "sha256").hexdigest()
+    if digest not in (None, actual):
+        raise ValueError(
+            f"{path.name} has the sha256 {actual} instead of {digest}, so it is not the published "
+            f"file: {remedy}"
+        )
 
 
 def translate_with(
@@ -138,7 +151,7 @@ def translate_with(
     beam_size: int = 4,
     model_class: Callable[[TransformerConfig], Transformer] = Transformer,
 ) -> list[str]:
-    """Translate sentences with a Marian model, ``AT_ONCE`` in a batch.
+    """Translate sentences with a Marian model, ``BATCH_SIZE`` in a batch.
 
     Args:
         folder: As for ``marian.from_pretrained``, with the tokenizer's files.
@@ -151,43 +164,56 @@ def translate_with(
     """
     model, tokenizer = marian.from_pretrained(folder, model_class)
     if tokenizer is None:
-        raise ValueError(f"{folder} holds no source.spm: without its tokenizer no text is read")
-    config: Any = model.config
-    how = dict(bos_id=config.bos_id, eos_id=config.eos_id, beam_size=beam_size)
-    written = []
-    for first in range(0, len(texts), AT_ONCE):
-        rows = [tokenizer.encode(text) for text in texts[first : first + AT_ONCE]]
+        raise ValueError(f"{folder} has no source.spm, the tokenizer that reads the sentences")
+    translations = []
+    for first in range(0, len(texts), BATCH_SIZE):
+        rows = [tokenizer.encode(text) for text in texts[first : first + BATCH_SIZE]]
         src = pad_rows(rows, tokenizer.pad_id)  # (B, S)
-        longest = min(config.max_len, 2 * src.size(1) + 50)
-        ids, _ = beam_search(model, src, **how, max_new_tokens=longest)
-        written += [tokenizer.decode(best) for best in ids[:, 0].tolist()]
-    return written
+        ids, _ = beam_search(
+            model,
+            src,
+            bos_id=tokenizer.bos_id,
+            eos_id=tokenizer.eos_id,
+            beam_size=beam_size,
+            max_new_tokens=min(model.config.max_len, 2 * src.size(1) + 50),
+        )
+        translations += [tokenizer.decode(best) for best in ids[:, 0].tolist()]
+    return translations
 
 
-def continue_with(folder: Path | str, prompt: str, tokens: int, seed: int = 0, **how: Any) -> str:
-    """Go on with a text, with a model in the layout of GPT-2 or Llama.
+def continue_with(
+    folder: Path | str,
+    prompt: str,
+    tokens: int,
+    seed: int = 0,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> str:
+    """Continue a text with a model in the layout of GPT-2 or Llama.
 
     Args:
         folder: As for ``from_pretrained``, with ``tokenizer.json``.
-        prompt: How the text begins, from one token.
-        tokens: How many to write.
-        seed: Another number, another text.
-        **how: ``temperature``, ``top_k`` or ``top_p``, as in ``sample``.
+        prompt: The beginning of the text, at least one token.
+        tokens: How many the model adds.
+        seed: Another seed gives another text.
+        temperature: As in ``sample``, like the two arguments after it.
 
     Raises:
-        ValueError: If the folder holds another model, no tokenizer, or the prompt is empty.
+        ValueError: If the folder holds another model or no tokenizer, or the prompt is empty.
     """
-    kinds = {"gpt2": gpt2, "llama": llama}
-    kind = read_config(folder, kinds, {}).choice("model_type", "", kinds)
-    model, tokenizer = kinds[kind].from_pretrained(folder)
+    loaders = {"gpt2": gpt2, "llama": llama}
+    model_type = read_config(folder, loaders, {}).choice("model_type", "", loaders)
+    model, tokenizer = loaders[model_type].from_pretrained(folder)
     if tokenizer is None:
         raise ValueError(
-            f"{folder} holds no tokenizer.json: without it no text is read; the library "
-            f"transformers writes one: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
+            f"{folder} has no tokenizer.json to read the text with; the library transformers "
+            f"writes it: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
         )
     ids = torch.tensor([tokenizer.encode(prompt).ids], dtype=torch.long)  # (1, T)
     if ids.numel() == 0:
-        raise ValueError("the prompt holds no token; give the text a beginning: --prompt TEXT")
+        raise ValueError("the prompt has no token; give the text a beginning with --prompt TEXT")
     generator = torch.Generator().manual_seed(seed)
-    written = sample(model, ids, tokens, generator=generator, **how)
-    return tokenizer.decode(written[0].tolist())
+    continued = sample(model, ids, tokens, temperature, top_k, top_p, generator)
+    return tokenizer.decode(continued[0].tolist())

@@ -1,0 +1,21 @@
+"""Progress bars of downloads with a limit."""
+
+from tqdm.auto import tqdm
+
+
+class LimitedProgress(tqdm):
+    """Stop a download without an end before it fills the memory or the disk."""
+
+    max_bytes = 2_000_000_000  # more than any file has that the course downloads
+    received: float = 0
+
+    def update(self, n: float | None = 1) -> bool | None:
+        """Count the next bytes, and raise OSError if they are more than ``max_bytes`` together."""
+        self.received += n or 0
+        if self.received > self.max_bytes:
+            raise OSError(f"the server sent more than {self.max_bytes} bytes")
+        return super().update(n)
+
+    def __bool__(self) -> bool:
+        """Return true also when the length is unknown, because pooch only then counts the bytes."""
+        return True
