@@ -9,6 +9,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -107,8 +108,11 @@ def heatmap(
             f"values {tuple(values.shape)} need one label for each row and column, "
             f"got {len(rows)} row labels and {len(columns)} column labels"
         )
-    if mask is not None and mask.shape != values.shape:
-        raise ValueError(f"mask {tuple(mask.shape)} does not fit values {tuple(values.shape)}")
+    if mask is not None and (mask.shape != values.shape or mask.dtype != torch.bool):
+        raise ValueError(
+            f"mask {tuple(mask.shape)} of {mask.dtype} does not fit values {tuple(values.shape)}; "
+            "it must be boolean and have the same shape"
+        )
     size, upright = _size(rows, columns)
     ax = ax or plt.subplots(figsize=size)[1]
     if mask is not None:
