@@ -34,18 +34,24 @@ def check_attention_inputs(
         leading = torch.broadcast_shapes(q[:-2], k[:-2], v[:-2])
     except RuntimeError:
         raise ValueError(f"the axes before the last two do not broadcast: {shapes}") from None
-    if mask is None:
-        return
+    if mask is not None:
+        check_mask(mask, (*leading, q[-2], k[-2]))
+
+
+def check_mask(mask: Tensor, target: tuple[int, ...]) -> None:
+    """Check that a mask is boolean and broadcasts to the shape ``target``, (..., T, S).
+
+    Raises ValueError if it does not.
+    """
     dtype = getattr(mask, "dtype", type(mask).__name__)
     if dtype != torch.bool:
         raise ValueError(
             f"mask must be a boolean tensor (True = may look), got {dtype}; "
             "convert a mask of ones and zeros with mask.bool()"
         )
-    target = (*leading, q[-2], k[-2])
     tail = zip(reversed(mask.shape), reversed(target), strict=False)
     if mask.dim() > len(target) or any(have not in (1, want) for have, want in tail):
-        raise ValueError(f"mask {tuple(mask.shape)} does not broadcast to {target}: {shapes}")
+        raise ValueError(f"mask {tuple(mask.shape)} does not broadcast to (..., T, S) = {target}")
 
 
 def check_widths(d_model: int, query: Tensor, key: Tensor, value: Tensor) -> None:

@@ -174,9 +174,9 @@ def test_a_plot_takes_gradients_and_goes_where_it_is_told_or_makes_its_own_figur
     [
         (
             lambda: heatmap(torch.eye(2), ["a"], ["b", "c"]),
-            "(2, 2) need one label for each",
+            "values (2, 2) do not fit 1 row",
         ),
-        (lambda: heatmap(torch.ones(1, 2), ["a", "b"], ["c"]), "got 2 row labels and 1 column"),
+        (lambda: heatmap(torch.ones(1, 2), ["a", "b"], ["c"]), "2 row, 1 column labels"),
         (lambda: heatmap(torch.ones(1, 1, 1), ["a"], ["b"]), "values (1, 1, 1)"),
         (
             lambda: heatmap(torch.ones(1, 2), ["a"], ["b", "c"], mask=torch.eye(2).bool()),
