@@ -48,11 +48,7 @@ class Characters:
         return torch.tensor([self._ids[character] for character in text], dtype=torch.long)
 
     def decode(self, ids: Tensor) -> str:
-        """Return the text of ids ``(L,)``.
-
-        Raises:
-            ValueError: If an id is not in the vocabulary.
-        """
+        """Return the text of ids ``(L,)``; raises ValueError if one is not in the vocabulary."""
         unknown = [i for i in ids.tolist() if i not in range(len(self))]
         if unknown:
             raise ValueError(f"{unknown[0]} is not an id from 0 to {len(self) - 1}")
