@@ -48,7 +48,5 @@ def capture_attention(
     for name, layers in attentions.items():
         if len(recorded[name]) != len(layers) or not layers:
             calls = len(recorded[name])
-            raise ValueError(
-                f"the {len(layers)} layers in {name!r} must run once, got {calls} calls"
-            )
+            raise ValueError(f"{len(layers)} layers in {name!r} must run once, got {calls} calls")
     return {name: torch.stack(weights) for name, weights in recorded.items()}
