@@ -54,6 +54,7 @@ class AddNorm(nn.Module):
         self, d_model: int, dropout: float = 0.0, norm_first: bool = False, *, bias: bool = True
     ) -> None:
         super().__init__()
+        check_sizes(d_model=d_model)
         self.norm = nn.LayerNorm(d_model, bias=bias)
         self.dropout = nn.Dropout(dropout)
         self.norm_first = norm_first

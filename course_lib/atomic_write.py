@@ -1,4 +1,4 @@
-"""Keep files whole or not at all, and aside rather than lost."""
+"""Atomic writes, which never leave a half-written file, and backups of replaced files."""
 
 import itertools
 import os
@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """Name a file beside another, which is gone again afterwards; missing folders are made."""
+    """Yield a temporary path in the same folder, and delete the file afterwards."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -21,9 +21,9 @@ def beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Write beside a file, and put what was written in its place in one move.
+    """Write to a temporary file, and replace the file with it in one step.
 
-    A process killed at any moment, or a computer that loses its power, leaves the old or the new.
+    If the process is killed or the power fails, the file has either its old or its new content.
     """
     with beside(path) as part:
         with part.open("wb") as file:
@@ -34,13 +34,13 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a text file in one move, as ``replacing`` does."""
+    """Replace a text file in one step, as ``replacing`` does."""
     with replacing(path) as file:
         file.write(text.encode())
 
 
 def set_aside(path: Path) -> Path:
-    """Move a file to the next free name beside it, and return that name."""
+    """Rename a file to the next free backup name, and return its new path."""
     names = (path.with_name(f"{path.name}.aside-{number}") for number in itertools.count(1))
     aside = next(name for name in names if not name.exists())
     os.replace(path, aside)

@@ -23,8 +23,7 @@ def capture_attention(
         For each name, the weights ``(N, B, H, T, S)`` of its N layers.
 
     Raises:
-        ValueError: If a list is empty, contains something that is not a layer, or contains a layer
-            that does not run exactly once.
+        ValueError: If a list is empty, or an entry is not a layer or does not run exactly once.
     """
     recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}
 
@@ -48,8 +47,6 @@ def capture_attention(
         run()
     for name, layers in attentions.items():
         if len(recorded[name]) != len(layers) or not layers:
-            raise ValueError(
-                f"each of the {len(layers)} layers in {name!r} must run once, "
-                f"but there were {len(recorded[name])} calls"
-            )
+            calls = len(recorded[name])
+            raise ValueError(f"{len(layers)} layers in {name!r} must run once, got {calls} calls")
     return {name: torch.stack(weights) for name, weights in recorded.items()}

@@ -26,8 +26,10 @@ def random_windows(
     and ``length`` T: each row of the second is the same row of the first, one token later.
     Raises ValueError if a size is below 1 or the text is too short for one window.
     """
-    if min(batch_size, length) < 1 or len(ids) <= length:
-        raise ValueError(f"no {batch_size} windows of {length} + 1 tokens in {len(ids)}")
+    if ids.dim() != 1 or min(batch_size, length) < 1 or len(ids) <= length:
+        raise ValueError(
+            f"cannot cut {batch_size} windows of {length} + 1 tokens out of ids {tuple(ids.shape)}"
+        )
     starts = torch.randint(len(ids) - length, (batch_size, 1), generator=generator)  # (B, 1)
     window = ids[starts + torch.arange(length + 1)]  # (B, T + 1)
     return window[:, :-1], window[:, 1:]

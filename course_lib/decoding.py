@@ -28,7 +28,7 @@ def generation_mode(
     not three different tokens of the vocabulary.
     """
     limit = model.config.max_len if max_new_tokens is None else max_new_tokens
-    if limit not in range(1, model.config.max_len + 1):
+    if type(limit) is not int or limit not in range(1, model.config.max_len + 1):
         raise ValueError(f"max_new_tokens={limit} is not in 1 … max_len={model.config.max_len}")
     check_special_ids(bos_id, eos_id, model.config.pad_id, model.config.tgt_vocab_size)
     was_training = model.training
@@ -131,7 +131,7 @@ def sample_decode(
 
     Shapes: src (B, S) → ids (B, T). Raises ValueError as these two functions do.
     """
-    choose = partial(
+    draw = partial(
         sample_tokens, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator
     )
     return greedy_decode(
@@ -141,5 +141,5 @@ def sample_decode(
         eos_id=eos_id,
         max_new_tokens=max_new_tokens,
         use_cache=use_cache,
-        choose=choose,
+        choose=draw,
     )

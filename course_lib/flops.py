@@ -6,7 +6,7 @@ __all__ = ["layer_operations", "attention_flops", "forward_flops"]
 
 from functools import partial
 
-from .input_checks import head_width
+from .input_checks import check_sizes, head_width
 from .transformer import TransformerConfig
 
 
@@ -17,8 +17,7 @@ def layer_operations(length: int, d_model: int, *, kernel_size: int = 3) -> dict
     Returns a dict with the keys "self-attention", "recurrent" and "convolution". As in the table,
     each count is the largest term only. Raises ValueError if an argument is below 1.
     """
-    if min(length, d_model, kernel_size) < 1:
-        raise ValueError(f"{length=}, {d_model=} and {kernel_size=} must be positive integers")
+    check_sizes(length=length, d_model=d_model, kernel_size=kernel_size)
     return {
         "self-attention": length**2 * d_model,
         "recurrent": length * d_model**2,
@@ -43,6 +42,7 @@ def attention_flops(
     ``src_len`` is S; ``d_k`` and ``d_v`` are d_model // num_heads unless given.
     Raises ValueError if a size is below 1 or num_heads does not divide d_model.
     """
+    check_sizes(tgt_len=tgt_len, src_len=src_len)
     d_k = head_width(d_model, num_heads, d_k)
     d_v = head_width(d_model, num_heads, d_v)
     queries = tgt_len * d_model * d_k

@@ -17,11 +17,15 @@ def check_attention_inputs(
     Shapes: query (..., T, d_k), key (..., S, d_k), value (..., S, d_v); the mask broadcasts to
     (..., T, S). Raises ValueError if the shapes do not match or the mask is not boolean.
     """
+    for name, x in {"query": query, "key": key, "value": value}.items():
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            got = getattr(x, "dtype", type(x).__name__)
+            raise ValueError(f"{name} must be a tensor of floating-point numbers, got {got}")
     q = tuple(query.shape)
     k = tuple(key.shape)
     v = tuple(value.shape)
     shapes = f"query {q}, key {k}, value {v}"
-    if min(len(q), len(k), len(v)) < 2:
+    if min(len(q), len(k), len(v)) < 2 or q[-1] == 0:
         raise ValueError(f"attention needs tensors of shape (..., length, width), got {shapes}")
     if q[-1] != k[-1]:
         raise ValueError(f"query and key need the same d_k, got {q[-1]} and {k[-1]}: {shapes}")
@@ -31,17 +35,24 @@ def check_attention_inputs(
         leading = torch.broadcast_shapes(q[:-2], k[:-2], v[:-2])
     except RuntimeError:
         raise ValueError(f"the axes before the last two do not broadcast: {shapes}") from None
-    if mask is None:
-        return
-    if mask.dtype != torch.bool:
+    if mask is not None:
+        check_mask(mask, (*leading, q[-2], k[-2]))
+
+
+def check_mask(mask: Tensor, target: tuple[int, ...]) -> None:
+    """Check that a mask is boolean and broadcasts to the shape ``target``, (..., T, S).
+
+    Raises ValueError if it does not.
+    """
+    dtype = getattr(mask, "dtype", type(mask).__name__)
+    if dtype != torch.bool:
         raise ValueError(
-            f"mask must be boolean (True = may look), got {mask.dtype}; "
+            f"mask must be a boolean tensor (True = may look), got {dtype}; "
             "convert a mask of ones and zeros with mask.bool()"
         )
-    target = (*leading, q[-2], k[-2])
     tail = zip(reversed(mask.shape), reversed(target), strict=False)
     if mask.dim() > len(target) or any(have not in (1, want) for have, want in tail):
-        raise ValueError(f"mask {tuple(mask.shape)} does not broadcast to {target}: {shapes}")
+        raise ValueError(f"mask {tuple(mask.shape)} does not broadcast to (..., T, S) = {target}")
 
 
 def check_widths(d_model: int, query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -61,14 +72,11 @@ def head_width(d_model: int, num_heads: int, width: int | None = None) -> int:
     """Return the width of one head: the given width, or d_model / num_heads.
 
     Paper: §3.2.2, d_k = d_v = d_model / h.
-    Raises ValueError if a size is below 1, or if no width is given and num_heads does not divide
-    d_model.
+    Raises ValueError if a size is not a positive integer, or if no width is given and num_heads
+    does not divide d_model.
     """
-    if min(d_model, num_heads, 1 if width is None else width) < 1:
-        d_k = "" if width is None else f", d_k or d_v={width}"
-        raise ValueError(
-            f"sizes must be positive integers, got d_model={d_model}, num_heads={num_heads}{d_k}"
-        )
+    sizes = dict(d_model=d_model, num_heads=num_heads)
+    check_sizes(**sizes if width is None else sizes | {"d_k or d_v": width})
     if width is None and d_model % num_heads:
         raise ValueError(
             f"d_model={d_model} cannot be split into num_heads={num_heads} equal heads "
@@ -79,10 +87,10 @@ def head_width(d_model: int, num_heads: int, width: int | None = None) -> int:
 
 
 def check_sizes(**sizes: int) -> None:
-    """Raise ValueError if a size is below 1; the message names all sizes."""
-    if min(sizes.values()) < 1:
+    """Raise ValueError if a size is not a positive integer; the message names all sizes."""
+    if any(type(size) is not int or size < 1 for size in sizes.values()):
         named = ", ".join(f"{name}={size}" for name, size in sizes.items())
-        raise ValueError(f"sizes must be positive integers, got {named}")
+        raise ValueError(f"expected positive integers, got {named}")
 
 
 def check_width(x: Tensor, d_model: int) -> None:
@@ -91,11 +99,13 @@ def check_width(x: Tensor, d_model: int) -> None:
         raise ValueError(f"expected vectors of width {d_model}, got shape {tuple(x.shape)}")
 
 
-def check_same_shape(x: Tensor, answer: Tensor) -> None:
-    """Raise ValueError if a sub-layer's output does not have the shape of its input."""
-    if answer.shape != x.shape:
+def check_same_shape(x: Tensor, output: Tensor) -> None:
+    """Raise ValueError if a sub-layer's output is not a tensor with the shape of its input."""
+    if not isinstance(output, Tensor):
+        raise ValueError(f"the sub-layer must return one tensor, got {type(output).__name__}")
+    if output.shape != x.shape:
         raise ValueError(
-            f"the sub-layer returned shape {tuple(answer.shape)} for an input of shape "
+            f"the sub-layer returned shape {tuple(output.shape)} for an input of shape "
             f"{tuple(x.shape)}, so the two cannot be added"
         )
 
@@ -107,9 +117,9 @@ def check_choice(name: str, value: str, choices: Collection[str]) -> None:
 
 
 def check_dropout(dropout: float) -> None:
-    """Raise ValueError if a dropout probability is not in [0, 1]."""
-    if not 0 <= dropout <= 1:
-        raise ValueError(f"dropout must be in [0, 1], got {dropout}")
+    """Raise ValueError if a dropout probability is not a number in [0, 1]."""
+    if not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
+        raise ValueError(f"dropout must be a number in [0, 1], got {dropout!r}")
 
 
 def check_fits(x: Tensor, table: Tensor, start: int = 0) -> None:
@@ -139,11 +149,14 @@ def check_config(config: object, activations: Collection[str] = ()) -> None:
     values = vars(config)
     for name, kind in get_annotations(type(config)).items():
         value = values[name]
-        is_size = kind is int and not name.endswith("_id")
-        if is_size and (type(value) is not int or value < 1):
-            raise ValueError(f"{name} must be a positive integer, got {value!r}")
-        if kind is float and not 0 <= value < math.inf:
+        is_id = name.endswith("_id")
+        if kind is int and (type(value) is not int or (value < 1 and not is_id)):
+            kind_of_number = "an integer" if is_id else "a positive integer"
+            raise ValueError(f"{name} must be {kind_of_number}, got {value!r}")
+        if kind is float and not (isinstance(value, int | float) and 0 <= value < math.inf):
             raise ValueError(f"{name} must be a finite number from 0, got {value!r}")
+        if kind is bool and type(value) is not bool:
+            raise ValueError(f"{name} must be True or False, got {value!r}")
     check_dropout(values.get("dropout", 0.0))
     if "activation" in values:
         check_choice("activation", values["activation"], activations)
@@ -289,18 +302,27 @@ def check_special_ids(bos_id: int, eos_id: int, pad_id: int, vocab_size: int) ->
     Raises ValueError if they are not.
     """
     ids = (bos_id, eos_id, pad_id)
-    if len(set(ids)) < 3 or not all(token in range(vocab_size) for token in ids):
+    valid = [token for token in ids if type(token) is int and 0 <= token < vocab_size]
+    if len(set(valid)) < 3:
         raise ValueError(
             f"bos_id={bos_id}, eos_id={eos_id} and pad_id={pad_id} must be three different ids "
             f"from 0 to {vocab_size - 1}"
         )
 
 
-def check_room(keys: Tensor, stored_keys: Tensor | None, length: int, max_len: int) -> None:
-    """Check that the keys (B, H, T, d_k) of new tokens continue those in an ``AttentionCache``.
+def check_room(
+    keys: Tensor, values: Tensor, stored_keys: Tensor | None, length: int, max_len: int
+) -> None:
+    """Check that keys (B, H, T, d_k) and values (B, H, T, d_v) continue an ``AttentionCache``.
 
-    Raises ValueError if the number of rows has changed, or if there is no room for the tokens.
+    Raises ValueError if the shapes do not match, the number of rows has changed, or there is no
+    room for the tokens.
     """
+    if keys.dim() != 4 or keys.shape[:3] != values.shape[:3]:
+        raise ValueError(
+            f"keys {tuple(keys.shape)} and values {tuple(values.shape)} must have the shape "
+            "(B, H, T, width), with the same B, H and T"
+        )
     rows, new = len(keys), keys.size(2)
     stored_rows = rows if stored_keys is None else len(stored_keys)
     if rows != stored_rows or length + new > max_len:

@@ -52,7 +52,7 @@ class AttentionCache:
         Returns all keys (B, H, length, d_k) and values so far, as views, the newest last.
         Raises ValueError if the number of rows has changed, or if there is no room.
         """
-        check_room(keys, self.keys, self.length, self.max_len)
+        check_room(keys, values, self.keys, self.length, self.max_len)
         start, self.length = self.length, self.length + keys.size(2)
         if self.keys is None or self.values is None:
             self.keys = keys.new_empty(*keys.shape[:2], self.max_len, keys.size(3))

@@ -124,7 +124,7 @@ def test_no_more_tokens_are_written_than_asked_or_than_the_model_can(limit):
     assert written.tolist() == [[7] * most, ([8, 6, EOS] + [PAD] * MAX_LEN)[:most]]
 
 
-@pytest.mark.parametrize("limit", [0, -1, MAX_LEN + 1])
+@pytest.mark.parametrize("limit", [0, -1, MAX_LEN + 1, 2.0, True])
 def test_an_impossible_limit_is_explained(limit):
     model = tiny_transformer()
     with pytest.raises(ValueError, match=says(f"={limit}", f"max_len={MAX_LEN}")):

@@ -7,16 +7,19 @@ import torch
 from dimensions import D_K, D_MODEL, MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, H, S, T
 from parity import assert_same, says
 from random_inputs import normal, random_ids, tiny_config, tiny_transformer
+from torch import nn
 
 from course_lib.add_norm import AddNorm, LayerNorm
 from course_lib.attention import scaled_dot_product_attention
+from course_lib.attention_capture import capture_attention
 from course_lib.beam_search import beam_search
-from course_lib.decoder import Decoder
+from course_lib.data import Characters, Tokenizer, draw_numbers, read_text, side_by_side
+from course_lib.decoder import Decoder, DecoderLayer
 from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import Encoder, EncoderLayer
 from course_lib.feed_forward import FeedForward
-from course_lib.flops import layer_operations
+from course_lib.flops import attention_flops, layer_operations
 from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig
 from course_lib.input_checks import (
     check_attention_inputs,
@@ -25,6 +28,7 @@ from course_lib.input_checks import (
     check_special_ids,
     head_width,
 )
+from course_lib.kv_cache import AttentionCache
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.modern_decoder import GroupedQueryAttention, apply_rope, rope_angles
 from course_lib.multi_head import MultiHeadAttention
@@ -49,7 +53,9 @@ MISFITS = [  # shapes of query, key and value; a mask; words of the message
     (((6,), (S, 6), (S, 7)), None, ["query (6,)"]),
     (((2, T, 6), (3, S, 6), (3, S, 7)), None, ["(2, 4, 6)", "(3, 5, 6)"]),
     (((2, T, 6), (2, S, 6), (3, S, 7)), None, ["(2, 5, 6)", "(3, 5, 7)"]),
+    (((T, 0), (S, 0), (S, 7)), None, ["query (4, 0)"]),
     (None, ones(T, S, dtype=torch.uint8), ["boolean", torch.uint8]),
+    (None, [[True]], ["boolean", "list"]),
     (None, ones(S, T), ["mask", (S, T), HEADS]),
     (None, ones(H, B, T, S), ["mask", (H, B, T, S), HEADS]),
     (None, ones(1, B, H, T, S), ["mask", (1, B, H, T, S), HEADS]),
@@ -90,6 +96,7 @@ def test_a_layer_names_inputs_that_do_not_fit_on_both_paths(shapes, mask, words,
 # --- sizes and shapes
 
 VECTORS = torch.zeros(B, T, 6)
+KEYS = VECTORS.unsqueeze(1)
 REFUSED = [  # a call, and words of the message
     (lambda: FeedForward(0, 11), ["d_model=0", "d_ff=11"]),
     (lambda: FeedForward(6, -1), ["d_model=6", "d_ff=-1"]),
@@ -99,9 +106,15 @@ REFUSED = [  # a call, and words of the message
     (lambda: LayerNorm(6)(VECTORS[..., :1]), [6, (B, T, 1)]),  # it would broadcast in silence
     (lambda: AddNorm(6)(VECTORS, lambda x: x[..., :1]), [(B, T, 1), (B, T, 6)]),
     (lambda: AddNorm(6, norm_first=True)(VECTORS, lambda x: x[0]), [(T, 6), (B, T, 6)]),
+    (lambda: AddNorm(6)(VECTORS, lambda x: (x, None)), ["one tensor", "tuple"]),
+    (lambda: AddNorm(0), ["d_model=0"]),
     (lambda: MultiHeadAttention(12, 3, dropout=1.5), [1.5]),
+    (lambda: MultiHeadAttention(12, 3, dropout=None), ["dropout", None]),
+    (lambda: scaled_dot_product_attention(VECTORS, None, VECTORS), ["key", "NoneType"]),
+    (lambda: scaled_dot_product_attention(*[VECTORS.long()] * 3), ["query", torch.int64]),
     (lambda: scaled_dot_product_attention(*[VECTORS] * 3, dropout_p=-0.1), [-0.1]),
     (lambda: Encoder(0, D_MODEL, H, 11), ["num_layers=0"]),
+    (lambda: Encoder(True, D_MODEL, H, 11), ["num_layers=True"]),
     (lambda: Decoder(-1, D_MODEL, H, 11), ["num_layers=-1"]),
     (lambda: sinusoidal_encoding(0, 6), ["max_len=0", "d_model=6"]),
     (lambda: LearnedPositionalEmbedding(0, 9), ["max_len=9", "d_model=0"]),
@@ -110,6 +123,9 @@ REFUSED = [  # a call, and words of the message
     (lambda: padding_mask(ones(B, 1, S), PAD), ["(B, S)", (B, 1, S)]),
     (lambda: layer_operations(0, 5, kernel_size=3), [0, 5, 3]),
     (lambda: layer_operations(7, 5, kernel_size=0), [7, 5, 0]),
+    (lambda: attention_flops(12, 3, 0, 5), ["tgt_len=0", "src_len=5"]),
+    (lambda: AttentionCache(9).append(VECTORS, VECTORS), [(B, T, 6)]),
+    (lambda: AttentionCache(9).append(KEYS, KEYS[:, :, 1:]), [(B, 1, T, 6), (B, 1, T - 1, 6)]),
     (lambda: rope_angles(T, 5), ["even", 5]),
     (lambda: rope_angles(T, 6, base=0.0), ["base=0.0", "positive"]),
     (lambda: rope_angles(T, 6, base=math.nan), ["base=nan", "positive"]),
@@ -121,6 +137,14 @@ REFUSED = [  # a call, and words of the message
     (lambda: random_windows(torch.arange(5), 2, 5), [5, 2, 5]),
     (lambda: random_windows(torch.arange(5), 0, 2), [5, 0, 2]),
     (lambda: random_windows(torch.arange(5), 2, 0), [5, 2, 0]),
+    (lambda: random_windows(ones(5, 3), 2, 2), [(5, 3), 2]),
+    (lambda: side_by_side(torch.arange(5), 0), ["length=0"]),
+    (lambda: draw_numbers("train", 2.5), [2.5, 50_000]),
+    (lambda: read_text("shakespear"), ["shakespear", "library"]),
+    (lambda: Tokenizer.learn("one two", 9), ["a list of texts", "one string"]),
+    (lambda: Characters("ab").decode(torch.tensor([-1])), [-1, "0 to 1"]),
+    (lambda: capture_attention({"self": [VECTORS]}, list), ["self", "Tensor"]),
+    (lambda: capture_attention({"self": [nn.Identity()]}, list), ["self", "0 calls"]),
 ]
 
 
@@ -141,6 +165,8 @@ def test_sizes_and_shapes_that_do_not_fit_are_named(call, words):
         ((0, 3), ["d_model=0"]),
         ((12, 0), ["num_heads=0"]),
         ((12, -3), ["num_heads=-3"]),
+        ((12, 3.0), ["num_heads=3.0"]),
+        ((None, 3), ["d_model=None"]),
     ],
 )
 def test_a_width_that_does_not_split_is_named(build, sizes, words):
@@ -193,12 +219,16 @@ COUNTS = [
         ({"d_model": 18.0}, ["d_model", 18.0]),
         ({"num_heads": True}, ["num_heads", True]),
         ({"d_k": 0}, [0]),
+        ({"d_k": 4.0}, [4.0]),
+        ({"norm_first": "no"}, ["norm_first", "no"]),
+        ({"pad_id": True}, ["pad_id", True]),
         ({"d_v": -1}, [-1]),
         ({"tie_embeddings": "both"}, ["both", "all", "decoder", "none"]),
         ({"tie_embeddings": "all"}, ["all", SRC_VOCAB, TGT_VOCAB]),
         ({"pad_id": TGT_VOCAB}, ["pad_id=10", SRC_VOCAB]),
         ({"pad_id": -1}, ["pad_id=-1"]),
         ({"dropout": 1.5}, ["dropout", 1.5]),
+        ({"dropout": "0.1"}, ["dropout", "'0.1'"]),
         ({"dropout": math.nan}, ["dropout", "nan"]),
     ],
 )
@@ -294,7 +324,7 @@ def test_a_target_a_memory_and_a_source_belong_together(transformer, generator):
 
 @pytest.mark.parametrize("decode", [greedy_decode, beam_search])
 @pytest.mark.parametrize(
-    ("bos_id", "eos_id"), [(1, 1), (PAD, 2), (1, PAD), (1, TGT_VOCAB), (-1, 2)]
+    ("bos_id", "eos_id"), [(1, 1), (PAD, 2), (1, PAD), (1, TGT_VOCAB), (-1, 2), (1.0, 2)]
 )
 def test_special_ids_that_cannot_be_told_apart_are_named(decode, bos_id, eos_id):
     model, words = tiny_transformer(), says(f"{bos_id=}", f"{eos_id=}", f"pad_id={PAD}")

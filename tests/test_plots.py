@@ -174,13 +174,17 @@ def test_a_plot_takes_gradients_and_goes_where_it_is_told_or_makes_its_own_figur
     [
         (
             lambda: heatmap(torch.eye(2), ["a"], ["b", "c"]),
-            "(2, 2) need one label for each",
+            "values (2, 2) do not fit 1 row",
         ),
-        (lambda: heatmap(torch.ones(1, 2), ["a", "b"], ["c"]), "got 2 row labels and 1 column"),
+        (lambda: heatmap(torch.ones(1, 2), ["a", "b"], ["c"]), "2 row, 1 column labels"),
         (lambda: heatmap(torch.ones(1, 1, 1), ["a"], ["b"]), "values (1, 1, 1)"),
         (
             lambda: heatmap(torch.ones(1, 2), ["a"], ["b", "c"], mask=torch.eye(2).bool()),
-            "mask (2, 2) does not fit values (1, 2)",
+            "mask (2, 2) of torch.bool does not fit values (1, 2)",
+        ),
+        (
+            lambda: heatmap(torch.eye(2), ["a", "b"], ["c", "d"], mask=torch.eye(2)),
+            "mask (2, 2) of torch.float32 does not fit",
         ),
         (
             lambda: curves([1, 2], {"bad": [0.0]}, xlabel="x", ylabel="y"),

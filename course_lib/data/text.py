@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from course_lib.input_checks import check_choice
+from course_lib.input_checks import check_choice, check_sizes
 
 PRINTABLE = "\n" + "".join(map(chr, range(32, 127)))  # 96 characters
 SHAKESPEARE = Path("tinyshakespeare") / "input.txt"
@@ -48,7 +48,10 @@ class Characters:
         return torch.tensor([self._ids[character] for character in text], dtype=torch.long)
 
     def decode(self, ids: Tensor) -> str:
-        """Return the text of ids ``(L,)``."""
+        """Return the text of ids ``(L,)``; raises ValueError if one is not in the vocabulary."""
+        unknown = [i for i in ids.tolist() if i not in range(len(self))]
+        if unknown:
+            raise ValueError(f"{unknown[0]} is not an id from 0 to {len(self) - 1}")
         return "".join(self.characters[i] for i in ids.tolist())
 
 
@@ -162,6 +165,7 @@ def side_by_side(ids: Tensor, length: int) -> Tensor:
         tensor([[0, 1, 2, 3],
                 [3, 4, 5, 6]])
     """
+    check_sizes(length=length)
     if len(ids) <= length:
         raise ValueError(f"{len(ids)} characters are too few for a window of {length} + 1")
     return ids.unfold(0, length + 1, length)

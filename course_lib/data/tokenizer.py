@@ -46,6 +46,8 @@ class Tokenizer:
                 and ``Mann,`` share the token ``▁Mann``. In number words, the hyphen belongs to the
                 word, so there it is False.
         """
+        if isinstance(texts, str):
+            raise ValueError("the tokenizer learns from a list of texts, got one string")
         inner = tokenizers.Tokenizer(models.BPE(unk_token=SPECIAL[cls.unk_id]))
         inner.pre_tokenizer = pre_tokenizers.Metaspace()
         if split_punctuation:

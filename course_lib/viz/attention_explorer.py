@@ -94,7 +94,7 @@ def draw_output(ax: Axes, weights: Tensor, output: Tensor) -> None:
     sizes = (25 + 300 * weights).numpy()
     ax.scatter(VALUES[:, 0], VALUES[:, 1], s=sizes, color=green, zorder=2)
     ax.scatter(output[0], output[1], s=130, marker="X", color=INK, edgecolor="white", zorder=3)
-    finish_plane(ax, "The output (×) averages the values", VALUES, VALUE_OFFSETS)
+    finish_plane(ax, "The output (×) averages values", VALUES, VALUE_OFFSETS)
 
 
 def finish_plane(ax: Axes, title: str, points: Tensor, offsets: list[tuple[float, float]]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -102,13 +103,11 @@ def heatmap(
         ValueError: If the labels or the mask do not fit the values.
     """
     values = values.detach().cpu()
-    if tuple(values.shape) != (len(rows), len(columns)):
-        raise ValueError(
-            f"values {tuple(values.shape)} need one label for each row and column, "
-            f"got {len(rows)} row labels and {len(columns)} column labels"
-        )
-    if mask is not None and mask.shape != values.shape:
-        raise ValueError(f"mask {tuple(mask.shape)} does not fit values {tuple(values.shape)}")
+    shape = tuple(values.shape)
+    if shape != (len(rows), len(columns)):
+        raise ValueError(f"values {shape} do not fit {len(rows)} row, {len(columns)} column labels")
+    if mask is not None and (mask.shape != shape or mask.dtype != torch.bool):
+        raise ValueError(f"mask {tuple(mask.shape)} of {mask.dtype} does not fit values {shape}")
     size, upright = _size(rows, columns)
     ax = ax or plt.subplots(figsize=size)[1]
     if mask is not None:
