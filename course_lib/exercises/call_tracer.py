@@ -24,7 +24,7 @@ class _Listener(TorchFunctionMode):
 
 
 @contextmanager
-def watched(shortcuts: Mapping[Any, str], given: Any, candidate: Any) -> Iterator[Callable]:
+def watched(shortcuts: Mapping[Any, str], given: object, candidate: object) -> Iterator[Callable]:
     """Watch which functions run inside; yield a function that returns a complaint, or nothing.
 
     The shortcuts of torch must not be called, and the course's own definition only by itself.
@@ -55,12 +55,12 @@ def watched(shortcuts: Mapping[Any, str], given: Any, candidate: Any) -> Iterato
             sys.setprofile(before)
 
 
-def codes_of(definition: Any) -> set[CodeType]:
+def codes_of(definition: object) -> set[CodeType]:
     """Return the code of a function, or of every method that a class defines itself."""
     return {function.__code__ for function in functions_of(definition)}
 
 
-def functions_of(definition: Any) -> list[FunctionType]:
+def functions_of(definition: object) -> list[FunctionType]:
     """Return a function, or those that a class defines itself, without their wrappers."""
     definition = getattr(definition, "served", definition)
     members = vars(definition).values() if inspect.isclass(definition) else [definition]

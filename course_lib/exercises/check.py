@@ -2,7 +2,7 @@
 
 import inspect
 from bisect import bisect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
@@ -31,16 +31,16 @@ UNTRIED = Outcome(error=NotImplementedError())
 
 
 @usual_settings()
-def examine(name: str, candidate: Any) -> Report:
+def examine(name: str, candidate: object) -> Report:
     """Try an attempt in every way that its exercise asks for; never raise on its mistakes.
 
     Raises:
         ValueError: If there is no exercise of that name.
     """
     task = exercise(name)
-    rejected = _not_a_candidate(task, candidate)
-    if rejected is not None:
-        return rejected
+    is_of_kind = inspect.isclass(task.given) == inspect.isclass(candidate)
+    if not callable(candidate) or not is_of_kind:
+        return _not_a_candidate(task, candidate)
     expected_outcomes(name)  # outside of the watch, because this runs the course's own
     with watched(task.shortcuts, task.given, candidate) as verdict:
         seen = observations(task, candidate)
@@ -62,7 +62,7 @@ def examine(name: str, candidate: Any) -> Report:
     return replace(report, passed=not core, stages=stages)
 
 
-def observations(task: Exercise, candidate: Any) -> list[Outcome]:
+def observations(task: Exercise, candidate: Callable[..., Any]) -> list[Outcome]:
     """Try an attempt in all trials; layers of one shape are tried in every order if one fails."""
     tried = adapt(candidate, task.given)
     seen = [try_out(task.trials[0], tried)]
@@ -75,7 +75,9 @@ def observations(task: Exercise, candidate: Any) -> list[Outcome]:
     return seen
 
 
-def layer_order(task: Exercise, candidate: Any, seen: Sequence[Outcome]) -> dict[str, str]:
+def layer_order(
+    task: Exercise, candidate: Callable[..., Any], seen: Sequence[Outcome]
+) -> dict[str, str]:
     """Find which of an attempt's layers does the work of which of the course's.
 
     Names decide this where they can. Where they cannot, several layers of one shape may be matched
@@ -93,7 +95,7 @@ def layer_order(task: Exercise, candidate: Any, seen: Sequence[Outcome]) -> dict
     return {}
 
 
-def order_of(name: str, answer: Any) -> dict[str, str]:
+def order_of(name: str, answer: Callable[..., Any]) -> dict[str, str]:
     """Find the order of an answer's layers before it is served; mostly there is only one."""
     task = exercise(name)
     tried = adapt(answer, task.given)
@@ -143,12 +145,10 @@ def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
             yield replace(wrong, sentence=f"With {trial.label}: {wrong.sentence}", trial=place)
 
 
-def _not_a_candidate(task: Exercise, candidate: Any) -> Report | None:
+def _not_a_candidate(task: Exercise, candidate: object) -> Report:
     """Answer something that is not an attempt, or a class in place of a function."""
     if candidate is None or candidate is ...:
         return Report(task.name, False, hint="There is no attempt yet.", attempted=False)
-    if inspect.isclass(task.given) == inspect.isclass(candidate) and callable(candidate):
-        return None
     kind = "class" if inspect.isclass(task.given) else "function"
     hint = f"{task.name} should be a {kind}. Pass the {kind} itself, without calling it."
     found = "a class" if inspect.isclass(candidate) else f"of type {type(candidate).__name__}"
@@ -164,7 +164,7 @@ def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
 
 
 def _named(
-    task: Exercise, candidate: Any, seen: Sequence[Outcome], found: Sequence[Failure]
+    task: Exercise, candidate: object, seen: Sequence[Outcome], found: Sequence[Failure]
 ) -> Report:
     """Report the first thing that is wrong, under the name of the known mistake it looks like."""
     first = found[0]
@@ -179,7 +179,7 @@ def _named(
     if mistake is not None and (second is not None or first.kind == "runs"):
         details.insert(0, f"The first failure: {first.sentence}")
     detail = "\n".join(line for line in details if line)
-    return Report(task.name, False, mistake and mistake.name, hint, first.kind, detail)
+    return Report(task.name, False, mistake.name if mistake else None, hint, first.kind, detail)
 
 
 def _second_problem(

@@ -2,9 +2,7 @@
 
 import ast
 import textwrap
-from collections.abc import Sequence
 from functools import cache, cached_property
-from typing import Any
 
 from course_lib.exercises.catalogue import find
 from course_lib.exercises.check_report import Report, Stage
@@ -16,7 +14,6 @@ from course_lib.exercises.progress import note
 from course_lib.probes import PROBES, ProbeResult
 
 KIT = {run.__name__.replace("_", " "): run for run in PROBES}
-BLANK = (..., None, "")  # an answer that was not given yet
 TRAINED_ONLY = "initial loss"  # the probe for untrained models
 
 
@@ -99,7 +96,7 @@ def causes() -> list[str]:
     return sorted([*(case.cause for case in CASES), *DECOYS])
 
 
-def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) -> Report:
+def diagnose(name: str, probes: object = ..., cause: object = ..., mend: object = ...) -> Report:
     """Report on a case as far as the answers go: symptom, probes, cause, fixed lines.
 
     Args:
@@ -114,27 +111,27 @@ def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) ->
     """
     chart = clinic(name)
     wanted = probes if isinstance(probes, list | tuple | set) else [probes]
-    wanted = [probe for probe in wanted if probe not in BLANK]
+    wanted = [probe for probe in wanted if not _is_blank(probe)]
     unknown = [probe for probe in wanted if probe not in list(KIT)]
-    found = [chart.probe(probe) for probe in wanted if probe not in unknown]
-    seen = [f"{'quiet' if one.passed else 'ALARM'}  {one.name}: {one.hint}" for one in found]
-    right = bool(found) and cause == chart.case.cause
+    results = [chart.probe(str(probe)) for probe in wanted if probe in list(KIT)]
+    seen = [f"{'quiet' if one.passed else 'ALARM'}  {one.name}: {one.hint}" for one in results]
+    right = bool(results) and cause == chart.case.cause
     healed = False
     if unknown:
         hint = f"There is no probe {unknown[0]!r}; there are {', '.join(KIT)}."
     elif not wanted:
         hint = f"Choose one or more probes: {', '.join(KIT)}."
-    elif cause in BLANK:
+    elif _is_blank(cause):
         hint = f"What is wrong? Choose one of: {', '.join(causes())}."
     elif not right:
         hint = _another(chart, cause)
-    elif mend in BLANK:
+    elif _is_blank(mend):
         seen += ["", chart.code()]
         why = chart.case.mistakes[0].sentence
         hint = f"Yes: {why}. Now fix it with a pair (old, new), or a list of pairs."
     else:
         healed, hint = examine_mend(chart, mend)
-    attempted = bool(unknown) or (bool(found) and cause not in BLANK)
+    attempted = bool(unknown) or (bool(results) and not _is_blank(cause))
     if chart.score:
         seen.append(f"probes used: {chart.score}")
     detail = "\n".join([f"symptom: {chart.symptom}", *seen])
@@ -143,10 +140,15 @@ def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) ->
     return note(report)
 
 
-def _another(chart: Chart, cause: Any) -> str:
+def _is_blank(answer: object) -> bool:
+    """Say whether an answer was not given yet."""
+    return answer is ... or answer is None or answer == ""
+
+
+def _another(chart: Chart, cause: object) -> str:
     """Say what another cause would mean, and which probe would show it."""
     others = {case.cause: (case.mistakes[0].sentence, case.probe) for case in CASES} | DECOYS
-    if cause not in others:
+    if not isinstance(cause, str) or cause not in others:
         return f"{cause!r} is not among the causes: {', '.join(causes())}."
     sentence, probe = others[cause]
     said = f"{cause!r} would mean that {sentence}. Then the probe {probe!r}"
@@ -157,12 +159,18 @@ def _another(chart: Chart, cause: Any) -> str:
     return f"{said} sounds an alarm, as it does here, but other causes fit as well. Try another."
 
 
-def examine_mend(chart: Chart, mend: Line | Sequence[Line]) -> tuple[bool, str]:
+def examine_mend(chart: Chart, mend: object) -> tuple[bool, str]:
     """Replace lines; return whether the symptom and the alarm are gone, and a sentence."""
-    lines = [mend] if isinstance(mend, tuple) and isinstance(mend[0], str) else mend
-    pairs = isinstance(lines, list | tuple) and all(isinstance(x, list | tuple) for x in lines)
-    if not pairs or any(list(map(type, line)) != [str, str] for line in lines):
-        return False, f"Write a pair (old, new), or a list of such pairs, not {mend!r:.60}."
+    lines: list[Line] = []
+    pairs = [mend]
+    if isinstance(mend, list | tuple) and not any(isinstance(x, str) for x in mend):
+        pairs = list(mend)
+    for pair in pairs:
+        match pair:
+            case (str(old), str(new)):
+                lines.append((old, new))
+            case _:
+                return False, f"Write a pair (old, new), or a list of such pairs, not {mend!r:.60}."
     case = chart.case
     try:
         patient = Patient(case.mistakes, lines)

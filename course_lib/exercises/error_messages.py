@@ -5,7 +5,6 @@ import linecache
 import re
 import traceback
 from types import FrameType
-from typing import Any
 
 from torch import Tensor
 
@@ -72,7 +71,7 @@ def learners_frame(error: BaseException) -> tuple[FrameType, int] | None:
     return deepest[0] if deepest else None
 
 
-def from_outside(candidate: Any) -> str:
+def from_outside(candidate: object) -> str:
     """Name the numbers and tensors that an attempt reads from the notebook."""
     names = {
         one.argval
@@ -88,7 +87,7 @@ def from_outside(candidate: Any) -> str:
     return f"This reads global variables of the notebook: {', '.join(told)}" if told else ""
 
 
-def text_of(candidate: Any) -> str:
+def text_of(candidate: object) -> str:
     """Return the text of the cell or file that contains an attempt, or nothing."""
     codes = codes_of(candidate)
     return "".join(linecache.getlines(next(iter(codes)).co_filename)) if codes else ""

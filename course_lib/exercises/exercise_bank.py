@@ -3,7 +3,7 @@
 import difflib
 import re
 from bisect import bisect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -64,7 +64,7 @@ class Exercise:
         return sum(map(len, self.core.values()))
 
     @property
-    def given(self) -> Any:
+    def given(self) -> Callable[..., Any]:
         """Return the course's own definition."""
         return given(self.module, self.name)
 

@@ -3,7 +3,7 @@
 import dis
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import CodeType
@@ -30,24 +30,24 @@ def provide_fallbacks(namespace: dict[str, Any]) -> None:
     package, _, module = namespace["__name__"].partition(".")
     library = Path(namespace["__file__"]).parents[module.count(".")]
     files = (file.relative_to(library).with_suffix("") for file in library.rglob("*.py"))
-    source = Path(import_module(f"course_lib.{module}").__file__)
+    source = Path(inspect.getfile(import_module(f"course_lib.{module}")))
     text = re.sub(r"^from \.(?=\w)", "from course_lib.", source.read_text("utf-8"), flags=re.M)
     text = from_package(text, {".".join(file.parts) for file in files}, package)
     exec(compile(text, str(source), "exec", dont_inherit=True), namespace)
 
 
-def core_only(name: str, answer: Any, *missed: str) -> Any:
+def core_only(name: str, answer: Callable[..., Any], *missed: str) -> Callable[..., Any]:
     """Let an answer take the place of the course's definition, but for the stages it missed."""
     return serve(answer, exercise(name).given, missed, order_of(name, answer))
 
 
-def from_course(definition: Any) -> bool:
+def from_course(definition: object) -> bool:
     """Say whether the lines of a function or class are the course's, wherever they run."""
     files = map(Path, files_of(definition))
     return any(file.is_relative_to(COURSE) for file in files)
 
 
-def files_of(definition: Any) -> list[str]:
+def files_of(definition: object) -> list[str]:
     """Return the files, or cells of a notebook, in which a function or class is written."""
     return list(dict.fromkeys(f.__code__.co_filename for f in functions_of(definition)))
 

@@ -50,12 +50,12 @@ class Mistake:
         return text
 
     @cached_property
-    def implementation(self) -> Any:
+    def implementation(self) -> Callable[..., Any]:
         """Return the wrong function or class."""
         return define(self.source, self.module, self.exercise, f"<{self.exercise}: {self.name}>")
 
 
-def given(module: str, name: str) -> Any:
+def given(module: str, name: str) -> Callable[..., Any]:
     """Return the course's own definition."""
     return getattr(import_module(f"course_lib.{module}"), name)
 
@@ -68,7 +68,7 @@ def written(module: str, name: str) -> str:
 
 def define(
     source: str, module: str, name: str, file: str, beside: Mapping[str, Any] = NOTHING
-) -> Any:
+) -> Callable[..., Any]:
     """Run the text of a definition among the names of its module, and return what it defines.
 
     Tracebacks call the text ``file``. Names in ``beside`` replace those of the module.

@@ -5,7 +5,6 @@ from bisect import bisect
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import combinations
-from typing import Any
 
 from course_lib.exercises.error_messages import text_of
 from course_lib.exercises.exercise_bank import Exercise, exercise, known_mistakes
@@ -18,7 +17,7 @@ WHOLLY = float("inf")
 
 
 def find_mistake(
-    task: Exercise, candidate: Any, seen: Sequence[Outcome], first: Failure
+    task: Exercise, candidate: object, seen: Sequence[Outcome], first: Failure
 ) -> Mistake | None:
     """Find what explains the first failure and as many others as possible.
 

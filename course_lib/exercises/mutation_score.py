@@ -57,7 +57,7 @@ def whole_answers(name: str) -> tuple[Callable, ...]:
     return (task.given, *(adapt(answer, task.given) for answer in whole))
 
 
-def judge_test(task: TestTask, test: Any) -> Report:
+def judge_test(task: TestTask, test: object) -> Report:
     """Run a learner's test on right and wrong answers; no test makes this raise an exception."""
     if not callable(test):
         return Report(task.name, False, hint="Write a function of one candidate.", attempted=False)

@@ -109,7 +109,7 @@ class Edition:
                 yield from self._prose(cell, answer)
             if place == chapter.place("You will build") and chapter.file.startswith(EXPLAINED):
                 yield new_cell("how-exercises-work", NOTE.format(help=HELP[self.solutions]))
-            if place == last_import and chapter.exported:
+            if place == last_import and chapter.module and chapter.exported:
                 yield new_cell("stand-ins", fallback_cell(chapter.module, chapter.exported), "code")
                 yield from self._whose_model(chapter.cells[: place + 1])
         if chapter.exported:

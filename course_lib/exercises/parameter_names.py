@@ -130,11 +130,11 @@ def _grouped(shapes: Mapping[str, torch.Size], group: bool) -> dict[str, dict[st
 
 def _ordered(ours: Mapping[str, torch.Size], theirs: list[str]) -> list[str]:
     """Put gain and shift in the course's order, whichever was registered first."""
-    known = [PARAMETERS.get(name.rpartition(".")[2].lower()) for name in ours]
+    kinds = [PARAMETERS.get(name.rpartition(".")[2].lower(), "") for name in ours]
     wanted = [name.rpartition(".")[2] for name in theirs]
-    if sorted(map(str, known)) != sorted(wanted):
+    if sorted(kinds) != sorted(wanted):
         return list(ours)
-    return [name for _, name in sorted(zip(map(wanted.index, known), ours, strict=True))]
+    return [name for _, name in sorted(zip(map(wanted.index, kinds), ours, strict=True))]
 
 
 def _likeness(course: str, other: str) -> int:

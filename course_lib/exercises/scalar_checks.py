@@ -11,7 +11,7 @@ from course_lib.exercises.outcomes import Outcome, describe
 from course_lib.exercises.trial import Trial
 
 
-def number(answer: Any) -> int | float:
+def number(answer: object) -> int | float:
     """Return a number of any kind as an int or a float.
 
     Raises:

@@ -166,17 +166,18 @@ def _report(name: str, answer: Mapping[str, Any]) -> Report:
 
 def _compared(task: Exercise, answer: Mapping[str, Any]) -> Report:
     """Read a report; one that says "correct" counts only if the results with it are right."""
-    words = {key: str(answer[key]) for key in ("mistake", "hint", "detail")}
+    mistake, hint, detail = (str(answer[key]) for key in ("mistake", "hint", "detail"))
+    report = Report(task.name, False, mistake, hint, detail=detail)
     if answer["passed"] is not True:
         attempted = answer["attempted"] is True
         held = zip(task.stages([]), answer["held"], strict=False)
         stages = tuple(replace(stage, held=value is True) for stage, value in held)
-        return Report(task.name, False, attempted=attempted, stages=stages, **words)
-    found = list(complaints(task, [Outcome(**outcome) for outcome in answer["seen"]]))
-    core = [failure for failure in found if failure.trial < task.core_size]
+        return replace(report, attempted=attempted, stages=stages)
+    wrong = list(complaints(task, [Outcome(**outcome) for outcome in answer["seen"]]))
+    core = [failure for failure in wrong if failure.trial < task.core_size]
     if core:
         return Report(task.name, False, hint=core[0].sentence)
-    return Report(task.name, True, stages=task.stages({f.trial for f in found}), **words)
+    return replace(report, passed=True, stages=task.stages({f.trial for f in wrong}))
 
 
 @contextmanager
@@ -270,7 +271,7 @@ def _said(error: BaseException, package: Path) -> str:
     told = traceback.TracebackException.from_exception(error)  # even if str(error) raises
     places = [(frame.filename, frame.lineno) for frame in told.stack]
     if isinstance(error, SyntaxError):
-        places.append((error.filename, error.lineno))
+        places.append((error.filename or "", error.lineno))
     own = [(Path(file).name, line) for file, line in places if Path(file or "").parent == package]
     where = "{}, line {}: ".format(*own[-1]) if own else ""
     words = str(told).partition("\n")[0]

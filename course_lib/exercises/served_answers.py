@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from course_lib.exercises.signature_adapter import (
     NO_ORDER,
     SYNONYMS,
-    _same,
-    _signature,
     adapt,
     fit,
     named_like,
+    same_value,
+    signature_of,
 )
 from course_lib.exercises.tied_modules import Tie, tie
 
@@ -31,8 +31,11 @@ OWN_STAGE = ("dropout", "tie_embeddings")  # other choices of a config are tried
 
 
 def serve(
-    answer: Any, given: Any, missed: Collection[str] = (), order: Mapping[str, str] = NO_ORDER
-) -> Any:
+    answer: Callable[..., Any],
+    given: Callable[..., Any],
+    missed: Collection[str] = (),
+    order: Mapping[str, str] = NO_ORDER,
+) -> Callable[..., Any]:
     """Let an answer that passed the core take the place of the course's definition.
 
     A call runs the course's own definition, and a line says so, if it asks for an option of a
@@ -42,7 +45,7 @@ def serve(
     """
     fitted = adapt(answer, given, order)
     run = _runner(given, missed)
-    if inspect.isclass(given) and issubclass(answer, nn.Module):
+    if inspect.isclass(given) and issubclass(given, nn.Module):
         return _served(answer, fitted, given, run)
 
     @wraps(answer)
@@ -52,24 +55,25 @@ def serve(
         course = lambda: given(*args, **kwargs)  # noqa: E731
         return run(lambda: fitted(*more, **options), course, _options(given, args, kwargs))
 
-    made = fitted if inspect.isclass(given) else served
+    made: Any = fitted if inspect.isclass(given) else served
     made.served = answer
     return made
 
 
-def lacks_attributes(answer: Any, given: Any) -> bool:
+def lacks_attributes(answer: object, given: object) -> bool:
     """Say whether a module has not all the attributes that the course's constructor sets."""
     if not (inspect.isclass(given) and issubclass(given, nn.Module)):
         return False
     attributes = []
-    for kind in (given, answer):
+    kinds: tuple[Any, ...] = (given, answer)
+    for kind in kinds:
         steps = dis.get_instructions(inspect.unwrap(kind.__init__).__code__)
         attributes.append({step.argval for step in steps if step.opname == "STORE_ATTR"})
     return not attributes[0] <= attributes[1]
 
 
 def _served(
-    answer: type[nn.Module], fitted: Any, given: type[nn.Module], run: Callable[..., Any]
+    answer: Any, fitted: Any, given: type[nn.Module], run: Callable[..., Any]
 ) -> type[nn.Module]:
     """Make the subclass of the course's class that lets the answer compute."""
 
@@ -87,7 +91,7 @@ def _served(
                 with torch.random.fork_rng(devices=[]):
                     return tie(self, fitted(*more, **options))
 
-            vars(self)["tie"] = run(build, lambda: None, _options(given, args, kwargs))
+            self.__dict__["tie"] = run(build, lambda: None, _options(given, args, kwargs))
 
         def __getattr__(self, name: str) -> Any:
             """Find what the course's class lacks in the answer."""
@@ -182,10 +186,12 @@ def _as_the_course_means(
     answer: Any, given: Any, args: tuple, kwargs: dict[str, Any]
 ) -> tuple[tuple, dict[str, Any]]:
     """Give an answer the course's defaults, and no device that is the usual one anyway."""
-    mine, theirs = _signature(answer), _signature(given)
+    mine, theirs = signature_of(answer), signature_of(given)
+    if mine is None or theirs is None:
+        return args, kwargs
     try:
         bound = theirs.bind(*args, **kwargs)
-    except (TypeError, AttributeError):
+    except TypeError:
         return args, kwargs
     usual = {}
     for name in theirs.parameters.keys() - bound.arguments.keys():
@@ -206,20 +212,22 @@ def _options(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) 
     A mask belongs to the core, but for one that hides all from somebody: a fully masked row.
     Numbers in float64 are compared to their last digits, so they ask for the course's ``eps``.
     """
-    signature = _signature(function)
+    signature = signature_of(function)
+    if signature is None:
+        return {}
     try:
-        bound = signature.bind(*args, **kwargs).arguments  # type: ignore[union-attr]
-    except (TypeError, AttributeError):
+        bound = signature.bind(*args, **kwargs).arguments
+    except TypeError:
         return {}
     asked: dict[str, str] = {}
     for name, value in bound.items():
-        default = signature.parameters[name].default  # type: ignore[union-attr]
+        default = signature.parameters[name].default
         if isinstance(value, Tensor) and name.endswith("mask"):
             if not value.is_meta and not value.any(dim=-1).all():
                 asked["a fully masked row"] = "row"
         elif name == "config" and dataclasses.is_dataclass(value):
             asked |= _options_of(value)
-        elif default is not EMPTY and not _same(value, default):
+        elif default is not EMPTY and not same_value(value, default):
             asked[name] = STAGES.get(name, name)
         elif isinstance(value, Tensor) and value.dtype == torch.float64:
             asked[EXACT] = "eps"

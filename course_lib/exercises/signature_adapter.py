@@ -52,7 +52,7 @@ class MissingOption(TypeError):
 
 
 @cache
-def _signature(function: Callable[..., Any], method: bool = False) -> inspect.Signature | None:
+def signature_of(function: Callable[..., Any], method: bool = False) -> inspect.Signature | None:
     """Return a signature, a method's without ``self``; or nothing where Python knows none."""
     try:
         signature = inspect.signature(function)
@@ -77,11 +77,11 @@ def fit(
     Raises:
         MissingOption: If an option with another value has no place.
     """
-    mine, theirs = _signature(answer, method), _signature(given, method)
+    mine, theirs = signature_of(answer, method), signature_of(given, method)
     if mine is None or theirs is None:
         return args, kwargs
     if args and is_dataclass(args[0]) and mine.parameters.keys().isdisjoint(CONFIGS):
-        theirs, kwargs = _signature(type(args[0])), dict(vars(args[0]))
+        theirs, kwargs = inspect.signature(type(args[0])), dict(vars(args[0]))
         args = ()
     args = tuple(_readable(x) if is_dataclass(x) else x for x in args)
     if mine == theirs:
@@ -132,7 +132,7 @@ def _placed(
         ordered = default is inspect.Parameter.empty or list(bound).index(name) < by_place
         if ordered and free:
             placed[free.pop(0)] = bound[name]
-        elif default is inspect.Parameter.empty or not _same(bound[name], default):
+        elif default is inspect.Parameter.empty or not same_value(bound[name], default):
             told = getattr(default, "__name__", repr(default))
             raise MissingOption(f"Your version has no argument `{name}` yet. Add `{name}={told}`.")
     for name in free:  # what the answer takes beyond the call: at the course's default
@@ -174,12 +174,14 @@ def _readable(config: Any) -> Any:
     return named_like(original, Readable)(**vars(config))
 
 
-def _same(value: Any, default: Any) -> bool:
+def same_value(value: object, default: object) -> bool:
     """Compare an argument with a default; tensors are never a default."""
     return value is default or (isinstance(value, type(default)) and bool(value == default))
 
 
-def adapt(answer: Any, given: Any, order: Mapping[str, str] = NO_ORDER) -> Any:
+def adapt(
+    answer: Callable[..., Any], given: Callable[..., Any], order: Mapping[str, str] = NO_ORDER
+) -> Callable[..., Any]:
     """Make an answer callable as the course's definition is, wherever that has one meaning.
 
     Each call gets the arguments that the answer knows. The parameters of a module are found under
@@ -195,6 +197,12 @@ def adapt(answer: Any, given: Any, order: Mapping[str, str] = NO_ORDER) -> Any:
             return answer(*args, **kwargs)
 
         return fitted
+
+    return _adapted(answer, given, order)
+
+
+def _adapted(answer: Any, given: Any, order: Mapping[str, str]) -> Any:
+    """Make the subclass of an answer that takes the arguments of the course's class."""
 
     class Adapted(answer):
         """Fit the arguments of constructor and ``forward``."""

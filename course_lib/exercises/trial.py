@@ -46,7 +46,7 @@ def usual_settings() -> Iterator[None]:
         torch.set_default_dtype(dtype)
 
 
-def try_out(trial: Trial, candidate: Any) -> Outcome:
+def try_out(trial: Trial, candidate: object) -> Outcome:
     """Try a candidate, the same way every time, and catch what it raises."""
     with usual_settings(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -173,7 +173,7 @@ def observe(
     return Outcome(shown, gradients, changed, alone=alone)
 
 
-def named_results(result: Any, names: Sequence[str | None]) -> tuple[dict[Any, Any], bool]:
+def named_results(result: object, names: Sequence[str | None]) -> tuple[dict[Any, Any], bool]:
     """Name every result, and say whether one tensor came back in place of a pair."""
     if len(names) == 1:
         return {names[0]: result}, False

@@ -86,8 +86,8 @@ def copy_chapters(folder: Path) -> Path:
     Raises ValueError if a folder holds other files, but none of the course.
     """
     sources = sorted([*COURSE.glob("notebooks/*.ipynb"), *COURSE.glob("figures/*.svg")])
-    files = {str(path.relative_to(COURSE)): path for path in sources}
-    missing = {name: path.read_bytes() for name, path in files.items() if not (folder / name).exists()}
+    files = {str(path.relative_to(COURSE)): path.read_bytes() for path in sources}
+    missing = {name: text for name, text in files.items() if not (folder / name).exists()}
     fill(folder, missing, force=len(missing) < len(files))
     return folder / "notebooks" / "00_start_here.ipynb"
 
