@@ -83,7 +83,7 @@ def planted(mistake: Mistake | None) -> Iterator[None]:
     if mistake is None:
         yield
         return
-    right, wrong = exercise(mistake.exercise).given, mistake.implementation
+    right, wrong = exercise(mistake.exercise).definition, mistake.implementation
     patched = {}
     for name in (*CHAPTERS, "kv_cache"):
         module = import_module(f"course_lib.{name}")

@@ -35,7 +35,7 @@ def attempt(name: str, candidate: object) -> object:
     from IPython.display import display  # takes long, and only notebooks need it
 
     try:
-        result = exercise(name).given
+        result = exercise(name).definition
     except ValueError as error:  # somebody changed the line
         display(Report(name, False, hint=f"{error}", attempted=False))
         return candidate
@@ -57,7 +57,7 @@ def _noted(name: str, candidate: object) -> Report:
     cell = "".join(line for file in files_of(candidate)[:1] for line in linecache.getlines(file))
     report = examine(name, candidate)
     LAST.pop(name, None)
-    result = exercise(name).given
+    result = exercise(name).definition
     if report.passed and callable(candidate):
         whole = report.complete and not lacks_attributes(candidate, result)
         result = candidate if whole else core_only(name, candidate, *report.missed)

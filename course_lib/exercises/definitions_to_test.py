@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from course_lib.exercises.mistake_catalogue import known
+from course_lib.exercises.mistake_catalogue import mistakes_of
 
 
 def softmax(scores: Tensor) -> Tensor:
@@ -22,9 +22,9 @@ def rotate(x: Tensor, start: int = 0) -> Tensor:
     return torch.stack(pair, dim=-1).flatten(-2).to(x)
 
 
-softmax_version = known("exercises.definitions_to_test", "softmax")
-rotation = known("exercises.definitions_to_test", "rotate")
-penalty = known("beam_search", "length_penalty")
+softmax_version = mistakes_of("exercises.definitions_to_test", "softmax")
+rotation = mistakes_of("exercises.definitions_to_test", "rotate")
+penalty = mistakes_of("beam_search", "length_penalty")
 RETURNED = "return torch.stack(pair, dim=-1).flatten(-2).to(x)"
 RIGHT_WAYS = (
     softmax_version(

@@ -41,7 +41,7 @@ def explain(error: BaseException) -> tuple[str, str]:
         if isinstance(error, AttributeError) and error.name:
             sentence = f"There is no `{error.name}`. The docstring lists the names."
         return sentence, ""
-    advice = next((words for pattern, words in ADVICE.items() if re.search(pattern, message)), "")
+    advice = next((advice for pattern, advice in ADVICE.items() if re.search(pattern, message)), "")
     frame, number = place
     line = linecache.getline(frame.f_code.co_filename, number).strip()
     tensors = {n: x for n, x in frame.f_locals.items() if isinstance(x, Tensor)}
@@ -82,9 +82,11 @@ def from_outside(candidate: object) -> str:
     outer = getattr(candidate, "__globals__", None) or getattr(
         getattr(candidate, "__init__", None), "__globals__", {}
     )
-    found = {n: outer[n] for n in sorted(names) if isinstance(outer.get(n), int | float | Tensor)}
-    told = [f"{n} ({describe(value)})" for n, value in found.items() if not n.isupper()]
-    return f"This reads global variables of the notebook: {', '.join(told)}" if told else ""
+    values = {n: outer[n] for n in sorted(names) if isinstance(outer.get(n), int | float | Tensor)}
+    described = [f"{n} ({describe(value)})" for n, value in values.items() if not n.isupper()]
+    return (
+        f"This reads global variables of the notebook: {', '.join(described)}" if described else ""
+    )
 
 
 def text_of(candidate: object) -> str:

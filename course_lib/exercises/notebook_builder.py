@@ -73,9 +73,9 @@ class Chapter:
         marked = (source for source in self.sources if is_marked(source, "export"))
         return [name for source in marked for name in stubs.exported(source)]
 
-    def place(self, words: str) -> int:
+    def place(self, text: str) -> int:
         """Return the number of the first cell that contains some words; 0 if there is none."""
-        return next((n for n, cell in enumerate(self.cells) if words in source_of(cell)), 0)
+        return next((n for n, cell in enumerate(self.cells) if text in source_of(cell)), 0)
 
     def explains(self, place: int) -> bool:
         """Say whether the cell after an exercise (``#| exercise``) starts with its solution."""

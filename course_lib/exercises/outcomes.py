@@ -78,16 +78,16 @@ def close(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-def alike(mine: Outcome, known: Outcome) -> bool:
+def alike(mine: Outcome, right: Outcome) -> bool:
     """Say whether two calls showed the same values, gradients and changes, or both an error.
 
     A single tensor in place of a pair is compared with the first of the pair.
     """
-    if (mine.error is None) != (known.error is None) or mine.changed != known.changed:
+    if (mine.error is None) != (right.error is None) or mine.changed != right.changed:
         return False
-    pairs = [(mine.values, known.values), (mine.gradients, known.gradients)]
-    if mine.alone and not known.alone:
-        pairs = [(mine.values, {name: known.values.get(name) for name in mine.values})]
+    pairs = [(mine.values, right.values), (mine.gradients, right.gradients)]
+    if mine.alone and not right.alone:
+        pairs = [(mine.values, {name: right.values.get(name) for name in mine.values})]
     for one, other in pairs:
         first, second = dict(leaves(one)), dict(leaves(other))
         if first.keys() != second.keys() or not all(close(first[k], second[k]) for k in first):
@@ -106,9 +106,9 @@ def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterato
         yield Failure("shape", f"{' and '.join(right)} are returned in the wrong order.")
         return
     if missing:
-        found = ", ".join(f"{path}: {describe(value)}" for path, value in mine.items()) or "nothing"
+        shown = ", ".join(f"{path}: {describe(value)}" for path, value in mine.items()) or "nothing"
         sentence = f"{', '.join(missing)} should be returned, but is missing."
-        yield Failure("shape", sentence, f"returned: {found}")
+        yield Failure("shape", sentence, f"returned: {shown}")
     wrong = [
         complaint
         for path in right
@@ -129,8 +129,8 @@ def _exchanged(mine: dict, right: dict) -> bool:
     """Say whether two tensors were returned in the wrong order."""
     if len(right) != 2 or mine.keys() != right.keys():
         return False
-    found, expected = ([getattr(x, "shape", None) for x in y.values()] for y in (mine, right))
-    return None not in found and found != expected and found == expected[::-1]
+    shapes, expected = ([getattr(x, "shape", None) for x in y.values()] for y in (mine, right))
+    return None not in shapes and shapes != expected and shapes == expected[::-1]
 
 
 def _wrong_parameters(mine: dict, right: dict, says: str) -> Iterator[Failure]:

@@ -348,8 +348,8 @@ def cache_of_a_later_model() -> float:
     """Return GiB of the cache: keys and values of 8,192 tokens in 32 layers."""
     with torch.device("meta"):
         layer = GroupedQueryAttention(d_model=32 * 128, num_heads=32, num_kv_heads=8)
-    kept = layer.w_k.out_features + layer.w_v.out_features  # numbers for each token
-    return 32 * kept * 8_192 * 2 / 2**30
+    stored = layer.w_k.out_features + layer.w_v.out_features  # numbers for each token
+    return 32 * stored * 8_192 * 2 / 2**30
 
 
 @asked(

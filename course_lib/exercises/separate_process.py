@@ -240,14 +240,14 @@ def _answers(place: Path, todo: Todo) -> Iterator[dict[str, Any]]:
         try:
             mine = import_module(f"{LIBRARY}.{module}")
         except BaseException as error:  # a learner's module may raise anything
-            yield {"broken": _said(error, place / LIBRARY)}
+            yield {"broken": _error_line(error, place / LIBRARY)}
             continue
         yield {"module": module}
         for name in names:
             try:
                 yield _tried(name, getattr(mine, name, None))
             except BaseException as error:
-                yield {"broken": _said(error, place / LIBRARY)}
+                yield {"broken": _error_line(error, place / LIBRARY)}
 
 
 def _tried(name: str, candidate: Any) -> dict[str, Any]:
@@ -261,21 +261,21 @@ def _tried(name: str, candidate: Any) -> dict[str, Any]:
     answer = vars(report) | {"mistake": report.mistake or "", "held": held, "seen": []}
     if report.passed:
         task = exercise(name)
-        tried = adapt(candidate, task.given)
+        tried = adapt(candidate, task.definition)
         answer["seen"] = [vars(try_out(trial, tried)) for trial in task.trials]
     return answer
 
 
-def _said(error: BaseException, package: Path) -> str:
+def _error_line(error: BaseException, package: Path) -> str:
     """Say in which file and line of the package an error arose, and which error it is."""
-    told = traceback.TracebackException.from_exception(error)  # even if str(error) raises
-    places = [(frame.filename, frame.lineno) for frame in told.stack]
+    trace = traceback.TracebackException.from_exception(error)  # even if str(error) raises
+    places = [(frame.filename, frame.lineno) for frame in trace.stack]
     if isinstance(error, SyntaxError):
         places.append((error.filename or "", error.lineno))
     own = [(Path(file).name, line) for file, line in places if Path(file or "").parent == package]
     where = "{}, line {}: ".format(*own[-1]) if own else ""
-    words = str(told).partition("\n")[0]
-    return f"{where}{type(error).__name__}: {words}"
+    message = str(trace).partition("\n")[0]
+    return f"{where}{type(error).__name__}: {message}"
 
 
 if __name__ == "__main__":

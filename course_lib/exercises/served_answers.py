@@ -32,7 +32,7 @@ OWN_STAGE = ("dropout", "tie_embeddings")  # other choices of a config are tried
 
 def serve(
     answer: Callable[..., Any],
-    given: Callable[..., Any],
+    definition: Callable[..., Any],
     missed: Collection[str] = (),
     order: Mapping[str, str] = NO_ORDER,
 ) -> Callable[..., Any]:
@@ -43,29 +43,29 @@ def serve(
     calls run the answer, which we keep as the attribute ``served``. A served module has the
     course's parts, attributes, names and initialization, and shares its parameters with the answer.
     """
-    fitted = adapt(answer, given, order)
-    run = _runner(given, missed)
-    if inspect.isclass(given) and issubclass(given, nn.Module):
-        return _served(answer, fitted, given, run)
+    fitted = adapt(answer, definition, order)
+    run = _runner(definition, missed)
+    if inspect.isclass(definition) and issubclass(definition, nn.Module):
+        return _served(answer, fitted, definition, run)
 
     @wraps(answer)
     def served(*args: Any, **kwargs: Any) -> Any:
         """Call the answer, or the course's function."""
-        more, options = _as_the_course_means(answer, given, args, kwargs)
-        course = lambda: given(*args, **kwargs)  # noqa: E731
-        return run(lambda: fitted(*more, **options), course, _options(given, args, kwargs))
+        more, options = _as_the_course_means(answer, definition, args, kwargs)
+        course = lambda: definition(*args, **kwargs)  # noqa: E731
+        return run(lambda: fitted(*more, **options), course, _options(definition, args, kwargs))
 
-    made: Any = fitted if inspect.isclass(given) else served
+    made: Any = fitted if inspect.isclass(definition) else served
     made.served = answer
     return made
 
 
-def lacks_attributes(answer: object, given: object) -> bool:
+def lacks_attributes(answer: object, definition: object) -> bool:
     """Say whether a module has not all the attributes that the course's constructor sets."""
-    if not (inspect.isclass(given) and issubclass(given, nn.Module)):
+    if not (inspect.isclass(definition) and issubclass(definition, nn.Module)):
         return False
     attributes = []
-    kinds: tuple[Any, ...] = (given, answer)
+    kinds: tuple[Any, ...] = (definition, answer)
     for kind in kinds:
         steps = dis.get_instructions(inspect.unwrap(kind.__init__).__code__)
         attributes.append({step.argval for step in steps if step.opname == "STORE_ATTR"})
@@ -73,25 +73,25 @@ def lacks_attributes(answer: object, given: object) -> bool:
 
 
 def _served(
-    answer: Any, fitted: Any, given: type[nn.Module], run: Callable[..., Any]
+    answer: Any, fitted: Any, definition: type[nn.Module], run: Callable[..., Any]
 ) -> type[nn.Module]:
     """Make the subclass of the course's class that lets the answer compute."""
 
-    class Served(given):  # type: ignore[misc, valid-type]
+    class Served(definition):  # type: ignore[misc, valid-type]
         """Hold the course's parts, and an answer that shares their parameters."""
 
         served = answer
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            more, options = _as_the_course_means(answer, given, args, kwargs)
+            more, options = _as_the_course_means(answer, definition, args, kwargs)
 
             def build() -> Tie:
                 """Tie the answer, and leave the random numbers of the next cells as they are."""
                 with torch.random.fork_rng(devices=[]):
                     return tie(self, fitted(*more, **options))
 
-            self.__dict__["tie"] = run(build, lambda: None, _options(given, args, kwargs))
+            self.__dict__["tie"] = run(build, lambda: None, _options(definition, args, kwargs))
 
         def __getattr__(self, name: str) -> Any:
             """Find what the course's class lacks in the answer."""
@@ -109,10 +109,10 @@ def _served(
                 self.tie.answer._apply(fn, recurse)
             return self
 
-    functions = [name for name, member in vars(given).items() if inspect.isfunction(member)]
+    functions = [name for name, member in vars(definition).items() if inspect.isfunction(member)]
     names = [name for name in functions if not name.startswith("_") and hasattr(answer, name)]
     for name in names:
-        setattr(Served, name, _delegating(Served, fitted, getattr(given, name), names, run))
+        setattr(Served, name, _delegating(Served, fitted, getattr(definition, name), names, run))
     return named_like(answer, Served)
 
 
@@ -144,15 +144,15 @@ def _delegating(
     return method
 
 
-def _runner(given: Any, missed: Collection[str]) -> Callable[..., Any]:
+def _runner(definition: Any, missed: Collection[str]) -> Callable[..., Any]:
     """Return a function that runs an answer, or the course's definition, and says once why."""
     stages = set(re.findall(r"\w+", " ".join(missed)))
     stages |= {"dropouts"} if "dropout" in stages else set()
-    said: set[str] = set()
+    printed: set[str] = set()
 
     def run(call: Callable[[], Any], course: Callable[[], Any], asked: Mapping[str, str]) -> Any:
         """Return the answer's result, or the course's where the answer has none."""
-        lacking = [words for words, stage in asked.items() if stage in stages]
+        lacking = [option for option, stage in asked.items() if stage in stages]
         why = f"without {', '.join(missed)}"
         if not lacking:
             try:
@@ -160,16 +160,16 @@ def _runner(given: Any, missed: Collection[str]) -> Callable[..., Any]:
             except Exception as error:  # whatever an answer raises beyond its core
                 why = str(error) or type(error).__name__
             else:
-                found = result if isinstance(result, tuple) else (result,)
-                if not any(map(_has_nan, found)):
+                results = result if isinstance(result, tuple) else (result,)
+                if not any(map(_has_nan, results)):
                     return result
                 why = "nan"
         right = course()
-        options = ", ".join(lacking or [words for words in asked if words != EXACT])
+        options = ", ".join(lacking or [option for option in asked if option != EXACT])
         start = f"With {options}" if options else "Here"
-        line = f"{start} the course's own {given.__name__} runs. Yours: {why}"
-        if line not in said:
-            said.add(line)
+        line = f"{start} the course's own {definition.__name__} runs. Yours: {why}"
+        if line not in printed:
+            printed.add(line)
             print(line)
         return right
 
@@ -183,21 +183,21 @@ def _has_nan(result: Any) -> bool:
 
 
 def _as_the_course_means(
-    answer: Any, given: Any, args: tuple, kwargs: dict[str, Any]
+    answer: Any, definition: Any, args: tuple, kwargs: dict[str, Any]
 ) -> tuple[tuple, dict[str, Any]]:
     """Give an answer the course's defaults, and no device that is the usual one anyway."""
-    mine, theirs = signature_of(answer), signature_of(given)
-    if mine is None or theirs is None:
+    mine, course = signature_of(answer), signature_of(definition)
+    if mine is None or course is None:
         return args, kwargs
     try:
-        bound = theirs.bind(*args, **kwargs)
+        bound = course.bind(*args, **kwargs)
     except TypeError:
         return args, kwargs
     usual = {}
-    for name in theirs.parameters.keys() - bound.arguments.keys():
-        default = theirs.parameters[name].default
-        known = mine.parameters.keys() & {name, *SYNONYMS.get(name, ())}
-        if known and isinstance(default, int | float):
+    for name in course.parameters.keys() - bound.arguments.keys():
+        default = course.parameters[name].default
+        names = mine.parameters.keys() & {name, *SYNONYMS.get(name, ())}
+        if names and isinstance(default, int | float):
             usual[name] = default
     device = bound.arguments.get("device")
     if device is not None and "device" not in mine.parameters:

@@ -245,7 +245,7 @@ FORGED = {"passed": True, "attempted": True, "hint": "", "mistake": "", "detail"
 def test_only_right_numbers_are_correct(seen):
     judge = separate_process._report
     assert judge("causal_mask", FORGED | {"seen": seen}).state == "not yet"
-    right, wrong = exercise("causal_mask").given, lambda *a, **k: right(*a, **k).T
+    right, wrong = exercise("causal_mask").definition, lambda *a, **k: right(*a, **k).T
     for candidate, state in ((right, "correct"), (wrong, "not yet")):
         trials = exercise("causal_mask").trials
         seen = [vars(try_out(trial, candidate)) for trial in trials]

@@ -11,7 +11,7 @@ from course_lib.exercises.bank import decoding, gpt, kv_cache
 from course_lib.exercises.bank.transformer import APART
 from course_lib.exercises.check import examine
 from course_lib.exercises.exercise_bank import exercise
-from course_lib.exercises.mistake_catalogue import define, written
+from course_lib.exercises.mistake_catalogue import course_source, define
 
 BOOK = {
     "scaled_dot_product_attention": """
@@ -161,7 +161,7 @@ class RMSNorm(nn.Module):
 
 def book(name, *edits):
     """Return a textbook's definition, or else the course's, with some of its lines changed."""
-    sources = (BOOK.get(name, ""), written(exercise(name).module, name))
+    sources = (BOOK.get(name, ""), course_source(exercise(name).module, name))
     source = next(text for text in sources if all(old in text for old, _ in edits))
     for old, new in edits:
         source = source.replace(old, new)
