@@ -85,14 +85,14 @@ def judge_test(task: TestTask, test: object) -> Report:
     return Report(task.name, True, detail=f"finds what it must; {score}; no false alarm")
 
 
-def outcome(test: Callable, candidate: Callable) -> tuple[Exception | None, Outcome]:
+def outcome(test: Callable, candidate: Callable) -> tuple[BaseException | None, Outcome]:
     """Run a test with a fixed seed; return what it raised, and what the candidate returned."""
     returned: list[Any] = []
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         try:
             test(_recorded(candidate, returned))
-        except Exception as error:  # any exception means that the test failed
+        except (Exception, SystemExit) as error:  # any exception means that the test failed
             return error, Outcome({"returned": returned})
     return None, Outcome({"returned": returned})
 

@@ -62,7 +62,7 @@ def judge_prediction(task: Prediction, answer: object) -> Report:
         truth = torch.as_tensor(task.truth(), dtype=torch.float64)
     try:
         guess = torch.as_tensor(answer, dtype=torch.float64)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         guess = None
     if guess is not None and guess.dim() > truth.dim() >= 1:
         guess = guess.squeeze()  # a table with one row counts as a list
