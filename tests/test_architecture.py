@@ -272,15 +272,15 @@ def test_modules_are_small():
 def is_trial(node: ast.FunctionDef | ast.ClassDef) -> bool:
     """Say whether a function is a trial, whose label and sentence say what it does."""
     decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
-    return node.name == "act" or any(text.startswith("looks(") for text in decorators)
+    return node.name == "measure" or any(text.startswith("as_trial(") for text in decorators)
 
 
 def test_everything_public_says_what_it_does():
     for path, tree in TREES.items():
         assert ast.get_docstring(tree), path
         for node in definitions(tree):
-            said = ast.get_docstring(node) or node.name.startswith("__") or is_trial(node)
-            assert said, (path, node.name)
+            described = ast.get_docstring(node) or node.name.startswith("__") or is_trial(node)
+            assert described, (path, node.name)
 
 
 def test_package_equals_what_the_chapters_export():

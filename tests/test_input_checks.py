@@ -14,7 +14,7 @@ from course_lib.attention import scaled_dot_product_attention
 from course_lib.attention_capture import capture_attention
 from course_lib.beam_search import beam_search
 from course_lib.data import Characters, Tokenizer, draw_numbers, read_text, side_by_side
-from course_lib.decoder import Decoder, DecoderLayer
+from course_lib.decoder import Decoder
 from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import Encoder, EncoderLayer

@@ -198,7 +198,9 @@ def test_everything_stays_as_it_was():
     "answer", [lambda x: x, lambda x: (x, None), lambda x: SimpleNamespace(logits=x)]
 )
 def test_logits_are_found(answer):
-    subject = probes.prepare_model(Wrapped(lambda wrapped, logits: answer(logits)), vocab_size=VOCAB)
+    subject = probes.prepare_model(
+        Wrapped(lambda wrapped, logits: answer(logits)), vocab_size=VOCAB
+    )
     assert subject.reads_source and probes.causality(subject).passed
 
 

@@ -17,7 +17,7 @@ class Attempt:
     """The report on a candidate, the definition that the chapter uses, and the text of the cell."""
 
     report: Report
-    candidate: Any
+    candidate: object
     result: Any
     cell: str
 
@@ -27,7 +27,7 @@ PASSED: dict[str, Attempt] = {}  # the last attempt that passed
 INSTEAD = "Until your version passes, the chapter uses the course's {}."
 
 
-def attempt(name: str, candidate: Any) -> Any:
+def attempt(name: str, candidate: object) -> object:
     """Show the report on a candidate, and return the definition that the chapter uses next.
 
     It is the candidate if it passed, with an adapter if it lacks extras, or else the course's.
@@ -35,7 +35,7 @@ def attempt(name: str, candidate: Any) -> Any:
     from IPython.display import display  # takes long, and only notebooks need it
 
     try:
-        result = exercise(name).given
+        result = exercise(name).definition
     except ValueError as error:  # somebody changed the line
         display(Report(name, False, hint=f"{error}", attempted=False))
         return candidate
@@ -52,13 +52,13 @@ def attempt(name: str, candidate: Any) -> Any:
     return result
 
 
-def _noted(name: str, candidate: Any) -> Report:
+def _noted(name: str, candidate: object) -> Report:
     """Check a candidate, and keep its cell and its report."""
     cell = "".join(line for file in files_of(candidate)[:1] for line in linecache.getlines(file))
     report = examine(name, candidate)
     LAST.pop(name, None)
-    result = exercise(name).given
-    if report.passed:
+    result = exercise(name).definition
+    if report.passed and callable(candidate):
         whole = report.complete and not lacks_attributes(candidate, result)
         result = candidate if whole else core_only(name, candidate, *report.missed)
     LAST[name] = Attempt(report, candidate, result, cell)

@@ -24,13 +24,15 @@ class _Listener(TorchFunctionMode):
 
 
 @contextmanager
-def watched(shortcuts: Mapping[Any, str], given: Any, candidate: Any) -> Iterator[Callable]:
+def watched(
+    shortcuts: Mapping[Any, str], definition: object, candidate: object
+) -> Iterator[Callable]:
     """Watch which functions run inside; yield a function that returns a complaint, or nothing.
 
     The shortcuts of torch must not be called, and the course's own definition only by itself.
     """
     # by identity: two codes of the same text on the same line are equal
-    codes = set() if candidate is given else {id(code) for code in codes_of(given)}
+    codes = set() if candidate is definition else {id(code) for code in codes_of(definition)}
     used = []
 
     def notice(frame: FrameType, event: str, _: Any) -> None:
@@ -40,10 +42,10 @@ def watched(shortcuts: Mapping[Any, str], given: Any, candidate: Any) -> Iterato
 
     def verdict() -> str:
         """Name a function that must not be called, but was."""
-        for function, words in shortcuts.items():
+        for function, complaint in shortcuts.items():
             if function in listener.heard:
-                return words
-        name = getattr(given, "__name__", "")
+                return complaint
+        name = getattr(definition, "__name__", "")
         return f"This calls the course's own {name}. Write your own version." if used else ""
 
     before = sys.getprofile()
@@ -55,12 +57,12 @@ def watched(shortcuts: Mapping[Any, str], given: Any, candidate: Any) -> Iterato
             sys.setprofile(before)
 
 
-def codes_of(definition: Any) -> set[CodeType]:
+def codes_of(definition: object) -> set[CodeType]:
     """Return the code of a function, or of every method that a class defines itself."""
     return {function.__code__ for function in functions_of(definition)}
 
 
-def functions_of(definition: Any) -> list[FunctionType]:
+def functions_of(definition: object) -> list[FunctionType]:
     """Return a function, or those that a class defines itself, without their wrappers."""
     definition = getattr(definition, "served", definition)
     members = vars(definition).values() if inspect.isclass(definition) else [definition]

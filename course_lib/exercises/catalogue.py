@@ -1,11 +1,14 @@
 """List the other tasks: predictions, tests to write, and cases of the clinic."""
 
+from typing import TypeVar
+
 from course_lib.exercises.clinic_cases import CASES, Case
 from course_lib.exercises.exercise_bank import look_up
 from course_lib.exercises.mutation_score import TESTS, TestTask
 from course_lib.exercises.predictions import PREDICTIONS, Prediction
 
 Task = Prediction | TestTask | Case
+Kind = TypeVar("Kind", Prediction, TestTask, Case)
 
 
 def tasks() -> list[Task]:
@@ -13,7 +16,7 @@ def tasks() -> list[Task]:
     return sorted((*PREDICTIONS, *TESTS, *CASES), key=lambda task: task.chapter)
 
 
-def find(name: str, kind: type) -> Task:
+def find(name: str, kind: type[Kind]) -> Kind:
     """Return a task by its name.
 
     Raises:

@@ -2,7 +2,7 @@
 
 import inspect
 from bisect import bisect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
@@ -14,7 +14,7 @@ from course_lib.exercises.error_messages import explain, from_outside, learners_
 from course_lib.exercises.exercise_bank import Exercise, exercise
 from course_lib.exercises.mistake_catalogue import Mistake
 from course_lib.exercises.mistake_matching import (
-    WHOLLY,
+    FULL_MATCH,
     expected_outcomes,
     fails,
     find_mistake,
@@ -31,18 +31,18 @@ UNTRIED = Outcome(error=NotImplementedError())
 
 
 @usual_settings()
-def examine(name: str, candidate: Any) -> Report:
+def examine(name: str, candidate: object) -> Report:
     """Try an attempt in every way that its exercise asks for; never raise on its mistakes.
 
     Raises:
         ValueError: If there is no exercise of that name.
     """
     task = exercise(name)
-    rejected = _not_a_candidate(task, candidate)
-    if rejected is not None:
-        return rejected
+    is_of_kind = inspect.isclass(task.definition) == inspect.isclass(candidate)
+    if not callable(candidate) or not is_of_kind:
+        return _not_a_candidate(task, candidate)
     expected_outcomes(name)  # outside of the watch, because this runs the course's own
-    with watched(task.shortcuts, task.given, candidate) as verdict:
+    with watched(task.shortcuts, task.definition, candidate) as verdict:
         seen = observations(task, candidate)
         shortcut = verdict()
     unwritten = [s.error for s in seen if isinstance(s.error, NotImplementedError)]
@@ -50,32 +50,34 @@ def examine(name: str, candidate: Any) -> Report:
         return _unwritten(task, unwritten[0])
     if shortcut:
         return Report(name, False, hint=shortcut, kind="runs")
-    found = ordered(task, seen)
-    failed = {failure.trial for failure in found}
+    failures = ordered(task, seen)
+    failed = {failure.trial for failure in failures}
     wrong = {n for n in failed if not isinstance(seen[n].error, MissingOption)}
     stages = task.stages(failed, wrong)
-    core = [failure for failure in found if failure.trial < task.core_size]
-    if not found:
+    core = [failure for failure in failures if failure.trial < task.core_size]
+    if not failures:
         detail = "1 trial" if len(seen) == 1 else f"{len(seen)} trials"
         return Report(name, True, detail=detail, stages=stages)
-    report = _named(task, candidate, seen, core or found)
+    report = _named(task, candidate, seen, core or failures)
     return replace(report, passed=not core, stages=stages)
 
 
-def observations(task: Exercise, candidate: Any) -> list[Outcome]:
+def observations(task: Exercise, candidate: Callable[..., Any]) -> list[Outcome]:
     """Try an attempt in all trials; layers of one shape are tried in every order if one fails."""
-    tried = adapt(candidate, task.given)
+    tried = adapt(candidate, task.definition)
     seen = [try_out(task.trials[0], tried)]
     with redirect_stdout(StringIO()):  # what an attempt prints is read once, not n times
         seen += [try_out(trial, tried) for trial in task.trials[1:]]
         order = layer_order(task, candidate, seen)
         if order:
-            tried = adapt(candidate, task.given, order)
+            tried = adapt(candidate, task.definition, order)
             seen = [try_out(trial, tried) for trial in task.trials]
     return seen
 
 
-def layer_order(task: Exercise, candidate: Any, seen: Sequence[Outcome]) -> dict[str, str]:
+def layer_order(
+    task: Exercise, candidate: Callable[..., Any], seen: Sequence[Outcome]
+) -> dict[str, str]:
     """Find which of an attempt's layers does the work of which of the course's.
 
     Names decide this where they can. Where they cannot, several layers of one shape may be matched
@@ -84,19 +86,19 @@ def layer_order(task: Exercise, candidate: Any, seen: Sequence[Outcome]) -> dict
     """
     for place, outcome in enumerate(seen[: task.core_size]):
         if not _agrees(task, place, outcome):
-            trial, tried = task.trials[place], adapt(candidate, task.given)
+            trial, tried = task.trials[place], adapt(candidate, task.definition)
             try_out(trial, tried)
             for order in () if outcome.error else getattr(tried, "orders", ()):
-                if _agrees(task, place, try_out(trial, adapt(candidate, task.given, order))):
+                if _agrees(task, place, try_out(trial, adapt(candidate, task.definition, order))):
                     return order
             break
     return {}
 
 
-def order_of(name: str, answer: Any) -> dict[str, str]:
+def order_of(name: str, answer: Callable[..., Any]) -> dict[str, str]:
     """Find the order of an answer's layers before it is served; mostly there is only one."""
     task = exercise(name)
-    tried = adapt(answer, task.given)
+    tried = adapt(answer, task.definition)
     seen = [try_out(task.trials[0], tried)]
     if getattr(tried, "orders", ()):
         seen += [try_out(trial, tried) for trial in task.trials[1 : task.core_size]]
@@ -134,25 +136,23 @@ def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
     """Yield everything that is wrong, trial by trial."""
     trials = zip(task.trials, seen, expected_outcomes(task.name), strict=True)
     for place, (trial, mine, right) in enumerate(trials):
-        found: Iterable[Failure] = differences(mine, right, trial.kind, trial.says)
+        failures: Iterable[Failure] = differences(mine, right, trial.kind, trial.says)
         if mine.error is not None:
             kind = "runs" if learners_frame(mine.error) else trial.kind  # else: of no use to us
             unwritten = isinstance(mine.error, NotImplementedError)
-            found = [Failure(kind, *explain(mine.error), unwritten)]
-        for wrong in found:
+            failures = [Failure(kind, *explain(mine.error), unwritten)]
+        for wrong in failures:
             yield replace(wrong, sentence=f"With {trial.label}: {wrong.sentence}", trial=place)
 
 
-def _not_a_candidate(task: Exercise, candidate: Any) -> Report | None:
+def _not_a_candidate(task: Exercise, candidate: object) -> Report:
     """Answer something that is not an attempt, or a class in place of a function."""
     if candidate is None or candidate is ...:
         return Report(task.name, False, hint="There is no attempt yet.", attempted=False)
-    if inspect.isclass(task.given) == inspect.isclass(candidate) and callable(candidate):
-        return None
-    kind = "class" if inspect.isclass(task.given) else "function"
+    kind = "class" if inspect.isclass(task.definition) else "function"
     hint = f"{task.name} should be a {kind}. Pass the {kind} itself, without calling it."
-    found = "a class" if inspect.isclass(candidate) else f"of type {type(candidate).__name__}"
-    return Report(task.name, False, hint=hint, kind="runs", detail=f"what came is {found}")
+    description = "a class" if inspect.isclass(candidate) else f"of type {type(candidate).__name__}"
+    return Report(task.name, False, hint=hint, kind="runs", detail=f"what came is {description}")
 
 
 def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
@@ -164,36 +164,36 @@ def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
 
 
 def _named(
-    task: Exercise, candidate: Any, seen: Sequence[Outcome], found: Sequence[Failure]
+    task: Exercise, candidate: object, seen: Sequence[Outcome], failures: Sequence[Failure]
 ) -> Report:
     """Report the first thing that is wrong, under the name of the known mistake it looks like."""
-    first = found[0]
+    first = failures[0]
     if seen[first.trial].alone:
         seen = [outcome if outcome.alone else UNTRIED for outcome in seen]
     mistake = None if first.unwritten else find_mistake(task, candidate, seen, first)
     hint = first.sentence if mistake is None else f"This is what you get when {mistake.sentence}."
     details = [first.detail, from_outside(candidate)]
-    second = _second_problem(task, seen, found, mistake)
+    second = _second_problem(task, seen, failures, mistake)
     if second is not None:
         hint += f" There is also a second problem. {second.sentence}"
     if mistake is not None and (second is not None or first.kind == "runs"):
         details.insert(0, f"The first failure: {first.sentence}")
     detail = "\n".join(line for line in details if line)
-    return Report(task.name, False, mistake and mistake.name, hint, first.kind, detail)
+    return Report(task.name, False, mistake.name if mistake else None, hint, first.kind, detail)
 
 
 def _second_problem(
-    task: Exercise, seen: Sequence[Outcome], found: Sequence[Failure], mistake: Mistake | None
+    task: Exercise, seen: Sequence[Outcome], failures: Sequence[Failure], mistake: Mistake | None
 ) -> Failure | None:
     """Find a failure that cannot have the same cause as the first one.
 
     That is certain if one tensor comes back in place of a pair, or if the known mistake explains
     the first failing stage completely and yet does another trial right.
     """
-    first = found[0]
+    first = failures[0]
     end = task.ends[bisect(task.ends, first.trial)]
-    sure = mistake is not None and likeness(seen[:end], mistake) == WHOLLY
-    for other in found[1:]:
+    sure = mistake is not None and likeness(seen[:end], mistake) == FULL_MATCH
+    for other in failures[1:]:
         if other.alone and not first.alone:
             if mistake is None or not outcome_of(mistake, other.trial).alone:
                 return other
@@ -207,7 +207,7 @@ def caught_at(mistake: Mistake) -> tuple[str, str]:
     """Return which stages a known mistake fails, and how it shows first, one of ``KINDS``."""
     task = exercise(mistake.exercise)
     seen = [outcome_of(mistake, place) for place in range(len(task.trials))]
-    found = ordered(task, seen)
-    stages = task.stages({failure.trial for failure in found})
+    failures = ordered(task, seen)
+    stages = task.stages({failure.trial for failure in failures})
     failed = " · ".join(stage.name for stage in stages if not stage.held)
-    return failed, found[0].kind if found else ""
+    return failed, failures[0].kind if failures else ""

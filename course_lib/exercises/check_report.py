@@ -75,8 +75,8 @@ class Report:
     @property
     def title(self) -> str:
         """Return the verdict in one line."""
-        words = {CORRECT: "Correct", WRONG: "Not yet", UNTOUCHED: "Not attempted yet"}
-        verdict = words[self.state]
+        verdicts = {CORRECT: "Correct", WRONG: "Not yet", UNTOUCHED: "Not attempted yet"}
+        verdict = verdicts[self.state]
         if self.passed and not self.complete:
             verdict = "The core is done, so you can continue"
         return f"{_SIGNS[self.state]} {verdict}: {self.name}"

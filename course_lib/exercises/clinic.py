@@ -2,25 +2,22 @@
 
 import ast
 import textwrap
-from collections.abc import Sequence
 from functools import cache, cached_property
-from typing import Any
 
 from course_lib.exercises.catalogue import find
 from course_lib.exercises.check_report import Report, Stage
 from course_lib.exercises.clinic_cases import CASES, DECOYS, Case
 from course_lib.exercises.clinic_models import PARTS, Line, Patient, mended, to_probe
 from course_lib.exercises.exercise_bank import look_up
-from course_lib.exercises.mistake_catalogue import written
+from course_lib.exercises.mistake_catalogue import course_source
 from course_lib.exercises.progress import note
 from course_lib.probes import PROBES, ProbeResult
 
-KIT = {run.__name__.replace("_", " "): run for run in PROBES}
-BLANK = (..., None, "")  # an answer that was not given yet
+PROBES_BY_NAME = {run.__name__.replace("_", " "): run for run in PROBES}
 TRAINED_ONLY = "initial loss"  # the probe for untrained models
 
 
-class Chart:
+class PatientChart:
     """Keep a case's symptom and the probes that were asked for."""
 
     def __init__(self, case: Case) -> None:
@@ -44,7 +41,7 @@ class Chart:
         Raises:
             ValueError: If there is no such probe; the message lists similar names.
         """
-        look_up(name, KIT, "probe")
+        look_up(name, PROBES_BY_NAME, "probe")
         if name not in self.asked:
             self.asked[name] = try_probe(self.case, self.patient, name)
         return self.asked[name]
@@ -52,7 +49,7 @@ class Chart:
     def code(self) -> str:
         """Return the functions that contain the mistake, without their docstrings."""
         texts = mended(self.case.mistakes).items()
-        right = {name: written(module, name) for module, name in PARTS}
+        right = {name: course_source(module, name) for module, name in PARTS}
         return "\n\n".join(_changed(text, right[name]) for name, text in texts)
 
 
@@ -61,21 +58,21 @@ def try_probe(case: Case, patient: Patient, name: str) -> ProbeResult:
     if name == TRAINED_ONLY and not case.fresh:
         return ProbeResult(name, True, "this model is trained, so its initial loss is not known")
     model = patient.fresh() if case.fresh else patient.with_good_weights()
-    found = KIT[name](to_probe(patient.parts, model))
-    return found or ProbeResult(name, True, "this probe does not apply here")
+    result = PROBES_BY_NAME[name](to_probe(patient.parts, model))
+    return result or ProbeResult(name, True, "this probe does not apply here")
 
 
 def _changed(wrong: str, right: str) -> str:
     """Return the functions of a text that differ from the right ones, without docstrings."""
-    kept = {ast.unparse(node) for node in _functions(right)}
+    right_functions = {ast.unparse(node) for node in _functions(right)}
     lines = wrong.splitlines()
     shown = []
     for node in _functions(wrong):
-        if ast.unparse(node) not in kept:
+        if ast.unparse(node) not in right_functions:
             first = node.body[0]
             body = first.end_lineno if ast.get_docstring(node) else first.lineno - 1
-            told = lines[node.lineno - 1 : first.lineno - 1] + lines[body : node.end_lineno]
-            shown.append(textwrap.dedent("\n".join(told)))
+            body_lines = lines[node.lineno - 1 : first.lineno - 1] + lines[body : node.end_lineno]
+            shown.append(textwrap.dedent("\n".join(body_lines)))
     return "\n\n".join(shown)
 
 
@@ -85,13 +82,13 @@ def _functions(text: str) -> list[ast.FunctionDef]:
 
 
 @cache
-def clinic(name: str) -> Chart:
+def clinic(name: str) -> PatientChart:
     """Return the chart of a case, the same one throughout a session.
 
     Raises:
         ValueError: If there is no such case.
     """
-    return Chart(find(name, Case))
+    return PatientChart(find(name, Case))
 
 
 def causes() -> list[str]:
@@ -99,7 +96,7 @@ def causes() -> list[str]:
     return sorted([*(case.cause for case in CASES), *DECOYS])
 
 
-def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) -> Report:
+def diagnose(name: str, probes: object = ..., cause: object = ..., mend: object = ...) -> Report:
     """Report on a case as far as the answers go: symptom, probes, cause, fixed lines.
 
     Args:
@@ -114,27 +111,27 @@ def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) ->
     """
     chart = clinic(name)
     wanted = probes if isinstance(probes, list | tuple | set) else [probes]
-    wanted = [probe for probe in wanted if probe not in BLANK]
-    unknown = [probe for probe in wanted if probe not in list(KIT)]
-    found = [chart.probe(probe) for probe in wanted if probe not in unknown]
-    seen = [f"{'quiet' if one.passed else 'ALARM'}  {one.name}: {one.hint}" for one in found]
-    right = bool(found) and cause == chart.case.cause
+    wanted = [probe for probe in wanted if not _is_blank(probe)]
+    unknown = [probe for probe in wanted if probe not in list(PROBES_BY_NAME)]
+    results = [chart.probe(str(probe)) for probe in wanted if probe in list(PROBES_BY_NAME)]
+    seen = [f"{'quiet' if one.passed else 'ALARM'}  {one.name}: {one.hint}" for one in results]
+    right = bool(results) and cause == chart.case.cause
     healed = False
     if unknown:
-        hint = f"There is no probe {unknown[0]!r}; there are {', '.join(KIT)}."
+        hint = f"There is no probe {unknown[0]!r}; there are {', '.join(PROBES_BY_NAME)}."
     elif not wanted:
-        hint = f"Choose one or more probes: {', '.join(KIT)}."
-    elif cause in BLANK:
+        hint = f"Choose one or more probes: {', '.join(PROBES_BY_NAME)}."
+    elif _is_blank(cause):
         hint = f"What is wrong? Choose one of: {', '.join(causes())}."
     elif not right:
         hint = _another(chart, cause)
-    elif mend in BLANK:
+    elif _is_blank(mend):
         seen += ["", chart.code()]
         why = chart.case.mistakes[0].sentence
         hint = f"Yes: {why}. Now fix it with a pair (old, new), or a list of pairs."
     else:
         healed, hint = examine_mend(chart, mend)
-    attempted = bool(unknown) or (bool(found) and cause not in BLANK)
+    attempted = bool(unknown) or (bool(results) and not _is_blank(cause))
     if chart.score:
         seen.append(f"probes used: {chart.score}")
     detail = "\n".join([f"symptom: {chart.symptom}", *seen])
@@ -143,37 +140,48 @@ def diagnose(name: str, probes: Any = ..., cause: Any = ..., mend: Any = ...) ->
     return note(report)
 
 
-def _another(chart: Chart, cause: Any) -> str:
+def _is_blank(answer: object) -> bool:
+    """Say whether an answer was not given yet."""
+    return answer is ... or answer is None or answer == ""
+
+
+def _another(chart: PatientChart, cause: object) -> str:
     """Say what another cause would mean, and which probe would show it."""
     others = {case.cause: (case.mistakes[0].sentence, case.probe) for case in CASES} | DECOYS
-    if cause not in others:
+    if not isinstance(cause, str) or cause not in others:
         return f"{cause!r} is not among the causes: {', '.join(causes())}."
     sentence, probe = others[cause]
-    said = f"{cause!r} would mean that {sentence}. Then the probe {probe!r}"
+    meaning = f"{cause!r} would mean that {sentence}. Then the probe {probe!r}"
     if probe not in chart.asked:
-        return f"{said} would sound an alarm. Does it?"
+        return f"{meaning} would sound an alarm. Does it?"
     if chart.asked[probe].passed:
-        return f"{said} would sound an alarm, but it is quiet. Which probe does sound one?"
-    return f"{said} sounds an alarm, as it does here, but other causes fit as well. Try another."
+        return f"{meaning} would sound an alarm, but it is quiet. Which probe does sound one?"
+    return f"{meaning} sounds an alarm, as it does here, but other causes fit as well. Try another."
 
 
-def examine_mend(chart: Chart, mend: Line | Sequence[Line]) -> tuple[bool, str]:
+def examine_mend(chart: PatientChart, mend: object) -> tuple[bool, str]:
     """Replace lines; return whether the symptom and the alarm are gone, and a sentence."""
-    lines = [mend] if isinstance(mend, tuple) and isinstance(mend[0], str) else mend
-    pairs = isinstance(lines, list | tuple) and all(isinstance(x, list | tuple) for x in lines)
-    if not pairs or any(list(map(type, line)) != [str, str] for line in lines):
-        return False, f"Write a pair (old, new), or a list of such pairs, not {mend!r:.60}."
+    lines: list[Line] = []
+    pairs = [mend]
+    if isinstance(mend, list | tuple) and not any(isinstance(x, str) for x in mend):
+        pairs = list(mend)
+    for pair in pairs:
+        match pair:
+            case (str(old), str(new)):
+                lines.append((old, new))
+            case _:
+                return False, f"Write a pair (old, new), or a list of such pairs, not {mend!r:.60}."
     case = chart.case
     try:
         patient = Patient(case.mistakes, lines)
-        said, ill = case.measure(patient)
+        sentence, ill = case.measure(patient)
         result = try_probe(case, patient, case.probe)
     except Exception as error:
         return False, f"The model does not run with these lines: {type(error).__name__}: {error}"
     if ill:
-        return False, f"The symptom is still there: {said}."
+        return False, f"The symptom is still there: {sentence}."
     if not result.passed:
         return False, f"The symptom is gone, but {result.name} sounds an alarm: {result.hint}."
     first = case.mistakes[0]
     seen = f" Seen in: {first.seen}." if first.seen else ""
-    return True, f"It was this: {first.sentence}. Now {said}.{seen}"
+    return True, f"It was this: {first.sentence}. Now {sentence}.{seen}"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from course_lib.exercises.clinic_measures import (
-    Seen,
+    Measurement,
     alone_and_in_a_batch,
     both_modes,
     forced_and_free,
@@ -21,7 +21,7 @@ from course_lib.exercises.clinic_measures import (
 )
 from course_lib.exercises.clinic_models import Patient
 from course_lib.exercises.exercise_bank import known_mistakes
-from course_lib.exercises.mistake_catalogue import Mistake, known
+from course_lib.exercises.mistake_catalogue import Mistake, mistakes_of
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Case:
     """
 
     name: str
-    measure: Callable[[Patient], Seen]
+    measure: Callable[[Patient], Measurement]
     probe: str
     mistakes: tuple[Mistake, ...]
     fresh: bool = True
@@ -58,7 +58,7 @@ def catalogued(exercise: str, name: str) -> Mistake:
 
 def case(
     name: str,
-    measure: Callable[[Patient], Seen],
+    measure: Callable[[Patient], Measurement],
     probe: str,
     *mistakes: Mistake,
     fresh: bool = True,
@@ -67,9 +67,9 @@ def case(
     return Case(name, measure, probe, mistakes, fresh)
 
 
-transformer = known("transformer", "Transformer")
-decoder = known("decoder", "Decoder")
-attention = known("multi_head", "attention_output")
+transformer = mistakes_of("transformer", "Transformer")
+decoder = mistakes_of("decoder", "Decoder")
+attention = mistakes_of("multi_head", "attention_output")
 SDPA = "F.scaled_dot_product_attention(query, key, value, mask, dropout_p)"
 OWN = "padding_mask(tgt, self.config.pad_id)"
 ENCODED = "return self.encoder(self.positions(vectors), padding_mask(src, self.config.pad_id))"
@@ -131,7 +131,7 @@ CASES = (
     ),
     case(
         "repeats_what_it_reads", loss_and_one_answer, "overfit one batch",
-        known("exercises.clinic_models", "sequence_loss")(
+        mistakes_of("exercises.clinic_models", "sequence_loss")(
             "labels_not_shifted: the model must predict `tgt[:, :-1]`, the same tokens that it "
             "reads",
             ("tgt_out = tgt[:, 1:]", "tgt_out = tgt[:, :-1]"),

@@ -5,16 +5,16 @@ from torch import Tensor, nn
 
 from course_lib.exercises.clinic_models import LENGTHS, PAD, ROWS, Patient, mixed_rows, rows_of
 
-Seen = tuple[str, bool]
+Measurement = tuple[str, bool]
 SRC, TGT = rows_of(LENGTHS[-1], seed=10**6)  # rows that no model has seen in training
 
 
-def loss_and_writing(patient: Patient) -> Seen:
+def loss_and_writing(patient: Patient) -> Measurement:
     """Train the model, and decode."""
     model, losses = patient.trained()
     right = patient.fraction_right(model, *mixed_rows())
-    said = f"the loss ends at {losses[-1]:.2f}; {right:.0%} of the sequences are written right"
-    return said, losses[-1] < 0.1 and right < 0.5
+    sentence = f"the loss ends at {losses[-1]:.2f}; {right:.0%} of the sequences are written right"
+    return sentence, losses[-1] < 0.1 and right < 0.5
 
 
 @torch.no_grad()
@@ -23,25 +23,25 @@ def _teacher_forced(model: nn.Module, src: Tensor, tgt: Tensor) -> float:
     return (model(src, tgt[:, :-1]).argmax(-1) == tgt[:, 1:]).float().mean().item()
 
 
-def one_row(patient: Patient) -> Seen:
+def one_row(patient: Patient) -> Measurement:
     """Memorize one row."""
     row = rows_of(LENGTHS[-1], seed=0, rows=1)
     model = patient.fresh()
     losses = patient.fit(model, batch=lambda step: row)
     right = _teacher_forced(model, *row)
-    said = f"one row, {len(losses)} times: {right:.0%} of its tokens are right, "
-    return f"{said}and the loss stops at {losses[-1]:.2f}", right == 1 and losses[-1] > 1
+    sentence = f"one row, {len(losses)} times: {right:.0%} of its tokens are right, "
+    return f"{sentence}and the loss stops at {losses[-1]:.2f}", right == 1 and losses[-1] > 1
 
 
-def what_the_optimizer_gets(patient: Patient) -> Seen:
+def what_the_optimizer_gets(patient: Patient) -> Measurement:
     """Compare the number of parameters with the right one."""
-    given, due = (
+    moved, due = (
         sum(p.numel() for p in model.parameters()) for model in (patient.fresh(), Patient().fresh())
     )
-    return f"the optimizer moves {given:,} of {due:,} parameters", given < due
+    return f"the optimizer moves {moved:,} of {due:,} parameters", moved < due
 
 
-def alone_and_in_a_batch(patient: Patient) -> Seen:
+def alone_and_in_a_batch(patient: Patient) -> Measurement:
     """Decode each sequence alone, and all of them in one padded batch."""
     model = patient.with_good_weights()
     src, wanted = mixed_rows()
@@ -53,32 +53,32 @@ def alone_and_in_a_batch(patient: Patient) -> Seen:
 
 
 @torch.no_grad()
-def both_modes(patient: Patient) -> Seen:
+def both_modes(patient: Patient) -> Measurement:
     """Compute the loss of the same rows in training mode and in eval mode."""
     model, loss = patient.with_good_weights(), patient.parts.sequence_loss
     losses = [loss(model.train(mode), SRC, TGT).item() for mode in (True, False)]
-    said = "the same rows, no dropout: loss {:.2f} in training mode, {:.2f} in eval mode"
-    return said.format(*losses), abs(losses[0] - losses[1]) > 0.1
+    sentence = "the same rows, no dropout: loss {:.2f} in training mode, {:.2f} in eval mode"
+    return sentence.format(*losses), abs(losses[0] - losses[1]) > 0.1
 
 
 @torch.no_grad()
-def half_precision(patient: Patient) -> Seen:
+def half_precision(patient: Patient) -> Measurement:
     """Compute the logits of a batch in float32 and in float16."""
     means = []
     for kind in (torch.float32, torch.float16):
         logits = patient.with_good_weights().to(kind)(SRC, TGT[:, :-1])
         means.append(logits.float().logsumexp(-1).mean())
-    said = "mean of log Σ exp of the logits: {:.2f} in float32, {:.2f} in float16"
-    return said.format(*means), not torch.stack(means).isfinite().all()
+    sentence = "mean of log Σ exp of the logits: {:.2f} in float32, {:.2f} in float16"
+    return sentence.format(*means), not torch.stack(means).isfinite().all()
 
 
-def forced_and_free(patient: Patient) -> Seen:
+def forced_and_free(patient: Patient) -> Measurement:
     """Count right tokens under teacher forcing, and right sequences in free running."""
     model = patient.with_good_weights()
     forced = _teacher_forced(model, SRC, TGT)
     free = patient.fraction_right(model, *mixed_rows())
-    said = f"teacher-forced, {forced:.0%} of the tokens are right; free-running, {free:.0%}"
-    return f"{said} of the sequences", free < forced - 0.3
+    sentence = f"teacher-forced, {forced:.0%} of the tokens are right; free-running, {free:.0%}"
+    return f"{sentence} of the sequences", free < forced - 0.3
 
 
 def _different_answers(patient: Patient, sources: Tensor) -> tuple[int, str]:
@@ -88,52 +88,54 @@ def _different_answers(patient: Patient, sources: Tensor) -> tuple[int, str]:
     return count, f"{count} different answers" if count > 1 else "one answer"
 
 
-def same_sequence_many_times(patient: Patient) -> Seen:
+def same_sequence_many_times(patient: Patient) -> Measurement:
     """Decode many copies of the same source."""
-    count, words = _different_answers(patient, SRC[1:2].expand(ROWS, -1))
-    return f"{ROWS} times the same source: {words}", count > 1
+    count, answers = _different_answers(patient, SRC[1:2].expand(ROWS, -1))
+    return f"{ROWS} times the same source: {answers}", count > 1
 
 
-def how_many_answers(patient: Patient) -> Seen:
+def how_many_answers(patient: Patient) -> Measurement:
     """Count the different answers to different sources."""
     sources = SRC.unique(dim=0)
-    count, words = _different_answers(patient, sources)
-    return f"{len(sources)} different sources: {words}", count < 10
+    count, answers = _different_answers(patient, sources)
+    return f"{len(sources)} different sources: {answers}", count < 10
 
 
-def one_batch_after_another(patient: Patient) -> Seen:
+def one_batch_after_another(patient: Patient) -> Measurement:
     """Decode the same batch before and after one with padding."""
     model = patient.with_good_weights()
     padded = SRC.clone()
     padded[:, 1:] = PAD
     wanted = TGT[:, 1:-1].tolist()
     right = [patient.fraction_right(model, batch, wanted) for batch in (SRC, padded, SRC)]
-    said = f"a batch: {right[0]:.0%} right; the same one, after another: {right[2]:.0%}"
-    return said, right[2] < right[0]
+    sentence = f"a batch: {right[0]:.0%} right; the same one, after another: {right[2]:.0%}"
+    return sentence, right[2] < right[0]
 
 
-def loss_and_one_answer(patient: Patient) -> Seen:
+def loss_and_one_answer(patient: Patient) -> Measurement:
     """Train the model, and decode one source."""
     model, losses = patient.trained()
     src, tgt = rows_of(LENGTHS[-1], seed=10**6, rows=1)
-    written = patient.write(model, src)[0]
-    said = f"the loss ends at {losses[-1]:.2f}; to {src[0].tolist()} it writes {written}"
-    return said, losses[-1] < 0.1 and written != tgt[0, 1:-1].tolist()
+    output = patient.write(model, src)[0]
+    sentence = f"the loss ends at {losses[-1]:.2f}; to {src[0].tolist()} it writes {output}"
+    return sentence, losses[-1] < 0.1 and output != tgt[0, 1:-1].tolist()
 
 
 @torch.no_grad()
-def weights_of_another(patient: Patient) -> Seen:
+def weights_of_another(patient: Patient) -> Measurement:
     """Load the weights of a right model, and compare the logits."""
     there, here = (p.with_good_weights()(SRC, TGT) for p in (Patient(), patient))
     gap = (there - here).abs().max().item()
     return f"the same weights elsewhere: the largest difference of a logit is {gap:.1f}", gap > 0.01
 
 
-def what_has_moved(patient: Patient) -> Seen:
+def what_has_moved(patient: Patient) -> Measurement:
     """Train for a few steps, and compare with the initial weights."""
     model = patient.fresh()
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     patient.fit(model, steps=10)
     still = sum(p.equal(start[name]) for name, p in model.named_parameters())
-    said = f"after 10 steps, {still} of {len(start)} tensors of weights are exactly as they began"
-    return said, still > 0
+    sentence = (
+        f"after 10 steps, {still} of {len(start)} tensors of weights are exactly as they began"
+    )
+    return sentence, still > 0

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.data import pad_rows
-from course_lib.exercises.mistake_catalogue import Mistake, define, written
+from course_lib.exercises.mistake_catalogue import Mistake, course_source, define
 from course_lib.probes import ProbedModel, prepare_model
 from course_lib.transformer import TransformerConfig
 
@@ -76,7 +76,7 @@ class Patient:
 
     def __init__(self, mistakes: Sequence[Mistake] = (), lines: Sequence[Line] = ()) -> None:
         wrong = mended(mistakes, lines)
-        right = {name: written(module, name) for module, name in PARTS}
+        right = {name: course_source(module, name) for module, name in PARTS}
         names: dict[str, Any] = {}
         for module, name in PARTS:  # each definition uses the others
             text = wrong.get(name, right[name])

@@ -79,10 +79,10 @@ def lab_command(options: argparse.Namespace) -> int:
 def workbook_command(options: argparse.Namespace) -> int:
     """Write the workbook, and say which changed files were moved."""
     folder = options.folder
-    kept = make_workbook(folder, solutions=not options.no_solutions, force=options.force)
-    if kept:
+    moved = make_workbook(folder, solutions=not options.no_solutions, force=options.force)
+    if moved:
         print("we moved the files that you had changed; these commands bring them back:")
-    for path in kept:
+    for path in moved:
         place = path.relative_to(folder)
         print(" ", shlex.join(["cp", str(path), str(folder.joinpath(*place.parts[1:]))]))
     first = min(folder.glob("[0-9][0-9]_*.ipynb"))
@@ -105,9 +105,9 @@ def check_command(options: argparse.Namespace) -> int:
     if not report.attempted and not report.hint:
         report = replace(report, hint=UNSAVED.format(f"{LIBRARY}/{module}.py"))
     if options.json:
-        found = {"state": state_of(report), "complete": report.complete}
-        found |= {"mistake": report.mistake or None}
-        print(json.dumps(asdict(report) | found))
+        state = {"state": state_of(report), "complete": report.complete}
+        state |= {"mistake": report.mistake or None}
+        print(json.dumps(asdict(report) | state))
     else:
         print(report)
     return 0 if report.passed else 1

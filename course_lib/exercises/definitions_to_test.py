@@ -1,9 +1,9 @@
 """Definitions that learners write tests for, with mistakes and other right versions."""
 
-import torch
 from torch import Tensor
 
-from course_lib.exercises.mistake_catalogue import known
+from course_lib.exercises.mistake_catalogue import mistakes_of
+from course_lib.modern_decoder import apply_rope, rope_angles
 
 
 def softmax(scores: Tensor) -> Tensor:
@@ -13,32 +13,25 @@ def softmax(scores: Tensor) -> Tensor:
 
 def rotate(x: Tensor, start: int = 0) -> Tensor:
     """Rotate each pair of columns by the angle of its position, counted from ``start``."""
-    T, d_k = x.shape[-2:]  # computed in float64, because float32 would round large angles
-    speeds = 10000.0 ** (-torch.arange(0, d_k, 2, dtype=torch.float64) / d_k)
-    angle = torch.outer(torch.arange(start, start + T, dtype=torch.float64), speeds)
-    even, odd = x[..., 0::2].double(), x[..., 1::2].double()
-    cosine, sine = angle.cos(), angle.sin()
-    pair = [even * cosine - odd * sine, even * sine + odd * cosine]
-    return torch.stack(pair, dim=-1).flatten(-2).to(x)
+    T, d_k = x.shape[-2:]
+    angles = rope_angles(start + T, d_k)[start:]  # (T, d_k / 2)
+    return apply_rope(x, angles)
 
 
-softmax_version = known("exercises.definitions_to_test", "softmax")
-rotation = known("exercises.definitions_to_test", "rotate")
-penalty = known("beam_search", "length_penalty")
-RETURNED = "return torch.stack(pair, dim=-1).flatten(-2).to(x)"
+softmax_version = mistakes_of("exercises.definitions_to_test", "softmax")
+rotation = mistakes_of("exercises.definitions_to_test", "rotate")
+penalty = mistakes_of("beam_search", "length_penalty")
+ROTATED = "apply_rope(x, angles)"
 RIGHT_WAYS = (
     softmax_version(
         "by_exponentials: the exponentials are divided by their sum",
         ("scores.softmax(dim=-1)", "scores.exp() / scores.exp().sum(dim=-1, keepdim=True)"),
     ),
-    rotation("backwards: every pair rotates backwards", ("angle.sin()", "-angle.sin()")),
+    rotation("backwards: every pair rotates backwards", (ROTATED, "apply_rope(x, -angles)")),
     rotation(
         "halves_paired: columns i and i + d_k / 2 form a pair",
-        (
-            "even, odd = x[..., 0::2].double(), x[..., 1::2].double()",
-            "even, odd = x.double().chunk(2, dim=-1)",
-        ),
-        (RETURNED, "return torch.cat(pair, dim=-1).to(x)"),
+        ("return", "x = x.unflatten(-1, (2, -1)).mT.flatten(-2)\n    return"),
+        (ROTATED, f"{ROTATED}.unflatten(-1, (-1, 2)).mT.flatten(-2)"),
     ),
 )
 MISTAKES = (
@@ -56,7 +49,7 @@ MISTAKES = (
     ),
     rotation(
         "code_added: a positional encoding is added to every vector, which changes its length",
-        ("even * cosine - odd * sine, even * sine + odd * cosine", "even + sine, odd + cosine"),
+        (ROTATED, "x + torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).to(x)"),
     ),
     rotation(
         "twice_as_long: every vector becomes twice as long, but a rotation does not change lengths",
@@ -64,15 +57,19 @@ MISTAKES = (
     ),
     rotation(
         "sign_lost: one of the two formulas has a wrong sign, so the result is not a rotation",
-        ("even * cosine - odd", "even * cosine + odd"),
+        (
+            ROTATED,
+            "torch.stack([apply_rope(x, -angles)[..., 0::2], apply_rope(x, angles)[..., 1::2]], "
+            "dim=-1).flatten(-2)",
+        ),
     ),
     rotation(
         "start_ignored: `start` is ignored (test it with the later rows of a sequence)",
-        ("torch.arange(start, start + T", "torch.arange(0, T"),
+        ("[start:]", "[:T]"),
     ),
     rotation(
         "along_another_axis: all rows of a head rotate by the same angles",
-        ("torch.arange(start, start + T,", "torch.full((T,), start,"),
+        (ROTATED, "apply_rope(x, angles[:1].expand_as(angles))"),
     ),
     penalty(
         "exponent_negative: the exponent is negative, so short sentences have an even larger "

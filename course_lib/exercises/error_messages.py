@@ -5,7 +5,6 @@ import linecache
 import re
 import traceback
 from types import FrameType
-from typing import Any
 
 from torch import Tensor
 
@@ -42,7 +41,7 @@ def explain(error: BaseException) -> tuple[str, str]:
         if isinstance(error, AttributeError) and error.name:
             sentence = f"There is no `{error.name}`. The docstring lists the names."
         return sentence, ""
-    advice = next((words for pattern, words in ADVICE.items() if re.search(pattern, message)), "")
+    advice = next((advice for pattern, advice in ADVICE.items() if re.search(pattern, message)), "")
     frame, number = place
     line = linecache.getline(frame.f_code.co_filename, number).strip()
     tensors = {n: x for n, x in frame.f_locals.items() if isinstance(x, Tensor)}
@@ -72,7 +71,7 @@ def learners_frame(error: BaseException) -> tuple[FrameType, int] | None:
     return deepest[0] if deepest else None
 
 
-def from_outside(candidate: Any) -> str:
+def from_outside(candidate: object) -> str:
     """Name the numbers and tensors that an attempt reads from the notebook."""
     names = {
         one.argval
@@ -83,12 +82,14 @@ def from_outside(candidate: Any) -> str:
     outer = getattr(candidate, "__globals__", None) or getattr(
         getattr(candidate, "__init__", None), "__globals__", {}
     )
-    found = {n: outer[n] for n in sorted(names) if isinstance(outer.get(n), int | float | Tensor)}
-    told = [f"{n} ({describe(value)})" for n, value in found.items() if not n.isupper()]
-    return f"This reads global variables of the notebook: {', '.join(told)}" if told else ""
+    values = {n: outer[n] for n in sorted(names) if isinstance(outer.get(n), int | float | Tensor)}
+    described = [f"{n} ({describe(value)})" for n, value in values.items() if not n.isupper()]
+    return (
+        f"This reads global variables of the notebook: {', '.join(described)}" if described else ""
+    )
 
 
-def text_of(candidate: Any) -> str:
+def text_of(candidate: object) -> str:
     """Return the text of the cell or file that contains an attempt, or nothing."""
     codes = codes_of(candidate)
     return "".join(linecache.getlines(next(iter(codes)).co_filename)) if codes else ""

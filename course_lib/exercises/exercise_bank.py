@@ -3,7 +3,7 @@
 import difflib
 import re
 from bisect import bisect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from course_lib.exercises.check_report import Stage
-from course_lib.exercises.mistake_catalogue import Mistake, given
+from course_lib.exercises.mistake_catalogue import Mistake, course_definition
 from course_lib.exercises.trial import Trial, usual_settings
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -64,9 +64,9 @@ class Exercise:
         return sum(map(len, self.core.values()))
 
     @property
-    def given(self) -> Any:
+    def definition(self) -> Callable[..., Any]:
         """Return the course's own definition."""
-        return given(self.module, self.name)
+        return course_definition(self.module, self.name)
 
     @property
     def ends(self) -> list[int]:
@@ -86,8 +86,8 @@ def chapters() -> dict[str, int]:
     pattern = re.compile(r"File to edit: \S*?(\d\d)_\w+\.ipynb")
     heads = {path.stem: path.read_text("utf-8")[:400] for path in PACKAGE.glob("*.py")}
     numbers = {module: pattern.search(head) for module, head in heads.items()}
-    found = [(int(number[1]), module) for module, number in numbers.items() if number]
-    return {module: number for number, module in sorted(found)}
+    numbered = [(int(number[1]), module) for module, number in numbers.items() if number]
+    return {module: number for number, module in sorted(numbered)}
 
 
 @cache
@@ -124,9 +124,9 @@ def right_answers(name: str) -> tuple[Any, ...]:
     return _room(exercise(name).module).ANSWERS.get(name, ())
 
 
-def look_up(name: str, known: Mapping[str, Any], kind: str) -> Any:
+def look_up(name: str, entries: Mapping[str, Any], kind: str) -> Any:
     """Return the entry of that name, or raise a ValueError that says which names are near."""
-    if name in known:
-        return known[name]
-    near = difflib.get_close_matches(str(name), known, n=3) or known
+    if name in entries:
+        return entries[name]
+    near = difflib.get_close_matches(str(name), entries, n=3) or entries
     raise ValueError(f"there is no {kind} {name!r}; did you mean {', '.join(near)}?")

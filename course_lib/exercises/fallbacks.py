@@ -3,7 +3,7 @@
 import dis
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import CodeType
@@ -30,24 +30,24 @@ def provide_fallbacks(namespace: dict[str, Any]) -> None:
     package, _, module = namespace["__name__"].partition(".")
     library = Path(namespace["__file__"]).parents[module.count(".")]
     files = (file.relative_to(library).with_suffix("") for file in library.rglob("*.py"))
-    source = Path(import_module(f"course_lib.{module}").__file__)
+    source = Path(inspect.getfile(import_module(f"course_lib.{module}")))
     text = re.sub(r"^from \.(?=\w)", "from course_lib.", source.read_text("utf-8"), flags=re.M)
     text = from_package(text, {".".join(file.parts) for file in files}, package)
     exec(compile(text, str(source), "exec", dont_inherit=True), namespace)
 
 
-def core_only(name: str, answer: Any, *missed: str) -> Any:
+def core_only(name: str, answer: Callable[..., Any], *missed: str) -> Callable[..., Any]:
     """Let an answer take the place of the course's definition, but for the stages it missed."""
-    return serve(answer, exercise(name).given, missed, order_of(name, answer))
+    return serve(answer, exercise(name).definition, missed, order_of(name, answer))
 
 
-def from_course(definition: Any) -> bool:
+def from_course(definition: object) -> bool:
     """Say whether the lines of a function or class are the course's, wherever they run."""
     files = map(Path, files_of(definition))
     return any(file.is_relative_to(COURSE) for file in files)
 
 
-def files_of(definition: Any) -> list[str]:
+def files_of(definition: object) -> list[str]:
     """Return the files, or cells of a notebook, in which a function or class is written."""
     return list(dict.fromkeys(f.__code__.co_filename for f in functions_of(definition)))
 
@@ -55,17 +55,17 @@ def files_of(definition: Any) -> list[str]:
 def parts_of_yours(*things: Any) -> str:
     """Say which exercises the learner's classes or functions use, and how many are their own."""
     yours: dict[str, bool] = {}
-    todo, known = list(things), set()
+    todo, seen = list(things), set()
     while todo:
         thing = todo.pop()
-        if thing not in known:
-            known.add(thing)
+        if thing not in seen:
+            seen.add(thing)
             if thing.__name__ in exercises():
                 yours.setdefault(thing.__name__, not from_course(thing))
             todo += _used(thing, things[0].__module__.partition(".")[0])
     line = f"parts of yours in this model: {sum(yours.values())} of {len(yours)}"
-    given = [name for name in exercises() if yours.get(name) is False]
-    line += f"; the course's: {', '.join(given)}" if given else ""
+    courses = [name for name in exercises() if yours.get(name) is False]
+    line += f"; the course's: {', '.join(courses)}" if courses else ""
     folder = Path(inspect.getfile(things[0])).parent
     texts = {file.name: file.read_text("utf-8") for file in sorted(folder.glob("[!_]*.py"))}
     changed = [name for name, text in texts.items() if changed_by_hand(text)]
@@ -76,10 +76,10 @@ def _used(thing: Any, package: str) -> Iterator[Any]:
     """Yield the functions and classes of a package that another one of them names."""
     functions = functions_of(thing)
     named = [f.__globals__.get(name) for f in functions for name in _names(f.__code__)]
-    for found in [*named, *getattr(thing, "__bases__", ())]:
-        if inspect.isclass(found) or inspect.isroutine(found):
-            if (found.__module__ or "").startswith(f"{package}."):
-                yield found
+    for value in [*named, *getattr(thing, "__bases__", ())]:
+        if inspect.isclass(value) or inspect.isroutine(value):
+            if (value.__module__ or "").startswith(f"{package}."):
+                yield value
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -90,7 +90,7 @@ def learners(folder: Path) -> dict[str, Path | None]:
     own = package_of(folder)
     if own is not None:  # a workbook, whose other folders hold no package; or a class with its own
         others = {name: place for name, place in packages.items() if place}
-        return {"." if others else own.parent.name: own} | others
+        return {"." if others else own.parent.name: own, **others}
     if not any(packages.values()):
         raise ValueError(f"there is no {LIBRARY} to grade in {folder}, nor in a folder in it")
     return packages

@@ -16,7 +16,7 @@ MOST_BYTES = 4 << 20  # about twenty times the largest answer
 MOST_PARTS = 50_000  # commas and brackets: each number, list and pair needs one
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: object) -> bytes:
     """Write tensors, dtypes, numbers, texts and collections of them in one line."""
     return json.dumps(_packed(value)).encode()
 
@@ -28,7 +28,7 @@ def from_json(line: bytes) -> Any:
     return json.loads(line, object_hook=_unpacked)
 
 
-def _packed(value: Any) -> Any:
+def _packed(value: object) -> Any:
     """Replace what JSON does not know; anything unknown becomes the name of its type."""
     if value is None or isinstance(value, bool | int | float | str):
         return value

@@ -118,9 +118,9 @@ def _planned(
     fresh = {name: cell for name, cell in fresh.items() if SEAL not in cell}  # from my_lib itself
     chosen, flaws = _settled(package, module, {**old, **fresh}, old)
     failed = {n: LAST[n].report.hint for n in names if n in LAST and not LAST[n].report.passed}
-    said = {name: reasons.get(name) or flaws.get(name) or failed.get(name, "") for name in names}
-    yours = {n: _remark(n, chosen, fresh, said[n]) for n in names if n in chosen}
-    rest = {n: said[n] or NOTHING for n in names if n not in chosen and n not in back}
+    remarks = {name: reasons.get(name) or flaws.get(name) or failed.get(name, "") for name in names}
+    yours = {n: _remark(n, chosen, fresh, remarks[n]) for n in names if n in chosen}
+    rest = {n: remarks[n] or NOTHING for n in names if n not in chosen and n not in back}
     return module_text(module, _ordered(chosen, names)), yours, rest
 
 
@@ -128,27 +128,27 @@ def _not_to_be_taken(
     names: Collection[str], notebook: Mapping[str, Any], package: Path
 ) -> dict[str, str]:
     """Find answers that passed, but that the notebook has replaced, or that lack the right name."""
-    found = {}
+    reasons = {}
     for name in names:
         last = PASSED[name].result if name in PASSED else None
         now = notebook.get(name)
         files = [Path(file) for file in files_of(now)]
-        known = now is last or from_course(now) or any(package in f.parents for f in files)
-        if files and not known:
-            found[name] = PASTED.format(name)
+        is_current = now is last or from_course(now) or any(package in f.parents for f in files)
+        if files and not is_current:
+            reasons[name] = PASTED.format(name)
         elif last is not None and name not in exported(_cell(name)):
-            found[name] = NAMELESS.format(name)
-    return found
+            reasons[name] = NAMELESS.format(name)
+    return reasons
 
 
 def _cell(name: str) -> str:
     """Return the cell that passed, without its directives and the lines that check it."""
     last = PASSED[name]
-    kept = re.sub(r"\A(?:[ \t]*(?:#\s*\|.*)?\n)+", "", without(last.cell, _asks)).rstrip()
+    source = re.sub(r"\A(?:[ \t]*(?:#\s*\|.*)?\n)+", "", without(last.cell, _asks)).rstrip()
     if last.result is last.candidate:
-        return kept
-    given = ", ".join([f'"{name}"', name, *(f'"{stage}"' for stage in last.report.missed)])
-    return kept + (SERVED if last.report.complete else CORE_ONLY).format(name, given)
+        return source
+    arguments = ", ".join([f'"{name}"', name, *(f'"{stage}"' for stage in last.report.missed)])
+    return source + (SERVED if last.report.complete else CORE_ONLY).format(name, arguments)
 
 
 def _asks(node: ast.stmt) -> bool:

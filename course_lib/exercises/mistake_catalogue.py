@@ -27,7 +27,7 @@ class Mistake:
         sentence: Completes "This is what you get when …"; no full stop.
         edits: Pairs of what stands in the right source and what stands there instead.
         seen: Public code in which somebody made it, as ``owner/repository #number``; may be empty.
-        tells: A pattern in the text of an attempt that tells this mistake from others that give
+        pattern: A pattern in the text of an attempt that tells this mistake from others that give
             the same numbers; empty where the numbers tell.
     """
 
@@ -37,12 +37,12 @@ class Mistake:
     sentence: str
     edits: tuple[tuple[str, str], ...]
     seen: str = ""
-    tells: str = ""
+    pattern: str = ""
 
     @property
     def source(self) -> str:
         """Return the wrong definition as text, or raise a ValueError if a passage is missing."""
-        text = written(self.module, self.exercise)
+        text = course_source(self.module, self.exercise)
         for old, new in self.edits:
             if old not in text:
                 raise ValueError(f"{self.exercise}, {self.name}: {old!r} is not in its source")
@@ -50,25 +50,25 @@ class Mistake:
         return text
 
     @cached_property
-    def implementation(self) -> Any:
+    def implementation(self) -> Callable[..., Any]:
         """Return the wrong function or class."""
         return define(self.source, self.module, self.exercise, f"<{self.exercise}: {self.name}>")
 
 
-def given(module: str, name: str) -> Any:
+def course_definition(module: str, name: str) -> Callable[..., Any]:
     """Return the course's own definition."""
     return getattr(import_module(f"course_lib.{module}"), name)
 
 
 @cache
-def written(module: str, name: str) -> str:
+def course_source(module: str, name: str) -> str:
     """Return the text of the course's own definition; to look it up takes a while."""
-    return inspect.getsource(given(module, name))
+    return inspect.getsource(course_definition(module, name))
 
 
 def define(
     source: str, module: str, name: str, file: str, beside: Mapping[str, Any] = NOTHING
-) -> Any:
+) -> Callable[..., Any]:
     """Run the text of a definition among the names of its module, and return what it defines.
 
     Tracebacks call the text ``file``. Names in ``beside`` replace those of the module.
@@ -80,15 +80,15 @@ def define(
     return names[name]
 
 
-def known(module: str, exercise: str) -> Callable[..., Mistake]:
+def mistakes_of(module: str, exercise: str) -> Callable[..., Mistake]:
     """Return a function that describes the mistakes of one exercise."""
 
-    def mistake(text: str, *edits: tuple[str, str], seen: str = "", tells: str = "") -> Mistake:
+    def mistake(text: str, *edits: tuple[str, str], seen: str = "", pattern: str = "") -> Mistake:
         """Describe one mistake by ``"short_name: sentence"`` and the edits that make it."""
         name, _, sentence = text.partition(": ")
         if not name.isidentifier() or not sentence:
             raise ValueError(f"write 'short_name: what the code does', got {text!r}")
-        return Mistake(exercise, module, name, sentence, edits, seen, tells)
+        return Mistake(exercise, module, name, sentence, edits, seen, pattern)
 
     return mistake
 

@@ -5,7 +5,6 @@ from bisect import bisect
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import combinations
-from typing import Any
 
 from course_lib.exercises.error_messages import text_of
 from course_lib.exercises.exercise_bank import Exercise, exercise, known_mistakes
@@ -14,11 +13,11 @@ from course_lib.exercises.outcomes import Failure, Outcome, alike, differences
 from course_lib.exercises.signature_adapter import adapt
 from course_lib.exercises.trial import try_out
 
-WHOLLY = float("inf")
+FULL_MATCH = float("inf")
 
 
 def find_mistake(
-    task: Exercise, candidate: Any, seen: Sequence[Outcome], first: Failure
+    task: Exercise, candidate: object, seen: Sequence[Outcome], first: Failure
 ) -> Mistake | None:
     """Find what explains the first failure and as many others as possible.
 
@@ -35,14 +34,14 @@ def find_mistake(
     ]
     for upto in (len(seen), task.core_size, task.ends[bisect(task.ends, first.trial)]):
         shared = {mistake: likeness(seen[:upto], mistake) for mistake in fitting}
-        whole = [mistake for mistake in shared if shared[mistake] == WHOLLY]
+        whole = [mistake for mistake in shared if shared[mistake] == FULL_MATCH]
         if whole:  # what the attempt's text says decides between mistakes with the same numbers
             text = text_of(candidate)
-            told = [m for m in whole if m.tells and re.search(m.tells, text, re.M)]
-            return [*told, *(m for m in whole if not m.tells), *whole][0]
+            matching_text = [m for m in whole if m.pattern and re.search(m.pattern, text, re.M)]
+            return [*matching_text, *(m for m in whole if not m.pattern), *whole][0]
     if not fitting and first.trial < task.core_size:
         for mistake in _pairs(task, first.trial):
-            if likeness(seen[: task.core_size], mistake) == WHOLLY:
+            if likeness(seen[: task.core_size], mistake) == FULL_MATCH:
                 return mistake
     most = max(shared, key=lambda mistake: shared[mistake], default=None)
     return most if most is not None and shared[most] > 0 else None
@@ -85,37 +84,37 @@ def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
     tried = [n for n, seen in enumerate(mine) if not isinstance(seen.error, NotImplementedError)]
     shared, wholly, errors = 0, True, []
     for n in tried:
-        known = outcome_of(mistake, n)
-        if not alike(mine[n], known):
+        wrong = outcome_of(mistake, n)
+        if not alike(mine[n], wrong):
             if fails(mistake, n):
                 return 0
             wholly = False
-        elif known.error is not None:
-            errors.append((mine[n].error, known.error))
+        elif wrong.error is not None:
+            errors.append((mine[n].error, wrong.error))
         else:
-            found = differences(mine[n], expected[n], task.trials[n].kind, "")
-            shared += any(failure.alone == known.alone for failure in found)
+            failures = differences(mine[n], expected[n], task.trials[n].kind, "")
+            shared += any(failure.alone == wrong.alone for failure in failures)
     if not shared and not (errors and all(str(one) == str(other) for one, other in errors)):
         return 0
-    return WHOLLY if wholly else shared
+    return FULL_MATCH if wholly else shared
 
 
 def fails(mistake: Mistake, place: int) -> bool:
     """Say whether a known mistake goes wrong in one trial."""
-    known, trial = outcome_of(mistake, place), exercise(mistake.exercise).trials[place]
+    wrong, trial = outcome_of(mistake, place), exercise(mistake.exercise).trials[place]
     expected = expected_outcomes(mistake.exercise)[place]
-    return known.error is not None or any(differences(known, expected, trial.kind, ""))
+    return wrong.error is not None or any(differences(wrong, expected, trial.kind, ""))
 
 
 @cache
 def outcome_of(mistake: Mistake, place: int) -> Outcome:
     """Try a known mistake on one trial, once per process; most differ in the first."""
     task = exercise(mistake.exercise)
-    return try_out(task.trials[place], adapt(mistake.implementation, task.given))
+    return try_out(task.trials[place], adapt(mistake.implementation, task.definition))
 
 
 @cache
 def expected_outcomes(name: str) -> list[Outcome]:
     """Try the course's own definition, once per process."""
     task = exercise(name)
-    return [try_out(trial, adapt(task.given, task.given)) for trial in task.trials]
+    return [try_out(trial, adapt(task.definition, task.definition)) for trial in task.trials]

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from course_lib.exercises.trial import H, Trial, by_name, filled, looks, module_trial
+from course_lib.exercises.trial import H, Trial, as_trial, by_name, filled, module_trial
 
-TORCHS = {  # what the exercises from the encoder layer on must not call
+TORCH_ATTENTION = {  # what the exercises from the encoder layer on must not call
     F.multi_head_attention_forward: "This calls torch's own attention layer. Use the parts that "
     "you built in earlier chapters, because later chapters rely on the names of their parameters."
 }
@@ -22,15 +22,15 @@ def loudness(matrix: Tensor) -> float:
     return round(float(matrix.detach().std()) * math.sqrt(matrix.size(1)), 1)
 
 
-def reach(matrix: Tensor) -> float:
+def glorot_ratio(matrix: Tensor) -> float:
     """Return the largest entry divided by Glorot and Bengio's bound, to one digit."""
     return round(float(matrix.detach().abs().max()) / math.sqrt(6 / sum(matrix.shape)), 1)
 
 
 def rounded(x: Tensor) -> str:
     """List the distinct numbers in a tensor, rounded, if there are at most three."""
-    found = sorted({round(value, 2) + 0.0 for value in x.flatten().tolist()})  # + 0.0: no -0
-    return " or ".join(f"{value:g}" for value in found) if len(found) < 4 else "many numbers"
+    numbers = sorted({round(value, 2) + 0.0 for value in x.flatten().tolist()})  # + 0.0: no -0
+    return " or ".join(f"{value:g}" for value in numbers) if len(numbers) < 4 else "many numbers"
 
 
 def survivors(x: Tensor, *axes: str) -> dict[str, str]:
@@ -48,39 +48,39 @@ def survivors(x: Tensor, *axes: str) -> dict[str, str]:
 def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: float) -> Trial:
     """Check that dropout acts in training mode only."""
 
-    @looks(
+    @as_trial(
         "dropout in eval mode",
         "Dropout may act in training mode only. nn.Dropout knows the mode, but F.dropout needs "
         "training=self.training.",
         "train and eval",
     )
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-        layer, found = filled(candidate(**build, **rates)).eval(), []
+    def measure(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
+        layer, outputs = filled(candidate(**build, **rates)).eval(), []
         for _ in range(2):
             answer = layer(*deepcopy(list(inputs.values())))
-            found.append((answer[0] if isinstance(answer, tuple) else answer).detach())
-        same = torch.equal(*found)
-        return {"random in eval mode": not same, "output": found[0] * same}
+            outputs.append((answer[0] if isinstance(answer, tuple) else answer).detach())
+        same = torch.equal(*outputs)
+        return {"random in eval mode": not same, "output": outputs[0] * same}
 
-    return act
+    return measure
 
 
 def sees_later(module: nn.Module, first: int, *pair: tuple[Tensor, ...]) -> dict[str, bool]:
     """Report whether inputs that differ after the *first* positions change the outputs before."""
-    found = {}
+    effects = {}
     for mode, training in (("in training", True), ("in eval mode", False)):
         answers = []
         for inputs in pair:
             torch.default_generator.manual_seed(0)  # dropout must drop the same entries twice
             answers.append(module.train(training)(*inputs)[:, :first])
         plain, other = answers
-        found[f"a later token affects earlier ones {mode}"] = not torch.allclose(
+        effects[f"a later token affects earlier ones {mode}"] = not torch.allclose(
             plain, other, atol=1e-4
         )
-    return found
+    return effects
 
 
-def said(
+def added_in_training(
     candidate: Callable[..., nn.Module],
     speaker: str,
     *inputs: Tensor,
@@ -105,7 +105,7 @@ def dropout_trials(
     build: Mapping[str, Any], inputs: Mapping[str, Tensor], speakers: Sequence[str]
 ) -> dict[str, tuple[Trial, ...]]:
     """Return the trials of a layer's three dropouts; *speakers* are its sub-layers' attributes."""
-    given = [x for x in inputs.values() if x.is_floating_point()]
+    vectors = [x for x in inputs.values() if x.is_floating_point()]
     outer = module_trial(
         "dropout=1.0 in training",
         {**build, "dropout": 1.0},
@@ -117,57 +117,57 @@ def dropout_trials(
     still = keeps_still(build, inputs, attention_dropout=0.5, activation_dropout=0.5)
     return {
         "dropout": (outer, keeps_still(build, inputs, dropout=0.5)),
-        "inner dropouts": (nowhere_else(given, speakers), inside(given, speakers), still),
+        "inner dropouts": (nowhere_else(vectors, speakers), inside(vectors, speakers), still),
     }
 
 
 def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
     """Check that ``dropout`` acts on the outputs of the sub-layers only, not inside them."""
 
-    @looks(
+    @as_trial(
         "dropout=0.2 in training, norm_first=True",
         "`dropout` drops each entry of a sub-layer's output independently, and acts nowhere else.",
         "train and eval",
     )
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
+    def measure(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
         return {
-            f"an output of 2 from {name}": said(candidate, name, *inputs, dropout=0.2)
+            f"an output of 2 from {name}": added_in_training(candidate, name, *inputs, dropout=0.2)
             for name in speakers
         }
 
-    return act
+    return measure
 
 
 def inside(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
     """Ask that the two inner dropouts act on attention weights and on features, each by itself."""
     alone = [x[:, :1].repeat(16, 1, 1) for x in inputs]  # a single key: its weight is 1
 
-    @looks(
+    @as_trial(
         "the inner dropouts at 0.2 in training",
         "`attention_dropout` acts on each attention weight, `activation_dropout` on each of the "
         "d_ff features; both divide the rest by 1 - dropout.",
         "train and eval",
     )
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
-        found = {}
+    def measure(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
+        weights = {}
         for name in speakers:
             rate = "activation_dropout" if name == "feed_forward" else "attention_dropout"
-            weight = said(candidate, name, *alone, bias=1.0, **{rate: 0.2})
-            found[f"a weight or feature of 1 in {name}"] = weight
-        return found
+            weight = added_in_training(candidate, name, *alone, bias=1.0, **{rate: 0.2})
+            weights[f"a weight or feature of 1 in {name}"] = weight
+        return weights
 
-    return act
+    return measure
 
 
 def first_reading(model: nn.Module, call: Callable[[nn.Module], Any]) -> Tensor:
     """Return what the first part with parameters reads that is not ids: embedded tokens."""
     read: list[Tensor] = []
 
-    def note(module: nn.Module, given: tuple[Any, ...]) -> None:
+    def note(module: nn.Module, args: tuple[Any, ...]) -> None:
         """Keep the first input of floating-point numbers."""
         learns = next(module.parameters(), None) is not None
-        if learns and given and isinstance(given[0], Tensor) and given[0].is_floating_point():
-            read.append(given[0])
+        if learns and args and isinstance(args[0], Tensor) and args[0].is_floating_point():
+            read.append(args[0])
 
     hooks = [part.register_forward_pre_hook(note) for part in model.modules()]
     call(model)
@@ -182,13 +182,13 @@ def embedding_dropout(config: Any, **calls: Callable[[nn.Module], Any]) -> Trial
     The dropout in ``config`` is 0.2; ``calls`` holds the call in which a model reads each side.
     """
 
-    @looks(
+    @as_trial(
         "dropout=0.2 in training",
         "Dropout acts on each number of the embedded tokens by itself, and divides the rest by "
         "1 - dropout.",
         "train and eval",
     )
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
+    def measure(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
         model, size = filled(candidate(config)).train(), 1e6
         with torch.no_grad():
             for name, weight in by_name(model).items():
@@ -198,4 +198,4 @@ def embedding_dropout(config: Any, **calls: Callable[[nn.Module], Any]) -> Trial
         axes = ("sentences", "positions", "features")
         return {f"a token of the {side}": survivors(x, *axes) for side, x in read.items()}
 
-    return act
+    return measure

@@ -13,7 +13,7 @@ from course_lib.exercises.check_report import Report
 from course_lib.exercises.definitions_to_test import MISTAKES, RIGHT_WAYS
 from course_lib.exercises.error_messages import explain
 from course_lib.exercises.exercise_bank import exercise, known_mistakes, right_answers
-from course_lib.exercises.mistake_catalogue import given
+from course_lib.exercises.mistake_catalogue import course_definition
 from course_lib.exercises.outcomes import Outcome, alike
 from course_lib.exercises.signature_adapter import adapt
 
@@ -39,14 +39,14 @@ class TestTask:
         for mistake in MISTAKES:
             if mistake.exercise == self.exercise:
                 others = [way.implementation for way in RIGHT_WAYS if way.exercise == self.exercise]
-                return [given(mistake.module, self.exercise), *others]
+                return [course_definition(mistake.module, self.exercise), *others]
         return whole_answers(self.exercise)
 
     def wrong(self) -> Mapping[str, tuple[str, Callable]]:
         """Return a sentence and a wrong answer for each mistake, by its short name."""
         of_others = [m for m in MISTAKES if m.exercise == self.exercise]
-        found = of_others or known_mistakes(self.exercise)
-        return {m.name: (m.sentence, m.implementation) for m in found}
+        mistakes = of_others or known_mistakes(self.exercise)
+        return {m.name: (m.sentence, m.implementation) for m in mistakes}
 
 
 @cache
@@ -54,10 +54,10 @@ def whole_answers(name: str) -> tuple[Callable, ...]:
     """Return the right answers to an exercise that pass the extras as well."""
     task = exercise(name)
     whole = [answer for answer in right_answers(name) if examine(name, answer).complete]
-    return (task.given, *(adapt(answer, task.given) for answer in whole))
+    return (task.definition, *(adapt(answer, task.definition) for answer in whole))
 
 
-def judge_test(task: TestTask, test: Any) -> Report:
+def judge_test(task: TestTask, test: object) -> Report:
     """Run a learner's test on right and wrong answers; no test makes this raise an exception."""
     if not callable(test):
         return Report(task.name, False, hint="Write a function of one candidate.", attempted=False)
@@ -73,26 +73,26 @@ def judge_test(task: TestTask, test: Any) -> Report:
         return Report(task.name, False, "false_alarm", hint, "equality", "\n".join(explain(alarm)))
     wrong = task.wrong()
     outcomes = {name: outcome(test, candidate) for name, (_, candidate) in wrong.items()}
-    found = {name for name, (error, _) in outcomes.items() if error is not None}
+    caught = {name for name, (error, _) in outcomes.items() if error is not None}
     shown = {name for name, (_, seen) in outcomes.items() if not alike(seen, right[0][1])}
-    score = f"finds {len(found)} of the {len(found | shown)} mistakes that its arguments can show"
-    missed = [wrong[name][0] for name in task.must if name not in found]
+    score = f"finds {len(caught)} of the {len(caught | shown)} mistakes that its arguments can show"
+    missed = [wrong[name][0] for name in task.must if name not in caught]
     if missed:
         hint = f"Your test passes even though {missed[0]}."
-        if not found:
+        if not caught:
             hint += " A test must raise an exception, as `assert` does; we ignore its result."
         return Report(task.name, False, "too_content", hint, "property", score)
     return Report(task.name, True, detail=f"finds what it must; {score}; no false alarm")
 
 
-def outcome(test: Callable, candidate: Callable) -> tuple[Exception | None, Outcome]:
+def outcome(test: Callable, candidate: Callable) -> tuple[BaseException | None, Outcome]:
     """Run a test with a fixed seed; return what it raised, and what the candidate returned."""
     returned: list[Any] = []
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         try:
             test(_recorded(candidate, returned))
-        except Exception as error:  # any exception means that the test failed
+        except (Exception, SystemExit) as error:  # any exception means that the test failed
             return error, Outcome({"returned": returned})
     return None, Outcome({"returned": returned})
 

@@ -11,7 +11,7 @@ from course_lib.exercises.predictions import Prediction, judge_prediction
 from course_lib.exercises.progress import note
 
 
-def check(name: str, candidate: Any) -> Report:
+def check(name: str, candidate: object) -> Report:
     """Check an answer to an exercise, and report the first thing that is wrong.
 
     A mistake in the candidate, a function or a class, never raises an exception.
@@ -31,7 +31,7 @@ def check(name: str, candidate: Any) -> Report:
     return note(examine(name, candidate))
 
 
-def predict(name: str, answer: Any) -> Report:
+def predict(name: str, answer: object) -> Report:
     """Compare a guess, or ``...`` for none yet, with the computed value.
 
     Raises:

@@ -73,9 +73,9 @@ class Chapter:
         marked = (source for source in self.sources if is_marked(source, "export"))
         return [name for source in marked for name in stubs.exported(source)]
 
-    def place(self, words: str) -> int:
+    def place(self, text: str) -> int:
         """Return the number of the first cell that contains some words; 0 if there is none."""
-        return next((n for n, cell in enumerate(self.cells) if words in source_of(cell)), 0)
+        return next((n for n, cell in enumerate(self.cells) if text in source_of(cell)), 0)
 
     def explains(self, place: int) -> bool:
         """Say whether the cell after an exercise (``#| exercise``) starts with its solution."""
@@ -109,7 +109,7 @@ class Edition:
                 yield from self._prose(cell, answer)
             if place == chapter.place("You will build") and chapter.file.startswith(EXPLAINED):
                 yield new_cell("how-exercises-work", NOTE.format(help=HELP[self.solutions]))
-            if place == last_import and chapter.exported:
+            if place == last_import and chapter.module and chapter.exported:
                 yield new_cell("stand-ins", fallback_cell(chapter.module, chapter.exported), "code")
                 yield from self._whose_model(chapter.cells[: place + 1])
         if chapter.exported:

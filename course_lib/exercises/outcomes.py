@@ -19,7 +19,7 @@ KINDS = (
     "train and eval",
 )
 ALONE = "One tensor comes back where the caller expects a pair"
-CLOSE = dict(rtol=1e-3, atol=1e-4)  # float32, and far below what any mistake changes
+RTOL, ATOL = 1e-3, 1e-4  # float32, and far below what any mistake changes
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Failure:
     alone: bool = False
 
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
     """Walk through dicts, lists and tuples; yield every leaf with its path."""
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -65,29 +65,29 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def close(one: Any, other: Any) -> bool:
+def close(one: object, other: object) -> bool:
     """Compare two leaves: tensors and floats up to rounding, everything else exactly."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         if one.shape != other.shape or one.is_floating_point() != other.is_floating_point():
             return False
         if one.is_floating_point():
-            return torch.allclose(one.double(), other.double(), **CLOSE, equal_nan=True)
+            return torch.allclose(one.double(), other.double(), RTOL, ATOL, equal_nan=True)
         return one.dtype == other.dtype and torch.equal(one, other)
     if isinstance(one, float) and isinstance(other, float | int):
-        return torch.allclose(torch.tensor(one), torch.tensor(float(other)), **CLOSE)
+        return torch.allclose(torch.tensor(one), torch.tensor(float(other)), RTOL, ATOL)
     return type(one) is type(other) and one == other
 
 
-def alike(mine: Outcome, known: Outcome) -> bool:
+def alike(mine: Outcome, right: Outcome) -> bool:
     """Say whether two calls showed the same values, gradients and changes, or both an error.
 
     A single tensor in place of a pair is compared with the first of the pair.
     """
-    if (mine.error is None) != (known.error is None) or mine.changed != known.changed:
+    if (mine.error is None) != (right.error is None) or mine.changed != right.changed:
         return False
-    pairs = [(mine.values, known.values), (mine.gradients, known.gradients)]
-    if mine.alone and not known.alone:
-        pairs = [(mine.values, {name: known.values.get(name) for name in mine.values})]
+    pairs = [(mine.values, right.values), (mine.gradients, right.gradients)]
+    if mine.alone and not right.alone:
+        pairs = [(mine.values, {name: right.values.get(name) for name in mine.values})]
     for one, other in pairs:
         first, second = dict(leaves(one)), dict(leaves(other))
         if first.keys() != second.keys() or not all(close(first[k], second[k]) for k in first):
@@ -106,9 +106,9 @@ def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterato
         yield Failure("shape", f"{' and '.join(right)} are returned in the wrong order.")
         return
     if missing:
-        found = ", ".join(f"{path}: {describe(value)}" for path, value in mine.items()) or "nothing"
+        shown = ", ".join(f"{path}: {describe(value)}" for path, value in mine.items()) or "nothing"
         sentence = f"{', '.join(missing)} should be returned, but is missing."
-        yield Failure("shape", sentence, f"returned: {found}")
+        yield Failure("shape", sentence, f"returned: {shown}")
     wrong = [
         complaint
         for path in right
@@ -129,8 +129,8 @@ def _exchanged(mine: dict, right: dict) -> bool:
     """Say whether two tensors were returned in the wrong order."""
     if len(right) != 2 or mine.keys() != right.keys():
         return False
-    found, expected = ([getattr(x, "shape", None) for x in y.values()] for y in (mine, right))
-    return None not in found and found != expected and found == expected[::-1]
+    shapes, expected = ([getattr(x, "shape", None) for x in y.values()] for y in (mine, right))
+    return None not in shapes and shapes != expected and shapes == expected[::-1]
 
 
 def _wrong_parameters(mine: dict, right: dict, says: str) -> Iterator[Failure]:
@@ -154,7 +154,7 @@ def _wrong_parameters(mine: dict, right: dict, says: str) -> Iterator[Failure]:
         yield Failure("parameters", says, "\n".join(shown))
 
 
-def _wrong_leaf(path: str, mine: Any, right: Any, kind: str, says: str) -> Iterator[Failure]:
+def _wrong_leaf(path: str, mine: object, right: object, kind: str, says: str) -> Iterator[Failure]:
     """Compare one result, from the coarse to the subtle; yield at most one failure."""
     if close(mine, right):
         return
@@ -183,7 +183,7 @@ def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Fail
     if isinstance(mine, str):
         yield Failure("gradients", "The gradient cannot be computed.", mine)
     elif mine is None:
-        if right.abs().max() > CLOSE["atol"]:
+        if right.abs().max() > ATOL:
             sentence = f"No gradient reaches {path}, because something cuts the path back to it."
             yield Failure("gradients", sentence, "look for detach, .data, item or no_grad")
     elif mine.shape != right.shape:
@@ -194,7 +194,7 @@ def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Fail
         yield Failure("gradients", sentence, largest(f"gradient of {path}", mine, right))
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """Describe a result: a tensor by type and shape, anything else by its text, cut short."""
     if isinstance(value, Tensor):
         kind = "a tensor" if value.is_floating_point() else f"a tensor of {value.dtype}"

@@ -28,14 +28,18 @@ Shapes = Mapping[str, torch.Size]
 
 
 def recognise(
-    module: nn.Module, given: type[nn.Module], args: tuple, kwargs: dict, order: Mapping[str, str]
+    module: nn.Module,
+    definition: type[nn.Module],
+    args: tuple,
+    kwargs: dict,
+    order: Mapping[str, str],
 ) -> list[dict[str, str]]:
     """Match parameters of other names with the course's, and make them known under both.
 
     Where names do not decide, ``order`` gives the course's name for each of the learner's layers.
     Returns the other orders that are possible there.
     """
-    wanted = _shapes(given, args, kwargs)
+    wanted = _shapes(definition, args, kwargs)
     inner = {
         f"{prefix}.{mine}": f"{prefix}.{name}"
         for prefix, part in module.named_modules()
@@ -48,12 +52,12 @@ def recognise(
     }
     strange = {name: shape for name, (_, shape) in mine.items() if name not in wanted}
     missing = {name: shape for name, shape in wanted.items() if name not in mine}
-    found = {mine[ours][0]: name for ours, name in matched(strange, missing, order).items()}
-    vars(module)["course_names"] = inner | found
-    for theirs, name in found.items():
+    renamed = {mine[ours][0]: name for ours, name in matched(strange, missing, order).items()}
+    vars(module)["course_names"] = inner | renamed
+    for own_name, name in renamed.items():
         top, dot, tail = name.partition(".")
-        if theirs.endswith(dot + tail) and not hasattr(module, top):
-            part = attrgetter(theirs.removesuffix(dot + tail))(module)
+        if own_name.endswith(dot + tail) and not hasattr(module, top):
+            part = attrgetter(own_name.removesuffix(dot + tail))(module)
             vars(module)[top] = part  # an alias, not registered a second time
     return list(_orders(strange, missing))
 
@@ -65,12 +69,12 @@ def matched(strange: Shapes, missing: Shapes, order: Mapping[str, str]) -> dict[
     """
     names: dict[str, str] = {}
     for group in (True, False):
-        ours, theirs = _grouped(strange, group), _grouped(missing, group)
-        decided = _by_name(ours, theirs)
-        usual = _matched_by(list(_left(ours, theirs, decided)))
+        ours, courses = _grouped(strange, group), _grouped(missing, group)
+        decided = _by_name(ours, courses)
+        usual = _matched_by(list(_left(ours, courses, decided)))
         for own, layer in {**decided, **usual, **(order if group else {})}.items():
-            if own in ours and layer in theirs:
-                parts = theirs[layer]
+            if own in ours and layer in courses:
+                parts = courses[layer]
                 names |= zip(_ordered(ours[own], list(parts)), parts, strict=True)
         strange = {name: shape for name, shape in strange.items() if name not in names}
         missing = {name: shape for name, shape in missing.items() if name not in names.values()}
@@ -79,45 +83,45 @@ def matched(strange: Shapes, missing: Shapes, order: Mapping[str, str]) -> dict[
 
 def _orders(strange: Shapes, missing: Shapes) -> Iterator[dict[str, str]]:
     """Yield all other ways to match whole layers of one shape, if there are not too many."""
-    ours, theirs = _grouped(strange, True), _grouped(missing, True)
-    left = [pair for pair in _left(ours, theirs, _by_name(ours, theirs)) if len(pair[0]) > 1]
+    ours, courses = _grouped(strange, True), _grouped(missing, True)
+    left = [pair for pair in _left(ours, courses, _by_name(ours, courses)) if len(pair[0]) > 1]
     if left and math.prod(math.factorial(len(some)) for some, _ in left) <= MOST_ORDERS:
         ways = product(*(permutations(rest) for _, rest in left))
         for way in list(ways)[1:]:
             yield _matched_by([(some, rest) for (some, _), rest in zip(left, way, strict=True)])
 
 
-def _by_name(ours: Mapping[str, Shapes], theirs: Mapping[str, Shapes]) -> dict[str, str]:
+def _by_name(ours: Mapping[str, Shapes], courses: Mapping[str, Shapes]) -> dict[str, str]:
     """Match the layers whose names say enough, each with the one that is most like it."""
-    found: dict[str, str] = {}
-    for layer, parts in theirs.items():
-        fitting = [o for o in ours if _fits(ours[o], parts) and o not in found]
+    decided: dict[str, str] = {}
+    for layer, parts in courses.items():
+        fitting = [o for o in ours if _fits(ours[o], parts) and o not in decided]
         scores = sorted((_likeness(layer, o) for o in fitting), reverse=True)
         if scores and scores[0] > 0 and scores[1:2] != scores[:1]:
-            found[max(fitting, key=lambda o: _likeness(layer, o))] = layer
-    return found
+            decided[max(fitting, key=lambda o: _likeness(layer, o))] = layer
+    return decided
 
 
 def _left(
-    ours: Mapping[str, Shapes], theirs: Mapping[str, Shapes], decided: Mapping[str, str]
+    ours: Mapping[str, Shapes], courses: Mapping[str, Shapes], decided: Mapping[str, str]
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Yield for each shape the layers of both that no name decides, in their order."""
-    rest = [layer for layer in theirs if layer not in decided.values()]
+    rest = [layer for layer in courses if layer not in decided.values()]
     while rest:
-        same = [layer for layer in rest if _fits(theirs[layer], theirs[rest[0]])]
-        fitting = [o for o in ours if o not in decided and _fits(ours[o], theirs[rest[0]])]
+        same = [layer for layer in rest if _fits(courses[layer], courses[rest[0]])]
+        fitting = [o for o in ours if o not in decided and _fits(ours[o], courses[rest[0]])]
         yield fitting[: len(same)], same[: len(fitting)]
         rest = [layer for layer in rest if layer not in same]
 
 
 def _matched_by(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
     """Match the layers of each pair of lists one by one."""
-    return {one: other for ours, theirs in pairs for one, other in zip(ours, theirs, strict=True)}
+    return {one: other for ours, courses in pairs for one, other in zip(ours, courses, strict=True)}
 
 
-def _fits(ours: Shapes, theirs: Shapes) -> bool:
+def _fits(ours: Shapes, courses: Shapes) -> bool:
     """Say whether two layers have parameters of the same shapes."""
-    return [*ours.values()] == [*theirs.values()]
+    return [*ours.values()] == [*courses.values()]
 
 
 def _grouped(shapes: Mapping[str, torch.Size], group: bool) -> dict[str, dict[str, torch.Size]]:
@@ -128,20 +132,20 @@ def _grouped(shapes: Mapping[str, torch.Size], group: bool) -> dict[str, dict[st
     return layers
 
 
-def _ordered(ours: Mapping[str, torch.Size], theirs: list[str]) -> list[str]:
+def _ordered(ours: Mapping[str, torch.Size], courses: list[str]) -> list[str]:
     """Put gain and shift in the course's order, whichever was registered first."""
-    known = [PARAMETERS.get(name.rpartition(".")[2].lower()) for name in ours]
-    wanted = [name.rpartition(".")[2] for name in theirs]
-    if sorted(map(str, known)) != sorted(wanted):
+    kinds = [PARAMETERS.get(name.rpartition(".")[2].lower(), "") for name in ours]
+    wanted = [name.rpartition(".")[2] for name in courses]
+    if sorted(kinds) != sorted(wanted):
         return list(ours)
-    return [name for _, name in sorted(zip(map(wanted.index, known), ours, strict=True))]
+    return [name for _, name in sorted(zip(map(wanted.index, kinds), ours, strict=True))]
 
 
 def _likeness(course: str, other: str) -> int:
     """Count the parts of a name that another name has, too, as letters or as a word."""
-    words = set(re.findall(r"[a-z]+\d*", other.lower()))
+    parts = set(re.findall(r"[a-z]+\d*", other.lower()))
     return sum(
-        _letters(part) in _letters(other) or bool(words & LAYERS.get(part, set()))
+        _letters(part) in _letters(other) or bool(parts & LAYERS.get(part, set()))
         for part in course.split(".")
     )
 
@@ -149,15 +153,15 @@ def _likeness(course: str, other: str) -> int:
 _SHAPES: dict[tuple[type[nn.Module], str], Shapes] = {}
 
 
-def _shapes(given: type[nn.Module], args: tuple, kwargs: dict) -> Shapes:
+def _shapes(definition: type[nn.Module], args: tuple, kwargs: dict) -> Shapes:
     """Return the course's names and shapes, once for each set of arguments."""
-    key = given, repr((args, kwargs))
+    key = definition, repr((args, kwargs))
     if key not in _SHAPES:
         profile = sys.getprofile()
         sys.setprofile(None)  # that the course's own class runs here is not cheating
         try:
             with torch.random.fork_rng(devices=[]):
-                named = given(*args, **kwargs).named_parameters(remove_duplicate=False)
+                named = definition(*args, **kwargs).named_parameters(remove_duplicate=False)
         except Exception:  # a call that the course's class rejects has no names to offer
             named = iter(())
         finally:

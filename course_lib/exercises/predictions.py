@@ -53,7 +53,7 @@ class Prediction:
     kind: str = "predict"
 
 
-def judge_prediction(task: Prediction, answer: Any) -> Report:
+def judge_prediction(task: Prediction, answer: object) -> Report:
     """Compare a guess with the computed value; no guess raises an exception."""
     if answer is ... or answer is None:
         hint = "Replace `...` with your answer, and run the cell."
@@ -62,7 +62,7 @@ def judge_prediction(task: Prediction, answer: Any) -> Report:
         truth = torch.as_tensor(task.truth(), dtype=torch.float64)
     try:
         guess = torch.as_tensor(answer, dtype=torch.float64)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         guess = None
     if guess is not None and guess.dim() > truth.dim() >= 1:
         guess = guess.squeeze()  # a table with one row counts as a list
@@ -72,10 +72,8 @@ def judge_prediction(task: Prediction, answer: Any) -> Report:
         return Report(task.name, False, hint=f"{task.asks}: please give {kind}, not {answer!r}.")
     if _near(guess, truth, task.close):
         return Report(task.name, True, detail=f"{task.asks}: {_show(truth)}")
-    words = [
-        words for value, words in task.guesses if _near(guess, torch.tensor(value), task.close)
-    ]
-    hint = words[0] if words else "That is not the number. Work it out step by step, and try again."
+    hints = [hint for value, hint in task.guesses if _near(guess, torch.tensor(value), task.close)]
+    hint = hints[0] if hints else "That is not the number. Work it out step by step, and try again."
     detail = f"{task.asks}; yours: {_show(guess)}"
     return Report(task.name, False, hint=hint, detail=detail)
 
@@ -206,8 +204,8 @@ def distance_without_positions() -> float:
 )
 def parameters_more_in_decoder() -> int:
     """Return how many more the decoder layer has: of the paper's two layers."""
-    sizes = dict(d_model=512, num_heads=8, d_ff=2048)
-    return count(DecoderLayer(**sizes)) - count(EncoderLayer(**sizes))
+    sizes = 512, 8, 2048  # d_model, num_heads, d_ff
+    return count(DecoderLayer(*sizes)) - count(EncoderLayer(*sizes))
 
 
 @asked(
@@ -243,11 +241,13 @@ def batch_by_hand() -> Tensor:
 )
 def tokens_read_for_ten() -> int:
     """Return tokens read by the decoder: for ten that are written."""
-    model, read = small_model(max_len=10), []
-    model.tgt_embedding.register_forward_pre_hook(lambda _, given: read.append(given[0].numel()))
-    how = dict(bos_id=1, eos_id=2, max_new_tokens=10, use_cache=False)
-    src = torch.ones(1, 3, dtype=torch.long)
-    greedy_decode(model, src, **how, choose=lambda logits: torch.full((len(logits),), 3))
+    model: Any = small_model(max_len=10)  # in the place of a Transformer
+    read: list[int] = []
+    model.tgt_embedding.register_forward_pre_hook(lambda _, args: read.append(args[0].numel()))
+    greedy_decode(
+        model, torch.ones(1, 3, dtype=torch.long), bos_id=1, eos_id=2, max_new_tokens=10,
+        use_cache=False, choose=lambda logits: torch.full((len(logits),), 3),
+    )  # fmt: skip
     return sum(read)
 
 
@@ -286,8 +286,8 @@ def numbers_kept() -> int:
 )
 def continuations_of_a_step() -> int:
     """Return continuations: what a step looks at, for four hypotheses of 11 tokens."""
-    found, _, _ = beam_step(torch.arange(44.0).view(1, 4, 11), torch.zeros(1, 4), pad_id=0)
-    return found.numel()
+    scores, _, _ = beam_step(torch.arange(44.0).view(1, 4, 11), torch.zeros(1, 4), pad_id=0)
+    return scores.numel()
 
 
 @asked(
@@ -297,8 +297,8 @@ def continuations_of_a_step() -> int:
 )
 def clipped_precision() -> float:
     """Return the precision: of single words, each at most as often as the reference has it."""
-    written, known = "the cat the cat on the mat".split(), "the cat is on the mat".split()
-    return sum(min(written.count(word), known.count(word)) for word in set(written)) / len(written)
+    output, reference = "the cat the cat on the mat".split(), "the cat is on the mat".split()
+    return sum(min(output.count(x), reference.count(x)) for x in set(output)) / len(output)
 
 
 @asked(
@@ -348,8 +348,8 @@ def cache_of_a_later_model() -> float:
     """Return GiB of the cache: keys and values of 8,192 tokens in 32 layers."""
     with torch.device("meta"):
         layer = GroupedQueryAttention(d_model=32 * 128, num_heads=32, num_kv_heads=8)
-    kept = layer.w_k.out_features + layer.w_v.out_features  # numbers for each token
-    return 32 * kept * 8_192 * 2 / 2**30
+    stored = layer.w_k.out_features + layer.w_v.out_features  # numbers for each token
+    return 32 * stored * 8_192 * 2 / 2**30
 
 
 @asked(

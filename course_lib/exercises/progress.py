@@ -78,7 +78,8 @@ def progress(folder: Path | str | None = None) -> Progress:
     """Return the states in a workbook, or in the current folder, which may have no ``my_lib``."""
     library = Path(LIBRARY) if folder is None else find_library(Path(folder))
     entries = _read(library / FILE)
-    return Progress({item: entries.get(item.name, {}).get("state", UNTOUCHED) for item in items()})
+    states = {name: str(entry["state"]) for name, entry in entries.items()}
+    return Progress({item: states.get(item.name, UNTOUCHED) for item in items()})
 
 
 def items() -> list[Item]:

@@ -11,7 +11,7 @@ from course_lib.exercises.outcomes import Outcome, describe
 from course_lib.exercises.trial import Trial
 
 
-def number(answer: Any) -> int | float:
+def number(answer: object) -> int | float:
     """Return a number of any kind as an int or a float.
 
     Raises:
@@ -39,14 +39,14 @@ def calls(
     ``read`` turns an answer, together with the arguments, into what is compared.
     """
 
-    def act(candidate: Callable[..., Any]) -> Outcome:
+    def measure(candidate: Callable[..., Any]) -> Outcome:
         """Call it in every case."""
         values, changed = {}, False
-        for name, given in cases.items():
-            copies = deepcopy(given)
+        for name, arguments in cases.items():
+            copies = deepcopy(arguments)
             answer = candidate(*copies, **(options or {}))
-            values[name] = read(answer) if read in (number, float) else read(answer, *given)
-            changed |= copies != given
+            values[name] = read(answer) if read in (number, float) else read(answer, *arguments)
+            changed |= copies != arguments
         return Outcome(values, {}, ("its arguments",) if changed else ())
 
-    return Trial(label, act, kind, says)
+    return Trial(label, measure, kind, says)

@@ -166,17 +166,18 @@ def _report(name: str, answer: Mapping[str, Any]) -> Report:
 
 def _compared(task: Exercise, answer: Mapping[str, Any]) -> Report:
     """Read a report; one that says "correct" counts only if the results with it are right."""
-    words = {key: str(answer[key]) for key in ("mistake", "hint", "detail")}
+    mistake, hint, detail = (str(answer[key]) for key in ("mistake", "hint", "detail"))
+    report = Report(task.name, False, mistake, hint, detail=detail)
     if answer["passed"] is not True:
         attempted = answer["attempted"] is True
         held = zip(task.stages([]), answer["held"], strict=False)
         stages = tuple(replace(stage, held=value is True) for stage, value in held)
-        return Report(task.name, False, attempted=attempted, stages=stages, **words)
-    found = list(complaints(task, [Outcome(**outcome) for outcome in answer["seen"]]))
-    core = [failure for failure in found if failure.trial < task.core_size]
+        return replace(report, attempted=attempted, stages=stages)
+    wrong = list(complaints(task, [Outcome(**outcome) for outcome in answer["seen"]]))
+    core = [failure for failure in wrong if failure.trial < task.core_size]
     if core:
         return Report(task.name, False, hint=core[0].sentence)
-    return Report(task.name, True, stages=task.stages({f.trial for f in found}), **words)
+    return replace(report, passed=True, stages=task.stages({f.trial for f in wrong}))
 
 
 @contextmanager
@@ -239,14 +240,14 @@ def _answers(place: Path, todo: Todo) -> Iterator[dict[str, Any]]:
         try:
             mine = import_module(f"{LIBRARY}.{module}")
         except BaseException as error:  # a learner's module may raise anything
-            yield {"broken": _said(error, place / LIBRARY)}
+            yield {"broken": _error_line(error, place / LIBRARY)}
             continue
         yield {"module": module}
         for name in names:
             try:
                 yield _tried(name, getattr(mine, name, None))
             except BaseException as error:
-                yield {"broken": _said(error, place / LIBRARY)}
+                yield {"broken": _error_line(error, place / LIBRARY)}
 
 
 def _tried(name: str, candidate: Any) -> dict[str, Any]:
@@ -260,21 +261,21 @@ def _tried(name: str, candidate: Any) -> dict[str, Any]:
     answer = vars(report) | {"mistake": report.mistake or "", "held": held, "seen": []}
     if report.passed:
         task = exercise(name)
-        tried = adapt(candidate, task.given)
+        tried = adapt(candidate, task.definition)
         answer["seen"] = [vars(try_out(trial, tried)) for trial in task.trials]
     return answer
 
 
-def _said(error: BaseException, package: Path) -> str:
+def _error_line(error: BaseException, package: Path) -> str:
     """Say in which file and line of the package an error arose, and which error it is."""
-    told = traceback.TracebackException.from_exception(error)  # even if str(error) raises
-    places = [(frame.filename, frame.lineno) for frame in told.stack]
+    trace = traceback.TracebackException.from_exception(error)  # even if str(error) raises
+    places = [(frame.filename, frame.lineno) for frame in trace.stack]
     if isinstance(error, SyntaxError):
-        places.append((error.filename, error.lineno))
+        places.append((error.filename or "", error.lineno))
     own = [(Path(file).name, line) for file, line in places if Path(file or "").parent == package]
     where = "{}, line {}: ".format(*own[-1]) if own else ""
-    words = str(told).partition("\n")[0]
-    return f"{where}{type(error).__name__}: {words}"
+    message = str(trace).partition("\n")[0]
+    return f"{where}{type(error).__name__}: {message}"
 
 
 if __name__ == "__main__":

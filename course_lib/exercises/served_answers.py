@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from course_lib.exercises.signature_adapter import (
     NO_ORDER,
     SYNONYMS,
-    _same,
-    _signature,
     adapt,
     fit,
     named_like,
+    same_value,
+    signature_of,
 )
 from course_lib.exercises.tied_modules import Tie, tie
 
@@ -31,8 +31,11 @@ OWN_STAGE = ("dropout", "tie_embeddings")  # other choices of a config are tried
 
 
 def serve(
-    answer: Any, given: Any, missed: Collection[str] = (), order: Mapping[str, str] = NO_ORDER
-) -> Any:
+    answer: Callable[..., Any],
+    definition: Callable[..., Any],
+    missed: Collection[str] = (),
+    order: Mapping[str, str] = NO_ORDER,
+) -> Callable[..., Any]:
     """Let an answer that passed the core take the place of the course's definition.
 
     A call runs the course's own definition, and a line says so, if it asks for an option of a
@@ -40,54 +43,55 @@ def serve(
     calls run the answer, which we keep as the attribute ``served``. A served module has the
     course's parts, attributes, names and initialization, and shares its parameters with the answer.
     """
-    fitted = adapt(answer, given, order)
-    run = _runner(given, missed)
-    if inspect.isclass(given) and issubclass(answer, nn.Module):
-        return _served(answer, fitted, given, run)
+    fitted = adapt(answer, definition, order)
+    run = _runner(definition, missed)
+    if inspect.isclass(definition) and issubclass(definition, nn.Module):
+        return _served(answer, fitted, definition, run)
 
     @wraps(answer)
     def served(*args: Any, **kwargs: Any) -> Any:
         """Call the answer, or the course's function."""
-        more, options = _as_the_course_means(answer, given, args, kwargs)
-        course = lambda: given(*args, **kwargs)  # noqa: E731
-        return run(lambda: fitted(*more, **options), course, _options(given, args, kwargs))
+        more, options = _as_the_course_means(answer, definition, args, kwargs)
+        course = lambda: definition(*args, **kwargs)  # noqa: E731
+        return run(lambda: fitted(*more, **options), course, _options(definition, args, kwargs))
 
-    made = fitted if inspect.isclass(given) else served
+    made: Any = fitted if inspect.isclass(definition) else served
     made.served = answer
     return made
 
 
-def lacks_attributes(answer: Any, given: Any) -> bool:
+def lacks_attributes(answer: object, definition: object) -> bool:
     """Say whether a module has not all the attributes that the course's constructor sets."""
-    if not (inspect.isclass(given) and issubclass(given, nn.Module)):
+    if not (inspect.isclass(definition) and issubclass(definition, nn.Module)):
         return False
     attributes = []
-    for kind in (given, answer):
+    kinds: tuple[Any, ...] = (definition, answer)
+    for kind in kinds:
         steps = dis.get_instructions(inspect.unwrap(kind.__init__).__code__)
         attributes.append({step.argval for step in steps if step.opname == "STORE_ATTR"})
     return not attributes[0] <= attributes[1]
 
 
 def _served(
-    answer: type[nn.Module], fitted: Any, given: type[nn.Module], run: Callable[..., Any]
+    answer: Any, fitted: Any, definition: type[nn.Module], run: Callable[..., Any]
 ) -> type[nn.Module]:
     """Make the subclass of the course's class that lets the answer compute."""
 
-    class Served(given):  # type: ignore[misc, valid-type]
+    class Served(definition):  # type: ignore[misc, valid-type]
         """Hold the course's parts, and an answer that shares their parameters."""
 
         served = answer
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            more, options = _as_the_course_means(answer, given, args, kwargs)
+            more, options = _as_the_course_means(answer, definition, args, kwargs)
 
             def build() -> Tie:
                 """Tie the answer, and leave the random numbers of the next cells as they are."""
                 with torch.random.fork_rng(devices=[]):
                     return tie(self, fitted(*more, **options))
 
-            vars(self)["tie"] = run(build, lambda: None, _options(given, args, kwargs))
+            self.__dict__["tie"] = run(build, lambda: None, _options(definition, args, kwargs))
 
         def __getattr__(self, name: str) -> Any:
             """Find what the course's class lacks in the answer."""
@@ -105,10 +109,10 @@ def _served(
                 self.tie.answer._apply(fn, recurse)
             return self
 
-    functions = [name for name, member in vars(given).items() if inspect.isfunction(member)]
+    functions = [name for name, member in vars(definition).items() if inspect.isfunction(member)]
     names = [name for name in functions if not name.startswith("_") and hasattr(answer, name)]
     for name in names:
-        setattr(Served, name, _delegating(Served, fitted, getattr(given, name), names, run))
+        setattr(Served, name, _delegating(Served, fitted, getattr(definition, name), names, run))
     return named_like(answer, Served)
 
 
@@ -140,15 +144,15 @@ def _delegating(
     return method
 
 
-def _runner(given: Any, missed: Collection[str]) -> Callable[..., Any]:
+def _runner(definition: Any, missed: Collection[str]) -> Callable[..., Any]:
     """Return a function that runs an answer, or the course's definition, and says once why."""
     stages = set(re.findall(r"\w+", " ".join(missed)))
     stages |= {"dropouts"} if "dropout" in stages else set()
-    said: set[str] = set()
+    printed: set[str] = set()
 
     def run(call: Callable[[], Any], course: Callable[[], Any], asked: Mapping[str, str]) -> Any:
         """Return the answer's result, or the course's where the answer has none."""
-        lacking = [words for words, stage in asked.items() if stage in stages]
+        lacking = [option for option, stage in asked.items() if stage in stages]
         why = f"without {', '.join(missed)}"
         if not lacking:
             try:
@@ -156,16 +160,16 @@ def _runner(given: Any, missed: Collection[str]) -> Callable[..., Any]:
             except Exception as error:  # whatever an answer raises beyond its core
                 why = str(error) or type(error).__name__
             else:
-                found = result if isinstance(result, tuple) else (result,)
-                if not any(map(_has_nan, found)):
+                results = result if isinstance(result, tuple) else (result,)
+                if not any(map(_has_nan, results)):
                     return result
                 why = "nan"
         right = course()
-        options = ", ".join(lacking or [words for words in asked if words != EXACT])
+        options = ", ".join(lacking or [option for option in asked if option != EXACT])
         start = f"With {options}" if options else "Here"
-        line = f"{start} the course's own {given.__name__} runs. Yours: {why}"
-        if line not in said:
-            said.add(line)
+        line = f"{start} the course's own {definition.__name__} runs. Yours: {why}"
+        if line not in printed:
+            printed.add(line)
             print(line)
         return right
 
@@ -179,19 +183,21 @@ def _has_nan(result: Any) -> bool:
 
 
 def _as_the_course_means(
-    answer: Any, given: Any, args: tuple, kwargs: dict[str, Any]
+    answer: Any, definition: Any, args: tuple, kwargs: dict[str, Any]
 ) -> tuple[tuple, dict[str, Any]]:
     """Give an answer the course's defaults, and no device that is the usual one anyway."""
-    mine, theirs = _signature(answer), _signature(given)
+    mine, course = signature_of(answer), signature_of(definition)
+    if mine is None or course is None:
+        return args, kwargs
     try:
-        bound = theirs.bind(*args, **kwargs)
-    except (TypeError, AttributeError):
+        bound = course.bind(*args, **kwargs)
+    except TypeError:
         return args, kwargs
     usual = {}
-    for name in theirs.parameters.keys() - bound.arguments.keys():
-        default = theirs.parameters[name].default
-        known = mine.parameters.keys() & {name, *SYNONYMS.get(name, ())}
-        if known and isinstance(default, int | float):
+    for name in course.parameters.keys() - bound.arguments.keys():
+        default = course.parameters[name].default
+        names = mine.parameters.keys() & {name, *SYNONYMS.get(name, ())}
+        if names and isinstance(default, int | float):
             usual[name] = default
     device = bound.arguments.get("device")
     if device is not None and "device" not in mine.parameters:
@@ -206,20 +212,22 @@ def _options(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) 
     A mask belongs to the core, but for one that hides all from somebody: a fully masked row.
     Numbers in float64 are compared to their last digits, so they ask for the course's ``eps``.
     """
-    signature = _signature(function)
+    signature = signature_of(function)
+    if signature is None:
+        return {}
     try:
-        bound = signature.bind(*args, **kwargs).arguments  # type: ignore[union-attr]
-    except (TypeError, AttributeError):
+        bound = signature.bind(*args, **kwargs).arguments
+    except TypeError:
         return {}
     asked: dict[str, str] = {}
     for name, value in bound.items():
-        default = signature.parameters[name].default  # type: ignore[union-attr]
+        default = signature.parameters[name].default
         if isinstance(value, Tensor) and name.endswith("mask"):
             if not value.is_meta and not value.any(dim=-1).all():
                 asked["a fully masked row"] = "row"
         elif name == "config" and dataclasses.is_dataclass(value):
             asked |= _options_of(value)
-        elif default is not EMPTY and not _same(value, default):
+        elif default is not EMPTY and not same_value(value, default):
             asked[name] = STAGES.get(name, name)
         elif isinstance(value, Tensor) and value.dtype == torch.float64:
             asked[EXACT] = "eps"

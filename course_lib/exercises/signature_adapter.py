@@ -52,7 +52,7 @@ class MissingOption(TypeError):
 
 
 @cache
-def _signature(function: Callable[..., Any], method: bool = False) -> inspect.Signature | None:
+def signature_of(function: Callable[..., Any], method: bool = False) -> inspect.Signature | None:
     """Return a signature, a method's without ``self``; or nothing where Python knows none."""
     try:
         signature = inspect.signature(function)
@@ -63,7 +63,7 @@ def _signature(function: Callable[..., Any], method: bool = False) -> inspect.Si
 
 def fit(
     answer: Callable[..., Any],
-    given: Callable[..., Any],
+    definition: Callable[..., Any],
     args: tuple,
     kwargs: dict[str, Any],
     *,
@@ -77,26 +77,26 @@ def fit(
     Raises:
         MissingOption: If an option with another value has no place.
     """
-    mine, theirs = _signature(answer, method), _signature(given, method)
-    if mine is None or theirs is None:
+    mine, course = signature_of(answer, method), signature_of(definition, method)
+    if mine is None or course is None:
         return args, kwargs
     if args and is_dataclass(args[0]) and mine.parameters.keys().isdisjoint(CONFIGS):
-        theirs, kwargs = _signature(type(args[0])), dict(vars(args[0]))
+        course, kwargs = inspect.signature(type(args[0])), dict(vars(args[0]))
         args = ()
     args = tuple(_readable(x) if is_dataclass(x) else x for x in args)
-    if mine == theirs:
+    if mine == course:
         return args, kwargs
     try:
-        bound = theirs.bind(*args, **kwargs).arguments
+        bound = course.bind(*args, **kwargs).arguments
     except TypeError:
         return args, kwargs  # a call that is wrong for the course's definition, too
     if _fits_already(mine, list(bound), args, kwargs):
         return args, kwargs
-    if list(mine.parameters)[-1] in CONFIGS and "config" not in theirs.parameters:
-        fields = {name: parameter.default for name, parameter in theirs.parameters.items()} | bound
+    if list(mine.parameters)[-1] in CONFIGS and "config" not in course.parameters:
+        fields = {name: parameter.default for name, parameter in course.parameters.items()} | bound
         config = _readable(make_dataclass("Config", fields)(**fields))
         return (*args[: len(mine.parameters) - 1], config), {}
-    return (), _placed(mine, theirs, bound, len(args))
+    return (), _placed(mine, course, bound, len(args))
 
 
 def _fits_already(
@@ -113,33 +113,33 @@ def _fits_already(
 
 
 def _placed(
-    mine: inspect.Signature, theirs: inspect.Signature, bound: Mapping[str, Any], by_place: int
+    mine: inspect.Signature, course: inspect.Signature, bound: Mapping[str, Any], by_place: int
 ) -> dict[str, Any]:
     """Find a place for every argument, by name, by synonym, or by order where it came so."""
     placed, rest = {}, []
     for name in bound:
-        known = [n for n in (name, *SYNONYMS.get(name, ())) if n in mine.parameters]
-        fresh = [n for n in known if n not in placed]
+        names = [n for n in (name, *SYNONYMS.get(name, ())) if n in mine.parameters]
+        fresh = [n for n in names if n not in placed]
         if fresh:
             placed[fresh[0]] = bound[name]
-        elif known and isinstance(bound[name], int) and placed[known[0]] == bound[name]:
+        elif names and isinstance(bound[name], int) and placed[names[0]] == bound[name]:
             continue  # one number for two of the course's, such as the layers of both stacks
         else:
             rest.append(name)
     free = [name for name in mine.parameters if name not in placed]
     for name in rest:
-        default = theirs.parameters[name].default
+        default = course.parameters[name].default
         ordered = default is inspect.Parameter.empty or list(bound).index(name) < by_place
         if ordered and free:
             placed[free.pop(0)] = bound[name]
-        elif default is inspect.Parameter.empty or not _same(bound[name], default):
-            told = getattr(default, "__name__", repr(default))
-            raise MissingOption(f"Your version has no argument `{name}` yet. Add `{name}={told}`.")
+        elif default is inspect.Parameter.empty or not same_value(bound[name], default):
+            shown = getattr(default, "__name__", repr(default))
+            raise MissingOption(f"Your version has no argument `{name}` yet. Add `{name}={shown}`.")
     for name in free:  # what the answer takes beyond the call: at the course's default
-        near = [n for n in theirs.parameters if name in (n, *SYNONYMS.get(n, ()))]
+        near = [n for n in course.parameters if name in (n, *SYNONYMS.get(n, ()))]
         needed = mine.parameters[name].default is inspect.Parameter.empty
-        if name not in placed and near and (needed or name in theirs.parameters):
-            placed[name] = theirs.parameters[near[0]].default
+        if name not in placed and near and (needed or name in course.parameters):
+            placed[name] = course.parameters[near[0]].default
     return placed
 
 
@@ -174,27 +174,35 @@ def _readable(config: Any) -> Any:
     return named_like(original, Readable)(**vars(config))
 
 
-def _same(value: Any, default: Any) -> bool:
+def same_value(value: object, default: object) -> bool:
     """Compare an argument with a default; tensors are never a default."""
     return value is default or (isinstance(value, type(default)) and bool(value == default))
 
 
-def adapt(answer: Any, given: Any, order: Mapping[str, str] = NO_ORDER) -> Any:
+def adapt(
+    answer: Callable[..., Any], definition: Callable[..., Any], order: Mapping[str, str] = NO_ORDER
+) -> Callable[..., Any]:
     """Make an answer callable as the course's definition is, wherever that has one meaning.
 
     Each call gets the arguments that the answer knows. The parameters of a module are found under
     the course's names. We match them by name, shape and order; where names do not decide,
     ``order`` gives the course's name for each of the answer's layers.
     """
-    if not inspect.isclass(given):
+    if not inspect.isclass(definition):
 
         @wraps(answer)
         def fitted(*args: Any, **kwargs: Any) -> Any:
             """Call the answer with its own names."""
-            args, kwargs = fit(answer, given, args, kwargs)
+            args, kwargs = fit(answer, definition, args, kwargs)
             return answer(*args, **kwargs)
 
         return fitted
+
+    return _adapted(answer, definition, order)
+
+
+def _adapted(answer: Any, definition: Any, order: Mapping[str, str]) -> Any:
+    """Make the subclass of an answer that takes the arguments of the course's class."""
 
     class Adapted(answer):
         """Fit the arguments of constructor and ``forward``."""
@@ -202,14 +210,14 @@ def adapt(answer: Any, given: Any, order: Mapping[str, str] = NO_ORDER) -> Any:
         orders: ClassVar[list[dict[str, str]]] = []
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            fitted, options = fit(answer, given, args, kwargs)
+            fitted, options = fit(answer, definition, args, kwargs)
             super().__init__(*fitted, **options)
             if isinstance(self, nn.Module) and "_parameters" in vars(self):
-                Adapted.orders = recognise(self, given, args, kwargs, order)
+                Adapted.orders = recognise(self, definition, args, kwargs, order)
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             """Call the answer's with its own names."""
-            args, kwargs = fit(answer.forward, given.forward, args, kwargs, method=True)
+            args, kwargs = fit(answer.forward, definition.forward, args, kwargs, method=True)
             return super().forward(*args, **kwargs)
 
     return named_like(answer, Adapted)

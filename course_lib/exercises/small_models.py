@@ -1,5 +1,7 @@
 """Small models with the methods of a ``Transformer``, which record how they are called."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -21,6 +23,9 @@ def small_config(pad_id: int, max_len: int) -> TransformerConfig:
 
 class RecordedModel(nn.Module):
     """Record the mode of every call, and stop a loop that does not end."""
+
+    encode: Callable[[Tensor], Tensor]
+    decode: Callable[[Tensor, Tensor, Tensor], Tensor]
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 
 Definition = ast.FunctionDef | ast.ClassDef
 # the first line and the line after the last (from 0), and the new lines
-Edit = tuple[int | None, int | None, list[str]]
+Edit = tuple[int, int, list[str]]
 
 STUB = "raise NotImplementedError"
 MINE = "my_"
@@ -45,7 +45,7 @@ def stub(source: str, names: Collection[str]) -> str:
 
 def without(source: str, gone: Callable[[ast.stmt], bool]) -> str:
     """Remove the lines of some statements."""
-    cut = {(_first_line(node), node.end_lineno) for node in ast.parse(source).body if gone(node)}
+    cut = {(_first_line(node), _end(node)) for node in ast.parse(source).body if gone(node)}
     return _edited(source, [(*place, []) for place in cut]).strip("\n")
 
 
@@ -56,9 +56,9 @@ def without_answers(source: str) -> str:
     for node in ast.parse(source).body:
         match node:
             case ast.Assign([ast.Name(name)]) if name.startswith(MINE):
-                last = lines[node.end_lineno - 1].encode()  # ast counts bytes
+                last = lines[_end(node) - 1].encode()  # ast counts bytes
                 after = last[node.end_col_offset :].decode()
-                edits.append((node.lineno - 1, node.end_lineno, [f"{name} = ...{after}"]))
+                edits.append((node.lineno - 1, _end(node), [f"{name} = ...{after}"]))
     return _edited(source, edits)
 
 
@@ -94,12 +94,13 @@ def solution(source: str, name: str) -> str:
         first, last = _body(node, lines)
         return "\n".join(lines[first:last])
     edits: list[Edit] = []
-    for docstring in filter(None, map(_docstring, (node, *_functions(node)))):
-        last = docstring.end_lineno
-        while last < node.end_lineno and not lines[last].strip():
+    parts: list[Definition] = [node, *_functions(node)]
+    for docstring in filter(None, map(_docstring, parts)):
+        last = _end(docstring)
+        while last < _end(node) and not lines[last].strip():
             last += 1
         edits.append((docstring.lineno - 1, last, []))
-    shown = "\n".join(lines[: node.end_lineno])
+    shown = "\n".join(lines[: _end(node)])
     return "\n".join(_edited(shown, edits).split("\n")[_first_line(node) :])
 
 
@@ -120,13 +121,13 @@ def _functions(node: ast.AST | None) -> Iterator[ast.FunctionDef]:
             yield from _functions(part)
 
 
-def _body(function: ast.FunctionDef, lines: list[str]) -> tuple[int | None, int | None]:
+def _body(function: ast.FunctionDef, lines: list[str]) -> tuple[int, int]:
     """Find the lines of a body, with its comments but without its docstring."""
     docstring = _docstring(function)
-    first = docstring.end_lineno if docstring else _first_line(function.body[0])
+    first = _end(docstring) if docstring else _first_line(function.body[0])
     while not docstring and lines[first - 1].lstrip()[:1] in ("", "#"):
         first -= 1
-    last = function.end_lineno
+    last = _end(function)
     for number, line in enumerate(lines[last:], start=last + 1):
         text = line.lstrip()
         if text and len(line) - len(text) <= function.col_offset:
@@ -138,6 +139,11 @@ def _body(function: ast.FunctionDef, lines: list[str]) -> tuple[int | None, int 
 def _docstring(node: Definition) -> ast.stmt | None:
     """Return the docstring's statement."""
     return node.body[0] if ast.get_docstring(node, clean=False) is not None else None
+
+
+def _end(node: ast.stmt) -> int:
+    """Return a statement's last line, from 1; the parser always knows it."""
+    return node.end_lineno or node.lineno
 
 
 def _first_line(node: ast.stmt) -> int:

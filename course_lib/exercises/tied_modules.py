@@ -32,9 +32,9 @@ class Slot:
         parts = getattr(modules.get(above), self.source, {})
         if name not in parts:
             return False
-        mine, found = getattr(self.owner, self.kind), parts[name]
+        mine, part = getattr(self.owner, self.kind), parts[name]
         is_table = self.source == BUFFERS
-        mine[self.name] = found.reshape(mine[self.name].shape) if is_table else found
+        mine[self.name] = part.reshape(mine[self.name].shape) if is_table else part
         return True
 
 
@@ -53,8 +53,8 @@ class Tie:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Tie":
         """Copy the answer, and forget the graphs of what it keeps from its last call."""
         for module in self.own:
-            kept = {n: x for n, x in vars(module).items() if isinstance(x, Tensor) and x.grad_fn}
-            vars(module).update({name: x.detach() for name, x in kept.items()})
+            graphs = {n: x for n, x in vars(module).items() if isinstance(x, Tensor) and x.grad_fn}
+            vars(module).update({name: x.detach() for name, x in graphs.items()})
         return Tie(*(deepcopy(part, memo) for part in vars(self).values()))
 
     def renewed(self, course: nn.Module) -> bool:
@@ -117,9 +117,9 @@ def _counterparts(course: nn.Module, answer: nn.Module) -> dict[str, str]:
     """Return the course's name of each of the answer's parameters."""
     renamed = vars(answer).get("course_names", {})
     mine = {name: p.shape for name, p in answer.named_parameters(remove_duplicate=False)}
-    theirs = {name: p.shape for name, p in course.named_parameters(remove_duplicate=False)}
+    shapes = {name: p.shape for name, p in course.named_parameters(remove_duplicate=False)}
     names = {name: renamed.get(name, name) for name in mine}
-    if theirs != {names[name]: shape for name, shape in mine.items()}:
+    if shapes != {names[name]: shape for name, shape in mine.items()}:
         raise ValueError("its parameters have other shapes")
     return names
 
@@ -134,20 +134,20 @@ def _place(course: nn.Module, part: nn.Module, path: str, names: dict[str, str])
     place = names[f"{path}.{inside[0]}"].removesuffix(inside[0])
     if any(names[f"{path}.{name}"] != place + name for name in inside) or place[-1:] != ".":
         return ""
-    theirs = course.get_submodule(place[:-1])
-    whole = {name for name, _ in theirs.named_parameters(remove_duplicate=False)} == set(inside)
-    return place[:-1] if whole and type(theirs).__name__ in kinds else ""
+    target = course.get_submodule(place[:-1])
+    whole = {name for name, _ in target.named_parameters(remove_duplicate=False)} == set(inside)
+    return place[:-1] if whole and type(target).__name__ in kinds else ""
 
 
 def _share(course: nn.Module, part: nn.Module, answer: nn.Module, path: str, place: str) -> None:
     """Let both modules have one layer: torch's own of the course's, or else the answer's."""
-    theirs = course.get_submodule(place)
+    target = course.get_submodule(place)
     owner, name = _owner(course, place)
-    if type(part) is type(theirs) and not list(part.children()):
+    if type(part) is type(target) and not list(part.children()):
         owner, name = _owner(answer, path)
-        part = theirs
+        part = target
     else:
-        part.load_state_dict(theirs.state_dict(), strict=False)
+        part.load_state_dict(target.state_dict(), strict=False)
     owner._modules[name] = part
 
 

@@ -22,13 +22,13 @@ class Trial:
 
     Args:
         label: What is special about it; completes "With …".
-        act: Tries a candidate; ``try_out`` catches what it raises.
+        measure: Tries a candidate; ``try_out`` catches what it raises.
         kind: How a wrong value is reported, one of ``KINDS``.
         says: What a wrong value means here, in a sentence.
     """
 
     label: str
-    act: Callable[[Any], Outcome]
+    measure: Callable[[Any], Outcome]
     kind: str = "equality"
     says: str = ""
 
@@ -46,13 +46,13 @@ def usual_settings() -> Iterator[None]:
         torch.set_default_dtype(dtype)
 
 
-def try_out(trial: Trial, candidate: Any) -> Outcome:
+def try_out(trial: Trial, candidate: object) -> Outcome:
     """Try a candidate, the same way every time, and catch what it raises."""
     with usual_settings(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.default_generator.manual_seed(0)  # torch.manual_seed also seeds every device, slowly
         try:
-            return trial.act(candidate)
+            return trial.measure(candidate)
         except (Exception, SystemExit) as error:  # part of what the trial shows
             return Outcome(error=error)
 
@@ -77,10 +77,10 @@ def function_trial(
     ``names`` are those of the returned values, with ``None`` for one that is not compared.
     """
 
-    def act(candidate: Callable[..., Any]) -> Outcome:
-        return observe(lambda given: candidate(*given.values(), **(options or {})), inputs, names)
+    def measure(candidate: Callable[..., Any]) -> Outcome:
+        return observe(lambda args: candidate(*args.values(), **(options or {})), inputs, names)
 
-    return Trial(label, act, kind, says)
+    return Trial(label, measure, kind, says)
 
 
 def module_trial(
@@ -96,43 +96,45 @@ def module_trial(
 ) -> Trial:
     """Build a module from ``build``, fill it with known numbers, and call it like a function."""
 
-    def act(candidate: Callable[..., nn.Module]) -> Outcome:
+    def measure(candidate: Callable[..., nn.Module]) -> Outcome:
         module = filled(candidate(**build)).train(training)
         call = lambda now: module(*now.values(), **(options or {}))  # noqa: E731
         return observe(call, inputs, names, by_name(module))
 
-    return Trial(label, act, kind, says)
+    return Trial(label, measure, kind, says)
 
 
 def parameters_trial(build: Mapping[str, Any], says: str) -> Trial:
     """Compare the shapes of a module's parameters, and which are shared, under any names."""
 
-    def act(candidate: Callable[..., nn.Module]) -> Outcome:
+    def measure(candidate: Callable[..., nn.Module]) -> Outcome:
         module = candidate(**build)
         if not isinstance(module, nn.Module):
             raise TypeError(f"{type(module).__name__} should be a subclass of nn.Module")
         return Outcome(census(module))
 
-    return Trial("its parameters", act, "parameters", says)
+    return Trial("its parameters", measure, "parameters", says)
 
 
 def names_trial(build: Mapping[str, Any]) -> Trial:
     """Compare the names of all parameters with the course's, which is an extra of every module."""
     says = "The mathematics is right. With the course's names, it can also load saved weights."
 
-    @looks("the names of its parameters", says, "parameters")
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
+    @as_trial("the names of its parameters", says, "parameters")
+    def measure(candidate: Callable[..., nn.Module]) -> dict[str, str]:
         named = candidate(**build).named_parameters(remove_duplicate=False)
         return {"names": ", ".join(sorted(name for name, _ in named))}
 
-    return act
+    return measure
 
 
-def looks(
+def as_trial(
     label: str, says: str = "", kind: str = "property"
 ) -> Callable[[Callable[[Any], Mapping[str, Any]]], Trial]:
     """Turn the decorated function, which derives named values from a candidate, into a trial."""
-    return lambda act: Trial(label, lambda candidate: Outcome(dict(act(candidate))), kind, says)
+    return lambda measure: Trial(
+        label, lambda candidate: Outcome(dict(measure(candidate))), kind, says
+    )
 
 
 def answer_to(call: Callable[[], Any]) -> str:
@@ -173,7 +175,7 @@ def observe(
     return Outcome(shown, gradients, changed, alone=alone)
 
 
-def named_results(result: Any, names: Sequence[str | None]) -> tuple[dict[Any, Any], bool]:
+def named_results(result: object, names: Sequence[str | None]) -> tuple[dict[Any, Any], bool]:
     """Name every result, and say whether one tensor came back in place of a pair."""
     if len(names) == 1:
         return {names[0]: result}, False

@@ -64,10 +64,10 @@ def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> li
             "into it (it first moves the files that you changed)"
         )
     free = (folder / f"kept-{number}" for number in itertools.count(1))
-    kept = next(path for path in free if not path.exists())
+    old_files = next(path for path in free if not path.exists())
     moved = []
     for name, content in files.items():
-        path, aside = folder / name, kept / name
+        path, aside = folder / name, old_files / name
         for part in path.parent.glob(f"{path.name}.*.part"):  # of a process that was killed
             part.unlink()
         if path.exists() and path.read_bytes() != content:
@@ -86,8 +86,8 @@ def copy_chapters(folder: Path) -> Path:
     Raises ValueError if a folder holds other files, but none of the course.
     """
     sources = sorted([*COURSE.glob("notebooks/*.ipynb"), *COURSE.glob("figures/*.svg")])
-    files = {str(path.relative_to(COURSE)): path for path in sources}
-    missing = {name: path.read_bytes() for name, path in files.items() if not (folder / name).exists()}
+    files = {str(path.relative_to(COURSE)): path.read_bytes() for path in sources}
+    missing = {name: text for name, text in files.items() if not (folder / name).exists()}
     fill(folder, missing, force=len(missing) < len(files))
     return folder / "notebooks" / "00_start_here.ipynb"
 
@@ -107,8 +107,10 @@ def workbook_files(solutions: bool) -> dict[str, bytes]:
     figures: set[str] = set()
     for chapter in worked:
         notebook = edition.notebook(chapter)
-        said = [source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
-        figures.update(re.findall(r'(?:\]\(|src=")(figures/[^)"\s]+)', "\n".join(said)))
+        texts_read = [
+            source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown"
+        ]
+        figures.update(re.findall(r'(?:\]\(|src=")(figures/[^)"\s]+)', "\n".join(texts_read)))
         text = json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False)
         texts[chapter.file] = f"{text}\n"  # as JupyterLab saves it
     pictures = {name: (COURSE / name).read_bytes() for name in sorted(figures)}

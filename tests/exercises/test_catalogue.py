@@ -1,5 +1,7 @@
 """Predictions and learners' tests: right ones pass, wrong ones hear why, and nothing raises."""
 
+import sys
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -29,7 +31,7 @@ def test_the_truth_is_right_what_is_far_off_or_a_known_guess_is_not_and_no_numbe
     for guess, words in task.guesses:
         report = judge_prediction(task, guess)
         assert not report.passed and report.hint == words
-    for answer in ("many", [1, "x"], {}, torch.nn.Linear(1, 1), [[1.0]]):
+    for answer in ("many", [1, "x"], {}, torch.nn.Linear(1, 1), [[1.0]], 10**400):
         report = judge_prediction(task, answer)
         assert not report.passed and "please" in report.hint
     assert judge_prediction(task, ...).state == judge_prediction(task, None).state == UNTOUCHED
@@ -56,8 +58,9 @@ def test_a_content_test_and_a_strict_one_are_told_apart(task):
     alarm = judge_test(task, strict)
     assert not alarm.passed and alarm.mistake == "false_alarm" and "never right" in alarm.detail
     assert "fails on a right answer" in alarm.hint
-    broken = judge_test(task, lambda candidate: no_such_name)  # noqa: F821
-    assert broken.mistake == "false_alarm" and "an error of its own" in broken.hint
+    for wrong in (lambda candidate: no_such_name, lambda candidate: sys.exit(3)):  # noqa: F821
+        broken = judge_test(task, wrong)
+        assert broken.mistake == "false_alarm" and "an error of its own" in broken.hint
     for candidate in (not_written, ..., None):
         assert judge_test(task, candidate).state == "not attempted"
 

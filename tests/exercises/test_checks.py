@@ -32,7 +32,7 @@ ANSWERS = {  # in all styles, the course's own first
     for name in exercises()
     for task in [exercise(name)]
     for answer in (
-        task.given,
+        task.definition,
         *right_answers(name),
         *(book.ANSWERS[name] for book in BOOKS.values() if name in book.ANSWERS),
     )
@@ -55,7 +55,7 @@ def test_what_a_chapter_checks_is_an_exercise_of_its_module():
 def test_right_answers_of_all_styles_pass(name, answer):
     report = examine(name, answer)
     assert report.passed, report
-    if answer is exercise(name).given:
+    if answer is exercise(name).definition:
         assert (report.complete, report.mistake, report.hint) == (True, None, "")
 
 
@@ -102,7 +102,7 @@ def test_every_exercise_has_known_mistakes_each_of_its_own_name():
 @every_exercise
 def test_an_untouched_stub_is_not_attempted(name):
     task = exercise(name)
-    source = stub(inspect.getsource(task.given), task.stubs)
+    source = stub(inspect.getsource(task.definition), task.stubs)
     report = examine(name, define(source, task.module, name, f"<stub of {name}>"))
     assert (report.state, report.mistake) == ("not attempted", None)
     assert "NotImplementedError" in report.hint
@@ -166,7 +166,7 @@ class WrapsTorchAttention(nn.Module):
         return self.inner(query, key, value, need_weights=need_weights)
 
 
-class InheritsTheCourses(exercise("MultiHeadAttention").given):
+class InheritsTheCourses(exercise("MultiHeadAttention").definition):
     pass
 
 
@@ -174,7 +174,7 @@ class InheritsTheCourses(exercise("MultiHeadAttention").given):
     "name, candidate, word",
     [
         ("scaled_dot_product_attention", calls_the_kernel, "kernel"),
-        ("causal_mask", lambda *given: exercise("causal_mask").given(*given), "course's own"),
+        ("causal_mask", lambda *given: exercise("causal_mask").definition(*given), "course's own"),
         ("MultiHeadAttention", WrapsTorchAttention, "torch's own"),
         ("MultiHeadAttention", InheritsTheCourses, "course's own"),
         ("LayerNorm", nn.LayerNorm, "torch"),
@@ -191,7 +191,7 @@ def test_a_check_leaves_no_trace():
     wrong = known_mistakes("MultiHeadAttention")[-1].implementation
     first, second = (examine("MultiHeadAttention", wrong) for _ in range(2))
     assert first.kind is not None
-    one, other = (examine("LayerNorm", exercise("LayerNorm").given) for _ in range(2))
+    one, other = (examine("LayerNorm", exercise("LayerNorm").definition) for _ in range(2))
     assert torch.equal(state, torch.get_rng_state())
     assert first == second and one == other
 

@@ -3,7 +3,7 @@
 import pytest
 
 from course_lib.exercises.clinic import (
-    KIT,
+    PROBES_BY_NAME,
     causes,
     clinic,
     diagnose,
@@ -40,13 +40,13 @@ def test_the_symptom_is_there_a_probe_sees_it_and_the_right_model_shows_neither(
 @pytest.mark.parametrize("case", CASES[:2], ids=["fresh", "trained"])
 def test_no_probe_sounds_an_alarm_for_the_right_model(case):
     assert CASES[0].fresh and not CASES[1].fresh
-    alarms = [name for name in KIT if not try_probe(case, Patient(), name).passed]
+    alarms = [name for name in PROBES_BY_NAME if not try_probe(case, Patient(), name).passed]
     assert not alarms
 
 
 def test_no_name_of_a_case_gives_its_cause_away_and_no_cause_is_used_twice():
     assert len(set(causes())) == len(CASES) + len(DECOYS)
-    assert {probe for _, probe in DECOYS.values()} <= set(KIT)
+    assert {probe for _, probe in DECOYS.values()} <= set(PROBES_BY_NAME)
     assert not any(case.cause.replace(" ", "_") in case.name for case in CASES)
 
 

@@ -72,7 +72,7 @@ def examine_here(package, asked, limit, texts):
     try:
         exec(compile(texts[module], str(file), "exec"), vars(made))
     except (Exception, SystemExit) as error:
-        said = separate_process._said(error, package)
+        said = separate_process._error_line(error, package)
         return {name: separate_process._broken(name, said) for name in names}
     return {name: judged(name, vars(made).get(name)) for name in names}
 
@@ -119,7 +119,7 @@ def test_a_right_attempt_is_returned_and_the_courses_own_stands_in_for_a_wrong_o
     out = capsys.readouterr().out
     assert out.startswith("✓ Correct: causal_mask") and "the course's" not in out
     notebook = Notebook(cell(WRONG))
-    assert notebook["causal_mask"] is exercise("causal_mask").given
+    assert notebook["causal_mask"] is exercise("causal_mask").definition
     out = capsys.readouterr().out
     assert out.startswith("✗ Not yet: causal_mask\n")
     assert out.rstrip().endswith("the chapter uses the course's causal_mask.")
@@ -132,14 +132,14 @@ def ends_the_program(length, device=None):
 
 @pytest.mark.parametrize("candidate", [None, ..., 3, ends_the_program, type("Odd", (), {})])
 def test_nothing_that_a_learner_writes_raises(candidate, capsys):
-    assert attempt("causal_mask", candidate) is exercise("causal_mask").given
+    assert attempt("causal_mask", candidate) is exercise("causal_mask").definition
     assert "the chapter uses the course's" in capsys.readouterr().out
     assert attempt("casual_mask", candidate) is candidate
     assert "did you mean causal_mask" in capsys.readouterr().out
 
 
 def test_the_courses_own_is_no_attempt(capsys, library):
-    course = exercise("causal_mask").given
+    course = exercise("causal_mask").definition
     assert attempt("causal_mask", course) is course
     assert capsys.readouterr().out.startswith("○ Not attempted yet: causal_mask\nThis is the cou")
     assert not (library / "progress.json").exists()

@@ -47,7 +47,7 @@ def test_a_served_module_starts_as_the_courses_and_has_its_names_and_attributes(
     sizes |= {"AddNorm": (8,), "Transformer": (CONFIG,), "DecoderOnly": (CONFIG,)}
     for book in (ANNOTATED, uva.ANSWERS, d2l.ANSWERS, nanogpt.ANSWERS, pytorch_tutorial.ANSWERS):
         for name in sizes.keys() & book.keys():
-            given = exercise(name).given
+            given = exercise(name).definition
             mine, course = built(serve(book[name], given), given, *sizes[name])
             assert mine.tie is not None, (name, book[name])
             assert_close(mine.state_dict(), course.state_dict(), rtol=0, atol=0)

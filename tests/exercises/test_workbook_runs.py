@@ -37,7 +37,7 @@ KINDS = [  # chapters that differ in what a learner's work does to the rest of t
 LONG = ("02", "04", "07", "08", "09", "11", "15", "19", "21", "24", "25")  # without experiments
 MIXED = [f for f in WORKED if f[:2] in ("12", "13", "14", "18")]  # `make textbooks` runs all
 CLINIC = "16"  # its exercises are the same in both editions, and long
-FIRST = {name: next(m for m in known_mistakes(name) if not m.tells) for name in exercises()}
+FIRST = {name: next(m for m in known_mistakes(name) if not m.pattern) for name in exercises()}
 TRAINING = """
 import os
 os.environ["COURSE_CHECKPOINTS"] = "trained"
@@ -216,6 +216,8 @@ def test_a_chapter_calls_its_functions_by_position(file):
     calls = [n for cell in cells for n in ast.walk(ast.parse(cell)) if isinstance(n, ast.Call)]
     for call in calls:
         name = getattr(call.func, "id", None)
-        if name in exercises() and not isinstance(exercise(name).given, type):
-            by_position = set(inspect.getfullargspec(inspect.unwrap(exercise(name).given)).args)
+        if name in exercises() and not isinstance(exercise(name).definition, type):
+            by_position = set(
+                inspect.getfullargspec(inspect.unwrap(exercise(name).definition)).args
+            )
             assert not by_position & {keyword.arg for keyword in call.keywords}, ast.unparse(call)

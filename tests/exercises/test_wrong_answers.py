@@ -1,9 +1,12 @@
 """Wrong answers in a textbook's style: none passes, and the frequent ones have a name."""
 
+import inspect
+import re
 from dataclasses import replace
 
 import pytest
 import torch
+from textbooks.annotated import PositionwiseFeedForward, sines_and_cosines
 from torch.testing import assert_close
 
 from course_lib.exercises import predict, score_test
@@ -11,7 +14,7 @@ from course_lib.exercises.bank import decoding, gpt, kv_cache
 from course_lib.exercises.bank.transformer import APART
 from course_lib.exercises.check import examine
 from course_lib.exercises.exercise_bank import exercise
-from course_lib.exercises.mistake_catalogue import define, written
+from course_lib.exercises.mistake_catalogue import course_source, define
 
 BOOK = {
     "scaled_dot_product_attention": """
@@ -48,15 +51,7 @@ class MultiHeadAttention(nn.Module):
         x = x.transpose(1, 2).contiguous().view(x.size(0), -1, self.h * self.d_k)
         return self.w_o(x), weights
 """,
-    "sinusoidal_encoding": """
-def sinusoidal_encoding(max_len, d_model):
-    pe = torch.zeros(max_len, d_model)
-    position = torch.arange(max_len).unsqueeze(1)
-    div_term = torch.exp(torch.arange(0, d_model, 2) * -(math.log(10000.0) / d_model))
-    pe[:, 0::2] = torch.sin(position * div_term)
-    pe[:, 1::2] = torch.cos(position * div_term)
-    return pe
-""",
+    "sinusoidal_encoding": inspect.getsource(sines_and_cosines),
     "PositionalEncoding": """
 class PositionalEncoding(nn.Module):
     def __init__(self, d_model, max_len, dropout=0.1):
@@ -93,17 +88,7 @@ class AddNorm(nn.Module):
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))
 """,
-    "FeedForward": """
-class FeedForward(nn.Module):
-    def __init__(self, d_model, d_ff, dropout=0.1):
-        super().__init__()
-        self.w_1 = nn.Linear(d_model, d_ff)
-        self.w_2 = nn.Linear(d_ff, d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x):
-        return self.w_2(self.dropout(torch.relu(self.w_1(x))))
-""",
+    "FeedForward": inspect.getsource(PositionwiseFeedForward),
     "EncoderLayer": """
 class EncoderLayer(nn.Module):
     def __init__(self, d_model, num_heads, d_ff, dropout=0.1, norm_first=False):
@@ -161,10 +146,11 @@ class RMSNorm(nn.Module):
 
 def book(name, *edits):
     """Return a textbook's definition, or else the course's, with some of its lines changed."""
-    sources = (BOOK.get(name, ""), written(exercise(name).module, name))
+    sources = (BOOK.get(name, ""), course_source(exercise(name).module, name))
     source = next(text for text in sources if all(old in text for old, _ in edits))
     for old, new in edits:
         source = source.replace(old, new)
+    source = re.sub(r"sines_and_cosines|PositionwiseFeedForward", name, source)
     return define(source, exercise(name).module, name, f"<textbook's {name}: {edits}>")
 
 
@@ -225,10 +211,10 @@ DROPPED = {  # what is wrong, and the stage that must not hold
         )
     ),
     "FeedForward": (
-        ("dropout", "self.dropout(torch.relu(self.w_1(x)))",
-         "(y := torch.relu(self.w_1(x))) * self.dropout(torch.ones_like(y[..., :1]))"),
-        ("dropout", "self.dropout(torch.relu(self.w_1(x)))",
-         "torch.relu(self.w_1(x)) * self.dropout(torch.ones(self.w_1.out_features))"),
+        ("dropout", "self.dropout(self.w_1(x).relu())",
+         "(y := self.w_1(x).relu()) * self.dropout(torch.ones_like(y[..., :1]))"),
+        ("dropout", "self.dropout(self.w_1(x).relu())",
+         "self.w_1(x).relu() * self.dropout(torch.ones(self.w_1.out_features))"),
     ),
     "EncoderLayer": (
         ("inner dropouts", "self.dropout(self.feed_forward(self.norm2(x)))",
@@ -344,7 +330,7 @@ NAMED = (  # the short name of a mistake, and how the reader of a textbook makes
     ("heads_joined_number_by_number", M, (JOINED, "x.permute(0, 2, 3, 1).contiguous()")),
     ("heads_joined_by_another_axis", M, (JOINED, "x.transpose(2, 3).contiguous()")),
     ("residual_inside", M, ("return self.w_o(x)", "return query + self.w_o(x)")),
-    ("negative_numbers_kept", "FeedForward", ("torch.relu(", "torch.clamp(max=0, input=")),
+    ("negative_numbers_kept", "FeedForward", (".relu()", ".clamp(max=0)")),
     ("gain_around_zero", "RMSNorm", ("ones(", "zeros("), ("self.weight\n", "(1 + self.weight)\n")),
     ("residual_missing_feed_forward", E, ("self.norm2(a + ", "self.norm2(")),
     ("feed_forward_reads_input", E, ("self.feed_forward(a)", "self.feed_forward(x)")),

@@ -8,14 +8,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, known
+from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
 from course_lib.exercises.module_checks import keeps_still, survivors
 from course_lib.exercises.trial import (
     D_K,
     B,
     T,
     Trial,
-    looks,
+    as_trial,
     module_trial,
     names_trial,
     normal,
@@ -41,7 +41,7 @@ def normed(label: str, x: Tensor, **options: Any) -> Trial:
     return module_trial(label, {"d_model": x.size(-1), **options}, {"x": x})
 
 
-@looks(
+@as_trial(
     "the mean and variance of the output",
     "Before training, each output vector must have mean 0 and variance 1. For the variance, divide "
     "the sum of squares by d_model.",
@@ -51,7 +51,7 @@ def moments(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     return {"mean of each vector": mean.detach(), "variance of each vector": variance.detach()}
 
 
-@looks(
+@as_trial(
     "other vectors in the batch",
     "Normalize every vector with its own mean and variance, over the last axis.",
 )
@@ -63,7 +63,7 @@ def other_vectors(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     return {"other vectors change the output": not same}
 
 
-@looks("a vector of equal numbers", "Such a vector must become zeros, and eps prevents 0 / 0.")
+@as_trial("a vector of equal numbers", "Such a vector must become zeros, and eps prevents 0 / 0.")
 def flat(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     return {"output": candidate(D_K)(torch.full((1, 1, D_K), 0.5)).detach()}
 
@@ -82,8 +82,8 @@ def around(label: str, build: dict, *shape: int) -> Trial:
 def reads(build: dict, says: str) -> Trial:
     """Compare the input of the sub-layer."""
 
-    @looks("the input of the sub-layer", says)
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, Tensor | None]:
+    @as_trial("the input of the sub-layer", says)
+    def measure(candidate: Callable[..., nn.Module]) -> dict[str, Tensor | None]:
         seen = []
 
         def record(x: Tensor) -> Tensor:
@@ -94,10 +94,10 @@ def reads(build: dict, says: str) -> Trial:
         candidate(**build).eval()(normal("x", B, T, D_K), record)
         return {"input of the sub-layer": seen[0] if seen else None}
 
-    return act
+    return measure
 
 
-@looks(
+@as_trial(
     "a sub-layer that returns zeros",
     "In pre-norm the output must then be x itself, because nothing is on the residual path.",
 )
@@ -106,7 +106,7 @@ def zero_sublayer(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     return {"output": module(normal("x", B, T, D_K), torch.zeros_like).detach()}
 
 
-@looks(
+@as_trial(
     "the mean and variance of the output",
     "The post-norm output must have mean 0 and variance 1 before training, because the norm acts "
     "last, on the sum.",
@@ -119,13 +119,13 @@ def one_scale(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
 def dropped(norm_first: bool) -> Trial:
     """Apply dropout to a constant output; its first two entries, 0 and 10, undo the norm."""
 
-    @looks(
+    @as_trial(
         f"dropout=0.2 in training, norm_first={norm_first}",
         "In training, dropout must drop each entry of the sub-layer's output independently before "
         "x is added, and divide the other entries by 1 - dropout (§5.4).",
         "train and eval",
     )
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
+    def measure(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
         x, answer = torch.zeros(4, 8, 12), torch.full((4, 8, 12), 3.0)
         x[..., 1], answer[..., :2] = 10.0, 0.0
         layer = candidate(d_model=12, dropout=0.2, norm_first=norm_first).train()
@@ -135,7 +135,7 @@ def dropped(norm_first: bool) -> Trial:
         found = {"zeros come out": bool((output == 0).any())}
         return found | {"an output of 3": survivors(added, "sentences", "positions", "features")}
 
-    return act
+    return measure
 
 
 EXERCISES = (
@@ -216,8 +216,8 @@ EXERCISES = (
 
 # known mistakes
 
-norm = known("add_norm", "LayerNorm")
-add_norm = known("add_norm", "AddNorm")
+norm = mistakes_of("add_norm", "LayerNorm")
+add_norm = mistakes_of("add_norm", "AddNorm")
 
 GAIN, SHIFT = "nn.Parameter(torch.ones(d_model))", "nn.Parameter(torch.zeros(d_model))"
 START = f"""        self.weight = {GAIN}
@@ -323,7 +323,7 @@ MISTAKES = (
         "not include them",
         (GAIN, "torch.ones(d_model)"),
         (SHIFT, "torch.zeros(d_model)"),
-        tells=r"=\s*torch\.(ones|zeros)\(",
+        pattern=r"=\s*torch\.(ones|zeros)\(",
     ),
     norm(
         "variance_squared: the centered vector is divided by the square of variance plus eps "

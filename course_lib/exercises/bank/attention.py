@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import Mistake, ignored, known
+from course_lib.exercises.mistake_catalogue import Mistake, ignored, mistakes_of
 from course_lib.exercises.module_checks import survivors
-from course_lib.exercises.trial import D_K, D_V, B, H, S, T, Trial, function_trial, looks, normal
+from course_lib.exercises.trial import D_K, D_V, B, H, S, T, Trial, as_trial, function_trial, normal
 
 
 def inputs(
@@ -40,12 +40,12 @@ def called(label: str, **which: Any) -> Trial:
     return function_trial(label, inputs(**which), ("output", "weights"))
 
 
-@looks("the sums of the weights", "The weights of each query must add up to 1.")
+@as_trial("the sums of the weights", "The weights of each query must add up to 1.")
 def row_sums(candidate: Callable) -> dict[str, Tensor]:
     return {"sum of each row": candidate(*inputs().values())[1].sum(dim=-1)}
 
 
-@looks(
+@as_trial(
     "a key that is blocked for every query",
     "True means *may look*, and a blocked key must not affect the output.",
 )
@@ -64,13 +64,15 @@ def hidden_keys(candidate: Callable) -> dict[str, bool]:
     }
 
 
-@looks("a query that may not attend to any key", "Its weights and its output must be zeros.")
+@as_trial("a query that may not attend to any key", "Its weights and its output must be zeros.")
 def fully_blocked_row(candidate: Callable) -> dict[str, Tensor]:
     output, weights = candidate(*inputs(mask=some_mask(T, S, blocked=2)).values())
     return {"its weights": weights[..., 2, :], "its output": output[..., 2, :]}
 
 
-@looks("no dropout_p", "Nothing may be dropped unless dropout_p is passed, and dtypes must stay.")
+@as_trial(
+    "no dropout_p", "Nothing may be dropped unless dropout_p is passed, and dtypes must stay."
+)
 def without_dropout(candidate: Callable) -> dict[str, Any]:
     tensors = inputs().values()
     one, other = (candidate(*tensors)[0] for _ in range(2))
@@ -78,7 +80,7 @@ def without_dropout(candidate: Callable) -> dict[str, Any]:
     return {"two calls differ": not torch.equal(one, other), "float64 comes back": double.dtype}
 
 
-@looks(
+@as_trial(
     "dropout_p=0.2",
     "Dropout sets each weight to 0 independently before the weights meet the values, and divides "
     "the other weights by 1 - dropout_p. The function returns the weights before dropout.",
@@ -147,7 +149,7 @@ EXERCISES = (
 
 # known mistakes
 
-attention = known("attention", "scaled_dot_product_attention")
+attention = mistakes_of("attention", "scaled_dot_product_attention")
 
 SCALE = "/ math.sqrt(d_k)"
 MASKED = 'scores = scores.masked_fill(~mask, float("-inf"))'
@@ -190,7 +192,7 @@ def wrongly_scaled(
             f"{name}: {sentence}",
             edit(by.format(q=q, k=k)),
             seen=seen.get(name, ""),
-            tells=TWO_ROOTS * (name == "scale_twice"),
+            pattern=TWO_ROOTS * (name == "scale_twice"),
         )
         for name, (by, sentence) in WRONG_SCALES.items()
         if name not in without
@@ -237,7 +239,7 @@ MISTAKES = (
         "tensor",
         (MASKED, 'scores.masked_fill(~mask, float("-inf"))'),
         (ZEROED, ""),
-        tells=r"^ *\w+\.masked_fill\(",
+        pattern=r"^ *\w+\.masked_fill\(",
         seen="huggingface/transformers #35162; facebookresearch/ParlAI #3068",
     ),
     attention(

@@ -6,7 +6,7 @@ from operator import index
 from typing import Any
 
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import known
+from course_lib.exercises.mistake_catalogue import mistakes_of
 from course_lib.exercises.outcomes import describe
 from course_lib.exercises.scalar_checks import calls
 
@@ -37,10 +37,10 @@ def by_lengths(answer: Any, lengths: Sequence[tuple[int, int]], tokens: int) -> 
     if parts is not answer or not all(isinstance(batch, list | tuple) for batch in parts):
         raise TypeError(f"return lists of indices instead of {describe(answer)}")
     batches = [[*map(index, batch)] for batch in parts]
-    known = {i: str(pair) for i, pair in enumerate(lengths)}
+    mistakes_of = {i: str(pair) for i, pair in enumerate(lengths)}
     return {
         "indices": str(sorted(sum(batches, []))),
-        "batches": str([" ".join(known.get(i, "none") for i in batch) for batch in batches]),
+        "batches": str([" ".join(mistakes_of.get(i, "none") for i in batch) for batch in batches]),
     }
 
 
@@ -66,7 +66,7 @@ EXERCISES = (
 
 # known mistakes
 
-cut = known("batching", "batch_by_tokens")
+cut = mistakes_of("batching", "batch_by_tokens")
 
 ORDER = "sorted(range(len(lengths)), key=lambda i: sorted(lengths[i], reverse=True))"
 KEY = "sorted(lengths[i], reverse=True)"

@@ -1,7 +1,7 @@
 """Exercises of chapter 25: trials, known mistakes and right answers."""
 
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import known
+from course_lib.exercises.mistake_catalogue import mistakes_of
 from course_lib.exercises.scalar_checks import calls
 
 MEAN = "The mean of factor times loss over the processes must equal the mean over all tokens."
@@ -43,7 +43,7 @@ EXERCISES = (
 
 # known mistakes
 
-scale = known("data_parallel", "token_loss_scale")
+scale = mistakes_of("data_parallel", "token_loss_scale")
 
 SCALE = "world_size * num_tokens / all_tokens"
 

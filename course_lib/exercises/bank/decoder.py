@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from course_lib.add_norm import AddNorm
 from course_lib.exercises.bank.encoder import IGNORED, sums_missing
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, known
-from course_lib.exercises.module_checks import TORCHS, dropout_trials, sees_later
+from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
+from course_lib.exercises.module_checks import TORCH_ATTENTION, dropout_trials, sees_later
 from course_lib.exercises.trial import (
     D_K,
     B,
@@ -18,8 +18,8 @@ from course_lib.exercises.trial import (
     S,
     T,
     Trial,
+    as_trial,
     filled,
-    looks,
     module_trial,
     names_trial,
     normal,
@@ -57,7 +57,7 @@ def called(label: str, build: Mapping[str, Any], **how: Any) -> Trial:
     return module_trial(label, build, inputs(), **how)
 
 
-@looks("later tokens changed", "A later token must not affect the outputs of earlier tokens.")
+@as_trial("later tokens changed", "A later token must not affect the outputs of earlier tokens.")
 def leaks(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     module, other = filled(candidate(**SIZES)), inputs()
     other["x"][:, 2:] += 3
@@ -91,7 +91,7 @@ EXERCISES = (
             "Pass `attention_dropout` to both attentions and `activation_dropout` to "
             "`FeedForward`.",
         ),
-        shortcuts=TORCHS,
+        shortcuts=TORCH_ATTENTION,
         extras={
             "norm_first": (called("norm_first=True", SIZES | {"norm_first": True}),),
             "activation, d_k, d_v": (
@@ -108,7 +108,7 @@ EXERCISES = (
 
 # known mistakes
 
-layer = known("decoder", "DecoderLayer")
+layer = mistakes_of("decoder", "DecoderLayer")
 
 BACK = "x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, self_mask)[0])"
 ACROSS = "x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])"

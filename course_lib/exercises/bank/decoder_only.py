@@ -10,21 +10,21 @@ from torch import Tensor, nn
 from course_lib.encoder import Encoder
 from course_lib.exercises.bank.transformer import APART, WIDE
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, known
+from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
 from course_lib.exercises.module_checks import (
-    TORCHS,
+    TORCH_ATTENTION,
     embedding_dropout,
+    glorot_ratio,
     keeps_still,
     loudness,
-    reach,
     sees_later,
 )
 from course_lib.exercises.outcomes import describe
 from course_lib.exercises.trial import (
     Trial,
+    as_trial,
     by_name,
     filled,
-    looks,
     module_trial,
     names_trial,
     normal,
@@ -55,7 +55,7 @@ def drawn(candidate: Callable, size: int, batch: int, length: int, *more: Any) -
     return [where[x.long().clamp(0, 99)] for x in pair]
 
 
-@looks("different tokens", "A window is a part of the text. Each target is the next token.")
+@as_trial("different tokens", "A window is a part of the text. Each target is the next token.")
 def steps(candidate: Callable) -> dict[str, str]:
     read, predicted = drawn(candidate, 12, 300, 4)
     distances = {"one token to the next": read.diff(dim=1), "a token to its target":
@@ -64,19 +64,19 @@ def steps(candidate: Callable) -> dict[str, str]:
     return {f"steps from {name}": str(n) if len(n) < 4 else "many" for name, n in found.items()}
 
 
-@looks("a text of 9 tokens", "Each row draws its own start from 0 … len(ids) - length - 1.")
+@as_trial("a text of 9 tokens", "Each row draws its own start from 0 … len(ids) - length - 1.")
 def starts(candidate: Callable) -> dict[str, str]:
     first = drawn(candidate, 9, 2000, 4)[0][:, 0].clamp(0, 9).tolist()
     found = {f"windows that start at {n}": f"{first.count(n) / 2000:.1f}" for n in range(10)}
     return found | {"different pairs of neighbors": str(len({*zip(first, first[1:])}))}  # noqa: B905
 
 
-@looks("a text of one window", "A window needs length + 1 tokens, here all of them.", "equality")
+@as_trial("a text of one window", "A window needs length + 1 tokens, here all of them.", "equality")
 def whole_text(candidate: Callable) -> dict[str, Tensor]:
     return dict(zip(("inputs", "targets"), drawn(candidate, 5, 2, 4), strict=True))
 
 
-@looks("generators", "All random numbers come from `generator`, which is not seeded again.")
+@as_trial("generators", "All random numbers come from `generator`, which is not seeded again.")
 def generators(candidate: Callable) -> dict[str, bool]:
     one = torch.Generator().manual_seed(1)
     first, later = (drawn(candidate, 40, 30, 8, one)[0] for _ in range(2))
@@ -95,7 +95,9 @@ def scored(label: str, config: TransformerConfig, ids: Tensor = IDS, **build: An
     return module_trial(label, {"config": config} | build, {"ids": ids}, ("logits",))
 
 
-@looks("changed tokens", "A token attends to earlier tokens in their order, never to later ones.")
+@as_trial(
+    "changed tokens", "A token attends to earlier tokens in their order, never to later ones."
+)
 def who_sees_whom(candidate: Callable) -> dict[str, bool]:
     model = filled(candidate(replace(SINES, num_decoder_layers=1)))
     later, earlier, swapped = IDS.clone(), IDS.clone(), IDS[:, [1, 0, 2, 3, 4]]
@@ -108,14 +110,14 @@ def who_sees_whom(candidate: Callable) -> dict[str, bool]:
     return found
 
 
-@looks("a new model", "`initialize` sets every matrix, and the tied one as an embedding.")
+@as_trial("a new model", "`initialize` sets every matrix, and the tied one as an embedding.")
 def new_model(candidate: Callable) -> dict[str, float]:
     named = by_name(candidate(WIDE))
     table = named["embedding.weight"].detach()
     linear = named["stack.layers.0.feed_forward.linear1.weight"].detach()
     return {
         "standard deviation of the embedding": loudness(table),
-        "largest weight of a linear layer": reach(linear),
+        "largest weight of a linear layer": glorot_ratio(linear),
     }
 
 
@@ -164,7 +166,7 @@ EXERCISES = (
             "positions, and call the stack with `causal_mask(ids.size(1), ids.device)` and "
             "`self.output`.",
         ),
-        shortcuts=TORCHS,
+        shortcuts=TORCH_ATTENTION,
         extras={
             "learned_positions": (scored("learned positions", PRE_NORM, learned_positions=True),),
             "d_k, d_v": (scored("d_k=5 and d_v=7", replace(SINES, d_k=5, d_v=7)),),
@@ -192,8 +194,8 @@ EXERCISES = (
 
 # known mistakes
 
-windows = known("decoder_only", "random_windows")
-model = known("decoder_only", "DecoderOnly")
+windows = mistakes_of("decoder_only", "random_windows")
+model = mistakes_of("decoder_only", "DecoderOnly")
 
 STARTS = "torch.randint(len(ids) - length, (batch_size, 1), generator=generator)"
 WINDOW = "ids[starts + torch.arange(length + 1)]"

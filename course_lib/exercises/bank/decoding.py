@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from course_lib.decoding import argmax_tokens
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, known
+from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
 from course_lib.exercises.outcomes import Outcome, describe
 from course_lib.exercises.small_models import SmallScript, small_config, small_model
-from course_lib.exercises.trial import Trial, answer_to, looks
+from course_lib.exercises.trial import Trial, answer_to, as_trial
 from course_lib.kv_cache import decoding_engine
 
 MAX_LEN = 9
@@ -51,12 +51,12 @@ def decode(candidate: Callable, model: nn.Module, src: Tensor, **options: Any) -
         return candidate(model, src, bos_id=BOS, eos_id=EOS, **options)
 
 
-def written(
+def decodes(
     label: str, src: Tensor, build: Callable = script, says: str = GREEDY, **options: Any
 ) -> Trial:
     """Compare the rows that are written, and check that the source has not changed."""
 
-    def act(candidate: Callable) -> Outcome:
+    def measure(candidate: Callable) -> Outcome:
         given = src.clone()
         ids = decode(candidate, build(), given, **options)
         if not isinstance(ids, Tensor) or ids.dim() != 2:
@@ -66,7 +66,7 @@ def written(
         changed = () if torch.equal(given, src) else ("src",)
         return Outcome(shown | {"dtype": str(ids.dtype)}, {}, changed)
 
-    return Trial(label, act, says=says)
+    return Trial(label, measure, says=says)
 
 
 def second_best(logits: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ def second_best(logits: Tensor) -> Tensor:
     return torch.where(tokens > 6, tokens - 1, tokens)
 
 
-@looks("gradients switched on", "Decode under `torch.no_grad`, and then restore the setting.")
+@as_trial("gradients switched on", "Decode under `torch.no_grad`, and then restore the setting.")
 def traces(candidate: Callable) -> dict[str, bool]:
     model = script()
     with torch.enable_grad():
@@ -87,7 +87,7 @@ def traces(candidate: Callable) -> dict[str, bool]:
     }
 
 
-@looks("the model's mode", "Decode in eval mode, and then restore the mode.", "train and eval")
+@as_trial("the model's mode", "Decode in eval mode, and then restore the mode.", "train and eval")
 def modes(candidate: Callable) -> dict[str, Any]:
     shown = {}
     for mode in ("training", "eval"):
@@ -117,7 +117,7 @@ def drawn(label: str, probs: tuple[float, ...], says: str = CUT, **how: Any) -> 
     other = NARROW if probs is WHOLE else FALLING
     logits[1::2] = logits_for(other, temperature, RANKED[::-1])[1::2]
 
-    def act(candidate: Callable) -> Outcome:
+    def measure(candidate: Callable) -> Outcome:
         given = logits.clone()
         tokens = candidate(given, **how)
         if not isinstance(tokens, Tensor) or tokens.shape != (ROWS,):
@@ -129,10 +129,10 @@ def drawn(label: str, probs: tuple[float, ...], says: str = CUT, **how: Any) -> 
         changed = () if torch.equal(given, logits) else ("logits",)
         return Outcome({"drawn": often, "dtype": str(tokens.dtype)}, {}, changed)
 
-    return Trial(label, act, says=says)
+    return Trial(label, measure, says=says)
 
 
-@looks("generators", "All random numbers come from `generator`.")
+@as_trial("generators", "All random numbers come from `generator`.")
 def generators(candidate: Callable) -> dict[str, bool]:
     first, again, other = (
         candidate(logits_for(FALLING), generator=torch.Generator().manual_seed(seed))
@@ -144,7 +144,7 @@ def generators(candidate: Callable) -> dict[str, bool]:
     }
 
 
-@looks("invalid arguments", "A ValueError says which argument or which logits are wrong.")
+@as_trial("invalid arguments", "A ValueError says which argument or which logits are wrong.")
 def rejected(candidate: Callable) -> dict[str, str]:
     fine = logits_for(FALLING)[:2]
     options = (("temperature", 0.0), ("top_k", 0), ("top_p", 0.0), ("top_p", 1.5))
@@ -156,7 +156,7 @@ def rejected(candidate: Callable) -> dict[str, str]:
     return {name: answer_to(call) for name, call in asked.items()}
 
 
-@looks("a count of the work", "The encoder reads the source once, not again for every token.")
+@as_trial("a count of the work", "The encoder reads the source once, not again for every token.")
 def encoded_once(candidate: Callable) -> dict[str, bool]:
     passes = []
     for row in (SOURCES[:1], ENDLESS[:1]):
@@ -173,10 +173,10 @@ EXERCISES = (
         40,
         core={
             "sentences": (
-                written("rows that end after 3, 5 and 1 tokens", SOURCES),
-                written("a small model", SHORT, lambda: small_model(PAD, MAX_LEN)),
+                decodes("rows that end after 3, 5 and 1 tokens", SOURCES),
+                decodes("a small model", SHORT, lambda: small_model(PAD, MAX_LEN)),
             ),
-            "ends": (written("an endless row", ENDLESS, says="Write at most max_len tokens."),),
+            "ends": (decodes("an endless row", ENDLESS, says="Write at most max_len tokens."),),
             "mode and gradients": (modes, traces),
             "work": (encoded_once,),
         },
@@ -192,10 +192,10 @@ EXERCISES = (
         ),
         extras={
             "max_new_tokens": (
-                written("max_new_tokens=2", SOURCES, says=LIMITED, max_new_tokens=2),
-                written("one sentence of 3 tokens", SOURCES[:1], says=LIMITED, max_new_tokens=4),
+                decodes("max_new_tokens=2", SOURCES, says=LIMITED, max_new_tokens=2),
+                decodes("one sentence of 3 tokens", SOURCES[:1], says=LIMITED, max_new_tokens=4),
             ),
-            "choose": (written("another `choose`", SOURCES, says=CHOICE, choose=second_best),),
+            "choose": (decodes("another `choose`", SOURCES, says=CHOICE, choose=second_best),),
         },
         unnamed=(": position + 1]", ": position + 1].flip(1)"),
     ),
@@ -236,8 +236,8 @@ EXERCISES = (
 
 # known mistakes
 
-greedy = known("decoding", "greedy_decode")
-sample = known("decoding", "sample_tokens")
+greedy = mistakes_of("decoding", "greedy_decode")
+sample = mistakes_of("decoding", "sample_tokens")
 
 FRAME = "with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:"
 LIMIT = "limit = max_new_tokens or model.config.max_len"

@@ -10,15 +10,15 @@ from torch import Tensor, nn
 
 from course_lib.encoder import EncoderLayer
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import Mistake, ignored, known
-from course_lib.exercises.module_checks import TORCHS, dropout_trials
+from course_lib.exercises.mistake_catalogue import Mistake, ignored, mistakes_of
+from course_lib.exercises.module_checks import TORCH_ATTENTION, dropout_trials
 from course_lib.exercises.trial import (
     B,
     H,
     S,
     Trial,
+    as_trial,
     filled,
-    looks,
     module_trial,
     names_trial,
     normal,
@@ -55,11 +55,11 @@ def moved(layer: nn.Module, mask: Tensor | None, position: int) -> str:
     return str(((after - before)[0].abs().amax(dim=-1) > 1e-5).nonzero().flatten().tolist())
 
 
-def reach(build: Mapping[str, Any], says: str) -> Trial:
+def affects(build: Mapping[str, Any], says: str) -> Trial:
     """Compare the positions that a change at one position affects."""
 
-    @looks("one position changed", says)
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, str]:
+    @as_trial("one position changed", says)
+    def measure(candidate: Callable[..., nn.Module]) -> dict[str, str]:
         layer = filled(candidate(**build)).eval()
         return {
             "a change of token 2 affects": moved(layer, None, 2),
@@ -67,10 +67,10 @@ def reach(build: Mapping[str, Any], says: str) -> Trial:
             "a change of padding 3, which is hidden, affects": moved(layer, PADDING, 3),
         }
 
-    return act
+    return measure
 
 
-@looks("a new stack", "The initial weights of the layers must differ.")
+@as_trial("a new stack", "The initial weights of the layers must differ.")
 def starts_alike(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     matrices = [p for p in candidate(**STACK).parameters() if p.dim() == 2]
     same = all(map(torch.equal, matrices, matrices[len(matrices) // 3 :]))
@@ -89,7 +89,7 @@ EXERCISES = (
             ),
             "parameters": (parameters_trial(SIZES, LAYER_SAYS),),
             "mask": (
-                reach(SIZES, FAR),
+                affects(SIZES, FAR),
                 called("a padding mask", SIZES, PADDING),
                 called("a mask for every head", SIZES, HEADS),
             ),
@@ -104,7 +104,7 @@ EXERCISES = (
             "`lambda y: self.self_attn(y, y, y, mask)[0]`. Pass the output of add_norm1 to "
             "add_norm2, together with `self.feed_forward`.",
         ),
-        shortcuts=TORCHS,
+        shortcuts=TORCH_ATTENTION,
         extras={
             "norm_first": (called("norm_first=True", SIZES | {"norm_first": True}, PADDING),),
             "activation, d_k, d_v": (
@@ -124,7 +124,7 @@ EXERCISES = (
             "layers": (called("three layers", STACK),),
             "parameters": (parameters_trial(STACK, STACK_SAYS),),
             "mask": (
-                reach(STACK, "Every layer needs the mask, so that no token attends to padding."),
+                affects(STACK, "Every layer needs the mask, so that no token attends to padding."),
                 called("a padding mask", STACK, PADDING),
             ),
         },
@@ -136,7 +136,7 @@ EXERCISES = (
             "With `norm_first`, `self.norm` is an `nn.LayerNorm(d_model)` that `forward` applies "
             "at the end; otherwise it is `None`.",
         ),
-        shortcuts=TORCHS,
+        shortcuts=TORCH_ATTENTION,
         extras={
             "norm_first": (
                 parameters_trial(PRE_NORM, STACK_SAYS),
@@ -165,8 +165,8 @@ EXERCISES = (
 
 # known mistakes
 
-layer = known("encoder", "EncoderLayer")
-stack = known("encoder", "Encoder")
+layer = mistakes_of("encoder", "EncoderLayer")
+stack = mistakes_of("encoder", "Encoder")
 
 NORM = "AddNorm(d_model, dropout, norm_first)"
 NORM2 = f"self.add_norm2 = {NORM}"

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.trial import B, T, Trial, looks, normal
+from course_lib.exercises.mistake_catalogue import mistakes_of
+from course_lib.exercises.trial import B, T, Trial, as_trial, normal
 
 ACCURACY = "Divide the right tokens by the real tokens of all rows, and leave out padding in both."
 
@@ -21,11 +21,11 @@ def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Tr
         targets[row, real:] = pad_id
         logits[row, real : real + 1, pad_id] = 9.0  # the model predicts some of the padding
 
-    @looks(label, ACCURACY, "equality")
-    def act(candidate: Callable) -> dict[str, float]:
+    @as_trial(label, ACCURACY, "equality")
+    def measure(candidate: Callable) -> dict[str, float]:
         return {"accuracy": float(candidate(logits.clone(), targets.clone(), pad_id))}
 
-    return act
+    return measure
 
 
 EXERCISES = (
@@ -54,7 +54,7 @@ EXERCISES = (
 
 # known mistakes
 
-accuracy = known("evaluation", "token_accuracy")
+accuracy = mistakes_of("evaluation", "token_accuracy")
 
 GUESS = "logits.argmax(dim=-1) == targets"
 RATIO = "right.sum().item() / real.sum().item()"

@@ -8,14 +8,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, known
+from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
 from course_lib.exercises.module_checks import keeps_still, survivors
 from course_lib.exercises.trial import (
     B,
     S,
+    as_trial,
     by_name,
     filled,
-    looks,
     module_trial,
     names_trial,
     normal,
@@ -28,7 +28,7 @@ X = normal("x", B, S, 6)
 LAYERS = "linear1 maps d_model to d_ff, linear2 maps d_ff to d_model, and both have a bias."
 
 
-@looks("one position changed", "The output at a position may depend on that position only.")
+@as_trial("one position changed", "The output at a position may depend on that position only.")
 def affected_positions(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
     layer = filled(candidate(**EVEN)).eval()
     x = normal("x", 4, 4, 4)
@@ -38,7 +38,7 @@ def affected_positions(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
     return {"a change at position 1 affects": str((gap > 1e-5).nonzero().flatten().tolist())}
 
 
-@looks(
+@as_trial(
     "dropout=0.25 in training",
     "Dropout must set each feature after the activation to 0 with probability `dropout`, and "
     "divide the other features by 1 - dropout.",
@@ -92,7 +92,7 @@ EXERCISES = (
 
 # known mistakes
 
-layer = known("feed_forward", "FeedForward")
+layer = mistakes_of("feed_forward", "FeedForward")
 
 FIRST = "self.linear1 = nn.Linear(d_model, d_ff, bias)"
 SECOND = "self.linear2 = nn.Linear(d_ff, d_model, bias)"

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import known
+from course_lib.exercises.mistake_catalogue import mistakes_of
 from course_lib.exercises.scalar_checks import calls, number
-from course_lib.exercises.trial import D_K, D_V, H, S, T, Trial, looks
+from course_lib.exercises.trial import D_K, D_V, H, S, T, Trial, as_trial
 
 D_MODEL = H * D_K
 SEVERAL = {
@@ -20,7 +20,7 @@ SIX_PRODUCTS = (
 )
 
 
-@looks("T and S exchanged", "An exchange of T and S does not change the count.")
+@as_trial("T and S exchanged", "An exchange of T and S does not change the count.")
 def exchanged(candidate: Callable) -> dict[str, bool]:
     counts = [number(candidate(D_MODEL, H, *lengths)) for lengths in ((4, 9), (9, 4))]
     return {"the count stays the same": counts[0] == counts[1]}
@@ -68,7 +68,7 @@ EXERCISES = (
 
 # known mistakes
 
-attention = known("flops", "attention_flops")
+attention = mistakes_of("flops", "attention_flops")
 
 SIX = "(queries + keys + values + mixing + scores + averages)"
 SUM = f"2 * num_heads * {SIX}"

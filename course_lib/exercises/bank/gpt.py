@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from course_lib.exercises.bank.attention import wrongly_scaled
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import known
+from course_lib.exercises.mistake_catalogue import mistakes_of
 from course_lib.exercises.module_checks import keeps_still, sees_later, survivors
 from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.trial import (
@@ -18,9 +18,9 @@ from course_lib.exercises.trial import (
     H,
     T,
     Trial,
+    as_trial,
     by_name,
     filled,
-    looks,
     module_trial,
     names_trial,
     normal,
@@ -34,7 +34,7 @@ D_MODEL = H * D_K
 PLAIN = dict(d_model=D_MODEL, num_heads=H)
 X = normal("fused x", B, T, D_MODEL)
 OTHER_X = torch.cat([X[:, :2], X[:, 2:] + 3], dim=1)
-TORCHS = {
+TORCH_ATTENTION = {
     F.multi_head_attention_forward: "Your code calls torch's own attention layer. Write the layer "
     "yourself. You may call the fused kernel F.scaled_dot_product_attention in it."
 }
@@ -43,7 +43,7 @@ EVEN = normal("even", 4, 4, 16)
 SPLIT = "Split `w_qkv(x)` into queries, keys and values, and then into heads."
 
 
-@looks("changed later tokens", "A token may not attend to later tokens, whatever the mode.")
+@as_trial("changed later tokens", "A token may not attend to later tokens, whatever the mode.")
 def later(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     return sees_later(filled(candidate(**PLAIN)), 2, (X.clone(),), (OTHER_X.clone(),))
 
@@ -51,14 +51,14 @@ def later(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
 def projected(says: str, build: Mapping[str, int], *inputs: Tensor) -> Trial:
     """Compare the queries, keys and values that ``project`` returns."""
 
-    @looks("project", says, "equality")
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
+    @as_trial("project", says, "equality")
+    def measure(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
         layer = filled(candidate(**build)).eval()
         with torch.no_grad():
             parts = layer.project(*(x.clone() for x in inputs))
         return dict(zip(("queries", "keys", "values"), parts, strict=True))
 
-    return act
+    return measure
 
 
 SMALL = GPTConfig(vocab_size=11, max_len=9, num_layers=2, num_heads=H, d_model=D_MODEL, dropout=0.0)
@@ -69,7 +69,7 @@ TARGETS = (3 * torch.arange(20) % 5).view(5, 4)  # other tokens than the ids, an
 def scored(label: str, **inputs: Tensor) -> Trial:
     """Compare logits, loss and gradients; large positions make the eps of the norms negligible."""
 
-    def act(candidate: Callable[..., nn.Module]) -> Outcome:
+    def measure(candidate: Callable[..., nn.Module]) -> Outcome:
         model = filled(candidate(SMALL)).eval()
         with torch.no_grad():
             for name, parameter in by_name(model).items():
@@ -77,10 +77,10 @@ def scored(label: str, **inputs: Tensor) -> Trial:
         call = lambda now: model(*now.values())  # noqa: E731
         return observe(call, inputs, ("logits", "loss"), by_name(model))
 
-    return Trial(label, act)
+    return Trial(label, measure)
 
 
-@looks("the parts", "Keep the given constructor: later cells use its parts.", "parameters")
+@as_trial("the parts", "Keep the given constructor: later cells use its parts.", "parameters")
 def parts(candidate: Callable) -> dict[str, str]:
     model = candidate(SMALL)
     model(IDS.clone())
@@ -88,7 +88,7 @@ def parts(candidate: Callable) -> dict[str, str]:
     return {"missing": ", ".join(name for name in names if not hasattr(model, name)) or "none"}
 
 
-@looks(
+@as_trial(
     "dropout=0.2 in training",
     "Dropout acts on each attention weight by itself, and divides the rest by 1 - dropout.",
     "train and eval",
@@ -132,7 +132,7 @@ EXERCISES = (
             "Call `F.scaled_dot_product_attention(q, k, v, dropout_p=…, is_causal=True)`, where "
             "dropout_p is `self.dropout if self.training else 0.0`.",
         ),
-        shortcuts=TORCHS,
+        shortcuts=TORCH_ATTENTION,
         extras={
             "project": (projected(SPLIT, PLAIN, X),),
             "dropout": (keeps_still(PLAIN, {"x": X}, dropout=0.5), dropped),
@@ -167,7 +167,7 @@ EXERCISES = (
 
 # known mistakes
 
-attention = known("gpt", "CausalSelfAttention")
+attention = mistakes_of("gpt", "CausalSelfAttention")
 
 CUT = "self.w_qkv(x).unflatten(-1, (3, self.num_heads, -1))"
 PARTS = "parts.permute(2, 0, 3, 1, 4).unbind()"
@@ -178,7 +178,7 @@ SQUARE = "torch.ones(x.size(1), x.size(1), dtype=torch.bool)"
 FUTURE = f"masked_fill({SQUARE}.triu(1), -math.inf)"
 DROP = "self.dropout if self.training else 0.0"
 
-model = known("gpt", "GPT")
+model = mistakes_of("gpt", "GPT")
 
 EMBEDDED = "self.embedding(ids)"
 NORMED = "self.output(self.norm(x))"
@@ -255,7 +255,7 @@ MISTAKES = (
             f"scores = {SCORES}\n        scores.{FUTURE}\n"
             "        heads = F.dropout(scores.softmax(dim=-1), dropout_p) @ v",
         ),
-        tells=r"^\s*\w+\.masked_fill\(",
+        pattern=r"^\s*\w+\.masked_fill\(",
     ),
     *wrongly_scaled(
         attention,

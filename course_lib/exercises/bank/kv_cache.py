@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import NOTHING, known
-from course_lib.exercises.trial import D_K, D_V, B, H, Trial, answer_to, filled, looks, normal
+from course_lib.exercises.mistake_catalogue import NOTHING, mistakes_of
+from course_lib.exercises.trial import D_K, D_V, B, H, Trial, answer_to, as_trial, filled, normal
 from course_lib.kv_cache import Engine
 from course_lib.masks import causal_mask
 from course_lib.multi_head import join_heads, split_heads
@@ -45,15 +45,15 @@ def new_tokens(start: int, stop: int, rows: int = B) -> tuple[Tensor, Tensor]:
 def appended(label: str, *chunks: int) -> Trial:
     """Append tokens in chunks, and compare the results of all calls."""
 
-    @looks(label, "`append` returns all tokens so far, with the new ones last.", "equality")
-    def act(candidate: Callable) -> dict[str, Any]:
+    @as_trial(label, "`append` returns all tokens so far, with the new ones last.", "equality")
+    def measure(candidate: Callable) -> dict[str, Any]:
         cache, end, shown = candidate(ROOM), 0, {}
         for number, size in enumerate(chunks, start=1):
             start, end = end, end + size
             shown |= returned(f"after append {number}", cache.append(*new_tokens(start, end)))
         return shown | {"length": cache.length}
 
-    return act
+    return measure
 
 
 def returned(when: str, found: Any) -> dict[str, Any]:
@@ -67,8 +67,8 @@ def returned(when: str, found: Any) -> dict[str, Any]:
 def reordered(label: str, *orders: list[int]) -> Trial:
     """Reorder the rows after each append, and compare the results of the next append."""
 
-    @looks(label, "Row i continues row `rows[i]`, with its keys and its values.", "equality")
-    def act(candidate: Callable) -> dict[str, Any]:
+    @as_trial(label, "Row i continues row `rows[i]`, with its keys and its values.", "equality")
+    def measure(candidate: Callable) -> dict[str, Any]:
         cache, shown = candidate(ROOM), {}
         cache.append(*new_tokens(0, 2))
         for number, order in enumerate(orders, start=1):
@@ -78,10 +78,10 @@ def reordered(label: str, *orders: list[int]) -> Trial:
             shown |= returned(f"after reordering {number}", cache.append(keys, values))
         return shown | {"length": cache.length}
 
-    return act
+    return measure
 
 
-@looks("truncate", TRUNCATED, "equality")
+@as_trial("truncate", TRUNCATED, "equality")
 def truncated(candidate: Callable) -> dict[str, Any]:
     cache = candidate(ROOM)
     cache.append(*new_tokens(0, 4))
@@ -90,14 +90,14 @@ def truncated(candidate: Callable) -> dict[str, Any]:
     return shown | returned("after truncate", cache.append(*new_tokens(5, 6)))
 
 
-@looks("room", "After the first `append`, `keys` and `values` have room for `max_len` tokens.")
+@as_trial("room", "After the first `append`, `keys` and `values` have room for `max_len` tokens.")
 def preallocated(candidate: Callable) -> dict[str, Any]:
     cache = candidate(ROOM)
     cache.append(*new_tokens(0, 2))
     return {f"shape of {name}": tuple(getattr(cache, name).shape) for name in ("keys", "values")}
 
 
-@looks("tokens that do not fit", ERRORS)
+@as_trial("tokens that do not fit", ERRORS)
 def rejected_by_the_cache(candidate: Callable) -> dict[str, str]:
     cache = candidate(4)
     cache.append(*new_tokens(0, 3))
@@ -121,22 +121,22 @@ def decoded(
 ) -> Trial:
     """Read the targets in chunks, and compare the logits of every step."""
 
-    @looks(label, LOGITS, "equality")
-    def act(candidate: Callable) -> dict[str, Any]:
+    @as_trial(label, LOGITS, "equality")
+    def measure(candidate: Callable) -> dict[str, Any]:
         engine = candidate(model_for(**sizes), SOURCES[-rows:].clone(), ROOM)
         parts = TARGETS[-rows:, : sum(chunks)].split(list(chunks), dim=1)
         logits = [engine.step(ids.clone(), **how) for ids in parts]
         shown = {f"logits of step {n}": x for n, x in enumerate(logits, start=1)}
         return shown | {"length": engine.length}
 
-    return act
+    return measure
 
 
 def continued(label: str, *orders: list[int], sources: bool = False) -> Trial:
     """Reorder the rows after each step, perhaps with their sources, and compare the logits."""
 
-    @looks(label, SOURCE, "equality")
-    def act(candidate: Callable) -> dict[str, Any]:
+    @as_trial(label, SOURCE, "equality")
+    def measure(candidate: Callable) -> dict[str, Any]:
         engine, shown = begun(candidate, 2), {}
         for number, order in enumerate(orders, start=1):
             rows = torch.tensor(order)
@@ -145,10 +145,10 @@ def continued(label: str, *orders: list[int], sources: bool = False) -> Trial:
             shown[f"logits after reordering {number}"] = engine.step(new.clone())
         return shown
 
-    return act
+    return measure
 
 
-@looks("truncate", TRUNCATED, "equality")
+@as_trial("truncate", TRUNCATED, "equality")
 def engine_truncated(candidate: Callable) -> dict[str, Any]:
     engine = begun(candidate, 4)
     engine.truncate(2)
@@ -156,7 +156,7 @@ def engine_truncated(candidate: Callable) -> dict[str, Any]:
     return shown | {"logits after truncate": engine.step(TARGETS[:, 5:].clone())}
 
 
-@looks("seven single tokens", "The layers compute each token once, and the memory once.")
+@as_trial("seven single tokens", "The layers compute each token once, and the memory once.")
 def work(candidate: Callable) -> dict[str, bool]:
     model, vectors, projected = model_for(), [], []
     layer = model.decoder.layers[-1]
@@ -172,14 +172,14 @@ def work(candidate: Callable) -> dict[str, bool]:
     }
 
 
-@looks("gradients switched on", "An engine is for inference, so write `@torch.no_grad()`.")
+@as_trial("gradients switched on", "An engine is for inference, so write `@torch.no_grad()`.")
 def without_gradients(candidate: Callable) -> dict[str, bool]:
     with torch.enable_grad():
         logits = begun(candidate).step(TARGETS[:, :1].clone())
     return {"logits require a gradient": logits.requires_grad}
 
 
-@looks("ids that do not fit", ERRORS)
+@as_trial("ids that do not fit", ERRORS)
 def rejected_by_the_engine(candidate: Callable) -> dict[str, str]:
     engine, other = begun(candidate, 1), begun(candidate)
     outside, four = torch.full((3, 1), 13), torch.ones(4, 1, dtype=torch.long)
@@ -256,8 +256,8 @@ EXERCISES = (
 
 # known mistakes
 
-cache = known("kv_cache", "AttentionCache")
-engine = known("kv_cache", "DecodingEngine")
+cache = mistakes_of("kv_cache", "AttentionCache")
+engine = mistakes_of("kv_cache", "DecodingEngine")
 
 ZEROS = ("new_empty", "new_zeros")  # entries that are never written must not be random
 RETURN = "return self.keys[:, :, : self.length], self.values[:, :, : self.length]"

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import known
-from course_lib.exercises.trial import Trial, function_trial, looks
+from course_lib.exercises.mistake_catalogue import mistakes_of
+from course_lib.exercises.trial import Trial, as_trial, function_trial
 
 RIGHT = [[5, 0, 7, 3, 3], [4, 6, 0, 9, 8]]  # padding is 3, and 0 is a normal token
 LEFT = [[0, 0, 4, 5, 6], [0, 2, 3, 4, 5]]  # padding is 0 and comes first
@@ -18,7 +18,7 @@ def padded(label: str, rows: list[list[int]], pad_id: int) -> Trial:
     return function_trial(label, {"ids": torch.tensor(rows), "pad_id": pad_id}, ("mask",))
 
 
-@looks("the visible tokens", "True means *may look*, so only padding may be False.")
+@as_trial("the visible tokens", "True means *may look*, so only padding may be False.")
 def visible_tokens(candidate: Callable[..., Tensor]) -> dict[str, str]:
     mask = candidate(torch.tensor(RIGHT), 3)
     return {
@@ -29,7 +29,7 @@ def visible_tokens(candidate: Callable[..., Tensor]) -> dict[str, str]:
     }
 
 
-@looks("three positions", "Every position may look at itself and at earlier positions only.")
+@as_trial("three positions", "Every position may look at itself and at earlier positions only.")
 def visible_positions(candidate: Callable[..., Tensor]) -> dict[str, str]:
     mask = candidate(3)
     return {
@@ -37,7 +37,7 @@ def visible_positions(candidate: Callable[..., Tensor]) -> dict[str, str]:
     }
 
 
-@looks(
+@as_trial(
     'device="meta"',
     "Create the mask on `device`, because torch cannot combine tensors on two devices.",
 )
@@ -88,8 +88,8 @@ EXERCISES = (
 
 # known mistakes
 
-padding = known("masks", "padding_mask")
-causal = known("masks", "causal_mask")
+padding = mistakes_of("masks", "padding_mask")
+causal = mistakes_of("masks", "causal_mask")
 
 KEYS = "(ids != pad_id)[:, None, None, :]"
 LOWER = "torch.ones(length, length, dtype=torch.bool, device=device).tril()"

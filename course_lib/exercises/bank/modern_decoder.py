@@ -9,15 +9,15 @@ from torch.nn import functional as F
 
 from course_lib.exercises.bank.gpt import projected
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import known
+from course_lib.exercises.mistake_catalogue import mistakes_of
 from course_lib.exercises.trial import (
     D_K,
     D_V,
     B,
     T,
     Trial,
+    as_trial,
     function_trial,
-    looks,
     module_trial,
     names_trial,
     normal,
@@ -45,7 +45,7 @@ def gated(label: str, x: Tensor, d_ff: int = D_V, says: str = "") -> Trial:
     return module_trial(label, dict(d_model=x.size(-1), d_ff=d_ff), {"x": x}, says=says)
 
 
-@looks("a new norm", "A new norm keeps the direction of each vector. Its mean square becomes 1.")
+@as_trial("a new norm", "A new norm keeps the direction of each vector. Its mean square becomes 1.")
 def directions(candidate: Callable) -> dict[str, Tensor]:
     output = candidate(D_K)(X.clone()).detach()
     return {
@@ -74,7 +74,9 @@ def grouped(label: str, *left_out: str, **build: int) -> Trial:
     return module_trial(label, GROUPS | build, inputs)
 
 
-@looks("the names of its parameters", "With the course's names, saved weights load.", "parameters")
+@as_trial(
+    "the names of its parameters", "With the course's names, saved weights load.", "parameters"
+)
 def named(candidate: Callable) -> dict[str, str]:
     layer = candidate(**GROUPS)
     layer(*(x.clone() for x in TOKENS.values()))
@@ -181,16 +183,16 @@ EXERCISES = (
 
 # known mistakes
 
-norm_mistake = known("modern_decoder", "RMSNorm")
-gated_mistake = known("modern_decoder", "SwiGLU")
+norm_mistake = mistakes_of("modern_decoder", "RMSNorm")
+gated_mistake = mistakes_of("modern_decoder", "SwiGLU")
 
 SQUARES = "x.square().mean(dim=-1, keepdim=True)"
 ROOT = f"({SQUARES} + self.eps).rsqrt()"
 SILU = "F.silu(self.gate(x))"
 INSIDE = f"{SILU} * self.linear1(x)"
 
-rope_mistake = known("modern_decoder", "apply_rope")
-group_mistake = known("modern_decoder", "GroupedQueryAttention")
+rope_mistake = mistakes_of("modern_decoder", "apply_rope")
+group_mistake = mistakes_of("modern_decoder", "GroupedQueryAttention")
 
 ROTATED = "[even * cosine - odd * sine, even * sine + odd * cosine]"
 STACKED = "torch.stack(rotated, dim=-1).flatten(-2)"

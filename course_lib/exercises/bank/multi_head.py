@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from course_lib.exercises.bank.attention import some_mask, wrongly_scaled
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, known
+from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
 from course_lib.exercises.module_checks import keeps_still, survivors
 from course_lib.exercises.trial import (
     D_K,
@@ -19,10 +19,10 @@ from course_lib.exercises.trial import (
     S,
     T,
     Trial,
+    as_trial,
     by_name,
     filled,
     function_trial,
-    looks,
     module_trial,
     names_trial,
     normal,
@@ -65,7 +65,7 @@ def with_weights(label: str, build: dict, tensors: dict) -> Trial:
     return module_trial(label, build, tensors, names, options=options)
 
 
-@looks("a causal mask", "Each output must be joined from the heads of its own token, in order.")
+@as_trial("a causal mask", "Each output must be joined from the heads of its own token, in order.")
 def first_output(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     layer = filled(candidate(**PLAIN)).eval()
     past = torch.ones(T, T, dtype=torch.bool).tril()
@@ -78,12 +78,12 @@ def first_output(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
 def dropped(label: str, **options: Any) -> Trial:
     """Drop some of the equal weights; two identity matrices as values show which ones."""
 
-    @looks(
+    @as_trial(
         f"dropout=0.2 in training{label}",
         "Dropout must drop each weight independently and divide the other weights by 1 - dropout.",
         kind="train and eval",
     )
-    def act(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
+    def measure(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
         layer, twice = candidate(**PLAIN, dropout=0.2).train(), torch.eye(3).repeat(1, 2 * H)
         query, value = normal("query", 4, 8, D_MODEL), twice.expand(4, 3, D_MODEL)
         with torch.no_grad():
@@ -97,7 +97,7 @@ def dropped(label: str, **options: Any) -> Trial:
             "a weight": survivors(one, "sentences", "queries", "heads", "keys"),
         }
 
-    return act
+    return measure
 
 
 EXERCISES = (
@@ -180,8 +180,8 @@ EXERCISES = (
 
 # known mistakes
 
-split_mistake = known("multi_head", "split_heads")
-heads = known("multi_head", "MultiHeadAttention")
+split_mistake = mistakes_of("multi_head", "split_heads")
+heads = mistakes_of("multi_head", "MultiHeadAttention")
 
 CHECK = "check_widths(self.w_q.in_features, query, key, value)"
 Q = "split_heads(self.w_q(query), self.num_heads)"

@@ -8,9 +8,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, known
+from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
 from course_lib.exercises.module_checks import keeps_still, survivors
-from course_lib.exercises.trial import D_K, B, T, Trial, function_trial, looks, module_trial, normal
+from course_lib.exercises.trial import (
+    D_K,
+    B,
+    T,
+    Trial,
+    as_trial,
+    function_trial,
+    module_trial,
+    normal,
+)
 from course_lib.positions import sinusoidal_encoding
 
 MAX_LEN = 9
@@ -23,7 +32,7 @@ def table(label: str, max_len: int, d_model: int) -> Trial:
     return function_trial(label, {"max_len": max_len, "d_model": d_model}, ("table",))
 
 
-@looks(
+@as_trial(
     "the dtype of the table",
     "The table must have torch's default dtype, because it is added to vectors of that dtype.",
     kind="shape",
@@ -32,18 +41,20 @@ def kind(candidate: Callable[..., Tensor]) -> dict[str, str]:
     return {"dtype": str(candidate(T, D_K).dtype)}
 
 
-@looks("the number of parameters", "Training must not change the encoding.", kind="parameters")
+@as_trial("the number of parameters", "Training must not change the encoding.", kind="parameters")
 def learned(candidate: Callable[..., nn.Module]) -> dict[str, int]:
     module = candidate(**BUILD)
     return {"parameters": sum(p.numel() for p in module.parameters() if p.requires_grad)}
 
 
-@looks("its state_dict", "No file has to contain a table that can be computed.", kind="parameters")
+@as_trial(
+    "its state_dict", "No file has to contain a table that can be computed.", kind="parameters"
+)
 def saved(candidate: Callable[..., nn.Module]) -> dict[str, int]:
     return {"saved tensors": len(candidate(**BUILD).state_dict())}
 
 
-@looks(
+@as_trial(
     "another dtype or device",
     "The table must follow the layer, as a buffer does; a plain attribute keeps dtype and device.",
 )
@@ -53,7 +64,7 @@ def moved(candidate: Callable[..., nn.Module]) -> dict[str, str]:
     return found | {"device after .to('meta')": str(layer.to("meta")(x.to("meta")).device)}
 
 
-@looks(
+@as_trial(
     "dropout=0.2 in training",
     "In training, dropout must drop each entry of the sum independently, and divide the others by "
     "1 - dropout (§5.4).",
@@ -127,8 +138,8 @@ EXERCISES = (
 
 # known mistakes
 
-table_mistake = known("positions", "sinusoidal_encoding")
-encoding = known("positions", "PositionalEncoding")
+table_mistake = mistakes_of("positions", "sinusoidal_encoding")
+encoding = mistakes_of("positions", "PositionalEncoding")
 
 POWER = "position / 10000 ** (even / d_model)"
 STACKED = "torch.stack([angle.sin(), angle.cos()], dim=-1)"

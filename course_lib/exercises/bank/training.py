@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, known
+from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
 from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.scalar_checks import calls
 from course_lib.exercises.small_models import small_model
-from course_lib.exercises.trial import T, Trial, by_name, function_trial, looks, normal, observe
+from course_lib.exercises.trial import T, Trial, as_trial, by_name, function_trial, normal, observe
 from course_lib.training import translation_loss
 
 V = 7
@@ -47,7 +47,7 @@ def loss(label: str, given: dict | None = None, **options: Any) -> Trial:
     return function_trial(label, given or scores(), ("loss",), options=options, says=says)
 
 
-@looks("equal logits", "Every token then has probability 1/V, so the loss is ln V nats.")
+@as_trial("equal logits", "Every token then has probability 1/V, so the loss is ln V nats.")
 def uniform(candidate: Callable) -> dict[str, float]:
     return {"loss of equal logits": float(candidate(torch.zeros(2, T, V), TARGETS.clone()))}
 
@@ -68,13 +68,13 @@ def shifted(
 ) -> Trial:
     """Compare the loss of a batch, and the gradients of all weights."""
 
-    def act(candidate: Callable) -> Outcome:
+    def measure(candidate: Callable) -> Outcome:
         model = small_model(pad_id, max_len).train()
         call = lambda now: candidate(model, *now.values(), pad_id=pad_id, **options)  # noqa: E731
         given = dict(zip(("src", "tgt"), batch, strict=True))
         return observe(call, given, ("loss",), by_name(model))
 
-    return Trial(label, act, says=f"{SHIFT} {PADDING}")
+    return Trial(label, measure, says=f"{SHIFT} {PADDING}")
 
 
 def stepped(
@@ -82,7 +82,7 @@ def stepped(
 ) -> Trial:
     """Compare losses and weights after some steps; ``steps`` lists the batches of each step."""
 
-    def act(candidate: Callable) -> Outcome:
+    def measure(candidate: Callable) -> Outcome:
         model = small_model().train()
         before, calls = weights_of(model), set()
         parts = [{"params": [*model.parameters()][first::groups]} for first in range(groups)]
@@ -103,10 +103,10 @@ def stepped(
             shown["no weight moves"] = {"calls": " ".join(sorted(calls)), "gradients left": left}
         return Outcome(shown)
 
-    return Trial(label, act, says=says)
+    return Trial(label, measure, says=says)
 
 
-@looks("the returned loss", "Detach each loss, so that a stored loss does not keep its graph.")
+@as_trial("the returned loss", "Detach each loss, so that a stored loss does not keep its graph.")
 def graph_kept(candidate: Callable) -> dict[str, bool]:
     model = small_model().train()
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
@@ -209,10 +209,10 @@ EXERCISES = (
 
 # known mistakes
 
-loss_mistake = known("training", "label_smoothed_cross_entropy")
-paper = known("training", "warmup_inverse_sqrt")
-batch_loss = known("training", "translation_loss")
-step = known("training", "training_step")
+loss_mistake = mistakes_of("training", "label_smoothed_cross_entropy")
+paper = mistakes_of("training", "warmup_inverse_sqrt")
+batch_loss = mistakes_of("training", "translation_loss")
+step = mistakes_of("training", "training_step")
 
 LOGS = "logits.log_softmax(dim=-1)"
 BEGIN = f"log_probs = {LOGS}  # (..., V)"

@@ -11,20 +11,20 @@ from torch.nn import functional as F
 from course_lib.decoder import Decoder
 from course_lib.encoder import Encoder
 from course_lib.exercises.exercise_bank import Exercise
-from course_lib.exercises.mistake_catalogue import ignored, known
+from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
 from course_lib.exercises.module_checks import (
-    TORCHS,
+    TORCH_ATTENTION,
     embedding_dropout,
+    glorot_ratio,
     loudness,
-    reach,
     sees_later,
 )
 from course_lib.exercises.trial import (
     D_K,
     H,
     Trial,
+    as_trial,
     filled,
-    looks,
     module_trial,
     names_trial,
     normal,
@@ -68,12 +68,12 @@ def shows(
 ) -> Trial:
     """Look at a model in eval mode whose parameters are known."""
 
-    @looks(label, says, kind)
-    def act(candidate: Callable) -> dict[str, Any]:
+    @as_trial(label, says, kind)
+    def measure(candidate: Callable) -> dict[str, Any]:
         with torch.no_grad():
             return look(filled(candidate(replace(APART, dropout=dropout))).eval())
 
-    return act
+    return measure
 
 
 def halves(model: Any) -> dict[str, Tensor]:
@@ -102,14 +102,14 @@ def padding_effect(model: Any) -> dict[str, bool]:
     }
 
 
-@looks("a new model", "Call `initialize`, which also treats a shared matrix as an embedding.")
+@as_trial("a new model", "Call `initialize`, which also treats a shared matrix as an embedding.")
 def start(candidate: Callable) -> dict[str, float]:
     apart, tied = (candidate(replace(WIDE, tie_embeddings=tie)) for tie in ("none", "all"))
     return {
         f"{SPREAD} src_embedding": loudness(apart.src_embedding.weight),
         f"{SPREAD} tgt_embedding": loudness(apart.tgt_embedding.weight),
         f"{SPREAD} the shared matrix": loudness(tied.output.weight),
-        f"{LARGEST} output": reach(apart.output.weight),
+        f"{LARGEST} output": glorot_ratio(apart.output.weight),
     }
 
 
@@ -162,7 +162,7 @@ EXERCISES = (
             "In `attention_maps`, pass `capture_attention` a dict of three lists of layers and "
             "`lambda: self(src, tgt)`.",
         ),
-        shortcuts=TORCHS,
+        shortcuts=TORCH_ATTENTION,
         extras={
             "tie_embeddings": (matrices("tie_embeddings='decoder'", HALF),),
             "options": (called("norm_first=True, activation='gelu', d_k=5 and d_v=7", OPTIONS),),
@@ -186,7 +186,7 @@ EXERCISES = (
 
 # known mistakes
 
-model = known("transformer", "Transformer")
+model = mistakes_of("transformer", "Transformer")
 
 SCALE = " * math.sqrt(self.config.d_model)"
 SOURCE, TARGET = "self.src_embedding(src)", "self.tgt_embedding(tgt)"
