@@ -21,7 +21,7 @@ from course_lib.tasks.multi30k import RealTranslator, read_pairs
 from course_lib.tasks.numbers import Translator, load_or_train
 from course_lib.trainer.hardware import describe_machine, one_thread
 from course_lib.trainer.results import add_entry
-from course_lib.trainer.run_folder import read_kept
+from course_lib.trainer.run_folder import load_pipeline
 
 RECORD = Path(__file__).with_name("int8.json")
 MISSING = 'torchao is missing; run: .venv/bin/python -m pip install -c constraints.txt -e ".[int8]"'
@@ -90,7 +90,7 @@ def main() -> int:
     warnings.simplefilter("ignore")  # of quantize_dynamic: it is deprecated
     with one_thread(), torch.no_grad():
         if options.multi30k:
-            translator, _ = read_kept(RealTranslator, options.multi30k)
+            translator, _ = load_pipeline(RealTranslator, options.multi30k)
             pairs = read_pairs(translator.config, "val", options.data)
         else:
             translator, pairs = load_or_train(), draw_pairs("test", 1_000)

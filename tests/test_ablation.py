@@ -87,7 +87,7 @@ def test_the_loss_is_that_of_the_second_halves(name, text, monkeypatch):
 
 def test_the_last_model_is_trained_as_the_command_trains_it(text, tmp_path):
     config = replace(SMALL, steps=9, seed=2)
-    run = start(LanguageModel, config, tmp_path)
+    run = start(LanguageModel, config)
     assert train(run, tmp_path)
     entry = ablation.train_one("one product", config)
     assert entry["val_loss"] == ablation.val_loss(run.pipeline.model, text.val)

@@ -182,7 +182,7 @@ class Reversal(Task):
         mistake: What is wrong; ``None`` for the right model.
     """
 
-    kind = Reverser
+    pipeline_class = Reverser
 
     def __init__(self, config: ReversalConfig, mistake: Mistake | None = None) -> None:
         self.pipeline = Reverser(build(mistake, config), "", config)
@@ -226,8 +226,6 @@ class Reversal(Task):
             "accuracy": right[real].float().mean().item(),
             "exact_match": whole.float().mean().item(),
         }
-
-    write = evaluate = None  # type: ignore[assignment]  # no command
 
 
 @torch.random.fork_rng()

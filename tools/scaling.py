@@ -17,7 +17,7 @@ from course_lib.trainer.hardware import describe_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
 from course_lib.trainer.options import whole_from_one
 from course_lib.trainer.results import Entry, add_entry, read_entries, record_of
-from course_lib.trainer.run_folder import checkpoints_folder, locked
+from course_lib.trainer.run_folder import checkpoints_folder, locked, read_checkpoint
 from course_lib.trainer.task import TrainState
 
 WIDTHS = (16, 32, 64, 128)  # d_model; of 4 layers with 4 heads each
@@ -60,7 +60,7 @@ def train_all(steps: int, file: Path, folder: Path) -> bool:
             config = settings(width, rate, seed, steps)
             out = folder / f"scaling-{width}-{rate}-{steps}-seed{seed}"
             with graceful_shutdown() as stop, locked(out):
-                state = start(LanguageModel, config, out)
+                state = start(LanguageModel, config, read_checkpoint(out))
                 if not train(state, out, stop=stop):
                     return False
             add_entry(file, entry_of(state), key)
