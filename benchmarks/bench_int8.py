@@ -25,7 +25,7 @@ from course_lib.tasks.multi30k import RealTranslator, read_pairs
 from course_lib.tasks.numbers import Translator, load_or_train
 from course_lib.trainer.hardware import describe_machine, one_thread
 from course_lib.trainer.results import add_entry
-from course_lib.trainer.run_folder import read_kept
+from course_lib.trainer.run_folder import load_pipeline
 
 RECORD = Path(__file__).with_name("int8.json")
 MISSING = 'torchao is missing; run: .venv/bin/python -m pip install -c constraints.txt -e ".[int8]"'
@@ -107,7 +107,7 @@ def measure(folder: Path | None, data: Path | None) -> dict[str, object]:
         translators, pairs = rounded(load_or_train()), draw_pairs("test", 1_000)
         rows = measure_quality(translators, pairs, exact_match)
     else:
-        translator, _ = read_kept(RealTranslator, folder)
+        translator, _ = load_pipeline(RealTranslator, folder)
         translators, pairs = rounded(translator), read_pairs(translator.config, "val", data)
         rows = measure_quality(
             translators, pairs, lambda *texts: float(corpus_scores(*texts)["bleu"])

@@ -8,6 +8,8 @@ from inspect import get_annotations
 import torch
 from torch import Tensor, nn
 
+QUOTED = 200  # characters of somebody else's text in an error
+
 
 def check_attention_inputs(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
@@ -355,3 +357,8 @@ def check_scores(scores: Tensor, temperature: float) -> None:
             f"logits divided by temperature={temperature} hold nan, infinity, or a row without a "
             "finite score, so no token can be drawn; check the logits, or raise the temperature"
         )
+
+
+def first_line(error: BaseException) -> str:
+    """Quote the beginning of an error: one line, and at most ``QUOTED`` characters of it."""
+    return str(error).strip().partition("\n")[0][:QUOTED]

@@ -33,6 +33,8 @@ ORDER = (  # who stands in one line imports nothing of the others there
     ("tasks",),
     ("probes",),
     ("exercises", "viz"),
+    ("task_commands",),
+    ("training_commands",),
     ("cli",),
 )
 NOTEBOOK_ONLY = {"matplotlib", "ipywidgets", "IPython", "jupyterlab"}

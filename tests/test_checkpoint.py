@@ -13,11 +13,11 @@ from safetensors.torch import load_file
 from torch.distributed.checkpoint import CheckpointException
 
 from course_lib.trainer.checkpoint import (
-    FACTS,
+    METADATA,
     checksums,
     explaining,
     load_tensors,
-    read_facts,
+    read_metadata,
     save_checkpoint,
 )
 from course_lib.trainer.run_folder import find_checkpoint
@@ -49,9 +49,9 @@ def test_what_was_saved_last_comes_back_to_the_last_bit_and_nothing_lies_beside(
     found = {name: torch.zeros_like(value) for name, value in tensors.items()}
     load_tensors(kept, found)
     assert_same(found, tensors)
-    facts = read_facts(kept)
+    facts = read_metadata(kept)
     assert {name: facts[name] for name in FACTS_KEPT} == FACTS_KEPT | {"step": 5}
-    assert sorted(os.listdir(kept)) == [FACTS, file_of(kept).name]
+    assert sorted(os.listdir(kept)) == [METADATA, file_of(kept).name]
     assert load_file(file_of(kept)).keys() == tensors.keys()  # anybody can read it
 
 
@@ -114,20 +114,21 @@ def test_what_was_changed_is_noticed(harm, kept):
     elif harm == "added":
         (kept / "shard-9.safetensors").write_bytes(content)
     elif harm == "told otherwise":
-        (kept / FACTS).write_text((kept / FACTS).read_text().replace('"step": 4', '"step": 5'))
+        path = kept / METADATA
+        path.write_text(path.read_text().replace('"step": 4', '"step": 5'))
     else:
         path.write_bytes(content if harm == "flipped" else content[:-9])
     with pytest.raises(ValueError, match=says(kept, "was changed", "train again")):
-        read_facts(kept)
+        read_metadata(kept)
 
 
 @pytest.mark.parametrize("text", ['{"format": "cour', "[]", '{"format": "pieces 1"}', 10**5 * "["])
 def test_facts_that_are_cut_off_or_foreign_are_explained_in_a_sentence(text, tmp_path):
     with pytest.raises(ValueError, match=says("no checkpoint", tmp_path)):
-        read_facts(tmp_path)
-    (tmp_path / FACTS).write_text(text)
+        read_metadata(tmp_path)
+    (tmp_path / METADATA).write_text(text)
     with pytest.raises(ValueError, match=r"is cut off|is missing") as caught:
-        read_facts(tmp_path)
+        read_metadata(tmp_path)
     assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -153,11 +154,11 @@ def test_code_in_a_file_never_runs(kept, tensors, tmp_path, caplog):
     hostile = pickle.dumps(Code(touched))
     for name in (file_of(kept).name, ".metadata"):
         (kept / name).write_bytes(hostile)
-    facts = json.loads((kept / FACTS).read_text())
+    facts = json.loads((kept / METADATA).read_text())
     del facts["checksums"]
     facts["checksums"] = checksums(kept, facts)  # whoever wrote it knows how
-    (kept / FACTS).write_text(json.dumps(facts))
-    read_facts(kept)
+    (kept / METADATA).write_text(json.dumps(facts))
+    read_metadata(kept)
     with pytest.raises(ValueError, match=says("kept", "a GPT", "train again")):
         with explaining(kept, "a GPT"):
             load_tensors(kept, tensors)

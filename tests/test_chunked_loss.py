@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from course_lib.trainer import chunked_loss, hardware
-from course_lib.trainer.averaging import keep_weights, kept_weights, load_average
+from course_lib.trainer.averaging import load_average, remove_epochs, save_epoch, saved_epochs
 from course_lib.trainer.chunked_loss import ChunkedLoss
 from course_lib.trainer.hardware import bfloat16_pays, mixed_precision
 from course_lib.training import label_smoothed_cross_entropy, translation_loss
@@ -126,9 +126,10 @@ def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):
     model = nn.Linear(1, 1, bias=False)
     for epoch in (8, 9, 10, 11):
         nn.init.constant_(model.weight, epoch)
-        keep_weights(tmp_path, epoch, model, last=3)
+        save_epoch(tmp_path, epoch, model)
     (tmp_path / "epoch-0012").mkdir()  # half of one
-    names = [path.name for path in kept_weights(tmp_path)]
+    remove_epochs(tmp_path, but=range(9, 12))
+    names = [path.name for path in saved_epochs(tmp_path)]
     assert names == ["epoch-0009", "epoch-0010", "epoch-0011"]
     load_average(tmp_path, 2, model)
     assert model.weight.item() == 10.5

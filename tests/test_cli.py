@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import course_lib
-from course_lib import cli
+from course_lib import cli, training_commands
 from course_lib.cli import main
 from course_lib.data import multi30k_files
 
@@ -33,8 +33,12 @@ def folder(tmp_path, monkeypatch):
         (["train", "--set", "depth=3"], ["'depth' is none of", "d_model"]),
         (["train", "--set", "steps=1.5"], ["steps is int, not '1.5'"]),
         (["train", "--set", "bfloat16=1"], ["bfloat16 is True or False, not '1'"]),
-        (["train", "--steps", "²"], ["'²' is not a whole number from 1"]),
+        (["train", "--steps", "²"], ["'²' is not a positive integer"]),
         (["train", "--resume", "--force"], ["not allowed with"]),
+        (["train", "--out", ""], ["--out", "is empty"]),
+        (["sample", "--temperature", "nan"], ["--temperature", "nan"]),
+        (["sample", "--weights", "x", "--temperature", "1e-300"], ["--temperature", "1e-300"]),
+        (["sample", "--prompt", ""], ["--prompt", "is empty"]),
         (["translate", "one", "--task", "gpt"], ["invalid choice: 'translate'", "sample"]),
         (["sample", "--task"], ["course sample", "--task: expected one argument"]),
         (["sample", "--task", "numbers"], ["invalid choice: 'sample'", "translate"]),
@@ -55,7 +59,7 @@ def test_a_model_beyond_the_memory_is_explained(error, monkeypatch, capsys):
     def refuse(*words, **how):
         raise error("DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(cli, "start", refuse)
+    monkeypatch.setattr(training_commands, "start", refuse)
     assert main(["train"]) == 2
     out, err = capsys.readouterr()
     assert out == "" and "does not fit into the memory" in err
@@ -65,7 +69,7 @@ def test_a_fault_of_our_own_is_not_hidden(monkeypatch):
     def fail(*words, **how):
         raise RuntimeError("unsupported memory format")
 
-    monkeypatch.setattr(cli, "start", fail)
+    monkeypatch.setattr(training_commands, "start", fail)
     with pytest.raises(RuntimeError, match="memory format"):
         main(["train"])
 
@@ -74,7 +78,7 @@ def test_a_reader_that_has_enough_is_no_error(monkeypatch):
     def refuse(*words):
         raise BrokenPipeError
 
-    monkeypatch.setattr(cli, "prepare_machine", refuse)
+    monkeypatch.setattr(training_commands, "prepare_machine", refuse)
     monkeypatch.setattr(sys, "stdout", sys.stdout)  # it is replaced: nothing is flushed at the end
     assert main(["translate", "one"]) == 0
 

@@ -12,13 +12,13 @@ import torch
 from parity import assert_same
 from tiny_tasks import REAL, TASKS, WRITER, settings, write_library, write_play
 
-from course_lib import cli
+from course_lib import cli, task_commands, training_commands
 from course_lib.beam_search import beam_search
 from course_lib.data import Tokenizer, draw_pairs, read_library, read_shakespeare, side_by_side
 from course_lib.data.multi30k_files import CAPTIONS
 from course_lib.evaluation import corpus_scores
 from course_lib.gpt import parse_rate
-from course_lib.tasks import language_model, multi30k
+from course_lib.tasks import multi30k
 from course_lib.tasks.language_model import (
     LanguageModel,
     TextGenerator,
@@ -28,12 +28,12 @@ from course_lib.tasks.language_model import (
 )
 from course_lib.tasks.multi30k import SIZES, TEST, Multi30k, RealConfig, read_pairs, val_loss
 from course_lib.tasks.numbers import Translator
-from course_lib.trainer import loop
-from course_lib.trainer.averaging import kept_weights, load_average
-from course_lib.trainer.checkpoint import read_facts, save_checkpoint
+from course_lib.trainer import loop, run_folder
+from course_lib.trainer.averaging import load_average, saved_epochs
+from course_lib.trainer.checkpoint import read_metadata, save_checkpoint
 from course_lib.trainer.distributed import World
 from course_lib.trainer.results import read_entries
-from course_lib.trainer.run_folder import find_checkpoint, locked, read_kept
+from course_lib.trainer.run_folder import find_checkpoint, load_pipeline, locked
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -105,28 +105,31 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
     assert_one_sentence(task.train("--resume"), task.folder, "train one")
     assert task.train()[0] == 0
     before = contents(task.folder)
-    assert find_checkpoint(task.folder) and (task.folder / "log.txt").exists()
-    assert_one_sentence(task.train(), "--resume goes on from it, --force starts anew")
+    assert_one_sentence(task.train(), "--resume continues it, --force replaces it")
     assert contents(task.folder) == before
     code, out, _ = task.train("--resume")
     assert code == 0 and out.startswith("trained to step") and str(task.folder) in out
     before = contents(task.folder)
-    other = f"{task.folder} keeps a training with dropout={task.config.dropout}, not 0.5: ask for"
-    assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), other)
+    other = f"keeps a training run with dropout={task.config.dropout}, not 0.5: ask for"
+    assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), task.folder, other)
+    wild = [word for setting in task.wild.items() for word in ("--set", "{}={}".format(*setting))]
     assert task.train("--set", task.impossible, "--force")[0] == 2
+    assert_one_sentence(task.train(*wild, "--force"), "lower rate")
     with monkeypatch.context() as broken:
         broken.setattr("course_lib.trainer.checkpoint.write_whole", fill_the_disk)
         assert_one_sentence(task.train("--force"), "the disk is full")
-    assert contents(task.folder).items() >= before.items()  # the new one cannot begin
-    for name in ("last-0000009-copy", "last-0000300"):  # somebody else's, and half of one
-        (task.folder / name).mkdir()
+    assert {*before.values()} <= {*contents(task.folder).values()}  # the new one has saved nothing
     with monkeypatch.context() as stopped:
-        stopped.setattr(cli, "train", interrupt)
+        stopped.setattr(training_commands, "train", interrupt)
         code, _, err = task.train("--force")
-        assert code == 130 and err.endswith("last-0000000 is as it was kept last\n")
-    names = {path.name for path in task.folder.iterdir()}
-    assert names == {"last-0000000", "last-0000009-copy", "log.txt", "training.lock"}
+        assert code == 130 and err.endswith("last-0000000 is as it was saved last\n")
+    linked = (task.folder / "last-0000000").rename(task.folder / "last-0000009-copy")
+    (task.folder / "last-0000000").symlink_to(linked)
+    (task.folder / "last-0000300").mkdir()  # half of one
     assert "in place of --force" in task.train("--force", "--minutes", "0")[1]
+    names = {path.name for path in task.folder.iterdir()}
+    assert names == {"last-0000001", linked.name, "training.lock"}
+    assert read_metadata(linked)["step"] == task.measured[-1]
     assert task.train("--resume")[0] == 0
 
 
@@ -135,7 +138,8 @@ def test_a_folder_in_which_another_process_trains_is_left_alone(task, monkeypatc
         with locked(task.folder):
             pass
 
-    monkeypatch.setattr(cli, "start", begin)  # the folder is this process's own before it is read
+    # the folder is this process's own before it is read
+    monkeypatch.setattr(training_commands, "start", begin)
     assert_one_sentence(task.train(), f"another process trains in {task.folder}")
     assert not contents(task.folder)
 
@@ -145,6 +149,17 @@ def test_a_folder_that_cannot_be_written_is_explained(task, tmp_path):
     code, out, err = task.train("--out", tmp_path / "file" / "kept")
     last = err.splitlines()[-1]
     assert code == 2 and out == "" and last.startswith("course train: ") and "file" in last
+
+
+def test_a_checkpoint_is_read_once(task, monkeypatch):
+    task.train("--minutes", "0")
+    calls = []
+    for module, name in ((run_folder, "read_metadata"), (run_folder, "load_tensors")):
+        really = getattr(module, name)
+        note = lambda *words, n=name, do=really: calls.append(n) or do(*words)  # noqa: E731
+        monkeypatch.setattr(module, name, note)
+    assert task.train("--resume")[0] == 0
+    assert calls == ["read_metadata", "load_tensors"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -157,47 +172,43 @@ def test_a_signal_ends_the_step_and_keeps_it(number, task, monkeypatch):
             signal.raise_signal(number)
 
     monkeypatch.setattr(loop, "make_step", interrupted)
-    task.folder.mkdir(parents=True)
-    (task.folder / "log.txt.7.part").touch()  # left by a process that was killed
-    (task.folder / "film.part").touch()  # somebody else's
     code, out, _ = task.train()
     assert code == 130 and "stopped at step 3," in out
-    assert "go on with the same command and --resume" in out
-    assert read_facts(find_checkpoint(task.folder))["step"] == 3
-    assert [path.name for path in task.folder.glob("*.part")] == ["film.part"]
+    assert "continue with the same command and --resume" in out
+    assert read_metadata(find_checkpoint(task.folder))["step"] == 3
     assert task.train("--resume")[1].startswith("trained to step")
 
 
 @pytest.mark.parametrize("place", ["start", "train"])
 def test_a_stop_that_does_not_wait_says_what_is_kept(place, task, monkeypatch):
     task.train()
-    monkeypatch.setattr(cli, place, interrupt)
+    monkeypatch.setattr(training_commands, place, interrupt)
     code, out, err = task.train("--resume")
-    assert (code, out) == (130, "") and "--resume goes on from it" in err
+    assert (code, out) == (130, "") and "--resume continues it" in err
 
 
 def test_a_checkpoint_of_another_kind_is_explained(task):
-    other = RealConfig() if task.kind is LanguageModel else TextGeneratorConfig()
+    other = RealConfig() if task.task_class is LanguageModel else TextGeneratorConfig()
     for facts in ({}, {"config": 3}, {"config": asdict(other)}):
         save_checkpoint(task.folder / "last-0000001", facts, {})
         before = contents(task.folder)
         for words in (["train", *settings(task.config), "--resume"], task.use, ["evaluate"]):
-            told = f"is no checkpoint of {task.kind.kind.what}"
-            assert_one_sentence(task.run(*words), task.folder / "last-0000001", told)
+            folder = task.folder / "last-0000001"
+            assert_one_sentence(task.run(*words), folder, "is not a checkpoint of")
         assert contents(task.folder) == before
 
 
 def test_the_options_reach_the_training(tmp_path, monkeypatch):
     asked = {}
 
-    def begin(task, config, out, **where):
-        asked.update(where, task=task, config=config, out=out)
+    def begin(task, config, checkpoint, **where):
+        asked.update(where, task=task, config=config, checkpoint=checkpoint)
         return SimpleNamespace(step=1, seconds={"wall": 0.0})
 
-    monkeypatch.setattr(cli, "start", begin)
-    monkeypatch.setattr(cli.run_folder, "save", lambda run, out: None)
-    monkeypatch.setattr(cli, "train", lambda run, out, **how: asked.update(how))
-    monkeypatch.setattr(cli, "bfloat16_pays", lambda: False)
+    monkeypatch.setattr(training_commands, "start", begin)
+    learn = lambda run, out, **how: asked.update(how, out=out)  # noqa: E731
+    monkeypatch.setattr(training_commands, "train", learn)
+    monkeypatch.setattr(training_commands, "bfloat16_pays", lambda: False)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: asked.update(threads=number))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     words = "train --task multi30k --size gpu --direction en-de --seed 5 --device cuda --threads 3"
@@ -210,8 +221,8 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
     assert asked.pop("config") == RealConfig(**SIZES["gpu"] | config)
     assert not asked.pop("stop")()
     expected = dict(out=tmp_path / "own", data=tmp_path, device="cuda", threads=3, minutes=7.0)
-    expected |= dict(task=Multi30k, world=World(), sharded=True, accumulate=4)
-    assert expected | dict(anew=True) == asked
+    expected |= dict(task=Multi30k, checkpoint=None, world=World(), sharded=True, accumulate=4)
+    assert expected == asked
 
 
 def test_number_words_take_one_thread_and_another_language_another_folder(
@@ -219,7 +230,7 @@ def test_number_words_take_one_thread_and_another_language_another_folder(
 ):
     words = ["--size", "smoke", "--to", "fr", "--steps", "3", "--seed", "2"]
     assert course("numbers", "train", *words)[0] == 0
-    translator, content = read_kept(Translator, tmp_path / "kept" / "numbers-smoke-fr-seed2")
+    translator, content = load_pipeline(Translator, tmp_path / "kept" / "numbers-smoke-fr-seed2")
     config = translator.config
     assert (config.to, config.seed, config.steps, content["step"]) == ("fr", 2, 3, 3)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
@@ -232,21 +243,21 @@ def test_weights_left_of_another_training_are_not_averaged(trained, tmp_path):
     run = trained("multi30k")
     shutil.rmtree(find_checkpoint(folder))
     words = ["train", *settings(REAL), "--set", "epochs=1"]
-    assert_one_sentence(run(*words), folder, "--force replaces it")
+    assert_one_sentence(run(*words), folder, "--force replaces them")
     assert run(*words, "--force")[0] == 0
-    assert len(kept_weights(folder)) == 1
+    assert len(saved_epochs(folder)) == 1
 
 
 def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeypatch, tmp_path):
     size = {k: v for k, v in SIZES["smoke"].items() if k != "bfloat16"}
     monkeypatch.setattr(Multi30k, "sizes", SIZES | {"smoke": size})
     words = ["train", "--minutes", "0"]
-    monkeypatch.setattr(cli, "bfloat16_pays", lambda: True)
+    monkeypatch.setattr(training_commands, "bfloat16_pays", lambda: True)
     assert course("multi30k", *words)[0] == 0
-    monkeypatch.setattr(cli, "bfloat16_pays", lambda: False)
+    monkeypatch.setattr(training_commands, "bfloat16_pays", lambda: False)
     assert course("multi30k", *words, "--resume")[0] == 0  # the same configuration as before
     out = tmp_path / "kept" / TASKS["multi30k"].name
-    assert read_facts(find_checkpoint(out))["config"]["bfloat16"] is True
+    assert read_metadata(find_checkpoint(out))["config"]["bfloat16"] is True
 
 
 @pytest.mark.parametrize(
@@ -257,12 +268,15 @@ def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeyp
         ("multi30k", ["train", "--threads", "1000000000"], "--threads 1000000000 is not from 1"),
         ("gpt", ["train", "--device", "cuda"], "there is no CUDA device here"),
         ("gpt", ["train", "--accumulate", "2000"], "--accumulate 2000 is not from 1 to 1024"),
-        ("gpt", ["train", "--set", f"d_model={10**40}"], "must be a whole number from 1 to 9,999,"),
-        ("multi30k", ["train", "--seed", "-1"], "seed=-1 must be a whole number from 0"),
+        ("gpt", ["train", "--set", f"d_model={10**40}"], "must be an integer from 1 to 9,999,"),
+        ("gpt", ["train", "--set", "num_layers=99999"], "must be an integer from 1 to 1,000"),
+        ("gpt", ["train", "--set", "d_model=999996"], "GB of memory"),
+        ("multi30k", ["train", "--set", "d_model=999996"], "GB of memory"),
+        ("numbers", ["train", "--size", "smoke", "--set", "batch_size=9999999"], "GB of memory"),
+        ("multi30k", ["train", "--seed", "-1"], "seed=-1 must be an integer from 0"),
         ("numbers", ["translate", "zwei \udcff"], "surrogates not allowed"),
         ("multi30k", ["translate", "ein", "--alpha", "nan"], "alpha=nan"),
         ("multi30k", ["evaluate", "--alpha", "nan"], "alpha=nan"),
-        ("gpt", ["sample", "--temperature", "nan"], "temperature=nan"),
     ],
 )
 def test_what_cannot_be_done_is_explained(name, words, told, course, trained, monkeypatch):
@@ -281,8 +295,8 @@ def test_what_is_missing_is_explained_with_the_command_that_makes_it(task, tmp_p
         own = tmp_path / "own"
         assert_one_sentence(task.run(*words, "--out", own), f"in {own};", f"--out {own}\n")
     size = task.name.split("-")[1]
-    more = " --text shakespeare" if task.kind is LanguageModel else ""
-    told = f"course train --task {task.kind.name} --size {size} --seed 3{more}\n"
+    more = " --text shakespeare" if task.task_class is LanguageModel else ""
+    told = f"course train --task {task.task_class.name} --size {size} --seed 3{more}\n"
     assert task.run(*task.use, "--seed", "3")[2].endswith(told)
 
 
@@ -296,7 +310,7 @@ def test_weights_of_an_epoch_that_are_of_something_else_are_explained(trained, t
     run = trained("multi30k")
     folder = tmp_path / "kept" / TASKS["multi30k"].name
     save_checkpoint(folder / "epoch-0003", {}, {"weight": torch.ones(2)})
-    assert_one_sentence(run("translate", "ein", "--average", "2"), folder, "is no checkpoint")
+    assert_one_sentence(run("translate", "ein", "--average", "2"), folder, "is not a checkpoint")
 
 
 # --- course translate
@@ -304,7 +318,7 @@ def test_weights_of_an_epoch_that_are_of_something_else_are_explained(trained, t
 
 def test_a_number_is_translated_however_it_is_typed(trained, tmp_path, monkeypatch):
     run = trained("numbers")
-    translator, _ = read_kept(Translator, tmp_path / "kept" / TASKS["numbers"].name)
+    translator, _ = load_pipeline(Translator, tmp_path / "kept" / TASKS["numbers"].name)
     translator.model.eval()
     expected = translator.translate(["three hundred forty-five"])[0] + "\n"
     for words in (["three hundred forty-five"], ["  THREE   hundred\t", "forty-FIVE "]):
@@ -318,7 +332,7 @@ def test_a_number_is_translated_however_it_is_typed(trained, tmp_path, monkeypat
 
 def test_a_sample_is_drawn_as_asked_for(trained, tmp_path):
     run = trained("gpt")
-    writer, _ = read_kept(TextGenerator, tmp_path / "kept" / TASKS["gpt"].name)
+    writer, _ = load_pipeline(TextGenerator, tmp_path / "kept" / TASKS["gpt"].name)
     how = dict(temperature=1.5, top_k=7, top_p=0.9)
     options = "--temperature 1.5 --top-k 7 --top-p 0.9 --tokens 60 --draw 3 --prompt 1".split()
     assert run("sample", *options)[1] == writer.generate("1", 60, seed=3, **how)[0] + "\n"
@@ -338,7 +352,8 @@ def recorded(name, run, tmp_path, *words):
         code, out, error = run("evaluate", "--record", file, *words)
         assert code == 0, error
     (entry,) = read_entries(file)
-    pipeline, content = read_kept(TASKS[name].kind.kind, tmp_path / "kept" / TASKS[name].name)
+    pipeline_class = TASKS[name].task_class.pipeline_class
+    pipeline, content = load_pipeline(pipeline_class, tmp_path / "kept" / TASKS[name].name)
     assert entry["minutes"] == {n: seconds / 60 for n, seconds in content["seconds"].items()}
     assert entry["parameters"] == sum(p.numel() for p in pipeline.model.parameters())
     assert (entry["steps"], entry["machine"]) == (content["step"], content["machine"])
@@ -417,10 +432,11 @@ def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_pat
     assert entry["characters"] == {"train": len(text.train), "val": len(text.val)}
     assert entry["sample"] == writer.generate("\n", 300)[0] and len(entry["sample"]) == 301
     assert "parse_rate" not in entry
-    for text in ("x", "[3]", '[{"text": 1}]'):
+    for text in ("x", "[3]", "{}", 10**5 * "[", '[{"text": 1}]'):
         (tmp_path / "other.json").write_text(text)
         refused = course("gpt", "evaluate", "--record", tmp_path / "other.json")
-        assert_one_sentence(refused, "other.json is no record of this task")
+        assert_one_sentence(refused, "other.json is not a record")
+        assert (tmp_path / "other.json").read_text() == text
     own, file = ["--out", tmp_path / "own"], tmp_path / "new" / "record.json"
     course("gpt", "train", *settings(replace(WRITER, dropout=0.1)), *own)
     course("gpt", "evaluate", *own, "--record", file)
@@ -435,7 +451,7 @@ def test_of_python_the_lines_are_parsed(course, tmp_path, monkeypatch):
     assert cli.main(["train", *changed, *own]) == 0
     assert cli.main(["evaluate", *own, "--record", str(tmp_path / "record.json")]) == 0
     (entry,) = read_entries(tmp_path / "record.json")
-    writer, _ = read_kept(TextGenerator, tmp_path / "own")
+    writer, _ = load_pipeline(TextGenerator, tmp_path / "own")
     written = writer.generate("def ", 300, copies=20)
     assert entry["sample"] == written[0] and entry["sample"].startswith("def ")
     lines = [line for text in written for line in program_lines(text)]
@@ -447,7 +463,7 @@ def test_another_alphabet_is_refused_and_a_stop_is_no_traceback(trained, tmp_pat
     path = tmp_path / "data" / "tinyshakespeare" / "input.txt"
     path.write_text(path.read_text() + "!")
     assert_one_sentence(run("evaluate"), "other characters")
-    monkeypatch.setattr(language_model, "read_text", interrupt)
+    monkeypatch.setattr(task_commands, "read_text", interrupt)
     assert run("evaluate") == (130, "", "\ncourse evaluate: stopped\n")
 
 
@@ -473,7 +489,7 @@ def test_a_slice_of_the_real_corpus_is_for_a_quick_try(data, tmp_path, capsys):
     named = [*which, "--data", str(data)]
     small = ["--set", "epochs=1", "--set", "d_model=16", "--set", "num_pairs=20"]
     assert cli.main(["train", *small, *named]) == 0
-    content = read_facts(find_checkpoint(tmp_path / "kept" / "multi30k-slice-de-en-seed0"))
+    content = read_metadata(find_checkpoint(tmp_path / "kept" / "multi30k-slice-de-en-seed0"))
     assert (content["config"]["task"], content["config"]["num_pairs"]) == ("multi30k", 20)
     config = RealConfig(**content["config"])
     pairs = read_pairs(config, "train", data)

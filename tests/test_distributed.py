@@ -1,11 +1,9 @@
-"""Several processes train as one does, survive a kill, and go on as another number of them."""
+"""Several processes train as one does, and another number of them continues after a kill."""
 
 import multiprocessing
 import os
 import signal
 import socket
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,17 +15,11 @@ from distributed_worker import course
 from tiny_tasks import NUMBERS, REAL, TASKS, WRITER, settings, without_clock, write_play
 from torch.testing import assert_close
 
-from course_lib.trainer.checkpoint import read_facts
-from course_lib.trainer.run_folder import find_checkpoint, read_kept
+from course_lib.trainer.checkpoint import read_metadata
+from course_lib.trainer.run_folder import find_checkpoint, load_pipeline
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows forks no process")
 FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
-WORKER = Path(__file__).parent / "distributed_worker.py"  # the command line, in float64
-FRESH = {
-    "OMP_NUM_THREADS": "1",
-    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # or a restart may look for the dead
-    "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "5",  # seconds
-}
 # A small rate: Adam divides what is left of gradients that are 0 by mathematics by its 1e-9.
 CONFIGS = {
     "numbers": replace(NUMBERS, num_pairs=60, rate_scale=0.02, steps=12, dropout=0.0),
@@ -74,31 +66,11 @@ def train(task, processes, out, *words, kill=None):
             process.join()
 
 
-def train_by_torchrun(task, out, kill):
-    """Train with two processes, of which one dies at a step; return what was printed."""
-    told, environment = words_of(task, out, kill=kill)
-    many = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    many += ["--max-restarts=1", "--monitor-interval=0.1", str(WORKER)]
-    running = subprocess.Popen(
-        [sys.executable, *many, *told],
-        env={**os.environ, **FRESH, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        printed, errors = running.communicate(timeout=200)
-    finally:
-        running.terminate()  # torchrun then ends its processes; a kill would leave them behind
-    assert running.returncode == 0 and f"exitcode: {-signal.SIGKILL}" in errors, printed + errors
-    return printed
-
-
 def kept(task, out):
     """Return the weights that a folder keeps, in float64, and the losses and scores so far."""
     torch.set_default_dtype(torch.float64)
     try:
-        pipeline, content = read_kept(TASKS[task].kind.kind, out)
+        pipeline, content = load_pipeline(TASKS[task].task_class.pipeline_class, out)
     finally:
         torch.set_default_dtype(torch.float32)
     return pipeline.model.state_dict(), without_clock(content["history"])
@@ -134,7 +106,7 @@ def test_two_processes_train_as_one_does(alone):
     task, folder, steps = alone
     train(task, 2, folder / "both")
     assert_same_training(task, folder / "run", folder / "both")
-    assert read_facts(find_checkpoint(folder / "both"))["machine"].endswith(", 2 processes")
+    assert read_metadata(find_checkpoint(folder / "both"))["machine"].endswith(", 2 processes")
 
 
 def test_a_sharded_training_goes_on_as_another_number_of_processes(alone):
@@ -146,11 +118,3 @@ def test_a_sharded_training_goes_on_as_another_number_of_processes(alone):
     assert len(kept(task, out)[1]) == 2 and len(shards(out)) == 1
     train(task, 2, out, "--resume", "--shard")
     assert_same_training(task, folder / "run", out)
-
-
-def test_one_is_killed_under_torchrun_and_both_start_again(tmp_path):
-    write_play(tmp_path / "data")
-    train("gpt", 1, tmp_path / "run")
-    printed = train_by_torchrun("gpt", tmp_path / "restarted", kill=(1, 10))
-    assert_same_training("gpt", tmp_path / "run", tmp_path / "restarted")
-    assert printed.count("trained to step") == 1

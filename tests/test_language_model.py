@@ -97,7 +97,7 @@ def test_a_training_comes_to_what_plain_code_comes_to(tmp_path, data):
     config = replace(TINY, seed=3, clip_norm=1.1, weight_decay=5.0, beta1=0.8, bias=True)
     config = replace(config, init_std=0.07)
     torch.manual_seed(999)
-    run = start(LanguageModel, config, tmp_path, data=data)
+    run = start(LanguageModel, config, data=data)
     assert loop.train(run, tmp_path)
     text = run.task.text
     torch.manual_seed(3)
@@ -148,11 +148,11 @@ def test_what_fits_nothing_is_refused(wrong):
 
 def test_a_text_too_short_for_a_window_is_refused_before_anything_is_made(tmp_path, data):
     val = len(read_shakespeare(data).val)
-    start(LanguageModel, replace(TINY, max_len=val - 1), tmp_path, data=data)
+    start(LanguageModel, replace(TINY, max_len=val - 1), data=data)
     with pytest.raises(
         ValueError, match=f"{val} characters are too few for a window of {val} \\+ 1"
     ):
-        start(LanguageModel, replace(TINY, max_len=val), tmp_path, data=data)
+        start(LanguageModel, replace(TINY, max_len=val), data=data)
     assert not list(tmp_path.iterdir())
 
 

@@ -21,11 +21,18 @@ from course_lib.data import draw_pairs
 from course_lib.tasks.language_model import LanguageModel
 from course_lib.tasks.multi30k import Multi30k, read_pairs
 from course_lib.trainer import loop, run_folder
-from course_lib.trainer.averaging import kept_weights
-from course_lib.trainer.checkpoint import FACTS, checksums, read_facts
+from course_lib.trainer.checkpoint import METADATA, checksums, read_metadata
 from course_lib.trainer.distributed import World
-from course_lib.trainer.loop import any_rank, make_step, measure, micro_batch_losses, start, train
-from course_lib.trainer.run_folder import find_checkpoint, save
+from course_lib.trainer.loop import (
+    any_rank,
+    fit,
+    make_step,
+    measure,
+    micro_batch_losses,
+    start,
+    train,
+)
+from course_lib.trainer.run_folder import find_checkpoint, read_checkpoint, save
 
 pytestmark = pytest.mark.usefixtures("no_network")
 FORK = multiprocessing.get_context("fork" if os.name != "nt" else None)  # torch is imported once
@@ -43,7 +50,8 @@ def task(request, data):
     about = TASKS[request.param]
 
     def begin(out, **changes):
-        return start(about.kind, replace(about.config, **changes), out, data=data)
+        config = replace(about.config, **changes)
+        return start(about.task_class, config, read_checkpoint(out), data=data)
 
     return SimpleNamespace(**vars(about), begin=begin)
 
@@ -112,11 +120,11 @@ def test_a_process_killed_anywhere_loses_nothing(tmp_path, data, monkeypatch):
         time.sleep(0.05 * chance.random())
         child.kill()
         child.join()
-    assert 0 < read_facts(find_checkpoint(out))["step"] < steps
+    assert 0 < read_metadata(find_checkpoint(out))["step"] < steps
     assert cli.main([*words, "--resume"]) == 0
     config = replace(WRITER, steps=steps)
-    run = start(LanguageModel, config, out, data=data)
-    again = start(LanguageModel, config, tmp_path / "whole", data=data)
+    run = start(LanguageModel, config, read_checkpoint(out), data=data)
+    again = start(LanguageModel, config, data=data)
     train(again, tmp_path / "whole")
     assert run.step == steps
     assert_same_run(run, again)
@@ -135,7 +143,7 @@ def test_the_checkpoint_is_written_when_measured_and_every_few_steps(task, tmp_p
 def test_minutes_are_those_of_all_starts(task, tmp_path, monkeypatch):
     passing = ({"wall": 20.0 * n, "cpu": 80.0 * n} for n in count())  # in every step
     monkeypatch.setattr(loop, "clocks", lambda: next(passing))
-    longer = dict(epochs=20) if task.kind is Multi30k else dict(steps=40)
+    longer = dict(epochs=20) if task.task_class is Multi30k else dict(steps=40)
     for starts in (1, 2):
         run = task.begin(tmp_path, **longer)
         assert not train(run, tmp_path, minutes=2 * starts)
@@ -144,11 +152,19 @@ def test_minutes_are_those_of_all_starts(task, tmp_path, monkeypatch):
     assert minutes == pytest.approx([4 * 20 / 60, 4 * 80 / 60])  # as they were when measured
 
 
+def test_fit_trains_the_same_and_writes_nothing(task, whole, data, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    learner = task.task_class(task.config, data)
+    assert_same_run(fit(learner, learner.pipeline.model), whole[0])
+    assert not list(tmp_path.iterdir())
+
+
 # --- nothing untrue
 
 
 def test_a_training_that_comes_apart_stops_and_keeps_what_was_good(task, tmp_path):
-    parts = ("loss", "at step", "lower rate", "nothing is kept yet")
+    parts = ("loss", "at step", "lower rate", "earlier checkpoints are")
     with pytest.raises(ValueError, match=says(*parts)):
         train(task.begin(tmp_path, **task.wild), tmp_path)
     assert not find_checkpoint(tmp_path)
@@ -156,11 +172,11 @@ def test_a_training_that_comes_apart_stops_and_keeps_what_was_good(task, tmp_pat
     train(run, tmp_path, stop=lambda: run.step == 2)
     kept = find_checkpoint(tmp_path)
     next(run.pipeline.model.parameters()).data.fill_(math.nan)
-    with pytest.raises(ValueError, match=says("all weights is nan at step 2", kept)):
+    with pytest.raises(ValueError, match="all weights is nan at step 2"):
         save(run, tmp_path)  # as at a stop: no loss has seen these weights
-    with pytest.raises(ValueError, match=says("nan at step 4", kept)):
+    with pytest.raises(ValueError, match="nan at step 4"):
         train(run, tmp_path)
-    assert read_facts(kept)["step"] == 2
+    assert read_metadata(kept)["step"] == 2
 
 
 def test_who_reads_while_a_training_goes_on_gets_the_newer_checkpoint(task, tmp_path, monkeypatch):
@@ -170,11 +186,11 @@ def test_who_reads_while_a_training_goes_on_gets_the_newer_checkpoint(task, tmp_
         steps.append(run.step)
         if run.step == 1:
             train(run, tmp_path, stop=lambda: True)  # what was found is gone meanwhile
-        return read_facts(folder)
+        return read_metadata(folder)
 
     train(run, tmp_path, stop=lambda: True)
-    monkeypatch.setattr(run_folder, "read_facts", read_late)
-    assert run_folder.read_kept(task.kind.kind, tmp_path)[1]["step"] == 2
+    monkeypatch.setattr(run_folder, "read_metadata", read_late)
+    assert run_folder.load_pipeline(task.task_class.pipeline_class, tmp_path)[1]["step"] == 2
     assert steps == [1, 2]
 
 
@@ -188,13 +204,16 @@ def test_a_loss_on_val_that_is_no_number_is_not_kept(task, tmp_path, monkeypatch
 
 def test_a_checkpoint_that_lacks_something_is_explained(task, whole, tmp_path):
     shutil.copytree(find_checkpoint(whole[1]), tmp_path / "last-0000004")
-    path = tmp_path / "last-0000004" / FACTS
+    path = tmp_path / "last-0000004" / METADATA
     facts = json.loads(path.read_text())
-    for part in ("config", "data", "losses"):
-        others = {k: v for k, v in facts.items() if k not in ("checksums", part)}
+    gone = object()
+    forged = {"step": "4", "losses": [0.5], "seconds": {"wall": 1}, "history": [3], "tokenizer": 3}
+    for part, value in [*forged.items(), ("step", -1), ("step", 10**400), ("config", gone)]:
+        others = {k: v for k, v in (facts | {part: value}).items() if v is not gone}
+        del others["checksums"]
         others["checksums"] = checksums(path.parent, others)
         path.write_text(json.dumps(others))
-        with pytest.raises(ValueError, match=says(path.parent, task.kind.kind.what, part)):
+        with pytest.raises(ValueError, match=says(path.parent, "is not a checkpoint")):
             task.begin(tmp_path)
 
 
@@ -210,8 +229,8 @@ def test_other_data_are_refused(task, whole, tmp_path, monkeypatch):
     folder = write_play(tmp_path)
     path = folder / "tinyshakespeare" / "input.txt"
     path.write_text(path.read_text().replace("went", "gone"))  # the same characters otherwise
-    with pytest.raises(ValueError, match="begun with another text"):
-        start(task.kind, task.config, whole[1], data=folder)
+    with pytest.raises(ValueError, match="trained on another text"):
+        start(task.task_class, task.config, read_checkpoint(whole[1]), data=folder)
 
 
 # --- one of several processes
@@ -244,8 +263,8 @@ def test_accumulated_micro_batches_come_to_the_step_of_the_whole_batch(task, tmp
 
 
 def test_every_part_of_every_step_is_another_and_drops_something_else(run):
-    share, asked, seeds = run.task.share, [], []
-    run.task.share = lambda step, *which: asked.append(which) or share(step, *which)
+    share, asked, seeds = run.task.micro_batch, [], []
+    run.task.micro_batch = lambda step, *which: asked.append(which) or share(step, *which)
     for run.step in (4, 5):
         for rank in (0, 1):
             run.world, run.accumulate = Pretended(rank, 2), 3
@@ -256,12 +275,11 @@ def test_every_part_of_every_step_is_another_and_drops_something_else(run):
     assert torch.initial_seed() == seeds[0]  # it follows from step and part alone
 
 
-def test_only_one_measures_and_keeps_weights(task, run, tmp_path, monkeypatch):
+def test_only_one_measures(run, monkeypatch):
     monkeypatch.setattr(run.task, "measure", lambda pipeline, step: {"val_loss": 1.5})
     for rank in (1, 0):
         run.world, run.losses = Pretended(rank, 2, others=1.0), torch.tensor([3.0, 1.0])
-        measure(run, tmp_path)
+        measure(run)
         assert run.losses.tolist() == [0, 0]
-        assert len(run.history) == 1 - rank
-        assert len(kept_weights(tmp_path)) == (1 - rank if task.kind.keep_last else 0)
-    assert run.history[0]["train_loss"] == 2.0  # (3 + 1) / (1 + 1)
+        assert ("val_loss" in run.history[-1]) == (rank == 0)
+        assert run.history[-1]["train_loss"] == 2.0  # (3 + 1) / (1 + 1)

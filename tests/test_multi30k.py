@@ -1,5 +1,6 @@
 """A training on sentences comes to what the plain way comes to; its search, scores and record."""
 
+import shutil
 from argparse import Namespace
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from course_lib.batching import TokenBatches
 from course_lib.data import Tokenizer, draw_pairs, pad_rows
 from course_lib.data.multi30k_files import CAPTIONS
 from course_lib.evaluation import corpus_scores
+from course_lib.task_commands import evaluate_sentences
 from course_lib.tasks import multi30k
 from course_lib.tasks.multi30k import (
     SIZES,
@@ -21,10 +23,10 @@ from course_lib.tasks.multi30k import (
     read_pairs,
     val_loss,
 )
-from course_lib.trainer.averaging import kept_weights, load_weights
+from course_lib.trainer.averaging import load_weights, saved_epochs
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.results import read_record
-from course_lib.trainer.run_folder import read_kept
+from course_lib.trainer.run_folder import load_pipeline, read_checkpoint
 from course_lib.training import ADAM, label_smoothed_cross_entropy
 from course_lib.transformer import Transformer
 
@@ -33,7 +35,7 @@ from course_lib.transformer import Transformer
 def whole(tmp_path_factory):
     """Train without a stop; return the run and its folder."""
     out = tmp_path_factory.mktemp("whole")
-    run = start(Multi30k, TINY, out)
+    run = start(Multi30k, TINY)
     assert train(run, out)
     return run, out
 
@@ -41,7 +43,7 @@ def whole(tmp_path_factory):
 @pytest.fixture(scope="module")
 def kept(whole):
     """Return the translator that was kept."""
-    return read_kept(RealTranslator, whole[1])[0]
+    return load_pipeline(RealTranslator, whole[1])[0]
 
 
 def mean_loss(model, rows):
@@ -57,7 +59,7 @@ def test_a_training_comes_to_what_the_plain_way_comes_to(tmp_path):
     config = replace(TINY, seed=3, epochs=3, tokens=130, pool_size=10, warmup_steps=3)
     config = replace(config, smoothing=0.2)
     torch.manual_seed(999)
-    run = start(Multi30k, config, tmp_path)
+    run = start(Multi30k, config)
     assert train(run, tmp_path)
     torch.manual_seed(3)
     model = Transformer(config.of_model(len(run.pipeline.tokenizer)))
@@ -95,8 +97,11 @@ def test_the_loss_on_val_is_per_token_whatever_the_batches(kept):
 
 def test_every_epoch_is_kept_for_the_average_and_the_last_translates_as_before(whole, kept):
     run, out = whole
-    files = kept_weights(out)
+    files = saved_epochs(out)
     assert len(files) == TINY.epochs
+    shutil.rmtree(files[-1])  # as if the process had been killed before it wrote this
+    start(Multi30k, TINY, read_checkpoint(out))
+    assert saved_epochs(out) == files
     load_weights(files[-1], kept.model)
     for name, value in run.pipeline.model.state_dict().items():
         assert torch.equal(value, kept.model.state_dict()[name])
@@ -114,7 +119,7 @@ def test_neither_training_nor_vocabulary_sees_the_test_set(kept, tmp_path, monke
     monkeypatch.setattr(
         multi30k, "read_pairs", lambda c, split, folder: asked.append(split) or read_pairs(c, split)
     )
-    train(start(Multi30k, TINY, tmp_path), tmp_path, minutes=0.0)
+    train(start(Multi30k, TINY), tmp_path, minutes=0.0)
     assert set(asked) == {"train", "val"}
     texts = [text for pair in read_pairs(TINY, "train") for text in pair]
     assert Tokenizer.learn(texts, TINY.vocab_size).to_json() == kept.tokenizer.to_json()
@@ -197,5 +202,5 @@ def test_captions_are_read_in_the_language_that_is_translated_from(
     )
     turned = replace(kept, config=replace(kept.config, direction=direction))
     options = Namespace(split="val", average=1, beam=1, alpha=0.6, data=None)
-    found = Multi30k.evaluate(turned, options)
+    found = evaluate_sentences(turned, options)
     assert found["captions"] == [[pair[side], pair[side].upper()] for pair in CAPTIONS]

@@ -62,7 +62,7 @@ def plain_step(device, bfloat16, folder):
 
 def real_step(device, bfloat16, folder):
     """Prepare chapter 17's step."""
-    run = start(Multi30k, replace(TRANSLATOR, bfloat16=bfloat16), folder / "out")
+    run = start(Multi30k, replace(TRANSLATOR, bfloat16=bfloat16))
     run.losses = run.losses.to(device)
     return run.pipeline.model.to(device), run, lambda: make_step(run)
 
@@ -71,7 +71,7 @@ def language_step(device, bfloat16, folder):
     """Prepare chapter 19's step."""
     config = replace(WRITER, bfloat16=bfloat16)
     data = write_play(folder / "data")
-    run = start(LanguageModel, config, folder / "out", data=data)
+    run = start(LanguageModel, config, data=data)
     run.losses = run.losses.to(device)
     return run.pipeline.model.to(device), run, lambda: make_step(run)
 

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import torch
@@ -18,9 +19,10 @@ from course_lib.evaluation import exact_match
 from course_lib.tasks import numbers as module
 from course_lib.tasks.numbers import Numbers, Translator, TranslatorConfig, folder_of, load_or_train
 from course_lib.trainer import loop
-from course_lib.trainer.checkpoint import FACTS
+from course_lib.trainer.checkpoint import METADATA
+from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.run_folder import checkpoints_folder, find_checkpoint
+from course_lib.trainer.run_folder import checkpoints_folder, find_checkpoint, locked
 
 TINY = replace(NUMBERS, steps=7, cooldown_steps=2, rate_scale=0.5, dropout=0.0, val_every=50)
 ROOT = Path(course_lib.__file__).parents[1]
@@ -75,7 +77,7 @@ def test_the_translator_is_trained_once_as_chapter_11_trains_and_then_loaded(mad
     expected = as_taught()
     first = load_or_train(TINY)
     assert made == [1, 2, 3, 4, 5, 6, 7]
-    facts = find_checkpoint(folder_of(TINY)) / FACTS
+    facts = find_checkpoint(folder_of(TINY)) / METADATA
     written = facts.stat().st_mtime_ns
     second = load_or_train(TINY)
     assert len(made) == 7 and facts.stat().st_mtime_ns == written
@@ -85,8 +87,20 @@ def test_the_translator_is_trained_once_as_chapter_11_trains_and_then_loaded(mad
         assert not any(part.training for part in translator.model.modules())
 
 
+def test_several_that_want_it_at_once_wait_for_the_one_that_trains(made):
+    waiting = Thread(target=load_or_train, args=(TINY,))
+    with locked(folder_of(TINY)):
+        waiting.start()
+        waiting.join(0.5)
+        assert waiting.is_alive() and made == []
+        with one_thread():
+            train(start(Numbers, TINY), folder_of(TINY))
+    waiting.join(60)
+    assert made == [1, 2, 3, 4, 5, 6, 7]
+
+
 def test_a_training_that_was_stopped_is_finished(made):
-    state = start(Numbers, TINY, folder_of(TINY))
+    state = start(Numbers, TINY)
     train(state, folder_of(TINY), stop=lambda: state.step == 4)
     made.clear()
     translator = load_or_train(TINY)
@@ -97,7 +111,7 @@ def test_a_training_that_was_stopped_is_finished(made):
 def test_what_is_of_another_configuration_or_unreadable_is_named_and_not_overwritten(made):
     load_or_train(TINY)
     made.clear()
-    path = find_checkpoint(folder_of(TINY)) / FACTS
+    path = find_checkpoint(folder_of(TINY)) / METADATA
     for harm, told in ((None, "smoothing=0.1, not 0.0"), (b"half of something", "move it away")):
         if harm:
             path.write_bytes(harm)
@@ -109,6 +123,8 @@ def test_what_is_of_another_configuration_or_unreadable_is_named_and_not_overwri
 
 def test_what_is_kept_lies_in_the_checkout_and_never_among_installed_files(folder, monkeypatch):
     assert folder_of(TranslatorConfig(to="fr", seed=2)) == folder / "numbers-course-fr-seed2"
+    monkeypatch.setenv("COURSE_CHECKPOINTS", "~/x")
+    assert folder_of(TINY).parent == Path.home() / "x"
     monkeypatch.delenv("COURSE_CHECKPOINTS")
     monkeypatch.setenv("XDG_DATA_HOME", str(folder))
     assert folder_of(TINY).parent == ROOT / "checkpoints"
@@ -159,7 +175,7 @@ def test_the_seed_decides_the_first_weights_the_numbers_and_the_batches():
 
 
 def test_numbers_never_seen_are_measured_on_without_smoothing():
-    state = start(Numbers, TINY, folder_of(TINY))
+    state = start(Numbers, TINY)
     task, model = state.task, state.pipeline.model.eval()
     src, tgt = task.val
     decode = task.pipeline.tokenizer.decode

@@ -13,14 +13,15 @@ import torch
 from parity import Pretended, says
 from tiny_tasks import REAL, settings
 
-from course_lib import cli
+from course_lib import training_commands
 from course_lib.atomic_write import write_whole
 from course_lib.cli import main
-from course_lib.tasks.language_model import TextGeneratorConfig
-from course_lib.tasks.multi30k import RealConfig
-from course_lib.tasks.numbers import TranslatorConfig
-from course_lib.trainer import distributed
+from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
+from course_lib.tasks.multi30k import Multi30k, RealConfig
+from course_lib.tasks.numbers import Numbers, TranslatorConfig
+from course_lib.trainer import hardware
 from course_lib.trainer.distributed import init_distributed
+from course_lib.trainer.hardware import check_memory
 from course_lib.trainer.loop import graceful_shutdown
 from course_lib.trainer.results import add_entry, read_entries
 
@@ -33,12 +34,25 @@ SMOKE += settings(REAL)
 
 
 @pytest.mark.parametrize("config", [TranslatorConfig(), RealConfig(), TextGeneratorConfig()])
-def test_every_number_of_a_configuration_is_checked_and_named(config):
-    wrong = {float: (-1.0, math.nan, math.inf), int: (-1, 1.5)}
+def test_every_value_of_a_configuration_is_checked_and_named(config):
+    wrong = {float: (-1.0, math.nan, math.inf, "1"), int: (-1, 1.5, True), bool: (1,), str: (3,)}
     for field in fields(config):
         for value in wrong.get(field.type, ()):
             with pytest.raises(ValueError, match=says(field.name, value)):
                 replace(config, **{field.name: value})
+
+
+@pytest.mark.parametrize("task", [Numbers, Multi30k, LanguageModel])
+def test_the_memory_of_a_model_is_estimated_from_below(task, monkeypatch):
+    config = task.pipeline_class.config_class()
+    with torch.device("meta"):
+        model = task.pipeline_class.model_class(config.of_model(96))
+    needed = 16 * sum(parameter.numel() for parameter in model.parameters())
+    monkeypatch.setattr(hardware, "total_memory", lambda: needed)
+    check_memory(config, 96)
+    monkeypatch.setattr(hardware, "total_memory", lambda: 0.7 * needed)
+    with pytest.raises(ValueError, match="GB of memory"):
+        check_memory(config, 96)
 
 
 # --- stops
@@ -86,37 +100,6 @@ def test_a_failure_while_writing_leaves_the_old_text_and_nothing_beside(tmp_path
 # --- who is there
 
 
-def test_restarts_that_look_for_the_dead_are_refused_before_anything_begins(monkeypatch):
-    begun = []
-    monkeypatch.setattr(distributed.dist, "init_process_group", begun.append)
-    for name, value in (("RUN_ID", "some"), ("MAX_RESTARTS", "1"), ("USE_AGENT_STORE", "True")):
-        monkeypatch.setenv(f"TORCHELASTIC_{name}", value)
-    told = "--max-restarts=1.*TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
-    with pytest.raises(ValueError, match=told), init_distributed():
-        pass
-    assert not begun
-
-
-# --- a training that is started anew
-
-
-def test_who_was_started_anew_goes_on_without_being_told(tmp_path, monkeypatch, capsys):
-    words = [*SMOKE, "--out", str(tmp_path / "run"), "--minutes", "0"]
-    assert main(words) == 0
-    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
-    assert main(words) == 2  # a first start is no restart
-    for step in (2, 3):
-        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(step - 1))
-        assert main([*words, *["--force"][: step - 2]]) == 0  # nor does it begin for ever
-        assert f"stopped at step {step}," in capsys.readouterr().out
-    monkeypatch.setattr("os.getppid", lambda: -1)  # as if torchrun had another job
-    assert main(words) == 2 and "keeps a training" in capsys.readouterr().err
-    assert main([*words, "--force"]) == 0 and "step 1," in capsys.readouterr().out
-
-
-# --- stops
-
-
 @pytest.mark.parametrize("rank", [0, 1])
 def test_several_are_told_twice_to_stop_and_one_of_them_says_so(
     rank, monkeypatch, tmp_path, capsys
@@ -128,10 +111,10 @@ def test_several_are_told_twice_to_stop_and_one_of_them_says_so(
         return False
 
     run = SimpleNamespace(step=3, seconds={"wall": 0.0})
-    monkeypatch.setattr(cli, "init_distributed", lambda device: nullcontext(Pretended(rank, 2)))
-    monkeypatch.setattr(cli, "start", lambda *words, **how: run)
-    monkeypatch.setattr(cli.run_folder, "save", lambda *words: None)
-    monkeypatch.setattr(cli, "train", learn)
+    world = nullcontext(Pretended(rank, 2))
+    monkeypatch.setattr(training_commands, "init_distributed", lambda device: world)
+    monkeypatch.setattr(training_commands, "start", lambda *words, **how: run)
+    monkeypatch.setattr(training_commands, "train", learn)
     assert main([*SMOKE, "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert said.startswith("stopped at step 3,") if rank == 0 else said == ""

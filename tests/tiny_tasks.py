@@ -22,16 +22,16 @@ WRITER = TextGeneratorConfig(
 )  # fmt: skip
 TASKS = {  # words, when it is measured, a rate beyond all reason, a size that no model has
     "numbers": SimpleNamespace(
-        kind=Numbers, config=NUMBERS, words=[], measured=[4, 8], wild=dict(rate_scale=1e30),
+        task_class=Numbers, config=NUMBERS, words=[], measured=[4, 8], wild=dict(rate_scale=1e30),
         impossible="num_heads=5", name="numbers-course-de-seed0", use=["translate", "one"],
     ),
     "multi30k": SimpleNamespace(
-        kind=Multi30k, config=REAL, words=["--size", "smoke"], measured=[4, 8],
+        task_class=Multi30k, config=REAL, words=["--size", "smoke"], measured=[4, 8],
         wild=dict(peak_rate=1e30), impossible="tokens=5", name="multi30k-smoke-de-en-seed0",
         use=["translate", "ein"],
     ),
     "gpt": SimpleNamespace(
-        kind=LanguageModel, config=WRITER, words=["--text", "shakespeare", "--device", "cpu"],
+        task_class=LanguageModel, config=WRITER, words=["--text", "shakespeare", "--device", "cpu"],
         measured=[4, 8, 11], wild=dict(peak_rate=1e18, last_rate=1e18, weight_decay=0.0,
                                        clip_norm=1e18),
         impossible="max_len=5000", name="gpt-cpu-shakespeare-seed0", use=["sample"],

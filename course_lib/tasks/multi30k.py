@@ -1,11 +1,9 @@
-"""Real sentences: a translator's vocabulary, batches, loss, search, score and record (§5, §6)."""
+"""Real sentences: a translator's vocabulary, batches, loss, search and scores (§5, §6)."""
 
-import sys
-import time
 import zlib
-from argparse import Namespace
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,37 +13,27 @@ from torch import Tensor, nn
 from course_lib.batching import TokenBatches
 from course_lib.beam_search import beam_search
 from course_lib.data import Tokenizer, draw_pairs
-from course_lib.data.multi30k_files import CAPTIONS, DIRECTIONS, SPLITS, load_multi30k
+from course_lib.data.multi30k_files import DIRECTIONS, load_multi30k
 from course_lib.evaluation import corpus_scores
-from course_lib.tasks.numbers import MODEL, Translator, model_config, typed_text
+from course_lib.tasks.numbers import TranslationConfig, Translator
 from course_lib.trainer.chunked_loss import ChunkedLoss
-from course_lib.trainer.options import LAST_SEED, LEAST, check_range, whole_from_one
+from course_lib.trainer.options import LEAST, check_range
 from course_lib.trainer.task import Task
 from course_lib.training import warmup_inverse_sqrt
 
 Pairs = list[tuple[str, str]]
 TEST = "test_2016_flickr"
-MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length counts
-SEARCH: dict[str, dict[str, Any]] = {
-    "--beam": dict(type=int, default=4, help="1 is greedy"),
-    "--alpha": dict(type=float, default=0.6, help="of the length penalty"),
-    "--average": dict(type=whole_from_one, default=1, help="of so many last epochs"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealConfig:
+class RealConfig(TranslationConfig):
     """Hold the hyperparameters of a translator of real sentences.
 
-    Raises:
-        ValueError: If there is no such task or direction, a size or count is below 1
-            (``num_pairs``: below 0), the peak rate is no number above 0, or a fraction is not in
-            [0, 1].
+    Raises ValueError if there is no such task or direction, or a number is out of range.
     """
 
     task: str = "multi30k"  #: or "numbers": number words, generated, for a quick try
     direction: str = "de-en"  #: or "en-de"
-    seed: int = 0  #: decides the first weights, the order of the batches, and dropout
     vocab_size: int = 8_000  #: subword tokens of the shared vocabulary
     num_pairs: int = 0  #: the first ones, of val too; 0 for all (of number words, 300 and 60)
     tokens: int = 4_096  #: most positions in a batch, source and target, padding included
@@ -54,36 +42,32 @@ class RealConfig:
     warmup_steps: int = 400  #: the step at which the learning rate peaks
     peak_rate: float = 2e-3  #: the learning rate there; after it, it falls as 1/√step (§5.3)
     cooldown: float = 0.2  #: the last fraction of all steps, in which it also falls to zero
-    smoothing: float = 0.1  #: label smoothing, in [0, 1]
     bfloat16: bool = True  #: whether matrix products are computed in it
     d_model: int = 256  #: width of the vectors
     num_heads: int = 8  #: of each attention
     num_layers: int = 3  #: depth of the encoder, and of the decoder
-    d_ff: int = 512  #: features inside each feed-forward sub-layer
     dropout: float = 0.3  #: its probability in the paper's places, in [0, 1]
     norm_first: bool = True  #: False as the paper (post-norm), True for pre-norm
     max_len: int = 128  #: longest sequence, in tokens
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.task not in ("multi30k", "numbers"):
             raise ValueError(f"task={self.task!r} is neither 'multi30k' nor 'numbers'")
         if self.direction not in DIRECTIONS:
             raise ValueError(f"direction={self.direction!r} is neither 'de-en' nor 'en-de'")
-        check_range(self, *MODEL, "tokens", "pool_size", "warmup_steps")
+        check_range(self, "tokens", "pool_size")
         check_range(self, "epochs", most=9_999)  # the four digits of their folders' names
         check_range(self, "peak_rate", least=LEAST)
-        check_range(self, "cooldown", "smoothing", "dropout", least=0.0, most=1.0)
+        check_range(self, "cooldown", least=0.0, most=1.0)
         check_range(self, "num_pairs", least=0)
-        check_range(self, "seed", least=0, most=LAST_SEED)
-
-    of_model = model_config
 
     def rate(self, step: int, steps: int) -> float:
-        """Return the learning rate of a step, from 1, of so many."""
+        """Return the learning rate of a step, from 1, in a run of ``steps``."""
         shape = (self.d_model, self.warmup_steps)
-        share = warmup_inverse_sqrt(step, *shape) / warmup_inverse_sqrt(self.warmup_steps, *shape)
+        part = warmup_inverse_sqrt(step, *shape) / warmup_inverse_sqrt(self.warmup_steps, *shape)
         cooling = min(1.0, (steps + 1 - step) / max(1.0, self.cooldown * steps))
-        return self.peak_rate * share * cooling
+        return self.peak_rate * part * cooling
 
 
 TINY = dict(
@@ -100,11 +84,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 def read_pairs(config: RealConfig, split: str, folder: Path | str | None = None) -> Pairs:
-    """Read the pairs of a split: ``"train"``, ``"val"``, or ``"test_2016_flickr"``.
-
-    Raises:
-        ValueError: As ``load_multi30k``.
-    """
+    """Read the pairs of a split: ``"train"``, ``"val"``, or ``"test_2016_flickr"``."""
     if config.task == "multi30k":
         pairs = load_multi30k(split, direction=config.direction, folder=folder)
         return pairs if split == TEST else pairs[: config.num_pairs or None]
@@ -118,48 +98,43 @@ class RealTranslator(Translator):
 
     what = "a translator of sentences"
     config_class = RealConfig
+    config: RealConfig  # type: ignore[assignment]  # a sibling of the other translator's
 
     def rows(self, pairs: Pairs) -> list[tuple[list[int], list[int]]]:
-        """Turn pairs into source ids, and target ids from bos to eos.
-
-        Raises:
-            ValueError: If a text is longer than the model reads.
-        """
+        """Turn pairs into source ids, and target ids from bos to eos; check their lengths."""
         rows = [(self.tokenizer.encode(s), self.tokenizer.encode_target(t)) for s, t in pairs]
         longest = max(max(len(source), len(target) - 1) for source, target in rows)
         if longest > self.config.max_len:
             raise ValueError(f"{longest} tokens: this model reads {self.config.max_len}")
         return rows
 
-    def search(self, src: Tensor, **how: Any) -> Tensor:
+    def search(self, src: Tensor, **options: Any) -> Tensor:
         """Return the best ids ``(B, T)`` of ``beam_search``; without an end, at most 2 S + 10."""
         pad_id, limit = self.tokenizer.pad_id, self.config.max_len
         most = (2 * (src != pad_id).sum(dim=1, keepdim=True) + 10).clamp(max=limit)  # (B, 1)
-        found, _ = beam_search(
+        ids, _ = beam_search(
             self.model, src, bos_id=self.tokenizer.bos_id, eos_id=self.tokenizer.eos_id,
-            max_new_tokens=int(most.max()), **how,
+            max_new_tokens=int(most.max()), **options,
         )  # fmt: skip
-        late = torch.arange(found.size(2), device=src.device) >= most  # (B, T)
-        return found[:, 0].masked_fill(late, pad_id)
+        late = torch.arange(ids.size(2), device=src.device) >= most  # (B, T)
+        return ids[:, 0].masked_fill(late, pad_id)
 
 
-class Multi30k(Task):
+class Multi30k(Task[RealTranslator]):
     """Train a translator of sentences, measured after every epoch; see ``Task``."""
 
-    kind = RealTranslator
-    keep_last = 10
-    measures_bfloat16 = True
     name = "multi30k"
-    takes = "an hour of two cores"
     sizes = SIZES
-    settings = {"direction": dict(choices=DIRECTIONS)}
-    named = "direction"
-    writing = {"text": dict(nargs="+", help='such as "Ein Mann fährt Fahrrad."'), **SEARCH}
-    evaluating = {"--split": dict(choices=SPLITS[1:], default="val"), **SEARCH}
+    variant = "direction"
+    keep_last = 10
+    pipeline_class = RealTranslator
     batches: TokenBatches
 
     def __init__(
-        self, config: RealConfig, data: Path | str | None, pipeline: RealTranslator | None = None
+        self,
+        config: RealConfig,
+        data: Path | str | None = None,
+        pipeline: RealTranslator | None = None,
     ) -> None:
         pairs = read_pairs(config, "train", data)
         if pipeline is None:
@@ -177,64 +152,29 @@ class Multi30k(Task):
             epochs=config.epochs,
         )
         self.val = read_pairs(config, "val", data)
+        self.positions = min(config.tokens, sum(map(sum, self.batches.lengths)))
         self.steps = self.batches.ends[-1]
+        self.rate = partial(config.rate, steps=self.steps)
         self.checksum = zlib.crc32(str(self.batches.rows).encode())
 
-    def engine(self) -> nn.Module:
+    def training_module(self) -> nn.Module:
         """Return the module that computes the loss of a step: its logits never exist at once."""
         config = self.pipeline.config
         return ChunkedLoss(self.pipeline.model, config.smoothing, bfloat16=config.bfloat16)
 
-    def rate(self, step: int) -> float:
-        """Return the learning rate of a step, from 1."""
-        return self.pipeline.config.rate(step, self.steps)
-
     def is_measured(self, step: int) -> bool:
-        """Tell whether an epoch ends with a step."""
+        """Return whether an epoch ends with a step."""
         return step in self.batches.ends
 
     def measure(self, pipeline: RealTranslator, step: int) -> dict[str, float]:
         """Measure the loss on val, and translate it greedily."""
         sources, references = zip(*self.val, strict=True)
-        found = corpus_scores(pipeline.translate(sources, beam_size=1), references)
+        scores = corpus_scores(pipeline.translate(sources, beam_size=1), references)
         return {
             "epoch": bisect_left(self.batches.ends, step) + 1,
             "val_loss": val_loss(pipeline, self.val),
-            **{name: value for name, value in found.items() if isinstance(value, float)},
+            **{name: value for name, value in scores.items() if isinstance(value, float)},
         }
-
-    @staticmethod
-    def write(pipeline: RealTranslator, options: Namespace) -> str:
-        """Translate one text."""
-        return pipeline.translate([typed_text(options)], **_search(options))[0]
-
-    @staticmethod
-    def evaluate(pipeline: RealTranslator, options: Namespace) -> dict[str, Any]:
-        """Translate a split freely; print BLEU and chrF, and return all that a record keeps."""
-        how = _search(options)
-        if options.split != "val":
-            print("the test set is for the last report: choose on --split val", file=sys.stderr)
-        pairs = read_pairs(pipeline.config, options.split, options.data)
-        sources, references = map(list, zip(*pairs, strict=True))
-        begin = time.monotonic()
-        written = pipeline.translate(sources, **how)
-        seconds = time.monotonic() - begin
-        found: dict[str, Any] = corpus_scores(written, references)
-        for name in ("bleu", "bleu_lower", "chrf"):
-            print(f"{name} {found[name]:.2f}  {found[f'{name}_signature']}")
-        print(f"{len(written)} sentences of {options.split} in {seconds:.0f} s")
-        ours = [pair[pipeline.config.direction == "en-de"] for pair in CAPTIONS]
-        found["captions"] = list(map(list, zip(ours, pipeline.translate(ours, **how), strict=True)))
-        found["loss"] = val_loss(pipeline, pairs)
-        if options.split != "val" or options.average > 1:
-            found["history"] = []  # how it learned stands once in a record
-        return found
-
-
-def _search(options: Namespace) -> dict[str, Any]:
-    """Return how a translation is searched for."""
-    check_range(options, "alpha", least=0.0, most=MOST_ALPHA)
-    return dict(beam_size=options.beam, alpha=options.alpha)
 
 
 @torch.no_grad()

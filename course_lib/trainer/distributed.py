@@ -46,12 +46,8 @@ class World:
 def init_distributed(device: str = "cpu") -> Iterator[World]:
     """Find the other processes that ``torchrun`` has started, for as long as it is entered.
 
-    Args:
-        device: ``"cpu"``: they talk through gloo; ``"cuda"``: through nccl, a GPU each.
-
-    Raises:
-        ValueError: If ``torchrun`` may restart them, but would let them look for the dead ones;
-            something else has started several; or there are fewer GPUs than processes.
+    They talk through gloo, or on the device ``"cuda"`` through nccl, with a GPU each. Raises
+    ValueError if something else has started several, or there are fewer GPUs than processes.
     """
     if not dist.is_torchelastic_launched():
         started = os.environ.get("WORLD_SIZE") or 1
@@ -59,7 +55,6 @@ def init_distributed(device: str = "cpu") -> Iterator[World]:
             raise ValueError(f"WORLD_SIZE={started}, but without torchrun: start with it")
         yield World()
         return
-    _refuse_old_addresses()
     if device == "cuda":
         rank = int(os.environ["LOCAL_RANK"])
         gpus = torch.cuda.device_count()
@@ -71,30 +66,6 @@ def init_distributed(device: str = "cpu") -> Iterator[World]:
         yield World(dist.get_rank(), dist.get_world_size())
     finally:
         dist.destroy_process_group()
-
-
-def _refuse_old_addresses() -> None:
-    """Refuse restarts where new processes find the addresses that dead ones have left.
-
-    So torch 2.13 does on its own: sometimes they then wait for each other until gloo gives up.
-    """
-    restarts = os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
-    if int(restarts) > 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        raise ValueError(
-            f"with --max-restarts={restarts}, torch lets processes look for those that died: set "
-            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 before torchrun"
-        )
-
-
-def is_restarted() -> bool:
-    """Tell whether ``torchrun`` has started this process anew, because one of them had died."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-
-
-def job() -> str:
-    """Name what ``torchrun`` was started for; all its restarts have the same name."""
-    name = os.environ.get("TORCHELASTIC_RUN_ID", "none")
-    return f"{name} {os.getppid()}" if name == "none" else name  # of torchrun itself
 
 
 def parallelize(model: nn.Module, world: World, *, sharded: bool = False) -> nn.Module:

@@ -1,5 +1,6 @@
-"""The computer a training runs on: which it is, what of it is used, and in which precision."""
+"""The computer that trains: its processor, threads and memory, and the precision it uses."""
 
+import math
 import os
 import platform
 import re
@@ -11,14 +12,19 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.benchmark import Timer
 
+from course_lib.trainer.options import TrainingConfig
+
 MOST_THREADS = 1_024  # more than any of our models can use
+MEMORY_LIMITS = (  # where Linux says how many bytes a container may use
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 
 
 def prepare_machine(threads: int, device: str) -> None:
     """Take as many threads as asked for.
 
-    Raises:
-        ValueError: If there is no thread to take, or no such device.
+    Raises ValueError if there is no thread to take, or no such device.
     """
     if not 1 <= threads <= MOST_THREADS:
         raise ValueError(f"--threads {threads} is not from 1 to {MOST_THREADS}")
@@ -36,6 +42,35 @@ def describe_machine(device: str) -> str:
         name = torch.cuda.get_device_name()
     threads = f"{torch.get_num_threads()} of {os.cpu_count()} threads"
     return f"{name}, {threads}, torch {torch.__version__}"
+
+
+def total_memory() -> float:
+    """Return the bytes of memory that this process may use, or infinity where nobody says."""
+    sizes = [math.inf]
+    if hasattr(os, "sysconf"):  # not on Windows
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    limits = [path.read_text().strip() for path in MEMORY_LIMITS if path.exists()]
+    return min(sizes + [int(limit) for limit in limits if limit.isdecimal()])
+
+
+def check_memory(config: TrainingConfig, vocab_size: int, positions: float = 0) -> None:
+    """Raise ValueError if a model, and a batch of so many positions, cannot be trained here.
+
+    The estimate is a lower bound: 16 bytes for a parameter, its gradient and the two moments of
+    Adam, and at least eight vectors in bfloat16 for a position in a layer.
+    """
+    width = config.d_model
+    layer = width * (4 * width + 2 * getattr(config, "d_ff", 4 * width))
+    layers = config.stacks * config.num_layers
+    parameters = layers * layer + (vocab_size + config.max_len) * width
+    needed = 16 * (parameters + positions * config.num_layers * width)
+    available = total_memory()
+    if needed > available:
+        raise ValueError(
+            f"a model of at least {parameters:,} parameters, and {positions:,.0f} positions in a "
+            f"batch, need {needed / 1e9:,.0f} GB of memory, but there are {available / 1e9:,.0f} "
+            "GB: take a smaller model or smaller batches"
+        )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What trainings came to, in files that a person can read: never half of one."""
+"""The results of training runs, in files that a person can read: never half of one."""
 
 import json
 from collections.abc import Callable
@@ -6,19 +6,31 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.atomic_write import write_whole
+from course_lib.input_checks import first_line
 
 Entry = dict[str, Any]
 RECORDS = Path(__file__).parents[1] / "tasks"
 
 
 def record_of(name: str) -> Path:
-    """Say where the record of a task lies, or of an experiment on it, such as ``"ablation"``."""
+    """Return the file of the record of a task, or of an experiment such as ``"ablation"``."""
     return RECORDS / f"{name}.json"
 
 
 def read_entries(path: Path) -> list[Entry]:
-    """Return the entries of a record; none, if there is no such file."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    """Return the entries of a record; none, if there is no such file.
+
+    Raises ValueError if the file is not a list of entries.
+    """
+    if not path.exists():
+        return []
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not a record ({first_line(error)})") from None
+    if type(entries) is not list or not all(type(entry) is dict for entry in entries):
+        raise ValueError(f"{path} is not a record: it must be a list of entries")
+    return entries
 
 
 def read_record(name: str) -> list[Entry]:
@@ -29,10 +41,10 @@ def read_record(name: str) -> list[Entry]:
 def add_entry(path: Path, entry: Entry, key: Callable[[Entry], list]) -> None:
     """Write an entry of finite numbers and texts into a record, a line for each.
 
-    ``key`` tells two trainings apart, and sorts; an older entry of the same one is replaced.
+    ``key`` distinguishes training runs, and sorts them; an older entry with the same key goes.
     """
-    kept = [other for other in read_entries(path) if key(other) != key(entry)]
-    write_entries(path, sorted([*kept, entry], key=key))
+    others = [other for other in read_entries(path) if key(other) != key(entry)]
+    write_entries(path, sorted([*others, entry], key=key))
 
 
 def write_entries(path: Path, entries: list[Entry]) -> None:

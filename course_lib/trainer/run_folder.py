@@ -1,46 +1,46 @@
-"""The folder of a training: its checkpoint, what it averages, its log, and who may write there."""
+"""The folder of a training run: its checkpoint, its saved epochs, and who may write there."""
 
 import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
 from platformdirs import user_data_path
 from torch import Tensor, nn
 
-from course_lib.atomic_write import write_whole
-from course_lib.trainer.averaging import kept_weights
+from course_lib.trainer.averaging import remove_epochs, save_epoch
 from course_lib.trainer.checkpoint import (
-    FACTS,
+    METADATA,
+    Checkpoint,
     explaining,
     load_tensors,
-    read_facts,
+    read_metadata,
     remove_checkpoint,
     save_checkpoint,
 )
-from course_lib.trainer.distributed import job
 from course_lib.trainer.hardware import describe_machine
-from course_lib.trainer.task import Pipeline, TrainState
-
-Kept = TypeVar("Kept", bound=Pipeline)
+from course_lib.trainer.options import LARGEST
+from course_lib.trainer.task import P, TrainState
 
 LAST = "last-" + 7 * "[0-9]"  # the folders of checkpoints, by their steps
-LOG = "log.txt"
-LOCK = "training.lock"  # held by the process that trains in the folder; it dies with it
+REPLACEABLE = "last-0000000"  # older than any checkpoint of a new run
+LOCK = "training.lock"  # held by the process that trains in the folder, and released if it dies
+TYPES = {"config": dict, "tokenizer": str, "data": int, "step": int, "seconds": dict}
+TYPES |= {"machine": str, "history": list, "losses": list}
 
 
 def checkpoints_folder(module: str = __file__) -> Path:
-    """Say where trainings are kept: where COURSE_CHECKPOINTS says, else beside the package.
+    """Return the folder of all training runs: COURSE_CHECKPOINTS, or one next to the package.
 
-    A package whose ``module`` was installed keeps them in the user's data folder instead.
+    If the package whose ``module`` is given was installed, it is in the user's data folder.
     """
-    named = os.environ.get("COURSE_CHECKPOINTS")
-    if named:
-        return Path(named)
+    chosen = os.environ.get("COURSE_CHECKPOINTS")
+    if chosen:
+        return Path(chosen).expanduser()
     root = Path(module).resolve().parents[2]
     if root.name in ("site-packages", "dist-packages"):
         root = user_data_path("course_lib", appauthor=False)
@@ -48,33 +48,67 @@ def checkpoints_folder(module: str = __file__) -> Path:
 
 
 def find_checkpoint(out: Path) -> Path | None:
-    """Return the newest whole checkpoint of a training, or ``None``."""
-    return max((facts.parent for facts in out.glob(f"{LAST}/{FACTS}")), default=None)
+    """Return the newest whole checkpoint of a training run, or ``None``."""
+    return max((metadata.parent for metadata in out.glob(f"{LAST}/{METADATA}")), default=None)
 
 
-def read_kept(kind: type[Kept], out: Path) -> tuple[Kept, dict[str, Any]]:
-    """Read the pipeline that a folder keeps, and the rest of its checkpoint but the optimizer's.
+def read_checkpoint(out: Path) -> Checkpoint | None:
+    """Read the newest checkpoint of a training run except its tensors, if there is one.
 
-    Raises:
-        ValueError: If there is none, or the checkpoint is of something else.
+    Raises ValueError if it was changed, or is not of a training run.
+    """
+    folder = find_checkpoint(out)
+    return _read_run(folder) if folder else None
+
+
+def _read_run(folder: Path) -> Checkpoint:
+    """Read a checkpoint that a training run could have written."""
+    metadata = read_metadata(folder)
+    with explaining(folder, "a training run"):
+        for name, expected in TYPES.items():
+            if type(metadata[name]) is not expected:
+                raise TypeError(f"{name} must be of type {expected.__name__}")
+        if not 0 <= metadata["step"] <= LARGEST:
+            raise ValueError(f"step={metadata['step']} is out of range")
+        total, count = metadata["losses"]
+        clocks = [metadata["seconds"]["wall"], metadata["seconds"]["cpu"]]
+        measured = [number for line in metadata["history"] for number in line.values()]
+        if not all(map(math.isfinite, [total, count, *clocks, *measured])):
+            raise ValueError("a loss or a time is not finite")
+    return Checkpoint(folder, metadata)
+
+
+def build_pipeline(pipeline_class: type[P], checkpoint: Checkpoint) -> P:
+    """Build the pipeline of a checkpoint; its weights are still those of a new model.
+
+    Raises ValueError if the checkpoint is of something else.
+    """
+    with explaining(checkpoint.folder, pipeline_class.what):
+        return pipeline_class.from_metadata(checkpoint.metadata)
+
+
+def load_pipeline(pipeline_class: type[P], out: Path) -> tuple[P, dict[str, Any]]:
+    """Load the pipeline that a folder keeps; return it with the metadata of its checkpoint.
+
+    Raises ValueError if there is none, or the checkpoint is of something else.
     """
     folder = find_checkpoint(out)
     if folder is None:
         raise ValueError(f"there is no checkpoint in {out}; train one first")
     try:
-        facts = read_facts(folder)
-        with explaining(folder, kind.what):
-            pipeline = kind.from_facts(facts)
+        checkpoint = _read_run(folder)
+        pipeline = build_pipeline(pipeline_class, checkpoint)
+        with explaining(folder, pipeline.what):
             load_tensors(folder, named_weights(pipeline.model, all_names=True))
     except (ValueError, OSError):
         if find_checkpoint(out) == folder:
             raise
-        return read_kept(kind, out)  # a training went on meanwhile
-    return pipeline, facts
+        return load_pipeline(pipeline_class, out)  # meanwhile, the run has saved a newer one
+    return pipeline, checkpoint.metadata
 
 
 def named_weights(model: nn.Module, all_names: bool = False) -> dict[str, Tensor]:
-    """Name all weights; those that layers share once, or under all their names."""
+    """Name all weights; those that layers have in common once, or under all their names."""
     named = model.named_parameters(remove_duplicate=not all_names)
     return {f"model.{name}": weight for name, weight in named}
 
@@ -93,99 +127,103 @@ def named_moments(state: TrainState) -> dict[str, Tensor]:
 
 
 def save(state: TrainState, out: Path) -> None:
-    """Write the checkpoint, then remove older ones, and write the log anew. All must call.
+    """Write the checkpoint, then remove older ones; all processes must call.
 
-    Raises:
-        ValueError: If a loss or weight is no number any more; what was kept last stays.
+    Raises ValueError if a loss or weight is nan or infinite; earlier checkpoints stay.
     """
     norm: Any = nn.utils.get_total_norm(state.pipeline.model.parameters())
     norm = norm.full_tensor() if state.sharded else norm
-    refuse_non_finite("norm of all weights", norm.item(), state, out)
+    check_finite("norm of all weights", norm.item(), state)
     folder = out / f"last-{state.step:07d}"
     tensors = named_weights(state.pipeline.model) | named_moments(state)
-    save_checkpoint(folder, facts_of(state, out), tensors, state.world)
+    save_checkpoint(folder, metadata_of(state), tensors, state.world)
     if state.world.is_main:
-        others = kept_weights(out)[len(state.history) :]  # epochs of a training before this one
-        for old in {*out.glob(f"{LAST}/"), *others} - {folder}:
+        for old in {*out.glob(f"{LAST}/")} - {folder}:
             remove_checkpoint(old)
-        lines = [f"# {state.pipeline.config}"]
-        for line in state.history:
-            lines.append(" ".join(f"{name}={value:.6g}" for name, value in line.items()))
-        write_whole(out / LOG, "\n".join(lines) + "\n")
+        epoch = len(state.history) + (not is_measured(state))
+        remove_epochs(out, but=range(epoch - state.task.keep_last + 1, epoch))
+    state.world.wait()
+    if is_measured(state):
+        save_epoch(out, len(state.history), state.pipeline.model, state.world)
 
 
-def facts_of(state: TrainState, out: Path) -> dict[str, Any]:
-    """Gather all that the next step depends on but tensors; all processes must ask.
+def is_measured(state: TrainState) -> bool:
+    """Return whether the weights are those of a measurement, and will be averaged."""
+    measured = bool(state.history) and state.history[-1]["step"] == state.step
+    return measured and state.task.keep_last > 0
 
-    What is random in it needs nothing but its number.
+
+def let_replace(out: Path) -> None:
+    """Rename the newest checkpoint, so that it stays until a new run has saved its first one."""
+    folder = find_checkpoint(out)
+    if folder and folder.name != REPLACEABLE:
+        folder.rename(folder.with_name(REPLACEABLE))
+
+
+def metadata_of(state: TrainState) -> dict[str, Any]:
+    """Gather everything that the next step depends on except tensors; all processes must call.
+
+    The random numbers of a step depend on its number alone.
     """
     world = f", {state.world.size} processes" if state.world.size > 1 else ""
     return {
-        **state.pipeline.facts(),
+        **state.pipeline.metadata(),
         "data": state.task.checksum,
         "step": state.step,
-        "job": job(),
         "seconds": dict(state.seconds),
         "machine": describe_machine(state.losses.device.type) + world,
         "history": list(state.history),
-        "losses": finite_losses(state, out).tolist(),
+        "losses": finite_losses(state).tolist(),
     }
 
 
-def restore(state: TrainState, out: Path, facts: dict[str, Any]) -> None:
-    """Put back all that ``read_kept`` left, and into a sharded model its part of the weights.
+def restore(state: TrainState, checkpoint: Checkpoint) -> None:
+    """Load the weights, the moments and the progress of a checkpoint into a new state.
 
-    Raises:
-        ValueError: If the checkpoint is of something else or of other data.
+    Raises ValueError if the checkpoint is of something else or of other data.
     """
-    folder = find_checkpoint(out)
-    with explaining(folder, state.pipeline.what):
-        same = facts["data"] == state.task.checksum
+    metadata = checkpoint.metadata
+    if metadata["data"] != state.task.checksum:
+        raise ValueError(
+            f"{checkpoint.folder} was trained on another text: take another folder, or train again"
+        )
+    with explaining(checkpoint.folder, state.pipeline.what):
         weights = named_weights(state.pipeline.model, all_names=True)
-        load_tensors(folder, weights | named_moments(state))
-        state.step = facts["step"]
-        state.seconds = facts["seconds"]
-        state.history = facts["history"]
-        if state.world.is_main:  # the sum over all processes is what it was
-            state.losses += torch.as_tensor(facts["losses"]).to(state.losses)
-    if not same:
-        raise ValueError(f"{out} was begun with another text: train anew, or in another folder")
+        load_tensors(checkpoint.folder, weights | named_moments(state))
+    state.step = metadata["step"]
+    state.seconds = metadata["seconds"]
+    state.history = metadata["history"]
+    if state.world.is_main:  # the sum over all processes is what it was
+        state.losses += torch.as_tensor(metadata["losses"]).to(state.losses)
+    if is_measured(state):  # a process may have been killed before it wrote them
+        save_epoch(checkpoint.folder.parent, len(state.history), state.pipeline.model, state.world)
 
 
-def finite_losses(state: TrainState, out: Path) -> Tensor:
-    """Sum all processes' losses since the last measurement, if they are numbers; all must ask."""
+def finite_losses(state: TrainState) -> Tensor:
+    """Sum all processes' losses since the last measurement, if they are finite; all must call."""
     losses = state.world.total(state.losses)
-    refuse_non_finite("training loss", losses[0].item(), state, out)
+    check_finite("training loss", losses[0].item(), state)
     return losses
 
 
-def refuse_non_finite(name: str, value: float, state: TrainState, out: Path) -> None:
-    """Stop before weights that are lost take the place of good ones.
-
-    Raises:
-        ValueError: If a loss is nan or infinite; the message names the step, and what is kept.
-    """
-    if math.isfinite(value):
-        return
-    last = find_checkpoint(out)
-    kept = f"{last} is as it was before" if last else "nothing is kept yet"
-    raise ValueError(
-        f"the {name} is {value} at step {state.step}: begin anew with a lower rate; {kept}"
-    )
+def check_finite(name: str, value: float, state: TrainState) -> None:
+    """Raise ValueError if a number is nan or infinite; the message names it and the step."""
+    if not math.isfinite(value):
+        raise ValueError(
+            f"the {name} is {value} at step {state.step}: begin again with a lower rate; "
+            "earlier checkpoints are as they were"
+        )
 
 
 @contextmanager
-def locked(out: Path) -> Iterator[None]:
-    """Keep a second training out of a folder for as long as it is entered.
+def locked(out: Path, *, wait: bool = False) -> Iterator[None]:
+    """Keep a second training run out of a folder, which is made if it is missing.
 
-    Raises:
-        ValueError: If another process trains there.
+    If another process trains there, wait until it is done, or raise ValueError.
     """
     out.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(out / LOCK, timeout=0):
-            for left in out.glob(f"{LOG}.*.part"):  # by a process that was killed while it wrote
-                left.unlink(missing_ok=True)
+        with FileLock(out / LOCK, timeout=-1 if wait else 0):
             yield
     except Timeout:
         raise ValueError(f"another process trains in {out}: stop it, or take --out") from None

@@ -15,8 +15,8 @@ from random_inputs import make_generator, random_ids
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from course_lib.cli import TASKS
-from course_lib.trainer.checkpoint import read_facts
+from course_lib.task_commands import TASKS
+from course_lib.trainer.checkpoint import read_metadata
 from course_lib.trainer.loop import make_step, start
 from course_lib.trainer.run_folder import find_checkpoint
 from course_lib.transformer import Transformer, TransformerConfig
@@ -66,19 +66,19 @@ def test_logits_and_gradients_are_those_of_the_cpu(dtype, compiled):
         assert far < 10 * PRECISIONS[dtype], name
 
 
-def begin(name, folder, device, **changes):
+def begin(name, device, **changes):
     """Begin the smoke training of a task."""
-    task = TASKS[name]
+    task = TASKS[name].task
     sizes = {"gpt": dict(val_windows=5), "multi30k": dict(num_pairs=40), "numbers": {}}[name]
-    config = task.kind.config_class(**task.sizes["smoke"] | sizes | dict(dropout=0.0))
-    return start(task, replace(config, **changes), folder, device=device)
+    config = task.pipeline_class.config_class(**task.sizes["smoke"] | sizes | dict(dropout=0.0))
+    return start(task, replace(config, **changes), device=device)
 
 
 @pytest.mark.parametrize("bfloat16", [False, True])
 @pytest.mark.parametrize("name", TASKS)
-def test_a_step_of_each_task_is_that_of_the_cpu_and_waits_for_nothing(name, bfloat16, tmp_path):
-    expected = begin(name, tmp_path / "cpu", "cpu")
-    run = begin(name, tmp_path / "device", DEVICE, bfloat16=bfloat16)
+def test_a_step_of_each_task_is_that_of_the_cpu_and_waits_for_nothing(name, bfloat16):
+    expected = begin(name, "cpu")
+    run = begin(name, DEVICE, bfloat16=bfloat16)
     for state in (expected, run):
         make_step(state)  # the first one prepares kernels
     if ON_GPU:
@@ -103,5 +103,5 @@ def test_two_devices_train_as_one_does(shard, tmp_path):
         words += ["-m", "course_lib.cli", "train", "--size", "smoke", "--device", DEVICE]
         words += ["--set", "steps=20", "--set", "val_every=20", "--out", str(out), *shard]
         subprocess.run([sys.executable, *words], check=True, timeout=300)
-        losses.append(read_facts(find_checkpoint(out))["history"][-1]["val_loss"])
+        losses.append(read_metadata(find_checkpoint(out))["history"][-1]["val_loss"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
