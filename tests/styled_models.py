@@ -24,7 +24,7 @@ class Attention(nn.Module):
         """Attend to the last tokens, and keep the weights, as a tutorial does."""
         parts = self.qkv(x).unflatten(-1, (3, HEADS, -1)).transpose(1, 3)  # (B, H, 3, T, d_k)
         query, key, value = parts.unbind(dim=2)
-        scores = self.scale * query @ key.transpose(-2, -1)
+        scores = self.scale * (query @ key.transpose(-2, -1))
         if self.cap < math.inf:
             scores = self.cap * torch.tanh(scores / self.cap)
         near = torch.ones_like(scores[0, 0]).tril().triu(1 - self.window).bool()

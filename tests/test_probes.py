@@ -1,6 +1,7 @@
 """Probes: no alarm on right models, and each sees a bug of its own kind."""
 
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,6 +9,8 @@ import pytest
 import torch
 import transformers
 from mutants import BOS, PAD, VOCAB, ReversalConfig, build, loss_of_step, planted, write
+from styled_models import STYLES, Decoder
+from styled_models import VOCAB as STYLED_VOCAB
 from torch import nn
 from torch.nn import functional as F
 
@@ -26,30 +29,39 @@ def translator(**other) -> nn.Module:
     return build(None, ReversalConfig(), **other)
 
 
-def published(name: str) -> nn.Module:
-    """Build a model of the library ``transformers``, with random weights."""
+def published(name: str, **options) -> nn.Module:
+    """Build a small model of the library ``transformers``, with random weights."""
     torch.manual_seed(0)
-    kind = getattr(transformers, name)
-    return kind(kind.config_class(vocab_size=VOCAB, **LIBRARY[name]))
+    config_class = transformers.CONFIG_MAPPING[name]
+    default = config_class()
+    sizes = {key: value for key, value in LIBRARY_SIZES.items() if hasattr(default, key)}
+    config = config_class(**sizes | options)
+    kind = "Seq2SeqLM" if config.is_encoder_decoder else "CausalLM"
+    return getattr(transformers, f"AutoModelFor{kind}").from_config(config)
 
 
-LIBRARY = {
-    "GPT2LMHeadModel": dict(
-        n_positions=16, n_embd=32, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0
-    ),
-    "GPTJForCausalLM": dict(  # attention and feed-forward in parallel
-        n_positions=16, n_embd=32, n_layer=2, n_head=4, rotary_dim=4, bos_token_id=0, eos_token_id=0
-    ),
-    "MarianMTModel": dict(
-        d_model=32, max_position_embeddings=16, encoder_layers=2, decoder_layers=2,
-        encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=64,
-        decoder_ffn_dim=64, pad_token_id=PAD, decoder_start_token_id=PAD, eos_token_id=1,
-    ),
-    "T5ForConditionalGeneration": dict(
-        d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, pad_token_id=PAD,
-        decoder_start_token_id=PAD, eos_token_id=1,
-    ),
-}  # fmt: skip
+HEADS = ("n_head", "n_heads", "num_heads", "num_attention_heads", "num_key_value_heads")
+SIDES = ("encoder", "decoder")
+LIBRARY_SIZES = (
+    dict.fromkeys(("n_embd", "d_model", "hidden_size"), 32)
+    | dict.fromkeys(("n_layer", "n_layers", "num_layers", "num_hidden_layers"), 2)
+    | dict.fromkeys((*HEADS, *(f"{side}_attention_heads" for side in SIDES)), 4)
+    | dict.fromkeys(("d_kv", "head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"), 8)
+    | dict.fromkeys(("d_ff", "dff", "ffn_dim", "intermediate_size", "moe_intermediate_size"), 48)
+    | dict.fromkeys((f"{side}_ffn_dim" for side in SIDES), 48)
+    | dict.fromkeys((f"{side}_layers" for side in SIDES), 2)
+    | dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts"), 4)
+    | dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 16)
+    | dict(vocab_size=VOCAB, max_position_embeddings=32, n_positions=32, max_seq_len=32)
+    | dict(rotary_dim=4, num_experts_per_tok=2, n_group=1, topk_group=1, word_embed_proj_dim=32)
+    | dict(first_k_dense_replace=1, shared_expert_intermediate_size=24)
+    | dict(pad_token_id=PAD, bos_token_id=0, eos_token_id=1, decoder_start_token_id=PAD)
+)
+DECODERS = (
+    "gpt2 gptj gpt_neox llama mistral mixtral gemma gemma2 gemma3_text phi phi3 qwen2 qwen2_moe "
+    "qwen3 opt bloom stablelm olmo2 cohere granite deepseek_v3 gpt_oss glm nanochat mamba"
+)
+TRANSLATORS = "marian t5 bart mbart pegasus m2m_100"
 
 
 def with_mask(model, src, tgt):
@@ -57,6 +69,7 @@ def with_mask(model, src, tgt):
     return model(input_ids=src, attention_mask=src != PAD, decoder_input_ids=tgt)
 
 
+MASKED = dict(pad_id=PAD, forward=with_mask)
 RIGHT = {
     "post-norm": (translator, dict(pad_id=PAD)),
     "pre-norm": (lambda: translator(norm_first=True, tie_embeddings="none"), dict(pad_id=PAD)),
@@ -66,34 +79,99 @@ RIGHT = {
         lambda: ModernDecoder(ModernConfig(num_kv_heads=2, d_ff=64, **SIZES)),
         {},
     ),
-    "GPT-2": (lambda: published("GPT2LMHeadModel"), {}),
-    "GPT-J": (lambda: published("GPTJForCausalLM"), {}),
-    "Marian": (lambda: published("MarianMTModel"), dict(pad_id=PAD, forward=with_mask)),
-    "T5": (lambda: published("T5ForConditionalGeneration"), dict(pad_id=PAD, forward=with_mask)),
+    **{name: (partial(published, name), {}) for name in DECODERS.split()},
+    **{name: (partial(published, name), MASKED) for name in TRANSLATORS.split()},
+    **{name: (make, dict(vocab_size=STYLED_VOCAB) | how) for name, (make, how) in STYLES.items()},
 }
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_no_alarm_on_a_right_model(name):
-    make, how = RIGHT[name]
+    make, options = RIGHT[name]
     torch.manual_seed(0)
-    results = probes.probe(make(), vocab_size=VOCAB, **how)
+    results = probes.probe(make(), **dict(vocab_size=VOCAB) | options)
     assert len(results) >= 15
     assert [str(result) for result in results if not result.passed] == []
 
 
-def test_output_projections_may_start_at_zero():
-    model = GPT(GPTConfig(**SIZES))
-    for name, parameter in model.named_parameters():
-        if "w_o" in name or "linear2" in name:
-            nn.init.zeros_(parameter)
-    assert probes.residual_paths(probes.prepare_model(model, vocab_size=VOCAB)).passed
-
-
-def seen_by(name: str, model, **how) -> bool:
+def seen_by(name: str, model, **options) -> bool:
     """Say whether the probe of a name fails."""
-    subject = probes.prepare_model(model, **dict(vocab_size=VOCAB, pad_id=PAD) | how)
-    return not getattr(probes, name)(subject).passed
+    probed = probes.prepare_model(model, **dict(vocab_size=VOCAB, pad_id=PAD) | options)
+    return not getattr(probes, name)(probed).passed
+
+
+def no_gradient(model):
+    """Set both matrices of a product to zero, so that neither of them ever learns."""
+    for layer in model.layers:
+        for parameter in layer.parts.parameters():
+            nn.init.zeros_(parameter)
+
+
+def one_attention(model):
+    """Share the attention of the first layer with the second one."""
+    model.layers[1].attention = model.layers[0].attention
+
+
+def louder(model):
+    """Give attention large weights."""
+    nn.init.normal_(model.layers[0].attention.qkv.weight)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("attention_scores", dict(scale=1.0, initialize=louder)),
+        ("attention_scores", dict(scale=1 / 8)),
+        ("attention_scores", dict(scale=32**-0.5)),
+        ("context", dict(window=1)),
+        ("gradient_reach", dict(initialize=no_gradient)),
+        ("parts_used_once", dict(initialize=one_attention)),
+    ],
+)
+def test_a_mistake_that_resembles_a_right_style_is_seen(name, options):
+    assert seen_by(name, Decoder(**options), vocab_size=STYLED_VOCAB, pad_id=None)
+    assert not seen_by(name, Decoder(), vocab_size=STYLED_VOCAB, pad_id=None)
+
+
+def write_with_cache(fault: str):
+    """Return greedy decoding with a cache, which has a fault."""
+    kept = transformers.DynamicCache()
+
+    def generate(model, ids):
+        cache, new = transformers.DynamicCache(), ids
+        if fault == "kept from the last call":
+            cache = kept
+        for _ in range(6):
+            positions = torch.arange(ids.size(1) - new.size(1), ids.size(1))[None]
+            positions += fault == "positions off by one" and new is not ids
+            output = model(new, past_key_values=cache, position_ids=positions)
+            if fault == "newest key dropped":
+                cache.crop(cache.get_seq_length() - 1)
+            new = output.logits[:, -1:].argmax(-1)
+            ids = torch.cat([ids, new], dim=1)
+            if fault == "last token read twice":
+                new = ids[:, -2:]
+            if fault == "rows exchanged":
+                cache.reorder_cache(torch.tensor([1, 2, 0]))
+        return ids
+
+    return generate
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "",
+        "kept from the last call",
+        "positions off by one",
+        "newest key dropped",
+        "last token read twice",
+        "rows exchanged",
+    ],
+)
+def test_a_fault_of_the_cache_shows_in_a_fresh_model(fault):
+    generate = write_with_cache(fault)
+    assert seen_by("free_running", published("gpt2"), pad_id=None, generate=generate) == bool(fault)
 
 
 @pytest.mark.parametrize(
@@ -173,42 +251,70 @@ def test_labels_that_are_not_shifted_are_named():
     def unshifted(model, src, tgt):
         return F.cross_entropy(model(src, tgt[:, :-1]).transpose(1, 2), tgt[:, :-1])
 
-    subject = probes.prepare_model(translator(), vocab_size=VOCAB, pad_id=PAD, loss=unshifted)
-    result = probes.overfit_one_batch(subject)
+    probed = probes.prepare_model(translator(), vocab_size=VOCAB, pad_id=PAD, loss=unshifted)
+    result = probes.overfit_one_batch(probed)
     assert not result.passed and "not shifted" in result.hint
 
 
-def test_everything_stays_as_it_was():
-    model = translator().train()
-    model.encoder.eval()
+@pytest.mark.parametrize("make", [translator, Decoder])
+def test_everything_stays_as_it_was(make):
+    model = make().train()
+    next(model.children()).eval()
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     modes = [module.training for module in model.modules()]
     state = torch.get_rng_state()
-    probes.probe(model, vocab_size=VOCAB, pad_id=PAD)
+    probes.probe(model, vocab_size=VOCAB)
     assert torch.equal(torch.get_rng_state(), state)
     assert [module.training for module in model.modules()] == modes
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     assert all((parameter.grad == 1).all() for parameter in model.parameters())
     assert not any(module._forward_hooks for module in model.modules())
+    assert torch.backends.mha.get_fastpath_enabled()
 
 
 @pytest.mark.parametrize(
     "answer", [lambda x: x, lambda x: (x, None), lambda x: SimpleNamespace(logits=x)]
 )
 def test_logits_are_found(answer):
-    subject = probes.prepare_model(
-        Wrapped(lambda wrapped, logits: answer(logits)), vocab_size=VOCAB
-    )
-    assert subject.reads_source and probes.causality(subject).passed
+    model = Wrapped(lambda wrapped, logits: answer(logits))
+    probed = probes.prepare_model(model, vocab_size=VOCAB)
+    assert probed.reads_source and probes.causality(probed).passed
 
 
-def test_what_cannot_be_called_is_said():
-    with pytest.raises(ValueError, match="forward="):
-        probes.prepare_model(nn.Linear(2, 2), vocab_size=VOCAB)
-    with pytest.raises(ValueError, match="6 words"):
-        probes.prepare_model(translator(), vocab_size=5)
+def holding_a_generator():
+    """Build a model that cannot be copied."""
+    model = Decoder()
+    model.attribute = (number for number in ())
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (lambda: nn.Linear(2, 2), {}, "forward="),
+        (translator, dict(vocab_size=5), "6 words"),
+        (lambda: Decoder(last_only=True), {}, r"\(3, 1, 40\) for ids of shape \(3, 7\).*forward="),
+        (Decoder, {}, "calls the original"),
+        (holding_a_generator, {}, "work on a copy"),
+    ],
+)
+def test_a_model_that_cannot_be_probed_is_explained(make, options, message):
+    model = make()
+    if message == "calls the original":
+        options = dict(forward=lambda _, ids: model(ids))
+    with pytest.raises(ValueError, match=message):
+        probes.prepare_model(model, **dict(vocab_size=VOCAB) | options)
+
+
+def test_what_cannot_run_in_16_bit_is_no_alarm():
+    def float32_only(wrapped, logits):
+        return logits @ torch.eye(VOCAB)
+
+    probed = probes.prepare_model(Wrapped(float32_only), vocab_size=VOCAB)
+    result = probes.finite_numbers(probed)
+    assert result.passed and "cannot be called in bfloat16" in result.hint
 
 
 def test_a_result_shows_itself():
@@ -223,8 +329,8 @@ def test_the_page_shows_what_is_printed(capsys):
     exec(example, {})
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 17 and set(shown) <= set(printed)
-    told = set(re.findall(r"^\| `(\w+)`", page, re.M))
-    assert told >= {run.__name__ for run in probes.PROBES}
+    listed = set(re.findall(r"^\| `(\w+)`", page, re.M))
+    assert listed >= {run.__name__ for run in probes.PROBES}
 
 
 def test_command(tmp_path, monkeypatch, capsys):

@@ -72,16 +72,17 @@ def nudge_zeros(model: nn.Module) -> None:
             parameter.copy_(noise if parameter.dim() > 1 else noise + NUDGE)
 
 
-def amplify(model: nn.Module) -> None:
+def amplify(model: nn.Module, gain: float = 1.0) -> None:
     """Scale small weights up, so that what a layer adds is as large as what it reads.
 
     In a fresh model each token often predicts itself, whatever the model attends to. Embeddings
-    stay as they are.
+    stay as they are. With a larger gain, attention looks at fewer tokens.
     """
     for module in model.modules():
         if not isinstance(module, nn.Embedding):
             for parameter in module.parameters(recurse=False):
-                least = parameter.size(-1) ** -0.5 if parameter.dim() > 1 else GATE
+                narrowest = min(parameter.shape[-2:], default=1)
+                least = gain * narrowest**-0.5 if parameter.dim() > 1 else GATE
                 scale = parameter.square().mean().sqrt()
                 if 0 < scale < least:
                     parameter.mul_(least / scale)

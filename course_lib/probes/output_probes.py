@@ -250,7 +250,7 @@ def _own_generate(
     The copy gets larger weights, because a fresh model repeats the token that it reads, with the
     right cache and with a wrong one.
     """
-    amplify(probed.model)
+    amplify(probed.model, gain=2.0)
     count, outputs = 0, []
     for length in (2, 3, 2):  # the third call repeats the first one
         inputs = [source[0][:, : length + 2].contiguous()] if source else [text[:, :length]]
