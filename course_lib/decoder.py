@@ -37,9 +37,12 @@ class DecoderLayer(nn.Module):
         activation_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        new_attention = partial(MultiHeadAttention, d_k=d_k, d_v=d_v, dropout=attention_dropout)
-        self.self_attn = new_attention(d_model, num_heads)
-        self.cross_attn = new_attention(d_model, num_heads)
+        self.self_attn = MultiHeadAttention(
+            d_model, num_heads, d_k=d_k, d_v=d_v, dropout=attention_dropout
+        )
+        self.cross_attn = MultiHeadAttention(
+            d_model, num_heads, d_k=d_k, d_v=d_v, dropout=attention_dropout
+        )
         self.feed_forward = FeedForward(d_model, d_ff, activation_dropout, activation)
         self.add_norm1 = AddNorm(d_model, dropout, norm_first)
         self.add_norm2 = AddNorm(d_model, dropout, norm_first)

@@ -114,7 +114,9 @@ BACK = "x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, self_mask)[0])"
 ACROSS = "x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])"
 ASK = "self.cross_attn(y, memory, memory, cross_mask)"
 ASK_OF_X = ASK.replace("(y", "(x")
-CROSS_ATTN = "self.cross_attn = new_attention(d_model, num_heads)"
+CROSS_ATTN = """self.cross_attn = MultiHeadAttention(
+            d_model, num_heads, d_k=d_k, d_v=d_v, dropout=attention_dropout
+        )"""
 NORM2, NORM3 = (f"self.add_norm{n} = AddNorm(d_model, dropout, norm_first)" for n in (2, 3))
 THINK = "return self.add_norm3(x, self.feed_forward)"
 
