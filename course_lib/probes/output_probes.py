@@ -251,10 +251,8 @@ def _own_generate(
     the right cache and with a wrong one.
     """
     finding = _written_as_in_one_pass(probed, generate, source, text)
-    if not finding[0]:
-        return finding
     amplify(probed.model, gain=2.0)
-    return _written_as_in_one_pass(probed, generate, source, text)
+    return _written_as_in_one_pass(probed, generate, source, text) if finding[0] else finding
 
 
 def _written_as_in_one_pass(
