@@ -138,9 +138,7 @@ def beam_search(
     also accepts ends among the 2K best.
     """
     if beam_size < 1 or not 0 <= alpha < math.inf:
-        raise ValueError(
-            f"{beam_size=} must be positive, and {alpha=} must be finite and not negative"
-        )
+        raise ValueError(f"{beam_size=} must be positive, and {alpha=} finite and at least 0")
     with generation_mode(model, bos_id, eos_id, max_new_tokens) as limit:
         beams = Beams(model, src, bos_id, beam_size, limit, use_cache)
         empty = torch.full_like(beams.tgt[..., 1:], model.config.pad_id)  # (B, K, limit)

@@ -63,11 +63,12 @@ def runs_original(model: nn.Module, run: Callable[[], object]) -> bool:
 def nudge_zeros(model: nn.Module) -> None:
     """Replace parameters that are zero everywhere by noise, so that every layer contributes.
 
-    Designs whose layers start as the identity have such output projections and gates.
+    Designs whose layers start as the identity have such output projections and gates. Biases stay
+    zero, because they make all tokens more alike.
     """
     generator = torch.Generator().manual_seed(2)
-    for parameter in model.parameters():
-        if not parameter.any():
+    for name, parameter in model.named_parameters():
+        if not name.endswith("bias") and not parameter.any():
             noise = NUDGE * torch.randn(parameter.shape, generator=generator)
             parameter.copy_(noise if parameter.dim() > 1 else noise + NUDGE)
 

@@ -247,17 +247,25 @@ def _own_generate(
 ) -> Finding:
     """Compare what ``generate`` writes with one pass over it, and with a second call.
 
-    The copy gets larger weights, because a fresh model repeats the token that it reads, with the
-    right cache and with a wrong one.
+    The copy then gets larger weights, because a fresh model repeats the token that it reads, with
+    the right cache and with a wrong one.
     """
+    finding = _written_as_in_one_pass(probed, generate, source, text)
     amplify(probed.model, gain=2.0)
+    return _written_as_in_one_pass(probed, generate, source, text) if finding[0] else finding
+
+
+def _written_as_in_one_pass(
+    probed: ProbedModel, generate: Callable[..., Tensor], source: list[Tensor], text: Tensor
+) -> Finding:
+    """Compare three calls of ``generate`` with one pass each, and the third with the first."""
     count, outputs = 0, []
-    for length in (2, 3, 2):  # the third call repeats the first one
-        inputs = [source[0][:, : length + 2].contiguous()] if source else [text[:, :length]]
-        prompt = text[:, :1] if source else inputs[0].contiguous()
-        own = generate(probed.model, *(inputs if source else [prompt]))
+    for shorter in (0, 1, 0):  # the third call repeats the first one
+        inputs = [each[:, : each.size(1) - shorter].contiguous() for each in source]
+        prompt = text[:, : 1 if source else 3 - shorter].contiguous()
+        own = generate(probed.model, *(inputs or [prompt]))
         outputs.append(torch.cat([prompt, own], dim=1) if source else own)
-        wrong, new = _not_arg_max(probed, inputs if source else [], outputs[-1], prompt.size(1))
+        wrong, new = _not_arg_max(probed, inputs, outputs[-1], prompt.size(1))
         count += new
         if wrong:
             hint = f"{wrong} of {new} tokens written are not the arg max of one pass"

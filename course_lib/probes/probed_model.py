@@ -133,21 +133,14 @@ def prepare_model(
         ValueError: If the vocabulary has fewer than 6 words, if the model cannot be copied or
             called, or if it does not return logits for every position.
     """
-    if vocab_size < 6 + (pad_id is not None):
-        raise ValueError(f"the probes need 6 words besides padding, got {vocab_size=}")
     model = getattr(model, "_orig_mod", model)  # a compiled copy would still run the original
     run_forward = forward or (lambda model, *ids: model(*ids))
-
-    def call(model: nn.Module, *ids: Tensor) -> Tensor:
-        """Call the model, and find the logits."""
-        return logits_of(run_forward(model, *ids))
-
     probed = ProbedModel(
         model=model,
         vocab_size=vocab_size,
         pad_id=pad_id,
         never_drawn=_padding_index(model) if pad_id is None else pad_id,
-        call=call,
+        call=lambda model, *ids: logits_of(run_forward(model, *ids)),
         reads_source=_needs_two_arguments(model, forward),
         loss=loss,
         generate=generate,
@@ -179,6 +172,9 @@ def _needs_two_arguments(model: nn.Module, forward: Callable[..., object] | None
 
 def _call_once(probed: ProbedModel) -> None:
     """Call a copy of the model, and explain what is wrong with the call or with its result."""
+    if probed.vocab_size < 6 + (probed.pad_id is not None):
+        message = f"the probes need 6 words besides padding, got vocab_size={probed.vocab_size}"
+        raise ValueError(message)
     ids = probed.batch()
     results: list[Tensor] = []
     inputs = "source and target" if probed.reads_source else "ids"
