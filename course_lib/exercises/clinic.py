@@ -36,7 +36,7 @@ class PatientChart:
         return len(self.asked)
 
     def probe(self, name: str) -> ProbeResult:
-        """Try a probe of ``KIT``; it counts once, however often it is asked for.
+        """Try a probe of ``PROBES_BY_NAME``; it counts once, however often it is asked for.
 
         Raises:
             ValueError: If there is no such probe; the message lists similar names.

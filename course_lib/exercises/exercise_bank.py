@@ -10,7 +10,7 @@ from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from course_lib.exercises.check_report import Stage
 from course_lib.exercises.mistake_catalogue import Mistake, course_definition
@@ -18,6 +18,7 @@ from course_lib.exercises.trial import Trial, usual_settings
 
 PACKAGE = Path(__file__).resolve().parents[1]
 BANK = Path(__file__).with_name("bank")
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def right_answers(name: str) -> tuple[Any, ...]:
     return _room(exercise(name).module).ANSWERS.get(name, ())
 
 
-def look_up(name: str, entries: Mapping[str, Any], kind: str) -> Any:
+def look_up(name: str, entries: Mapping[str, Entry], kind: str) -> Entry:
     """Return the entry of that name, or raise a ValueError that says which names are near."""
     if name in entries:
         return entries[name]

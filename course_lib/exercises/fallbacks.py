@@ -52,7 +52,7 @@ def files_of(definition: object) -> list[str]:
     return list(dict.fromkeys(f.__code__.co_filename for f in functions_of(definition)))
 
 
-def parts_of_yours(*things: Any) -> str:
+def parts_of_yours(*things: Callable[..., object]) -> str:
     """Say which exercises the learner's classes or functions use, and how many are their own."""
     yours: dict[str, bool] = {}
     todo, seen = list(things), set()

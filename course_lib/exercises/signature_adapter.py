@@ -4,11 +4,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass, make_dataclass
 from functools import cache, wraps
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from torch import nn
 
 from course_lib.exercises.parameter_names import recognise
+
+Named = TypeVar("Named", bound=type)
 
 SYNONYMS = {  # names of the arguments in textbooks and in code that many people have read
     "query": ("q", "queries"),
@@ -223,7 +225,7 @@ def _adapted(answer: Any, definition: Any, order: Mapping[str, str]) -> Any:
     return named_like(answer, Adapted)
 
 
-def named_like(answer: type[nn.Module], made: Any) -> Any:
+def named_like(answer: type, made: Named) -> Named:
     """Give a subclass the name, the module and the docstring of the answer it is made of."""
     made.__name__, made.__qualname__ = answer.__name__, answer.__qualname__
     made.__module__, made.__doc__ = answer.__module__, answer.__doc__

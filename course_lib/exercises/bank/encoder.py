@@ -171,18 +171,18 @@ stack = mistakes_of("encoder", "Encoder")
 NORM = "AddNorm(d_model, dropout, norm_first)"
 NORM2 = f"self.add_norm2 = {NORM}"
 HEADS_LINES = "d_k=d_k, d_v=d_v, dropout=attention_dropout"
-THINKER = "FeedForward(d_model, d_ff, activation_dropout, activation)"
+FEED_FORWARD = "FeedForward(d_model, d_ff, activation_dropout, activation)"
 ATTEND = "x = self.add_norm1(x, lambda y: self.self_attn(y, y, y, mask)[0])"
 THINK = "return self.add_norm2(x, self.feed_forward)"
 LOOK = "self.self_attn(y, y, y, mask)[0]"
 
 IGNORED = (  # in the constructor, which the decoder layer has in common
     ("norm_first", (NORM, "AddNorm(d_model, dropout)")),
-    ("activation", (THINKER, "FeedForward(d_model, d_ff, activation_dropout)")),
+    ("activation", (FEED_FORWARD, "FeedForward(d_model, d_ff, activation_dropout)")),
     ("d_k", (HEADS_LINES, "d_v=d_v, dropout=attention_dropout")),
     ("dropout", (NORM, "AddNorm(d_model, norm_first=norm_first)")),
     ("attention_dropout", (HEADS_LINES, "d_k=d_k, d_v=d_v")),
-    ("activation_dropout", (THINKER, "FeedForward(d_model, d_ff, activation=activation)")),
+    ("activation_dropout", (FEED_FORWARD, "FeedForward(d_model, d_ff, activation=activation)")),
 )
 
 LAYER = "new_layer(d_k=d_k, d_v=d_v, **rates)"
@@ -285,7 +285,7 @@ MISTAKES = (
         "dropout_as_in_torch: `dropout` acts in all three places, as in torch.nn, but here each "
         "has its own argument",
         ("dropout=attention_dropout", "dropout=dropout"),
-        (THINKER, "FeedForward(d_model, d_ff, dropout, activation)"),
+        (FEED_FORWARD, "FeedForward(d_model, d_ff, dropout, activation)"),
     ),
     *ignored(layer, *IGNORED),
     layer(
