@@ -76,9 +76,9 @@ def _pairs(task: Exercise, place: int) -> Iterator[Mistake]:
 def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
     """Count the trials in which an attempt shows the wrong numbers of a known mistake.
 
-    Returns ``FULL_MATCH`` if both agree in every trial that is written, and 0 if the mistake is wrong
-    somewhere in another way. If both share no wrong number but only errors, these must be the same
-    word for word.
+    Returns ``FULL_MATCH`` if both agree in every trial of the exercise, and 0 if the mistake is
+    wrong somewhere in another way. If both share no wrong number but only errors, these must be
+    the same word for word.
     """
     task, expected = exercise(mistake.exercise), expected_outcomes(mistake.exercise)
     tried = [n for n, seen in enumerate(mine) if not isinstance(seen.error, NotImplementedError)]
