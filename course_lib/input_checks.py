@@ -104,7 +104,7 @@ def check_width(x: Tensor, d_model: int) -> None:
 def check_same_shape(x: Tensor, output: Tensor) -> None:
     """Raise ValueError if a sub-layer's output is not a tensor with the shape of its input."""
     if not isinstance(output, Tensor):
-        raise ValueError(f"the sub-layer must return one tensor, got {type(output).__name__}")
+        raise ValueError(f"the sub-layer must return one tensor, not {type(output).__name__}")
     if output.shape != x.shape:
         raise ValueError(
             f"the sub-layer returned shape {tuple(output.shape)} for an input of shape "

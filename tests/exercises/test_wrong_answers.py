@@ -10,7 +10,7 @@ from textbooks.annotated import PositionwiseFeedForward, sines_and_cosines
 from torch.testing import assert_close
 
 from course_lib.exercises import predict, score_test
-from course_lib.exercises.bank import decoding, gpt, kv_cache
+from course_lib.exercises.bank import decoder, decoding, gpt, kv_cache
 from course_lib.exercises.bank.transformer import APART
 from course_lib.exercises.check import examine
 from course_lib.exercises.exercise_bank import exercise
@@ -221,13 +221,13 @@ DROPPED = {  # what is wrong, and the stage that must not hold
          "self.feed_forward(self.norm2(x)) * self.dropout(torch.ones_like(x[..., :1]))"),
         ("inner dropouts", "self.dropout(self.self_attn(y, y, y, mask)[0])",
          "self.self_attn(y, y, y, mask)[0] * self.dropout(torch.ones_like(x[:, :1]))"),
-        ("inner dropouts", "dropout=attention_dropout)", "dropout=attention_dropout ** 2)"),
+        ("inner dropouts", "dropout=attention_dropout\n", "dropout=attention_dropout ** 2\n"),
         ("inner dropouts", "        self.add_norm1 = ",
          "        self.feed_forward.dropout = nn.Dropout1d(activation_dropout)\n"
          "        self.add_norm1 = "),
     ),
     "DecoderLayer": (
-        ("inner dropouts", "self.cross_attn = MultiHeadAttention(d_model, num_heads, **heads)",
+        ("inner dropouts", decoder.CROSS_ATTN,
          "self.cross_attn = MultiHeadAttention(d_model, num_heads, d_k=d_k, d_v=d_v)"),
         ("inner dropouts", "d_ff, activation_dropout,", "d_ff, activation_dropout ** 2,"),
     ),
