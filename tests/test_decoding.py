@@ -10,12 +10,7 @@ from random_inputs import make_generator, normal, random_ids, tiny_config, tiny_
 from torch import nn
 
 from course_lib.data import pad_rows
-from course_lib.decoding import (
-    argmax_tokens,
-    greedy_decode,
-    sample_decode,
-    sample_tokens,
-)
+from course_lib.decoding import argmax_tokens, greedy_decode, sample_decode, sample_tokens
 
 BOS, EOS = 1, 2
 SPECIAL = dict(bos_id=BOS, eos_id=EOS)

@@ -32,11 +32,7 @@ from course_lib.kv_cache import AttentionCache
 from course_lib.masks import causal_mask, padding_mask
 from course_lib.modern_decoder import GroupedQueryAttention, apply_rope, rope_angles
 from course_lib.multi_head import MultiHeadAttention
-from course_lib.positions import (
-    LearnedPositionalEmbedding,
-    PositionalEncoding,
-    sinusoidal_encoding,
-)
+from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding, sinusoidal_encoding
 
 
 def ones(*shape, dtype=torch.bool):

@@ -8,11 +8,7 @@ from random_inputs import normal, seeded
 from reference import encoding_by_loops
 from torch import nn
 
-from course_lib.positions import (
-    LearnedPositionalEmbedding,
-    PositionalEncoding,
-    sinusoidal_encoding,
-)
+from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding, sinusoidal_encoding
 
 WIDTH, MAX_LEN = 6, 9
 BOTH_KINDS = pytest.mark.parametrize("kind", [PositionalEncoding, LearnedPositionalEmbedding])

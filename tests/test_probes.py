@@ -75,10 +75,7 @@ RIGHT = {
     "pre-norm": (lambda: translator(norm_first=True, tie_embeddings="none"), dict(pad_id=PAD)),
     "GPT": (lambda: GPT(GPTConfig(**SIZES)), {}),
     "DecoderOnly": (lambda: DecoderOnly(translator().config, True), {}),
-    "ModernDecoder": (
-        lambda: ModernDecoder(ModernConfig(num_kv_heads=2, d_ff=64, **SIZES)),
-        {},
-    ),
+    "ModernDecoder": (lambda: ModernDecoder(ModernConfig(num_kv_heads=2, d_ff=64, **SIZES)), {}),
     **{name: (partial(published, name), {}) for name in DECODERS.split()},
     **{name: (partial(published, name), MASKED) for name in TRANSLATORS.split()},
     **{name: (make, dict(vocab_size=STYLED_VOCAB) | how) for name, (make, how) in STYLES.items()},

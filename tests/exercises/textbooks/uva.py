@@ -99,7 +99,7 @@ class EncoderBlock(nn.Module):
         return x
 
 
-class TransformerEncoder(nn.Module):
+class EncoderOfBlocks(nn.Module):
     """Pass all arguments but the first on to blocks of its own."""
 
     def __init__(self, num_layers, input_dim, num_heads, dim_feedforward, dropout=0.0):
@@ -147,7 +147,7 @@ ANSWERS = {
     "MultiHeadAttention": MultiheadAttention,
     "FeedForward": FeedForwardNet,
     "EncoderLayer": EncoderBlock,
-    "Encoder": TransformerEncoder,
+    "Encoder": EncoderOfBlocks,
     "CausalSelfAttention": CausalMultiheadAttention,
     "token_accuracy": accuracy,
 }
