@@ -141,20 +141,14 @@ WHOLE = "(torch.rand(weights.shape[-1]) > self.drop.p) / (1 - self.drop.p)"
 WEIGHTS = "self.drop(scores.softmax(dim=-1))"
 BLEND = "torch.matmul(weights, v)"
 ROWS = "nn.functional.dropout1d"
-DROPPED = {  # what is wrong, and the stage that must not hold
+DROPPED = {  # what is wrong, and the stage that must not hold; AddNorm has every axis
     "scaled_dot_product_attention": (
         ("dropout", "F.dropout(p_attn, dropout_p)",
          "(p_attn * F.dropout(torch.ones(p_attn.size(-1)), dropout_p))"),  # whole keys
-        ("dropout", "F.dropout(p_attn, dropout_p)",
-         "(p_attn * F.dropout(torch.ones_like(p_attn[..., :1]), dropout_p))"),  # whole queries
-        ("dropout", "F.dropout(p_attn, dropout_p)",
-         "(p_attn * F.dropout(torch.ones(p_attn.shape[-2:]), dropout_p))"),  # all heads alike
     ),
     "MultiHeadAttention": (
         ("dropout", BLEND, "self.drop(torch.matmul(scores.softmax(-1), v))"),
         ("dropout", WEIGHTS, "scores.softmax(dim=-1) * self.drop(torch.ones(scores.size(-1)))"),
-        ("dropout", WEIGHTS, "scores.softmax(-1) * self.drop(torch.ones_like(scores[..., :1]))"),
-        ("dropout", WEIGHTS, "scores.softmax(-1) * self.drop(torch.ones_like(scores[:, :1]))"),
         ("dropout", WEIGHTS,
          "scores.softmax(-1) * ((torch.rand_like(scores) >= self.drop.p) | (not self.training))"),
         ("dropout", WEIGHTS, "self.drop(scores).softmax(dim=-1)"),
@@ -178,32 +172,25 @@ DROPPED = {  # what is wrong, and the stage that must not hold
         ("dropout", "self.dropout(x + self.pe[:, : x.size(1)])", new)
         for new in (
             "(x + self.pe[:, : x.size(1)]) * self.dropout(torch.ones_like(x[..., :1]))",
-            "(x + self.pe[:, : x.size(1)]) * self.dropout(torch.ones_like(x[:1]))",
             "self.dropout(x) + self.dropout(self.pe[:, : x.size(1)])",
-            "(x + self.pe[:, : x.size(1)]) * ((torch.rand_like(x) >= self.dropout.p)"
-            " | (not self.training))",
             "(x + self.pe[:, : x.size(1)]) * self.dropout(torch.ones_like(x)).ceil()",
         )
     ),
     "FeedForward": (
         ("dropout", "self.dropout(self.w_1(x).relu())",
          "(y := self.w_1(x).relu()) * self.dropout(torch.ones_like(y[..., :1]))"),
-        ("dropout", "self.dropout(self.w_1(x).relu())",
-         "self.w_1(x).relu() * self.dropout(torch.ones(self.w_1.out_features))"),
     ),
     "EncoderLayer": (
         ("inner dropouts", "self.dropout(self.feed_forward(self.norm2(x)))",
          "self.feed_forward(self.norm2(x)) * self.dropout(torch.ones_like(x[..., :1]))"),
-        ("inner dropouts", "self.dropout(self.self_attn(y, y, y, mask)[0])",
-         "self.self_attn(y, y, y, mask)[0] * self.dropout(torch.ones_like(x[:, :1]))"),
-        ("inner dropouts", "dropout=attention_dropout)", "dropout=attention_dropout ** 2)"),
+        ("inner dropouts", "dropout=attention_dropout", "dropout=attention_dropout ** 2"),
         ("inner dropouts", "        self.add_norm1 = ",
          "        self.feed_forward.dropout = nn.Dropout1d(activation_dropout)\n"
          "        self.add_norm1 = "),
     ),
     "DecoderLayer": (
-        ("inner dropouts", "self.cross_attn = MultiHeadAttention(d_model, num_heads, **heads)",
-         "self.cross_attn = MultiHeadAttention(d_model, num_heads, d_k=d_k, d_v=d_v)"),
+        ("inner dropouts", "self.cross_attn = new_attention(d_model, num_heads)",
+         "self.cross_attn = new_attention(d_model, num_heads, dropout=0.0)"),
         ("inner dropouts", "d_ff, activation_dropout,", "d_ff, activation_dropout ** 2,"),
     ),
     "CausalSelfAttention": tuple(
@@ -212,21 +199,13 @@ DROPPED = {  # what is wrong, and the stage that must not hold
             f"F.dropout({gpt.LOOK.replace('dropout_p=dropout_p, ', '')}, dropout_p)",
             f"(F.dropout(torch.ones(x.size(1)), dropout_p) * {gpt.SCORES}.{gpt.FUTURE}.softmax(-1))"
             " @ v",
-            f"({gpt.SCORES}.{gpt.FUTURE}.softmax(-1) * (torch.rand(x.size(1)) >= dropout_p)) @ v",
         )
     ),
-    **{
-        name: tuple(
-            ("dropout", "self.positions(vectors)",
-             f"(vectors + self.positions.encoding[: vectors.size(1)]) * {mask}")
-            for mask in (
-                "F.dropout(torch.ones_like(vectors[..., :1]), self.config.dropout, self.training)",
-                "F.dropout(torch.ones_like(vectors[:1]), self.config.dropout, self.training)",
-                "((torch.rand_like(vectors) >= self.config.dropout) | (not self.training))",
-            )
-        )
-        for name in ("Transformer", "DecoderOnly")
-    },
+    **dict.fromkeys(("Transformer", "DecoderOnly"), (
+        ("dropout", "self.positions(vectors)",
+         "(vectors + self.positions.encoding[: vectors.size(1)]) * F.dropout("
+         "torch.ones_like(vectors[..., :1]), self.config.dropout, self.training)"),
+    )),
 }  # fmt: skip
 UNNAMED = {
     "LayerNorm": (

@@ -7,7 +7,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from course_lib.encoder import EncoderLayer
-from course_lib.multi_head import MultiHeadAttention
 
 
 class MultiHeadAttentionWithHiddens(nn.Module):
@@ -83,23 +82,6 @@ class PositionWiseFFN(nn.Module):
         return self.dense2(self.relu(self.dense1(X)))
 
 
-class TransformerEncoderBlock(nn.Module):
-    """Add and normalize inside, around a feed-forward network of its own."""
-
-    def __init__(self, num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias=True):
-        super().__init__()
-        self.attention = MultiHeadAttention(num_hiddens, num_heads, bias=use_bias)
-        self.addnorm1 = nn.ModuleDict({"ln": nn.LayerNorm(num_hiddens)})
-        self.ffn = PositionWiseFFN(ffn_num_hiddens, num_hiddens)
-        self.addnorm2 = nn.ModuleDict({"ln": nn.LayerNorm(num_hiddens)})
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, X, mask=None):
-        Y = self.dropout(self.attention(X, X, X, mask)[0])
-        Y = self.addnorm1["ln"](Y + X)
-        return self.addnorm2["ln"](self.dropout(self.ffn(Y)) + Y)
-
-
 class TransformerEncoder(nn.Module):
     """Name the blocks in an ``nn.Sequential``."""
 
@@ -122,6 +104,5 @@ ANSWERS = {
     "PositionalEncoding": EncodingOfP,
     "AddNorm": AddNormByShape,
     "FeedForward": PositionWiseFFN,
-    "EncoderLayer": TransformerEncoderBlock,
     "Encoder": TransformerEncoder,
 }
