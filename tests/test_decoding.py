@@ -164,12 +164,10 @@ def by_hand(last, temperature=1.0, top_k=None, top_p=None):
 
 HOW = [
     {},
-    dict(temperature=0.5),
     dict(temperature=3.0),
     dict(top_k=3),
     dict(top_k=TGT_VOCAB + 5),
     dict(top_p=0.6),
-    dict(top_k=4, top_p=0.7),
     dict(temperature=0.7, top_k=6, top_p=0.8),
 ]
 
