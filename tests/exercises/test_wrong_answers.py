@@ -57,16 +57,6 @@ class MultiHeadAttention(nn.Module):
         x = x.transpose(1, 2).contiguous().view(x.size(0), -1, self.h * self.d_k)
         return self.w_o(x), weights
 """,
-    "PositionalEncoding": """
-class PositionalEncoding(nn.Module):
-    def __init__(self, d_model, max_len, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.register_buffer("pe", sinusoidal_encoding(max_len, d_model)[None])
-
-    def forward(self, x):
-        return self.dropout(x + self.pe[:, : x.size(1)])
-""",
     "LayerNorm": """
 class LayerNorm(nn.Module):
     def __init__(self, features, eps=1e-5):
@@ -169,11 +159,11 @@ DROPPED = {  # what is wrong, and the stage that must not hold; AddNorm has ever
         )
     ),
     "PositionalEncoding": tuple(
-        ("dropout", "self.dropout(x + self.pe[:, : x.size(1)])", new)
+        ("dropout", "self.dropout(x + self.encoding[start:end])", new)
         for new in (
-            "(x + self.pe[:, : x.size(1)]) * self.dropout(torch.ones_like(x[..., :1]))",
-            "self.dropout(x) + self.dropout(self.pe[:, : x.size(1)])",
-            "(x + self.pe[:, : x.size(1)]) * self.dropout(torch.ones_like(x)).ceil()",
+            "(x + self.encoding[start:end]) * self.dropout(torch.ones_like(x[..., :1]))",
+            "self.dropout(x) + self.dropout(self.encoding[start:end])",
+            "(x + self.encoding[start:end]) * self.dropout(torch.ones_like(x)).ceil()",
         )
     ),
     "FeedForward": (
