@@ -35,8 +35,7 @@ def test_a_rank_that_no_process_has_is_refused(rank, world_size):
 
 
 @pytest.mark.parametrize(
-    "num_tokens, all_tokens, world_size",
-    [(2, 4, 0), (0, 0, 2), (5, 4, 2), (-1, 4, 2)],
+    "num_tokens, all_tokens, world_size", [(2, 4, 0), (0, 0, 2), (5, 4, 2), (-1, 4, 2)]
 )
 def test_impossible_numbers_of_tokens_are_refused(num_tokens, all_tokens, world_size):
     with pytest.raises(ValueError, match=says(num_tokens, all_tokens, world_size)):

@@ -47,12 +47,7 @@ def attentions(model):
 # --- windows
 
 
-@given(
-    seed=SEEDS,
-    text_length=st.integers(2, 40),
-    batch_size=st.integers(1, 6),
-    data=st.data(),
-)
+@given(seed=SEEDS, text_length=st.integers(2, 40), batch_size=st.integers(1, 6), data=st.data())
 def test_a_window_is_a_passage_and_its_prediction_is_one_token_later(
     seed, text_length, batch_size, data
 ):

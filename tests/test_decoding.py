@@ -10,12 +10,7 @@ from random_inputs import make_generator, normal, random_ids, tiny_config, tiny_
 from torch import nn
 
 from course_lib.data import pad_rows
-from course_lib.decoding import (
-    argmax_tokens,
-    greedy_decode,
-    sample_decode,
-    sample_tokens,
-)
+from course_lib.decoding import argmax_tokens, greedy_decode, sample_decode, sample_tokens
 
 BOS, EOS = 1, 2
 SPECIAL = dict(bos_id=BOS, eos_id=EOS)
@@ -169,12 +164,10 @@ def by_hand(last, temperature=1.0, top_k=None, top_p=None):
 
 HOW = [
     {},
-    dict(temperature=0.5),
     dict(temperature=3.0),
     dict(top_k=3),
     dict(top_k=TGT_VOCAB + 5),
     dict(top_p=0.6),
-    dict(top_k=4, top_p=0.7),
     dict(temperature=0.7, top_k=6, top_p=0.8),
 ]
 

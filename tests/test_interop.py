@@ -112,29 +112,6 @@ def test_weights_survive_the_round_trip(pair):
     assert_equal(ours.state_dict(), ours_before.state_dict())
 
 
-@EVERY_PAIR
-def test_every_number_has_one_gradient_to_compare(pair):
-    ours, theirs = (randomize(module) for module in pair())
-    for module in (ours, theirs):
-        for number, parameter in enumerate(module.parameters()):
-            parameter.grad = torch.full_like(parameter, number)
-    pairs = grad_pairs(ours, theirs)
-    assert all(mine.shape == other.shape for mine, other in pairs)
-    assert sum(other.numel() for _, other in pairs) == sum(p.numel() for p in theirs.parameters())
-    mine = {id(gradient) for gradient, _ in pairs}
-    assert len(mine) == len(pairs)  # none counts twice
-    assert mine <= {id(p.grad) for p in ours.parameters()}
-
-
-def test_of_a_gpt_the_layers_and_the_last_norm_are_carried_and_nothing_else():
-    ours, theirs = (randomize(module, seed) for seed, module in enumerate(PAIRS["GPT"]()))
-    kept = deepcopy(ours.state_dict())
-    load_from_torch(ours, theirs)
-    for name, value in ours.state_dict().items():
-        changed = not torch.equal(value, kept[name])
-        assert changed == name.startswith(("layers.", "norm.")), name
-
-
 # --- errors
 
 MISFITS = {
@@ -149,11 +126,6 @@ MISFITS = {
     "num_heads differs: ours 3, torch's 6": lambda: (
         MultiHeadAttention(D_MODEL, H),
         nn.MultiheadAttention(D_MODEL, 6),
-    ),
-    "num_heads differs: ours 9, torch's 3": lambda: (gpt(num_heads=9), gpt_stack()),
-    "having a bias differs: ours True, torch's False": lambda: (
-        MultiHeadAttention(D_MODEL, H),
-        attention(bias=False),
     ),
     "having a bias differs: ours False, torch's True": lambda: (
         without_bias(CausalSelfAttention(D_MODEL, H)),
@@ -173,10 +145,6 @@ MISFITS = {
         LayerNorm(D_MODEL),
         nn.LayerNorm(D_MODEL, eps=1e-3),
     ),
-    "a LayerNorm having a bias differs: ours True, torch's False": lambda: (
-        LayerNorm(D_MODEL),
-        nn.LayerNorm(D_MODEL, bias=False),
-    ),
     "a LayerNorm having a weight differs: ours True, torch's False": lambda: (
         LayerNorm(D_MODEL),
         nn.LayerNorm(D_MODEL, elementwise_affine=False),
@@ -194,10 +162,6 @@ MISFITS = {
         pair_of("Encoder", False)[1],
     ),
     "a final norm on one side only": lambda: (Encoder(N, *SIZES), with_final_norm()),
-    "a final norm on one side only: ours LayerNorm": lambda: (
-        gpt(),
-        nn.TransformerEncoder(gpt_layer(), N, enable_nested_tensor=False),
-    ),
 }
 
 
@@ -235,10 +199,6 @@ def test_a_misfit_in_the_last_layer_changes_no_earlier_one():
 
 def test_gradients_are_asked_for_too_early():
     ours, theirs = PAIRS["attention"]()
-    with pytest.raises(ValueError, match="has no gradient; call backward first"):
-        grad_pairs(ours, theirs)
-    for parameter in theirs.parameters():
-        parameter.grad = torch.zeros_like(parameter)
     with pytest.raises(ValueError, match="has no gradient; call backward first"):
         grad_pairs(ours, theirs)
 

@@ -159,14 +159,6 @@ def test_a_text_too_short_for_a_window_is_refused_before_anything_is_made(tmp_pa
 # --- measuring
 
 
-@pytest.mark.parametrize(("length", "windows"), [(3, 3), (4, 2)])
-def test_windows_share_no_prediction_and_leave_out_only_the_rest(length, windows):
-    cut = side_by_side(torch.arange(10), length)
-    assert cut.shape == (windows, length + 1)
-    assert cut[:, 1:].flatten().tolist() == list(range(1, windows * length + 1))
-    assert torch.equal(cut[:, 1:], cut[:, :-1] + 1)
-
-
 def test_the_loss_hangs_on_neither_chunks_nor_dropout(writer, data, monkeypatch):
     text = read_shakespeare(data)
     windows = side_by_side(text.val, 8)

@@ -172,10 +172,7 @@ def test_a_plot_takes_gradients_and_goes_where_it_is_told_or_makes_its_own_figur
 @pytest.mark.parametrize(
     ("draw", "says"),
     [
-        (
-            lambda: heatmap(torch.eye(2), ["a"], ["b", "c"]),
-            "values (2, 2) do not fit 1 row",
-        ),
+        (lambda: heatmap(torch.eye(2), ["a"], ["b", "c"]), "values (2, 2) do not fit 1 row"),
         (lambda: heatmap(torch.ones(1, 2), ["a", "b"], ["c"]), "2 row, 1 column labels"),
         (lambda: heatmap(torch.ones(1, 1, 1), ["a"], ["b"]), "values (1, 1, 1)"),
         (

@@ -4,15 +4,11 @@ import pytest
 import torch
 from dimensions import B, T
 from parity import assert_equal, trace
-from random_inputs import normal, seeded
+from random_inputs import normal
 from reference import encoding_by_loops
 from torch import nn
 
-from course_lib.positions import (
-    LearnedPositionalEmbedding,
-    PositionalEncoding,
-    sinusoidal_encoding,
-)
+from course_lib.positions import LearnedPositionalEmbedding, PositionalEncoding, sinusoidal_encoding
 
 WIDTH, MAX_LEN = 6, 9
 BOTH_KINDS = pytest.mark.parametrize("kind", [PositionalEncoding, LearnedPositionalEmbedding])
@@ -55,13 +51,3 @@ def test_learned_rows_are_saved_and_start_small():
     assert module.state_dict().keys() == {"weight"}
     # 64,000 draws know their spread to 0.3 %
     assert module.weight.std().item() == pytest.approx(0.02, rel=0.03)
-
-
-@BOTH_KINDS
-def test_dropout_comes_after_the_sum(generator, kind):
-    module, x = kind(WIDTH, MAX_LEN, dropout=0.75).double(), normal(generator, B, T, WIDTH)
-    with seeded():
-        output = module(x)
-    dropped = output == 0  # neither the token nor its position is left
-    assert 0 < dropped.sum() < dropped.numel()
-    assert_equal(output[~dropped], 4 * (x + table_of(module)[:T])[~dropped])

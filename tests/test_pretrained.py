@@ -214,20 +214,12 @@ POSITIONS = "model.decoder.embed_positions.weight"
         ("gpt2", BIAS, torch.full((18,), -torch.inf), ("ln_f.bias contains nan or infinity",)),
         (
             "gpt2",
-            "transformer.wpe.weight",
-            torch.ones(MAX_LEN + 1, 18),
-            ("wpe.weight", (MAX_LEN + 1, 18), (MAX_LEN, 18)),
-        ),
-        (
-            "gpt2",
             "transformer.h.0.mlp.c_fc.weight",
             torch.ones(72, 18),
             ("c_fc.weight", (72, 18), "transposed", (18, 72)),
         ),
         ("gpt2", "transformer.h.0.mlp.c_fc.weight", torch.ones(()), ("c_fc.weight", (18, 72))),
-        ("llama", "model.layers.0.self_attn.q_proj.weight", torch.ones(23), ("q_proj", (24, 24))),
         ("llama", "model.layers.1.self_attn.k_proj.weight", torch.ones(9, 24), ("k_proj", (8, 24))),
-        ("marian", "model.shared.weight", torch.ones(()), ("model.shared.weight", (VOCAB, 18))),
         ("marian", "final_logits_bias", torch.ones(VOCAB), ("final_logits_bias", (1, VOCAB))),
         ("gpt2", "lm_head.weight", torch.ones(VOCAB, 18), ("lm_head", "differs from wte", "tied")),
         ("llama", "lm_head.weight", torch.ones(VOCAB, 24), ("differs from model.embed_tokens",)),
@@ -293,13 +285,10 @@ def test_an_index_says_which_file_a_weight_is_read_from(tmp_path):
     [
         ([], ("must contain a JSON object",)),
         ({}, ("lists the files []",)),
-        ({"weight_map": None}, ("lists the files []",)),
         ({"weight_map": [ONE, TWO]}, ("lists the files []",)),
         ({"weight_map": {"a": ONE, "b": "../" + TWO}}, ("lists the files", "../model-2")),
         ({"weight_map": {"a": ONE, "b": "model-3-of-2.safetensors"}}, ("model-3-of-2", TWO)),
-        ({"weight_map": {"a": ONE, "b": [TWO]}}, ("lists the files",)),
         ({"weight_map": {"a": ONE, "b": TWO, "c": ONE}}, ("disagree about c", ONE)),
-        ({"weight_map": {"a": TWO, "b": ONE}}, ("disagree about a, b",)),
     ],
 )
 def test_an_index_that_does_not_fit_its_files_is_named(tmp_path, index, words):
@@ -331,7 +320,6 @@ def test_a_file_without_tensors_is_named_with_the_way_out(tmp_path, name, conten
 @pytest.mark.parametrize(
     "content",
     [
-        [torch.ones(2)],
         torch.ones(2),
         {1: torch.ones(2)},
         {"a": [1.0]},
@@ -339,7 +327,7 @@ def test_a_file_without_tensors_is_named_with_the_way_out(tmp_path, name, conten
         {"a": torch.ones(2, device="meta")},
         {"a": torch.ones(1).expand(10**6, 10**6)},
     ],
-    ids=["list", "tensor", "integer key", "numbers", "sparse", "meta", "expanded"],
+    ids=["tensor", "integer key", "numbers", "sparse", "meta", "expanded"],
 )
 def test_a_pickle_of_something_else_than_dense_tensors_by_name_is_named(tmp_path, content):
     torch.save(content, tmp_path / "pytorch_model.bin")

@@ -75,10 +75,7 @@ RIGHT = {
     "pre-norm": (lambda: translator(norm_first=True, tie_embeddings="none"), dict(pad_id=PAD)),
     "GPT": (lambda: GPT(GPTConfig(**SIZES)), {}),
     "DecoderOnly": (lambda: DecoderOnly(translator().config, True), {}),
-    "ModernDecoder": (
-        lambda: ModernDecoder(ModernConfig(num_kv_heads=2, d_ff=64, **SIZES)),
-        {},
-    ),
+    "ModernDecoder": (lambda: ModernDecoder(ModernConfig(num_kv_heads=2, d_ff=64, **SIZES)), {}),
     **{name: (partial(published, name), {}) for name in DECODERS.split()},
     **{name: (partial(published, name), MASKED) for name in TRANSLATORS.split()},
     **{name: (make, dict(vocab_size=STYLED_VOCAB) | how) for name, (make, how) in STYLES.items()},
@@ -121,7 +118,6 @@ def louder(model):
     ("name", "options"),
     [
         ("attention_scores", dict(scale=1.0, initialize=louder)),
-        ("attention_scores", dict(scale=1 / 8)),
         ("attention_scores", dict(scale=32**-0.5)),
         ("context", dict(window=1)),
         ("gradient_reach", dict(initialize=no_gradient)),
@@ -145,12 +141,8 @@ def write_with_cache(fault: str):
             positions = torch.arange(ids.size(1) - new.size(1), ids.size(1))[None]
             positions += fault == "positions off by one" and new is not ids
             output = model(new, past_key_values=cache, position_ids=positions)
-            if fault == "newest key dropped":
-                cache.crop(cache.get_seq_length() - 1)
             new = output.logits[:, -1:].argmax(-1)
             ids = torch.cat([ids, new], dim=1)
-            if fault == "last token read twice":
-                new = ids[:, -2:]
             if fault == "rows exchanged":
                 cache.reorder_cache(torch.tensor([1, 2, 0]))
         return ids
@@ -159,15 +151,7 @@ def write_with_cache(fault: str):
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [
-        "",
-        "kept from the last call",
-        "positions off by one",
-        "newest key dropped",
-        "last token read twice",
-        "rows exchanged",
-    ],
+    "fault", ["", "kept from the last call", "positions off by one", "rows exchanged"]
 )
 def test_a_fault_of_the_cache_shows_in_a_fresh_model(fault):
     generate = write_with_cache(fault)
@@ -186,7 +170,6 @@ def test_a_fault_of_the_cache_shows_in_a_fresh_model(fault):
         ("parts_used_once", "EncoderLayer", "one_norm"),
         ("attention_scores", "scaled_dot_product_attention", "scale_d_k"),
         ("attention_scores", "scaled_dot_product_attention", "softmax_over_heads"),
-        ("attention_scores", "causal_mask", "causal_without_itself"),
         ("residual_paths", "EncoderLayer", "residual_missing"),
         ("residual_paths", "EncoderLayer", "residual_of_input"),
         ("residual_paths", "DecoderLayer", "residual_from_input"),

@@ -88,8 +88,7 @@ def test_every_plain_file_is_on_one_side_by_the_check_sum_of_its_name(library):
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"x = '\xc3\xa9'\n", b"if x:\n\ty = 1\n", b"x = 1\r\n", b"\xff", b"\x7f"],
+    "content", [b"x = '\xc3\xa9'\n", b"if x:\n\ty = 1\n", b"x = 1\r\n", b"\xff", b"\x7f"]
 )
 def test_a_file_with_other_characters_is_left_out(library, content):
     (library / NAMES[3]).write_bytes(content)  # on the side of train

@@ -166,10 +166,15 @@ def _learn(probed: ProbedModel, ids: list[Tensor]) -> list[float]:
 
 
 def _has_finished(losses: list[float]) -> bool:
-    """Say whether a batch is learned, or the last STEPS did not improve the loss by a tenth."""
+    """Say whether a batch is learned, or the last STEPS did not improve the loss by a tenth.
+
+    At the rate that learns quickly, the loss sometimes jumps up. The last step is not taken then.
+    """
     if losses[-1] < LEARNED or not math.isfinite(losses[-1]) or len(losses) > 4 * STEPS:
         return True
-    return len(losses) > STEPS and min(losses[-STEPS:]) > 0.9 * min(losses[:-STEPS])
+    if len(losses) <= STEPS or losses[-1] > 1.01 * min(losses):
+        return False
+    return min(losses[-STEPS:]) > 0.9 * min(losses[:-STEPS])
 
 
 @as_probe

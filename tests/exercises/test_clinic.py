@@ -16,10 +16,7 @@ from course_lib.exercises.clinic_models import Patient
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-MEND = (
-    "mask = padding_mask(tgt",
-    "mask = causal_mask(tgt.size(1), tgt.device) & padding_mask(tgt",
-)
+MEND = ("mask = padding_mask(tgt", "mask = causal_mask(tgt.size(1), tgt.device) & padding_mask(tgt")
 
 
 @pytest.fixture(autouse=True)

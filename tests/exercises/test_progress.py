@@ -71,8 +71,7 @@ def test_without_a_package_nothing_is_kept(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["{", "[1]", "[" * 100_000, '{"causal_mask": {"state": "great"}}', "\udc80"],
+    "text", ["{", "[1]", "[" * 100_000, '{"causal_mask": {"state": "great"}}', "\udc80"]
 )
 def test_a_file_that_cannot_be_read_is_moved_aside(library, capsys, text):
     content = text.encode(errors="surrogateescape")

@@ -111,11 +111,10 @@ def test_copies_conversions_and_the_meta_device_keep_an_answer_tied():
 
 def test_tied_weights_are_read_whichever_name_came_first():
     course = Transformer(CONFIG).eval()
-    for answer in (EncoderDecoder, pytorch_tutorial.Seq2SeqTransformer):
-        mine = serve(answer, Transformer)(CONFIG).eval()
-        mine.load_state_dict(course.state_dict())
-        assert_close(mine(IDS, IDS), course(IDS, IDS))
-        assert [name for name, _ in mine.named_parameters()][0] == "tgt_embedding.weight"
+    mine = serve(EncoderDecoder, Transformer)(CONFIG).eval()
+    mine.load_state_dict(course.state_dict())
+    assert_close(mine(IDS, IDS), course(IDS, IDS))
+    assert [name for name, _ in mine.named_parameters()][0] == "tgt_embedding.weight"
 
 
 def test_a_served_function_drops_where_its_own_cannot(capsys):

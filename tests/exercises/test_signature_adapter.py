@@ -56,19 +56,6 @@ class ByLetters(nn.Module):
         return self.a((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), None
 
 
-class ByNumber(nn.Module):
-    """Gate with the second layer, as in no order that names could tell."""
-
-    def __init__(self, d_model, hidden_dim):
-        super().__init__()
-        self.fc1 = nn.Linear(d_model, hidden_dim, bias=False)
-        self.fc2 = nn.Linear(d_model, hidden_dim, bias=False)
-        self.fc3 = nn.Linear(hidden_dim, d_model, bias=False)
-
-    def forward(self, x):
-        return self.fc3(nn.functional.silu(self.fc2(x)) * self.fc1(x))
-
-
 class ScaledTwice(ByLetters):
     """Divide by the root a second time."""
 
@@ -78,7 +65,6 @@ class ScaledTwice(ByLetters):
 
 def test_layers_of_one_shape_are_matched_in_the_order_that_is_right(capsys):
     assert examine("MultiHeadAttention", ByLetters).passed
-    assert examine("SwiGLU", ByNumber).passed
     assert not examine("MultiHeadAttention", ScaledTwice).passed
     served = serve(ByLetters, MultiHeadAttention, order=order_of("MultiHeadAttention", ByLetters))
     course, holder = MultiHeadAttention(8, 2), nn.ModuleList([served(8, 2)])

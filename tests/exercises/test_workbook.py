@@ -331,13 +331,6 @@ def folder(tmp_path):
     return folder
 
 
-def test_a_folder_that_is_not_empty_is_refused(folder):
-    before = files_in(folder)
-    with pytest.raises(ValueError, match="not empty; choose another folder.* --force"):
-        fill(folder, WRITTEN)
-    assert files_in(folder) == before
-
-
 def test_force_moves_what_differs_time_after_time_and_nothing_else(folder):
     (folder / "notes.ipynb").write_text("notes")
     kept = fill(folder, WRITTEN, force=True)

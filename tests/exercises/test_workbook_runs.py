@@ -8,14 +8,7 @@ import shutil
 import pytest
 from chapter_runner import Runner
 from textbooks import BOOKS, cells_of
-from workbook_solver import (
-    WORKED,
-    asked_in,
-    definition,
-    filled,
-    reference_answers,
-    run_chapter,
-)
+from workbook_solver import WORKED, asked_in, definition, filled, reference_answers, run_chapter
 
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.catalogue import tasks as other_tasks

@@ -1,12 +1,11 @@
 """Wrong answers in a textbook's style: none passes, and the frequent ones have a name."""
 
 import inspect
-import re
 from dataclasses import replace
 
 import pytest
 import torch
-from textbooks.annotated import PositionwiseFeedForward, sines_and_cosines
+from textbooks import annotated, nanogpt, pytorch_tutorial
 from torch.testing import assert_close
 
 from course_lib.exercises import predict, score_test
@@ -16,7 +15,14 @@ from course_lib.exercises.check import examine
 from course_lib.exercises.exercise_bank import exercise
 from course_lib.exercises.mistake_catalogue import course_source, define
 
-BOOK = {
+IN_TEXTBOOKS = {
+    "sinusoidal_encoding": annotated.sines_and_cosines,
+    "AddNorm": annotated.SublayerConnection,
+    "FeedForward": annotated.PositionwiseFeedForward,
+    "random_windows": nanogpt.get_batch,
+    "RMSNorm": pytorch_tutorial.RMSNorm,
+}
+BOOK = {name: inspect.getsource(answer) for name, answer in IN_TEXTBOOKS.items()} | {
     "scaled_dot_product_attention": """
 def scaled_dot_product_attention(q, k, v, mask=None, dropout_p=0.0):
     d_k = q.size(-1)
@@ -51,17 +57,6 @@ class MultiHeadAttention(nn.Module):
         x = x.transpose(1, 2).contiguous().view(x.size(0), -1, self.h * self.d_k)
         return self.w_o(x), weights
 """,
-    "sinusoidal_encoding": inspect.getsource(sines_and_cosines),
-    "PositionalEncoding": """
-class PositionalEncoding(nn.Module):
-    def __init__(self, d_model, max_len, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.register_buffer("pe", sinusoidal_encoding(max_len, d_model)[None])
-
-    def forward(self, x):
-        return self.dropout(x + self.pe[:, : x.size(1)])
-""",
     "LayerNorm": """
 class LayerNorm(nn.Module):
     def __init__(self, features, eps=1e-5):
@@ -75,20 +70,6 @@ class LayerNorm(nn.Module):
         var = x.var(-1, keepdim=True, unbiased=False)
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
 """,
-    "AddNorm": """
-class AddNorm(nn.Module):
-    def __init__(self, size, dropout=0.1, norm_first=False):
-        super().__init__()
-        self.norm = nn.LayerNorm(size)
-        self.dropout = nn.Dropout(dropout)
-        self.norm_first = norm_first
-
-    def forward(self, x, sublayer):
-        if self.norm_first:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
-""",
-    "FeedForward": inspect.getsource(PositionwiseFeedForward),
     "EncoderLayer": """
 class EncoderLayer(nn.Module):
     def __init__(self, d_model, num_heads, d_ff, dropout=0.1, norm_first=False):
@@ -124,23 +105,6 @@ class DecoderLayer(nn.Module):
         b = self.norm2(a + self.dropout(self.cross_attn(a, memory, memory, cross_mask)[0]))
         return self.norm3(b + self.dropout(self.feed_forward(b)))
 """,
-    "random_windows": """
-def random_windows(data, batch_size, block_size, generator=None):
-    ix = torch.randint(len(data) - block_size, (batch_size,), generator=generator)
-    x = torch.stack([data[i : i + block_size] for i in ix])
-    y = torch.stack([data[i + 1 : i + 1 + block_size] for i in ix])
-    return x, y
-""",
-    "RMSNorm": """
-class RMSNorm(nn.Module):
-    def __init__(self, dim, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(dim))
-
-    def forward(self, x):
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
-""",
 }
 
 
@@ -150,7 +114,8 @@ def book(name, *edits):
     source = next(text for text in sources if all(old in text for old, _ in edits))
     for old, new in edits:
         source = source.replace(old, new)
-    source = re.sub(r"sines_and_cosines|PositionwiseFeedForward", name, source)
+    if name in IN_TEXTBOOKS:
+        source = source.replace(IN_TEXTBOOKS[name].__name__, name)
     return define(source, exercise(name).module, name, f"<textbook's {name}: {edits}>")
 
 
@@ -166,20 +131,14 @@ WHOLE = "(torch.rand(weights.shape[-1]) > self.drop.p) / (1 - self.drop.p)"
 WEIGHTS = "self.drop(scores.softmax(dim=-1))"
 BLEND = "torch.matmul(weights, v)"
 ROWS = "nn.functional.dropout1d"
-DROPPED = {  # what is wrong, and the stage that must not hold
+DROPPED = {  # what is wrong, and the stage that must not hold; AddNorm has every axis
     "scaled_dot_product_attention": (
         ("dropout", "F.dropout(p_attn, dropout_p)",
          "(p_attn * F.dropout(torch.ones(p_attn.size(-1)), dropout_p))"),  # whole keys
-        ("dropout", "F.dropout(p_attn, dropout_p)",
-         "(p_attn * F.dropout(torch.ones_like(p_attn[..., :1]), dropout_p))"),  # whole queries
-        ("dropout", "F.dropout(p_attn, dropout_p)",
-         "(p_attn * F.dropout(torch.ones(p_attn.shape[-2:]), dropout_p))"),  # all heads alike
     ),
     "MultiHeadAttention": (
         ("dropout", BLEND, "self.drop(torch.matmul(scores.softmax(-1), v))"),
         ("dropout", WEIGHTS, "scores.softmax(dim=-1) * self.drop(torch.ones(scores.size(-1)))"),
-        ("dropout", WEIGHTS, "scores.softmax(-1) * self.drop(torch.ones_like(scores[..., :1]))"),
-        ("dropout", WEIGHTS, "scores.softmax(-1) * self.drop(torch.ones_like(scores[:, :1]))"),
         ("dropout", WEIGHTS,
          "scores.softmax(-1) * ((torch.rand_like(scores) >= self.drop.p) | (not self.training))"),
         ("dropout", WEIGHTS, "self.drop(scores).softmax(dim=-1)"),
@@ -189,7 +148,7 @@ DROPPED = {  # what is wrong, and the stage that must not hold
     ),
     "AddNorm": tuple(
         (stage, f"self.dropout(sublayer({read}))", new.format(read))
-        for stage, read in (("dropout", "x"), ("dropout in pre-norm", "self.norm(x)"))
+        for stage, read in (("dropout", "x"), ("dropout in pre-norm", "self.layer_norm(x)"))
         for new in (
             "(lambda y: y * ((torch.rand_like(y) >= self.dropout.p) | (not self.training)))"
             "(sublayer({}))",
@@ -200,27 +159,20 @@ DROPPED = {  # what is wrong, and the stage that must not hold
         )
     ),
     "PositionalEncoding": tuple(
-        ("dropout", "self.dropout(x + self.pe[:, : x.size(1)])", new)
+        ("dropout", "self.dropout(x + self.encoding[start:end])", new)
         for new in (
-            "(x + self.pe[:, : x.size(1)]) * self.dropout(torch.ones_like(x[..., :1]))",
-            "(x + self.pe[:, : x.size(1)]) * self.dropout(torch.ones_like(x[:1]))",
-            "self.dropout(x) + self.dropout(self.pe[:, : x.size(1)])",
-            "(x + self.pe[:, : x.size(1)]) * ((torch.rand_like(x) >= self.dropout.p)"
-            " | (not self.training))",
-            "(x + self.pe[:, : x.size(1)]) * self.dropout(torch.ones_like(x)).ceil()",
+            "(x + self.encoding[start:end]) * self.dropout(torch.ones_like(x[..., :1]))",
+            "self.dropout(x) + self.dropout(self.encoding[start:end])",
+            "(x + self.encoding[start:end]) * self.dropout(torch.ones_like(x)).ceil()",
         )
     ),
     "FeedForward": (
         ("dropout", "self.dropout(self.w_1(x).relu())",
          "(y := self.w_1(x).relu()) * self.dropout(torch.ones_like(y[..., :1]))"),
-        ("dropout", "self.dropout(self.w_1(x).relu())",
-         "self.w_1(x).relu() * self.dropout(torch.ones(self.w_1.out_features))"),
     ),
     "EncoderLayer": (
         ("inner dropouts", "self.dropout(self.feed_forward(self.norm2(x)))",
          "self.feed_forward(self.norm2(x)) * self.dropout(torch.ones_like(x[..., :1]))"),
-        ("inner dropouts", "self.dropout(self.self_attn(y, y, y, mask)[0])",
-         "self.self_attn(y, y, y, mask)[0] * self.dropout(torch.ones_like(x[:, :1]))"),
         ("inner dropouts", "dropout=attention_dropout\n", "dropout=attention_dropout ** 2\n"),
         ("inner dropouts", "        self.add_norm1 = ",
          "        self.feed_forward.dropout = nn.Dropout1d(activation_dropout)\n"
@@ -237,21 +189,13 @@ DROPPED = {  # what is wrong, and the stage that must not hold
             f"F.dropout({gpt.LOOK.replace('dropout_p=dropout_p, ', '')}, dropout_p)",
             f"(F.dropout(torch.ones(x.size(1)), dropout_p) * {gpt.SCORES}.{gpt.FUTURE}.softmax(-1))"
             " @ v",
-            f"({gpt.SCORES}.{gpt.FUTURE}.softmax(-1) * (torch.rand(x.size(1)) >= dropout_p)) @ v",
         )
     ),
-    **{
-        name: tuple(
-            ("dropout", "self.positions(vectors)",
-             f"(vectors + self.positions.encoding[: vectors.size(1)]) * {mask}")
-            for mask in (
-                "F.dropout(torch.ones_like(vectors[..., :1]), self.config.dropout, self.training)",
-                "F.dropout(torch.ones_like(vectors[:1]), self.config.dropout, self.training)",
-                "((torch.rand_like(vectors) >= self.config.dropout) | (not self.training))",
-            )
-        )
-        for name in ("Transformer", "DecoderOnly")
-    },
+    **dict.fromkeys(("Transformer", "DecoderOnly"), (
+        ("dropout", "self.positions(vectors)",
+         "(vectors + self.positions.encoding[: vectors.size(1)]) * F.dropout("
+         "torch.ones_like(vectors[..., :1]), self.config.dropout, self.training)"),
+    )),
 }  # fmt: skip
 UNNAMED = {
     "LayerNorm": (
@@ -271,13 +215,11 @@ UNNAMED = {
         ("formula", "/ d_model)", "/ math.sqrt(4 * d_model))"),
     ),
     "random_windows": (
-        ("start", "(batch_size,), generator=generator)",
-         "(1,), generator=generator) + torch.arange(batch_size) * block_size\n"
+        ("start", "(batch_size,))", "(1,)) + torch.arange(batch_size) * block_size\n"
          "    ix = ix % (len(data) - block_size)"),  # then one window after another
-        ("start", "(batch_size,), generator=generator)",
-         "(1,), generator=generator) + torch.arange(batch_size)\n"
+        ("start", "(batch_size,))", "(1,)) + torch.arange(batch_size)\n"
          "    ix = ix % (len(data) - block_size)"),  # then one token further on each time
-        ("start", "generator=generator)", "generator=generator).sort()[0]"),
+        ("start", "(batch_size,))", "(batch_size,)).sort()[0]"),
     ),
     "training_step": (
         ("one step", "optimizer.zero_grad()", "optimizer.zero_grad(); model.eval()"),
@@ -331,7 +273,7 @@ NAMED = (  # the short name of a mistake, and how the reader of a textbook makes
     ("heads_joined_by_another_axis", M, (JOINED, "x.transpose(2, 3).contiguous()")),
     ("residual_inside", M, ("return self.w_o(x)", "return query + self.w_o(x)")),
     ("negative_numbers_kept", "FeedForward", (".relu()", ".clamp(max=0)")),
-    ("gain_around_zero", "RMSNorm", ("ones(", "zeros("), ("self.weight\n", "(1 + self.weight)\n")),
+    ("gain_around_zero", "RMSNorm", ("ones(", "zeros("), ("self.scale\n", "(1 + self.scale)\n")),
     ("residual_missing_feed_forward", E, ("self.norm2(a + ", "self.norm2(")),
     ("feed_forward_reads_input", E, ("self.feed_forward(a)", "self.feed_forward(x)")),
     ("attention_dropped", E, ("a + self.drop", "x + self.drop"), ("forward(a)", "forward(x)")),

@@ -6,13 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib.attention_capture import capture_attention
-from course_lib.decoder import DecoderLayer
 from course_lib.encoder import EncoderLayer
-from course_lib.masks import causal_mask, padding_mask
-from course_lib.multi_head import MultiHeadAttention
-from course_lib.positions import PositionalEncoding
-from course_lib.transformer import initialize
 
 
 class MultiHeadAttentionWithHiddens(nn.Module):
@@ -88,23 +82,6 @@ class PositionWiseFFN(nn.Module):
         return self.dense2(self.relu(self.dense1(X)))
 
 
-class TransformerEncoderBlock(nn.Module):
-    """Add and normalize inside, around a feed-forward network of its own."""
-
-    def __init__(self, num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias=True):
-        super().__init__()
-        self.attention = MultiHeadAttention(num_hiddens, num_heads, bias=use_bias)
-        self.addnorm1 = nn.ModuleDict({"ln": nn.LayerNorm(num_hiddens)})
-        self.ffn = PositionWiseFFN(ffn_num_hiddens, num_hiddens)
-        self.addnorm2 = nn.ModuleDict({"ln": nn.LayerNorm(num_hiddens)})
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, X, mask=None):
-        Y = self.dropout(self.attention(X, X, X, mask)[0])
-        Y = self.addnorm1["ln"](Y + X)
-        return self.addnorm2["ln"](self.dropout(self.ffn(Y)) + Y)
-
-
 class TransformerEncoder(nn.Module):
     """Name the blocks in an ``nn.Sequential``."""
 
@@ -122,66 +99,10 @@ class TransformerEncoder(nn.Module):
         return X
 
 
-class Side(nn.Module):
-    """Embed, place, and apply blocks: an encoder or a decoder of the book."""
-
-    def __init__(self, embedding, c, blks):
-        super().__init__()
-        self.num_hiddens, self.embedding = c.d_model, embedding
-        self.pos_encoding = PositionalEncoding(c.d_model, c.max_len, c.dropout)
-        self.blks = nn.Sequential(*blks)
-
-    def forward(self, X, *state):
-        X = self.pos_encoding(self.embedding(X) * math.sqrt(self.num_hiddens))
-        for blk in self.blks:
-            X = blk(X, *state)
-        return X
-
-
-class EncoderDecoder(nn.Module):
-    """Give both sides their embedding, and the decoder its dense layer."""
-
-    def __init__(self, config):
-        super().__init__()
-        c = self.config = config
-        sizes = (c.d_model, c.num_heads, c.d_ff, c.dropout)
-        source = nn.Embedding(c.src_vocab_size, c.d_model)
-        target = source if c.tie_embeddings == "all" else nn.Embedding(c.tgt_vocab_size, c.d_model)
-        blocks = [EncoderLayer(*sizes) for _ in range(c.num_encoder_layers)]
-        self.encoder = Side(source, c, blocks)
-        blocks = [DecoderLayer(*sizes) for _ in range(c.num_decoder_layers)]
-        self.decoder = Side(target, c, blocks)
-        self.decoder.dense = nn.Linear(c.d_model, c.tgt_vocab_size, bias=False)
-        if c.tie_embeddings != "none":
-            self.decoder.dense.weight = target.weight
-        initialize(self)
-
-    def encode(self, src):
-        return self.encoder(src, padding_mask(src, self.config.pad_id))
-
-    def decode(self, tgt, enc_outputs, src):
-        later = causal_mask(tgt.shape[1], tgt.device)
-        masks = padding_mask(tgt, self.config.pad_id) & later, padding_mask(src, self.config.pad_id)
-        return self.decoder.dense(self.decoder(tgt, enc_outputs, *masks))
-
-    def forward(self, src, tgt):
-        return self.decode(tgt, self.encode(src), src)
-
-    def attention_maps(self, src, tgt):
-        parts = {
-            "encoder": [blk.self_attn for blk in self.encoder.blks],
-            "decoder": [blk.self_attn for blk in self.decoder.blks],
-            "cross": [blk.cross_attn for blk in self.decoder.blks],
-        }
-        return capture_attention(parts, lambda: self(src, tgt))
-
-
 ANSWERS = {
     "MultiHeadAttention": MultiHeadAttentionWithHiddens,
     "PositionalEncoding": EncodingOfP,
     "AddNorm": AddNormByShape,
     "FeedForward": PositionWiseFFN,
-    "EncoderLayer": TransformerEncoderBlock,
     "Encoder": TransformerEncoder,
-    "Transformer": EncoderDecoder,
 }

@@ -6,12 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib.attention_capture import capture_attention
-from course_lib.decoder import Decoder
-from course_lib.encoder import Encoder
-from course_lib.masks import causal_mask, padding_mask
 from course_lib.multi_head import MultiHeadAttention
-from course_lib.positions import PositionalEncoding
 
 
 class EncodingOfSequences(nn.Module):
@@ -70,67 +65,6 @@ class TransformerEncoderLayer(nn.Module):
 
     def _ff_block(self, x):
         return self.dropout2(self.linear2(torch.relu(self.linear1(x))))
-
-
-class TokenEmbedding(nn.Module):
-    """Look up, and multiply by the square root of the size."""
-
-    def __init__(self, vocab_size, emb_size):
-        super().__init__()
-        self.embedding = nn.Embedding(vocab_size, emb_size)
-        self.emb_size = emb_size
-
-    def forward(self, tokens):
-        return self.embedding(tokens.long()) * math.sqrt(self.emb_size)
-
-
-class Seq2SeqTransformer(nn.Module):
-    """Set the source's table first, and initialize with Xavier's rule and a loop of its own."""
-
-    def __init__(self, config):
-        super().__init__()
-        c = self.config = config
-        sizes = (c.d_model, c.num_heads, c.d_ff, c.dropout, c.norm_first, c.activation)
-        self.transformer = nn.ModuleDict()
-        self.transformer["encoder"] = Encoder(c.num_encoder_layers, *sizes, d_k=c.d_k, d_v=c.d_v)
-        self.transformer["decoder"] = Decoder(c.num_decoder_layers, *sizes, d_k=c.d_k, d_v=c.d_v)
-        self.src_tok_emb = TokenEmbedding(c.src_vocab_size, c.d_model)
-        self.tgt_tok_emb = TokenEmbedding(c.tgt_vocab_size, c.d_model)
-        self.generator = nn.Linear(c.d_model, c.tgt_vocab_size, bias=False)
-        self.positional_encoding = PositionalEncoding(c.d_model, c.max_len, c.dropout)
-        for p in self.parameters():
-            if p.dim() > 1:
-                nn.init.xavier_uniform_(p)
-        for table in (self.src_tok_emb, self.tgt_tok_emb):
-            nn.init.normal_(table.embedding.weight, std=c.d_model**-0.5)
-        if c.tie_embeddings == "all":
-            self.src_tok_emb = self.tgt_tok_emb
-        if c.tie_embeddings != "none":
-            self.generator.weight = self.tgt_tok_emb.embedding.weight
-
-    def encode(self, src):
-        src_padding_mask = padding_mask(src, self.config.pad_id)
-        src_emb = self.positional_encoding(self.src_tok_emb(src))
-        return self.transformer.encoder(src_emb, src_padding_mask)
-
-    def decode(self, tgt, memory, src):
-        tgt_mask = causal_mask(tgt.size(1), tgt.device) & padding_mask(tgt, self.config.pad_id)
-        tgt_emb = self.positional_encoding(self.tgt_tok_emb(tgt))
-        memory_key_padding_mask = padding_mask(src, self.config.pad_id)
-        outs = self.transformer.decoder(tgt_emb, memory, tgt_mask, memory_key_padding_mask)
-        return self.generator(outs)
-
-    def forward(self, src, trg):
-        return self.decode(trg, self.encode(src), src)
-
-    def attention_maps(self, src, trg):
-        decoder = self.transformer.decoder.layers
-        parts = {
-            "encoder": [layer.self_attn for layer in self.transformer.encoder.layers],
-            "decoder": [layer.self_attn for layer in decoder],
-            "cross": [layer.cross_attn for layer in decoder],
-        }
-        return capture_attention(parts, lambda: self(src, trg))
 
 
 def loss_fn(logits, tgt_out, pad_id=None):
@@ -215,7 +149,6 @@ ANSWERS = {
     "padding_mask": key_padding_mask,
     "causal_mask": mask_of_the_future,
     "EncoderLayer": TransformerEncoderLayer,
-    "Transformer": Seq2SeqTransformer,
     "label_smoothed_cross_entropy": loss_fn,
     "training_step": train_step,
     "AttentionCache": KVCache,

@@ -58,22 +58,6 @@ class MultiheadAttention(nn.Module):
         return (o, attention) if return_attention else (o, None)
 
 
-class FeedForwardNet(nn.Module):
-    """Put the layers in one ``nn.Sequential``, dropout between them."""
-
-    def __init__(self, input_dim, dim_feedforward, dropout=0.0):
-        super().__init__()
-        self.linear_net = nn.Sequential(
-            nn.Linear(input_dim, dim_feedforward),
-            nn.Dropout(dropout),
-            nn.ReLU(inplace=True),
-            nn.Linear(dim_feedforward, input_dim),
-        )
-
-    def forward(self, x):
-        return self.linear_net(x)
-
-
 class EncoderBlock(nn.Module):
     """Write residual connections, norms and feed-forward layer inside the block."""
 
@@ -99,42 +83,6 @@ class EncoderBlock(nn.Module):
         return x
 
 
-class TransformerEncoder(nn.Module):
-    """Pass all arguments but the first on to blocks of its own."""
-
-    def __init__(self, num_layers, input_dim, num_heads, dim_feedforward, dropout=0.0):
-        super().__init__()
-        block_args = (input_dim, num_heads, dim_feedforward, dropout)
-        self.layers = nn.ModuleList([EncoderBlock(*block_args) for _ in range(num_layers)])
-
-    def forward(self, x, mask=None):
-        for layer in self.layers:
-            x = layer(x, mask=mask)
-        return x
-
-
-class CausalMultiheadAttention(nn.Module):
-    """Project queries, keys and values with one layer, and cut it by heads of three."""
-
-    def __init__(self, embed_dim, num_heads):
-        super().__init__()
-        self.embed_dim, self.num_heads = embed_dim, num_heads
-        self.qkv_proj = nn.Linear(embed_dim, 3 * embed_dim)
-        self.o_proj = nn.Linear(embed_dim, embed_dim)
-
-    def forward(self, x):
-        batch_size, seq_length, _ = x.size()
-        q, k, v = (
-            part.reshape(batch_size, seq_length, self.num_heads, -1).permute(0, 2, 1, 3)
-            for part in self.qkv_proj(x).chunk(3, dim=-1)
-        )
-        logits = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-        mask = torch.tril(torch.ones(seq_length, seq_length, device=x.device))
-        attention = F.softmax(logits.masked_fill(mask == 0, -9e15), dim=-1)
-        values = (attention @ v).permute(0, 2, 1, 3)
-        return self.o_proj(values.reshape(batch_size, seq_length, self.embed_dim))
-
-
 def accuracy(preds, labels, pad_id):
     """Multiply by a mask."""
     mask = (labels != pad_id).float()
@@ -145,9 +93,6 @@ def accuracy(preds, labels, pad_id):
 ANSWERS = {
     "split_heads": separate_heads,
     "MultiHeadAttention": MultiheadAttention,
-    "FeedForward": FeedForwardNet,
     "EncoderLayer": EncoderBlock,
-    "Encoder": TransformerEncoder,
-    "CausalSelfAttention": CausalMultiheadAttention,
     "token_accuracy": accuracy,
 }
