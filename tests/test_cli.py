@@ -25,20 +25,13 @@ def folder(tmp_path, monkeypatch):
     ("arguments", "parts"),
     [
         (["train", "--to", "it"], ["it", "de", "fr", "zh"]),
-        (["train", "--to", 10**4 * "x"], [150 * "x"]),
         (["translate", "one", "--to", "en"], ["en", "de", "fr", "zh"]),
         (["train", "--steps", "0"], ["--steps", "0"]),
         (["train", "--task", "letters"], ["letters", "numbers", "multi30k"]),
         (["train", "--task", "gpt", "--to", "fr"], ["unrecognized", "--to"]),
-        (["train", "--set", "depth=3"], ["'depth' is none of", "d_model"]),
-        (["train", "--set", "steps=1.5"], ["steps is int, not '1.5'"]),
-        (["train", "--set", "bfloat16=1"], ["bfloat16 is True or False, not '1'"]),
         (["train", "--steps", "²"], ["'²' is not a positive integer"]),
         (["train", "--resume", "--force"], ["not allowed with"]),
         (["train", "--out", ""], ["--out", "is empty"]),
-        (["sample", "--temperature", "nan"], ["--temperature", "nan"]),
-        (["sample", "--weights", "x", "--temperature", "1e-300"], ["--temperature", "1e-300"]),
-        (["sample", "--prompt", ""], ["--prompt", "is empty"]),
         (["translate", "one", "--task", "gpt"], ["invalid choice: 'translate'", "sample"]),
         (["sample", "--task"], ["course sample", "--task: expected one argument"]),
         (["sample", "--task", "numbers"], ["invalid choice: 'sample'", "translate"]),
@@ -50,8 +43,8 @@ def test_impossible_options_are_explained(capsys, arguments, parts):
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert stopped.value.code == 2
-    err = capsys.readouterr().err
-    assert all(part in err.splitlines()[-1] for part in parts) and 201 * "x" not in err
+    sentence = capsys.readouterr().err.splitlines()[-1]
+    assert all(part in sentence for part in parts)
 
 
 @pytest.mark.parametrize("error", [MemoryError, RuntimeError])
@@ -84,15 +77,10 @@ def test_a_reader_that_has_enough_is_no_error(monkeypatch):
 
 
 def test_a_process_ends_with_the_exit_code_and_the_sentence(tmp_path):
-    command = [sys.executable, "-m", "course_lib.cli", "translate", "One", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "course_lib.cli", "sample", "--out", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith(f"course translate: there is nothing in {tmp_path};")
-
-
-def test_only_a_gpt_samples(tmp_path, capsys):
-    assert main(["sample", "--out", str(tmp_path)]) == 2
-    assert "course train --task gpt" in capsys.readouterr().err
+    assert done.stderr.startswith(f"course sample: there is no checkpoint in {tmp_path}: ")
 
 
 def test_the_command_is_called_course():

@@ -29,11 +29,16 @@ from course_lib.tasks.language_model import (
 from course_lib.tasks.multi30k import SIZES, TEST, Multi30k, RealConfig, read_pairs, val_loss
 from course_lib.tasks.numbers import Translator
 from course_lib.trainer import loop, run_folder
-from course_lib.trainer.averaging import load_average, saved_epochs
 from course_lib.trainer.checkpoint import read_metadata, save_checkpoint
 from course_lib.trainer.distributed import World
 from course_lib.trainer.results import read_entries
-from course_lib.trainer.run_folder import find_checkpoint, load_pipeline, locked
+from course_lib.trainer.run_folder import (
+    find_checkpoint,
+    load_average,
+    load_pipeline,
+    locked,
+    saved_epochs,
+)
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")

@@ -51,7 +51,8 @@ def task(request, data):
 
     def begin(out, **changes):
         config = replace(about.config, **changes)
-        return start(about.task_class, config, read_checkpoint(out), data=data)
+        checkpoint = read_checkpoint(out) if find_checkpoint(out) else None
+        return start(about.task_class, config, checkpoint, data=data)
 
     return SimpleNamespace(**vars(about), begin=begin)
 

@@ -23,10 +23,9 @@ from course_lib.tasks.multi30k import (
     read_pairs,
     val_loss,
 )
-from course_lib.trainer.averaging import load_weights, saved_epochs
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.results import read_record
-from course_lib.trainer.run_folder import load_pipeline, read_checkpoint
+from course_lib.trainer.run_folder import load_pipeline, load_weights, read_checkpoint, saved_epochs
 from course_lib.training import ADAM, label_smoothed_cross_entropy
 from course_lib.transformer import Transformer
 
