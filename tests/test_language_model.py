@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 
 import pytest
 import torch
-from parity import says
 from tiny_tasks import WRITER as TINY
 from tiny_tasks import write_play
 from torch.nn import functional as F
@@ -79,20 +78,6 @@ def plain_loss(model, ids, windows):
     return sum(losses) / len(losses)
 
 
-def test_a_model_starts_with_the_deviation_of_its_configuration():
-    config = TextGeneratorConfig(d_model=64, num_layers=8, init_std=0.08, bias=True)
-    model = GPT(config.of_model(90))
-    into_sum = ("w_o.weight", "linear2.weight")
-    for name, parameter in model.named_parameters():
-        if parameter.dim() == 2:
-            expected = 0.08 / (4 if name.endswith(into_sum) else 1)  # √(2 · 8)
-            assert parameter.std().item() == pytest.approx(expected, rel=0.05), name
-        else:
-            assert parameter.unique().tolist() == [float("norm.weight" in name)], name
-    bare = dict(GPT(replace(config, bias=False).of_model(90)).named_parameters())
-    assert bare.keys() == {n for n, _ in model.named_parameters() if not n.endswith("bias")}
-
-
 def test_a_training_comes_to_what_plain_code_comes_to(tmp_path, data):
     config = replace(TINY, seed=3, clip_norm=1.1, weight_decay=5.0, beta1=0.8, bias=True)
     config = replace(config, init_std=0.07)
@@ -130,20 +115,15 @@ def test_a_training_comes_to_what_plain_code_comes_to(tmp_path, data):
         assert_close(*pair, rtol=1e-3, atol=1e-4)
 
 
-def test_a_training_may_end_with_its_warm_up():
-    assert replace(TextGeneratorConfig(), steps=100).rate(100) == 1e-3  # nothing is left to fall
-
-
 # --- what is refused
 
-WRONG = [dict(text="bible"), dict(num_heads=3), dict(steps=2.0), dict(last_rate=1.0)]
-WRONG += [dict(weight_decay=2000.0), dict(beta1=1.0), dict(seed=2**32)]
+WRONG = dict(num_heads=3, last_rate=1.0, weight_decay=2000.0, beta1=1.0, seed=2**32)
 
 
-@pytest.mark.parametrize("wrong", WRONG)
-def test_what_fits_nothing_is_refused(wrong):
-    with pytest.raises(ValueError, match=says(*wrong)):
-        TextGeneratorConfig(**wrong)
+@pytest.mark.parametrize(("name", "value"), WRONG.items())
+def test_what_fits_nothing_is_refused(name, value):
+    with pytest.raises(ValueError, match=name):
+        TextGeneratorConfig(**{name: value})
 
 
 def test_a_text_too_short_for_a_window_is_refused_before_anything_is_made(tmp_path, data):
