@@ -14,13 +14,7 @@ from course_lib import gpt
 from course_lib.data import read_shakespeare, side_by_side
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.tasks import language_model
-from course_lib.tasks.language_model import (
-    LanguageModel,
-    TextGenerator,
-    TextGeneratorConfig,
-    loss_on,
-    program_lines,
-)
+from course_lib.tasks.language_model import LanguageModel, TextGenerator, TextGeneratorConfig
 from course_lib.trainer import loop
 from course_lib.trainer.loop import start
 from course_lib.trainer.results import read_record
@@ -154,13 +148,15 @@ def test_the_loss_hangs_on_neither_chunks_nor_dropout(writer, data, monkeypatch)
     assert len(windows) % 4  # with 40 positions, the last chunk is smaller than the others
     for positions, training in ((1, True), (40, False), (8_192, True)):
         monkeypatch.setattr(language_model, "POSITIONS", positions)
-        assert loss_on(writer.model.train(training), windows) == pytest.approx(expected, rel=1e-5)
+        assert language_model.loss_on(writer.model.train(training), windows) == pytest.approx(
+            expected, rel=1e-5
+        )
 
 
 def test_lines_are_whole_and_say_something():
     text = "def f(x):\n    return x\n\n# a remark\n  x = = 1  \ny = 2\nnot finis"
-    assert program_lines(text) == ["return x", "x = = 1", "y = 2"]
-    assert program_lines("no line") == program_lines("") == []
+    assert language_model.program_lines(text) == ["return x", "x = = 1", "y = 2"]
+    assert language_model.program_lines("no line") == language_model.program_lines("") == []
 
 
 def test_a_text_is_gone_on_with_as_sample_does(writer):

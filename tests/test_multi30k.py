@@ -15,14 +15,7 @@ from course_lib.data.multi30k_files import CAPTIONS
 from course_lib.evaluation import corpus_scores
 from course_lib.task_commands import evaluate_sentences
 from course_lib.tasks import multi30k
-from course_lib.tasks.multi30k import (
-    SIZES,
-    Multi30k,
-    RealConfig,
-    RealTranslator,
-    read_pairs,
-    val_loss,
-)
+from course_lib.tasks.multi30k import SIZES, Multi30k, RealConfig, RealTranslator, read_pairs
 from course_lib.trainer.loop import start, train
 from course_lib.trainer.results import read_record
 from course_lib.trainer.run_folder import load_pipeline, load_weights, read_checkpoint, saved_epochs
@@ -91,7 +84,9 @@ def test_a_training_comes_to_what_the_plain_way_comes_to(tmp_path):
 
 def test_the_loss_on_val_is_per_token_whatever_the_batches(kept):
     pairs = read_pairs(replace(TINY, num_pairs=300), "train")  # more than one batch of them
-    assert val_loss(kept, pairs) == pytest.approx(mean_loss(kept.model, kept.rows(pairs)), rel=1e-4)
+    assert multi30k.val_loss(kept, pairs) == pytest.approx(
+        mean_loss(kept.model, kept.rows(pairs)), rel=1e-4
+    )
 
 
 def test_every_epoch_is_kept_for_the_average_and_the_last_translates_as_before(whole, kept):
@@ -107,7 +102,7 @@ def test_every_epoch_is_kept_for_the_average_and_the_last_translates_as_before(w
     val = read_pairs(TINY, "val")
     sources, references = zip(*val, strict=True)
     found = corpus_scores(kept.translate(sources, beam_size=1), references) | {
-        "val_loss": val_loss(kept, val)
+        "val_loss": multi30k.val_loss(kept, val)
     }
     for name in ("val_loss", "bleu", "chrf"):
         assert found[name] == pytest.approx(run.history[-1][name])
