@@ -1,7 +1,6 @@
 """What all trainings share: settings, stops, records, a world of processes."""
 
 import math
-import os
 import signal
 from contextlib import nullcontext
 from dataclasses import fields, replace
@@ -14,7 +13,6 @@ from parity import Pretended, says
 from tiny_tasks import REAL, settings
 
 from course_lib import training_commands
-from course_lib.atomic_write import write_whole
 from course_lib.cli import main
 from course_lib.tasks.language_model import LanguageModel, TextGeneratorConfig
 from course_lib.tasks.multi30k import Multi30k, RealConfig
@@ -83,19 +81,6 @@ def test_a_record_is_as_people_read_it_and_holds_no_nan(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         add_entry(path, {"loss": math.nan}, itemgetter("loss"))
     assert len(read_entries(path)) == 2
-
-
-def test_a_failure_while_writing_leaves_the_old_text_and_nothing_beside(tmp_path, monkeypatch):
-    path = tmp_path / "r.json"
-    write_whole(path, "old")
-
-    def refuse(*paths):
-        raise PermissionError("no")
-
-    monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(PermissionError):
-        write_whole(path, "new")
-    assert path.read_text() == "old" and os.listdir(tmp_path) == ["r.json"]
 
 
 # --- who is there
