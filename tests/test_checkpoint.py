@@ -46,9 +46,9 @@ def file_of(folder):
 
 def test_what_was_saved_last_comes_back_to_the_last_bit_and_nothing_lies_beside(kept, tensors):
     save_checkpoint(kept, FACTS_KEPT | {"step": 5}, tensors)
-    found = {name: torch.zeros_like(value) for name, value in tensors.items()}
-    load_tensors(kept, found)
-    assert_same(found, tensors)
+    loaded = {name: torch.zeros_like(value) for name, value in tensors.items()}
+    load_tensors(kept, loaded)
+    assert_same(loaded, tensors)
     facts = read_metadata(kept)
     assert {name: facts[name] for name in FACTS_KEPT} == FACTS_KEPT | {"step": 5}
     assert sorted(os.listdir(kept)) == [METADATA, file_of(kept).name]
@@ -70,7 +70,7 @@ def test_a_disk_that_is_full_leaves_half_a_checkpoint_which_plays_no_part(
 ):
     save_checkpoint(tmp_path / "last-0000001", FACTS_KEPT, tensors)
 
-    def write_half(*words, **how):
+    def write_half(*words, **options):
         reason = OSError("the disk is full")
         raise CheckpointException("save", {0: (reason, None)})
 
@@ -104,7 +104,7 @@ def test_the_newest_whole_one_is_found(tmp_path):
 # --- what is wrong
 
 
-@pytest.mark.parametrize("harm", ["flipped", "cut", "gone", "added", "told otherwise"])
+@pytest.mark.parametrize("harm", ["flipped", "cut", "gone", "added", "edited"])
 def test_what_was_changed_is_noticed(harm, kept):
     path = file_of(kept)
     content = bytearray(path.read_bytes())
@@ -113,7 +113,7 @@ def test_what_was_changed_is_noticed(harm, kept):
         path.unlink()
     elif harm == "added":
         (kept / "shard-9.safetensors").write_bytes(content)
-    elif harm == "told otherwise":
+    elif harm == "edited":
         path = kept / METADATA
         path.write_text(path.read_text().replace('"step": 4', '"step": 5'))
     else:

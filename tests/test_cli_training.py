@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("no_network")
 
 @pytest.fixture
 def course(capsys, monkeypatch, tmp_path):
-    """Run a command; return its exit code, and what was said on out and err."""
+    """Run a command; return its exit code, and what was printed on out and err."""
     monkeypatch.setenv("COURSE_CHECKPOINTS", str(tmp_path / "kept"))
     monkeypatch.setenv("COURSE_DATA", str(write_play(tmp_path / "data")))
 
@@ -54,11 +54,11 @@ def course(capsys, monkeypatch, tmp_path):
 @pytest.fixture(params=TASKS)
 def task(request, course, tmp_path):
     """Return a task, with what runs its commands."""
-    found = SimpleNamespace(**vars(TASKS[request.param]))
-    found.folder = tmp_path / "kept" / found.name
-    found.run = partial(course, request.param)
-    found.train = partial(found.run, "train", *settings(found.config))
-    return found
+    chosen = SimpleNamespace(**vars(TASKS[request.param]))
+    chosen.folder = tmp_path / "kept" / chosen.name
+    chosen.run = partial(course, request.param)
+    chosen.train = partial(chosen.run, "train", *settings(chosen.config))
+    return chosen
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
 
 
 def test_a_folder_in_which_another_process_trains_is_left_alone(task, monkeypatch):
-    def begin(*words, **how):
+    def begin(*words, **options):
         with locked(task.folder):
             pass
 
@@ -189,7 +189,7 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
         return SimpleNamespace(step=1, seconds={"wall": 0.0})
 
     monkeypatch.setattr(training_commands, "start", begin)
-    learn = lambda run, out, **how: asked.update(how, out=out)  # noqa: E731
+    learn = lambda run, out, **options: asked.update(options, out=out)  # noqa: E731
     monkeypatch.setattr(training_commands, "train", learn)
     monkeypatch.setattr(training_commands, "bfloat16_pays", lambda: False)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: asked.update(threads=number))
@@ -267,7 +267,7 @@ def test_what_cannot_be_done_is_explained(
     assert_one_sentence(course(name, *[word.format(folder) for word in words]), reason)
 
 
-# --- what was trained is found
+# --- what was trained is loaded
 
 
 def test_what_is_missing_is_explained(task, tmp_path):
@@ -301,9 +301,9 @@ def test_a_number_is_translated_however_it_is_typed(trained, tmp_path):
 def test_a_sample_is_drawn_as_asked_for(trained, tmp_path):
     run = trained("gpt")
     writer, _ = load_pipeline(TextGenerator, tmp_path / "kept" / TASKS["gpt"].name)
-    how = dict(temperature=1.5, top_k=7, top_p=0.9)
+    sampling = dict(temperature=1.5, top_k=7, top_p=0.9)
     options = "--temperature 1.5 --top-k 7 --top-p 0.9 --tokens 60 --draw 3 --prompt 1".split()
-    assert run("sample", *options)[1] == writer.generate("1", 60, seed=3, **how)[0] + "\n"
+    assert run("sample", *options)[1] == writer.generate("1", 60, seed=3, **sampling)[0] + "\n"
     usual = writer.generate("1", 60, temperature=0.8)[0] + "\n"
     assert run("sample", "--tokens", "60", "--prompt", "1")[1] == usual
     cold = [run("sample", "--top-k", "1", "--draw", str(draw))[1] for draw in (1, -2, 10**30)]
@@ -315,7 +315,7 @@ def test_a_sample_is_drawn_as_asked_for(trained, tmp_path):
 
 
 def recorded(name, run, tmp_path, *words):
-    """Evaluate twice; return what was said, the only entry, the pipeline and its checkpoint."""
+    """Evaluate twice; return what was printed, the only entry, the pipeline and its checkpoint."""
     file = tmp_path / "new" / "record.json"
     for _ in range(2):
         code, out, error = run("evaluate", "--record", file, *words)
@@ -352,9 +352,9 @@ def test_who_translates_is_the_average_asked_for_and_its_scores_are_recorded(
 ):
     run, asked, devices = trained("multi30k"), [], []
 
-    def search(model, src, **how):
-        asked.append((src, model, how))
-        return beam_search(model, src, **how)
+    def search(model, src, **options):
+        asked.append((src, model, options))
+        return beam_search(model, src, **options)
 
     def move(model, device):
         devices.append(device)
@@ -363,14 +363,14 @@ def test_who_translates_is_the_average_asked_for_and_its_scores_are_recorded(
     monkeypatch.setattr(multi30k, "beam_search", search)
     monkeypatch.setattr(Transformer, "to", move, raising=False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    how = ["--beam", "3", "--alpha", "0.2", "--average", "2", "--device", "cuda"]
-    assert run("translate", "ein", " zwei", *how)[0] == 0
-    how += ["--split", TEST]
-    out, entry, translator, content = recorded("multi30k", run, tmp_path, *how)
+    choices = ["--beam", "3", "--alpha", "0.2", "--average", "2", "--device", "cuda"]
+    assert run("translate", "ein", " zwei", *choices)[0] == 0
+    choices += ["--split", TEST]
+    out, entry, translator, content = recorded("multi30k", run, tmp_path, *choices)
     load_average(tmp_path / "kept" / TASKS["multi30k"].name, 2, translator.model)
     assert devices == ["cuda"] * 3 and translator.tokenizer.decode(asked[0][0][0]) == "ein zwei"
-    for _, model, told in asked:
-        assert (told["beam_size"], told["alpha"], model.training) == (3, 0.2, False)
+    for _, model, options in asked:
+        assert (options["beam_size"], options["alpha"], model.training) == (3, 0.2, False)
         assert_same(model.state_dict(), translator.model.state_dict())
     write = partial(translator.translate, beam_size=3, alpha=0.2)
     pairs = read_pairs(translator.config, TEST)

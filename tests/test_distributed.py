@@ -28,23 +28,16 @@ CONFIGS = {
 }
 
 
-def words_of(task, out, *words, kill=None):
-    """Return the words of a training, and what else its processes find in their environment.
+def train(task, processes, out, *words, kill=None):
+    """Train with so many forked processes, in one world if there are several.
 
-    ``kill``, a rank and a step: that process dies then.
+    ``kill``, a rank and a step: that process dies then, and the others are killed after it.
     """
     own = [*TASKS[task].words, *settings(CONFIGS[task])]
     command = ["train", "--task", task, *own, "--out", str(out), *words]
     environment = {"COURSE_DATA": str(out.parent / "data") if task == "gpt" else ""}
-    return command, environment | ({"COURSE_TEST_KILL": f"{kill[0]} {kill[1]}"} if kill else {})
-
-
-def train(task, processes, out, *words, kill=None):
-    """Train with so many forked processes, in one world if there are several.
-
-    If one of them is to die, the others are killed after it.
-    """
-    command, environment = words_of(task, out, *words, kill=kill)
+    if kill:
+        environment["COURSE_TEST_KILL"] = f"{kill[0]} {kill[1]}"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         world = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free.getsockname()[1]))

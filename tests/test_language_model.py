@@ -162,10 +162,10 @@ def test_lines_are_whole_and_say_something():
 def test_a_text_is_gone_on_with_as_sample_does(writer):
     writer.model.eval()
     ids = writer.tokenizer.encode("3 and").repeat(2, 1)
-    how = dict(temperature=0.7, top_k=5, top_p=0.9)
-    written = gpt.sample(writer.model, ids, 20, **how, generator=torch.Generator().manual_seed(4))
-    expected = [writer.tokenizer.decode(row) for row in written]
-    assert writer.generate("3 and", 20, copies=2, seed=4, **how) == expected
+    sampling = dict(temperature=0.7, top_k=5, top_p=0.9)
+    rows = gpt.sample(writer.model, ids, 20, **sampling, generator=torch.Generator().manual_seed(4))
+    expected = [writer.tokenizer.decode(row) for row in rows]
+    assert writer.generate("3 and", 20, copies=2, seed=4, **sampling) == expected
     assert all(len(text) == 25 and text.startswith("3 and") for text in expected)
     assert writer.generate("3 and", 20, seed=5) != writer.generate("3 and", 20, seed=4)
 
@@ -177,11 +177,11 @@ def test_the_commands_of_the_page_make_the_record():
     ours = [(text, seed) for text in ("library", "shakespeare") for seed in (0, 1, 2)]
     expected = [asdict(TextGeneratorConfig(text=text, seed=seed)) for text, seed in ours]
     expected.append(asdict(TextGeneratorConfig(text="shakespeare", init_std=GPT2_START)))
-    found = [
+    recorded = [
         {name: entry[name] for name in expected[0]}
         for entry in read_record("language_model_record")
     ]
-    assert len(found) == len(expected) and all(settings in found for settings in expected)
+    assert len(recorded) == len(expected) and all(settings in recorded for settings in expected)
 
 
 def test_gpt2s_start_is_worse_than_ours_from_every_seed():

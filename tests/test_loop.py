@@ -178,7 +178,7 @@ def test_who_reads_while_a_training_goes_on_gets_the_newer_checkpoint(task, tmp_
     def read_late(folder):
         steps.append(run.step)
         if run.step == 1:
-            train(run, tmp_path, stop=lambda: True)  # what was found is gone meanwhile
+            train(run, tmp_path, stop=lambda: True)  # the older checkpoint is gone meanwhile
         return read_metadata(folder)
 
     train(run, tmp_path, stop=lambda: True)

@@ -101,11 +101,11 @@ def test_every_epoch_is_kept_for_the_average_and_the_last_translates_as_before(w
         assert torch.equal(value, kept.model.state_dict()[name])
     val = read_pairs(TINY, "val")
     sources, references = zip(*val, strict=True)
-    found = corpus_scores(kept.translate(sources, beam_size=1), references) | {
+    scores = corpus_scores(kept.translate(sources, beam_size=1), references) | {
         "val_loss": multi30k.val_loss(kept, val)
     }
     for name in ("val_loss", "bleu", "chrf"):
-        assert found[name] == pytest.approx(run.history[-1][name])
+        assert scores[name] == pytest.approx(run.history[-1][name])
 
 
 def test_neither_training_nor_vocabulary_sees_the_test_set(kept, tmp_path, monkeypatch):
@@ -134,9 +134,9 @@ def test_translations_come_in_order_however_many_positions_are_computed_at_once(
     alone = [kept.translate([text], beam_size=1)[0] for text in texts]
     positions, search = [], RealTranslator.search
 
-    def watch(self, src, **how):
+    def watch(self, src, **options):
         positions.append(src.numel())
-        return search(self, src, **how)
+        return search(self, src, **options)
 
     monkeypatch.setattr(RealTranslator, "search", watch)
     assert kept.translate(texts, beam_size=1, tokens=50) == alone
@@ -145,7 +145,7 @@ def test_translations_come_in_order_however_many_positions_are_computed_at_once(
 
 
 def test_a_translation_without_an_end_is_cut_off_by_its_own_length(kept, monkeypatch):
-    def endless(model, src, *, max_new_tokens, **how):
+    def endless(model, src, *, max_new_tokens, **options):
         return torch.full((len(src), 1, max_new_tokens), 7), torch.zeros(len(src), 1)
 
     monkeypatch.setattr(multi30k, "beam_search", endless)
@@ -189,7 +189,7 @@ def test_the_test_set_was_read_once_by_each_training():
 
 def test_captions_are_read_in_the_language_that_is_translated_from(kept, monkeypatch):
     monkeypatch.setattr(
-        RealTranslator, "translate", lambda _, texts, **how: [text.upper() for text in texts]
+        RealTranslator, "translate", lambda _, texts, **options: [text.upper() for text in texts]
     )
     turned = replace(kept, config=replace(kept.config, direction="en-de"))
     options = Namespace(split="val", average=1, beam=1, alpha=0.6, data=None)

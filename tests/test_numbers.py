@@ -62,9 +62,9 @@ def as_taught():
         task = Numbers(TINY)
         model = task.pipeline.model
         optimizer = torch.optim.Adam(model.parameters(), fused=True, **training.ADAM)
-        how = dict(pad_id=model.config.pad_id, smoothing=TINY.smoothing)
+        options = dict(pad_id=model.config.pad_id, smoothing=TINY.smoothing)
         for step in range(1, TINY.steps + 1):
-            loss = training.translation_loss(model, *task.batches(step), **how)
+            loss = training.translation_loss(model, *task.batches(step), **options)
             training.training_step(model, optimizer, [loss], TINY.rate(step))
     return model.state_dict()
 
@@ -112,11 +112,11 @@ def test_what_is_of_another_configuration_or_unreadable_is_named_and_not_overwri
     load_or_train(TINY)
     made.clear()
     path = find_checkpoint(folder_of(TINY)) / METADATA
-    for harm, told in ((None, "smoothing=0.1, not 0.0"), (b"half of something", "move it away")):
+    for harm, reason in ((None, "smoothing=0.1, not 0.0"), (b"half of something", "move it away")):
         if harm:
             path.write_bytes(harm)
         before = path.read_bytes()
-        with pytest.raises(ValueError, match=says(folder_of(TINY), told)):
+        with pytest.raises(ValueError, match=says(folder_of(TINY), reason)):
             load_or_train(replace(TINY, smoothing=0.0))
         assert path.read_bytes() == before and made == []
 
@@ -166,8 +166,8 @@ def test_numbers_never_seen_are_measured_on_without_smoothing():
     task, model = state.task, state.pipeline.model.eval()
     src, tgt = task.val
     decode = task.pipeline.tokenizer.decode
-    found = {(decode(s), decode(t)) for s, t in zip(src, tgt, strict=True)}
-    assert len(found) > 50 and found <= set(draw_pairs("valid", module.VAL))
+    val = {(decode(s), decode(t)) for s, t in zip(src, tgt, strict=True)}
+    assert len(val) > 50 and val <= set(draw_pairs("valid", module.VAL))
     logits = model(src, tgt[:, :-1])
     plain = torch.nn.functional.cross_entropy(
         logits.flatten(0, 1), tgt[:, 1:].flatten(), ignore_index=task.pipeline.tokenizer.pad_id

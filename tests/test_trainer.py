@@ -90,7 +90,7 @@ def test_a_record_is_as_people_read_it_and_holds_no_nan(tmp_path):
 def test_several_are_told_twice_to_stop_and_one_of_them_says_so(
     rank, monkeypatch, tmp_path, capsys
 ):
-    def learn(*words, stop, **how):
+    def learn(*words, stop, **options):
         for number in SIGNALS:  # as by a terminal and by torchrun
             signal.raise_signal(number)
         assert stop()
@@ -99,7 +99,7 @@ def test_several_are_told_twice_to_stop_and_one_of_them_says_so(
     run = SimpleNamespace(step=3, seconds={"wall": 0.0})
     world = nullcontext(Pretended(rank, 2))
     monkeypatch.setattr(training_commands, "init_distributed", lambda device: world)
-    monkeypatch.setattr(training_commands, "start", lambda *words, **how: run)
+    monkeypatch.setattr(training_commands, "start", lambda *words, **options: run)
     monkeypatch.setattr(training_commands, "train", learn)
     assert main([*SMOKE, "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
