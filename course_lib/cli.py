@@ -1,8 +1,6 @@
 """The command ``course``: train a translator or a GPT, use and measure it; write a workbook.
 
-Translators are of number words, or with ``--task multi30k`` of captions; ``--task gpt`` is a model
-that continues a text (``course train --task gpt --help``).
-`course sample` lets a GPT, or a published model, continue a text.
+Each task (``numbers``, ``multi30k`` or ``gpt``) has its own options: ``course train --task gpt -h``.
 """
 
 import argparse
