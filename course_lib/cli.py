@@ -1,6 +1,6 @@
 """The command ``course``: train a translator or a GPT, use and measure it; write a workbook.
 
-Each task (``numbers``, ``multi30k`` or ``gpt``) has its own options: ``course train --task gpt -h``.
+Each task (``numbers``, ``multi30k``, ``gpt``) has its own options: ``course train --task gpt -h``.
 """
 
 import argparse
