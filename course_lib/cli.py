@@ -1,42 +1,34 @@
 """The command ``course``: train a translator or a GPT, use and measure it; write a workbook.
 
-Translators are of number words, or with ``--task multi30k`` of captions; ``--task gpt`` is a model
-that continues a text (``course train --task gpt --help``).
-`course sample` lets a GPT, or a published model, continue a text.
+Each task (``numbers``, ``multi30k``, ``gpt``) has its own options: ``course train --task gpt -h``.
 """
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import NoReturn
 
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.exercises.commands import add_command, add_learners_commands
-from course_lib.input_checks import QUOTED
 from course_lib.interop.download import MODELS, continue_with, download, translate_with
 from course_lib.probes import probe_made
 from course_lib.task_commands import TASKS
 from course_lib.trainer.hardware import prepare_machine
-from course_lib.trainer.options import whole_from_one
+from course_lib.trainer.options import LAST_SEED, whole_from_one
 from course_lib.training_commands import STOPPED, add_training_commands, path_of
 
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line: the words after ``course``, those of the process unless given.
+    """Run the command with these arguments, by default those of the process.
 
     Returns:
-        The exit code: 0, 1 if a probe fails, 2 for what cannot be done (said in one sentence), 130
+        The exit code: 0, 1 if a probe fails, 2 with one sentence if something is wrong, and 130
         after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started it
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
     options = parser(task_of(arguments)).parse_args(arguments)
     try:
         " ".join(arguments).encode()  # raises an error if it is not text in UTF-8
@@ -44,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = run(options)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # whoever read it has enough
+    except BrokenPipeError:  # such as | head
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
         return 0
     except UnicodeError as error:
@@ -59,35 +51,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"\ncourse {options.command}: stopped", file=sys.stderr)
         return STOPPED
-    print(f"course {options.command}: {shortened(sentence)}", file=sys.stderr)
+    print(f"course {options.command}: {sentence}", file=sys.stderr)
     return 2
 
 
-class Parser(argparse.ArgumentParser):
-    """Report wrong options in a sentence that quotes no long word whole."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and exit with 2."""
-        super().error(shortened(message))
-
-
-def shortened(sentence: str) -> str:
-    """Cut words that are longer than what an error may quote."""
-    return re.sub(rf"(\S{{{QUOTED}}})\S+", r"\1…", sentence)
-
-
 def task_of(arguments: Sequence[str]) -> str:
-    """Find the task that the commands are about; only a GPT samples."""
+    """Return the task that the options name; a GPT is the only one that samples."""
     usual = "gpt" if arguments[:1] == ["sample"] else "numbers"
-    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    names = ("--task", "--tas", "--ta")  # as argparse abbreviates it
-    finder.add_argument(*names, nargs="?")  # without a value: an error later
+    finder = argparse.ArgumentParser(add_help=False)
+    finder.add_argument("--task", nargs="?")  # without a value: an error later
     return finder.parse_known_args(arguments)[0].task or usual
 
 
 def parser(task: str = "numbers") -> argparse.ArgumentParser:
-    """Describe the commands and their options; each task has options of its own."""
-    top = Parser(prog="course", description=__doc__)
+    """Describe the commands, with the options of one task."""
+    top = argparse.ArgumentParser(prog="course", description=__doc__)
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")
     commands = top.add_subparsers(dest="command", required=True)
     add_training_commands(commands, task if task in TASKS else "numbers")
@@ -98,18 +76,18 @@ def parser(task: str = "numbers") -> argparse.ArgumentParser:
 
 
 def _add_published(commands: argparse._SubParsersAction) -> None:
-    """Describe what gets and uses published models, and the only command that needs a network."""
+    """Describe what downloads and uses published models."""
     weights = dict(type=path_of, metavar="FOLDER", help="of a published model (chapter 22)")
     for name in {"translate", "sample"} & commands.choices.keys():
         commands.choices[name].add_argument("--weights", **weights)
-    purpose = "get a corpus or a model once, checked"
+    purpose = "download a corpus or a model, and check it"
     downloads = add_command(commands, "download", purpose, download_command)
     downloads.add_argument("name", choices=("multi30k", *MODELS))
     downloads.add_argument("folder", type=path_of, metavar="DIR")
 
 
 def download_command(options: argparse.Namespace) -> int:
-    """Get what is missing, and say where it is."""
+    """Download what is missing, and print where it is."""
     if options.name in MODELS:
         folder = download(options.name, options.folder)
         print(f"{options.name} is in {folder}; licence: {MODELS[options.name].licence}")
@@ -126,8 +104,9 @@ def published_command(options: argparse.Namespace) -> int:
         print(translate_with(options.weights, [" ".join(options.text)])[0])
     else:
         sampling = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
+        seed = options.draw % (LAST_SEED + 1)
         prompt = options.prompt or ""
-        print(continue_with(options.weights, prompt, options.tokens, options.draw, **sampling))
+        print(continue_with(options.weights, prompt, options.tokens, seed, **sampling))
     return 0
 
 

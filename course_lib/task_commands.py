@@ -1,8 +1,5 @@
 """What the command line asks and prints for each training task: options, texts, scores."""
 
-import argparse
-import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,13 +9,8 @@ from course_lib.data import LANGUAGES, check_number_words, draw_pairs, read_text
 from course_lib.data.multi30k_files import CAPTIONS, DIRECTIONS, SPLITS
 from course_lib.evaluation import corpus_scores, exact_match
 from course_lib.gpt import parse_rate
-from course_lib.tasks.language_model import (
-    PROMPTS,
-    LanguageModel,
-    TextGenerator,
-    loss_on,
-    program_lines,
-)
+from course_lib.tasks import language_model
+from course_lib.tasks.language_model import PROMPTS, LanguageModel, TextGenerator
 from course_lib.tasks.multi30k import Multi30k, RealTranslator, read_pairs, val_loss
 from course_lib.tasks.numbers import Numbers, Translator
 from course_lib.trainer.options import LAST_SEED, check_range, whole_from_one
@@ -27,8 +19,6 @@ from course_lib.trainer.task import Task
 Options = dict[str, dict[str, Any]]  # each with the arguments of ``add_argument``
 SAMPLE = 300  # characters generated for a record
 COPIES = 20  # texts whose lines are parsed
-COLDEST = 1e-3
-HOTTEST = 1e3  # beyond, logits are too large for a float
 MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length counts
 
 
@@ -40,7 +30,6 @@ class TaskCommands:
     duration: str  #: of the usual training run
     settings: Options  #: hyperparameters that have an option of their own
     threads: int | None = None  #: that compute unless asked for; all if ``None``
-    measures_bfloat16: bool = False  #: whether it is used where it is measured to be faster
     verb: str  #: the command that uses what was trained
     use: Callable[[Any, Namespace], str]  #: returns the text of that command
     use_options: Options
@@ -50,7 +39,7 @@ class TaskCommands:
 
 def typed_text(options: Namespace) -> str:
     """Return the words of a command, with one space between two."""
-    return " ".join(word for text in options.text for word in text.split())
+    return " ".join(" ".join(options.text).split())
 
 
 def translate_number(translator: Translator, options: Namespace) -> str:
@@ -62,17 +51,19 @@ def translate_number(translator: Translator, options: Namespace) -> str:
 
 def evaluate_numbers(translator: Translator, options: Namespace) -> dict[str, Any]:
     """Count exact matches on numbers of the test split."""
-    to = translator.config.to
-    sources, references = zip(*draw_pairs("test", options.count, to=to), strict=True)
+    config = translator.config
+    sources, references = zip(*draw_pairs("test", options.count, to=config.to), strict=True)
     exact = exact_match(translator.translate(sources), references)
-    which = f"{to}, seed {translator.config.seed}"
-    print(f"{which}: exact match {exact:.3f} on {options.count} numbers of the test split")
+    print(
+        f"{config.to}, seed {config.seed}: exact match {exact:.3f} on {options.count} numbers of "
+        "the test split"
+    )
     return {"exact_match": exact}
 
 
 def search_options(options: Namespace) -> dict[str, Any]:
     """Return the options of a beam search."""
-    check_range(options, "alpha", least=0.0, most=MOST_ALPHA)
+    check_range("alpha", options.alpha, 0.0, MOST_ALPHA)
     return dict(beam_size=options.beam, alpha=options.alpha)
 
 
@@ -84,20 +75,15 @@ def translate_sentence(translator: RealTranslator, options: Namespace) -> str:
 def evaluate_sentences(translator: RealTranslator, options: Namespace) -> dict[str, Any]:
     """Translate a split freely; print BLEU and chrF."""
     search = search_options(options)
-    if options.split != "val":
-        print("the test set is for the last report: choose on --split val", file=sys.stderr)
     pairs = read_pairs(translator.config, options.split, options.data)
     sources, references = map(list, zip(*pairs, strict=True))
-    begin = time.monotonic()
-    translations = translator.translate(sources, **search)
-    seconds = time.monotonic() - begin
-    results: dict[str, Any] = corpus_scores(translations, references)
+    results: dict[str, Any] = corpus_scores(translator.translate(sources, **search), references)
     for name in ("bleu", "bleu_lower", "chrf"):
         print(f"{name} {results[name]:.2f}  {results[f'{name}_signature']}")
-    print(f"{len(translations)} sentences of {options.split} in {seconds:.0f} s")
+    print(f"{len(pairs)} sentences of {options.split}")
     captions = [pair[translator.config.direction == "en-de"] for pair in CAPTIONS]
-    translated = zip(captions, translator.translate(captions, **search), strict=True)
-    results["captions"] = list(map(list, translated))
+    translations = translator.translate(captions, **search)
+    results["captions"] = [list(pair) for pair in zip(captions, translations, strict=True)]
     results["loss"] = val_loss(translator, pairs)
     if options.split != "val" or options.average > 1:
         results["history"] = []  # a record contains it once
@@ -106,7 +92,7 @@ def evaluate_sentences(translator: RealTranslator, options: Namespace) -> dict[s
 
 def continue_text(generator: TextGenerator, options: Namespace) -> str:
     """Continue a text."""
-    prompt = PROMPTS[generator.config.text] if options.prompt is None else options.prompt
+    prompt = options.prompt or PROMPTS[generator.config.text]
     sampling = dict(temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
     seed = options.draw % (LAST_SEED + 1)
     return generator.generate(prompt, options.tokens, seed=seed, **sampling)[0]
@@ -122,33 +108,18 @@ def evaluate_text(generator: TextGenerator, options: Namespace) -> dict[str, Any
     if text.characters.characters != generator.tokenizer.characters:
         raise ValueError("this model was trained on another text: it has other characters")
     windows = side_by_side(text.val, config.max_len)
-    loss = loss_on(generator.model, windows)
+    loss = language_model.loss_on(generator.model, windows)
     every = f"all {len(windows):,} windows of {config.max_len}, side by side"
     print(f"val loss {loss:.4f} nats per character, on {every}")
     characters = {"train": len(text.train), "val": len(text.val)}
     results: dict[str, Any] = {"val_loss": loss, "characters": characters}
     copies = COPIES if config.text == "library" else 1
     samples = generator.generate(PROMPTS[config.text], SAMPLE, copies=copies, seed=config.seed)
-    lines = [line for sample in samples for line in program_lines(sample)]
+    lines = [line for sample in samples for line in language_model.program_lines(sample)]
     if config.text == "library" and lines:
         results["parse_rate"] = parse_rate(lines)
         print(f"parse rate {results['parse_rate']:.2f} of {len(lines)} generated lines")
     return results | {"sample": samples[0]}
-
-
-def temperature(text: str) -> float:
-    """Read a temperature at which logits stay finite, or say what is wrong."""
-    value = float(text)
-    if not COLDEST <= value <= HOTTEST:
-        raise argparse.ArgumentTypeError(f"{text} is not from {COLDEST} to {HOTTEST:,.0f}")
-    return value
-
-
-def nonempty(text: str) -> str:
-    """Read a text of at least one character, or say what is wrong."""
-    if not text:
-        raise argparse.ArgumentTypeError("the text is empty: it needs at least one character")
-    return text
 
 
 SEARCH: Options = {
@@ -166,15 +137,12 @@ TASKS = {
         use=translate_number,
         use_options={"text": dict(nargs="+", help='such as "three hundred forty-five"')},
         evaluate=evaluate_numbers,
-        evaluate_options={
-            "--count": dict(type=whole_from_one, default=1000, help="of test numbers")
-        },
+        evaluate_options={"--count": dict(type=whole_from_one, default=1000, help="of numbers")},
     ),
     "multi30k": TaskCommands(
         task=Multi30k,
         duration="an hour of two cores",
         settings={"direction": dict(choices=DIRECTIONS)},
-        measures_bfloat16=True,
         verb="translate",
         use=translate_sentence,
         use_options={"text": dict(nargs="+", help='such as "Ein Mann fährt Fahrrad."'), **SEARCH},
@@ -188,9 +156,9 @@ TASKS = {
         verb="sample",
         use=continue_text,
         use_options={
-            "--prompt": dict(type=nonempty, metavar="TEXT", help="how the text begins"),
+            "--prompt": dict(metavar="TEXT", help="how the text begins"),
             "--tokens": dict(type=whole_from_one, default=300, help="characters to generate"),
-            "--temperature": dict(type=temperature, default=0.8, metavar="T"),
+            "--temperature": dict(type=float, default=0.8, metavar="T"),
             "--top-k": dict(type=whole_from_one, metavar="K", help="the K most likely only"),
             "--top-p": dict(type=float, metavar="P", help="the most likely up to this probability"),
             "--draw": dict(type=int, default=0, help="another number gives another text"),

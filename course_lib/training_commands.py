@@ -1,8 +1,6 @@
 """The commands ``train`` and ``evaluate``, and those that use what was trained."""
 
 import argparse
-import sys
-from collections.abc import Callable, Set
 from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
@@ -13,7 +11,6 @@ import torch
 from course_lib.exercises.commands import add_command
 from course_lib.task_commands import TASKS, Options, TaskCommands
 from course_lib.trainer import run_folder
-from course_lib.trainer.averaging import load_average, saved_epochs
 from course_lib.trainer.distributed import World, init_distributed
 from course_lib.trainer.hardware import bfloat16_pays, prepare_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
@@ -24,7 +21,6 @@ from course_lib.trainer.task import Pipeline, TrainState
 STOPPED = 130  # the exit code after Ctrl-C
 SHARD = "under torchrun: no process holds all weights (FSDP2); otherwise each has a copy (DDP)"
 PARTS = "micro-batches of a step: less memory, the same gradients"
-MOST_PARTS = 1_024
 USUAL = "%(default)s unless given"
 
 
@@ -33,14 +29,9 @@ def add_training_commands(commands: argparse._SubParsersAction, name: str) -> No
     chosen = TASKS[name]
     what = chosen.task.pipeline_class.what
     trains = add_command(commands, "train", f"train {what} ({chosen.duration})", train_command)
-    setting = setting_of(chosen.task.pipeline_class.config_class)
+    _add_options(trains, chosen, {})
     trains.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        type=setting,
-        action="append",
-        default=[],
-        help="any hyperparameter",
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="any hyperparameter"
     )
     trains.add_argument("--minutes", type=float, help="stop after this many minutes in total")
     trains.add_argument("--shard", action="store_true", help=SHARD)
@@ -49,21 +40,20 @@ def add_training_commands(commands: argparse._SubParsersAction, name: str) -> No
     mode.add_argument("--resume", action="store_true", help="continue the run in the folder")
     mode.add_argument("--force", action="store_true", help="replace the run in the folder")
     evaluates = add_command(commands, "evaluate", "measure what was trained", evaluate_command)
+    _add_options(evaluates, chosen, chosen.evaluate_options)
     evaluates.add_argument("--record", type=path_of, metavar="FILE", help="add the results to it")
     uses = add_command(commands, chosen.verb, f"use {what}", use_command)
-    _add_options(trains, chosen, {})
-    _add_options(evaluates, chosen, chosen.evaluate_options)
     _add_options(uses, chosen, chosen.use_options)
 
 
 def _add_options(command: argparse.ArgumentParser, chosen: TaskCommands, own: Options) -> None:
     """Describe which training run is meant, what computes, and what else a task needs."""
-    about = "what learns; each has its own options"
+    about = "each has its own options"
     command.add_argument("--task", choices=TASKS, default=chosen.task.name, help=about)
     sizes = [*chosen.task.sizes]
     command.add_argument("--size", choices=sizes, default=sizes[0], help=USUAL)
-    settings: Options = {"seed": dict(type=int), **chosen.settings}
-    for name, arguments in settings.items():
+    command.add_argument("--seed", type=int)
+    for name, arguments in chosen.settings.items():
         command.add_argument(f"--{name}", **arguments)
     command.add_argument("--data", type=path_of, metavar="DIR", help="texts, or COURSE_DATA")
     command.add_argument("--out", type=path_of, metavar="DIR", help="a folder of your own")
@@ -75,25 +65,6 @@ def _add_options(command: argparse.ArgumentParser, chosen: TaskCommands, own: Op
         command.add_argument(name, **arguments)
 
 
-def setting_of(config_class: type[TrainingConfig]) -> Callable[[str], tuple[str, Any]]:
-    """Return a function that reads NAME=VALUE into a value of the type of this field."""
-    types: dict[str, type] = {field.name: type(field.default) for field in fields(config_class)}
-
-    def setting(text: str) -> tuple[str, Any]:
-        """Read one setting, or say what is wrong with it."""
-        name, _, value = text.partition("=")
-        if name not in types:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(types)}")
-        truths = {"True": True, "False": False}
-        try:
-            return name, (truths.__getitem__ if types[name] is bool else types[name])(value)
-        except (KeyError, ValueError):
-            what = "True or False" if types[name] is bool else types[name].__name__
-            raise argparse.ArgumentTypeError(f"{name} is {what}, not {value!r}") from None
-
-    return setting
-
-
 def path_of(text: str) -> Path:
     """Read the name of a file or a folder, in which ``~`` is the user's own."""
     if not text:
@@ -102,59 +73,39 @@ def path_of(text: str) -> Path:
 
 
 def train_command(options: argparse.Namespace) -> int:
-    """Train, resumably, with a progress bar and checkpoints."""
-    prepare_machine(options.threads, options.device)
-    if options.minutes is not None and not options.minutes >= 0:
-        raise ValueError(f"--minutes {options.minutes}: a number from 0 is needed")
-    if options.accumulate > MOST_PARTS:
-        raise ValueError(f"--accumulate {options.accumulate} is not from 1 to {MOST_PARTS}")
-    out = _folder(options)
-    try:
-        with init_distributed(options.device) as world:
-            return _train(options, out, world)
-    except KeyboardInterrupt:  # before the first step, or for the second time
-        last = run_folder.find_checkpoint(out)
-        state = f"{last} is as it was saved last" if last else "nothing is saved yet"
-        advice = ", and --resume continues it" if last and not options.force else ""
-        print(f"\nstopped at once; {state}{advice}", file=sys.stderr)
-        return STOPPED
-
-
-def _train(options: argparse.Namespace, out: Path, world: World) -> int:
     """Train to the end, or to the end of the step at which somebody asks to stop."""
-    with run_folder.locked(out) if world.is_main else nullcontext():
-        state = _begin(options, out, world)
-        if options.force and world.is_main:
-            run_folder.let_replace(out)
-        with graceful_shutdown(patient=world.size > 1) as stop:
-            done = train(state, out, minutes=options.minutes, stop=stop)
-    spent = f"{state.seconds['wall'] / 60:.1f} minutes in all"
-    option = "--resume in place of --force" if options.force else "--resume"
-    if world.is_main and done:
-        print(f"trained to step {state.step}, {spent}: {out}")
-    elif world.is_main:
-        print(f"stopped at step {state.step}, {spent}; continue with the same command and {option}")
+    prepare_machine(options.threads, options.device)
+    out = _folder(options)
+    with init_distributed(options.device) as world:
+        with run_folder.locked(out) if world.is_main else nullcontext():
+            state = _begin(options, out, world)
+            if options.force and world.is_main:
+                run_folder.let_replace(out)
+            with graceful_shutdown(patient=world.size > 1) as stop:
+                done = train(state, out, minutes=options.minutes, stop=stop)
+    end = f"step {state.step}, {state.seconds['wall'] / 60:.1f} minutes in all"
+    if world.is_main:
+        print(f"trained to {end}: {out}" if done else f"stopped at {end}; continue with --resume")
     return STOPPED if stop() and not done and world.size == 1 else 0
 
 
 def _begin(options: argparse.Namespace, out: Path, world: World) -> TrainState:
     """Start a training run, or continue the one in the folder."""
     checkpoint = run_folder.read_checkpoint(out) if options.resume else None
-    if options.resume and checkpoint is None:
-        raise ValueError(f"there is no checkpoint in {out}; train one first")
-    if not (options.resume or options.force):
-        _refuse_earlier_run(out)
-    chosen = TASKS[options.task]
+    if not (options.resume or options.force) and run_folder.find_checkpoint(out):
+        raise ValueError(f"{out} keeps a training run; --resume continues it, --force replaces it")
+    task = TASKS[options.task].task
+    config_class = task.pipeline_class.config_class
     settings = _settings(options)
-    if chosen.measures_bfloat16 and "bfloat16" not in settings:
+    if config_class.bfloat16 and "bfloat16" not in settings:
         if checkpoint:
             fast = bool(checkpoint.metadata["config"].get("bfloat16"))
         else:
             fast = options.device == "cuda" or bfloat16_pays()  # today's GPUs have it
         settings["bfloat16"] = world.any_rank(fast, options.device)  # all agree
     return start(
-        chosen.task,
-        chosen.task.pipeline_class.config_class(**settings),
+        task,
+        config_class(**settings),
         checkpoint,
         data=options.data,
         device=options.device,
@@ -164,17 +115,6 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> TrainState:
     )
 
 
-def _refuse_earlier_run(out: Path) -> None:
-    """Raise ValueError if there is a training run in a folder, or what is left of one."""
-    if run_folder.find_checkpoint(out):
-        raise ValueError(f"{out} keeps a training run; --resume continues it, --force replaces it")
-    if saved_epochs(out) or any(out.glob(f"{run_folder.LAST}/*.json")):
-        raise ValueError(
-            f"{out} has files of an earlier training run, but no checkpoint that this version can "
-            "continue; --force replaces them"
-        )
-
-
 def evaluate_command(options: argparse.Namespace) -> int:
     """Measure, print the results, and record them if asked to."""
     chosen = TASKS[options.task]
@@ -182,7 +122,9 @@ def evaluate_command(options: argparse.Namespace) -> int:
     names = [name.strip("-") for name in chosen.evaluate_options]
     about = metadata["config"] | {name: getattr(options, name) for name in names}
     if options.record:
-        _refuse_other_record(options.record, about.keys())  # before the work, not after it
+        for entry in read_entries(options.record):  # before the work, not after it
+            if not about.keys() <= entry.keys():
+                raise ValueError(f"{options.record} is the record of another task")
     results = chosen.evaluate(pipeline, options)
     if options.record:
         entry = {
@@ -198,12 +140,6 @@ def evaluate_command(options: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_other_record(file: Path, names: Set[str]) -> None:
-    """Raise ValueError if a file is not a record, or the record of something else."""
-    if not all(names <= entry.keys() for entry in read_entries(file)):
-        raise ValueError(f"{file} is not a record of this task: take another file")
-
-
 def use_command(options: argparse.Namespace) -> int:
     """Translate a text, or continue one."""
     pipeline, _ = _load(options)
@@ -213,8 +149,23 @@ def use_command(options: argparse.Namespace) -> int:
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Gather the hyperparameters asked for: those of the size, then the others."""
-    size = TASKS[options.task].task.sizes[options.size]
-    return size | _own_settings(options) | dict(getattr(options, "set", []))
+    task = TASKS[options.task].task
+    texts = getattr(options, "set", [])
+    others = dict(read_setting(task.pipeline_class.config_class, text) for text in texts)
+    return task.sizes[options.size] | _own_settings(options) | others
+
+
+def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE; raise ValueError if there is no such field, or it has another type."""
+    name, _, value = text.partition("=")
+    types: dict[str, type] = {field.name: type(field.default) for field in fields(config_class)}
+    if name not in types:
+        raise ValueError(f"--set {text}: {name!r} is none of {', '.join(types)}")
+    truths = {"True": True, "False": False}
+    try:
+        return name, truths[value] if types[name] is bool else types[name](value)
+    except (KeyError, ValueError):
+        raise ValueError(f"--set {text}: {name} must be of type {types[name].__name__}") from None
 
 
 def _own_settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -236,18 +187,13 @@ def _load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
     prepare_machine(options.threads, options.device)
     task = TASKS[options.task].task
     out = _folder(options)
-    settings = _own_settings(options)
-    if not run_folder.find_checkpoint(out):
-        choices = dict(task=task.name, size=options.size) | settings | dict(out=options.out)
-        words = [f"--{name} {value}" for name, value in choices.items() if value is not None]
-        raise ValueError(f"there is nothing in {out}; run: course train {' '.join(words)}")
     pipeline, metadata = run_folder.load_pipeline(task.pipeline_class, out)
-    for name, value in settings.items():
+    for name, value in _own_settings(options).items():
         trained = getattr(pipeline.config, name)
         if trained != value:
             raise ValueError(f"{out} was trained with --{name} {trained}, not {value}")
     average = getattr(options, "average", 1)
     if average > 1:
-        load_average(out, average, pipeline.model)
+        run_folder.load_average(out, average, pipeline.model)
     pipeline.model.to(options.device).eval()
     return pipeline, metadata

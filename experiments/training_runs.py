@@ -75,8 +75,6 @@ def entries_of(file: Path, runs: Sequence[Entry]) -> list[Entry | None]:
     if not file.parent.is_dir():
         raise ValueError(f"The folder {file.parent} does not exist.")
     entries = read_entries(file)
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ValueError(f"{file} is not a list of entries, so it is not a record.")
     matches = [[entry for entry in entries if run.items() <= entry.items()] for run in runs]
     if entries and not any(matches):
         raise ValueError(f"{file} is the record of another experiment. Choose another file.")

@@ -15,8 +15,8 @@ MAKE_STEP = loop.make_step
 
 def dying(run):
     """Make a step, or die without a word in the one that was ordered."""
-    told = os.environ["COURSE_TEST_KILL"]
-    if f"{run.world.rank} {run.step + 1}" == told:
+    order = os.environ["COURSE_TEST_KILL"]
+    if f"{run.world.rank} {run.step + 1}" == order:
         os.kill(os.getpid(), signal.SIGKILL)
     MAKE_STEP(run)
 

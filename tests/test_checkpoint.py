@@ -46,9 +46,9 @@ def file_of(folder):
 
 def test_what_was_saved_last_comes_back_to_the_last_bit_and_nothing_lies_beside(kept, tensors):
     save_checkpoint(kept, FACTS_KEPT | {"step": 5}, tensors)
-    found = {name: torch.zeros_like(value) for name, value in tensors.items()}
-    load_tensors(kept, found)
-    assert_same(found, tensors)
+    loaded = {name: torch.zeros_like(value) for name, value in tensors.items()}
+    load_tensors(kept, loaded)
+    assert_same(loaded, tensors)
     facts = read_metadata(kept)
     assert {name: facts[name] for name in FACTS_KEPT} == FACTS_KEPT | {"step": 5}
     assert sorted(os.listdir(kept)) == [METADATA, file_of(kept).name]
@@ -70,7 +70,7 @@ def test_a_disk_that_is_full_leaves_half_a_checkpoint_which_plays_no_part(
 ):
     save_checkpoint(tmp_path / "last-0000001", FACTS_KEPT, tensors)
 
-    def write_half(*words, **how):
+    def write_half(*words, **options):
         reason = OSError("the disk is full")
         raise CheckpointException("save", {0: (reason, None)})
 
@@ -104,7 +104,7 @@ def test_the_newest_whole_one_is_found(tmp_path):
 # --- what is wrong
 
 
-@pytest.mark.parametrize("harm", ["flipped", "cut", "gone", "added", "told otherwise"])
+@pytest.mark.parametrize("harm", ["flipped", "cut", "gone", "added", "edited"])
 def test_what_was_changed_is_noticed(harm, kept):
     path = file_of(kept)
     content = bytearray(path.read_bytes())
@@ -113,7 +113,7 @@ def test_what_was_changed_is_noticed(harm, kept):
         path.unlink()
     elif harm == "added":
         (kept / "shard-9.safetensors").write_bytes(content)
-    elif harm == "told otherwise":
+    elif harm == "edited":
         path = kept / METADATA
         path.write_text(path.read_text().replace('"step": 4', '"step": 5'))
     else:
@@ -124,8 +124,6 @@ def test_what_was_changed_is_noticed(harm, kept):
 
 @pytest.mark.parametrize("text", ['{"format": "cour', "[]", '{"format": "pieces 1"}', 10**5 * "["])
 def test_facts_that_are_cut_off_or_foreign_are_explained_in_a_sentence(text, tmp_path):
-    with pytest.raises(ValueError, match=says("no checkpoint", tmp_path)):
-        read_metadata(tmp_path)
     (tmp_path / METADATA).write_text(text)
     with pytest.raises(ValueError, match=r"is cut off|is missing") as caught:
         read_metadata(tmp_path)
@@ -167,13 +165,15 @@ def test_code_in_a_file_never_runs(kept, tensors, tmp_path, caplog):
     assert touched.exists()
 
 
-@pytest.mark.parametrize("told", ["x" * 10_000, "x" * 150 + "\nmore"])
 @pytest.mark.parametrize(
     "error", [LookupError, RuntimeError, TypeError, AttributeError, ValueError]
 )
-def test_content_that_does_not_fit_is_explained_in_one_line(error, told):
+def test_content_that_does_not_fit_is_explained_in_one_line(error):
     parts = ("some", "a GPT", "train again", error.__name__, "x" * 150)
-    with pytest.raises(ValueError, match=says(*parts)) as caught:
-        with explaining(Path("some"), "a GPT"):
-            raise error(told)
-    assert "\n" not in str(caught.value) and "x" * 201 not in str(caught.value)
+    for message in ("x" * 10_000, "x" * 150 + "\nmore"):
+        with (
+            pytest.raises(ValueError, match=says(*parts)) as caught,
+            explaining(Path("some"), "a GPT"),
+        ):
+            raise error(message)
+        assert "\n" not in str(caught.value) and "x" * 201 not in str(caught.value)

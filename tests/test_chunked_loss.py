@@ -8,9 +8,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from course_lib.trainer import chunked_loss, hardware
-from course_lib.trainer.averaging import load_average, remove_epochs, save_epoch, saved_epochs
 from course_lib.trainer.chunked_loss import ChunkedLoss
+from course_lib.trainer.distributed import World
 from course_lib.trainer.hardware import bfloat16_pays, mixed_precision
+from course_lib.trainer.run_folder import load_average, save_epoch, saved_epochs
 from course_lib.training import label_smoothed_cross_entropy, translation_loss
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -124,11 +125,15 @@ def test_bfloat16_pays_if_a_product_takes_a_fifth_less_time(seconds, pays, monke
 
 def test_only_the_last_epochs_are_kept_and_averaged(tmp_path):
     model = nn.Linear(1, 1, bias=False)
-    for epoch in (8, 9, 10, 11):
+    task = SimpleNamespace(keep_last=3)
+    state = SimpleNamespace(task=task, pipeline=SimpleNamespace(model=model), world=World())
+    for epoch in (12, 8, 9, 10, 11):  # 12 is of another training run
         nn.init.constant_(model.weight, epoch)
-        save_epoch(tmp_path, epoch, model)
+        state.step, state.history = epoch, epoch * [{"step": epoch}]
+        save_epoch(state, tmp_path)
+    state.step += 1  # between two measurements
+    save_epoch(state, tmp_path)
     (tmp_path / "epoch-0012").mkdir()  # half of one
-    remove_epochs(tmp_path, but=range(9, 12))
     names = [path.name for path in saved_epochs(tmp_path)]
     assert names == ["epoch-0009", "epoch-0010", "epoch-0011"]
     load_average(tmp_path, 2, model)

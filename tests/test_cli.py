@@ -10,7 +10,6 @@ import pytest
 import course_lib
 from course_lib import cli, training_commands
 from course_lib.cli import main
-from course_lib.data import multi30k_files
 
 ROOT = Path(course_lib.__file__).parents[1]
 
@@ -25,20 +24,13 @@ def folder(tmp_path, monkeypatch):
     ("arguments", "parts"),
     [
         (["train", "--to", "it"], ["it", "de", "fr", "zh"]),
-        (["train", "--to", 10**4 * "x"], [150 * "x"]),
         (["translate", "one", "--to", "en"], ["en", "de", "fr", "zh"]),
         (["train", "--steps", "0"], ["--steps", "0"]),
         (["train", "--task", "letters"], ["letters", "numbers", "multi30k"]),
         (["train", "--task", "gpt", "--to", "fr"], ["unrecognized", "--to"]),
-        (["train", "--set", "depth=3"], ["'depth' is none of", "d_model"]),
-        (["train", "--set", "steps=1.5"], ["steps is int, not '1.5'"]),
-        (["train", "--set", "bfloat16=1"], ["bfloat16 is True or False, not '1'"]),
         (["train", "--steps", "²"], ["'²' is not a positive integer"]),
         (["train", "--resume", "--force"], ["not allowed with"]),
         (["train", "--out", ""], ["--out", "is empty"]),
-        (["sample", "--temperature", "nan"], ["--temperature", "nan"]),
-        (["sample", "--weights", "x", "--temperature", "1e-300"], ["--temperature", "1e-300"]),
-        (["sample", "--prompt", ""], ["--prompt", "is empty"]),
         (["translate", "one", "--task", "gpt"], ["invalid choice: 'translate'", "sample"]),
         (["sample", "--task"], ["course sample", "--task: expected one argument"]),
         (["sample", "--task", "numbers"], ["invalid choice: 'sample'", "translate"]),
@@ -50,49 +42,34 @@ def test_impossible_options_are_explained(capsys, arguments, parts):
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert stopped.value.code == 2
-    err = capsys.readouterr().err
-    assert all(part in err.splitlines()[-1] for part in parts) and 201 * "x" not in err
+    sentence = capsys.readouterr().err.splitlines()[-1]
+    assert all(part in sentence for part in parts)
 
 
-@pytest.mark.parametrize("error", [MemoryError, RuntimeError])
-def test_a_model_beyond_the_memory_is_explained(error, monkeypatch, capsys):
-    def refuse(*words, **how):
-        raise error("DefaultCPUAllocator: can't allocate memory")
+def test_errors_of_the_memory_are_explained_and_mistakes_of_our_own_are_not_hidden(
+    monkeypatch, capsys
+):
+    errors = [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+    errors += [RuntimeError("unsupported memory format"), BrokenPipeError()]  # | head breaks a pipe
 
-    monkeypatch.setattr(training_commands, "start", refuse)
-    assert main(["train"]) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and "does not fit into the memory" in err
-
-
-def test_a_fault_of_our_own_is_not_hidden(monkeypatch):
-    def fail(*words, **how):
-        raise RuntimeError("unsupported memory format")
+    def fail(*words, **options):
+        raise errors.pop(0)
 
     monkeypatch.setattr(training_commands, "start", fail)
+    for _ in range(2):
+        assert main(["train"]) == 2
+        assert "does not fit into the memory" in capsys.readouterr().err
     with pytest.raises(RuntimeError, match="memory format"):
         main(["train"])
-
-
-def test_a_reader_that_has_enough_is_no_error(monkeypatch):
-    def refuse(*words):
-        raise BrokenPipeError
-
-    monkeypatch.setattr(training_commands, "prepare_machine", refuse)
     monkeypatch.setattr(sys, "stdout", sys.stdout)  # it is replaced: nothing is flushed at the end
-    assert main(["translate", "one"]) == 0
+    assert main(["train"]) == 0
 
 
 def test_a_process_ends_with_the_exit_code_and_the_sentence(tmp_path):
-    command = [sys.executable, "-m", "course_lib.cli", "translate", "One", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "course_lib.cli", "sample", "--out", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith(f"course translate: there is nothing in {tmp_path};")
-
-
-def test_only_a_gpt_samples(tmp_path, capsys):
-    assert main(["sample", "--out", str(tmp_path)]) == 2
-    assert "course train --task gpt" in capsys.readouterr().err
+    assert done.stderr.startswith(f"course sample: there is no checkpoint in {tmp_path}: ")
 
 
 def test_the_command_is_called_course():
@@ -105,13 +82,3 @@ def test_a_download_says_where_the_files_are_and_what_comes_next(monkeypatch, tm
     assert main(["download", "multi30k", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert f"in {tmp_path / 'multi30k'};" in out and out.endswith(f"--data {tmp_path}\n")
-
-
-def test_a_download_without_a_network_is_explained(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(
-        multi30k_files.download_multi30k,
-        "__kwdefaults__",
-        {"url": "http://127.0.0.1:9", "timeout": 1.0},
-    )
-    assert main(["download", "multi30k", str(tmp_path)]) == 2
-    assert "is there a network?" in capsys.readouterr().err

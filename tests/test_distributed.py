@@ -28,23 +28,16 @@ CONFIGS = {
 }
 
 
-def words_of(task, out, *words, kill=None):
-    """Return the words of a training, and what else its processes find in their environment.
-
-    ``kill``, a rank and a step: that process dies then.
-    """
-    own = [*TASKS[task].words, *settings(CONFIGS[task])]
-    told = ["train", "--task", task, *own, "--out", str(out), *words]
-    environment = {"COURSE_DATA": str(out.parent / "data") if task == "gpt" else ""}
-    return told, environment | ({"COURSE_TEST_KILL": f"{kill[0]} {kill[1]}"} if kill else {})
-
-
 def train(task, processes, out, *words, kill=None):
     """Train with so many forked processes, in one world if there are several.
 
-    If one of them is to die, the others are killed after it.
+    ``kill``, a rank and a step: that process dies then, and the others are killed after it.
     """
-    told, environment = words_of(task, out, *words, kill=kill)
+    own = [*TASKS[task].words, *settings(CONFIGS[task])]
+    command = ["train", "--task", task, *own, "--out", str(out), *words]
+    environment = {"COURSE_DATA": str(out.parent / "data") if task == "gpt" else ""}
+    if kill:
+        environment["COURSE_TEST_KILL"] = f"{kill[0]} {kill[1]}"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         world = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free.getsockname()[1]))
@@ -53,20 +46,20 @@ def train(task, processes, out, *words, kill=None):
     for rank in range(processes):
         mine = world | dict(RANK=str(rank), LOCAL_RANK=str(rank)) if processes > 1 else {}
         log = f"{out}-rank{rank}.txt"
-        running.append(FORK.Process(target=course, args=(told, environment | mine, log)))
+        running.append(FORK.Process(target=course, args=(command, environment | mine, log)))
         running[-1].start()
     try:
         for process in running if kill is None else [running[kill[0]]]:
             process.join(120)
-            said = Path(f"{out}-rank0.txt").read_text()
-            assert process.exitcode == (-signal.SIGKILL if kill else 0), said
+            printed = Path(f"{out}-rank0.txt").read_text()
+            assert process.exitcode == (-signal.SIGKILL if kill else 0), printed
     finally:
         for process in running:
             process.kill()
             process.join()
 
 
-def kept(task, out):
+def last_checkpoint(task, out):
     """Return the weights that a folder keeps, in float64, and the losses and scores so far."""
     torch.set_default_dtype(torch.float64)
     try:
@@ -83,7 +76,7 @@ def shards(out):
 
 def assert_same_training(task, one, other):
     """Compare every loss and score, and the weights in the end."""
-    (weights, first), (others, second) = (kept(task, out) for out in (one, other))
+    (weights, first), (others, second) = (last_checkpoint(task, out) for out in (one, other))
     assert len(first) == len(second) == 3
     for before, after in zip(first, second, strict=True):
         assert before == pytest.approx(after, rel=0, abs=1e-10)
@@ -98,7 +91,7 @@ def alone(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone")
     write_play(folder / "data")
     train(request.param, 1, folder / "run")
-    steps = [line["step"] for line in kept(request.param, folder / "run")[1]]
+    steps = [line["step"] for line in last_checkpoint(request.param, folder / "run")[1]]
     return request.param, folder, steps
 
 
@@ -113,8 +106,8 @@ def test_a_sharded_training_goes_on_as_another_number_of_processes(alone):
     task, folder, steps = alone
     out = folder / "shared"
     train(task, 2, out, "--shard", kill=(0, steps[0] + 3))
-    assert len(kept(task, out)[1]) == 1 and len(shards(out)) == 2
+    assert len(last_checkpoint(task, out)[1]) == 1 and len(shards(out)) == 2
     train(task, 1, out, "--resume", kill=(0, steps[1] + 3))
-    assert len(kept(task, out)[1]) == 2 and len(shards(out)) == 1
+    assert len(last_checkpoint(task, out)[1]) == 2 and len(shards(out)) == 1
     train(task, 2, out, "--resume", "--shard")
     assert_same_training(task, folder / "run", out)

@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 
 import pytest
 import torch
-from parity import says
 from tiny_tasks import WRITER as TINY
 from tiny_tasks import write_play
 from torch.nn import functional as F
@@ -15,13 +14,7 @@ from course_lib import gpt
 from course_lib.data import read_shakespeare, side_by_side
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.tasks import language_model
-from course_lib.tasks.language_model import (
-    LanguageModel,
-    TextGenerator,
-    TextGeneratorConfig,
-    loss_on,
-    program_lines,
-)
+from course_lib.tasks.language_model import LanguageModel, TextGenerator, TextGeneratorConfig
 from course_lib.trainer import loop
 from course_lib.trainer.loop import start
 from course_lib.trainer.results import read_record
@@ -79,20 +72,6 @@ def plain_loss(model, ids, windows):
     return sum(losses) / len(losses)
 
 
-def test_a_model_starts_with_the_deviation_of_its_configuration():
-    config = TextGeneratorConfig(d_model=64, num_layers=8, init_std=0.08, bias=True)
-    model = GPT(config.of_model(90))
-    into_sum = ("w_o.weight", "linear2.weight")
-    for name, parameter in model.named_parameters():
-        if parameter.dim() == 2:
-            expected = 0.08 / (4 if name.endswith(into_sum) else 1)  # √(2 · 8)
-            assert parameter.std().item() == pytest.approx(expected, rel=0.05), name
-        else:
-            assert parameter.unique().tolist() == [float("norm.weight" in name)], name
-    bare = dict(GPT(replace(config, bias=False).of_model(90)).named_parameters())
-    assert bare.keys() == {n for n, _ in model.named_parameters() if not n.endswith("bias")}
-
-
 def test_a_training_comes_to_what_plain_code_comes_to(tmp_path, data):
     config = replace(TINY, seed=3, clip_norm=1.1, weight_decay=5.0, beta1=0.8, bias=True)
     config = replace(config, init_std=0.07)
@@ -130,20 +109,15 @@ def test_a_training_comes_to_what_plain_code_comes_to(tmp_path, data):
         assert_close(*pair, rtol=1e-3, atol=1e-4)
 
 
-def test_a_training_may_end_with_its_warm_up():
-    assert replace(TextGeneratorConfig(), steps=100).rate(100) == 1e-3  # nothing is left to fall
-
-
 # --- what is refused
 
-WRONG = [dict(text="bible"), dict(num_heads=3), dict(steps=2.0), dict(last_rate=1.0)]
-WRONG += [dict(weight_decay=2000.0), dict(beta1=1.0), dict(seed=2**32)]
+WRONG = dict(num_heads=3, last_rate=1.0, weight_decay=2000.0, beta1=1.0, seed=2**32)
 
 
-@pytest.mark.parametrize("wrong", WRONG)
-def test_what_fits_nothing_is_refused(wrong):
-    with pytest.raises(ValueError, match=says(*wrong)):
-        TextGeneratorConfig(**wrong)
+@pytest.mark.parametrize(("name", "value"), WRONG.items())
+def test_what_fits_nothing_is_refused(name, value):
+    with pytest.raises(ValueError, match=name):
+        TextGeneratorConfig(**{name: value})
 
 
 def test_a_text_too_short_for_a_window_is_refused_before_anything_is_made(tmp_path, data):
@@ -166,22 +140,24 @@ def test_the_loss_hangs_on_neither_chunks_nor_dropout(writer, data, monkeypatch)
     assert len(windows) % 4  # with 40 positions, the last chunk is smaller than the others
     for positions, training in ((1, True), (40, False), (8_192, True)):
         monkeypatch.setattr(language_model, "POSITIONS", positions)
-        assert loss_on(writer.model.train(training), windows) == pytest.approx(expected, rel=1e-5)
+        assert language_model.loss_on(writer.model.train(training), windows) == pytest.approx(
+            expected, rel=1e-5
+        )
 
 
 def test_lines_are_whole_and_say_something():
     text = "def f(x):\n    return x\n\n# a remark\n  x = = 1  \ny = 2\nnot finis"
-    assert program_lines(text) == ["return x", "x = = 1", "y = 2"]
-    assert program_lines("no line") == program_lines("") == []
+    assert language_model.program_lines(text) == ["return x", "x = = 1", "y = 2"]
+    assert language_model.program_lines("no line") == language_model.program_lines("") == []
 
 
 def test_a_text_is_gone_on_with_as_sample_does(writer):
     writer.model.eval()
     ids = writer.tokenizer.encode("3 and").repeat(2, 1)
-    how = dict(temperature=0.7, top_k=5, top_p=0.9)
-    written = gpt.sample(writer.model, ids, 20, **how, generator=torch.Generator().manual_seed(4))
-    expected = [writer.tokenizer.decode(row) for row in written]
-    assert writer.generate("3 and", 20, copies=2, seed=4, **how) == expected
+    sampling = dict(temperature=0.7, top_k=5, top_p=0.9)
+    rows = gpt.sample(writer.model, ids, 20, **sampling, generator=torch.Generator().manual_seed(4))
+    expected = [writer.tokenizer.decode(row) for row in rows]
+    assert writer.generate("3 and", 20, copies=2, seed=4, **sampling) == expected
     assert all(len(text) == 25 and text.startswith("3 and") for text in expected)
     assert writer.generate("3 and", 20, seed=5) != writer.generate("3 and", 20, seed=4)
 
@@ -193,11 +169,11 @@ def test_the_commands_of_the_page_make_the_record():
     ours = [(text, seed) for text in ("library", "shakespeare") for seed in (0, 1, 2)]
     expected = [asdict(TextGeneratorConfig(text=text, seed=seed)) for text, seed in ours]
     expected.append(asdict(TextGeneratorConfig(text="shakespeare", init_std=GPT2_START)))
-    found = [
+    recorded = [
         {name: entry[name] for name in expected[0]}
         for entry in read_record("language_model_record")
     ]
-    assert len(found) == len(expected) and all(settings in found for settings in expected)
+    assert len(recorded) == len(expected) and all(settings in recorded for settings in expected)
 
 
 def test_gpt2s_start_is_worse_than_ours_from_every_seed():

@@ -23,15 +23,7 @@ from course_lib.tasks.multi30k import Multi30k, read_pairs
 from course_lib.trainer import loop, run_folder
 from course_lib.trainer.checkpoint import METADATA, checksums, read_metadata
 from course_lib.trainer.distributed import World
-from course_lib.trainer.loop import (
-    any_rank,
-    fit,
-    make_step,
-    measure,
-    micro_batch_losses,
-    start,
-    train,
-)
+from course_lib.trainer.loop import start, train
 from course_lib.trainer.run_folder import find_checkpoint, read_checkpoint, save
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -51,7 +43,8 @@ def task(request, data):
 
     def begin(out, **changes):
         config = replace(about.config, **changes)
-        return start(about.task_class, config, read_checkpoint(out), data=data)
+        checkpoint = read_checkpoint(out) if find_checkpoint(out) else None
+        return start(about.task_class, config, checkpoint, data=data)
 
     return SimpleNamespace(**vars(about), begin=begin)
 
@@ -69,7 +62,7 @@ def whole(task, tmp_path_factory):
 def run(task, tmp_path):
     """Return a training after one step."""
     run = task.begin(tmp_path)
-    make_step(run)
+    loop.make_step(run)
     return run
 
 
@@ -156,7 +149,7 @@ def test_fit_trains_the_same_and_writes_nothing(task, whole, data, tmp_path, mon
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     learner = task.task_class(task.config, data)
-    assert_same_run(fit(learner, learner.pipeline.model), whole[0])
+    assert_same_run(loop.fit(learner, learner.pipeline.model), whole[0])
     assert not list(tmp_path.iterdir())
 
 
@@ -185,7 +178,7 @@ def test_who_reads_while_a_training_goes_on_gets_the_newer_checkpoint(task, tmp_
     def read_late(folder):
         steps.append(run.step)
         if run.step == 1:
-            train(run, tmp_path, stop=lambda: True)  # what was found is gone meanwhile
+            train(run, tmp_path, stop=lambda: True)  # the older checkpoint is gone meanwhile
         return read_metadata(folder)
 
     train(run, tmp_path, stop=lambda: True)
@@ -218,14 +211,9 @@ def test_a_checkpoint_that_lacks_something_is_explained(task, whole, tmp_path):
 
 
 def test_other_data_are_refused(task, whole, tmp_path, monkeypatch):
-    def read_others(config, split, folder=None):
-        return read_pairs(config, split, folder)[::-1]
-
-    def draw_others(split, count, **how):
-        return draw_pairs(split, count, **how)[::-1]
-
-    monkeypatch.setattr("course_lib.tasks.multi30k.read_pairs", read_others)
-    monkeypatch.setattr("course_lib.tasks.numbers.draw_pairs", draw_others)
+    for name, read in (("multi30k.read_pairs", read_pairs), ("numbers.draw_pairs", draw_pairs)):
+        turned = lambda *words, read=read, **options: read(*words, **options)[::-1]  # noqa: E731
+        monkeypatch.setattr(f"course_lib.tasks.{name}", turned)
     folder = write_play(tmp_path)
     path = folder / "tinyshakespeare" / "input.txt"
     path.write_text(path.read_text().replace("went", "gone"))  # the same characters otherwise
@@ -237,13 +225,12 @@ def test_other_data_are_refused(task, whole, tmp_path, monkeypatch):
 
 
 def test_several_ask_each_other_every_tenth_step():
-    run, asked = SimpleNamespace(losses=torch.zeros(2)), []
+    run, answers = SimpleNamespace(losses=torch.zeros(2)), []
     for world, wish in ((World(), True), (Pretended(0, 2), True), (Pretended(1, 2, 1.0), False)):
-        run.world, found = world, []
-        for run.step in (9, 10, 11, 20):
-            found.append(any_rank(run, wish))
-        asked.append(found)
-    assert asked == [[True] * 4, [False, True, False, True], [False, True, False, True]]
+        run.world = world
+        for run.step in (9, 10, 11):
+            answers.append(loop.any_rank(run, wish))
+    assert answers == [True, True, True, False, True, False, False, True, False]
 
 
 def test_accumulated_micro_batches_come_to_the_step_of_the_whole_batch(task, tmp_path):
@@ -254,11 +241,11 @@ def test_accumulated_micro_batches_come_to_the_step_of_the_whole_batch(task, tmp
         run.optimizer = torch.optim.SGD(run.pipeline.model.parameters(), lr=1.0)
         run.accumulate = parts
         for _ in range(2):
-            make_step(run)
+            loop.make_step(run)
         ends.append((run.losses, run.pipeline.model.state_dict()))
-    (losses, whole), *others = ends
-    for found, weights in others:
-        torch.testing.assert_close(found, losses, rtol=1e-6, atol=0)
+    (expected, whole), *others = ends
+    for losses, weights in others:
+        torch.testing.assert_close(losses, expected, rtol=1e-6, atol=0)
         torch.testing.assert_close(weights, whole, rtol=0, atol=1e-10)
 
 
@@ -268,10 +255,10 @@ def test_every_part_of_every_step_is_another_and_drops_something_else(run):
     for run.step in (4, 5):
         for rank in (0, 1):
             run.world, run.accumulate = Pretended(rank, 2), 3
-            seeds += [torch.initial_seed() for _ in micro_batch_losses(run)]
+            seeds += [torch.initial_seed() for _ in loop.micro_batch_losses(run)]
     assert asked == [(part, 6) for part in range(6)] * 2 and len(set(seeds)) == 12
     run.world, run.accumulate, run.step = World(), 1, 4
-    make_step(run)
+    loop.make_step(run)
     assert torch.initial_seed() == seeds[0]  # it follows from step and part alone
 
 
@@ -279,7 +266,7 @@ def test_only_one_measures(run, monkeypatch):
     monkeypatch.setattr(run.task, "measure", lambda pipeline, step: {"val_loss": 1.5})
     for rank in (1, 0):
         run.world, run.losses = Pretended(rank, 2, others=1.0), torch.tensor([3.0, 1.0])
-        measure(run)
+        loop.measure(run)
         assert run.losses.tolist() == [0, 0]
         assert ("val_loss" in run.history[-1]) == (rank == 0)
         assert run.history[-1]["train_loss"] == 2.0  # (3 + 1) / (1 + 1)

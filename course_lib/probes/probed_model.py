@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course_lib.input_checks import first_line
 from course_lib.probes.model_copy import copy_model, nudge_zeros, runs_original
 from course_lib.probes.probe_result import ProbeResult
 
@@ -202,11 +203,6 @@ def _call_once(probed: ProbedModel) -> None:
             "pass forward=, for example forward=lambda model, ids: model(ids, ids) if the model "
             "computes them only when it also gets targets"
         )
-
-
-def first_line(error: Exception) -> str:
-    """Return what an error says, in a line."""
-    return str(error).strip().partition("\n")[0]
 
 
 def _run_on_copy(

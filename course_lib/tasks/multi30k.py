@@ -17,7 +17,7 @@ from course_lib.data.multi30k_files import DIRECTIONS, load_multi30k
 from course_lib.evaluation import corpus_scores
 from course_lib.tasks.numbers import TranslationConfig, Translator
 from course_lib.trainer.chunked_loss import ChunkedLoss
-from course_lib.trainer.options import LEAST, check_range
+from course_lib.trainer.options import LARGEST
 from course_lib.trainer.task import Task
 from course_lib.training import warmup_inverse_sqrt
 
@@ -27,11 +27,14 @@ TEST = "test_2016_flickr"
 
 @dataclass(frozen=True, kw_only=True)
 class RealConfig(TranslationConfig):
-    """Hold the hyperparameters of a translator of real sentences.
+    """Hold the hyperparameters of a translator of real sentences."""
 
-    Raises ValueError if there is no such task or direction, or a number is out of range.
-    """
-
+    choices = {"task": ("multi30k", "numbers"), "direction": DIRECTIONS}
+    ranges = TranslationConfig.ranges | {
+        "num_pairs": (0, LARGEST),
+        "epochs": (1, 9_999),  # the four digits of their folders' names
+        "cooldown": (0.0, 1.0),
+    }
     task: str = "multi30k"  #: or "numbers": number words, generated, for a quick try
     direction: str = "de-en"  #: or "en-de"
     vocab_size: int = 8_000  #: subword tokens of the shared vocabulary
@@ -50,18 +53,6 @@ class RealConfig(TranslationConfig):
     norm_first: bool = True  #: False as the paper (post-norm), True for pre-norm
     max_len: int = 128  #: longest sequence, in tokens
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.task not in ("multi30k", "numbers"):
-            raise ValueError(f"task={self.task!r} is neither 'multi30k' nor 'numbers'")
-        if self.direction not in DIRECTIONS:
-            raise ValueError(f"direction={self.direction!r} is neither 'de-en' nor 'en-de'")
-        check_range(self, "tokens", "pool_size")
-        check_range(self, "epochs", most=9_999)  # the four digits of their folders' names
-        check_range(self, "peak_rate", least=LEAST)
-        check_range(self, "cooldown", least=0.0, most=1.0)
-        check_range(self, "num_pairs", least=0)
-
     def rate(self, step: int, steps: int) -> float:
         """Return the learning rate of a step, from 1, in a run of ``steps``."""
         shape = (self.d_model, self.warmup_steps)
@@ -70,20 +61,17 @@ class RealConfig(TranslationConfig):
         return self.peak_rate * part * cooling
 
 
-TINY = dict(
-    tokens=1_000, epochs=30, warmup_steps=40, peak_rate=4e-3, cooldown=0.0, bfloat16=False,
-    d_model=64, num_heads=4, num_layers=2, d_ff=256, dropout=0.0,
-)  # fmt: skip
 SIZES: dict[str, dict[str, Any]] = {
     "laptop": {},
-    "smoke": dict(TINY, task="numbers", vocab_size=150),
-    "slice": dict(TINY, num_pairs=300, vocab_size=1_000),
+    "smoke": dict(
+        task="numbers", vocab_size=150, tokens=1_000, epochs=30, warmup_steps=40, peak_rate=4e-3,
+        cooldown=0.0, bfloat16=False, d_model=64, num_heads=4, num_layers=2, d_ff=256, dropout=0.0,
+    ),
     "short": dict(epochs=10, warmup_steps=300, dropout=0.1),
-    "gpu": dict(tokens=16_384, epochs=80, d_ff=1_024),
-}
+}  # fmt: skip
 
 
-def read_pairs(config: RealConfig, split: str, folder: Path | str | None = None) -> Pairs:
+def read_pairs(config: RealConfig, split: str, folder: Path | None = None) -> Pairs:
     """Read the pairs of a split: ``"train"``, ``"val"``, or ``"test_2016_flickr"``."""
     if config.task == "multi30k":
         pairs = load_multi30k(split, direction=config.direction, folder=folder)
@@ -110,13 +98,13 @@ class RealTranslator(Translator):
 
     def search(self, src: Tensor, **options: Any) -> Tensor:
         """Return the best ids ``(B, T)`` of ``beam_search``; without an end, at most 2 S + 10."""
-        pad_id, limit = self.tokenizer.pad_id, self.config.max_len
-        most = (2 * (src != pad_id).sum(dim=1, keepdim=True) + 10).clamp(max=limit)  # (B, 1)
+        pad_id = self.tokenizer.pad_id
+        limits = (2 * (src != pad_id).sum(dim=1, keepdim=True) + 10).clamp(max=self.config.max_len)
         ids, _ = beam_search(
             self.model, src, bos_id=self.tokenizer.bos_id, eos_id=self.tokenizer.eos_id,
-            max_new_tokens=int(most.max()), **options,
+            max_new_tokens=int(limits.max()), **options,
         )  # fmt: skip
-        late = torch.arange(ids.size(2), device=src.device) >= most  # (B, T)
+        late = torch.arange(ids.size(2), device=src.device) >= limits  # (B, T)
         return ids[:, 0].masked_fill(late, pad_id)
 
 
@@ -131,10 +119,7 @@ class Multi30k(Task[RealTranslator]):
     batches: TokenBatches
 
     def __init__(
-        self,
-        config: RealConfig,
-        data: Path | str | None = None,
-        pipeline: RealTranslator | None = None,
+        self, config: RealConfig, data: Path | None = None, pipeline: RealTranslator | None = None
     ) -> None:
         pairs = read_pairs(config, "train", data)
         if pipeline is None:

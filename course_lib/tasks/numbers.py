@@ -13,16 +13,10 @@ from course_lib.batching import batch_by_tokens
 from course_lib.data import LANGUAGES, BatchMaker, Tokenizer, draw_pairs, pad_rows
 from course_lib.decoding import greedy_decode
 from course_lib.input_checks import QUOTED
+from course_lib.trainer import run_folder
 from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train
-from course_lib.trainer.options import LEAST, TrainingConfig, check_range, shared_fields
-from course_lib.trainer.run_folder import (
-    checkpoints_folder,
-    find_checkpoint,
-    load_pipeline,
-    locked,
-    read_checkpoint,
-)
+from course_lib.trainer.options import TrainingConfig, shared_fields
 from course_lib.trainer.task import Pipeline, Task
 from course_lib.training import translation_loss, warmup_cooldown
 from course_lib.transformer import Transformer, TransformerConfig
@@ -34,17 +28,13 @@ VAL = 200  # numbers to measure the loss on
 class TranslationConfig(TrainingConfig):
     """Hold the hyperparameters of all translators: equally deep stacks, and one vocabulary."""
 
-    stacks: ClassVar[int] = 2
+    stacks = 2
+    ranges = TrainingConfig.ranges | {"smoothing": (0.0, 1.0)}
     vocab_size: int = 200  #: subword tokens of the shared vocabulary
     num_heads: int = 4  #: of each attention
     d_ff: int = 512  #: features inside each feed-forward sub-layer
     warmup_steps: int = 50  #: the step at which the learning rate peaks
     smoothing: float = 0.1  #: label smoothing, in [0, 1]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "vocab_size", "num_heads", "d_ff", "warmup_steps")
-        check_range(self, "smoothing", least=0.0, most=1.0)
 
     def of_model(self, vocab_size: int) -> TransformerConfig:
         """Return the hyperparameters of the model."""
@@ -60,11 +50,9 @@ class TranslationConfig(TrainingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TranslatorConfig(TranslationConfig):
-    """Hold the hyperparameters of a translator of number words.
+    """Hold the hyperparameters of a translator of number words."""
 
-    Raises ValueError if there is no such language, or a number is out of range.
-    """
-
+    choices = {"to": LANGUAGES}
     to: str = "de"  #: the language it writes, one of ``data.LANGUAGES``
     num_pairs: int = 15_000  #: numbers to learn from
     batch_size: int = 64  #: sentences in a step
@@ -72,13 +60,6 @@ class TranslatorConfig(TranslationConfig):
     cooldown_steps: int = 100  #: last steps, in which the rate goes down to zero; 1 for none
     rate_scale: float = 0.15  #: the paper's learning rate times this
     val_every: int = 50  #: steps between two measurements of the loss on val
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.to not in LANGUAGES:
-            raise ValueError(f"to={self.to!r} is none of {', '.join(LANGUAGES)}")
-        check_range(self, "num_pairs", "batch_size", "steps", "cooldown_steps", "val_every")
-        check_range(self, "rate_scale", least=LEAST)
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, from 1."""
@@ -110,11 +91,11 @@ class Translator(Pipeline):
     def source_ids(self, texts: Sequence[str]) -> Tensor:
         """Turn texts that the model can read into padded ids ``(B, S)``; none may be empty."""
         rows = [self.tokenizer.encode(text) for text in texts]
-        most = self.config.max_len
+        limit = self.config.max_len
         for text, row in zip(texts, rows, strict=True):
-            if not text.strip() or len(row) > most:
+            if not text.strip() or len(row) > limit:
                 raise ValueError(
-                    f"a text must have words, and at most {most} tokens; this one has {len(row)}: "
+                    f"a text must have words, and at most {limit} tokens; this one has {len(row)}: "
                     f"{text[:QUOTED]!r}"
                 )
         return pad_rows(rows, self.tokenizer.pad_id).to(self.device)
@@ -125,12 +106,12 @@ class Translator(Pipeline):
         At most ``tokens`` source positions are searched at once. The order of the texts stays.
         """
         lengths = [(len(self.tokenizer.encode(text)), 0) for text in texts]
-        written = [""] * len(texts)
+        translations = [""] * len(texts)
         for chunk in batch_by_tokens(lengths, max([(tokens, 0), *lengths])[0]):
             rows = self.search(self.source_ids([texts[place] for place in chunk]), **options)
             for place, row in zip(chunk, rows, strict=True):
-                written[place] = self.tokenizer.decode(row)
-        return written
+                translations[place] = self.tokenizer.decode(row)
+        return translations
 
     def search(self, src: Tensor, **options: Any) -> Tensor:
         """Return the ids ``(B, T)`` that ``greedy_decode`` writes, called with ``options``."""
@@ -151,10 +132,7 @@ class Numbers(Task[Translator]):
     batches: BatchMaker
 
     def __init__(
-        self,
-        config: TranslatorConfig,
-        data: Path | str | None = None,
-        pipeline: Translator | None = None,
+        self, config: TranslatorConfig, data: Path | None = None, pipeline: Translator | None = None
     ) -> None:
         pairs = draw_pairs("train", config.num_pairs, to=config.to, seed=config.seed)
         if pipeline is None:
@@ -175,13 +153,9 @@ class Numbers(Task[Translator]):
     ) -> Tensor:
         """Return the mean loss of a batch of source ``(B, S)`` and target ids ``(B, T + 1)``."""
         src, tgt = (ids.to(self.pipeline.device, non_blocking=True) for ids in batch)
-        return translation_loss(
-            model,
-            src,
-            tgt,
-            pad_id=self.pipeline.tokenizer.pad_id,
-            smoothing=self.pipeline.config.smoothing if smoothing is None else smoothing,
-        )
+        if smoothing is None:
+            smoothing = self.pipeline.config.smoothing
+        return translation_loss(model, src, tgt, pad_id=Tokenizer.pad_id, smoothing=smoothing)
 
     @torch.no_grad()
     def measure(self, pipeline: Translator, step: int) -> dict[str, float]:
@@ -192,7 +166,7 @@ class Numbers(Task[Translator]):
 
 def folder_of(config: TranslatorConfig) -> Path:
     """Return the folder of a translator: under ``checkpoints/``, or under COURSE_CHECKPOINTS."""
-    return checkpoints_folder(__file__) / Numbers.folder_name(config, "course")
+    return run_folder.checkpoints_folder() / Numbers.folder_name(config, "course")
 
 
 def load_or_train(config: TranslatorConfig | None = None) -> Translator:
@@ -206,8 +180,10 @@ def load_or_train(config: TranslatorConfig | None = None) -> Translator:
     with torch.random.fork_rng(), one_thread():
         translator = _trained(config, out)
         if translator is None:
-            with locked(out, wait=True):  # then, another process may have trained it
-                state = start(Numbers, config, read_checkpoint(out))
+            with run_folder.locked(out, wait=True):  # then, another process may have trained it
+                unfinished = run_folder.find_checkpoint(out)
+                checkpoint = run_folder.read_checkpoint(out) if unfinished else None
+                state = start(Numbers, config, checkpoint)
                 train(state, out)
             translator = state.task.pipeline
     translator.model.eval()
@@ -216,8 +192,8 @@ def load_or_train(config: TranslatorConfig | None = None) -> Translator:
 
 def _trained(config: TranslatorConfig, out: Path) -> Translator | None:
     """Return the translator that a folder keeps, if it is finished and has this configuration."""
-    if find_checkpoint(out) is None:
+    if run_folder.find_checkpoint(out) is None:
         return None
-    translator, metadata = load_pipeline(Translator, out)
+    translator, metadata = run_folder.load_pipeline(Translator, out)
     finished = metadata["step"] >= config.steps
     return translator if finished and translator.config == config else None

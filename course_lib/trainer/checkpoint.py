@@ -21,7 +21,7 @@ from torch import distributed as dist
 
 from course_lib.atomic_write import write_whole
 from course_lib.input_checks import first_line
-from course_lib.trainer.distributed import World
+from course_lib.trainer.distributed import ALONE, World
 
 TENSORS = "*.safetensors"
 METADATA = "metadata.json"  # written last: a folder without it is half a checkpoint, and is ignored
@@ -38,14 +38,13 @@ class Checkpoint(NamedTuple):
 
 
 def save_checkpoint(
-    folder: Path, metadata: dict[str, Any], tensors: dict[str, Tensor], world: World | None = None
+    folder: Path, metadata: dict[str, Any], tensors: dict[str, Tensor], world: World = ALONE
 ) -> None:
     """Write a checkpoint; a process that is killed leaves all of it, or half of one.
 
     Metadata are numbers, texts, and lists and dicts of them. No two tensors may share memory. All
     processes of ``world`` must call, each with its shards. Raises OSError if it cannot be written.
     """
-    world = world or World()
     if world.is_main:
         if folder.exists() or folder.is_symlink():
             remove_checkpoint(folder)
@@ -80,8 +79,6 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     """
     try:
         metadata = json.loads((folder / METADATA).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"there is no checkpoint {folder}; train one first") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{folder / METADATA} is cut off ({first_line(error)}); {AGAIN}") from None
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
@@ -124,8 +121,6 @@ def _torch_checkpoints() -> Iterator[ModuleType]:
     except checkpoint.CheckpointException as error:
         reason, _ = next(iter(error.failures.values()))
         raise ValueError(first_line(reason)) from None
-    except SafetensorError as error:
-        raise ValueError(first_line(error)) from None
     finally:
         logging.disable(logging.NOTSET)
 
@@ -144,7 +139,7 @@ def explaining(path: Path, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except EXPLAINED as error:
+    except (*EXPLAINED, SafetensorError) as error:
         raise ValueError(
             f"{path} is not a checkpoint of {what}; take another folder, or {AGAIN} "
             f"({type(error).__name__}: {first_line(error)})"

@@ -33,15 +33,9 @@ class ChunkedLoss(nn.Module):
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
         """Return the mean loss of every next token, in nats per real token; 0 if there is none.
 
-        Ids that are still on the CPU are counted there, so that nothing waits for a GPU to say how
-        many they are.
-
-        Args:
-            src: Source ids, on any device. Shape ``(B, S)``.
-            tgt: Target ids from bos to eos. Shape ``(B, T + 1)``.
-
-        Raises:
-            ValueError: If the ids on a CPU are not all in the vocabulary.
+        Shapes: source ids (B, S), and target ids (B, T + 1) from bos to eos, on any device. On the
+        CPU they are counted there, so that nothing waits for a GPU, and ValueError is raised if one
+        is not in the vocabulary.
         """
         config = self.model.config
         check_ids(tgt, config.tgt_vocab_size, config.max_len + 1, "target")

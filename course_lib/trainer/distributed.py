@@ -20,40 +20,40 @@ class World:
 
     @property
     def is_main(self) -> bool:
-        """Tell whether this is the process that prints, measures and keeps records."""
+        """Return whether this is the process that prints, measures and keeps records."""
         return self.rank == 0
 
     def wait(self) -> None:
-        """Wait until all have come here."""
+        """Wait until all processes are here."""
         if self.size > 1:
             dist.barrier()
 
     def total(self, numbers: Tensor) -> Tensor:
-        """Return the sum over all processes; every one of them must ask."""
+        """Return the sum over all processes; all must call."""
         numbers = numbers.clone()
         if self.size > 1:
             dist.all_reduce(numbers)
         return numbers
 
     def any_rank(self, wish: bool, device: str = "cpu") -> bool:
-        """Tell whether any of them wants something: all get the same answer, and all must ask."""
+        """Return whether any process wants something; all must call, and get the same answer."""
         if self.size == 1:
             return wish
         return bool(self.total(torch.tensor(float(wish), device=device)))
+
+
+ALONE = World()
 
 
 @contextmanager
 def init_distributed(device: str = "cpu") -> Iterator[World]:
     """Find the other processes that ``torchrun`` has started, for as long as it is entered.
 
-    They talk through gloo, or on the device ``"cuda"`` through nccl, with a GPU each. Raises
-    ValueError if something else has started several, or there are fewer GPUs than processes.
+    They communicate through gloo, or on the device ``"cuda"`` through nccl, with a GPU each. Raises
+    ValueError if there are fewer GPUs than processes.
     """
     if not dist.is_torchelastic_launched():
-        started = os.environ.get("WORLD_SIZE") or 1
-        if int(started) > 1:
-            raise ValueError(f"WORLD_SIZE={started}, but without torchrun: start with it")
-        yield World()
+        yield ALONE
         return
     if device == "cuda":
         rank = int(os.environ["LOCAL_RANK"])

@@ -15,10 +15,8 @@ from torch.utils.benchmark import Timer
 from course_lib.trainer.options import TrainingConfig
 
 MOST_THREADS = 1_024  # more than any of our models can use
-MEMORY_LIMITS = (  # where Linux says how many bytes a container may use
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
+CGROUP = Path("/sys/fs/cgroup")  # where Linux says how many bytes a container may use
+MEMORY_LIMITS = (CGROUP / "memory.max", CGROUP / "memory" / "memory.limit_in_bytes")
 
 
 def prepare_machine(threads: int, device: str) -> None:
@@ -67,9 +65,9 @@ def check_memory(config: TrainingConfig, vocab_size: int, positions: float = 0) 
     available = total_memory()
     if needed > available:
         raise ValueError(
-            f"a model of at least {parameters:,} parameters, and {positions:,.0f} positions in a "
-            f"batch, need {needed / 1e9:,.0f} GB of memory, but there are {available / 1e9:,.0f} "
-            "GB: take a smaller model or smaller batches"
+            f"{parameters:,} parameters and {positions:,.0f} positions in a batch need "
+            f"{needed / 1e9:,.0f} GB of memory, but there are {available / 1e9:,.0f} GB: "
+            "take a smaller model or smaller batches"
         )
 
 

@@ -13,16 +13,10 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from course_lib.trainer.checkpoint import Checkpoint
-from course_lib.trainer.distributed import World, parallelize
+from course_lib.trainer.distributed import ALONE, World, parallelize
 from course_lib.trainer.hardware import check_memory, mixed_precision
 from course_lib.trainer.options import TrainingConfig, check_same_config
-from course_lib.trainer.run_folder import (
-    build_pipeline,
-    check_finite,
-    finite_losses,
-    restore,
-    save,
-)
+from course_lib.trainer.run_folder import build_pipeline, check_finite, finite_losses, restore, save
 from course_lib.trainer.task import P, Pipeline, Task, TrainState
 from course_lib.training import training_step
 
@@ -36,26 +30,24 @@ def start(
     config: TrainingConfig,
     checkpoint: Checkpoint | None = None,
     *,
-    data: Path | str | None = None,
+    data: Path | None = None,
     device: str = "cpu",
-    world: World | None = None,
+    world: World = ALONE,
     sharded: bool = False,
     accumulate: int = 1,
 ) -> TrainState:
     """Begin a training run, or continue that of a checkpoint from ``read_checkpoint``.
 
-    Data come from the folder ``data``, or from the one that COURSE_DATA names. All processes of
-    ``world`` must call. If ``sharded``, they divide weights, gradients and moments among them. Each
-    reads its rows of a batch in ``accumulate`` micro-batches.
-    Raises ValueError if the checkpoint has other hyperparameters or data or is of something else,
-    data are missing, or the memory cannot be enough.
+    Data come from the folder ``data``, or from COURSE_DATA. All processes of ``world`` must call;
+    if ``sharded``, they divide the weights among them. Each makes ``accumulate`` micro-batches of
+    its rows. Raises ValueError if the checkpoint is of another run, data are missing, or the memory
+    cannot be enough.
     """
     pipeline = None
     if checkpoint:
         pipeline = build_pipeline(task_class.pipeline_class, checkpoint)
         check_same_config(checkpoint.folder, pipeline.config, config)
     task = task_class(config, data, pipeline)
-    world = world or World()
     positions = task.positions / (world.size * accumulate)
     check_memory(config, len(task.pipeline.tokenizer), positions)
     sharded = sharded and world.size > 1
@@ -77,10 +69,9 @@ def make_step(state: TrainState) -> None:
 
 
 def micro_batch_losses(state: TrainState) -> Iterator[Tensor]:
-    """Yield the weighted loss of each of this process's micro-batches of the next step.
+    """Yield the loss of each of this process's micro-batches of the next step.
 
-    The task treats a micro-batch like the part of one more process. The loss is weighted by its
-    number of tokens, so unequal micro-batches add up to the gradients of the whole batch.
+    It is weighted by its tokens, so that gradients add up to those of the whole batch.
     """
     parts = state.accumulate * state.world.size
     for part in range(state.accumulate):
@@ -143,9 +134,8 @@ def train(
 ) -> bool:
     """Train to the last step, or until time is up or somebody asks to stop.
 
-    Checkpoints go to the folder ``out``; nothing is written if it is ``None``. ``minutes`` is the
-    time over all starts. ``stop`` is asked after every step, or, of several processes, after every
-    tenth. Returns whether the last step is done.
+    Checkpoints go to the folder ``out``; nothing is written if it is ``None``. ``minutes`` counts
+    all starts, and ``stop`` is called after every step. Returns whether the last step is done.
     Raises ValueError if a loss or weight is nan or infinite; earlier checkpoints stay.
     """
     silent = None if state.world.is_main else True  # None: a bar on a screen, none in a file
@@ -161,8 +151,8 @@ def train(
             before, now = now, clocks()
             for name, seconds in now.items():
                 state.seconds[name] += seconds - before[name]
-                for line in state.history[-1:] if measured else ():
-                    line[f"{name}_minutes"] = state.seconds[name] / 60
+                if measured:
+                    state.history[-1][f"{name}_minutes"] = state.seconds[name] / 60
             late = minutes is not None and state.seconds["wall"] >= 60 * minutes
             enough = any_rank(state, stop() or late)
             if out and (measured or enough or state.step % SAVE_EVERY == 0):
@@ -187,7 +177,7 @@ def clocks() -> dict[str, float]:
 
 
 def any_rank(state: TrainState, wish: bool) -> bool:
-    """Tell whether any process wants to stop; several ask each other every few steps only."""
+    """Return whether any process wants to stop; several ask each other every few steps only."""
     asked = state.world.size == 1 or state.step % ASK_EVERY == 0
     return asked and state.world.any_rank(wish, state.losses.device.type)
 

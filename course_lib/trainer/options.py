@@ -3,24 +3,35 @@
 import argparse
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
+
+from course_lib.input_checks import check_choice
 
 LEAST = 1e-9  # of numbers above 0
 LARGEST = 9_999_999  # of integers: a checkpoint's name has seven digits
 DEEPEST = 1_000  # layers
 LAST_SEED = 2**32 - 1
+Ranges = dict[str, tuple[float, float]]  # of a field, the least and the largest value
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(ABC):
     """Hold the hyperparameters that every task has.
 
-    Raises ValueError if a value has another type than its field, or is out of range.
+    Raises ValueError if a value has another type than its field or is out of range, or if there is
+    no model of these sizes.
     """
 
     stacks: ClassVar[int] = 1  #: an encoder and a decoder are two
+    choices: ClassVar[dict[str, Collection[str]]] = {}  #: of the fields that are texts
+    ranges: ClassVar[Ranges] = {  #: of the numbers that may be 0, or have a limit of their own
+        "seed": (0, LAST_SEED),
+        "num_layers": (1, DEEPEST),
+        "dropout": (0.0, 1.0),
+    }
     seed: int = 0  #: decides the first weights, the order of the data, and what dropout drops
     num_layers: int = 2  #: depth of each stack
     d_model: int = 128  #: width of the vectors
@@ -29,16 +40,18 @@ class TrainingConfig(ABC):
     bfloat16: bool = False  #: whether matrix products are computed in it while training
 
     def __post_init__(self) -> None:
+        usual = {int: (1, LARGEST), float: (LEAST, sys.float_info.max)}
         for field in fields(self):
-            value = getattr(self, field.name)
-            allowed = (float, int) if field.type is float else (field.type,)
-            if type(value) not in allowed:
-                name = getattr(field.type, "__name__", field.type)
-                raise ValueError(f"{field.name}={value!r} must be of type {name}")
-        check_range(self, "d_model", "max_len")
-        check_range(self, "num_layers", most=DEEPEST)
-        check_range(self, "dropout", least=0.0, most=1.0)
-        check_range(self, "seed", least=0, most=LAST_SEED)
+            name = field.name
+            value = getattr(self, name)
+            expected = type(field.default)
+            if type(value) is not expected and (expected, type(value)) != (float, int):
+                raise ValueError(f"{name}={value!r} must be of type {expected.__name__}")
+            if expected is str:
+                check_choice(name, value, self.choices[name])
+            if expected in usual:
+                check_range(name, value, *self.ranges.get(name, usual[expected]))
+        self.of_model(vocab_size=1)  # it raises an error if the heads do not divide the width
 
     @abstractmethod
     def of_model(self, vocab_size: int) -> object:
@@ -52,18 +65,10 @@ def whole_from_one(text: str) -> int:
     return int(text)
 
 
-def check_range(values: object, *names: str, least: float = 1, most: float | None = None) -> None:
-    """Raise ValueError if an attribute is not from ``least`` to ``most``; the message names it.
-
-    Where ``least`` is an integer, the values must be integers, too; none may be infinite.
-    """
-    whole = isinstance(least, int)
-    kind = "an integer" if whole else "a number"
-    most = most if most is not None else LARGEST if whole else sys.float_info.max
-    for name in names:
-        value = getattr(values, name)
-        if not least <= value <= most or (whole and type(value) is not int):
-            raise ValueError(f"{name}={value!r} must be {kind} from {least:,} to {most:,}")
+def check_range(name: str, value: float, least: float, most: float) -> None:
+    """Raise ValueError if a number is not from ``least`` to ``most``; the message names it."""
+    if not least <= value <= most:
+        raise ValueError(f"{name}={value!r} must be from {least:,} to {most:,}")
 
 
 def shared_fields(config_class: type, config: object) -> dict[str, Any]:
@@ -73,10 +78,7 @@ def shared_fields(config_class: type, config: object) -> dict[str, Any]:
 
 
 def check_same_config(folder: Path, stored: TrainingConfig, requested: TrainingConfig) -> None:
-    """Raise ValueError if a folder keeps a training run with other hyperparameters than requested.
-
-    The message names those that differ, and says what to do.
-    """
+    """Raise ValueError, naming what differs, if a folder keeps a run with another configuration."""
     before = vars(stored)
     others = [f"{n}={before[n]!r}, not {v!r}" for n, v in vars(requested).items() if before[n] != v]
     if others:

@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 from platformdirs import user_data_path
 from torch import Tensor, nn
 
-from course_lib.trainer.averaging import remove_epochs, save_epoch
+from course_lib.batching import average_weights
 from course_lib.trainer.checkpoint import (
     METADATA,
     Checkpoint,
@@ -23,25 +23,26 @@ from course_lib.trainer.checkpoint import (
     save_checkpoint,
 )
 from course_lib.trainer.hardware import describe_machine
-from course_lib.trainer.options import LARGEST
+from course_lib.trainer.options import LARGEST, check_range
 from course_lib.trainer.task import P, TrainState
 
 LAST = "last-" + 7 * "[0-9]"  # the folders of checkpoints, by their steps
 REPLACEABLE = "last-0000000"  # older than any checkpoint of a new run
+EPOCH = "epoch-" + 4 * "[0-9]"  # the folders of weights to average, by their epochs
 LOCK = "training.lock"  # held by the process that trains in the folder, and released if it dies
 TYPES = {"config": dict, "tokenizer": str, "data": int, "step": int, "seconds": dict}
 TYPES |= {"machine": str, "history": list, "losses": list}
 
 
-def checkpoints_folder(module: str = __file__) -> Path:
+def checkpoints_folder() -> Path:
     """Return the folder of all training runs: COURSE_CHECKPOINTS, or one next to the package.
 
-    If the package whose ``module`` is given was installed, it is in the user's data folder.
+    If the package was installed, it is in the user's data folder.
     """
     chosen = os.environ.get("COURSE_CHECKPOINTS")
     if chosen:
         return Path(chosen).expanduser()
-    root = Path(module).resolve().parents[2]
+    root = Path(__file__).resolve().parents[2]
     if root.name in ("site-packages", "dist-packages"):
         root = user_data_path("course_lib", appauthor=False)
     return root / "checkpoints"
@@ -52,28 +53,24 @@ def find_checkpoint(out: Path) -> Path | None:
     return max((metadata.parent for metadata in out.glob(f"{LAST}/{METADATA}")), default=None)
 
 
-def read_checkpoint(out: Path) -> Checkpoint | None:
-    """Read the newest checkpoint of a training run except its tensors, if there is one.
+def read_checkpoint(out: Path) -> Checkpoint:
+    """Read the newest checkpoint of a training run, except its tensors.
 
-    Raises ValueError if it was changed, or is not of a training run.
+    Raises ValueError if there is none, or it was changed, or is not of a training run.
     """
     folder = find_checkpoint(out)
-    return _read_run(folder) if folder else None
-
-
-def _read_run(folder: Path) -> Checkpoint:
-    """Read a checkpoint that a training run could have written."""
+    if folder is None:
+        raise ValueError(f"there is no checkpoint in {out}: run course train with these options")
     metadata = read_metadata(folder)
     with explaining(folder, "a training run"):
         for name, expected in TYPES.items():
             if type(metadata[name]) is not expected:
                 raise TypeError(f"{name} must be of type {expected.__name__}")
-        if not 0 <= metadata["step"] <= LARGEST:
-            raise ValueError(f"step={metadata['step']} is out of range")
+        check_range("step", metadata["step"], 0, LARGEST)
         total, count = metadata["losses"]
-        clocks = [metadata["seconds"]["wall"], metadata["seconds"]["cpu"]]
-        measured = [number for line in metadata["history"] for number in line.values()]
-        if not all(map(math.isfinite, [total, count, *clocks, *measured])):
+        numbers = [total, count, metadata["seconds"]["wall"], metadata["seconds"]["cpu"]]
+        numbers += [number for line in metadata["history"] for number in line.values()]
+        if not all(map(math.isfinite, numbers)):
             raise ValueError("a loss or a time is not finite")
     return Checkpoint(folder, metadata)
 
@@ -92,16 +89,14 @@ def load_pipeline(pipeline_class: type[P], out: Path) -> tuple[P, dict[str, Any]
 
     Raises ValueError if there is none, or the checkpoint is of something else.
     """
-    folder = find_checkpoint(out)
-    if folder is None:
-        raise ValueError(f"there is no checkpoint in {out}; train one first")
+    newest = find_checkpoint(out)
     try:
-        checkpoint = _read_run(folder)
+        checkpoint = read_checkpoint(out)
         pipeline = build_pipeline(pipeline_class, checkpoint)
-        with explaining(folder, pipeline.what):
-            load_tensors(folder, named_weights(pipeline.model, all_names=True))
+        with explaining(checkpoint.folder, pipeline.what):
+            load_tensors(checkpoint.folder, named_weights(pipeline.model, all_names=True))
     except (ValueError, OSError):
-        if find_checkpoint(out) == folder:
+        if find_checkpoint(out) == newest:
             raise
         return load_pipeline(pipeline_class, out)  # meanwhile, the run has saved a newer one
     return pipeline, checkpoint.metadata
@@ -140,17 +135,47 @@ def save(state: TrainState, out: Path) -> None:
     if state.world.is_main:
         for old in {*out.glob(f"{LAST}/")} - {folder}:
             remove_checkpoint(old)
-        epoch = len(state.history) + (not is_measured(state))
-        remove_epochs(out, but=range(epoch - state.task.keep_last + 1, epoch))
+    save_epoch(state, out)
+
+
+def save_epoch(state: TrainState, out: Path) -> None:
+    """Keep the weights of the last measurements, to be averaged; all processes must call."""
+    epoch = len(state.history)
+    if state.world.is_main:
+        for path in saved_epochs(out):
+            if not 0 <= epoch - int(path.name.removeprefix("epoch-")) < state.task.keep_last:
+                remove_checkpoint(path)
     state.world.wait()
-    if is_measured(state):
-        save_epoch(out, len(state.history), state.pipeline.model, state.world)
+    if state.task.keep_last and epoch and state.history[-1]["step"] == state.step:
+        weights = named_weights(state.pipeline.model)
+        save_checkpoint(out / f"epoch-{epoch:04d}", {}, weights, state.world)
 
 
-def is_measured(state: TrainState) -> bool:
-    """Return whether the weights are those of a measurement, and will be averaged."""
-    measured = bool(state.history) and state.history[-1]["step"] == state.step
-    return measured and state.task.keep_last > 0
+def saved_epochs(out: Path) -> list[Path]:
+    """List the folders that ``save_epoch`` has written, the oldest first."""
+    return sorted(metadata.parent for metadata in out.glob(f"{EPOCH}/{METADATA}"))
+
+
+def load_weights(path: Path, model: nn.Module) -> None:
+    """Put the weights of a saved epoch into a model; raise ValueError if they do not fit."""
+    read_metadata(path)
+    with explaining(path, "an epoch"):
+        load_tensors(path, named_weights(model, all_names=True))
+
+
+def load_average(out: Path, count: int, model: nn.Module) -> None:
+    """Put the average of the last ``count`` saved epochs into a model (§6.1).
+
+    Raises ValueError if there are fewer, or one does not fit.
+    """
+    epochs = saved_epochs(out)
+    if not 1 <= count <= len(epochs):
+        raise ValueError(f"{out} keeps {len(epochs)} epochs; {count} cannot be averaged")
+    states = []
+    for path in epochs[-count:]:
+        load_weights(path, model)
+        states.append({name: value.clone() for name, value in model.state_dict().items()})
+    model.load_state_dict(average_weights(states))
 
 
 def let_replace(out: Path) -> None:
@@ -195,8 +220,7 @@ def restore(state: TrainState, checkpoint: Checkpoint) -> None:
     state.history = metadata["history"]
     if state.world.is_main:  # the sum over all processes is what it was
         state.losses += torch.as_tensor(metadata["losses"]).to(state.losses)
-    if is_measured(state):  # a process may have been killed before it wrote them
-        save_epoch(checkpoint.folder.parent, len(state.history), state.pipeline.model, state.world)
+    save_epoch(state, checkpoint.folder.parent)  # the process may have been killed before it
 
 
 def finite_losses(state: TrainState) -> Tensor:
@@ -222,6 +246,7 @@ def locked(out: Path, *, wait: bool = False) -> Iterator[None]:
     If another process trains there, wait until it is done, or raise ValueError.
     """
     out.mkdir(parents=True, exist_ok=True)
+    (out / LOCK).touch()  # where it cannot be written, FileLock says that another process holds it
     try:
         with FileLock(out / LOCK, timeout=-1 if wait else 0):
             yield

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from course_lib.data import Tokenizer
 from course_lib.data_parallel import split_batch, token_loss_scale
-from course_lib.trainer.distributed import World
+from course_lib.trainer.distributed import ALONE, World
 from course_lib.trainer.hardware import check_memory
 from course_lib.trainer.options import TrainingConfig
 from course_lib.training import ADAM
@@ -33,20 +33,15 @@ class Pipeline(ABC):
     config: TrainingConfig
 
     @classmethod
-    def new(cls, config: TrainingConfig, tokenizer: Sized) -> Self:
-        """Build the model that fits a tokenizer; raise ValueError if the memory is too small."""
-        check_memory(config, len(tokenizer))
-        return cls._build(config, tokenizer)
-
-    @classmethod
     def from_metadata(cls, metadata: dict[str, Any]) -> Self:
         """Build it from what ``metadata`` returned."""
         config = cls.config_class(**metadata["config"])
-        return cls._build(config, cls.tokenizer_class(metadata["tokenizer"]))
+        return cls.new(config, cls.tokenizer_class(metadata["tokenizer"]))
 
     @classmethod
-    def _build(cls, config: TrainingConfig, tokenizer: Sized) -> Self:
-        """Build the model, and put all parts together."""
+    def new(cls, config: TrainingConfig, tokenizer: Sized) -> Self:
+        """Build the model that fits a tokenizer; raise ValueError if the memory is too small."""
+        check_memory(config, len(tokenizer))
         torch.manual_seed(config.seed)
         return cls(cls.model_class(config.of_model(len(tokenizer))), tokenizer, config)
 
@@ -90,7 +85,7 @@ class Task(ABC, Generic[P]):
     checksum: int  #: other training data would change it
 
     @abstractmethod
-    def __init__(self, config: TrainingConfig, data: Path | str | None, pipeline: P | None) -> None:
+    def __init__(self, config: TrainingConfig, data: Path | None, pipeline: P | None) -> None:
         """Read the data in a folder, or where COURSE_DATA says, and build a missing pipeline."""
 
     def optimizer(self) -> torch.optim.Optimizer:
@@ -144,7 +139,7 @@ class TrainState:
     task: Task
     module: nn.Module  #: what a step calls: the task's, or what distributes it among processes
     optimizer: torch.optim.Optimizer
-    world: World = field(default_factory=World)
+    world: World = ALONE
     sharded: bool = False  #: whether no process holds all of the weights
     accumulate: int = 1  #: micro-batches of a step in each process
     step: int = 0  #: the last one made
