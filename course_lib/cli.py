@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         " ".join(arguments).encode()  # raises an error if it is not text in UTF-8
         run = published_command if getattr(options, "weights", None) else options.run
         code = run(options)
-        sys.stdout.flush()
+        print(end="", flush=True)  # does nothing if there is no stdout
         return code
     except BrokenPipeError:  # such as | head
         sys.stdout = open(os.devnull, "w", encoding="utf-8")

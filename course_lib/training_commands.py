@@ -1,6 +1,7 @@
 """The commands ``train`` and ``evaluate``, and those that use what was trained."""
 
 import argparse
+import math
 from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
@@ -14,11 +15,12 @@ from course_lib.trainer import run_folder
 from course_lib.trainer.distributed import World, init_distributed
 from course_lib.trainer.hardware import bfloat16_pays, prepare_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
-from course_lib.trainer.options import TrainingConfig, whole_from_one
+from course_lib.trainer.options import TrainingConfig, check_range, whole_from_one
 from course_lib.trainer.results import add_entry, read_entries
 from course_lib.trainer.task import Pipeline, TrainState
 
 STOPPED = 130  # the exit code after Ctrl-C
+MOST_PARTS = 1_024  # micro-batches of a step
 SHARD = "under torchrun: no process holds all weights (FSDP2); otherwise each has a copy (DDP)"
 PARTS = "micro-batches of a step: less memory, the same gradients"
 USUAL = "%(default)s unless given"
@@ -75,6 +77,8 @@ def path_of(text: str) -> Path:
 def train_command(options: argparse.Namespace) -> int:
     """Train to the end, or to the end of the step at which somebody asks to stop."""
     prepare_machine(options.threads, options.device)
+    check_range("--accumulate", options.accumulate, 1, MOST_PARTS)
+    check_range("--minutes", options.minutes or 0, 0, math.inf)
     out = _folder(options)
     with init_distributed(options.device) as world:
         with run_folder.locked(out) if world.is_main else nullcontext():

@@ -247,6 +247,8 @@ def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeyp
         ("multi30k", ["train", "--set", "d_model=999996"], "GB of memory"),
         ("numbers", ["train", "--size", "smoke", "--set", "batch_size=9999999"], "GB of memory"),
         ("multi30k", ["train", "--seed", "-1"], "seed=-1 must be from 0"),
+        ("numbers", ["train", "--minutes", "nan"], "--minutes=nan must be from 0"),
+        ("gpt", ["train", "--accumulate", "2000"], "--accumulate=2000 must be from 1 to 1,024"),
         (
             "numbers",
             ["translate", "one", "--to", "fr", "--out", "{}"],
