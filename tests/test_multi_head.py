@@ -4,7 +4,7 @@ import pytest
 import torch
 from dimensions import D_K, D_MODEL, D_V, MASK_KINDS, TORCH_MASK_KINDS, B, H, S, T
 from parity import assert_equal, assert_parity, trace
-from random_inputs import make_mask, normal, randomize, torch_attn_mask
+from random_inputs import make_mask, normal, randomize, seeded, torch_attn_mask
 from reference import multi_head_by_loops
 from torch import nn
 
@@ -68,6 +68,24 @@ def test_heads_are_split_side_by_side():
     x = torch.arange(2 * 6).view(1, 2, 6)  # two tokens, columns 0 … 5
     expected = [[[[0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]]]
     assert split_heads(x, num_heads=3).tolist() == expected
+
+
+@BOTH_PATHS
+def test_dropout_drops_some_weights_and_scales_up_the_rest(generator, need_weights):
+    layer, inputs = free_layer(dropout=0.5), random_inputs(generator, 10)
+    layer.w_v.weight.data.zero_()
+    layer.w_v.bias.data.fill_(1.0)  # every value is 1: a head returns the sum of its weights
+    layer.w_o = nn.Identity()
+    with seeded():
+        sums, weights = layer(*inputs, need_weights=need_weights)
+        mean = torch.stack([layer(*inputs, need_weights=need_weights)[0] for _ in range(400)])
+    assert (sums - 1).abs().max() > 0.1
+    heads = split_heads(sums, H)
+    assert_equal(heads, heads[..., :1].expand_as(heads))  # it drops weights, and not values
+    if need_weights:  # without dropout
+        assert_equal(weights.sum(dim=-1), torch.ones(B, H, T, dtype=torch.float64))
+    # a sum has variance Σ w² ≤ 1, so the mean of 400 · B·T·H of them strays by less than 0.02
+    assert abs(mean.mean().item() - 1) < 0.06
 
 
 # --- limits
