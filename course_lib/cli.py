@@ -5,12 +5,15 @@ Each task (``numbers``, ``multi30k``, ``gpt``) has its own options: ``course tra
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import NoReturn
 
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.exercises.commands import add_command, add_learners_commands
+from course_lib.input_checks import QUOTED
 from course_lib.interop.download import MODELS, continue_with, download, translate_with
 from course_lib.probes import probe_made
 from course_lib.task_commands import TASKS
@@ -29,12 +32,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller has closed it
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
     options = parser(task_of(arguments)).parse_args(arguments)
     try:
         " ".join(arguments).encode()  # raises an error if it is not text in UTF-8
         run = published_command if getattr(options, "weights", None) else options.run
         code = run(options)
-        print(end="", flush=True)  # does nothing if there is no stdout
+        sys.stdout.flush()
         return code
     except BrokenPipeError:  # such as | head
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
@@ -51,8 +57,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"\ncourse {options.command}: stopped", file=sys.stderr)
         return STOPPED
-    print(f"course {options.command}: {sentence}", file=sys.stderr)
+    print(f"course {options.command}: {shortened(sentence)}", file=sys.stderr)
     return 2
+
+
+class Parser(argparse.ArgumentParser):
+    """Reject options in a sentence that does not quote long words whole."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong, and exit with 2."""
+        super().error(shortened(message))
+
+
+def shortened(sentence: str) -> str:
+    """Cut words with more than ``QUOTED`` characters."""
+    return re.sub(rf"(\S{{{QUOTED}}})\S+", r"\1…", sentence)
 
 
 def task_of(arguments: Sequence[str]) -> str:
@@ -65,7 +84,7 @@ def task_of(arguments: Sequence[str]) -> str:
 
 def parser(task: str = "numbers") -> argparse.ArgumentParser:
     """Describe the commands, with the options of one task."""
-    top = argparse.ArgumentParser(prog="course", description=__doc__)
+    top = Parser(prog="course", description=__doc__)
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")
     commands = top.add_subparsers(dest="command", required=True)
     add_training_commands(commands, task if task in TASKS else "numbers")

@@ -65,6 +65,15 @@ def test_errors_of_the_memory_are_explained_and_mistakes_of_our_own_are_not_hidd
     assert main(["train"]) == 0
 
 
+@pytest.mark.parametrize("words", [["probe", f"{'x' * 4000}:f"], ["train", "--steps", "x" * 4000]])
+def test_long_words_are_cut(words, capsys):
+    try:
+        code = main(words)
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 2 and len(capsys.readouterr().err) < 2000
+
+
 def test_a_process_ends_with_the_exit_code_and_the_sentence(tmp_path):
     command = [sys.executable, "-m", "course_lib.cli", "sample", "--out", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)

@@ -1,6 +1,7 @@
 """``course train`` and what uses it: nothing is lost, and mistakes get one clear sentence."""
 
 import signal
+import sys
 from dataclasses import asdict, replace
 from functools import partial
 from types import SimpleNamespace
@@ -288,13 +289,15 @@ def test_weights_of_an_epoch_that_are_of_something_else_are_explained(trained, t
 # --- course translate
 
 
-def test_a_number_is_translated_however_it_is_typed(trained, tmp_path):
+def test_a_number_is_translated_however_it_is_typed(trained, tmp_path, monkeypatch):
     run = trained("numbers")
     translator, _ = load_pipeline(Translator, tmp_path / "kept" / TASKS["numbers"].name)
     translator.model.eval()
     expected = translator.translate(["three hundred forty-five"])[0] + "\n"
     for words in (["three hundred forty-five"], ["  THREE   hundred\t", "forty-FIVE "]):
         assert run("translate", *words) == (0, expected, "")
+    monkeypatch.setattr(sys, "stdout", None)  # the caller has closed it
+    assert run("translate", *words)[0] == 0
 
 
 # --- course sample
