@@ -13,7 +13,7 @@ from course_lib.exercises.stubs import defined
 
 FAST_TRACK = range(13)  # the chapters with sections of the fast track
 FAST = " (fast track)"
-NOT_PROSE = r"```.*?```|\$\$.*?\$\$|!\[[^\]]*\]\([^)]*\)|<[^>]+>"
+NOT_PROSE = r"```.*?```|\$\$.*?\$\$|!\[[^\]]*\][(\[][^)\]]*[)\]]|\[[\w.]+\]: data:\S+|<[^>]+>"
 Cells = list[nbformat.NotebookNode]
 
 

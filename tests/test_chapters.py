@@ -2,11 +2,14 @@
 
 import ast
 import re
+import sys
 from functools import cache
 from pathlib import Path
 
 import chapter_times
+import embed_pictures
 import nbformat
+import new_chapter
 import pytest
 from code_metrics import code_lines
 from notebook_sections import printed_bodies, prose, sections
@@ -19,6 +22,8 @@ HASTY_WORDS = r"\b(simply|just|obviously|of course|clearly|trivial|trivially)\b"
 FREE = {10, 20, 23}  # tokenization, encoder-only models and assistants come there
 MEGABYTE = 1_000_000  # bytes
 DOCSTRING = 94  # characters of a module's first line, without its quotes: ruff allows 100 with them
+TEMPLATE = (new_chapter.TEMPLATE / "chapter.md").read_text(encoding="utf-8")
+INSTALL = re.search(r"^=== code\n(.*?)\n\n===", TEMPLATE, re.M | re.S)[1]  # a chapter's first cell
 MAGICS = r"^\s*([!%]|sys\.path)|\b(wget|urllib|requests)\b"
 
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
@@ -54,10 +59,34 @@ def test_opens_with_a_title_a_statement_a_question_a_picture_and_a_box(path):
     assert statement.endswith(".") and "?" not in statement, "nbdev makes it a docstring"
     assert len(statement) <= DOCSTRING, statement
     assert question.endswith("?") and "*" not in question, question
-    pictures = re.findall(r"!\[([^\]]+)\]\(\.\./figures/([\w.]+)\)", first.source + second.source)
+    pictures = re.findall(r"!\[([^\]]+)\]\[([\w.]+)\]", first.source + second.source)
     assert pictures and all((ROOT / "figures" / file).exists() for _, file in pictures)
     box = second.source + third.source
     assert all(word in box for word in ("You need", "Paper", "minutes"))
+
+
+def test_every_chapter_embeds_its_pictures_as_they_are_now():
+    assert embed_pictures.write(check=True) == [], "a figure has changed; run: make sync"
+    words = "![alt](../figures/07_encoder.svg)\n\nSome words."
+    old = embed_pictures.embedded(words, lambda name: "")
+    start = "![alt][07_encoder.svg]\n\nSome words.\n\n[07_encoder.svg]: "
+    assert old == f"{start}data:image/png;base64,"
+    assert embed_pictures.embedded(old, lambda name: "new") == old + "new"
+    assert embed_pictures.as_files(old) == f"{start}../figures/07_encoder.svg"
+
+
+@chapter
+def test_the_first_code_cell_says_how_to_install_the_course(path):
+    assert cells(path, "code")[0].source == INSTALL
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_first_code_cell_speaks_only_if_the_course_is_missing(monkeypatch, capsys, missing):
+    if missing:
+        monkeypatch.setitem(sys.modules, "course_lib", None)
+    exec(INSTALL, {})
+    told = "Install the course first: %pip install /path/to/the/course\n"
+    assert capsys.readouterr().out == told * missing
 
 
 @chapter
@@ -107,7 +136,7 @@ def test_the_box_names_what_the_reader_writes_and_nothing_else(path):
 def test_cells_of_code_are_short_and_words_stand_between_them(path):
     run = 0
     for cell in read(path).cells:
-        run = run + 1 if cell.cell_type == "code" else 0
+        run = run + 1 if cell.cell_type == "code" and cell.source != INSTALL else 0
         assert run <= 2, cell.source
         visible = run and "#| export" not in cell.source  # test_architecture measures the modules
         assert not visible or code_lines(cell.source) <= 25, cell.source

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("course_lib", "notebooks", "figures", "pyproject.toml", "README.md")
+SOURCES = ("course_lib", "notebooks", "pyproject.toml", "README.md")
 COMMANDS = (
     "course train --size smoke --steps 3 --to fr",
     "course lab chapters --copy-only",
@@ -57,8 +57,8 @@ def test_every_command_works_from_the_wheel_and_writes_nothing_beside_it(install
     assert (package / "py.typed").exists()
     for command in COMMANDS:
         assert run(*command.split())
-    pictures = {path.name for path in tmp_path.glob("chapters/figures/*.svg")}
-    assert pictures == {path.name for path in ROOT.glob("figures/*.svg")}
+    chapters = {path.name for path in tmp_path.glob("chapters/notebooks/*.ipynb")}
+    assert chapters == {path.name for path in ROOT.glob("notebooks/*.ipynb")}
     assert list(tmp_path.glob("data/**/*.safetensors")), "what was trained is the user's own"
     code = "import sys, course_lib; print(course_lib.__file__, 'torch' in sys.modules)"
     where, torch = run("python", "-c", code).split()

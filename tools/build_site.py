@@ -12,6 +12,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import embed_pictures
 import glossary
 import slides
 
@@ -47,6 +48,9 @@ def lay_out() -> None:
             copy = shutil.copytree if (folder / part).is_dir() else shutil.copy2
             copy(folder / part, target)
     chapters = sorted(SOURCE.glob("notebooks/*.ipynb"))
+    for path in chapters:  # the site has each picture once, as SVG
+        text = path.read_text(encoding="utf-8")
+        path.write_text(embed_pictures.as_files(text), encoding="utf-8")
     (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
     slides.list_decks(SOURCE / "slides.md", chapters)
     write_modules()

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from course_lib.exercises import stubs
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.learner_package import LIBRARY
 
+REPOSITORY = os.environ.get("COURSE_REPOSITORY", "")  # such as https://github.com/NAME/COURSE
 SOLUTION = re.compile(r"<details>\s*<summary>Solution.*?</details>[ \t]*\n*", re.S)
 NOTE = (
     "**How exercises work.** A cell with `raise NotImplementedError` is yours: replace that line "
@@ -25,6 +27,7 @@ HELP = {
     True: "Below a definition you can open a hint and the solution.",
     False: "Below a definition you can open a hint.",
 }
+PLACE = "/path/to/the/course"  # in the first code cell, which says how to install the course
 KEEP = (
     "**Your library.** The next cell tries the cells that passed once more, without the rest of "
     "the notebook, and writes them to `my_lib/{module}.py`. Later chapters import them from there."
@@ -130,6 +133,8 @@ class Edition:
     def _code(self, cell: Cell, explained: bool) -> Iterator[Cell]:
         """Yield the learner's version of a code cell, and the help below it."""
         worked = source_of(cell)
+        if REPOSITORY:
+            worked = worked.replace(PLACE, f"git+{REPOSITORY}")
         source = stubs.without_checks(worked, self.tasks)
         if source != worked and not ast.parse(source).body:
             return
@@ -158,7 +163,6 @@ class Edition:
             text = text.replace("</summary>", f"</summary>\n\n{fenced(answer)}", 1)
         if not self.solutions:
             text = SOLUTION.sub("", text)
-        text = re.sub(r'(\]\(|src=")\.\./figures/', r"\1figures/", text)
         if text.strip():
             yield new_cell(cell["id"], text, cell["cell_type"], cell["metadata"])
 

@@ -3,14 +3,13 @@
 import itertools
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from course_lib.atomic_write import replacing
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.learner_package import INIT, LIBRARY, module_text
-from course_lib.exercises.notebook_builder import HELP, Chapter, Edition, source_of
+from course_lib.exercises.notebook_builder import HELP, Chapter, Edition
 
 PACKAGE = Path(__file__).resolve().parents[1]
 COURSE = PACKAGE if (PACKAGE / "notebooks").is_dir() else PACKAGE.parent  # in a wheel, or a clone
@@ -81,11 +80,11 @@ def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> li
 
 
 def copy_chapters(folder: Path) -> Path:
-    """Copy the worked chapters and pictures that are not there yet; return the first chapter.
+    """Copy the worked chapters that are not there yet; return the first chapter.
 
     Raises ValueError if a folder holds other files, but none of the course.
     """
-    sources = sorted([*COURSE.glob("notebooks/*.ipynb"), *COURSE.glob("figures/*.svg")])
+    sources = sorted(COURSE.glob("notebooks/*.ipynb"))
     files = {str(path.relative_to(COURSE)): path.read_bytes() for path in sources}
     missing = {name: text for name, text in files.items() if not (folder / name).exists()}
     fill(folder, missing, force=len(missing) < len(files))
@@ -104,14 +103,7 @@ def workbook_files(solutions: bool) -> dict[str, bytes]:
     texts |= {f"{LIBRARY}/{name.replace('.', '/')}.py": module_text(name) for name in modules}
     tasks = {name: exercise(name) for name in exercises()}
     edition = Edition(tasks, frozenset(modules), solutions)
-    figures: set[str] = set()
     for chapter in worked:
-        notebook = edition.notebook(chapter)
-        texts_read = [
-            source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown"
-        ]
-        figures.update(re.findall(r'(?:\]\(|src=")(figures/[^)"\s]+)', "\n".join(texts_read)))
-        text = json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False)
+        text = json.dumps(edition.notebook(chapter), indent=1, sort_keys=True, ensure_ascii=False)
         texts[chapter.file] = f"{text}\n"  # as JupyterLab saves it
-    pictures = {name: (COURSE / name).read_bytes() for name in sorted(figures)}
-    return {name: text.encode() for name, text in texts.items()} | pictures
+    return {name: text.encode() for name, text in texts.items()}

@@ -17,10 +17,9 @@ def browser():
 
 @pytest.fixture(scope="session")
 def course(tmp_path_factory):
-    """Copy the chapters into a folder, which JupyterLab shows."""
+    """Copy the chapters alone into a folder, which JupyterLab shows."""
     folder = tmp_path_factory.mktemp("course")
-    for name in ("notebooks", "figures"):
-        shutil.copytree(ROOT / name, folder / name)
+    shutil.copytree(ROOT / "notebooks", folder / "notebooks")
     return folder
 
 

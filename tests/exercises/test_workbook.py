@@ -15,7 +15,7 @@ import pytest
 from workbook_solver import MODULES, WORKED, reference_answers, tasks
 
 from course_lib import cli
-from course_lib.exercises import exercises, stubs, workbook
+from course_lib.exercises import exercises, notebook_builder, stubs, workbook
 from course_lib.exercises.check_report import Report
 from course_lib.exercises.exercise_bank import Exercise, exercise
 from course_lib.exercises.notebook_builder import Chapter, Edition, fenced, is_marked, source_of
@@ -37,7 +37,7 @@ def cell(name: str, source: str, kind: str = "code", **metadata) -> dict:
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 FRONT = (
     cell("title", "# 1 · Small\n\n> Why? (Paper §3.)", "markdown"),
-    cell("box", "![a](../figures/01_small.svg)\n\n**You will build** `double`.", "markdown"),
+    cell("box", "![a][01_small.svg]\n\n**You will build** `double`.", "markdown"),
     cell("first", "#| default_exp masks\n#| export\nimport math"),
     cell("second", "from course_lib.attention import LIMIT\nfrom course_lib.viz import show"),
 )
@@ -225,6 +225,14 @@ def test_the_answer_and_the_words_about_it_make_one_solution_which_can_be_left_o
     assert without["told"]["source"].strip() == rest and "only" not in without
 
 
+def test_the_first_cell_names_the_repository_if_it_is_known(monkeypatch):
+    place = 'print("%pip install /path/to/the/course")'
+    assert learned(cell("install", place))["install"]["source"] == place
+    monkeypatch.setattr(notebook_builder, "REPOSITORY", "https://example.org/course")
+    named = learned(cell("install", place))["install"]["source"]
+    assert named == 'print("%pip install git+https://example.org/course")'
+
+
 # --- the folder
 
 
@@ -232,10 +240,7 @@ def test_the_answer_and_the_words_about_it_make_one_solution_which_can_be_left_o
 def course(tmp_path, monkeypatch):
     """Put a course with one small chapter in the place of the real one; return its folder."""
     course = tmp_path / "course"
-    for folder in ("notebooks", "figures"):
-        (course / folder).mkdir(parents=True)
-    for name in ("01_small", "unused"):
-        (course / "figures" / f"{name}.svg").write_text("<svg/>")
+    (course / "notebooks").mkdir(parents=True)
     text = json.dumps(notebook(cell("task", DOUBLE.replace("double", "causal_mask"))))
     (course / "notebooks" / "01_small.ipynb").write_text(text, encoding="utf-8")
     monkeypatch.setattr(workbook, "COURSE", course)
@@ -254,7 +259,6 @@ def test_a_workbook_holds_what_it_needs_and_no_more(course):
     assert set(files_in(Path("new/workbook"))) == {
         "01_small.ipynb",
         "README.md",
-        "figures/01_small.svg",
         "my_lib/__init__.py",
         "my_lib/masks.py",
         "my_lib/tasks/__init__.py",
@@ -406,7 +410,7 @@ def test_a_chapter_of_the_workbook_is_valid_and_finds_all_that_it_names(made, wo
     text = "\n".join(c.source for c in read.cells if c.cell_type == "markdown")
     targets = re.findall(r'(?:!\[[^\]]*\]|\[[^\]`]*\])\(([^)\s]+)|src="([^"]+)"', text)
     links = [a or b for a, b in targets if not re.match(r"https?:|#", a or b)]
-    assert any(link.startswith("figures/") for link in links)
+    assert re.search(r"^\[[\w.]+\]: data:image/png;base64,", text, re.M), "embedded pictures"
     for link in links:
         target = (made / link.partition("#")[0]).resolve()
         assert target.is_file() and target.is_relative_to(made.resolve()), link
@@ -415,7 +419,7 @@ def test_a_chapter_of_the_workbook_is_valid_and_finds_all_that_it_names(made, wo
 def as_in_the_workbook(c: dict, before: str) -> str:
     """Return the learner's version of a worked cell without an exercise, given the one before."""
     if c["cell_type"] == "markdown":
-        text = source_of(c).replace("](../figures/", "](figures/")
+        text = source_of(c)
         head = "<details><summary>Solution</summary>\n\n"
         answer = fenced(before.partition("\n")[2]) + "\n\n"
         told = before.startswith("#| exercise") and text.startswith(head)
