@@ -1,13 +1,11 @@
 """A chapter that is opened alone, without the folder of figures, shows its pictures."""
 
-from playwright.sync_api import expect
-
-SHOWN = """image => image.complete && image.naturalWidth === 800 && image.alt.length > 20"""
+SHOWN = "image => image.complete && image.naturalWidth === 800 && image.alt.length > 20"
 
 
 def test_a_chapter_shows_its_opening_picture_without_the_folder_of_figures(course, lab):
     assert not (course / "figures").exists()
     lab.open("notebooks/07_encoder.ipynb")
-    picture = lab.cell(1).locator("img")
-    expect(picture).to_be_visible()
+    picture = lab.cell(1).locator(".jp-RenderedMarkdown img")
+    picture.scroll_into_view_if_needed()
     lab.page.wait_for_function(SHOWN, arg=picture.element_handle())
