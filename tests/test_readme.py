@@ -81,7 +81,7 @@ def test_the_library_example_runs_and_prints_what_it_says():
     printed, names = io.StringIO(), {}
     with contextlib.redirect_stdout(printed):
         exec(blocks("python"), names)
-    *probed, parameters = printed.getvalue().splitlines()
+    parameters, *probed = printed.getvalue().splitlines()
     shown = re.search(r"print\(result\)  # (.*)…", README)[1]
     assert parameters == "63082496" and any(line.startswith(shown) for line in probed)
     assert names["logits"].shape == (2, 7, 37_000)

@@ -1,0 +1,77 @@
+"""README: an exercise from the stub to the check mark, as an animation that runs by itself."""
+
+import textwrap
+
+import torch
+from colours import KEY, LINE, VALUE, shade
+from drawing import Box, group, page, rect, tag, text
+
+from course_lib.exercises import check
+from course_lib.exercises.check_report import Report
+
+MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
+HEAD = "def causal_mask(length, device=None):"
+STUB = "    raise NotImplementedError"
+ONES = "    ones = torch.ones(length, length, dtype=torch.bool, device=device)"
+UPPER, LOWER = (f"{ONES}\n    return ones.{name}()" for name in ("triu", "tril"))
+COLOURS = {"○": LINE, "✗": shade(KEY), "✓": shade(VALUE)}
+SECONDS = 16  # of one round
+LEFT, WIDE, ROW = 20, 600, 20
+
+
+def attempts() -> list[tuple[str, Report]]:
+    """Return each version of the body with the report that the check gives."""
+    hint = "Replace raise NotImplementedError with your own lines."
+    found = [(STUB, Report("causal_mask", False, hint=hint, attempted=False))]
+    for body in (UPPER, LOWER):
+        names: dict = {"torch": torch}
+        exec(f"{HEAD}\n{body}", names)
+        found.append((body, check("causal_mask", names["causal_mask"])))
+    return found
+
+
+def appearing(percent: int, *parts: str) -> str:
+    """Show parts from some percent of a round on, and always to readers who want no motion."""
+    name = f"from-{percent}"
+    frames = f"0%,{percent}%{{opacity:0}}{percent + 1}%,97%{{opacity:1}}100%{{opacity:0}}"
+    motion = f"@media(prefers-reduced-motion:no-preference){{.{name}{{animation:{name} {SECONDS}s"
+    style = tag("style", f"@keyframes {name}{{{frames}}}{motion} infinite}}}}")
+    return group(style, tag("g", f"\n{group(*parts)}\n", **{"class": name}))
+
+
+def written(y: float, body: str) -> list[str]:
+    """Write a cell with a definition; the spaces of its lines are kept."""
+    lines = [HEAD, *body.split("\n")]
+    look = f'<text font-family="{MONO}" xml:space="preserve" '
+    rows = [text(LEFT + 10, y + ROW * n, line, size=13.4) for n, line in enumerate(lines)]
+    box = Box(LEFT, y - ROW, WIDE, ROW * len(lines) + 12)
+    return [rect(box), *(row.replace("<text ", look) for row in rows)]
+
+
+def reported(y: float, report: Report) -> list[str]:
+    """Write a report: its verdict in color, then the hint and the numbers, or the stages."""
+    colour = COLOURS[report.title[0]]
+    below = [report.ladder] if report.passed else [*textwrap.wrap(report.hint, 80), report.detail]
+    rows = [text(LEFT + 22, y, report.title, bold=True, colour=colour)]
+    rows += [text(LEFT + 22, y + ROW * n, row) for n, row in enumerate(filter(None, below), 1)]
+    bar = Box(LEFT + 8, y - 15, 4, ROW * len(rows))
+    return [rect(bar, fill=colour, stroke=None, radius=0), *rows]
+
+
+def draw() -> str:
+    """Draw the versions of one exercise below each other, each followed by its report."""
+    y, parts = 70, []
+    for start, (body, report) in zip((0, 24, 60), attempts(), strict=True):
+        cell = written(y, body)
+        y += ROW * len(cell) + 4
+        rows = reported(y, report)
+        y += ROW * len(rows) + 14
+        parts += [appearing(start, *cell) if start else group(*cell), appearing(start + 8, *rows)]
+    return page(
+        "You write the body, and the check names your mistake",
+        "Three versions of the exercise causal_mask, each with its report: the stub is not "
+        "attempted yet; with triu the check says that the mask is the upper triangle, so that "
+        "every position sees later ones; with tril it is correct.",
+        y - 20,
+        *parts,
+    )
