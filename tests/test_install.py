@@ -1,8 +1,12 @@
 """The package declares what it imports, and the exact pins are installed and fit these ranges."""
 
+import json
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
+from functools import partial
 from importlib.metadata import distributions, packages_distributions
 from pathlib import Path
 
@@ -46,6 +50,21 @@ def test_every_requirement_is_pinned_to_a_version_in_its_range():
     for text in (*PROJECT["dependencies"], *(text for extra in extras for text in extra)):
         requirement = Requirement(text)
         assert PINS[canonicalize_name(requirement.name)] in requirement.specifier, text
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+def test_the_container_runs_commands_of_the_makefile_on_the_oldest_python_promised():
+    text = (ROOT / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8")
+    container = json.loads(text)
+    assert container["image"].endswith(":" + PROJECT["requires-python"].removeprefix(">="))
+    found = re.findall(r"make [^&|()]+", container["postCreateCommand"])
+    dry = ["--dry-run", "--always-make"]
+    run = partial(subprocess.run, cwd=ROOT, check=True, capture_output=True, text=True)
+    printed = [run([*command.split(), *dry]).stdout for command in found]
+    assert "pip install --quiet torch==2" in printed[0] and "whl/cpu" in printed[0]
+    assert "course workbook workbook" in printed[1]
+    python = container["customizations"]["vscode"]["settings"]["python.defaultInterpreterPath"]
+    assert python.endswith("/.venv/bin/python"), "where the Makefile installs"
 
 
 def test_the_package_depends_on_exactly_what_it_imports():

@@ -41,7 +41,10 @@ ELSEWHERE = {  # what a reader may be sent to; open a new one before it is added
     "https://arxiv.org/abs/1706.03762",
     "https://arxiv.org/abs/1908.10090",
     "https://github.com/bentrevett/pytorch-seq2seq",
+    "https://github.com/googlecolab/colabtools/issues/2092",
+    "https://github.com/googlecolab/colabtools/issues/3836",
     "https://github.com/karpathy/nanoGPT",
+    "https://github.com/pytorch/pytorch/issues/122602",
     "https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/beam_search.py",
     "https://pytorch.org/get-started/locally/",
 }
