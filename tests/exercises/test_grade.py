@@ -353,7 +353,7 @@ def test_one_saved_answer_is_checked_from_a_terminal(tmp_path, monkeypatch, caps
     ("arguments", "words"),
     [
         (["casual_mask"], "did you mean causal_mask"),
-        (["causal_mask", "--folder", "empty"], "there is no my_lib in empty; run `course workbook"),
+        (["causal_mask", "--folder", "empty"], "there is no my_lib in empty; `"),
     ],
 )
 def test_a_check_that_cannot_be_made_is_explained(tmp_path, monkeypatch, capsys, arguments, words):
