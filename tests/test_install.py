@@ -65,6 +65,6 @@ def test_the_installation_check_warns_of_other_versions_and_names_what_cannot_wo
     monkeypatch.setitem(environment_check.TESTED, "torch", "9.1")
     monkeypatch.setitem(environment_check.TESTED, "no-such-library", "3")
     message = r"torch 9\.1 or newer, not .*no-such-library 3, which is not installed: "
-    message += r"run `.*pip install .*torch==9\.1\.\*.* .*no-such-library==3\.\*.*`, then restart the kernel"
+    message += r"run `.*pip install .*torch==9\.1\.\*.* .*no-such-library==3\.\*.*`, then restart"
     with pytest.raises(ValueError, match=message):
         check_installation()

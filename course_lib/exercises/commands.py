@@ -8,11 +8,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from course_lib.command_line import as_typed
-from course_lib.exercises.exercise_bank import exercise
+from course_lib.exercises.exercise_bank import exercise, known_mistakes
 from course_lib.exercises.grade import LIMIT, grade
 from course_lib.exercises.jupyter_lab import next_chapter, open_in_jupyterlab, show_places
 from course_lib.exercises.learner_package import LIBRARY, find_library
-from course_lib.exercises.progress import progress
+from course_lib.exercises.progress import noted, progress
 from course_lib.exercises.separate_process import examine_apart, state_of
 from course_lib.exercises.workbook import copy_chapters, make_workbook, restore_workbook
 from course_lib.trainer.options import whole_from_one
@@ -134,11 +134,24 @@ def check_command(options: argparse.Namespace) -> int:
         report = replace(report, hint=UNSAVED.format(f"{LIBRARY}/{module}.py"))
     if options.json:
         state = {"state": state_of(report), "complete": report.complete}
-        state |= {"mistake": report.mistake or None}
+        state |= {
+            "mistake": report.mistake or None,
+            "in_the_chapter": _in_chapter(package, options.name),
+        }
         print(json.dumps(asdict(report) | state))
     else:
         print(report)
     return 0 if report.passed else 1
+
+
+def _in_chapter(package: Path, name: str) -> dict[str, str | None]:
+    """Describe what the chapter found in the cell that the learner ran last.
+
+    ``my_lib`` keeps only answers that pass.
+    """
+    kept = noted(package, name)
+    meanings = {mistake.name: mistake.sentence for mistake in known_mistakes(name)}
+    return kept | {"means": meanings.get(kept["mistake"] or "")}
 
 
 def grade_command(options: argparse.Namespace) -> int:
