@@ -1,23 +1,23 @@
-"""The commands ``lab``, ``workbook``, ``progress`` and ``check`` for learners, and ``grade``."""
+"""The commands for learners, such as ``learn``, ``workbook`` and ``check``, and ``grade``."""
 
 import argparse
 import json
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from importlib.util import find_spec
 from pathlib import Path
 
-from course_lib.exercises.exercise_bank import exercise
+from course_lib.command_line import as_typed
+from course_lib.exercises.exercise_bank import exercise, known_mistakes
 from course_lib.exercises.grade import LIMIT, grade
+from course_lib.exercises.jupyter_lab import next_chapter, open_in_jupyterlab, show_places
 from course_lib.exercises.learner_package import LIBRARY, find_library
-from course_lib.exercises.progress import progress
+from course_lib.exercises.progress import noted, progress
 from course_lib.exercises.separate_process import examine_apart, state_of
-from course_lib.exercises.workbook import copy_chapters, make_workbook
+from course_lib.exercises.workbook import copy_chapters, make_workbook, restore_workbook
 from course_lib.trainer.options import whole_from_one
 
+WHERE = "a workbook; . or workbook if not given"
 UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()`."
 
 
@@ -32,11 +32,16 @@ def add_command(
 
 def add_learners_commands(commands: argparse._SubParsersAction) -> None:
     """Describe the commands that go with the exercises."""
-    purpose = "copy the worked chapters, and open them in JupyterLab"
+    purpose = "open your workbook in JupyterLab; it is made if there is none"
+    learns = add_command(commands, "learn", purpose, learn_command)
+    learns.add_argument("folder", nargs="?", metavar="DIR", help=f"{WHERE}, or a new folder")
+    purpose = "open the worked chapters, with all answers, in JupyterLab; they are copied"
     opens = add_command(commands, "lab", purpose, lab_command)
-    opens.add_argument("folder", type=Path, metavar="DIR", help="new, empty, or from last time")
-    opens.add_argument("--copy-only", action="store_true", help="do not open JupyterLab")
-    opens.add_argument("options", nargs="*", help="after --, for JupyterLab, such as --allow-root")
+    where = "new, empty, or from last time; chapters if not given"
+    opens.add_argument("folder", nargs="?", metavar="DIR", help=where)
+    for command in (learns, opens):
+        command.add_argument("--copy-only", action="store_true", help="do not open JupyterLab")
+        command.add_argument("options", nargs="*", help="after --, for JupyterLab: -- --no-browser")
 
     purpose = "write a workbook: the chapters without their answers"
     writes = add_command(commands, "workbook", purpose, workbook_command)
@@ -46,8 +51,7 @@ def add_learners_commands(commands: argparse._SubParsersAction) -> None:
 
     purpose = "list every exercise with its state and minutes"
     shows = add_command(commands, "progress", purpose, progress_command)
-    where = "a workbook; . or workbook if not given"
-    shows.add_argument("folder", type=Path, nargs="?", help=where)
+    shows.add_argument("folder", type=Path, nargs="?", help=WHERE)
 
     purpose = "check an answer in your my_lib; exits with 0 if it is correct, and with 1 if not"
     checks = add_command(commands, "check", purpose, check_command)
@@ -63,17 +67,38 @@ def add_learners_commands(commands: argparse._SubParsersAction) -> None:
     grades.add_argument("--limit", type=whole_from_one, default=LIMIT, help="seconds for a module")
 
 
+def learn_command(options: argparse.Namespace) -> int:
+    """Make the workbook or restore what is missing, and open the next chapter."""
+    folder, for_jupyterlab = _folder_and_options(options, usual_workbook())
+    written, current = restore_workbook(folder)
+    if f"{LIBRARY}/__init__.py" in written:
+        print(f"We wrote a new workbook, {folder}.")
+    elif written:
+        print(f"We restored what was missing: {', '.join(written)}.")
+    if not current:
+        again = as_typed("workbook", str(folder), "--force")
+        print(f"Another edition of the course wrote {folder}, and we changed none of its files. To")
+        print(f"write its chapters again (we first move the files that you changed): {again}")
+    first = next_chapter(folder)
+    show_places(folder, first, "learn")
+    return 0 if options.copy_only else open_in_jupyterlab(folder, first, for_jupyterlab)
+
+
 def lab_command(options: argparse.Namespace) -> int:
-    """Copy the chapters unless they are there, and open the first one in JupyterLab."""
-    first = copy_chapters(options.folder)
-    print(f"the chapters are in {first.parent}")
-    if options.copy_only:
-        return 0
-    if find_spec("jupyterlab") is None:
-        raise ValueError("JupyterLab is not installed; run: pip install jupyterlab ipykernel")
-    root = f"--ServerApp.root_dir={options.folder}"
-    command = [sys.executable, "-m", "jupyterlab", root, str(first), *options.options]
-    return subprocess.call(command)
+    """Copy the worked chapters unless they are there, and open the first one."""
+    here = Path("notebooks", "00_start_here.ipynb").is_file()
+    folder, for_jupyterlab = _folder_and_options(options, "." if here else "chapters")
+    first = copy_chapters(folder)
+    print(f"These chapters show every answer; to write them yourself: {as_typed('learn')}")
+    show_places(folder, first, "lab")
+    return 0 if options.copy_only else open_in_jupyterlab(folder, first, for_jupyterlab)
+
+
+def _folder_and_options(options: argparse.Namespace, usual: str) -> tuple[Path, list[str]]:
+    """Return the folder, and the options for JupyterLab, which ``--`` may put in its place."""
+    if (options.folder or "").startswith("-"):
+        return Path(usual), [options.folder, *options.options]
+    return Path(options.folder or usual), options.options
 
 
 def workbook_command(options: argparse.Namespace) -> int:
@@ -85,16 +110,19 @@ def workbook_command(options: argparse.Namespace) -> int:
     for path in moved:
         place = path.relative_to(folder)
         print(" ", shlex.join(["cp", str(path), str(folder.joinpath(*place.parts[1:]))]))
-    first = min(folder.glob("[0-9][0-9]_*.ipynb"))
-    print("the workbook is ready:", shlex.join(["jupyter", "lab", str(first)]))
+    show_places(folder, next_chapter(folder), "learn")
     return 0
 
 
 def progress_command(options: argparse.Namespace) -> int:
     """Print which exercises are done and which are left."""
-    here = Path(".") if Path(LIBRARY).is_dir() else Path("workbook")
-    print(progress(options.folder or here).listing())
+    print(progress(options.folder or Path(usual_workbook())).listing())
     return 0
+
+
+def usual_workbook() -> str:
+    """Return the current folder if it is a workbook, and otherwise ``workbook``."""
+    return "." if Path(LIBRARY).is_dir() else "workbook"
 
 
 def check_command(options: argparse.Namespace) -> int:
@@ -106,11 +134,24 @@ def check_command(options: argparse.Namespace) -> int:
         report = replace(report, hint=UNSAVED.format(f"{LIBRARY}/{module}.py"))
     if options.json:
         state = {"state": state_of(report), "complete": report.complete}
-        state |= {"mistake": report.mistake or None}
+        state |= {
+            "mistake": report.mistake or None,
+            "in_the_chapter": _in_chapter(package, options.name),
+        }
         print(json.dumps(asdict(report) | state))
     else:
         print(report)
     return 0 if report.passed else 1
+
+
+def _in_chapter(package: Path, name: str) -> dict[str, str | None]:
+    """Describe what the chapter found in the cell that the learner ran last.
+
+    ``my_lib`` keeps only answers that pass.
+    """
+    kept = noted(package, name)
+    meanings = {mistake.name: mistake.sentence for mistake in known_mistakes(name)}
+    return kept | {"means": meanings.get(kept["mistake"] or "")}
 
 
 def grade_command(options: argparse.Namespace) -> int:
