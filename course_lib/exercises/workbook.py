@@ -11,6 +11,7 @@ from course_lib.atomic_write import replacing
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.learner_package import INIT, LIBRARY, module_text
 from course_lib.exercises.notebook_builder import HELP, Chapter, Edition, source_of
+from course_lib.exercises.public_issues import course_repository
 
 PACKAGE = Path(__file__).resolve().parents[1]
 COURSE = PACKAGE if (PACKAGE / "notebooks").is_dir() else PACKAGE.parent  # in a wheel, or a clone
@@ -103,7 +104,7 @@ def workbook_files(solutions: bool) -> dict[str, bytes]:
     }
     texts |= {f"{LIBRARY}/{name.replace('.', '/')}.py": module_text(name) for name in modules}
     tasks = {name: exercise(name) for name in exercises()}
-    edition = Edition(tasks, frozenset(modules), solutions)
+    edition = Edition(tasks, frozenset(modules), solutions, course_repository())
     figures: set[str] = set()
     for chapter in worked:
         notebook = edition.notebook(chapter)
