@@ -1,4 +1,4 @@
-"""The README and the other pages are true: links lead somewhere, commands exist, examples run."""
+"""The README and the other pages are true: commands exist, and examples run."""
 
 import contextlib
 import io
@@ -39,12 +39,6 @@ def exists(words: list[str]) -> bool:
     if program == "torchrun":
         rest = rest[rest.index("course_lib.cli") + 1 :]
     return parser(task_of(rest)).parse_args(rest).command == rest[0]
-
-
-@every_page
-def test_every_link_and_picture_is_there(page):
-    targets = re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text(encoding="utf-8"))
-    assert not [target for target in targets if not (page.parent / target).exists()]
 
 
 @every_page

@@ -6,6 +6,7 @@ repository is, with docs/_site, the glossary and a page for each module. It writ
 
 import argparse
 import http.server
+import json
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from pathlib import Path
 import embed_pictures
 import glossary
 import slides
+
+from course_lib.exercises.public_issues import course_repository, report_link
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / ".build" / "site"
@@ -51,9 +54,25 @@ def lay_out() -> None:
     for path in chapters:  # the site has each picture once, as SVG
         text = path.read_text(encoding="utf-8")
         path.write_text(embed_pictures.as_files(text), encoding="utf-8")
+    add_report_links(chapters)
     (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
     slides.list_decks(SOURCE / "slides.md", chapters)
     write_modules()
+
+
+def add_report_links(chapters: list[Path]) -> None:
+    """Add a link to report a mistake to the last line of each chapter, if COURSE_REPOSITORY is set.
+
+    Ends the program with a sentence if it is not a web address.
+    """
+    try:
+        repository = course_repository()
+    except ValueError as error:
+        sys.exit(str(error))
+    for path in chapters if repository else []:
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        notebook["cells"][-1]["source"].append(report_link(path.name, repository))
+        path.write_text(json.dumps(notebook), encoding="utf-8")
 
 
 def write_modules() -> None:

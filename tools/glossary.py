@@ -15,7 +15,7 @@ EMPHASIS = {  # bold, to be noticed, and not a term
     "used alike",
 }  # fmt: skip
 BOLD = re.compile(r"\*\*([^*`|\n]{2,45}?)\*\*")
-SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z*`$“])")
+SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z*`$“\[])")
 
 
 def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
@@ -25,6 +25,7 @@ def terms(chapters: list[Path]) -> dict[str, tuple[str, str]]:
         cells = json.loads(chapter.read_text(encoding="utf-8"))["cells"]
         texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
         prose = re.sub(r"```.*?```", "", "\n\n".join(texts), flags=re.S)
+        prose = re.sub(r"\]\((?=\d\d_\w+\.ipynb)", "](notebooks/", prose)
         for paragraph in re.split(r"\n\s*\n|\n(?=[-#|\d])", prose):
             line = " ".join(paragraph.lstrip("-# ").split())
             if line.startswith("|"):  # a row of a table

@@ -27,7 +27,7 @@ LISTS = {  # a page, a pattern of its entries with their number, and the new ent
     ),
     "notebooks/00_start_here.ipynb": (
         r'^    "\| (\d\d) \|.*\| \d+ \| \d+ \|\\n",\n',
-        r'    "| <nn> | <title> | what we build | 30 | 30 |\n",' + "\n",
+        r'    "| <nn> | [<title>](<nn>_<name>.ipynb) | what we build | 30 | 30 |\n",' + "\n",
     ),
     "docs/teaching/chapters.md": (
         r"^## (\d\d) .*\n(?:(?!## ).*\n)*?(?=\n## |\Z)",

@@ -20,6 +20,7 @@ ROOT = notebooks.ROOT
 EXERCISES = "course_lib/exercises/"
 STEPS = {  # what a script does, where it is, and where a change makes it necessary
     "add up the minutes of the chapters": ("tools/chapter_times.py", "course_lib notebooks README"),
+    "link the chapters to their neighbors": ("tools/navigation.py", "notebooks"),
     "draw the figures": ("figures/src/draw_all.py", "figures course_lib notebooks benchmarks"),
     "embed the figures in the chapters": ("tools/embed_pictures.py", "figures notebooks"),
     "train models with the new mistakes": ("experiments/mutants.py", "course_lib/exercises/bank"),

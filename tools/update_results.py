@@ -23,6 +23,7 @@ import paper_audit
 from course_lib.atomic_write import write_whole
 from course_lib.exercises import exercise_bank, exercises, known_mistakes
 from course_lib.exercises.mistake_catalogue import Mistake
+from course_lib.exercises.public_issues import with_links
 from course_lib.trainer.results import Entry, read_entries, read_record, record_of
 from notebooks import chapters
 
@@ -325,7 +326,8 @@ def lessons() -> str:
         text = "\n".join("".join(cell["source"]) for cell in cells)
         needs = re.search(r"\*\*You need\*\* (.*?)\s*\*\*Paper", text, re.S)[1]
         number = path.name[:2]
-        rows.append([number, *map(str, times[number]), " ".join(needs.split())])
+        needs = " ".join(needs.split()).replace("](", "](../../notebooks/")
+        rows.append([number, *map(str, times[number]), needs])
     return table(["chapter", "minutes to read", "with exercises", "needs"], rows)
 
 
@@ -338,7 +340,7 @@ def common_mistakes(module: str, count: int = 5) -> str:
     mistakes.sort(key=citations, reverse=True)
     lines = [
         f"- `{mistake.exercise}`: {mistake.sentence}"
-        + (f" ({mistake.seen})" if mistake.seen else "")
+        + (f" ({with_links(mistake.seen)})" if mistake.seen else "")
         for mistake in mistakes[:count]
     ]
     return "\n".join(["**Mistakes to expect.**\n", *lines, ""]) if lines else ""

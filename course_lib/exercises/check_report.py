@@ -4,6 +4,8 @@ import html
 import re
 from dataclasses import dataclass
 
+from course_lib.exercises.public_issues import with_links
+
 CORRECT, WRONG, UNTOUCHED = "correct", "not yet", "not attempted"
 _SIGNS = {CORRECT: "✓", WRONG: "✗", UNTOUCHED: "○"}
 _DETAIL = "margin: 4px 0 0; white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere"
@@ -105,6 +107,7 @@ class Report:
 
 
 def _rendered(text: str) -> str:
-    """Write a text as HTML, with code and emphasis as Markdown marks them."""
-    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+    """Write a text as HTML, with code and emphasis as Markdown marks them, and issues as links."""
+    text = with_links(html.escape(text), '<a href="{1}">{0}</a>')
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
     return re.sub(r"\*([^*\s][^*]*)\*", r"<em>\1</em>", text)

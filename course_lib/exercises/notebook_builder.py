@@ -13,6 +13,7 @@ from typing import Any
 from course_lib.exercises import stubs
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.learner_package import LIBRARY
+from course_lib.exercises.public_issues import report_link
 
 REPOSITORY = os.environ.get("COURSE_REPOSITORY", "")  # such as https://github.com/NAME/COURSE
 SOLUTION = re.compile(r"<details>\s*<summary>Solution.*?</details>[ \t]*\n*", re.S)
@@ -22,6 +23,7 @@ NOTE = (
     "your version passes, the chapter uses the course's definition, so the cells below run. {help} "
     "If a line says `my_… = ...`, replace the dots with your answer before you run the cell."
 )
+NAVIGATION = "navigation"  # the id of the last cell: it links the chapters before and after
 EXPLAINED = ("00_", "01_")  # only these chapters explain how exercises work
 EDITIONS = ("You are in the worked edition now.", "You are in your workbook now.")  # in chapter 00
 HELP = {
@@ -94,6 +96,7 @@ class Edition:
     tasks: Mapping[str, Exercise]
     modules: frozenset[str]  # those in the learner's own library
     solutions: bool = True
+    repository: str = ""  # where readers report mistakes
 
     def notebook(self, chapter: Chapter) -> dict[str, Any]:
         """Return the learner's chapter."""
@@ -107,7 +110,7 @@ class Edition:
         for place, cell in enumerate(chapter.cells):
             if cell["cell_type"] == "code":
                 yield from self._code(cell, explained=chapter.explains(place))
-            else:
+            elif cell["id"] != NAVIGATION:
                 explained = chapter.explains(place - 1)
                 answer = answer_in(chapter.cells[place - 1]) if explained else ""
                 yield from self._prose(cell, answer)
@@ -119,6 +122,10 @@ class Edition:
         if chapter.exported:
             yield new_cell("into-your-library", KEEP.format(module=chapter.module))
             yield new_cell("export-mine", "export_mine()", "code")
+        for cell in chapter.cells:
+            if cell["id"] == NAVIGATION:
+                report = report_link(chapter.file, self.repository)
+                yield new_cell(NAVIGATION, source_of(cell) + report)
 
     def _whose_model(self, cells: Sequence[Cell]) -> Iterator[Cell]:
         """Yield a cell that says which parts of the model are the learner's, if one is imported."""

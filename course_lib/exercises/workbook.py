@@ -12,6 +12,7 @@ from course_lib.command_line import as_typed
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.learner_package import INIT, LIBRARY, module_text
 from course_lib.exercises.notebook_builder import HELP, Chapter, Edition
+from course_lib.exercises.public_issues import course_repository
 
 PACKAGE = Path(__file__).resolve().parents[1]
 COURSE = PACKAGE if (PACKAGE / "notebooks").is_dir() else PACKAGE.parent  # in a wheel, or a clone
@@ -128,7 +129,7 @@ def workbook_files(solutions: bool) -> dict[str, bytes]:
     }
     texts |= {f"{LIBRARY}/{name.replace('.', '/')}.py": module_text(name) for name in modules}
     tasks = {name: exercise(name) for name in exercises()}
-    learner = Edition(tasks, frozenset(modules), solutions)
+    learner = Edition(tasks, frozenset(modules), solutions, course_repository())
     for chapter in worked:
         text = json.dumps(learner.notebook(chapter), indent=1, sort_keys=True, ensure_ascii=False)
         texts[chapter.file] = f"{text}\n"  # as JupyterLab saves it

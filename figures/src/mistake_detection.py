@@ -8,6 +8,7 @@ from drawing import Box, centred, page, rect, text
 from course_lib.exercises import exercises, known_mistakes
 from course_lib.exercises.check import caught_at
 from course_lib.exercises.outcomes import KINDS
+from course_lib.exercises.public_issues import with_links
 
 LEFT, TOP, WIDE, HIGH = 172, 172, 50, 26
 
@@ -59,7 +60,8 @@ def markdown() -> str:
         lines += ["|---|---|---|---|---|"]
         for m in known_mistakes(name):
             how = " | ".join(caught_at(m))
-            lines.append(f"| `{m.name}` | {m.sentence} | {m.seen or '—'} | {how} |")
+            seen = with_links(m.seen) or "—"
+            lines.append(f"| `{m.name}` | {m.sentence} | {seen} | {how} |")
     return "\n".join(lines) + "\n"
 
 

@@ -283,7 +283,7 @@ MISTAKES = (
     norm(
         "eps_missing: eps is not used, but equal numbers have variance 0, and 0 / 0 is nan",
         (ROOT, "variance.sqrt()"),
-        seen="torchcvnn/torchcvnn #32, deeplearning4j #8241",
+        seen="torchcvnn/torchcvnn #32, deeplearning4j/deeplearning4j #8241",
     ),
     norm(
         "root_missing: the centered vector is divided by the variance instead of its square root",
@@ -361,7 +361,8 @@ MISTAKES = (
     add_norm(
         "residual_after_norm: in pre-norm norm(x) is added to the sub-layer's output; add x itself",
         (RUN, "x = self.norm(x) if self.norm_first else x\n        answer = sublayer(x)"),
-        seen="pytorch/pytorch #61165, tracel-ai/burn #1056, faster-trajectory-transformer #3",
+        seen="pytorch/pytorch #61165, tracel-ai/burn #1056, "
+        "Howuhh/faster-trajectory-transformer #3",
     ),
     add_norm(
         "post_norm_missing: the norm is missing in post-norm, so the sum itself is returned",

@@ -169,7 +169,8 @@ MISTAKES = (
         (POWER, "position / 10000 ** (2 * even / d_model)"),
         (ANGLES, ANGLES + "    other = position / 10000 ** (2 * (even + 1) / d_model)\n"),
         (STACKED, SINES_AND_COSINES),
-        seen="SamLynnEvans/Transformer #7 and #25, Kyubyong/transformer #38, DeepCTR #379",
+        seen="SamLynnEvans/Transformer #7 and #25, Kyubyong/transformer #38, "
+        "shenweichen/DeepCTR #379",
     ),
     table_mistake(
         "exponent_doubled_for_both: the column index is doubled, but `arange(0, d_model, 2)` "
@@ -293,7 +294,8 @@ MISTAKES = (
     encoding(
         "table_is_learned: the table is an nn.Parameter, so training changes it",
         (BUFFER, f"self.encoding = nn.Parameter({TABLE})"),
-        seen="henry9zhr/QANet-pytorch #3, weihaosky/mogents #11, MONAI pull request #7564",
+        seen="henry9zhr/QANet-pytorch #3, weihaosky/mogents #11, "
+        "Project-MONAI/MONAI pull request #7564",
     ),
     encoding(
         "table_is_saved: the table is saved with the weights, so the file fits only one max_len",

@@ -1,0 +1,54 @@
+"""Public issues: links to those that the course cites, and to a new one about a chapter."""
+
+import os
+import re
+
+CITED = re.compile(r"([\w.-]+/[\w.-]+) (pull request )?(#\d+(?:(?:, | and )#\d+)*)")
+ADDRESS = re.compile(r"https?://[\w.-]+(:\d+)?(/[\w.~-]+)*")
+
+
+def with_links(text: str, link: str = "[{}]({})") -> str:
+    """Turn every cited issue and pull request in a text into a link.
+
+    Args:
+        text: It may cite ``owner/repository #number``, or several numbers of one repository.
+        link: How a link is written: its words come first, and then its address.
+
+    Example:
+        >>> with_links("see karpathy/nanoGPT #749")
+        'see [karpathy/nanoGPT #749](https://github.com/karpathy/nanoGPT/issues/749)'
+    """
+    return CITED.sub(lambda cited: _links(link, *cited.groups(default="")), text)
+
+
+def _links(link: str, repository: str, kind: str, numbers: str) -> str:
+    """Return a link for each number; the first also names the repository."""
+    folder = f"https://github.com/{repository}/{'pull' if kind else 'issues'}"
+    found = re.sub(r"#(\d+)", lambda n: link.format(n[0], f"{folder}/{n[1]}"), numbers)
+    return found.replace("#", f"{repository} {kind}#", 1)
+
+
+def course_repository() -> str:
+    """Return the address of the course's own repository, or nothing if none is set.
+
+    Raises:
+        ValueError: If the environment variable COURSE_REPOSITORY is not a web address.
+    """
+    address = os.environ.get("COURSE_REPOSITORY", "").rstrip("/")
+    if address and not ADDRESS.fullmatch(address):
+        raise ValueError(
+            "COURSE_REPOSITORY must be a web address, such as https://github.com/NAME/COURSE, "
+            f"got {address!r}"
+        )
+    return address
+
+
+def report_link(chapter: str, repository: str) -> str:
+    """Return the end of a line with a link to report a mistake in a chapter.
+
+    Args:
+        chapter: The name of its file, which starts with its number.
+        repository: The address of the repository; without one, there is no link.
+    """
+    title = f"Chapter%20{chapter[:2]}%3A%20"
+    return repository and f" · [Report a mistake]({repository}/issues/new?title={title})"

@@ -1,0 +1,209 @@
+"""Every link leads somewhere, every chapter links its neighbors, and every citation is a link."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import build_site
+import navigation
+import pytest
+
+from course_lib.exercises import exercises, known_mistakes
+from course_lib.exercises.notebook_builder import source_of
+from course_lib.exercises.public_issues import course_repository, with_links
+from course_lib.exercises.workbook import workbook_files
+
+ROOT = Path(__file__).resolve().parent.parent
+CHAPTERS = navigation.chapters()
+PAGES = [
+    ROOT / p
+    for pattern in ("*.md", "docs/*.md", "docs/teaching/*.md", "figures/*.md")
+    for p in sorted(ROOT.glob(pattern))
+]
+HOSTS = {  # where a link may lead; open a new address before you add its host
+    "aclanthology.org",
+    "arxiv.org",
+    "cdn.openai.com",
+    "d2l.ai",
+    "doi.org",
+    "github.com",
+    "karpathy.github.io",
+    "kazemnejad.com",
+    "nlp.seas.harvard.edu",
+    "proceedings.mlr.press",
+    "pytorch.org",
+    "timodenk.com",
+    "transformer-circuits.pub",
+    "unsloth.ai",
+    "www.deeplearningbook.org",
+    "www.jstor.org",
+    "www.manning.com",
+    "www.youtube.com",
+}
+CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.M | re.S)
+LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)|\bsrc=\"([^\"]+)\"")
+NAMES = r"([A-Z]\w+)(?: and (?:others|[A-Z]\w+)|(?:, [A-Z]\w+)+ and [A-Z]\w+| et al\.)?"
+CITATION = re.compile(
+    rf"({NAMES}\s\((?:19|20)\d\d|\({NAMES},?\s(?:19|20)\d\d\)|([A-Z]\w+)\s(?:and\sothers|et\sal\.))"
+    r"(?!(?:\s\(\d{4})?\)?[,:;]?\s⟦⟧)"
+)
+ISSUE = re.compile(r"\w #\d+\b")
+REPOSITORY = "https://github.com/NAME/COURSE"
+every_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+every_text = pytest.mark.parametrize("path", [*CHAPTERS, *PAGES], ids=lambda path: path.stem)
+
+
+def cells(path: Path) -> list[str]:
+    """Return the texts of a chapter, or the text of a page, without code."""
+    text = path.read_text(encoding="utf-8")
+    return prose(text) if path.suffix == ".ipynb" else [CODE.sub("", text)]
+
+
+def prose(notebook: str | bytes) -> list[str]:
+    """Return the texts of a notebook, without code."""
+    found = json.loads(notebook)["cells"]
+    return [CODE.sub("", source_of(c)) for c in found if c["cell_type"] == "markdown"]
+
+
+def targets(texts: list[str]) -> set[str]:
+    """Return the addresses of all links and pictures."""
+    return {link[2] or link[3] for text in texts for link in LINK.finditer(text)}
+
+
+def anchors(texts: list[str]) -> set[str]:
+    """Return the addresses of the headings inside a page, as GitHub and the site write them."""
+    headings = re.findall(r"^#+ (.+)$", "\n".join(texts), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def dead(path: Path, links: set[str]) -> list[str]:
+    """Return the links of a file to a file or a heading that does not exist."""
+    found = []
+    for link in links:
+        file, _, anchor = link.partition("#")
+        target = path.parent / file if file else path
+        if not target.exists() or (anchor and anchor not in anchors(cells(target))):
+            found.append(link)
+    return found
+
+
+def foreign(links: set[str]) -> list[str]:
+    """Return the links to other sites that are not https, or whose host is not in our list."""
+    parts = {link: urlsplit(link) for link in links}
+    away = {link: part for link, part in parts.items() if part.scheme or part.netloc}
+    return [link for link, p in away.items() if p.scheme != "https" or p.hostname not in HOSTS]
+
+
+def unlinked(texts: list[str]) -> list[str]:
+    """Return the citations without a link in their own text or in an earlier one."""
+    found, linked = [], set()
+    for text in texts:
+        links = [link for link in LINK.finditer(text) if (link[2] or "").startswith("https:")]
+        linked |= {name for link in links for name in re.findall(r"\w+", link[1])}
+        rest = LINK.sub(lambda m: "⟦⟧" if (m[2] or "").startswith("https:") else "", text)
+        for cited in CITATION.finditer(rest):
+            if not linked & set(filter(None, cited.groups()[1:])):
+                found.append(cited[0])
+        found += ISSUE.findall(rest)
+        for paragraph in re.findall(r"^\*Further reading\.\*(.+?)(?:\n\n|\Z)", rest, re.M | re.S):
+            found += re.findall(r"\*[A-Z][^*]+\*", paragraph)
+            found += [] if "⟦⟧" in paragraph else [paragraph]
+    return found
+
+
+@every_text
+def test_every_link_leads_to_a_file_and_a_heading_or_to_a_known_host(path):
+    links = targets(cells(path))
+    assert not dead(path, {link for link in links if not urlsplit(link).scheme})
+    assert not foreign(links)
+
+
+@every_text
+def test_every_cited_paper_and_issue_is_linked(path):
+    assert not unlinked(cells(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("As Smith (2014) says", "Smith (2014"),
+        ("It falls (Smith and Jones, 2014).", "(Smith and Jones, 2014)"),
+        ("Smith and others rotate", "Smith and others"),
+        ("*Further reading.* Smith, *A Title*.", "*A Title*"),
+        ("pytorch/pytorch #12", "h #12"),
+    ],
+)
+def test_a_citation_without_a_link_is_found(text, found):
+    link = "[Smith and Jones, *A Title*, #12](https://arxiv.org/abs/1)"
+    assert found in unlinked([text]) and found in unlinked([text, link])
+    assert not unlinked([link, *([] if "Title" in text or "#" in text else [text])])
+    assert not unlinked([f"*Further reading.* Smith and others (2014), {link}"])
+
+
+def test_every_issue_that_a_report_cites_is_linked():
+    cited = {mistake.seen for name in exercises() for mistake in known_mistakes(name)}
+    assert not [seen for seen in cited if ISSUE.search(LINK.sub("", with_links(seen)))]
+    two = with_links("a/b #1, #2 and c/d pull request #3", "{1}")
+    folder = "https://github.com/"
+    assert two == f"{folder}a/b/issues/1, {folder}a/b/issues/2 and {folder}c/d/pull/3"
+
+
+def test_every_chapter_links_its_neighbors_in_its_box_and_at_its_end():
+    assert navigation.write(check=True) == [], "run: make sync"
+    assert navigation.links(CHAPTERS, 1) == (
+        "← [00 · Start here](00_start_here.ipynb) · [Contents](00_start_here.ipynb) · "
+        "[02 · Multi-head attention](02_multi_head.ipynb) →"
+    )
+
+
+def test_a_new_neighbor_is_linked(tmp_path):
+    (tmp_path / "notebooks").mkdir()
+    for path in CHAPTERS[1:4:2]:
+        shutil.copy(path, tmp_path / "notebooks")
+    assert navigation.write(tmp_path) == [path.name for path in CHAPTERS[1:4:2]]
+    assert navigation.write(tmp_path) == []
+    text = (tmp_path / "notebooks" / CHAPTERS[1].name).read_text(encoding="utf-8")
+    assert text.count("03_positions.ipynb) →") == 2 and "02_multi_head.ipynb) →" not in text
+
+
+@pytest.mark.parametrize("place", range(len(CHAPTERS) - 1), ids=lambda n: CHAPTERS[n].stem)
+def test_the_recap_links_the_next_chapter(place):
+    texts = cells(CHAPTERS[place])
+    recap = next(n for n, text in enumerate(texts) if text.startswith("## Recap"))
+    assert f"]({CHAPTERS[place + 1].name})" in "\n".join(texts[recap : recap + 3])
+
+
+@pytest.mark.parametrize("solutions", [True, False])
+def test_no_link_of_a_workbook_is_dead(solutions, monkeypatch):
+    monkeypatch.delenv("COURSE_REPOSITORY", raising=False)
+    files = workbook_files(solutions)
+    for name, content in files.items():
+        if name.endswith(".ipynb"):
+            links = targets(prose(content))
+            assert not [k for k in links if not urlsplit(k).scheme and k not in files], name
+            last = source_of(json.loads(content)["cells"][-1])
+            assert last == navigation.links(CHAPTERS, [p.name for p in CHAPTERS].index(name))
+
+
+def test_a_mistake_can_be_reported_if_the_course_has_a_repository(tmp_path, monkeypatch):
+    assert "issues/new" not in "".join(path.read_text(encoding="utf-8") for path in CHAPTERS)
+    monkeypatch.setenv("COURSE_REPOSITORY", f"{REPOSITORY}/")
+    copy = Path(shutil.copy(CHAPTERS[3], tmp_path))
+    build_site.add_report_links([copy])
+    made = workbook_files(True)[copy.name]
+    end = f" · [Report a mistake]({REPOSITORY}/issues/new?title=Chapter%2003%3A%20)"
+    assert prose(copy.read_text(encoding="utf-8"))[-1].endswith(f"→{end}")
+    assert prose(made)[-1].endswith(f"→{end}")
+
+
+@pytest.mark.parametrize(
+    "address", ["github.com/NAME", "javascript:x", "https://a b", "https://a)("]
+)
+def test_a_repository_that_is_not_a_web_address_is_named(address, monkeypatch):
+    monkeypatch.setenv("COURSE_REPOSITORY", address)
+    with pytest.raises(ValueError, match="must be a web address"):
+        course_repository()
+    with pytest.raises(SystemExit, match="must be a web address"):
+        build_site.add_report_links([])
