@@ -225,6 +225,23 @@ def test_the_answer_and_the_words_about_it_make_one_solution_which_can_be_left_o
     assert without["told"]["source"].strip() == rest and "only" not in without
 
 
+WORKED_GUESS = """guess(
+    "Is it twice "
+    "as large?",
+    "No, because of the limit.",
+    choices=["yes", "no"],
+)"""
+
+
+def test_a_guess_loses_its_explanation_only_and_is_not_hidden():
+    hidden = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
+    short = 'guess("Why?", "Because of the limit.")'
+    cells = learned(cell("a", WORKED_GUESS, **hidden), cell("b", short, **hidden))
+    assert cells["a"]["source"] == WORKED_GUESS.replace('    "No, because of the limit.",\n', "")
+    assert cells["b"]["source"] == 'guess("Why?")'
+    assert cells["a"]["metadata"] == cells["b"]["metadata"] == {}
+
+
 # --- the folder
 
 
@@ -432,7 +449,8 @@ def test_everything_that_is_no_exercise_is_kept(made, worked):
     before = ""
     for c in worked.cells:
         checked = 'check("' in source_of(c)
-        if not (checked or tasks(mine[c["id"]]) or is_marked(source_of(c), "exercise")):
+        changed = checked or tasks(mine[c["id"]]) or source_of(c).startswith("guess(")
+        if not (changed or is_marked(source_of(c), "exercise")):
             assert mine[c["id"]]["source"] == as_in_the_workbook(c, before)
             assert mine[c["id"]]["metadata"] == c["metadata"]
         before = source_of(c)
