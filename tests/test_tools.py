@@ -59,6 +59,15 @@ def test_of_outputs_is_kept_what_a_reader_needs(name):
     assert tidied(*map(copy.deepcopy, outputs)) == kept
 
 
+def test_the_source_of_a_guess_is_hidden_and_no_other():
+    hidden = {"jupyter": {"source_hidden": True}, "tags": ["raises-exception", "hide-input"]}
+    asked = new_code_cell('guess("Why?")', metadata={"tags": hidden["tags"][:1], "trusted": True})
+    cells = [asked, new_code_cell("x = guess(1)", metadata=hidden)]
+    notebook = new_notebook(cells=cells)
+    notebooks.tidy(notebook)
+    assert [cell.metadata for cell in notebook.cells] == [hidden, {"tags": ["raises-exception"]}]
+
+
 # --- how tests are run
 
 

@@ -16,6 +16,7 @@ from nbdev.export import nb_export
 
 ROOT = Path(__file__).resolve().parent.parent
 CELL_TIMEOUT = 300  # seconds
+HIDE = "hide-input"  # the tag that folds a cell's source on the site
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -100,7 +101,7 @@ def run(chapter: Path) -> float:
 
 
 def tidy(notebook: nbformat.NotebookNode) -> None:
-    """Keep what a reader needs: sources, outputs, counts, tags.
+    """Keep what a reader needs: sources, outputs, counts, tags, and which sources are hidden.
 
     A stored widget is dead without a kernel: of an explorer its still picture is kept, and progress
     bars, which have none, are left out.
@@ -108,11 +109,18 @@ def tidy(notebook: nbformat.NotebookNode) -> None:
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook.metadata = nbformat.from_dict({"kernelspec": kernel})
     for cell in notebook.cells:
-        tags = cell.metadata.get("tags", [])
-        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        cell.metadata = nbformat.from_dict(metadata_of(cell))
         if cell.cell_type == "code":
             cell.outputs = keep_stills(cell.outputs)
             CoalesceStreamsPreprocessor().preprocess_cell(cell, {}, 0)
+
+
+def metadata_of(cell: nbformat.NotebookNode) -> dict:
+    """Keep a cell's tags, and hide the source of a guess, because it contains the answer."""
+    tags = [tag for tag in cell.metadata.get("tags", []) if tag != HIDE]
+    if cell.cell_type == "code" and cell.source.startswith("guess("):
+        return {"jupyter": {"source_hidden": True}, "tags": [*tags, HIDE]}
+    return {"tags": tags} if tags else {}
 
 
 def keep_stills(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:

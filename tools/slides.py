@@ -13,8 +13,12 @@ from urllib.parse import urljoin
 from lxml import html
 from lxml.html import HtmlElement
 
-LEFT_OUT = ".//details | .//a[@class='headerlink']"  # solutions, and the signs beside headings
-SHOWN = ".//div[contains(@class, 'math')] | .//img | .//p[contains(., 'Guess')]"
+# solutions, and the signs beside headings
+LEFT_OUT = ".//details[not(ancestor::div[@class='guess'])] | .//a[@class='headerlink']"
+SHOWN = (
+    ".//div[contains(@class, 'math') or @class='guess'] | .//img"
+    " | .//p[contains(., 'Guess')][not(ancestor::div[@class='guess'])]"
+)
 SUMMARY, TABLE = "*[following-sibling::*//table][not(self::h2)]", ".//table"  # of a recap
 DECK = Template(Path(__file__).with_name("slide_deck.html").read_text(encoding="utf-8"))
 

@@ -98,16 +98,25 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Show the same as a box in JupyterLab; its text has the colors of the theme."""
-        texts = [f"<strong>{_rendered(self.title)}</strong>", _rendered(self.ladder)]
-        texts += [_rendered(self.hint)]
+        texts = [f"<strong>{rendered(self.title)}</strong>", rendered(self.ladder)]
+        texts += [rendered(self.hint)]
         lines = "".join(f"<div>{text}</div>" for text in texts if text)
         detail = f'<pre style="{_DETAIL}">{html.escape(self.detail)}</pre>' if self.detail else ""
         style = f"border-left: 4px solid {_COLORS[self.state]}; padding: 4px 12px"
         return f'<div role="status" style="{style}">{lines}{detail}</div>'
 
 
-def _rendered(text: str) -> str:
-    """Write a text as HTML, with code and emphasis as Markdown marks them, and issues as links."""
-    text = with_links(html.escape(text), '<a href="{1}">{0}</a>')
-    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
-    return re.sub(r"\*([^*\s][^*]*)\*", r"<em>\1</em>", text)
+def rendered(text: str) -> str:
+    """Write a text as HTML, with code, emphasis and formulas as Markdown marks them.
+
+    Public issues become links.
+    """
+    parts = re.split(r"\$([^$]+)\$", html.escape(text))  # every second part is a formula
+    for place, part in enumerate(parts):
+        if place % 2:
+            parts[place] = rf'<span class="math">\({part}\)</span>'
+        else:
+            linked = with_links(part, '<a href="{1}">{0}</a>')
+            code = re.sub(r"`([^`]+)`", r"<code>\1</code>", linked)
+            parts[place] = re.sub(r"\*([^*\s][^*]*)\*", r"<em>\1</em>", code)
+    return "".join(parts)

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.learner_package import LIBRARY
 from course_lib.exercises.public_issues import report_link
 
-REPOSITORY = os.environ.get("COURSE_REPOSITORY", "")  # such as https://github.com/NAME/COURSE
 SOLUTION = re.compile(r"<details>\s*<summary>Solution.*?</details>[ \t]*\n*", re.S)
 NOTE = (
     "**How exercises work.** A cell with `raise NotImplementedError` is yours: replace that line "
@@ -96,7 +94,7 @@ class Edition:
     tasks: Mapping[str, Exercise]
     modules: frozenset[str]  # those in the learner's own library
     solutions: bool = True
-    repository: str = ""  # where readers report mistakes
+    repository: str = ""  # the address of the course's own, if it is known
 
     def notebook(self, chapter: Chapter) -> dict[str, Any]:
         """Return the learner's chapter."""
@@ -141,8 +139,11 @@ class Edition:
     def _code(self, cell: Cell, explained: bool) -> Iterator[Cell]:
         """Yield the learner's version of a code cell, and the help below it."""
         worked = source_of(cell)
-        if REPOSITORY:
-            worked = worked.replace(PLACE, f"git+{REPOSITORY}")
+        if self.repository:
+            worked = worked.replace(PLACE, f"git+{self.repository}")
+        if call := stubs.guess_call(worked):
+            yield new_cell(cell["id"], stubs.without_explanation(call, worked), "code")
+            return
         source = stubs.without_checks(worked, self.tasks)
         if source != worked and not ast.parse(source).body:
             return

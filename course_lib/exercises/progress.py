@@ -1,25 +1,19 @@
 """Keep a learner's progress in a file in their package, and show it."""
 
-import json
-import sys
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
-from filelock import FileLock
-
-from course_lib.atomic_write import set_aside, write_whole
 from course_lib.exercises.catalogue import tasks
 from course_lib.exercises.check_report import CORRECT, UNTOUCHED, WRONG, Report
 from course_lib.exercises.exercise_bank import chapters, exercise, exercises
+from course_lib.exercises.kept_file import KeptFile
 from course_lib.exercises.learner_package import LIBRARY, find_library
 
-FILE = "progress.json"
-LOCK = ".progress.lock"
-PATIENCE = 10  # seconds to wait for another chapter
 STATES = (UNTOUCHED, WRONG, CORRECT)
+PROGRESS = KeptFile("progress.json", "your progress", lambda entry: entry["state"] in STATES)
 
 
 @dataclass(frozen=True)
@@ -66,18 +60,14 @@ def note(report: Report) -> Report:
     """
     package = Path(LIBRARY)
     if package.is_dir() and report.state != UNTOUCHED:
-        try:
-            with FileLock(package / LOCK, timeout=PATIENCE):  # for several chapters at once
-                _keep(package / FILE, report)
-        except (OSError, NotImplementedError) as error:  # the latter: no locks on this disk
-            print(f"your progress could not be kept: {error}", file=sys.stderr)
+        PROGRESS.change(package, lambda entries: _add(report, entries))
     return report
 
 
 def progress(folder: Path | str | None = None) -> Progress:
     """Return the states in a workbook, or in the current folder, which may have no ``my_lib``."""
     library = Path(LIBRARY) if folder is None else find_library(Path(folder))
-    entries = _read(library / FILE)
+    entries = PROGRESS.read(library)
     states = {name: str(entry["state"]) for name, entry in entries.items()}
     return Progress({item: states.get(item.name, UNTOUCHED) for item in items()})
 
@@ -95,25 +85,12 @@ def items() -> list[Item]:
     return sorted(listed, key=lambda item: item.chapter)
 
 
-def _keep(path: Path, report: Report) -> None:
-    """Add a report's state to a file, unless the exercise was correct before."""
-    entries = _read(path)
-    if report.passed or entries.get(report.name, {}).get("state") != CORRECT:
-        entries[report.name] = {"state": report.state, "mistake": report.mistake}
-        write_whole(path, json.dumps(entries, indent=1, sort_keys=True) + "\n")
-
-
-def _read(path: Path) -> dict[str, dict[str, str | None]]:
-    """Read the state and the mistake of each exercise; rename a file that cannot be read."""
-    if not path.exists():
-        return {}
-    with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        entries = json.loads(path.read_text(encoding="utf-8"))
-        if all(entry["state"] in STATES for entry in entries.values()):
-            return entries
-    aside = set_aside(path)
-    print(f"{path} could not be read; we renamed it to {aside.name}", file=sys.stderr)
-    return {}
+def _add(report: Report, entries: dict[str, Any]) -> bool:
+    """Add a report's state, unless the exercise was correct before; say whether it was added."""
+    if not report.passed and entries.get(report.name, {}).get("state") == CORRECT:
+        return False
+    entries[report.name] = {"state": report.state, "mistake": report.mistake}
+    return True
 
 
 def _done_and_left(states: Mapping[Item, str]) -> str:

@@ -70,6 +70,26 @@ def without_checks(source: str, names: Collection[str]) -> str:
     return without(source, lambda node: ast.unparse(node) in checks)
 
 
+def guess_call(source: str) -> ast.Call | None:
+    """Return the call in a cell that asks for a guess, or ``None`` for any other cell."""
+    if not source.startswith("guess("):
+        return None
+    match ast.parse(source).body:
+        case [ast.Expr(ast.Call(ast.Name("guess")) as call)]:
+            return call
+    return None
+
+
+def without_explanation(call: ast.Call, source: str) -> str:
+    """Write a guess without its explanation, the second argument."""
+    kept = [call.args[0], *call.keywords]
+    parts = [ast.get_source_segment(source, node) or "" for node in kept]
+    line = f"guess({', '.join(parts)})"
+    if len(line) <= 100 and "\n" not in line:
+        return line
+    return "guess(\n" + "".join(f"    {part},\n" for part in parts) + ")"
+
+
 def from_package(source: str, modules: Collection[str], package: str) -> str:
     """Make ``from course_lib.MODULE import …`` import from a package that has some of the modules.
 

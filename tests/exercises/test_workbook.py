@@ -50,10 +50,12 @@ def notebook(*cells: dict) -> dict:
     return {"cells": [*FRONT, *cells], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
-def learned(*cells: dict, solutions: bool = True, hints=("a push",)) -> dict[str, dict]:
+def learned(
+    *cells: dict, solutions: bool = True, hints=("a push",), repository: str = ""
+) -> dict[str, dict]:
     """Return the learner's cells by their ids."""
     tasks = {"double": Exercise("double", "masks", minutes=1, core={}, hints=hints)}
-    edition = Edition(tasks, frozenset({"masks", "attention"}), solutions)
+    edition = Edition(tasks, frozenset({"masks", "attention"}), solutions, repository)
     made = edition.notebook(Chapter("01_small.ipynb", notebook(*cells)))
     return {c["id"]: {**c, "source": source_of(c)} for c in made["cells"]}
 
@@ -225,12 +227,28 @@ def test_the_answer_and_the_words_about_it_make_one_solution_which_can_be_left_o
     assert without["told"]["source"].strip() == rest and "only" not in without
 
 
-def test_the_first_cell_names_the_repository_if_it_is_known(monkeypatch):
+def test_the_first_cell_names_the_repository_if_it_is_known():
     place = 'print("%pip install /path/to/the/course")'
     assert learned(cell("install", place))["install"]["source"] == place
-    monkeypatch.setattr(notebook_builder, "REPOSITORY", "https://example.org/course")
-    named = learned(cell("install", place))["install"]["source"]
-    assert named == 'print("%pip install git+https://example.org/course")'
+    named = learned(cell("install", place), repository="https://example.org/course")
+    assert named["install"]["source"] == place.replace("/path/to/the/", "git+https://example.org/")
+
+
+WORKED_GUESS = """guess(
+    "Is it twice "
+    "as large?",
+    "No, because of the limit.",
+    choices=["yes", "no"],
+)"""
+
+
+def test_a_guess_loses_its_explanation_only_and_is_not_hidden():
+    hidden = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
+    short = 'guess("Why?", "Because of the limit.")'
+    cells = learned(cell("a", WORKED_GUESS, **hidden), cell("b", short, **hidden))
+    assert cells["a"]["source"] == WORKED_GUESS.replace('    "No, because of the limit.",\n', "")
+    assert cells["b"]["source"] == 'guess("Why?")'
+    assert cells["a"]["metadata"] == cells["b"]["metadata"] == {}
 
 
 # --- the folder
@@ -436,7 +454,8 @@ def test_everything_that_is_no_exercise_is_kept(made, worked):
     before = ""
     for c in worked.cells:
         checked = 'check("' in source_of(c)
-        if not (checked or tasks(mine[c["id"]]) or is_marked(source_of(c), "exercise")):
+        changed = checked or tasks(mine[c["id"]]) or source_of(c).startswith("guess(")
+        if not (changed or is_marked(source_of(c), "exercise")):
             assert mine[c["id"]]["source"] == as_in_the_workbook(c, before)
             assert mine[c["id"]]["metadata"] == c["metadata"]
         before = source_of(c)

@@ -1,0 +1,58 @@
+"""The learner's own JSON files: locked, replaced in one step, and renamed if they are broken."""
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from course_lib.atomic_write import set_aside, write_whole
+
+LOCK = ".progress.lock"
+PATIENCE = 10  # seconds to wait for another chapter
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """A file in the learner's package that keeps entries by name.
+
+    Args:
+        name: The name of the file.
+        content: What it keeps, as a message calls it, such as ``"your progress"``.
+        is_valid: Whether an entry is one of ours; it may raise an exception if not.
+    """
+
+    name: str
+    content: str
+    is_valid: Callable[[Any], bool]
+
+    def read(self, package: Path) -> dict[str, Any]:
+        """Read all entries; rename a file that cannot be read."""
+        path = package / self.name
+        if not path.exists():
+            return {}
+        with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            entries = json.loads(path.read_text(encoding="utf-8"))
+            if all(map(self.is_valid, entries.values())):
+                return entries
+        aside = set_aside(path)
+        print(f"{path} could not be read; we renamed it to {aside.name}", file=sys.stderr)
+        return {}
+
+    def change(self, package: Path, add: Callable[[dict[str, Any]], bool]) -> None:
+        """Let a function change the entries, and write them if it returns ``True``.
+
+        Several chapters can do this at the same time. A failure is a message, not an exception.
+        """
+        try:
+            with FileLock(package / LOCK, timeout=PATIENCE):
+                entries = self.read(package)
+                if add(entries):
+                    text = json.dumps(entries, indent=1, sort_keys=True)
+                    write_whole(package / self.name, f"{text}\n")
+        except (OSError, NotImplementedError) as error:  # the latter: no locks on this disk
+            print(f"{self.content} could not be kept: {error}", file=sys.stderr)
