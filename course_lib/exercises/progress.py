@@ -74,7 +74,7 @@ def progress(folder: Path | str | None = None) -> Progress:
 
 def noted(package: Path, name: str) -> dict[str, str | None]:
     """Return the state and the mistake of an exercise in its chapter; None if it was not tried."""
-    return _read(package / FILE).get(name, {"state": None, "mistake": None})
+    return PROGRESS.read(package).get(name, {"state": None, "mistake": None})
 
 
 def items() -> list[Item]:

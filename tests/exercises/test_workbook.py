@@ -15,7 +15,7 @@ import pytest
 from workbook_solver import MODULES, WORKED, reference_answers, tasks
 
 from course_lib import cli
-from course_lib.exercises import exercises, notebook_builder, stubs, workbook
+from course_lib.exercises import exercises, stubs, workbook
 from course_lib.exercises.check_report import Report
 from course_lib.exercises.exercise_bank import Exercise, exercise
 from course_lib.exercises.notebook_builder import Chapter, Edition, fenced, is_marked, source_of
