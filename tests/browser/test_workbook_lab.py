@@ -1,6 +1,7 @@
-"""A learner at work: a wrong answer is named, the right one is correct, in a real JupyterLab."""
+"""A learner at work in a real JupyterLab: a wrong answer is named, and a guess comes first."""
 
 from browser_driver import Lab, code_cells
+from playwright.sync_api import expect
 
 from course_lib.exercises.workbook import make_workbook
 
@@ -30,3 +31,28 @@ def test_a_learner_is_told_which_mistake_was_made_and_then_that_it_is_correct(co
     lab.expect_output(last, "my_lib/masks.py: 1 of 2 are yours")
     lab.screenshot("workbook_exported")
     assert "tril()" in (course / "workbook" / "my_lib" / "masks.py").read_text(encoding="utf-8")
+
+
+def test_a_guess_is_explained_only_after_an_answer_and_both_stay(course, lab: Lab):
+    make_workbook(course / "workbook", force=True)
+    path = "workbook/00_start_here.ipynb"
+    cells = code_cells(course / path)
+    asked = next(n for n, source in cells.items() if source.startswith("guess("))
+    lab.open(path, shared=False)
+    lab.run_imports(cells, asked)
+    lab.run_cell(asked)
+    box = lab.cell(asked).locator("input")
+    box.press("Enter")
+    lab.expect_output(asked, "Please write a guess first")
+    expect(lab.cell(asked)).not_to_contain_text("times as large")
+    lab.page.keyboard.type("yes, <b>twice</b>")
+    lab.page.keyboard.press("Enter")
+    for _ in "as it is", "after the cell has run again":
+        lab.expect_output(asked, "Your guess: yes, <b>twice</b>")
+        lab.expect_output(asked, "times as large")
+        expect(lab.cell(asked).locator("mjx-container")).to_be_visible()  # the formula is set
+        lab.screenshot("guess")
+        lab.run_cell(asked)
+    lab.cell(asked).get_by_role("button", name="Guess again").press("Enter")
+    expect(box).to_be_focused()
+    expect(lab.cell(asked)).not_to_contain_text("times as large")

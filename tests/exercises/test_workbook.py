@@ -475,6 +475,26 @@ def test_everything_that_is_no_exercise_is_kept(made, worked):
         before = source_of(c)
 
 
+def runs_of_words(text: str, length: int) -> set[tuple[str, ...]]:
+    """Return every run of words in a text."""
+    words = re.findall(r"[\w.]*\w", text.lower())
+    return set(zip(*(words[start:] for start in range(length)), strict=False))
+
+
+@worked_chapter
+def test_no_answer_is_near_its_guess_or_in_the_file(made, worked):
+    page = [source_of(c) for c in cells_of(made / worked.file)]
+    places = [n for n, source in enumerate(page) if stubs.guess_call(source)]
+    calls = [call for call in map(stubs.guess_call, worked.sources) if call]
+    for place, call in zip(places, calls, strict=True):
+        question, answer = (ast.literal_eval(argument) for argument in call.args)
+        assert not runs_of_words(answer, 8) & runs_of_words("\n".join(page), 8)
+        near = "\n".join([page[place - 1], *page[place + 1 : place + 4]])  # a screen, or more
+        assert not runs_of_words(answer, 4) & runs_of_words(near, 4), question
+        numbers = set(re.findall(r"\d+\.\d+|\^\{\d+\}|½|¼|\(\d, \d\)", answer))
+        assert not [n for n in numbers if n in near and n not in question], question
+
+
 @worked_chapter
 def test_every_exercise_is_attempted_once_and_has_help_below(made, worked):
     cells = cells_of(made / worked.file)
