@@ -27,6 +27,7 @@ ORDER = (  # who stands in one line imports nothing of the others there
     ("input_checks",),
     ("attention_capture",),
     ("atomic_write",),
+    ("command_line",),
     ("data",),
     *((module,) for module in MODULES),
     ("interop", "trainer"),

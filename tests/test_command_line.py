@@ -1,0 +1,67 @@
+"""Commands that we print run as printed, whether or not the environment is activated."""
+
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from course_lib.command_line import as_typed, environment_path, runnable
+
+
+@pytest.fixture
+def environment(tmp_path, monkeypatch):
+    """Return the ``bin`` of an environment whose commands print their path and their words."""
+    programs = tmp_path / "it's ours" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("course", "pip"):
+        (programs / name).write_text('#!/bin/sh\nprintf "%s|" "$0" "$@"\n')
+        (programs / name).chmod(0o755)
+    monkeypatch.setattr(sysconfig, "get_path", {"scripts": str(programs)}.get)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    return programs
+
+
+def ran(command: str) -> str:
+    """Run a command in a shell, and return what it printed."""
+    return subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout
+
+
+def test_a_printed_command_runs_with_and_without_an_activated_environment(environment, monkeypatch):
+    folder = environment.parents[1]
+    for here in (folder, folder / "deep", environment):
+        here.mkdir(exist_ok=True)
+        monkeypatch.chdir(here)
+        command = as_typed("learn", "my book")
+        program, *words, _ = ran(command).split("|")
+        assert os.path.samefile(program, environment / "course") and words == ["learn", "my book"]
+        assert shlex.split(command)[0] != "course"
+    monkeypatch.chdir(folder)
+    assert as_typed("learn") == "'it'\"'\"'s ours/bin/course' learn"
+    monkeypatch.setenv("PATH", environment_path())
+    assert as_typed("learn", "my book") == "course learn 'my book'"
+
+
+def test_another_environments_command_is_not_ours(environment, monkeypatch):
+    other = environment.parents[1] / "other"
+    other.mkdir()
+    (other / "course").write_bytes((environment / "course").read_bytes())
+    (other / "course").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{other}:/usr/bin:/bin")
+    assert ran(as_typed("lab")).startswith("it's ours")
+    (environment / "course").unlink()
+    assert as_typed("lab") == "course lab"  # ours has none, as with pip install --user
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert as_typed("lab").split()[-3:] == ["-m", "course_lib.cli", "lab"]
+    assert Path(shlex.split(as_typed("lab"))[0]).resolve() == Path(sys.executable).resolve()
+
+
+def test_the_commands_in_a_sentence_are_rewritten_and_nothing_else(environment):
+    told = runnable("the course: `course train --to fr` or `pip install x`, not `courses x`")
+    course, pip = as_typed(), as_typed(program="pip")
+    assert told == f"the course: `{course} train --to fr` or `{pip} install x`, not `courses x`"
+    assert runnable(told) == told
