@@ -60,7 +60,7 @@ def read_checkpoint(out: Path) -> Checkpoint:
     """
     folder = find_checkpoint(out)
     if folder is None:
-        raise ValueError(f"there is no checkpoint in {out}: run course train with these options")
+        raise ValueError(f"there is no checkpoint in {out}: run `course train` without --resume")
     metadata = read_metadata(folder)
     with explaining(folder, "a training run"):
         for name, expected in TYPES.items():
