@@ -48,7 +48,7 @@ def train_command(options: argparse.Namespace) -> int:
                 done = train(state, out, minutes=options.minutes, stop=stop, report=report)
     if world.is_main:
         end = f"step {state.step}, {state.seconds['wall'] / 60:.1f} minutes in all"
-        print(f"trained to {end}: {out}" if done else f"stopped at {end}; continue with --resume")
+        print(f"trained to {end}: {out}" if done else f"stopped at {end}; nothing is lost")
         config = state.pipeline.config
         use = find_words(options, TASK_OPTIONS[options.task].verb, config)
         measure = find_words(options, "evaluate", config) + given(options, "data")

@@ -88,7 +88,8 @@ def progress_command(options: argparse.Namespace) -> int:
     found = progress(options.folder or here)
     print(paint_signs(found.listing() if options.all else found.bars()))
     if item := found.next_item:
-        start = paint(as_typed("learn"), "cyan")
+        where = [str(options.folder)] if options.folder else []
+        start = paint(as_typed("learn", *where), "cyan")
         print(f"\nNext: chapter {item.chapter:02}, {item.name} ({item.minutes} min): {start}")
     return 0
 
