@@ -6,15 +6,13 @@ READY_TEST := .venv/.ready-test
 READY_SITE := .venv/.ready-site
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test quick textbooks sync export run figures screenshots workbook results bench site site-open unmoved
+.PHONY: help learn lab test quick textbooks sync export run figures screenshots workbook results bench site site-open unmoved
 
-help:  ## list the commands
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
+learn: $(READY)  ## set up once, then open your workbook in JupyterLab: you write the parts yourself
+	@$(BIN)/course learn workbook -- $(OPTIONS)
 
-lab: $(READY)  ## set up once, then open the first chapter in JupyterLab
-	@[ "$$(id -u)" != 0 ] || [ "$(findstring --allow-root,$(OPTIONS))" ] || \
-	  { echo "JupyterLab opens for root only if told to: make lab OPTIONS=--allow-root"; exit 1; }
-	$(BIN)/jupyter lab --ServerApp.root_dir=. notebooks/00_start_here.ipynb $(OPTIONS)
+lab: $(READY)  ## set up once, then open the worked chapters, with every answer, in JupyterLab
+	@$(BIN)/course lab . -- $(OPTIONS)
 
 test: $(READY_SITE)  ## set up once, then run everything that CI runs
 	$(BIN)/python tools/run_tests.py
@@ -40,7 +38,7 @@ figures: $(READY)  ## redraw figures/*.svg
 screenshots: $(READY_TEST)  ## retake the README's screenshots (requires Chromium)
 	KEEP_SCREENSHOTS=1 $(BIN)/python -m pytest -q tests/browser/test_widgets.py
 
-workbook: $(READY)  ## write the learner's edition into workbook/ (overwrite it: make workbook OPTIONS=--force)
+workbook: $(READY)  ## write your workbook without opening it (overwrite it: make workbook OPTIONS=--force)
 	$(BIN)/course workbook workbook $(OPTIONS)
 
 results: $(READY)  ## rewrite the numbers in README.md and docs/ from the records
@@ -54,6 +52,9 @@ site: $(READY_SITE)  ## build the site from the executed chapters and docs/ into
 
 site-open: $(READY)  ## open site/ on a local web server
 	$(BIN)/python tools/build_site.py --open
+
+help:  ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 define install
 @echo "installing $(1) into .venv; the first time takes minutes"

@@ -17,10 +17,12 @@ from course_lib.command_line import as_typed, runnable
 from course_lib.terminal import did_you_mean, paint, shortened
 from course_lib.training_options import STOPPED, TASK_OPTIONS, add_training_commands, announce
 
+PACKAGE = "course_lib"
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
 COMMANDS = {
     "Learn": {
-        "lab": "copy the worked chapters, and open them in JupyterLab",
+        "learn": "open your workbook in JupyterLab; it is made if there is none",
+        "lab": "open the worked chapters, with all answers, in JupyterLab",
         "workbook": "write a workbook: the chapters without their answers",
         "check": "check an answer of yours",
         "progress": "show what is done, and what comes next",
@@ -38,10 +40,10 @@ COMMANDS = {
     },
 }
 IMPORTED = {  # what describes commands but imports torch, and the names of the commands
-    "course_lib.exercises.commands:add_learners_commands": "lab workbook check progress grade",
-    "course_lib.model_commands:add_model_commands": "download probe",
+    f"{PACKAGE}.exercises.commands:add_learners_commands": "learn lab workbook check progress grade",
+    f"{PACKAGE}.model_commands:add_model_commands": "download probe",
 }
-EXAMPLES = (["train"], ["translate", "three hundred forty-five"])
+EXAMPLES = (["learn"], ["train"], ["translate", "three hundred forty-five"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -64,6 +64,7 @@ def test_the_installation_check_warns_of_other_versions_and_names_what_cannot_wo
         assert "everything is installed" in check_installation()
     monkeypatch.setitem(environment_check.TESTED, "torch", "9.1")
     monkeypatch.setitem(environment_check.TESTED, "no-such-library", "3")
-    message = r"torch 9\.1 or newer, not .*no-such-library 3, which is not installed.*make"
+    message = r"torch 9\.1 or newer, not .*no-such-library 3, which is not installed: "
+    message += r"run `.*pip install .*torch==9\.1\.\*.* .*no-such-library==3\.\*.*`, then restart"
     with pytest.raises(ValueError, match=message):
         check_installation()

@@ -71,10 +71,11 @@ def test_the_table_lists_every_chapter_in_order_and_what_it_defines():
             assert re.search(rf"(def|class) {name}\b", path.read_text(encoding="utf-8")), name
 
 
-def test_jupyter_opens_at_the_root_so_that_chapters_find_their_pictures():
-    for text in (README, MAKEFILE):
-        (command,) = re.findall(r"jupyter lab (.+)", text)
-        assert command.startswith("--ServerApp.root_dir=. notebooks/00_start_here.ipynb")
+def test_the_first_command_opens_the_workbook_with_and_without_make():
+    first, *_ = (words for words in commands(README) if words[0] in ("make", "course"))
+    assert first == ["make", "learn"] and "course learn workbook" in MAKEFILE
+    (without_make,) = re.findall(r"pip install -r requirements\.txt.*\n(.+)\n```", README)
+    assert without_make.split()[:2] == ["course", "learn"]
 
 
 def test_the_library_example_runs_and_prints_what_it_says():

@@ -16,6 +16,7 @@ COMMANDS = (
     "course train --size smoke --steps 3 --to fr",
     "course lab chapters --copy-only",
     "course workbook mine",
+    "course learn mine --copy-only",
     "course grade mine",
 )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pooch
 
+from course_lib.command_line import as_typed
 from course_lib.data.limited_progress import LimitedProgress
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
@@ -52,15 +53,16 @@ def multi30k_folder(folder: Path | str | None = None) -> Path:
     if not named:
         raise ValueError(
             "Multi30k is not part of the course: name its folder with --data or COURSE_DATA, or "
-            "download it once (4 MB) with: course download multi30k DIR"
+            f"download it once (4 MB) with `{as_typed('download', 'multi30k', 'data')}`"
         )
     inside = Path(named) / NAME
     corpus = inside if inside.is_dir() else Path(named)
     missing = [name for name in SUMS if not (corpus / name).is_file()]
     if missing:
+        download = as_typed("download", "multi30k", str(named))
         raise ValueError(
             f"{corpus} lacks {', '.join(missing)} of Multi30k; name another folder with --data or "
-            f"COURSE_DATA, or download them (4 MB) with: course download multi30k {named}"
+            f"COURSE_DATA, or download them (4 MB) with `{download}`"
         )
     return corpus
 

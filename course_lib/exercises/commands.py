@@ -1,33 +1,37 @@
-"""The commands ``lab``, ``workbook``, ``progress`` and ``check`` for learners, and ``grade``."""
+"""The commands for learners, such as ``learn``, ``workbook`` and ``check``, and ``grade``."""
 
 import argparse
 import json
 import shlex
-import subprocess
-import sys
 from dataclasses import asdict, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 from course_lib.command_line import as_typed
-from course_lib.exercises.exercise_bank import exercise
+from course_lib.exercises.exercise_bank import exercise, known_mistakes
 from course_lib.exercises.grade import LIMIT, grade
+from course_lib.exercises.jupyter_lab import next_chapter, open_in_jupyterlab, show_places
 from course_lib.exercises.learner_package import LIBRARY, find_library
-from course_lib.exercises.progress import progress
+from course_lib.exercises.progress import noted, progress
 from course_lib.exercises.separate_process import examine_apart, state_of
-from course_lib.exercises.workbook import copy_chapters, make_workbook
+from course_lib.exercises.workbook import copy_chapters, make_workbook, restore_workbook
 from course_lib.terminal import add_command, paint, paint_signs, tell, whole_from_one
 
+WHERE = "a workbook; . or workbook if not given"
 UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()`."
 
 
 def add_learners_commands(commands: argparse._SubParsersAction) -> None:
     """Describe the commands that go with the exercises."""
-    purpose = "copy the worked chapters, and open them in JupyterLab"
+    purpose = "open your workbook in JupyterLab; it is made if there is none"
+    learns = add_command(commands, "learn", purpose, learn_command)
+    learns.add_argument("folder", nargs="?", metavar="DIR", help=f"{WHERE}, or a new folder")
+    purpose = "open the worked chapters, with all answers, in JupyterLab; they are copied"
     opens = add_command(commands, "lab", purpose, lab_command)
-    opens.add_argument("folder", type=Path, metavar="DIR", help="new, empty, or from last time")
-    opens.add_argument("--copy-only", action="store_true", help="do not open JupyterLab")
-    opens.add_argument("options", nargs="*", help="after --, for JupyterLab, such as --allow-root")
+    where = "new, empty, or from last time; chapters if not given"
+    opens.add_argument("folder", nargs="?", metavar="DIR", help=where)
+    for command in (learns, opens):
+        command.add_argument("--copy-only", action="store_true", help="do not open JupyterLab")
+        command.add_argument("options", nargs="*", help="after --, for JupyterLab: -- --no-browser")
 
     purpose = "write a workbook: the chapters without their answers"
     writes = add_command(commands, "workbook", purpose, workbook_command)
@@ -37,10 +41,13 @@ def add_learners_commands(commands: argparse._SubParsersAction) -> None:
 
     purpose = "show how much of each chapter is done, and what comes next"
     shows = add_command(commands, "progress", purpose, progress_command)
-    where = "a workbook; . or workbook if not given"
-    shows.add_argument("folder", type=Path, nargs="?", help=where)
+    shows.add_argument("folder", type=Path, nargs="?", help=WHERE)
     shows.add_argument("--all", action="store_true", help="list every exercise")
+    _add_checks(commands)
 
+
+def _add_checks(commands: argparse._SubParsersAction) -> None:
+    """Describe the commands that check what learners wrote."""
     purpose = "check an answer in your my_lib; exits with 0 if it is correct, and with 1 if not"
     checks = add_command(commands, "check", purpose, check_command)
     checks.add_argument("name", help="the exercise, such as causal_mask")
@@ -55,17 +62,38 @@ def add_learners_commands(commands: argparse._SubParsersAction) -> None:
     grades.add_argument("--limit", type=whole_from_one, default=LIMIT, help="seconds for a module")
 
 
+def learn_command(options: argparse.Namespace) -> int:
+    """Make the workbook or restore what is missing, and open the next chapter."""
+    folder, for_jupyterlab = _folder_and_options(options, usual_workbook())
+    written, current = restore_workbook(folder)
+    if f"{LIBRARY}/__init__.py" in written:
+        print(f"We wrote a new workbook, {folder}.")
+    elif written:
+        print(f"We restored what was missing: {', '.join(written)}.")
+    if not current:
+        again = as_typed("workbook", str(folder), "--force")
+        print(f"Another edition of the course wrote {folder}, and we changed none of its files. To")
+        print(f"write its chapters again (we first move the files that you changed): {again}")
+    first = next_chapter(folder)
+    show_places(folder, first, "learn")
+    return 0 if options.copy_only else open_in_jupyterlab(folder, first, for_jupyterlab)
+
+
 def lab_command(options: argparse.Namespace) -> int:
-    """Copy the chapters unless they are there, and open the first one in JupyterLab."""
-    first = copy_chapters(options.folder)
-    print(f"the chapters are in {first.parent}")
-    if options.copy_only:
-        return 0
-    if find_spec("jupyterlab") is None:
-        raise ValueError("JupyterLab is not installed; run: pip install jupyterlab ipykernel")
-    root = f"--ServerApp.root_dir={options.folder}"
-    command = [sys.executable, "-m", "jupyterlab", root, str(first), *options.options]
-    return subprocess.call(command)
+    """Copy the worked chapters unless they are there, and open the first one."""
+    here = Path("notebooks", "00_start_here.ipynb").is_file()
+    folder, for_jupyterlab = _folder_and_options(options, "." if here else "chapters")
+    first = copy_chapters(folder)
+    print(f"These chapters show every answer; to write them yourself: {as_typed('learn')}")
+    show_places(folder, first, "lab")
+    return 0 if options.copy_only else open_in_jupyterlab(folder, first, for_jupyterlab)
+
+
+def _folder_and_options(options: argparse.Namespace, usual: str) -> tuple[Path, list[str]]:
+    """Return the folder, and the options for JupyterLab, which ``--`` may put in its place."""
+    if (options.folder or "").startswith("-"):
+        return Path(usual), [options.folder, *options.options]
+    return Path(options.folder or usual), options.options
 
 
 def workbook_command(options: argparse.Namespace) -> int:
@@ -77,21 +105,24 @@ def workbook_command(options: argparse.Namespace) -> int:
     for path in moved:
         place = path.relative_to(folder)
         print(" ", shlex.join(["cp", str(path), str(folder.joinpath(*place.parts[1:]))]))
-    first = min(folder.glob("[0-9][0-9]_*.ipynb"))
-    print("the workbook is ready:", shlex.join(["jupyter", "lab", str(first)]))
+    show_places(folder, next_chapter(folder), "learn")
     return 0
 
 
 def progress_command(options: argparse.Namespace) -> int:
     """Print how much is done, and what comes next."""
-    here = Path(".") if Path(LIBRARY).is_dir() else Path("workbook")
-    found = progress(options.folder or here)
+    found = progress(options.folder or Path(usual_workbook()))
     print(paint_signs(found.listing() if options.all else found.bars()))
     if item := found.next_item:
         where = [str(options.folder)] if options.folder else []
         start = paint(as_typed("learn", *where), "cyan")
         print(f"\nNext: chapter {item.chapter:02}, {item.name} ({item.minutes} min): {start}")
     return 0
+
+
+def usual_workbook() -> str:
+    """Return the current folder if it is a workbook, and otherwise ``workbook``."""
+    return "." if Path(LIBRARY).is_dir() else "workbook"
 
 
 def check_command(options: argparse.Namespace) -> int:
@@ -104,7 +135,10 @@ def check_command(options: argparse.Namespace) -> int:
         report = replace(report, hint=UNSAVED.format(f"{LIBRARY}/{module}.py"))
     if options.json:
         state = {"state": state_of(report), "complete": report.complete}
-        state |= {"mistake": report.mistake or None}
+        state |= {
+            "mistake": report.mistake or None,
+            "in_the_chapter": _in_chapter(package, options.name),
+        }
         print(json.dumps(asdict(report) | state))
     else:
         print(paint_signs(str(report)))
@@ -113,6 +147,16 @@ def check_command(options: argparse.Namespace) -> int:
     after = "" if report.passed else "Change your cell, run it and `export_mine()`, and then: "
     tell(f"Next: {after}{as_typed(*(['progress', *where] if report.passed else again))}")
     return 0 if report.passed else 1
+
+
+def _in_chapter(package: Path, name: str) -> dict[str, str | None]:
+    """Describe what the chapter found in the cell that the learner ran last.
+
+    ``my_lib`` keeps only answers that pass.
+    """
+    kept = noted(package, name)
+    meanings = {mistake.name: mistake.sentence for mistake in known_mistakes(name)}
+    return kept | {"means": meanings.get(kept["mistake"] or "")}
 
 
 def grade_command(options: argparse.Namespace) -> int:

@@ -4,7 +4,11 @@ import re
 import sys
 import warnings
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
+from course_lib.command_line import as_typed
+
+COURSE = Path(__file__).resolve().parents[2]
 PYTHON = (3, 11)
 TESTED = {  # the libraries whose versions show in the outputs of the chapters
     "torch": "2.13",
@@ -16,7 +20,6 @@ TESTED = {  # the libraries whose versions show in the outputs of the chapters
     "sentencepiece": "0.2",
     "course-lib": "0.1",
 }
-REMEDY = "run `make lab` in the course's folder (Windows: see README.md), then restart the kernel"
 
 
 def check_installation() -> str:
@@ -27,20 +30,26 @@ def check_installation() -> str:
     Raises:
         ValueError: If Python is too old, or a library is missing or has an older main version.
     """
-    unusable = [] if sys.version_info >= PYTHON else [f"Python 3.11 or newer, not {sys.version}"]
+    if sys.version_info < PYTHON:
+        raise ValueError(f"the course needs Python 3.11 or newer, not {sys.version}")
+    unusable: dict[str, str] = {}
     untested = []
     for library, tested in TESTED.items():
         try:
             installed = version(library)
         except PackageNotFoundError:
-            unusable.append(f"{library} {tested}, which is not installed")
+            unusable[library] = f"{library} {tested}, which is not installed"
             continue
         if _release(installed)[0] < _release(tested)[0]:
-            unusable.append(f"{library} {tested} or newer, not {installed}")
+            unusable[library] = f"{library} {tested} or newer, not {installed}"
         elif _release(installed) != _release(tested):
             untested.append(f"{library} {installed} instead of {tested}")
     if unusable:
-        raise ValueError(f"the course needs {'; '.join(unusable)}: {REMEDY}")
+        wanted = {name: f"{name}=={tested}.*" for name, tested in TESTED.items()}
+        wanted["course-lib"] = str(COURSE)  # it is not in the package index
+        remedy = as_typed("install", *map(wanted.__getitem__, unusable), program="pip")
+        what = "; ".join(unusable.values())
+        raise ValueError(f"the course needs {what}: run `{remedy}`, then restart the kernel")
     if untested:
         warnings.warn(
             f"this is {', '.join(untested)}: the course should run, but its outputs come from the "

@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from course_lib.command_line import as_typed
+
 LIBRARY = "my_lib"
 INIT = '"""Your own Transformer, chapter by chapter."""\n'
 MARK = "# %% yours: "  # the line above each of the learner's cells
@@ -55,9 +57,8 @@ def find_library(folder: Path) -> Path:
     """Return the ``my_lib`` that a folder holds, or is; raise ValueError if there is none."""
     package = folder if folder.resolve().name == LIBRARY else folder / LIBRARY
     if not package.is_dir():
-        raise ValueError(
-            f"there is no {LIBRARY} in {folder}; run `course workbook DIR` to make a workbook"
-        )
+        make = as_typed("learn", "workbook")
+        raise ValueError(f"there is no {LIBRARY} in {folder}; `{make}` makes a workbook")
     return package
 
 

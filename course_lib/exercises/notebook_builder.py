@@ -21,6 +21,7 @@ NOTE = (
     "If a line says `my_… = ...`, replace the dots with your answer before you run the cell."
 )
 EXPLAINED = ("00_", "01_")  # only these chapters explain how exercises work
+EDITIONS = ("You are in the worked edition now.", "You are in your workbook now.")  # in chapter 00
 HELP = {
     True: "Below a definition you can open a hint and the solution.",
     False: "Below a definition you can open a hint.",
@@ -158,6 +159,7 @@ class Edition:
             text = text.replace("</summary>", f"</summary>\n\n{fenced(answer)}", 1)
         if not self.solutions:
             text = SOLUTION.sub("", text)
+        text = text.replace(*EDITIONS)
         text = re.sub(r'(\]\(|src=")\.\./figures/', r"\1figures/", text)
         if text.strip():
             yield new_cell(cell["id"], text, cell["cell_type"], cell["metadata"])

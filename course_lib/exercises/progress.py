@@ -103,6 +103,11 @@ def progress(folder: Path | str | None = None) -> Progress:
     return Progress({item: states.get(item.name, UNTOUCHED) for item in items()})
 
 
+def noted(package: Path, name: str) -> dict[str, str | None]:
+    """Return the state and the mistake of an exercise in its chapter; None if it was not tried."""
+    return _read(package / FILE).get(name, {"state": None, "mistake": None})
+
+
 def items() -> list[Item]:
     """List every exercise and task, in the order of the chapters."""
     built = [exercise(name) for name in exercises()]

@@ -1,5 +1,6 @@
 """Write a workbook: the chapters without their answers, and the learner's own library."""
 
+import hashlib
 import itertools
 import json
 import os
@@ -8,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from course_lib.atomic_write import replacing
+from course_lib.command_line import as_typed
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.learner_package import INIT, LIBRARY, module_text
 from course_lib.exercises.notebook_builder import HELP, Chapter, Edition, source_of
@@ -15,41 +17,47 @@ from course_lib.exercises.notebook_builder import HELP, Chapter, Edition, source
 PACKAGE = Path(__file__).resolve().parents[1]
 COURSE = PACKAGE if (PACKAGE / "notebooks").is_dir() else PACKAGE.parent  # in a wheel, or a clone
 TASKS = ("tasks.numbers",)  # it trains and uses the model of the chapters
-README = """# Your workbook
-
-Open `00_start_here.ipynb` in JupyterLab, and work through the chapters in order. (In a terminal, in
-this folder: `jupyter lab 00_start_here.ipynb`.)
-
-- **You write** the cells with `raise NotImplementedError`, and you replace the dots in
-  `my_… = ...`. When you run such a cell, it shows one of these results:
-
-  | it shows | it means |
-  |---|---|
-  | ✓ Correct | your answer does everything that is asked |
-  | ✓ The core is right | you can continue; the course's definition does what is marked ○ |
-  | ✗ Not yet | the first thing that is wrong, in words |
-  | ○ Not attempted yet | the cell still holds only the stub |
-
-  Until your version passes, the chapter uses the course's definition.
-- **Help:** {help}
-- **`my_lib/` is your own library.** At first, its modules hold the course's definitions. The last
-  cell of a chapter writes the cells that passed to it, and later chapters import them. The parts
-  that you have not written are the course's, but they call yours: the model that trains and
-  translates uses your attention as soon as it passes. From chapter 11 on, a line says which parts
-  are yours.
-- **To get the course's definition back:** run `export_mine(without="causal_mask")` in a chapter.
-- **In a terminal, in this folder:** `course check causal_mask` checks a saved answer.
-  `course progress` lists what is done (we keep this only here). `course workbook . --force`
-  writes the chapters again. It first moves the files that you changed, also those in `my_lib/`, to
-  `kept-1/` (the next time to `kept-2/`).
-"""
+EDITION = b"<!-- edition "  # in the last line of the README
+PAGES = Path(__file__).with_name("workbook_pages")
 
 
 def make_workbook(folder: Path, *, solutions: bool = True, force: bool = False) -> list[Path]:
     """Write a workbook as ``fill`` does; raise ValueError if the folder is the course's own."""
-    if folder.resolve() in (COURSE.resolve(), COURSE.resolve() / "notebooks"):
-        raise ValueError(f"{folder} holds the course itself; choose another folder")
-    return fill(folder, workbook_files(solutions), force=force)
+    _check_folder(folder)
+    if not force and _holds_files(folder):
+        again = as_typed("workbook", str(folder), "--force")
+        raise ValueError(
+            f"{folder} is not empty; choose another folder, or let `{again}` write into it "
+            "(it first moves the files that you changed)"
+        )
+    return fill(folder, workbook_files(solutions), force=True)
+
+
+def restore_workbook(folder: Path) -> tuple[list[str], bool]:
+    """Write the files of a workbook that are missing, and change no other file.
+
+    Returns:
+        The names of the files that were written, which are all of them for a new folder; and
+        whether the rest of the workbook comes from this edition of the course.
+
+    Raises:
+        ValueError: If the folder is the course's own, or holds files but is not a workbook.
+    """
+    _check_folder(folder)
+    page = folder / "README.md"
+    readme = page.read_bytes() if page.is_file() else b""
+    is_workbook = (folder / LIBRARY).is_dir() or EDITION in readme
+    if _holds_files(folder) and not is_workbook:
+        inside = as_typed("learn", str(folder / "workbook"))
+        raise ValueError(
+            f"{folder} holds other files and no workbook; choose another folder, such as `{inside}`"
+        )
+    texts = [readme, *(path.read_bytes() for path in folder.glob("0[01]_*.ipynb"))]
+    files = workbook_files(solutions=not any(HELP[False].encode() in text for text in texts))
+    current = not readme or files["README.md"].splitlines()[-1] in readme
+    missing = {name: content for name, content in files.items() if not (folder / name).exists()}
+    fill(folder, missing, force=True)
+    return list(missing), current
 
 
 def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> list[Path]:
@@ -58,11 +66,8 @@ def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> li
     Returns the new paths of the files that were moved. A process that is killed loses none of them.
     Raises ValueError if the folder is not empty, and ``force`` was not given.
     """
-    if folder.is_dir() and any(folder.iterdir()) and not force:
-        raise ValueError(
-            f"{folder} is not empty; choose another folder, or let `course workbook --force` write "
-            "into it (it first moves the files that you changed)"
-        )
+    if not force and _holds_files(folder):
+        raise ValueError(f"{folder} is not empty; choose another folder")
     free = (folder / f"kept-{number}" for number in itertools.count(1))
     old_files = next(path for path in free if not path.exists())
     moved = []
@@ -83,13 +88,33 @@ def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> li
 def copy_chapters(folder: Path) -> Path:
     """Copy the worked chapters and pictures that are not there yet; return the first chapter.
 
-    Raises ValueError if a folder holds other files, but none of the course.
+    In a clone of the course, the course's own folder already holds them.
+
+    Raises:
+        ValueError: If a folder holds other files, but none of the chapters.
     """
-    sources = sorted([*COURSE.glob("notebooks/*.ipynb"), *COURSE.glob("figures/*.svg")])
+    if folder.resolve() == COURSE.resolve() != PACKAGE:
+        return folder / "notebooks" / "00_start_here.ipynb"
+    _check_folder(folder)
+    sources = [*COURSE.glob("notebooks/*.ipynb"), *COURSE.glob("figures/*.svg")]
     files = {str(path.relative_to(COURSE)): path.read_bytes() for path in sources}
     missing = {name: text for name, text in files.items() if not (folder / name).exists()}
-    fill(folder, missing, force=len(missing) < len(files))
+    has_chapters = any(name.endswith(".ipynb") for name in files.keys() - missing.keys())
+    fill(folder, missing, force=has_chapters)
     return folder / "notebooks" / "00_start_here.ipynb"
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise a ValueError if the chapters cannot be written to a folder."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; name a folder")
+    if folder.resolve() in (COURSE.resolve(), COURSE.resolve() / "notebooks"):
+        raise ValueError(f"{folder} holds the course itself; choose another folder")
+
+
+def _holds_files(folder: Path) -> bool:
+    """Say whether a folder exists and is not empty."""
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def workbook_files(solutions: bool) -> dict[str, bytes]:
@@ -97,21 +122,25 @@ def workbook_files(solutions: bool) -> dict[str, bytes]:
     worked = [Chapter.read(path) for path in sorted(COURSE.glob("notebooks/[0-9][0-9]_*.ipynb"))]
     modules = [*(c.module for c in worked if c.module and c.exported), *TASKS]
     texts = {
-        "README.md": README.format(help=HELP[solutions]),
-        f"{LIBRARY}/__init__.py": INIT,
+        f"{LIBRARY}/__init__.py": INIT,  # the first file shows that the folder is a workbook
+        "README.md": "",  # and the second one, whether it holds the solutions
         f"{LIBRARY}/tasks/__init__.py": '"""The tasks that your model learns."""\n',
+        "AGENTS.md": (PAGES / "AGENTS.md").read_text(encoding="utf-8"),
     }
     texts |= {f"{LIBRARY}/{name.replace('.', '/')}.py": module_text(name) for name in modules}
     tasks = {name: exercise(name) for name in exercises()}
-    edition = Edition(tasks, frozenset(modules), solutions)
+    learner = Edition(tasks, frozenset(modules), solutions)
     figures: set[str] = set()
     for chapter in worked:
-        notebook = edition.notebook(chapter)
+        notebook = learner.notebook(chapter)
         texts_read = [
             source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown"
         ]
         figures.update(re.findall(r'(?:\]\(|src=")(figures/[^)"\s]+)', "\n".join(texts_read)))
         text = json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False)
         texts[chapter.file] = f"{text}\n"  # as JupyterLab saves it
+    edition = hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:16]
+    page = (PAGES / "README.md").read_text(encoding="utf-8")
+    texts["README.md"] = page.format(help=HELP[solutions], edition=edition)
     pictures = {name: (COURSE / name).read_bytes() for name in sorted(figures)}
     return {name: text.encode() for name, text in texts.items()} | pictures

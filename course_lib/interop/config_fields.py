@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from course_lib.command_line import as_typed, runnable
+
 LARGEST = 100_000_000  # of any size: a product of two such sizes is a shape that torch can describe
 LARGEST_NUMBER = 1e30
 OTHER_LOADERS = "`course translate` takes Marian models, `course sample` those like GPT-2 or Llama"
@@ -110,12 +112,12 @@ def read_config(
     if not path.is_file():
         raise ValueError(
             f"{folder} is not a folder with a config.json; name that of a published model "
-            "(`course download` gets one)"
+            f"(`{as_typed('download', '--help')}` lists those that you can download)"
         )
     fields = ConfigFields(read_json(path))
     if fields.content.get("model_type") not in list(model_types):
         known = " or ".join(map(repr, model_types))
-        raise ValueError(f"{fields.uncovered('model_type', known)}; {OTHER_LOADERS}")
+        raise ValueError(f"{fields.uncovered('model_type', known)}; {runnable(OTHER_LOADERS)}")
     for name, (default, covered) in {"quantization_config": (None, [None]), **supported}.items():
         fields.choice(name, default, covered)
     return fields

@@ -381,7 +381,7 @@ def test_a_write_that_breaks_off_leaves_the_old_file(library, monkeypatch):
 def test_without_a_folder_or_an_attempt_nothing_is_written_and_it_is_said(tmp_path, library):
     assert "run your cells" in export(library, Notebook()).problem
     result = export(tmp_path / "b" / "my_lib", Notebook(cell(CAUSAL)))
-    assert str(tmp_path / "b") in result.problem and "course workbook" in result.problem
+    assert str(tmp_path / "b") in result.problem and "course learn workbook" in result.problem
     assert repr(result).startswith("Nothing was written: ") and not (tmp_path / "b").exists()
 
 

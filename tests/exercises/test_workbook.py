@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from itertools import count
@@ -17,8 +18,16 @@ from workbook_solver import MODULES, WORKED, reference_answers, tasks
 from course_lib import cli
 from course_lib.exercises import exercises, stubs, workbook
 from course_lib.exercises.check_report import Report
-from course_lib.exercises.exercise_bank import Exercise, exercise
-from course_lib.exercises.notebook_builder import Chapter, Edition, fenced, is_marked, source_of
+from course_lib.exercises.exercise_bank import Exercise, exercise, known_mistakes
+from course_lib.exercises.notebook_builder import (
+    EDITIONS,
+    Chapter,
+    Edition,
+    fenced,
+    is_marked,
+    source_of,
+)
+from course_lib.exercises.progress import note
 from course_lib.exercises.workbook import copy_chapters, fill, make_workbook
 
 ANSWERS = {n: a for chapter in WORKED.values() for n, a in reference_answers(chapter).items()}
@@ -253,6 +262,7 @@ def test_a_workbook_holds_what_it_needs_and_no_more(course):
     assert make_workbook(Path("new/workbook")) == []
     assert set(files_in(Path("new/workbook"))) == {
         "01_small.ipynb",
+        "AGENTS.md",
         "README.md",
         "figures/01_small.svg",
         "my_lib/__init__.py",
@@ -289,7 +299,8 @@ def test_the_course_itself_is_never_written_over(course, monkeypatch):
 def test_the_command_makes_a_workbook_with_or_without_solutions_and_replaces_none(course, capsys):
     assert cli.main(["workbook", "my book"]) == 0
     out, err = capsys.readouterr()
-    assert (out, err) == ("the workbook is ready: jupyter lab 'my book/01_small.ipynb'\n", "")
+    assert f" {Path('my book').resolve()}\n" in out and out.endswith("course learn 'my book'\n")
+    assert err == ""
     page = Path("my book/01_small.ipynb").read_text("utf-8")
     assert "<summary>Hint" in page and "return x + x" in page
     assert cli.main(["workbook", "book", "--no-solutions"]) == 0
@@ -299,7 +310,10 @@ def test_the_command_makes_a_workbook_with_or_without_solutions_and_replaces_non
     assert cli.main(["workbook", "book"]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith("course workbook: book is not empty; choose another") and "--force" in err
+    assert (
+        err.startswith("course workbook: book is not empty; choose another")
+        and "course workbook book --force`" in err
+    )
 
 
 def test_the_command_says_what_it_kept_and_how_to_have_it_back(course, capsys):
@@ -415,7 +429,7 @@ def test_a_chapter_of_the_workbook_is_valid_and_finds_all_that_it_names(made, wo
 def as_in_the_workbook(c: dict, before: str) -> str:
     """Return the learner's version of a worked cell without an exercise, given the one before."""
     if c["cell_type"] == "markdown":
-        text = source_of(c).replace("](../figures/", "](figures/")
+        text = source_of(c).replace("](../figures/", "](figures/").replace(*EDITIONS)
         head = "<details><summary>Solution</summary>\n\n"
         answer = fenced(before.partition("\n")[2]) + "\n\n"
         told = before.startswith("#| exercise") and text.startswith(head)
@@ -508,10 +522,28 @@ def test_a_fresh_library_runs_the_courses_text_and_moves_no_random_number(made):
 def test_the_readme_tells_the_truth(made):
     text = (made / "README.md").read_text("utf-8")
     assert "{" not in text and "solution" in text
-    (choices,) = [a.choices for a in cli.parser()._actions if a.dest == "command"]
-    named = set(re.findall(r"`course (\w+)", text))
-    assert {"workbook", "progress", "check"} == named <= set(choices)
-    assert (made / re.search(r"jupyter lab (\S+\.ipynb)`", text)[1]).is_file()
+    named = [shlex.split(words) for words in re.findall(r"`course (.+?)`", text)]
+    assert [cli.parser().parse_args(words).command for words in named]
+    assert {words[0] for words in named} == {"progress", "check", "learn", "workbook"}
+    links = re.findall(r"\]\((.+?)\)", text)
+    assert links[0] == "00_start_here.ipynb" and all((made / link).is_file() for link in links)
     assert 'export_mine(without="causal_mask")' in text
     for report in (Report("x", True), Report("x", False), Report("x", False, attempted=False)):
         assert f"| {report.title.removesuffix(': x')} |" in text
+
+
+def test_assistants_are_told_what_the_check_prints(made, monkeypatch, capsys):
+    """AGENTS.md describes the commands and the fields that an assistant sees."""
+    text = (made / "AGENTS.md").read_text("utf-8")
+    monkeypatch.chdir(made)
+    mistake = known_mistakes("causal_mask")[0]
+    note(Report("causal_mask", False, mistake.name))
+    (command,) = re.findall(r"^ *course (check .+)$", text, re.M)
+    assert cli.main(command.split()) == 1
+    found = json.loads(capsys.readouterr().out)
+    meaning = {"state": "not yet", "mistake": mistake.name, "means": mistake.sentence}
+    assert found["in_the_chapter"] == meaning and found["state"] == "not attempted"
+    for name in ("in_the_chapter", "hint", "stages", *meaning):
+        assert f"`{name}`" in text and (name in found or name in meaning)
+    for words in re.findall(r"`course (\w+.*?)`", text):
+        assert cli.parser().parse_args(words.split())

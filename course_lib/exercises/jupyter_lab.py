@@ -1,0 +1,60 @@
+"""Open chapters in JupyterLab, and print where everything is."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote
+
+from course_lib.command_line import as_typed, environment_path
+from course_lib.exercises.check_report import CORRECT
+from course_lib.exercises.learner_package import LIBRARY
+from course_lib.exercises.progress import progress
+
+ALLOW_ROOT = "--allow-root"
+
+
+def show_places(folder: Path, first: Path, again: str) -> None:
+    """Print where the chapters, the first file and the learner's library are, and how to open them.
+
+    ``again`` is the name of the command that opens the folder.
+    """
+    print("chapters:    ", first.resolve().parent)
+    print("opens:       ", first.name)
+    if (folder / LIBRARY).is_dir():
+        print("your library:", (folder / LIBRARY).resolve())
+    print("to open it:  ", as_typed(again, str(folder)), flush=True)
+
+
+def next_chapter(workbook: Path) -> Path:
+    """Return the chapter of the first exercise that is not done; the last one if all are done."""
+    left = (item.chapter for item, state in progress(workbook).states.items() if state != CORRECT)
+    number = next(left, 99)
+    chapters = sorted(workbook.glob("[0-9][0-9]_*.ipynb"))
+    return next((path for path in chapters if int(path.name[:2]) >= number), chapters[-1])
+
+
+def open_in_jupyterlab(root: Path, first: Path, options: Sequence[str]) -> int:
+    """Open a file in JupyterLab, which shows the folder ``root``; return its exit code.
+
+    A terminal in JupyterLab starts in this folder, and finds this environment's programs first.
+    """
+    if find_spec("jupyterlab") is None:
+        install = as_typed("install", "jupyterlab", "ipykernel", program="pip")
+        raise ValueError(f"JupyterLab is not installed; run `{install}`")
+    page = quote(first.relative_to(root).as_posix())  # this is in the address that it prints, too
+    added = [f"--ServerApp.root_dir={root.resolve()}", f"--LabApp.default_url=/lab/tree/{page}"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and ALLOW_ROOT not in options:
+        print(f"You are the user root, so we start JupyterLab with {ALLOW_ROOT}.")
+        added.append(ALLOW_ROOT)
+    print("To stop JupyterLab, save your work and press Ctrl-C twice in this terminal.", flush=True)
+    command = [sys.executable, "-m", "jupyterlab", *added, *options]
+    usual = signal.signal(signal.SIGINT, lambda *_: None)  # JupyterLab asks whether to stop
+    try:
+        environment = os.environ | {"PATH": environment_path()}
+        return subprocess.call(command, env=environment, cwd=root)
+    finally:
+        signal.signal(signal.SIGINT, usual)

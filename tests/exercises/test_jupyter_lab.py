@@ -1,0 +1,196 @@
+"""``course learn`` and ``course lab`` open JupyterLab in the right place, and lose nothing."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from course_lib import cli
+from course_lib.exercises import jupyter_lab, workbook
+from course_lib.exercises.check_report import Report
+from course_lib.exercises.progress import items, note
+from course_lib.exercises.workbook import make_workbook
+
+ROOT = Path(__file__).parents[2]
+CHAPTERS = ("00_start_here", "01_attention", "06_masks")
+BOOK = Path("it's mein Büch")
+FIRST = "00_start_here.ipynb"
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    """Record the commands that would start JupyterLab; the course has a few chapters only."""
+    course, commands = tmp_path / "course", []
+    (course / "notebooks").mkdir(parents=True)
+    (course / "figures").symlink_to(ROOT / "figures")
+    for name in CHAPTERS:
+        shutil.copy(ROOT / "notebooks" / f"{name}.ipynb", course / "notebooks")
+    (tmp_path / "here").mkdir()
+    monkeypatch.setattr(workbook, "COURSE", course)
+
+    def call(command, env, cwd):
+        commands.append((command, env, cwd))
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        return 0
+
+    monkeypatch.setattr(subprocess, "call", call)
+    monkeypatch.chdir(tmp_path / "here")
+    return commands
+
+
+def run(capsys, *words) -> str:
+    """Run a command that succeeds, and return what it printed."""
+    assert cli.main([*map(str, words)]) == 0
+    return capsys.readouterr().out
+
+
+def page_in(command: list[str]) -> str:
+    """Return the file that JupyterLab would open."""
+    (page,) = [word.partition("/lab/tree/")[2] for word in command if "default_url" in word]
+    return unquote(page)
+
+
+def finish(folder: Path, chapters: range) -> None:
+    """Note that all exercises of these chapters are correct."""
+    here = Path.cwd()
+    os.chdir(folder)
+    for item in items():
+        if item.chapter in chapters:
+            note(Report(item.name, True))
+    os.chdir(here)
+
+
+def test_learn_makes_a_workbook_and_opens_it_at_the_next_chapter(opened, capsys):
+    out = run(capsys, "learn", BOOK)
+    for place in (BOOK, BOOK / "my_lib"):
+        assert f" {place.resolve()}\n" in out
+    assert FIRST in out and "course learn 'it'\"'\"'s mein Büch'\n" in out and "Ctrl-C" in out
+    command, environment, folder = opened.pop()
+    assert command[:3] == [sys.executable, "-m", "jupyterlab"] and folder == BOOK
+    assert f"--ServerApp.root_dir={BOOK.resolve()}" in command and page_in(command) == FIRST
+    assert environment["PATH"].split(os.pathsep)[0] == sysconfig.get_path("scripts")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    for last, page in ((0, "01_attention"), (2, "06_masks"), (99, "06_masks")):
+        finish(BOOK, range(last + 1))
+        run(capsys, "learn", BOOK)
+        assert page_in(opened.pop()[0]) == f"{page}.ipynb"
+
+
+def test_learn_finds_the_workbook_and_passes_options_on(opened, capsys):
+    assert "learn workbook\n" in run(capsys, "learn", "--", "--no-browser", "--x=/a//b/")
+    assert opened.pop()[0][-2:] == ["--no-browser", "--x=/a//b/"]
+    os.chdir("workbook")
+    run(capsys, "learn", ".", "--", "--port=1")
+    assert opened.pop()[0][-1] == "--port=1"
+    run(capsys, "learn", "--copy-only")
+    assert not opened and not Path("workbook").exists()
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_root_gets_the_option_that_jupyterlab_requires(opened, capsys, monkeypatch, user):
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    Path("workbook/my_lib").mkdir(parents=True)
+    assert ("--allow-root" in run(capsys, "learn")) is (user == 0)
+    assert opened.pop()[0].count("--allow-root") == (user == 0)
+    run(capsys, "learn", "--", "--allow-root")
+    assert opened.pop()[0].count("--allow-root") == 1
+
+
+@pytest.mark.parametrize("solutions", [True, False])
+def test_learn_restores_what_is_missing_and_changes_nothing_else(opened, capsys, solutions):
+    make_workbook(BOOK, solutions=solutions)
+    whole = {path: path.read_bytes() for path in BOOK.rglob("*") if path.is_file()}
+    mine, missing = BOOK / "01_attention.ipynb", [BOOK / FIRST, BOOK / "my_lib" / "masks.py"]
+    mine.write_text("mine")
+    for path in missing:
+        path.unlink()
+    out = run(capsys, "learn", BOOK, "--copy-only")
+    assert "restored what was missing: my_lib/masks.py, 00_start_here.ipynb.\n" in out
+    assert "edition" not in out and mine.read_text() == "mine"
+    assert {path: path.read_bytes() for path in whole} == whole | {mine: b"mine"}
+
+
+@pytest.mark.parametrize("moment", [0, 2])
+def test_learn_completes_a_workbook_that_was_stopped(opened, capsys, monkeypatch, moment):
+    left = iter([True] * moment)
+    really = os.replace
+
+    def replace(*places):
+        if not next(left, False):
+            raise KeyboardInterrupt
+        really(*places)
+
+    monkeypatch.setattr(os, "replace", replace)
+    assert cli.main(["workbook", str(BOOK), "--no-solutions"]) == 130
+    monkeypatch.setattr(os, "replace", really)
+    run(capsys, "learn", BOOK)
+    hints_only = moment >= 2  # the README, the second file, says so
+    expected = workbook.workbook_files(solutions=not hints_only)
+    assert {name: (BOOK / name).read_bytes() for name in expected} == expected
+
+
+def test_a_workbook_of_another_edition_stays_and_learn_says_how_to_replace_it(opened, capsys):
+    make_workbook(BOOK)
+    readme = BOOK / "README.md"
+    readme.write_text(readme.read_text("utf-8").replace("<!-- edition ", "<!-- edition 0"), "utf-8")
+    before = readme.read_bytes()
+    out = run(capsys, "learn", BOOK)
+    assert "Another edition" in out and " --force\n" in out and readme.read_bytes() == before
+    assert opened
+
+
+def test_a_folder_that_is_no_workbook_is_explained_and_left_alone(opened, capsys):
+    Path("notes").mkdir()
+    Path("notes/README.md").write_text("mine")
+    run(capsys, "lab", "worked", "--copy-only")
+    make_workbook(BOOK)
+    before = sorted(Path().rglob("*"))
+    for words, reason in [
+        (["learn", "notes"], "course learn notes/workbook`"),
+        (["lab", "notes"], "not empty"),
+        (["learn", "worked"], "no workbook"),
+        (["lab", BOOK], "not empty"),
+        (["learn", "notes/README.md"], "is a file"),
+        (["lab", "notes/README.md"], "is a file"),
+        (["learn", workbook.COURSE], "the course itself"),
+    ]:
+        assert cli.main([*map(str, words)]) == 2
+        err = capsys.readouterr().err
+        assert reason in err and err.count("\n") == 1, words
+    assert not opened and sorted(Path().rglob("*")) == before
+
+
+def test_lab_opens_the_worked_chapters_and_copies_none_in_the_courses_own_folder(
+    opened, capsys, monkeypatch
+):
+    out = run(capsys, "lab", "--", "--no-browser")
+    assert f" {Path('chapters/notebooks').resolve()}\n" in out and "course learn\n" in out
+    assert page_in(opened[0][0]) == f"notebooks/{FIRST}" and opened[0][2] == Path("chapters")
+    run(capsys, "lab", workbook.COURSE)
+    assert opened[1][2] == workbook.COURSE and page_in(opened[1][0]) == f"notebooks/{FIRST}"
+    monkeypatch.chdir("chapters")
+    run(capsys, "lab")
+    assert opened[2][2] == Path(".") and not Path("chapters").exists()
+    monkeypatch.setattr(jupyter_lab, "find_spec", lambda name: None)
+    assert cli.main(["lab"]) == 2
+    assert "pip install jupyterlab ipykernel`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["learn workbook", "lab ."])
+def test_make_runs_the_command_with_options(target):
+    command = ["make", "-n", "--no-print-directory", target.split()[0]]
+    command.append("OPTIONS=--no-browser --port=1")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith(f".venv/bin/course {target} -- --no-browser --port=1\n")
+
+
+def test_the_first_chapter_says_which_edition_it_is(opened):
+    make_workbook(BOOK)
+    for folder, name in ((BOOK, "your workbook"), (workbook.COURSE / "notebooks", "the worked")):
+        assert f"You are in {name}" in (folder / FIRST).read_text("utf-8")
