@@ -17,7 +17,6 @@ from course_lib.command_line import as_typed, runnable
 from course_lib.terminal import did_you_mean, paint, shortened
 from course_lib.training_options import STOPPED, TASK_OPTIONS, add_training_commands, announce
 
-PACKAGE = "course_lib"
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
 COMMANDS = {
     "Learn": {
@@ -40,8 +39,8 @@ COMMANDS = {
     },
 }
 IMPORTED = {  # what describes commands but imports torch, and the names of the commands
-    f"{PACKAGE}.exercises.commands:add_learners_commands": "learn lab workbook check progress grade",
-    f"{PACKAGE}.model_commands:add_model_commands": "download probe",
+    "exercises.commands:add_learners_commands": "learn lab workbook check progress grade",
+    "model_commands:add_model_commands": "download probe",
 }
 EXAMPLES = (["learn"], ["train"], ["translate", "three hundred forty-five"])
 
@@ -155,7 +154,7 @@ def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
     add_training_commands(top.commands, task if task in TASK_OPTIONS else "numbers")
     for add, names in IMPORTED.items():
         if not command or command in names.split():
-            resolve_name(add)(top.commands)
+            resolve_name(f"course_lib.{add}")(top.commands)
     for name in " ".join(IMPORTED.values()).split():
         if name not in top.commands.choices:
             top.commands.add_parser(name)
