@@ -1,6 +1,7 @@
-"""The command ``course``: train a translator or a GPT, use and measure it; write a workbook.
+"""The command ``course``: learn part by part, train models, use and measure them.
 
 Each task (``numbers``, ``multi30k``, ``gpt``) has its own options: ``course train --task gpt -h``.
+A command's modules are imported when it is called, because importing torch takes long.
 """
 
 import argparse
@@ -9,19 +10,39 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from pkgutil import resolve_name
 from typing import NoReturn
 
-from course_lib.data.multi30k_files import download_multi30k
-from course_lib.exercises.commands import add_command, add_learners_commands
-from course_lib.input_checks import QUOTED
-from course_lib.interop.download import MODELS, continue_with, download, translate_with
-from course_lib.probes import probe_made
-from course_lib.task_commands import TASKS
-from course_lib.trainer.hardware import prepare_machine
-from course_lib.trainer.options import LAST_SEED, whole_from_one
-from course_lib.training_commands import STOPPED, add_training_commands, path_of
+from course_lib.command_line import as_typed, runnable
+from course_lib.terminal import did_you_mean, paint, shortened
+from course_lib.training_options import STOPPED, TASK_OPTIONS, add_training_commands, announce
 
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
+COMMANDS = {
+    "Learn": {
+        "learn": "open your workbook in JupyterLab; it is made if there is none",
+        "lab": "open the worked chapters, with all answers, in JupyterLab",
+        "workbook": "write a workbook: the chapters without their answers",
+        "check": "check an answer of yours",
+        "progress": "show what is done, and what comes next",
+    },
+    "Train and use models": {
+        "train": "train a model, by default a translator of number words",
+        "translate": "translate a text, or every line that you type",
+        "sample": "let a GPT continue a text",
+        "evaluate": "measure what was trained",
+        "download": "download a corpus or a published model",
+    },
+    "Check": {
+        "probe": "look for mistakes in a model of yours",
+        "grade": "check what a class wrote",
+    },
+}
+IMPORTED = {  # what describes commands but imports torch, and the names of the commands
+    "exercises.commands:add_learners_commands": "learn lab workbook check progress grade",
+    "model_commands:add_model_commands": "download probe",
+}
+EXAMPLES = (["learn"], ["train"], ["translate", "three hundred forty-five"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,13 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the caller has closed it
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
-    options = parser(task_of(arguments)).parse_args(arguments)
+    command = next((word for word in arguments if not word.startswith("-")), "none")
     try:
-        " ".join(arguments).encode()  # raises an error if it is not text in UTF-8
-        run = published_command if getattr(options, "weights", None) else options.run
-        code = run(options)
-        sys.stdout.flush()
-        return code
+        return run(arguments, command)
     except BrokenPipeError:  # such as | head
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
         return 0
@@ -55,23 +72,67 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         sentence = "it does not fit into the memory; take a smaller model or smaller batches"
     except KeyboardInterrupt:
-        print(f"\ncourse {options.command}: stopped", file=sys.stderr)
+        print(f"\ncourse {command}: stopped", file=sys.stderr)
         return STOPPED
-    print(f"course {options.command}: {shortened(sentence)}", file=sys.stderr)
+    print(f"course {command}: {shortened(runnable(sentence))}", file=sys.stderr)
     return 2
 
 
+def run(arguments: Sequence[str], command: str) -> int:
+    """Run a command; return its exit code."""
+    options = parser(task_of(arguments), command).parse_args(arguments or ["--help"])
+    " ".join(arguments).encode()  # raises an error if it is not text in UTF-8
+    function = options.run
+    if isinstance(function, str):
+        announce(options)
+        function = resolve_name(function)
+    code = function(options)
+    sys.stdout.flush()
+    return code
+
+
 class Parser(argparse.ArgumentParser):
-    """Reject options in a sentence that does not quote long words whole."""
+    """Ask whether a similar word was meant, and do not quote long words whole."""
+
+    commands: argparse._SubParsersAction | None = None  #: of the program itself
+
+    def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
+        """Let the command say which of its options is wrong, because it knows the others."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            known = self.commands.choices[options.command] if self.commands else self
+            known.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options
 
     def error(self, message: str) -> NoReturn:
-        """Print what is wrong, and exit with 2."""
-        super().error(shortened(message))
+        """Print what is wrong and what may have been meant, and exit with 2."""
+        names: list[str] = []
+        if wrong := re.search(r"invalid choice: '(.*?)'.*choose from (.*)\)", message):
+            names = re.findall(r"[^\s',]+", wrong[2])
+        elif wrong := re.search(r"unrecognized arguments: (--[^\s=]+)", message):
+            names = re.findall(r"--[\w-]+", super().format_help())
+        super().error(shortened(message + (did_you_mean(wrong[1], names) if wrong else "")))
+
+    def format_help(self) -> str:
+        """Return the overview of all commands, or the help of one of them."""
+        return overview() if self.commands else super().format_help()
 
 
-def shortened(sentence: str) -> str:
-    """Cut words with more than ``QUOTED`` characters."""
-    return re.sub(rf"(\S{{{QUOTED}}})\S+", r"\1…", sentence)
+def overview() -> str:
+    """List the commands and the tasks, with examples."""
+    lines = ["Learn the Transformer part by part; train models, use and measure them.", ""]
+    groups = {f"{group}:": dict(listed) for group, listed in COMMANDS.items()}
+    groups["Tasks of train, translate, sample and evaluate (--task NAME):"] = {
+        name: f"{task.described()}; {next(iter(task.sizes.values()))}"
+        for name, task in TASK_OPTIONS.items()
+    }
+    for group, listed in groups.items():
+        lines += [paint(group, "bold"), *(f"  {name:10} {what}" for name, what in listed.items())]
+        lines += [""]
+    lines += [paint("Examples:", "bold")]
+    lines += [f"  {paint(as_typed(*words), 'cyan')}" for words in EXAMPLES]
+    lines += ["", f"{as_typed('COMMAND', '--help')} lists the options of a command."]
+    return "\n".join([*lines, "Read more in the course's README.md and in docs/training.md.", ""])
 
 
 def task_of(arguments: Sequence[str]) -> str:
@@ -82,68 +143,22 @@ def task_of(arguments: Sequence[str]) -> str:
     return finder.parse_known_args(arguments)[0].task or usual
 
 
-def parser(task: str = "numbers") -> argparse.ArgumentParser:
-    """Describe the commands, with the options of one task."""
-    top = Parser(prog="course", description=__doc__)
+def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
+    """Describe the commands, with the options of one task.
+
+    If only one command is wanted, others have no options when describing them would import torch.
+    """
+    top = Parser(prog="course")
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")
-    commands = top.add_subparsers(dest="command", required=True)
-    add_training_commands(commands, task if task in TASKS else "numbers")
-    _add_published(commands)
-    add_learners_commands(commands)
-    _add_probes(commands)
+    top.commands = top.add_subparsers(dest="command", required=True)
+    add_training_commands(top.commands, task if task in TASK_OPTIONS else "numbers")
+    for add, names in IMPORTED.items():
+        if not command or command in names.split():
+            resolve_name(f"course_lib.{add}")(top.commands)
+    for name in " ".join(IMPORTED.values()).split():
+        if name not in top.commands.choices:
+            top.commands.add_parser(name)
     return top
-
-
-def _add_published(commands: argparse._SubParsersAction) -> None:
-    """Describe what downloads and uses published models."""
-    weights = dict(type=path_of, metavar="FOLDER", help="of a published model (chapter 22)")
-    for name in {"translate", "sample"} & commands.choices.keys():
-        commands.choices[name].add_argument("--weights", **weights)
-    purpose = "download a corpus or a model, and check it"
-    downloads = add_command(commands, "download", purpose, download_command)
-    downloads.add_argument("name", choices=("multi30k", *MODELS))
-    downloads.add_argument("folder", type=path_of, metavar="DIR")
-
-
-def download_command(options: argparse.Namespace) -> int:
-    """Download what is missing, and print where it is."""
-    if options.name in MODELS:
-        folder = download(options.name, options.folder)
-        print(f"{options.name} is in {folder}; licence: {MODELS[options.name].licence}")
-    else:
-        folder = download_multi30k(options.folder)
-        print(f"Multi30k is in {folder}; now: course train --task multi30k --data {options.folder}")
-    return 0
-
-
-def published_command(options: argparse.Namespace) -> int:
-    """Translate or continue a text with published weights."""
-    prepare_machine(options.threads, options.device)
-    if options.command == "translate":
-        print(translate_with(options.weights, [" ".join(options.text)])[0])
-    else:
-        sampling = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
-        seed = options.draw % (LAST_SEED + 1)
-        prompt = options.prompt or ""
-        print(continue_with(options.weights, prompt, options.tokens, seed, **sampling))
-    return 0
-
-
-def probe_command(options: argparse.Namespace) -> int:
-    """Probe what a function of the user's makes; 1 when a probe fails."""
-    sys.path.insert(0, os.getcwd())
-    results = probe_made(options.factory, vocab_size=options.vocab_size, pad_id=options.pad_id)
-    for result in results:
-        print(result)
-    return int(not all(result.passed for result in results))
-
-
-def _add_probes(commands: argparse._SubParsersAction) -> None:
-    """Describe the commands that look for mistakes in models."""
-    probes = add_command(commands, "probe", "look for mistakes in a model of yours", probe_command)
-    probes.add_argument("factory", metavar="MODULE:FUNCTION", help="returns it, or probe()'s dict")
-    probes.add_argument("--vocab-size", type=whole_from_one, metavar="V")
-    probes.add_argument("--pad-id", type=int, metavar="ID")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from inspect import get_annotations
 import torch
 from torch import Tensor, nn
 
-QUOTED = 200  # characters of somebody else's text in an error
+from course_lib.terminal import QUOTED
 
 
 def check_attention_inputs(

@@ -1,22 +1,22 @@
-"""What the command line asks and prints for each training task: options, texts, scores."""
+"""What the command line does and prints for each training task: texts and scores."""
 
+import sys
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.data import LANGUAGES, check_number_words, draw_pairs, read_text, side_by_side
-from course_lib.data.multi30k_files import CAPTIONS, DIRECTIONS, SPLITS
+from course_lib.data import check_number_words, draw_pairs, read_text, side_by_side, spell_digits
+from course_lib.data.multi30k_files import CAPTIONS
 from course_lib.evaluation import corpus_scores, exact_match
 from course_lib.gpt import parse_rate
 from course_lib.tasks import language_model
 from course_lib.tasks.language_model import PROMPTS, LanguageModel, TextGenerator
 from course_lib.tasks.multi30k import Multi30k, RealTranslator, read_pairs, val_loss
 from course_lib.tasks.numbers import Numbers, Translator
-from course_lib.trainer.options import LAST_SEED, check_range, whole_from_one
+from course_lib.trainer.options import LAST_SEED, check_range
 from course_lib.trainer.task import Task
 
-Options = dict[str, dict[str, Any]]  # each with the arguments of ``add_argument``
 SAMPLE = 300  # characters generated for a record
 COPIES = 20  # texts whose lines are parsed
 MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length counts
@@ -24,29 +24,21 @@ MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length co
 
 @dataclass(frozen=True, kw_only=True)
 class TaskCommands:
-    """The commands of one task."""
+    """The commands of one task, whose options are in ``training_options``."""
 
     task: type[Task]
-    duration: str  #: of the usual training run
-    settings: Options  #: hyperparameters that have an option of their own
-    threads: int | None = None  #: that compute unless asked for; all if ``None``
-    verb: str  #: the command that uses what was trained
-    use: Callable[[Any, Namespace], str]  #: returns the text of that command
-    use_options: Options
+    use: Callable[[Any, str, Namespace], str]  #: translates or continues a text
+    example: Callable[[Any], list[str]]  #: what a first try is called with, given the configuration
     evaluate: Callable[[Any, Namespace], dict[str, Any]]  #: prints; returns what a record keeps
-    evaluate_options: Options
 
 
-def typed_text(options: Namespace) -> str:
-    """Return the words of a command, with one space between two."""
-    return " ".join(" ".join(options.text).split())
-
-
-def translate_number(translator: Translator, options: Namespace) -> str:
-    """Translate a number, in upper or lower case."""
-    text = typed_text(options).lower()
-    check_number_words(text)
-    return translator.translate([text])[0]
+def translate_number(translator: Translator, text: str, options: Namespace) -> str:
+    """Translate a number in digits or in words, in upper or lower case."""
+    words = spell_digits(text.lower())
+    if words != text.lower():
+        print(f"{text} is read as {words}", file=sys.stderr, flush=True)
+    check_number_words(words)
+    return translator.translate([words])[0]
 
 
 def evaluate_numbers(translator: Translator, options: Namespace) -> dict[str, Any]:
@@ -67,9 +59,9 @@ def search_options(options: Namespace) -> dict[str, Any]:
     return dict(beam_size=options.beam, alpha=options.alpha)
 
 
-def translate_sentence(translator: RealTranslator, options: Namespace) -> str:
+def translate_sentence(translator: RealTranslator, text: str, options: Namespace) -> str:
     """Translate a sentence."""
-    return translator.translate([typed_text(options)], **search_options(options))[0]
+    return translator.translate([text], **search_options(options))[0]
 
 
 def evaluate_sentences(translator: RealTranslator, options: Namespace) -> dict[str, Any]:
@@ -90,9 +82,9 @@ def evaluate_sentences(translator: RealTranslator, options: Namespace) -> dict[s
     return results
 
 
-def continue_text(generator: TextGenerator, options: Namespace) -> str:
+def continue_text(generator: TextGenerator, text: str, options: Namespace) -> str:
     """Continue a text."""
-    prompt = options.prompt or PROMPTS[generator.config.text]
+    prompt = text or PROMPTS[generator.config.text]
     sampling = dict(temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
     seed = options.draw % (LAST_SEED + 1)
     return generator.generate(prompt, options.tokens, seed=seed, **sampling)[0]
@@ -122,48 +114,23 @@ def evaluate_text(generator: TextGenerator, options: Namespace) -> dict[str, Any
     return results | {"sample": samples[0]}
 
 
-SEARCH: Options = {
-    "--beam": dict(type=whole_from_one, default=4, help="1 is greedy"),
-    "--alpha": dict(type=float, default=0.6, help="of the length penalty"),
-    "--average": dict(type=whole_from_one, default=1, help="number of last epochs to average"),
-}
 TASKS = {
     "numbers": TaskCommands(
         task=Numbers,
-        duration="half a minute of one CPU core",
-        settings={"to": dict(choices=LANGUAGES), "steps": dict(type=whole_from_one)},
-        threads=1,
-        verb="translate",
         use=translate_number,
-        use_options={"text": dict(nargs="+", help='such as "three hundred forty-five"')},
+        example=lambda config: ["three hundred forty-five"],
         evaluate=evaluate_numbers,
-        evaluate_options={"--count": dict(type=whole_from_one, default=1000, help="of numbers")},
     ),
     "multi30k": TaskCommands(
         task=Multi30k,
-        duration="an hour of two cores",
-        settings={"direction": dict(choices=DIRECTIONS)},
-        verb="translate",
         use=translate_sentence,
-        use_options={"text": dict(nargs="+", help='such as "Ein Mann fährt Fahrrad."'), **SEARCH},
+        example=lambda config: [CAPTIONS[0][config.direction == "en-de"]],
         evaluate=evaluate_sentences,
-        evaluate_options={"--split": dict(choices=SPLITS[1:], default="val"), **SEARCH},
     ),
     "gpt": TaskCommands(
         task=LanguageModel,
-        duration="2 minutes of one CPU core",
-        settings={"text": dict(choices=PROMPTS), "steps": dict(type=whole_from_one)},
-        verb="sample",
         use=continue_text,
-        use_options={
-            "--prompt": dict(metavar="TEXT", help="how the text begins"),
-            "--tokens": dict(type=whole_from_one, default=300, help="characters to generate"),
-            "--temperature": dict(type=float, default=0.8, metavar="T"),
-            "--top-k": dict(type=whole_from_one, metavar="K", help="the K most likely only"),
-            "--top-p": dict(type=float, metavar="P", help="the most likely up to this probability"),
-            "--draw": dict(type=int, default=0, help="another number gives another text"),
-        },
+        example=lambda config: [],
         evaluate=evaluate_text,
-        evaluate_options={},
     ),
 }

@@ -2,81 +2,39 @@
 
 import argparse
 import math
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from course_lib.exercises.commands import add_command
-from course_lib.task_commands import TASKS, Options, TaskCommands
+from course_lib.command_line import as_typed
+from course_lib.model_commands import use_published
+from course_lib.task_commands import TASKS
+from course_lib.terminal import did_you_mean, paint, shortened, tell
 from course_lib.trainer import run_folder
 from course_lib.trainer.distributed import World, init_distributed
 from course_lib.trainer.hardware import bfloat16_pays, prepare_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
-from course_lib.trainer.options import TrainingConfig, check_range, whole_from_one
+from course_lib.trainer.options import TrainingConfig, check_range
 from course_lib.trainer.results import add_entry, read_entries
 from course_lib.trainer.task import Pipeline, TrainState
+from course_lib.training_options import STOPPED, TASK_OPTIONS
 
-STOPPED = 130  # the exit code after Ctrl-C
 MOST_PARTS = 1_024  # micro-batches of a step
-SHARD = "under torchrun: no process holds all weights (FSDP2); otherwise each has a copy (DDP)"
-PARTS = "micro-batches of a step: less memory, the same gradients"
-USUAL = "%(default)s unless given"
-
-
-def add_training_commands(commands: argparse._SubParsersAction, name: str) -> None:
-    """Describe the commands of a task; another one has other options."""
-    chosen = TASKS[name]
-    what = chosen.task.pipeline_class.what
-    trains = add_command(commands, "train", f"train {what} ({chosen.duration})", train_command)
-    _add_options(trains, chosen, {})
-    trains.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="any hyperparameter"
-    )
-    trains.add_argument("--minutes", type=float, help="stop after this many minutes in total")
-    trains.add_argument("--shard", action="store_true", help=SHARD)
-    trains.add_argument("--accumulate", type=whole_from_one, default=1, metavar="K", help=PARTS)
-    mode = trains.add_mutually_exclusive_group()
-    mode.add_argument("--resume", action="store_true", help="continue the run in the folder")
-    mode.add_argument("--force", action="store_true", help="replace the run in the folder")
-    evaluates = add_command(commands, "evaluate", "measure what was trained", evaluate_command)
-    _add_options(evaluates, chosen, chosen.evaluate_options)
-    evaluates.add_argument("--record", type=path_of, metavar="FILE", help="add the results to it")
-    uses = add_command(commands, chosen.verb, f"use {what}", use_command)
-    _add_options(uses, chosen, chosen.use_options)
-
-
-def _add_options(command: argparse.ArgumentParser, chosen: TaskCommands, own: Options) -> None:
-    """Describe which training run is meant, what computes, and what else a task needs."""
-    about = "each has its own options"
-    command.add_argument("--task", choices=TASKS, default=chosen.task.name, help=about)
-    sizes = [*chosen.task.sizes]
-    command.add_argument("--size", choices=sizes, default=sizes[0], help=USUAL)
-    command.add_argument("--seed", type=int)
-    for name, arguments in chosen.settings.items():
-        command.add_argument(f"--{name}", **arguments)
-    command.add_argument("--data", type=path_of, metavar="DIR", help="texts, or COURSE_DATA")
-    command.add_argument("--out", type=path_of, metavar="DIR", help="a folder of your own")
-    threads = chosen.threads or torch.get_num_threads()
-    command.add_argument("--threads", type=int, default=threads, help=USUAL)
-    devices = ("cuda", "cpu") if torch.cuda.is_available() else ("cpu", "cuda")
-    command.add_argument("--device", choices=devices, default=devices[0], help=USUAL)
-    for name, arguments in own.items():
-        command.add_argument(name, **arguments)
-
-
-def path_of(text: str) -> Path:
-    """Read the name of a file or a folder, in which ``~`` is the user's own."""
-    if not text:
-        raise argparse.ArgumentTypeError("the name of a file or a folder is empty")
-    return Path(text).expanduser()
+PROMPT = "> "
 
 
 def train_command(options: argparse.Namespace) -> int:
     """Train to the end, or to the end of the step at which somebody asks to stop."""
-    prepare_machine(options.threads, options.device)
+    names = ("task", "size", "seed", *TASK_OPTIONS[options.task].settings, "set", "data", "out")
+    names += ("threads", "device", "accumulate", "shard")
+    again = ["train", *given(options, *names), "--resume"]
+    prepare(options)
     check_range("--accumulate", options.accumulate, 1, MOST_PARTS)
     check_range("--minutes", options.minutes or 0, 0, math.inf)
     out = _folder(options)
@@ -85,12 +43,49 @@ def train_command(options: argparse.Namespace) -> int:
             state = _begin(options, out, world)
             if options.force and world.is_main:
                 run_folder.let_replace(out)
+            report = _describe(state, options, out) if world.is_main else None
             with graceful_shutdown(patient=world.size > 1) as stop:
-                done = train(state, out, minutes=options.minutes, stop=stop)
-    end = f"step {state.step}, {state.seconds['wall'] / 60:.1f} minutes in all"
+                done = train(state, out, minutes=options.minutes, stop=stop, report=report)
     if world.is_main:
-        print(f"trained to {end}: {out}" if done else f"stopped at {end}; continue with --resume")
+        end = f"step {state.step}, {state.seconds['wall'] / 60:.1f} minutes in all"
+        print(f"trained to {end}: {out}" if done else f"stopped at {end}; nothing is lost")
+        config = state.pipeline.config
+        use = find_words(options, TASK_OPTIONS[options.task].verb, config)
+        measure = find_words(options, "evaluate", config) + given(options, "data")
+        first_try = [*use, *TASKS[options.task].example(config)]
+        for words in [first_try, measure] if done else [again]:
+            print("Next:", paint(as_typed(*words), "cyan"))
     return STOPPED if stop() and not done and world.size == 1 else 0
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Take the threads and the device that were asked for, or else all threads and a GPU."""
+    if options.threads is None:
+        options.threads = torch.get_num_threads()
+    if options.device is None:
+        options.device = "cuda" if torch.cuda.is_available() else "cpu"
+    prepare_machine(options.threads, options.device)
+
+
+def _describe(
+    state: TrainState, options: argparse.Namespace, out: Path
+) -> Callable[[dict[str, float]], None] | None:
+    """Say what is trained on what; return what prints a measurement where there is no bar."""
+    config, total = state.pipeline.config, state.task.steps
+    parameters = sum(p.numel() for p in state.pipeline.model.parameters())
+    threads = f"the CPU with {options.threads} thread" + "s" * (options.threads > 1)
+    device = "the GPU" if options.device == "cuda" else threads
+    layers = f"{config.num_layers} layers" if config.num_layers > 1 else "1 layer"
+    layers += " in the encoder and in the decoder" * (config.stacks == 2)
+    print(f"The model has {layers}, width {config.d_model} and {parameters:,} parameters.")
+    print(f"It learns for {total:,} steps on {device}. The result goes to {out}", flush=True)
+
+    def report(line: dict[str, float]) -> None:
+        """Print the losses of a measurement."""
+        losses = f"train loss {line['train_loss']:.3f}, val loss {line['val_loss']:.3f}"
+        print(f"step {line['step']} of {total}: {losses}", flush=True)
+
+    return None if sys.stderr.isatty() else report
 
 
 def _begin(options: argparse.Namespace, out: Path, world: World) -> TrainState:
@@ -123,13 +118,15 @@ def evaluate_command(options: argparse.Namespace) -> int:
     """Measure, print the results, and record them if asked to."""
     chosen = TASKS[options.task]
     pipeline, metadata = _load(options)
-    names = [name.strip("-") for name in chosen.evaluate_options]
+    names = [name.strip("-") for name in TASK_OPTIONS[options.task].evaluate_options]
     about = metadata["config"] | {name: getattr(options, name) for name in names}
     if options.record:
         for entry in read_entries(options.record):  # before the work, not after it
             if not about.keys() <= entry.keys():
                 raise ValueError(f"{options.record} is the record of another task")
     results = chosen.evaluate(pipeline, options)
+    use = find_words(options, TASK_OPTIONS[options.task].verb, pipeline.config)
+    tell(f"Next: {as_typed(*use, *chosen.example(pipeline.config))}")
     if options.record:
         entry = {
             **about,
@@ -145,10 +142,51 @@ def evaluate_command(options: argparse.Namespace) -> int:
 
 
 def use_command(options: argparse.Namespace) -> int:
-    """Translate a text, or continue one."""
-    pipeline, _ = _load(options)
-    print(TASKS[options.task].use(pipeline, options))
+    """Translate a text or many lines, or continue a text."""
+    if options.weights:
+        prepare(options)
+        use: Callable[[str, argparse.Namespace], str] = use_published(options)
+    else:
+        pipeline, _ = _load(options)
+        use = partial(TASKS[options.task].use, pipeline)
+    if options.command == "sample":
+        print(use(options.prompt or "", options))
+    elif options.text:
+        print(use(" ".join(" ".join(options.text).split()), options))
+    else:
+        return translate_lines(use, options)
     return 0
+
+
+def translate_lines(
+    use: Callable[[str, argparse.Namespace], str], options: argparse.Namespace
+) -> int:
+    """Translate each line that somebody types or a pipe contains; return 2 if one of these fails.
+
+    Each line of a pipe gets one line of output, which is empty if it cannot be translated.
+    """
+    typed = sys.stdin is not None and sys.stdin.isatty()
+    code = 0
+    for text in _typed_lines() if typed else map(str.strip, sys.stdin or ()):
+        translation = ""
+        try:
+            translation = use(" ".join(text.split()), options) if text else ""
+        except ValueError as error:
+            print(f"course translate: {shortened(str(error))}", file=sys.stderr)
+            code = 2
+        if translation or not typed:
+            print(translation, flush=True)
+    return 0 if typed else code
+
+
+def _typed_lines() -> Iterator[str]:
+    """Ask for lines until one is empty, or the user wants to quit."""
+    print("Type a text to translate it. An empty line ends this.")
+    try:
+        while (text := input(PROMPT).strip()) not in ("", "quit", "exit"):
+            yield text
+    except (EOFError, KeyboardInterrupt):
+        print()
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -164,7 +202,8 @@ def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, An
     name, _, value = text.partition("=")
     types: dict[str, type] = {field.name: type(field.default) for field in fields(config_class)}
     if name not in types:
-        raise ValueError(f"--set {text}: {name!r} is none of {', '.join(types)}")
+        near = did_you_mean(name, types)
+        raise ValueError(f"--set {text}: {name!r} is none of {', '.join(types)}{near}")
     truths = {"True": True, "False": False}
     try:
         return name, truths[value] if types[name] is bool else types[name](value)
@@ -174,23 +213,59 @@ def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, An
 
 def _own_settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the hyperparameters with an option of their own that were given."""
-    names = ("seed", *TASKS[options.task].settings)
+    names = ("seed", *TASK_OPTIONS[options.task].settings)
     values = {name: getattr(options, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _folder(options: argparse.Namespace) -> Path:
     """Return the folder of a training run: the user's own, or one among the others."""
-    task = TASKS[options.task].task
-    name = task.folder_name(task.pipeline_class.config_class(**_settings(options)), options.size)
+    name = TASKS[options.task].task.folder_name(_config(options), options.size)
     return options.out or run_folder.checkpoints_folder() / name
+
+
+def _config(options: argparse.Namespace) -> TrainingConfig:
+    """Return the configuration that was asked for."""
+    return TASKS[options.task].task.pipeline_class.config_class(**_settings(options))
+
+
+def given(options: argparse.Namespace, *names: str) -> list[str]:
+    """Return those of the named options that differ from the usual ones, as words of a command."""
+    chosen = TASK_OPTIONS[options.task]
+    usual = dict(
+        task="numbers", size=next(iter(chosen.sizes)), threads=chosen.threads, accumulate=1
+    )
+    words = []
+    for name in names:
+        value = getattr(options, name)
+        if value is True:
+            words += [f"--{name}"]
+        elif value not in (None, False, usual.get(name)):
+            for one in value if isinstance(value, list) else [value]:
+                words += [f"--{name}", str(one)]
+    return words
+
+
+def find_words(options: argparse.Namespace, verb: str, config: TrainingConfig) -> list[str]:
+    """Return a command's words that find the training run of a configuration."""
+    words = [verb, *([] if verb == "sample" else given(options, "task"))]
+    if options.out:
+        return [*words, *given(options, "out")]
+    words += given(options, "size")
+    for name in ("seed", TASKS[options.task].task.variant):
+        value = getattr(config, name)
+        words += [f"--{name}", str(value)] if value != getattr(type(config)(), name) else []
+    return words
 
 
 def _load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
     """Load what was trained, averaged over the last epochs if asked, and the metadata."""
-    prepare_machine(options.threads, options.device)
+    prepare(options)
     task = TASKS[options.task].task
     out = _folder(options)
+    if not run_folder.find_checkpoint(out):
+        first = as_typed(*find_words(options, "train", _config(options)), *given(options, "data"))
+        raise ValueError(f"there is no checkpoint in {out}: first run `{first}`")
     pipeline, metadata = run_folder.load_pipeline(task.pipeline_class, out)
     for name, value in _own_settings(options).items():
         trained = getattr(pipeline.config, name)

@@ -24,6 +24,7 @@ PACKAGE = ROOT / "course_lib"
 MODULES = sorted(chapters(), key=lambda name: 11.5 if name == "kv_cache" else chapters()[name])
 ORDER = (  # who stands in one line imports nothing of the others there
     ("__init__",),
+    ("terminal",),
     ("input_checks",),
     ("attention_capture",),
     ("atomic_write",),
@@ -34,7 +35,8 @@ ORDER = (  # who stands in one line imports nothing of the others there
     ("tasks",),
     ("probes",),
     ("exercises", "viz"),
-    ("task_commands",),
+    ("training_options",),
+    ("model_commands", "task_commands"),
     ("training_commands",),
     ("cli",),
 )

@@ -1,5 +1,7 @@
 """The command line: one sentence for every mistake, and the exit codes."""
 
+import os
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -8,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import course_lib
-from course_lib import cli, training_commands
+from course_lib import cli, model_commands, training_commands
 from course_lib.cli import main
+from course_lib.training_options import TASK_OPTIONS
 
 ROOT = Path(course_lib.__file__).parents[1]
 
@@ -34,7 +37,6 @@ def folder(tmp_path, monkeypatch):
         (["translate", "one", "--task", "gpt"], ["invalid choice: 'translate'", "sample"]),
         (["sample", "--task"], ["course sample", "--task: expected one argument"]),
         (["sample", "--task", "numbers"], ["invalid choice: 'sample'", "translate"]),
-        ([], ["command"]),
         (["fly"], ["fly", "train", "translate", "evaluate"]),
     ],
 )
@@ -44,6 +46,52 @@ def test_impossible_options_are_explained(capsys, arguments, parts):
     assert stopped.value.code == 2
     sentence = capsys.readouterr().err.splitlines()[-1]
     assert all(part in sentence for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["trian"], "train"),
+        (["train", "--sede=3"], "--seed"),
+        (["train", "--task", "nubmers"], "numbers"),
+        (["train", "--to", "dee"], "de"),
+        (["download", "gpt-2", "here"], "gpt2"),
+    ],
+)
+def test_a_similar_word_is_suggested(capsys, arguments, meant):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.endswith(f". Did you mean `{meant}`?\n")
+
+
+def test_the_help_lists_every_command_and_task(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 0
+    listed, examples = capsys.readouterr().out.split("Examples:")
+    tops = [cli.parser(), cli.parser("gpt")]
+    known = {name for top in tops for name in top.commands.choices} | {*TASK_OPTIONS}
+    assert sorted(re.findall(r"^  (\w+) +\S", listed, re.M)) == sorted(known)
+    assert cli.parser("numbers", "train").commands.choices.keys() == tops[0].commands.choices.keys()
+    assert "train" in examples
+
+
+def test_the_first_words_do_not_wait_for_torch(tmp_path):
+    (tmp_path / "torch.py").write_text("raise SystemExit(7)")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    for words, code, said in [
+        ("", 0, "Learn the Transformer"),
+        ("--version", 0, "course "),
+        ("trian", 2, ""),
+        ("train --help", 0, "usage: course train"),
+        ("train --steps 0", 2, ""),
+        ("train --to fr", 7, "Training a translator of number words, English to French, on"),
+        ("check causal_mask", 7, ""),
+    ]:
+        command = [sys.executable, "-m", "course_lib.cli", *words.split()]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == code and done.stdout.startswith(said), done
 
 
 def test_errors_of_the_memory_are_explained_and_mistakes_of_our_own_are_not_hidden(
@@ -87,7 +135,7 @@ def test_the_command_is_called_course():
 
 
 def test_a_download_says_where_the_files_are_and_what_comes_next(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(cli, "download_multi30k", lambda folder: folder / "multi30k")
+    monkeypatch.setattr(model_commands, "download_multi30k", lambda folder: folder / "multi30k")
     assert main(["download", "multi30k", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert f"in {tmp_path / 'multi30k'};" in out and out.endswith(f"--data {tmp_path}\n")

@@ -1,5 +1,8 @@
 """``course train`` and what uses it: nothing is lost, and mistakes get one clear sentence."""
 
+import io
+import re
+import shlex
 import signal
 import sys
 from dataclasses import asdict, replace
@@ -13,8 +16,15 @@ from tiny_tasks import TASKS, WRITER, settings, write_library, write_play
 
 from course_lib import cli, task_commands, training_commands
 from course_lib.beam_search import beam_search
-from course_lib.data import Tokenizer, draw_pairs, read_library, read_shakespeare, side_by_side
-from course_lib.data.multi30k_files import CAPTIONS
+from course_lib.data import (
+    LANGUAGES,
+    Tokenizer,
+    draw_pairs,
+    read_library,
+    read_shakespeare,
+    side_by_side,
+)
+from course_lib.data.multi30k_files import CAPTIONS, SPLITS
 from course_lib.evaluation import corpus_scores
 from course_lib.gpt import parse_rate
 from course_lib.tasks import language_model, multi30k
@@ -31,6 +41,7 @@ from course_lib.trainer.run_folder import (
     load_pipeline,
     locked,
 )
+from course_lib.training_options import TASK_OPTIONS
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -73,6 +84,14 @@ def trained(course):
     return train
 
 
+class Terminal(io.StringIO):
+    """Behave as a terminal."""
+
+    def isatty(self):
+        """Say that this is one."""
+        return True
+
+
 def contents(folder):
     """Read every file of a folder."""
     return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock"}
@@ -89,10 +108,17 @@ def fill_the_disk(*arguments):
 
 
 def assert_one_sentence(result, *parts):
-    """Find exit code 2, nothing on out, and one line on err that holds all the parts."""
+    """Find exit code 2, no result on out, and one line on err that holds all the parts."""
     code, out, err = result
-    assert (code, out, err.count("\n")) == (2, "", 1), err
+    announced = out.startswith(("Training ", "Continuing to train ")) and out.count("\n") <= 3
+    assert (code, err.count("\n")) == (2, 1) and (not out or announced), err
     assert all(str(part) in err for part in parts)
+
+
+def next_commands(out):
+    """Return the words of the commands that are shown to come next, without the program."""
+    shown = [shlex.split(line)[1:] for line in out.splitlines() if line.startswith("Next: ")]
+    return [words[words.index("-m") + 2 :] if "-m" in words else words[1:] for words in shown]
 
 
 # --- course train, whatever it trains
@@ -105,7 +131,7 @@ def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatc
     assert_one_sentence(task.train(), "--resume continues it, --force replaces it")
     assert contents(task.folder) == before
     code, out, _ = task.train("--resume")
-    assert code == 0 and out.startswith("trained to step") and str(task.folder) in out
+    assert code == 0 and out.startswith("Continuing ") and f": {task.folder}\n" in out
     before = contents(task.folder)
     other = f"keeps a training run with dropout={task.config.dropout}, not 0.5: ask for"
     assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), task.folder, other)
@@ -164,11 +190,45 @@ def test_a_signal_ends_the_step_and_keeps_it(number, task, monkeypatch):
             signal.raise_signal(number)
 
     monkeypatch.setattr(loop, "make_step", interrupted)
-    code, out, _ = task.train()
-    assert code == 130 and "stopped at step 3," in out
-    assert out.endswith("continue with --resume\n")
+    code, out, _ = task.train("--minutes", "60")
+    assert code == 130 and "\nstopped at step 3," in out
     assert read_metadata(find_checkpoint(task.folder))["step"] == 3
-    assert task.train("--resume")[1].startswith("trained to step")
+    ((command, *words),) = next_commands(out)
+    assert command == "train" and words[-1] == "--resume" and "--minutes" not in words
+    assert cli.main([command, *words]) == 0
+    assert read_metadata(find_checkpoint(task.folder))["step"] == task.measured[-1]
+
+
+def test_the_commands_that_come_next_find_the_run(task, tmp_path):
+    for own in ([], ["--set", "seed=3"], ["--out", tmp_path / "a folder"]):
+        (use, measure) = next_commands(task.train(*own)[1])
+        assert [use[0], measure[0]] == [task.use[0], "evaluate"]
+        for words in (use, measure):
+            options = cli.parser(cli.task_of(words)).parse_args(words)
+            found = find_checkpoint(training_commands._folder(options))
+            assert read_metadata(found)["config"]["seed"] == (3 if "seed=3" in own else 0)
+
+
+def test_a_terminal_gets_a_bar_with_losses_and_a_pipe_gets_lines(task, monkeypatch):
+    _, out, err = task.train()
+    steps = re.findall(r"^step (\d+) of \d+: train loss \S+, val loss \S+$", out, re.M)
+    assert [int(step) for step in steps] == task.measured and "\r" not in out + err
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    _, out, _ = task.train("--force")
+    assert "step 4" not in out
+    assert re.search(r"train loss \d.*, val loss \d", sys.stderr.getvalue())
+
+
+def test_the_options_offer_what_the_tasks_know():
+    for name, chosen in task_commands.TASKS.items():
+        options, config = TASK_OPTIONS[name], chosen.task.pipeline_class.config_class
+        assert [*options.sizes] == [*chosen.task.sizes]
+        variant, arguments = next(iter(options.settings.items()))
+        assert variant == chosen.task.variant
+        assert {*arguments["choices"]} == {*config.choices[variant]}
+        assert next(iter(arguments["choices"])) == getattr(config(), variant)
+    assert TASK_OPTIONS["numbers"].settings["to"]["choices"] == LANGUAGES
+    assert TASK_OPTIONS["multi30k"].evaluate_options["--split"]["choices"] == SPLITS[1:]
 
 
 def test_a_checkpoint_of_another_kind_is_explained(task):
@@ -187,7 +247,10 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
 
     def begin(task, config, checkpoint, **where):
         asked.update(where, task=task, config=config, checkpoint=checkpoint)
-        return SimpleNamespace(step=1, seconds={"wall": 0.0})
+        model = SimpleNamespace(parameters=list)
+        pipeline = SimpleNamespace(config=config, model=model)
+        steps = SimpleNamespace(steps=1)
+        return SimpleNamespace(step=1, seconds={"wall": 0.0}, pipeline=pipeline, task=steps)
 
     monkeypatch.setattr(training_commands, "start", begin)
     learn = lambda run, out, **options: asked.update(options, out=out)  # noqa: E731
@@ -202,7 +265,7 @@ def test_the_options_reach_the_training(tmp_path, monkeypatch):
     config = dict(direction="en-de", seed=5, epochs=9, norm_first=False)
     config["bfloat16"] = True  # a GPU has it
     assert asked.pop("config") == RealConfig(**SIZES["short"] | config)
-    assert not asked.pop("stop")()
+    assert not asked.pop("stop")() and asked.pop("report")
     expected = dict(out=tmp_path / "own", data=tmp_path, device="cuda", threads=3, minutes=7.0)
     expected |= dict(task=Multi30k, checkpoint=None, world=World(), sharded=True, accumulate=4)
     assert expected == asked
@@ -217,8 +280,10 @@ def test_number_words_take_one_thread_and_another_language_another_folder(
     config = translator.config
     assert (config.to, config.seed, config.steps, content["step"]) == ("fr", 2, 3, 3)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
-    taken = {name: cli.parser(name).parse_args(["train"]).threads for name in TASKS}
-    assert taken == {"numbers": 1, "multi30k": 7, "gpt": 7}
+    monkeypatch.setattr(training_commands, "prepare_machine", lambda *machine: None)
+    for name, threads in {"numbers": 1, "multi30k": 7, "gpt": 7}.items():
+        training_commands.prepare(options := cli.parser(name).parse_args(["train"]))
+        assert options.threads == threads
 
 
 def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeypatch, tmp_path):
@@ -237,6 +302,7 @@ def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeyp
     ("name", "words", "reason"),
     [
         ("gpt", ["train", "--set", "depth=3"], "'depth' is none of seed, num_layers, "),
+        ("gpt", ["train", "--set", "num_layer=3"], ". Did you mean `num_layers`?"),
         ("gpt", ["train", "--set", "steps=1.5"], "steps must be of type int"),
         ("gpt", ["train", "--set", "bias=1"], "bias must be of type bool"),
         ("numbers", ["train", "--threads", "0"], "--threads 0 is not from 1"),
@@ -255,6 +321,8 @@ def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeyp
             ["translate", "one", "--to", "fr", "--out", "{}"],
             "with --to de, not fr",
         ),
+        ("numbers", ["translate", "-5"], "'-5' is not a whole number from 0 to 999,999"),
+        ("numbers", ["translate", "1,000,000"], "'1,000,000' is not a whole number"),
         ("numbers", ["translate", "zwei \udcff"], "surrogates not allowed"),
         ("multi30k", ["translate", "ein", "--alpha", "nan"], "alpha=nan"),
         ("multi30k", ["evaluate", "--alpha", "nan"], "alpha=nan"),
@@ -298,6 +366,34 @@ def test_a_number_is_translated_however_it_is_typed(trained, tmp_path, monkeypat
         assert run("translate", *words) == (0, expected, "")
     monkeypatch.setattr(sys, "stdout", None)  # the caller has closed it
     assert run("translate", *words)[0] == 0
+
+
+def test_digits_are_read_as_words(trained):
+    run = trained("numbers")
+    translation = run("translate", "one thousand two hundred thirty-four")[1]
+    told = "1,234 is read as one thousand two hundred thirty-four\n"
+    assert run("translate", "1,234") == (0, translation, told)
+
+
+def test_every_line_of_a_pipe_gets_a_line_and_a_bad_one_its_sentence(trained, monkeypatch):
+    run = trained("numbers")
+    one = run("translate", "twelve")[1]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("12\n\nzwölf\n Twelve \n"))
+    code, out, err = run("translate")
+    assert (code, out) == (2, f"{one}\n\n{one}")
+    assert err.startswith("12 is read as twelve\ncourse translate: 'zwölf' is not a word")
+    assert err.count("\n") == 2
+
+
+@pytest.mark.parametrize("end", ["\ntwelve\n", "quit\ntwelve\n", "", None])
+def test_a_terminal_is_asked_for_lines_until_the_user_ends_it(end, trained, monkeypatch):
+    run = trained("numbers")
+    one = run("translate", "twelve")[1]
+    monkeypatch.setattr(sys, "stdin", Terminal(f"zwölf\ntwelve\n{end}"))
+    if end is None:
+        monkeypatch.setattr("builtins.input", interrupt)
+    code, out, err = run("translate")
+    assert code == 0 and out.count(one) == (end is not None) == ("zwölf" in err)
 
 
 # --- course sample

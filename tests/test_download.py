@@ -12,7 +12,7 @@ import huggingface_hub
 import pytest
 from parity import says
 
-from course_lib import cli
+from course_lib import cli, model_commands
 from course_lib.data.limited_progress import LimitedProgress
 from course_lib.interop import download as module
 from course_lib.interop.download import PublishedModel, download
@@ -88,11 +88,11 @@ def read_all(folder: Path) -> dict[str, bytes]:
 
 def test_the_command_downloads_a_model_once(hub, tmp_path, monkeypatch, capsys):
     handler, address = hub
-    monkeypatch.setattr(cli, "MODELS", module.MODELS)
-    monkeypatch.setattr(cli, "download", lambda *words: download(*words, hub=address))
+    monkeypatch.setattr(model_commands, "MODELS", module.MODELS)
+    monkeypatch.setattr(model_commands, "download", lambda *words: download(*words, hub=address))
     for _ in range(2):
         assert cli.main(["download", "small", str(tmp_path)]) == 0
-        assert capsys.readouterr().out == f"small is in {tmp_path / 'small'}; licence: free\n"
+        assert capsys.readouterr().out == f"small is in {tmp_path / 'small'}; license: free\n"
     assert read_all(tmp_path / "small") == FILES
     assert [name for method, name, _ in handler.requests if method == "GET"] == [*FILES]
 

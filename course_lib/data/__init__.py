@@ -8,6 +8,7 @@ from course_lib.data.number_words import (
     draw_numbers,
     draw_pairs,
     spell,
+    spell_digits,
 )
 from course_lib.data.text import (
     Characters,
@@ -35,4 +36,5 @@ __all__ = [
     "read_text",
     "side_by_side",
     "spell",
+    "spell_digits",
 ]

@@ -6,6 +6,7 @@ digits decides which split a number belongs to, so the three splits are disjoint
 """
 
 import random
+import re
 import zlib
 from functools import cache
 
@@ -138,6 +139,23 @@ def read_number(text: str) -> int:
         else:
             below_thousand += values[word]
     return total + below_thousand
+
+
+def spell_digits(text: str) -> str:
+    """Write a number below one million in words if the text is one in digits, such as 1,234.
+
+    Other texts are returned as they are. Raises ValueError if they contain digits.
+
+    Example:
+        >>> spell_digits("1,234"), spell_digits("nine")
+        ('one thousand two hundred thirty-four', 'nine')
+    """
+    digits = text.replace(",", "")
+    if not re.search("[0-9]", text):
+        return text
+    if not re.fullmatch("[0-9]+|[0-9]{1,3}(,[0-9]{3})+", text) or len(digits.lstrip("0")) > 6:
+        raise ValueError(f"{text!r} is not a whole number from 0 to {LIMIT - 1:,}, such as 1,234")
+    return spell(int(digits), "en")
 
 
 def check_number_words(text: str) -> None:

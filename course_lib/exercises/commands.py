@@ -3,7 +3,6 @@
 import argparse
 import json
 import shlex
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,19 +14,10 @@ from course_lib.exercises.learner_package import LIBRARY, find_library
 from course_lib.exercises.progress import noted, progress
 from course_lib.exercises.separate_process import examine_apart, state_of
 from course_lib.exercises.workbook import copy_chapters, make_workbook, restore_workbook
-from course_lib.trainer.options import whole_from_one
+from course_lib.terminal import add_command, paint, paint_signs, tell, whole_from_one
 
 WHERE = "a workbook; . or workbook if not given"
 UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()`."
-
-
-def add_command(
-    commands: argparse._SubParsersAction, name: str, purpose: str, run: Callable
-) -> argparse.ArgumentParser:
-    """Add a command with its purpose and the function that runs it."""
-    command = commands.add_parser(name, help=purpose, description=purpose)
-    command.set_defaults(run=run)
-    return command
 
 
 def add_learners_commands(commands: argparse._SubParsersAction) -> None:
@@ -49,10 +39,15 @@ def add_learners_commands(commands: argparse._SubParsersAction) -> None:
     writes.add_argument("--force", action="store_true", help="write it again; keep your changes")
     writes.add_argument("--no-solutions", action="store_true", help="for a class: hints only")
 
-    purpose = "list every exercise with its state and minutes"
+    purpose = "show how much of each chapter is done, and what comes next"
     shows = add_command(commands, "progress", purpose, progress_command)
     shows.add_argument("folder", type=Path, nargs="?", help=WHERE)
+    shows.add_argument("--all", action="store_true", help="list every exercise")
+    _add_checks(commands)
 
+
+def _add_checks(commands: argparse._SubParsersAction) -> None:
+    """Describe the commands that check what learners wrote."""
     purpose = "check an answer in your my_lib; exits with 0 if it is correct, and with 1 if not"
     checks = add_command(commands, "check", purpose, check_command)
     checks.add_argument("name", help="the exercise, such as causal_mask")
@@ -115,8 +110,13 @@ def workbook_command(options: argparse.Namespace) -> int:
 
 
 def progress_command(options: argparse.Namespace) -> int:
-    """Print which exercises are done and which are left."""
-    print(progress(options.folder or Path(usual_workbook())).listing())
+    """Print how much is done, and what comes next."""
+    found = progress(options.folder or Path(usual_workbook()))
+    print(paint_signs(found.listing() if options.all else found.bars()))
+    if item := found.next_item:
+        where = [str(options.folder)] if options.folder else []
+        start = paint(as_typed("learn", *where), "cyan")
+        print(f"\nNext: chapter {item.chapter:02}, {item.name} ({item.minutes} min): {start}")
     return 0
 
 
@@ -129,6 +129,7 @@ def check_command(options: argparse.Namespace) -> int:
     """Check one answer in the learner's library, and print the report."""
     module = exercise(options.name).module
     package = find_library(options.folder)
+    tell(f"Checking {options.name} in {package}")
     (report,) = examine_apart(package, {module: [options.name]}, LIMIT).values()
     if not report.attempted and not report.hint:
         report = replace(report, hint=UNSAVED.format(f"{LIBRARY}/{module}.py"))
@@ -140,7 +141,11 @@ def check_command(options: argparse.Namespace) -> int:
         }
         print(json.dumps(asdict(report) | state))
     else:
-        print(report)
+        print(paint_signs(str(report)))
+    where = [] if options.folder == Path() else [str(options.folder)]
+    again = ["check", options.name, *(["--folder", *where] if where else [])]
+    after = "" if report.passed else "Change your cell, run it and `export_mine()`, and then: "
+    tell(f"Next: {after}{as_typed(*(['progress', *where] if report.passed else again))}")
     return 0 if report.passed else 1
 
 

@@ -1,6 +1,6 @@
 """Keep a learner's progress in a file in their package, and show it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -12,6 +12,7 @@ from course_lib.exercises.exercise_bank import chapters, exercise, exercises
 from course_lib.exercises.kept_file import KeptFile
 from course_lib.exercises.learner_package import LIBRARY, find_library
 
+CELLS = 10  # of a bar
 STATES = (UNTOUCHED, WRONG, CORRECT)
 PROGRESS = KeptFile("progress.json", "your progress", lambda entry: entry["state"] in STATES)
 
@@ -43,14 +44,34 @@ class Progress:
     def listing(self, with_items: bool = True) -> str:
         """Show a line for each chapter, with a line for each of its items below it."""
         lines = [_done_and_left(self.states), ""]
-        for number, pairs in groupby(self.states.items(), lambda pair: pair[0].chapter):
-            states = dict(pairs)
-            modules = [module for module, chapter in chapters().items() if chapter == number]
-            heading = " · ".join([f"Chapter {number:02}", *modules])
+        for heading, states in self._chapters():
             lines.append(f"{_sign(states.values())} {heading:27}  {_done_and_left(states)}")
             if with_items:
                 lines += [f"    {_sign([states[item]])} {item}" for item in states]
         return "\n".join(lines)
+
+    def bars(self) -> str:
+        """Show a line with a bar for each chapter."""
+        lines = [_done_and_left(self.states), ""]
+        for heading, states in self._chapters():
+            left = [item.minutes for item, state in states.items() if state != CORRECT]
+            done = len(states) - len(left)
+            full = CELLS * done // len(states)
+            bar = "█" * full + "░" * (CELLS - full)
+            count = f"{done:2} of {len(states):2}  {sum(left):3} min left"
+            lines.append(f"{_sign(states.values())} {heading:27}  {bar}  {count}")
+        return "\n".join(lines)
+
+    @property
+    def next_item(self) -> Item | None:
+        """Return the first item that is not done."""
+        return next((item for item, state in self.states.items() if state != CORRECT), None)
+
+    def _chapters(self) -> Iterator[tuple[str, dict[Item, str]]]:
+        """Yield a heading for each chapter with the states of its items."""
+        for number, pairs in groupby(self.states.items(), lambda pair: pair[0].chapter):
+            modules = [module for module, chapter in chapters().items() if chapter == number]
+            yield " · ".join([f"Chapter {number:02}", *modules]), dict(pairs)
 
 
 def note(report: Report) -> Report:

@@ -162,23 +162,35 @@ def translate_with(
     Raises:
         ValueError: If the folder holds no Marian model, or no tokenizer.
     """
+    return load_translator(folder, model_class)(texts, beam_size)
+
+
+def load_translator(
+    folder: Path | str, model_class: Callable[[TransformerConfig], Transformer] = Transformer
+) -> Callable[[Sequence[str], int], list[str]]:
+    """Load a Marian model once; return what translates texts with a number of beams."""
     model, tokenizer = marian.from_pretrained(folder, model_class)
     if tokenizer is None:
         raise ValueError(f"{folder} has no source.spm, the tokenizer that reads the sentences")
-    translations = []
-    for first in range(0, len(texts), BATCH_SIZE):
-        rows = [tokenizer.encode(text) for text in texts[first : first + BATCH_SIZE]]
-        src = pad_rows(rows, tokenizer.pad_id)  # (B, S)
-        ids, _ = beam_search(
-            model,
-            src,
-            bos_id=tokenizer.bos_id,
-            eos_id=tokenizer.eos_id,
-            beam_size=beam_size,
-            max_new_tokens=min(model.config.max_len, 2 * src.size(1) + 50),
-        )
-        translations += [tokenizer.decode(best) for best in ids[:, 0].tolist()]
-    return translations
+
+    def translate(texts: Sequence[str], beam_size: int) -> list[str]:
+        """Translate texts, ``BATCH_SIZE`` in a batch."""
+        translations = []
+        for first in range(0, len(texts), BATCH_SIZE):
+            rows = [tokenizer.encode(text) for text in texts[first : first + BATCH_SIZE]]
+            src = pad_rows(rows, tokenizer.pad_id)  # (B, S)
+            ids, _ = beam_search(
+                model,
+                src,
+                bos_id=tokenizer.bos_id,
+                eos_id=tokenizer.eos_id,
+                beam_size=beam_size,
+                max_new_tokens=min(model.config.max_len, 2 * src.size(1) + 50),
+            )
+            translations += [tokenizer.decode(best) for best in ids[:, 0].tolist()]
+        return translations
+
+    return translate
 
 
 def continue_with(

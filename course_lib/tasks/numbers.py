@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from tqdm.auto import tqdm
 
 from course_lib.batching import batch_by_tokens
 from course_lib.data import LANGUAGES, BatchMaker, Tokenizer, draw_pairs, pad_rows
 from course_lib.decoding import greedy_decode
-from course_lib.input_checks import QUOTED
+from course_lib.terminal import QUOTED
 from course_lib.trainer import run_folder
 from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train
@@ -107,7 +108,8 @@ class Translator(Pipeline):
         """
         lengths = [(len(self.tokenizer.encode(text)), 0) for text in texts]
         translations = [""] * len(texts)
-        for chunk in batch_by_tokens(lengths, max([(tokens, 0), *lengths])[0]):
+        chunks = batch_by_tokens(lengths, max([(tokens, 0), *lengths])[0])
+        for chunk in tqdm(chunks, unit="batch", delay=2, leave=False, disable=None):
             rows = self.search(self.source_ids([texts[place] for place in chunk]), **options)
             for place, row in zip(chunk, rows, strict=True):
                 translations[place] = self.tokenizer.decode(row)

@@ -22,6 +22,7 @@ from course_lib.training import training_step
 
 SAVE_EVERY = 200  # steps
 ASK_EVERY = 10  # steps: so often several processes agree on whether to stop
+SHOW_EVERY = 20  # steps: so often the bar shows the loss
 SEEDS = 1_000_003  # between two seeds: more than a training has steps
 
 
@@ -131,11 +132,13 @@ def train(
     *,
     minutes: float | None = None,
     stop: Callable[[], bool] = lambda: False,
+    report: Callable[[dict[str, float]], None] | None = None,
 ) -> bool:
     """Train to the last step, or until time is up or somebody asks to stop.
 
     Checkpoints go to the folder ``out``; nothing is written if it is ``None``. ``minutes`` counts
-    all starts, and ``stop`` is called after every step. Returns whether the last step is done.
+    all starts, ``stop`` is called after every step, and ``report`` with every new line of the
+    history. Returns whether the last step is done.
     Raises ValueError if a loss or weight is nan or infinite; earlier checkpoints stay.
     """
     silent = None if state.world.is_main else True  # None: a bar on a screen, none in a file
@@ -147,7 +150,7 @@ def train(
             measured = state.task.is_measured(state.step)
             if measured:
                 measure(state)
-            bar.update()
+            advance(bar, state)
             before, now = now, clocks()
             for name, seconds in now.items():
                 state.seconds[name] += seconds - before[name]
@@ -157,7 +160,26 @@ def train(
             enough = any_rank(state, stop() or late)
             if out and (measured or enough or state.step % SAVE_EVERY == 0):
                 save(state, out)
+            if measured and report:
+                report(state.history[-1])
     return state.step >= state.task.steps
+
+
+def advance(bar: tqdm, state: TrainState) -> None:
+    """Show another step in the bar, and now and then the losses."""
+    if not bar.disable and (state.step % SHOW_EVERY == 0 or state.task.is_measured(state.step)):
+        bar.set_postfix_str(latest_losses(state), refresh=False)
+    bar.update()
+
+
+def latest_losses(state: TrainState) -> str:
+    """Return the latest losses; a GPU is read after a measurement only, because it would wait."""
+    read = state.losses.device.type == "cpu" or state.task.is_measured(state.step)
+    total, count = state.losses.tolist() if read else (0.0, 0.0)
+    losses = dict(state.history[-1]) if state.history else {}
+    losses |= {"train_loss": total / count} if count else {}
+    names = ("train_loss", "val_loss")
+    return ", ".join(f"{x.replace('_', ' ')} {losses[x]:.3f}" for x in names if x in losses)
 
 
 def fit(task: Task, model: nn.Module) -> TrainState:

@@ -1,6 +1,5 @@
-"""Hyperparameters: their types and ranges, and how the command line reads them."""
+"""Hyperparameters: their types and ranges."""
 
-import argparse
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Collection
@@ -56,13 +55,6 @@ class TrainingConfig(ABC):
     @abstractmethod
     def of_model(self, vocab_size: int) -> object:
         """Return the hyperparameters of the model."""
-
-
-def whole_from_one(text: str) -> int:
-    """Read a positive integer, or say what is wrong."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
-    return int(text)
 
 
 def check_range(name: str, value: float, least: float, most: float) -> None:

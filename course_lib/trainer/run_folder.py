@@ -13,7 +13,6 @@ from platformdirs import user_data_path
 from torch import Tensor, nn
 
 from course_lib.batching import average_weights
-from course_lib.command_line import as_typed
 from course_lib.trainer.checkpoint import (
     METADATA,
     Checkpoint,
@@ -61,8 +60,7 @@ def read_checkpoint(out: Path) -> Checkpoint:
     """
     folder = find_checkpoint(out)
     if folder is None:
-        train = as_typed("train")
-        raise ValueError(f"there is no checkpoint in {out}: run `{train}` with these options")
+        raise ValueError(f"there is no checkpoint in {out}: run `course train` without --resume")
     metadata = read_metadata(folder)
     with explaining(folder, "a training run"):
         for name, expected in TYPES.items():

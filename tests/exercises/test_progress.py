@@ -125,7 +125,28 @@ def test_the_command_lists_every_exercise():
     )
 
 
+def test_each_chapter_has_a_bar():
+    assert Progress(SOME).bars() == (
+        "1 of 3 done, about 1 h 13 min left\n"
+        "\n"
+        "✗ Chapter 00                   ░░░░░░░░░░   0 of  1    3 min left\n"
+        "✗ Chapter 06 · masks           █████░░░░░   1 of  2   70 min left"
+    )
+
+
 # --- course progress
+
+
+def test_the_command_ends_with_what_comes_next(library, capsys, monkeypatch):
+    assert cli.main(["progress"]) == 0
+    first = items()[0]
+    told = f"\n\nNext: chapter 00, {first.name} ({first.minutes} min): "
+    assert told in capsys.readouterr().out
+    assert cli.main(["progress", "--all"]) == 0
+    assert progress().listing() in capsys.readouterr().out
+    for item in items():
+        note(Report(item.name, True))
+    assert cli.main(["progress"]) == 0 and "Next" not in capsys.readouterr().out
 
 
 def test_the_command_finds_the_workbook(library, tmp_path, capsys, monkeypatch):
