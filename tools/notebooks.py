@@ -1,6 +1,7 @@
 """Export, run and check the chapters; the notebooks are the source of the model's code."""
 
 import argparse
+import platform
 import re
 import shutil
 import subprocess
@@ -17,6 +18,22 @@ from nbdev.export import nb_export
 ROOT = Path(__file__).resolve().parent.parent
 CELL_TIMEOUT = 300  # seconds
 WIDGET = "application/vnd.jupyter.widget-view+json"
+METADATA = {  # JupyterLab writes it, and marks a notebook with another version as changed
+    "kernelspec": {
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "name": "python3",
+    },
+    "language_info": {
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "nbconvert_exporter": "python",
+        "pygments_lexer": "ipython3",
+        "version": platform.python_version(),
+    },
+}
 
 
 def chapters(root: Path = ROOT) -> list[Path]:
@@ -105,8 +122,7 @@ def tidy(notebook: nbformat.NotebookNode) -> None:
     A stored widget is dead without a kernel: of an explorer its still picture is kept, and progress
     bars, which have none, are left out.
     """
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    notebook.metadata = nbformat.from_dict({"kernelspec": kernel})
+    notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
