@@ -1,4 +1,4 @@
-"""Let an editable install carry JupyterLab's settings, as a wheel does; pyproject.toml has the rest."""
+"""Install JupyterLab's settings in an editable install, too. The rest is in pyproject.toml."""
 
 from setuptools import Distribution, setup
 

@@ -60,15 +60,6 @@ UNSAVED = """() => {
     const { content, title } = jupyterapp.shell.currentWidget;
     return content.model.dirty || title.className.includes('jp-mod-dirty');
 }"""
-SCROLLED = "jupyterapp.shell.currentWidget.content.node.querySelector('.jp-WindowedPanel-outer')"
-LAST_CELL = f"() => {{ const page = {SCROLLED}; page.scrollTop = page.scrollHeight; }}"
-SEE_CELL = f"""() => {{
-    const page = {SCROLLED}, area = page.getBoundingClientRect();
-    const inside = cell => cell.getBoundingClientRect().top < area.top + area.height / 2;
-    window.seenCell = [...page.querySelectorAll('.jp-Cell')].findLast(inside);
-    return [page.scrollTop, seenCell.getBoundingClientRect().top];
-}}"""
-CELL_PLACE = "() => seenCell.getBoundingClientRect().top"
 SETTLED = "picture => unanswered.size === 0 && picture.complete && picture.naturalWidth > 0"
 CHANGED = "([picture, text, src, words]) => picture.src !== src && text.textContent !== words"
 READ_PICTURE = "async img => `${new Uint8Array(await (await fetch(img.src)).arrayBuffer())}`"
@@ -240,24 +231,6 @@ class Lab:
     def is_unsaved(self) -> bool:
         """Say whether the notebook in front is marked as changed since it was saved."""
         return self.page.evaluate(UNSAVED)
-
-    def jumps_while_scrolling_up(self, step: int = 200) -> list[float]:
-        """Turn the mouse wheel from the end of the notebook to its start.
-
-        Returns:
-            For every turn, by how many pixels a visible cell missed the place that was expected.
-        """
-        for _ in range(2):  # the notebook may grow while its end comes into view
-            self.page.evaluate(LAST_CELL)
-            self.page.wait_for_timeout(500)
-        self.page.mouse.move(800, 500)
-        jumps, (position, before) = [], self.page.evaluate(SEE_CELL)
-        while position > 0:
-            self.page.mouse.wheel(0, -step)
-            self.page.wait_for_timeout(100)
-            jumps.append(self.page.evaluate(CELL_PLACE) - before - min(step, position))
-            position, before = self.page.evaluate(SEE_CELL)
-        return jumps
 
     def widget(self, index: int) -> "Widget":
         """Wait for the widget of a cell that has run, and scroll it into view."""
