@@ -170,6 +170,8 @@ def test_a_still_picture_with_words_stands_where_no_kernel_runs(kind):
     explorer = as_shown(kind)
     image, alt = still_of(explorer)
     assert image.size == Image.open(io.BytesIO(explorer.picture.value)).size
+    _, tag = shown_image(explorer._repr_mimebundle_())
+    assert (tag["width"], tag["height"]) == tuple(map(str, image.size))
     assert alt.split() == explorer.alt.split() and len(alt.split()) > 15
     bundle = explorer._repr_mimebundle_()
     assert explorer.sentence.value in bundle["text/html"]

@@ -207,9 +207,10 @@ def test_show_stores_one_picture_at_its_size_as_html_with_alt_text_as_png_and_as
     ((data, how),) = shown
     image, tag = shown_image(data)
     assert tag["alt"] == data["text/plain"] == alt
-    assert how == {"raw": True, "metadata": {"image/png": {"width": int(tag["width"])}}}
+    size = {name: int(tag[name]) for name in ("width", "height")}
+    assert how == {"raw": True, "metadata": {"image/png": {"alt": alt, **size}}}
     assert image.width > image.height
-    assert int(tag["width"]) == round(image.width / 2)
+    assert size == {"width": round(image.width / 2), "height": round(image.height / 2)}
     assert image.width == pytest.approx(2 * 480, rel=0.1), "twice the pixels, for sharp screens"
 
 

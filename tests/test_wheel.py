@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("course_lib", "notebooks", "pyproject.toml", "README.md")
+LAB_SETTINGS = "lab_settings/overrides.d/course_lib.json"
+INSTALLED_SETTINGS = "share/jupyter/lab/settings/overrides.d/course_lib.json"
+PROJECT = ("pyproject.toml", "setup.py", "README.md", "lab_settings")
+SOURCES = ("course_lib", "notebooks", *PROJECT)
 COMMANDS = (
     "course train --size smoke --steps 3 --to fr",
     "course lab chapters --copy-only",
@@ -22,8 +25,8 @@ COMMANDS = (
 
 
 @pytest.fixture
-def installed(tmp_path):
-    """Install the wheel into an environment that borrows the libraries of this one."""
+def install(tmp_path):
+    """Return a function that installs the course into an environment with this one's libraries."""
     tree, environment = tmp_path / "tree", tmp_path / "environment"
     tree.mkdir()
     for name in (*SOURCES, *(path.name for path in ROOT.glob("LICENSE*"))):
@@ -34,13 +37,23 @@ def installed(tmp_path):
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     pip += ["--python", environment / "bin" / "python", "install", "--no-build-isolation"]
-    subprocess.run([*pip, "--no-deps", "-I", tree], check=True)
-    shutil.rmtree(tree)
-    return environment / "bin", site / "course_lib"
+
+    def run(*options):
+        subprocess.run([*pip, "--no-deps", "-I", *options, tree], check=True)
+        installed = (environment / INSTALLED_SETTINGS).read_text(encoding="utf-8")
+        assert installed == (ROOT / LAB_SETTINGS).read_text(encoding="utf-8")
+        return environment / "bin", site / "course_lib"
+
+    return run
 
 
-def test_every_command_works_from_the_wheel_and_writes_nothing_beside_it(installed, tmp_path):
-    programs, package = installed
+def test_an_editable_install_brings_the_settings_of_jupyterlab(install):
+    install("--editable")
+
+
+def test_every_command_works_from_the_wheel_and_writes_nothing_beside_it(install, tmp_path):
+    programs, package = install()
+    shutil.rmtree(tmp_path / "tree")
     ours = {"PYTHONPATH", "COURSE_CHECKPOINTS"}
     outside = {name: value for name, value in os.environ.items() if name not in ours}
     outside |= {"PYTHONDONTWRITEBYTECODE": "1", "HOME": str(tmp_path)}

@@ -29,7 +29,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 NO_BROWSER = "no Chromium here; on Debian: apt-get install chromium"
 # or two servers meet in the home folder, in databases and workspaces, and one is refused
 PRIVATE_FOLDERS = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
-NOTIFICATIONS = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
+LAB_SETTINGS = ROOT / "lab_settings"  # an installation copies them into the environment
 # tracks the messages that the kernel has not finished with: its "idle" names the one it ends
 OPEN = """async ([path, shared]) => {
     await jupyterapp.restored;
@@ -56,6 +56,10 @@ RUN_CELL = """([index, source]) => {
     if (source !== null) notebook.activeCell.model.sharedModel.setSource(source);
     return jupyterapp.commands.execute('notebook:run-cell');
 }"""
+UNSAVED = """() => {
+    const { content, title } = jupyterapp.shell.currentWidget;
+    return content.model.dirty || title.className.includes('jp-mod-dirty');
+}"""
 SETTLED = "picture => unanswered.size === 0 && picture.complete && picture.naturalWidth > 0"
 CHANGED = "([picture, text, src, words]) => picture.src !== src && text.textContent !== words"
 READ_PICTURE = "async img => `${new Uint8Array(await (await fetch(img.src)).arrayBuffer())}`"
@@ -77,14 +81,12 @@ def chromium() -> Iterator[Browser | None]:
 
 @contextmanager
 def jupyter_lab(folder: Path, settings: Path) -> Iterator[str]:
-    """Start JupyterLab on a folder, and yield its address."""
-    file = settings / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
-    file.parent.mkdir(parents=True)
-    file.write_text(json.dumps(NOTIFICATIONS), encoding="utf-8")
+    """Start JupyterLab on a folder with the course's settings, and yield its address."""
     options = (
         "--no-browser --allow-root --ip=127.0.0.1 --port=0 --ServerApp.root_dir=. "
         "--IdentityProvider.token=test-token --expose-app-in-browser "
-        f"--LabApp.user_settings_dir={settings} --LabApp.extension_manager=readonly"
+        f"--LabApp.user_settings_dir={settings} --LabApp.extension_manager=readonly "
+        f"--LabApp.app_settings_dir={LAB_SETTINGS}"
     ).split()
     server = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", *options],
@@ -221,6 +223,14 @@ class Lab:
         while len(frames) <= seen:
             assert time.monotonic() < end, "the browser painted nothing"
             self.page.evaluate("() => new Promise(requestAnimationFrame)")
+
+    def save(self) -> None:
+        """Save the notebook in front."""
+        self.page.evaluate("jupyterapp.commands.execute('docmanager:save')")
+
+    def is_unsaved(self) -> bool:
+        """Say whether the notebook in front is marked as changed since it was saved."""
+        return self.page.evaluate(UNSAVED)
 
     def widget(self, index: int) -> "Widget":
         """Wait for the widget of a cell that has run, and scroll it into view."""

@@ -1,6 +1,7 @@
 """Export, run and check the chapters; the notebooks are the source of the model's code."""
 
 import argparse
+import platform
 import re
 import shutil
 import subprocess
@@ -18,6 +19,22 @@ ROOT = Path(__file__).resolve().parent.parent
 CELL_TIMEOUT = 300  # seconds
 HIDE = "hide-input"  # the tag that folds a cell's source on the site
 WIDGET = "application/vnd.jupyter.widget-view+json"
+METADATA = {  # JupyterLab writes it, and marks a notebook with another version as changed
+    "kernelspec": {
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "name": "python3",
+    },
+    "language_info": {
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "nbconvert_exporter": "python",
+        "pygments_lexer": "ipython3",
+        "version": platform.python_version(),
+    },
+}
 
 
 def chapters(root: Path = ROOT) -> list[Path]:
@@ -106,8 +123,7 @@ def tidy(notebook: nbformat.NotebookNode) -> None:
     A stored widget is dead without a kernel: of an explorer its still picture is kept, and progress
     bars, which have none, are left out.
     """
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    notebook.metadata = nbformat.from_dict({"kernelspec": kernel})
+    notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict(metadata_of(cell))
         if cell.cell_type == "code":

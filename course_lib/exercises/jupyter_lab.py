@@ -10,7 +10,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from course_lib.command_line import as_typed, environment_path
-from course_lib.exercises.check_report import CORRECT
 from course_lib.exercises.learner_package import LIBRARY
 from course_lib.exercises.progress import progress
 
@@ -31,10 +30,10 @@ def show_places(folder: Path, first: Path, again: str) -> None:
 
 def next_chapter(workbook: Path) -> Path:
     """Return the chapter of the first exercise that is not done; the last one if all are done."""
-    left = (item.chapter for item, state in progress(workbook).states.items() if state != CORRECT)
-    number = next(left, 99)
+    item = progress(workbook).next_item
     chapters = sorted(workbook.glob("[0-9][0-9]_*.ipynb"))
-    return next((path for path in chapters if int(path.name[:2]) >= number), chapters[-1])
+    open_ones = (path for path in chapters if item and int(path.name[:2]) >= item.chapter)
+    return next(open_ones, chapters[-1])
 
 
 def open_in_jupyterlab(root: Path, first: Path, options: Sequence[str]) -> int:

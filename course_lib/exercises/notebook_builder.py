@@ -2,6 +2,7 @@
 
 import ast
 import json
+import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,10 @@ class Edition:
 
     def notebook(self, chapter: Chapter) -> dict[str, Any]:
         """Return the learner's chapter."""
-        metadata = {"kernelspec": chapter.notebook["metadata"]["kernelspec"]}
+        worked = chapter.notebook["metadata"]
+        # with another version, JupyterLab would mark the notebook as changed when it is opened
+        language = {**worked["language_info"], "version": platform.python_version()}
+        metadata = {"kernelspec": worked["kernelspec"], "language_info": language}
         return {**chapter.notebook, "metadata": metadata, "cells": list(self._cells(chapter))}
 
     def _cells(self, chapter: Chapter) -> Iterator[Cell]:

@@ -132,7 +132,7 @@ class Explorer(widgets.VBox):
         """Add a still picture and its alt text for pages without a kernel."""
         live = super()._repr_mimebundle_(**kwargs)
         image = Image.open(io.BytesIO(self.picture.value))
-        still = picture_data(image, self.alt, image.width)
+        still = picture_data(image, self.alt, image.width, image.height)
         hint = "A still picture: open the notebook in JupyterLab and run the cell to move it."
         page = f"{self.sentence.value}{still['text/html']}<p><em>{hint}</em></p>"
         return live | still | {"text/html": page, "text/plain": self.plain_text()}

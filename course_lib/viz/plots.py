@@ -52,11 +52,12 @@ def show(fig: Figure, *, alt: str) -> None:
     fig.savefig(painted, format="png", dpi=SHARPNESS * PIXELS)
     plt.close(fig)
     image = Image.open(painted)
-    width = round(image.width / SHARPNESS)
-    display(picture_data(image, alt, width), raw=True, metadata={"image/png": {"width": width}})
+    size = {"width": round(image.width / SHARPNESS), "height": round(image.height / SHARPNESS)}
+    data = picture_data(image, alt, **size)
+    display(data, raw=True, metadata={"image/png": {"alt": alt, **size}})
 
 
-def picture_data(image: Image.Image, alt: str, width: int) -> dict[str, str]:
+def picture_data(image: Image.Image, alt: str, width: int, height: int) -> dict[str, str]:
     """Store a picture as HTML, PNG and plain text.
 
     JupyterLab and the site show the HTML, because a PNG alone has no alt text there. Other programs
@@ -66,6 +67,7 @@ def picture_data(image: Image.Image, alt: str, width: int) -> dict[str, str]:
         image: The picture.
         alt: Its alt text.
         width: The width on the page, in CSS pixels.
+        height: The height on the page. With both, nothing moves when the picture is loaded.
 
     Returns:
         The data of one output, by MIME type.
@@ -74,7 +76,8 @@ def picture_data(image: Image.Image, alt: str, width: int) -> dict[str, str]:
     image.convert("RGB").quantize(256).save(file, format="png", optimize=True)
     png = base64.b64encode(file.getvalue()).decode()
     source = f"data:image/png;base64,{png}"
-    page = f'<img alt="{html.escape(alt)}" width="{width}" src="{source}">'
+    size = f'width="{width}" height="{height}"'
+    page = f'<img alt="{html.escape(alt)}" {size} src="{source}">'
     return {"text/html": page, "image/png": png, "text/plain": alt}
 
 

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import platform
 import re
 import shlex
 import subprocess
@@ -29,6 +30,7 @@ from course_lib.exercises.notebook_builder import (
 )
 from course_lib.exercises.progress import note
 from course_lib.exercises.workbook import copy_chapters, fill, make_workbook
+from notebooks import METADATA
 
 ANSWERS = {n: a for chapter in WORKED.values() for n, a in reference_answers(chapter).items()}
 
@@ -43,7 +45,6 @@ def cell(name: str, source: str, kind: str = "code", **metadata) -> dict:
     return base | (ran if kind == "code" else {})
 
 
-KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 FRONT = (
     cell("title", "# 1 · Small\n\n> Why? (Paper §3.)", "markdown"),
     cell("box", "![a][01_small.svg]\n\n**You will build** `double`.", "markdown"),
@@ -55,7 +56,7 @@ DOUBLE = '#| export\ndef double(x):\n    """Add it to itself."""\n    return x +
 
 def notebook(*cells: dict) -> dict:
     """Make a worked chapter."""
-    metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    metadata = {**METADATA, "authors": []}
     return {"cells": [*FRONT, *cells], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
@@ -432,7 +433,8 @@ def cells_of(path: Path) -> list[dict]:
 def test_a_chapter_of_the_workbook_is_valid_and_finds_all_that_it_names(made, worked):
     read = nbformat.read(made / worked.file, as_version=4)
     nbformat.validate(read)
-    assert read.metadata == {"kernelspec": KERNEL}
+    language = METADATA["language_info"] | {"version": platform.python_version()}
+    assert read.metadata == METADATA | {"language_info": language}
     names = [c.id for c in read.cells]
     assert len(set(names)) == len(names)
     for c in read.cells:
