@@ -13,6 +13,8 @@ from notebooks import ROOT, chapters
 BOX = "You will build"
 LINE = re.compile(r"\n*^(← \[.+|\[.+\.ipynb\) →)$", re.MULTILINE)
 
+PICTURES = re.compile(r"\n+^(?=\[[\w.]+\.svg\]: )", re.MULTILINE)  # they end a cell
+
 
 def links(paths: list[Path], place: int) -> str:
     """Return one line with links from a chapter to the one before, the first, and the next."""
@@ -40,7 +42,9 @@ def write(root: Path = ROOT, check: bool = False) -> list[str]:
         before = path.read_text(encoding="utf-8")
         notebook, line = nbformat.reads(before, as_version=4), links(paths, place)
         box = next(cell for cell in notebook.cells if BOX in cell.source)
-        box.source = f"{LINE.sub('', box.source).rstrip()}\n\n{line}"
+        words, *pictures = PICTURES.split(box.source, maxsplit=1)
+        words = LINE.sub("", words).rstrip()
+        box.source = "\n\n".join([words, line, *pictures])
         last = v4.new_markdown_cell(line, id=NAVIGATION)
         notebook.cells = [cell for cell in notebook.cells if cell.id != NAVIGATION] + [last]
         after = nbformat.writes(notebook) + "\n"
