@@ -99,6 +99,14 @@ def test_the_file_is_small_and_a_chapter_asks_for_few_guesses(path):
     assert asked + called <= 5
 
 
+def test_the_question_of_a_guess_is_asked_once_and_not_hidden_with_its_answer():
+    sources = [cell.source for path in CHAPTERS for cell in cells(path, "code")]
+    asked = [source for source in sources if source.startswith("guess(")]
+    questions = [ast.parse(source).body[0].value.args[0].value for source in asked]
+    assert len(questions) == len(set(questions)) > 0
+    assert all(source.startswith("guess(\n") for source in asked), "Lab shows the first line"
+
+
 @chapter
 def test_nothing_above_a_stub_prints_its_body(path):
     assert not list(printed_bodies(read(path).cells))
@@ -198,14 +206,14 @@ def test_takes_the_reader_seriously(path):
 
 
 @chapter
-def test_every_picture_has_alt_text_and_is_stored_as_png_and_text_as_well(path):
+def test_every_picture_is_stored_as_png_with_alt_text_and_as_text(path):
     for cell in cells(path, "code"):
         assert "plt.show()" not in cell.source, "end with show(fig, alt=…)"
-        for data in (output.get("data", {}) for output in cell.outputs):
-            images = re.findall(r"<img [^>]*>", data.get("text/html", ""))
-            assert len(images) == ("image/png" in data), cell.source
-            assert all(re.search(r'alt="[^"]{20,}"', image) for image in images), cell.source
-            assert not images or len(data["text/plain"]) >= 20, cell.source
+        for output in (each for each in cell.outputs if "image/png" in each.get("data", {})):
+            assert output.data.keys() == {"image/png", "text/plain"}, cell.source
+            about = output.metadata["image/png"]
+            assert about.keys() == {"alt", "width", "height"}, cell.source
+            assert min(len(about.alt), len(output.data["text/plain"])) >= 20, cell.source
 
 
 @chapter

@@ -81,7 +81,7 @@ def settings_of_choices(explorer, kinds=widgets.Dropdown | widgets.Checkbox):
 
 def still_of(explorer) -> tuple[Image.Image, str]:
     """Return the picture that stands where no kernel runs, and its alternative text."""
-    image, attributes = shown_image(explorer._repr_mimebundle_())
+    image, attributes = shown_image(explorer._repr_mimebundle_()[0])
     return image, attributes["alt"]
 
 
@@ -170,10 +170,11 @@ def test_a_still_picture_with_words_stands_where_no_kernel_runs(kind):
     explorer = as_shown(kind)
     image, alt = still_of(explorer)
     assert image.size == Image.open(io.BytesIO(explorer.picture.value)).size
-    _, tag = shown_image(explorer._repr_mimebundle_())
+    _, tag = shown_image(explorer._repr_mimebundle_()[0])
     assert (tag["width"], tag["height"]) == tuple(map(str, image.size))
     assert alt.split() == explorer.alt.split() and len(alt.split()) > 15
-    bundle = explorer._repr_mimebundle_()
+    bundle, metadata = explorer._repr_mimebundle_()
+    assert metadata["image/png"]["alt"] == explorer.alt
     assert explorer.sentence.value in bundle["text/html"]
     assert bundle["text/plain"] == explorer.plain_text() and len(explorer.plain_text().split()) > 10
     assert "application/vnd.jupyter.widget-view+json" in bundle

@@ -40,11 +40,11 @@ def printed(name, text):
 
 
 PLAIN = shown({"text/plain": "1"})
-STILL = shown(PICTURE)
+STILL = shown({name: PICTURE[name] for name in ("text/plain", "image/png")})
 TIDIED = {
     "no progress bar": ([shown(BAR), shown(BAR)], []),
     "an explorer's still picture": ([shown(EXPLORER)], [STILL]),
-    "a figure in all its forms": ([STILL], [STILL]),
+    "a figure without its HTML": ([shown(PICTURE)], [STILL]),
     "one piece around a bar": (
         [printed("stdout", "a"), shown(BAR), printed("stdout", "b")], [printed("stdout", "ab")]
     ),

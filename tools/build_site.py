@@ -18,6 +18,7 @@ import glossary
 import slides
 
 from course_lib.exercises.public_issues import course_repository, report_link
+from course_lib.viz.plots import image_tag
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / ".build" / "site"
@@ -51,13 +52,23 @@ def lay_out() -> None:
             copy = shutil.copytree if (folder / part).is_dir() else shutil.copy2
             copy(folder / part, target)
     chapters = sorted(SOURCE.glob("notebooks/*.ipynb"))
-    for path in chapters:  # the site has each picture once, as SVG
+    for path in chapters:  # the site has each drawing once, as SVG
         text = path.read_text(encoding="utf-8")
-        path.write_text(embed_pictures.as_files(text), encoding="utf-8")
+        path.write_text(with_alt_texts(embed_pictures.as_files(text)), encoding="utf-8")
     add_report_links(chapters)
     (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
     slides.list_decks(SOURCE / "slides.md", chapters)
     write_modules()
+
+
+def with_alt_texts(text: str) -> str:
+    """Return a chapter in which pictures below cells are HTML, which Sphinx shows with alt text."""
+    notebook = json.loads(text)
+    for output in (each for cell in notebook["cells"] for each in cell.get("outputs", [])):
+        if about := output.get("metadata", {}).get("image/png"):
+            png = "".join(output["data"]["image/png"]).strip()
+            output["data"]["text/html"] = image_tag(png, **about)
+    return json.dumps(notebook)
 
 
 def add_report_links(chapters: list[Path]) -> None:

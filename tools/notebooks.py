@@ -140,13 +140,18 @@ def metadata_of(cell: nbformat.NotebookNode) -> dict:
 
 
 def keep_stills(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
-    """Take away the live view of every widget, and keep its still picture, PNG and text included.
+    """Keep pictures as PNG and text, and take away the live view of every widget.
 
-    A widget without a still picture, such as a progress bar, loses its whole output.
+    GitHub and others prefer HTML to PNG, and remove the pictures in it. A widget without a still
+    picture, such as a progress bar, loses its whole output.
     """
     for output in outputs:
-        if output.get("data", {}).pop(WIDGET, None) and "text/html" not in output.data:
-            output.data.clear()  # the plain text of a widget says nothing
+        data = output.get("data", {})
+        is_widget = data.pop(WIDGET, None)
+        if "image/png" in data:
+            data.pop("text/html", None)
+        elif is_widget:
+            data.clear()  # the plain text of a widget says nothing
     return [output for output in outputs if output.get("data", True)]
 
 

@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from course_lib.viz.plots import PIXELS, STYLE, picture_data
+from course_lib.viz.plots import PIXELS, STYLE, picture_output
 
 LOOK = dict(style={"description_width": "130px"}, layout=widgets.Layout(width="420px"))
 
@@ -128,11 +128,11 @@ class Explorer(widgets.VBox):
         """Return a text that is the same on every machine, because strict nbval compares it."""
         return self.alt
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Add a still picture and its alt text for pages without a kernel."""
         live = super()._repr_mimebundle_(**kwargs)
         image = Image.open(io.BytesIO(self.picture.value))
-        still = picture_data(image, self.alt, image.width, image.height)
+        still, metadata = picture_output(image, self.alt, image.width, image.height)
         hint = "A still picture: open the notebook in JupyterLab and run the cell to move it."
         page = f"{self.sentence.value}{still['text/html']}<p><em>{hint}</em></p>"
-        return live | still | {"text/html": page, "text/plain": self.plain_text()}
+        return live | still | {"text/html": page, "text/plain": self.plain_text()}, metadata

@@ -6,6 +6,7 @@ import io
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -52,16 +53,19 @@ def show(fig: Figure, *, alt: str) -> None:
     fig.savefig(painted, format="png", dpi=SHARPNESS * PIXELS)
     plt.close(fig)
     image = Image.open(painted)
-    size = {"width": round(image.width / SHARPNESS), "height": round(image.height / SHARPNESS)}
-    data = picture_data(image, alt, **size)
-    display(data, raw=True, metadata={"image/png": {"alt": alt, **size}})
+    size = round(image.width / SHARPNESS), round(image.height / SHARPNESS)
+    data, metadata = picture_output(image, alt, *size)
+    display(data, raw=True, metadata=metadata)
 
 
-def picture_data(image: Image.Image, alt: str, width: int, height: int) -> dict[str, str]:
+def picture_output(
+    image: Image.Image, alt: str, width: int, height: int
+) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """Store a picture as HTML, PNG and plain text.
 
-    JupyterLab and the site show the HTML, because a PNG alone has no alt text there. Other programs
-    show the PNG or the text. The PNG has at most 256 colors, so it takes a third of the bytes.
+    JupyterLab shows the HTML, because it gives a PNG no alt text. GitHub removes the pictures from
+    HTML, so a chapter is saved without it. The PNG has at most 256 colors, which take a third of
+    the bytes.
 
     Args:
         image: The picture.
@@ -70,15 +74,20 @@ def picture_data(image: Image.Image, alt: str, width: int, height: int) -> dict[
         height: The height on the page. With both, nothing moves when the picture is loaded.
 
     Returns:
-        The data of one output, by MIME type.
+        The data of one output by MIME type, and its metadata: alt text and size of the PNG.
     """
     file = io.BytesIO()
     image.convert("RGB").quantize(256).save(file, format="png", optimize=True)
     png = base64.b64encode(file.getvalue()).decode()
-    source = f"data:image/png;base64,{png}"
+    about = {"alt": alt, "width": width, "height": height}
+    data = {"text/html": image_tag(png, **about), "image/png": png, "text/plain": alt}
+    return data, {"image/png": about}
+
+
+def image_tag(png: str, alt: str, width: int, height: int) -> str:
+    """Write the HTML of a PNG picture, given in base64."""
     size = f'width="{width}" height="{height}"'
-    page = f'<img alt="{html.escape(alt)}" {size} src="{source}">'
-    return {"text/html": page, "image/png": png, "text/plain": alt}
+    return f'<img alt="{html.escape(alt)}" {size} src="data:image/png;base64,{png}">'
 
 
 def heatmap(
