@@ -12,9 +12,11 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from course_lib.viz.explorer_base import FOLDER, Explorer
+from course_lib.viz.mask_explorer import CROSS, DECODER, ENCODER, PAD
 
 STATES = 50
 TOLERANCE = 1e-6
+WORDS = [PAD, "hundred", "five", "drei", "und", "vierzig", "unknown", "constructor"]
 SLOW = 50  # ms from a pointer event to a changed picture
 MAX_DIFFERENCE = 4.0  # mean of two stills, of 255: fonts differ between computers
 SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
@@ -24,6 +26,15 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
         "d_k": 2 ** draw.randrange(10),
         "divide": draw.random() < 0.5,
         "temperature": 2.0 ** draw.randrange(-3, 5),
+    },
+    "masks": lambda draw: {
+        "attention": draw.choice([ENCODER, DECODER, CROSS]),
+        "mask": draw.choice(["causal", "padding", "both", "nothing blocked", "your own"]),
+        "cells": ["".join(draw.choices("01", k=6)) for _ in range(6)],
+        "source": " ".join(draw.choices(WORDS, k=draw.randint(1, 6))),
+        "target": " ".join(draw.choices(WORDS, k=draw.randint(1, 6))),
+        "row": draw.randrange(6),
+        "column": draw.randrange(6),
     },
 }
 # remembers how long each pointer event takes until the changed picture is on the screen
