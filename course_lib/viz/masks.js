@@ -80,16 +80,11 @@ const [LEFT, TOP, CELL] = [70, 92, 39];
 const LABEL = 62; // the widest label
 
 /** Shorten a word that is too wide for a label. */
-function short(word) {
+function short(word, label = word) {
   const pen = document.createElement("canvas").getContext("2d");
   pen.font = "13px sans-serif";
-  const letters = [...word];
-  let label = word;
-  while (letters.length > 1 && pen.measureText(label).width > LABEL) {
-    letters.pop();
-    label = `${letters.join("")}…`;
-  }
-  return label;
+  if (word.length < 2 || pen.measureText(label).width <= LABEL) return label;
+  return short(word.slice(0, -1), `${word.slice(0, -1)}…`);
 }
 
 /** Frame some cells of one row. */
@@ -108,22 +103,12 @@ function cell(x, y, open, words, { fill = "var(--paper)", ...more } = {}) {
   ];
 }
 
-/** Draw a table whose open cells show what `content` returns; red frames show what leaks. */
-function table(state, { mask }, content) {
-  const frames = mask.map((row, t) => {
-    const leaking = row.map((open, s) => open && leaks(state, t, s));
-    return leaking.map((each, s) => {
-      if (!each || leaking[s - 1]) return undefined;
-      const end = leaking.indexOf(false, s);
-      return frame(t, s, (end < 0 ? row.length : end) - s, "var(--future)", 3);
-    });
-  });
-  return [
-    mask.map((row, t) => row.map((open, s) => cell(LEFT + s * CELL, TOP + t * CELL, open, ...(open ? content(t, s) : [""])))),
-    frame(readTable(state).t, 0, mask[0].length, "var(--query)"),
-    frames,
-  ];
-}
+/** Draw a table whose open cells show what `content` returns; a red frame shows what leaks. */
+const table = (state, { mask }, content) => [
+  mask.map((row, t) => row.map((open, s) => cell(LEFT + s * CELL, TOP + t * CELL, open, ...(open ? content(t, s) : [""])))),
+  mask.map((row, t) => row.map((open, s) => open && leaks(state, t, s) && frame(t, s, 1, "var(--future)"))),
+  frame(readTable(state).t, 0, mask[0].length, "var(--query)", -2),
+];
 
 /** Write title and words of a table, and below it its chosen row, printed in some ways. */
 function surroundings(title, state, { mask }, lines) {
@@ -199,9 +184,10 @@ function moveCursor(key, state) {
   return { row: inside(t + STEPS[key][0], queries), column: inside(s + STEPS[key][1], keys) };
 }
 
-function toggleCell(state) {
+function pressKey(key, state) {
   const { keys, t, s, wrong } = readTable(state);
-  return wrong ? undefined : paint(state, [[t, s]], !makeMask(state, MOST, keys)[t][s]);
+  if (key !== " " || wrong) return moveCursor(key, state);
+  return paint(state, [[t, s]], !makeMask(state, MOST, keys)[t][s]);
 }
 
 const WARNING = ["!", { style: "fill: var(--future); font-weight: 700; font-size: 18px" }];
@@ -212,7 +198,7 @@ const MASK = {
     return [table(state, numbers, (t, s) => (leaks(state, t, s) ? WARNING : ["✓"])), frame(row, column, 1, "var(--ink)", 7)];
   },
   drag: dragCells,
-  keys: (key, state) => (key === " " ? toggleCell(state) : moveCursor(key, state)),
+  keys: pressKey,
   valueText: (state, { mask }) => {
     const { queries, keys, t, s } = readTable(state);
     return `${queries[t]} ${mask[t][s] ? "may" : "may not"} look at ${keys[s]}`;

@@ -84,7 +84,7 @@ def test_it_says_what_leaks_and_what_is_empty(page):
     numbers = [f"“{word}” {leak:.2f}" for word, leak in zip(words, leaked, strict=True)]
     assert f"Weight on later positions: {', '.join(numbers)}." in said(page)
     frames = page.locator(".explorer rect[stroke='var(--future)']")
-    assert frames.count() == 2 * 3, "each row that leaks, in both tables"
+    assert frames.count() == 2 * (3 + 2 + 1), "each cell that leaks, in both tables"
     page.get_by_label("attention").select_option(CROSS)
     assert "leaks" not in said(page) and frames.count() == 0
     page.get_by_label("source words").fill("[pad] [pad]")
