@@ -54,8 +54,10 @@ def test_the_first_cell_decides_whether_a_drag_opens_or_blocks_and_none_is_skipp
     drag(page, (1, 2), (1, 5))  # a fast drag over a blocked cell, two more, and the last
     assert rows(page) == [before[0], "✓✓!!!!", *before[2:]]
     drag(page, (1, 5), (1, 2))
+    drag(page, (0, 1), (0, 0))  # to a cell that is open and stays so
+    assert rows(page) == ["✓!····", *before[1:]]
     drag(page, (0, 0), (3, 3))  # from an open cell, over open and blocked ones
-    assert rows(page) == ["······", "✓·····", "✓✓····", "✓✓✓···", "✓✓✓✓··", "✓✓✓✓··"]
+    assert rows(page) == ["·!····", "✓·····", "✓✓····", "✓✓✓···", "✓✓✓✓··", "✓✓✓✓··"]
     drag(page, (5, 5), (5, 9), (5, 4))  # out of the table and back
     assert rows(page)[5] == "✓✓✓✓✓✓"
 
@@ -96,6 +98,8 @@ def test_wrong_words_get_a_sentence_and_the_last_good_picture_stays(page):
     page.get_by_label("target words").fill("a b c d e f g")
     assert "The target has 7 words. Type 1 to 6 words" in said(page)
     drag(page, (0, 3))
+    assert rows(page) == good
+    page.get_by_label("target words").fill(MaskExplorer().target)
     assert rows(page) == good
     page.get_by_label("target words").fill("drei donaudampfschiff")
     assert "does not know “donau" in said(page) and "…”" in said(page)
