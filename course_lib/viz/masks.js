@@ -65,7 +65,10 @@ function softmax(scores, open) {
 /** Compute the mask, its chosen row in two other conventions, the weights, and what each row leaks. */
 export function compute(state) {
   const { queries, keys, t: chosen, wrong } = readTable(state);
-  if (wrong) throw new Error(`The ${wrong} has ${split(state[wrong]).length} words. Type 1 to ${MOST} words with spaces between them.`);
+  if (wrong) {
+    const count = split(state[wrong]).length;
+    throw new Error(`The ${wrong} has ${count} words. Type 1 to ${MOST} words with spaces between them.`);
+  }
   const mask = makeMask(state, queries.length, keys);
   const { w_q, w_k } = state.layer[state.attention];
   const projected = project(keys, state.layer, w_k);
@@ -95,17 +98,18 @@ const frame = (t, s, width, color, inset = 0) => svg("rect", {
 /** Draw a cell with words; a blocked one is gray, and hatched if there are none. */
 function cell(x, y, open, words, { fill = "var(--paper)", ...more } = {}) {
   const half = CELL / 2;
+  const hatch = `M${x},${y + half}l${half},${-half}m${half},0l${-CELL},${CELL}m${half},0l${half},${-half}`;
   return [
     svg("rect", { x, y, width: CELL, height: CELL, fill: open ? fill : "var(--masked)", stroke: "var(--line)" }),
-    !words && svg("path", { d: `M${x},${y + half}l${half},${-half}m${half},0l${-CELL},${CELL}m${half},0l${half},${-half}`,
-      fill: "none", stroke: "var(--line)" }),
+    !words && svg("path", { d: hatch, stroke: "var(--line)" }),
     text(x + half, y + half + 5, words, { anchor: "middle", ...more }),
   ];
 }
 
 /** Draw a table whose open cells show what `content` returns; a red frame shows what leaks. */
 const table = (state, { mask }, content) => [
-  mask.map((row, t) => row.map((open, s) => cell(LEFT + s * CELL, TOP + t * CELL, open, ...(open ? content(t, s) : [""])))),
+  mask.map((row, t) => row.map((open, s) =>
+    cell(LEFT + s * CELL, TOP + t * CELL, open, ...(open ? content(t, s) : [""])))),
   mask.map((row, t) => row.map((open, s) => open && leaks(state, t, s) && frame(t, s, 1, "var(--future)"))),
   frame(readTable(state).t, 0, mask[0].length, "var(--query)", -2),
 ];
@@ -119,7 +123,8 @@ function surroundings(title, state, { mask }, lines) {
     right(TOP - 26, "key →"),
     right(TOP - 8, "query ↓"),
     queries.map((word, t) => right(TOP + (t + 0.5) * CELL + 5, short(word))),
-    keys.map((word, s) => text(0, 0, short(word), { transform: `translate(${LEFT + (s + 0.5) * CELL} ${TOP - 8}) rotate(-50)` })),
+    keys.map((word, s) =>
+      text(0, 0, short(word), { transform: `translate(${LEFT + (s + 0.5) * CELL} ${TOP - 8}) rotate(-50)` })),
     Object.entries(lines).map(([caption, values], n) => {
       const y = TOP + MOST * CELL + 26 + 66 * n;
       const cells = values.map((value, s) => cell(LEFT + s * CELL, y + 6, mask[chosen][s], value));
@@ -195,7 +200,8 @@ const MASK = {
   label: "mask: move with the arrow keys, open or block a cell with the space bar",
   draw: (state, numbers) => {
     const { t: row, s: column } = readTable(state);
-    return [table(state, numbers, (t, s) => (leaks(state, t, s) ? WARNING : ["✓"])), frame(row, column, 1, "var(--ink)", 7)];
+    const sign = (t, s) => (leaks(state, t, s) ? WARNING : ["✓"]);
+    return [table(state, numbers, sign), frame(row, column, 1, "var(--ink)", 7)];
   },
   drag: dragCells,
   keys: pressKey,
@@ -226,20 +232,24 @@ const quoted = (word) => `“${short(word)}”`;
 
 function describe(state, { mask, weights, leaked }) {
   const { queries, keys, t } = readTable(state);
-  const count = (cells) => cells.filter(Boolean).length;
+  const open = mask.map((row) => row.filter(Boolean).length);
   const best = weights[t].indexOf(Math.max(...weights[t]));
-  const largest = count(mask[t]) ? `, and its largest weight, ${number(weights[t][best])}, goes to ${quoted(keys[best])}` : "";
-  const leaking = queries.map((word, row) => mask[row].some((open, s) => open && leaks(state, row, s)) && `${quoted(word)} ${number(leaked[row])}`).filter(Boolean);
-  const empty = queries.filter((_, row) => !count(mask[row])).map(quoted);
-  const unknown = [...new Set([...queries, ...keys])].filter((word) => !Object.hasOwn(state.layer.embedding, word)).map(quoted);
+  const leaking = queries.flatMap((word, n) =>
+    (mask[n].some((each, s) => each && leaks(state, n, s)) ? `${quoted(word)} ${number(leaked[n])}` : []));
+  const empty = queries.filter((_, n) => !open[n]);
+  const unknown = [...new Set([...queries, ...keys])].filter((word) => !Object.hasOwn(state.layer.embedding, word));
+  const isUseless = state.attention === CROSS && ["causal", "both"].includes(state.mask);
   return [
-    `${count(mask.flat())} of ${mask.flat().length} cells are open. ${quoted(queries[t])} may look at ${count(mask[t])} of ${keys.length} keys${largest}.`,
-    leaking.length && `The future leaks (! in a red frame). Weight on later positions: ${leaking.join(", ")}.`,
-    empty.length && `Nothing is open for ${empty.join(", ")}: our weights are 0 there, those of nn.MultiheadAttention are nan.`,
-    queries[t] === PADDING && "This query is padding, so its output is never used.",
-    state.attention === CROSS && ["causal", "both"].includes(state.mask) && "The causal mask hides words of the source, although all of it is known.",
-    unknown.length && `The layer does not know ${unknown.join(", ")} and uses the vector of [unk].`,
-  ].filter(Boolean).join("\n");
+    `${mask.flat().filter(Boolean).length} of ${mask.flat().length} cells are open.`,
+    ` ${quoted(queries[t])} may look at ${open[t]} of ${keys.length} keys`,
+    open[t] ? `, and its largest weight, ${number(weights[t][best])}, goes to ${quoted(keys[best])}.` : ".",
+    leaking.length && `\nThe future leaks (! in a red frame). Weight on later positions: ${leaking.join(", ")}.`,
+    empty.length && `\nNothing is open for ${empty.map(quoted).join(", ")}: our weights are 0 there, `,
+    empty.length && "those of nn.MultiheadAttention are nan.",
+    queries[t] === PADDING && "\nThis query is padding, so its output is never used.",
+    isUseless && "\nThe causal mask hides words of the source, although all of it is known.",
+    unknown.length && `\nThe layer does not know ${unknown.map(quoted).join(", ")} and uses the vector of [unk].`,
+  ].filter(Boolean).join("");
 }
 
 const SIZE = [328, 466];
