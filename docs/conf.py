@@ -39,7 +39,7 @@ html_search_scorer = str(Path(__file__).parent / "_static" / "search_scorer.js")
 html_extra_path = ["docs/404.html"]
 html_static_path = ["_static"]
 html_css_files = ["course.css"]
-html_js_files = ["course.js"]
+html_js_files = ["course.js", ("explorers.js", {"type": "module"})]
 html_copy_source = False
 html_theme_options = {
     "navbar_persistent": [],  # the search stands in the side bar

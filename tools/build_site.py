@@ -5,6 +5,7 @@ repository is, with docs/_site, the glossary and a page for each module. It writ
 """
 
 import argparse
+import html
 import http.server
 import json
 import shutil
@@ -12,6 +13,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import embed_pictures
 import glossary
@@ -40,6 +42,9 @@ def lay_out() -> None:
     shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("conf.py", "_*"))
     shutil.copytree(ROOT / "docs" / "_site", SOURCE, dirs_exist_ok=True)
     shutil.copytree(ROOT / "docs" / "_static", SOURCE / "_static")
+    (SOURCE / "_static" / "viz").mkdir()
+    for module in sorted((ROOT / "course_lib" / "viz").glob("*.js")):
+        shutil.copy2(module, SOURCE / "_static" / "viz")
     shutil.copy2(ROOT / "docs" / "conf.py", SOURCE)
     shutil.copytree(ROOT / "figures", SOURCE / "figures", ignore=shutil.ignore_patterns("src"))
     shutil.copytree(ROOT / "notebooks", SOURCE / "notebooks")
@@ -54,21 +59,31 @@ def lay_out() -> None:
     chapters = sorted(SOURCE.glob("notebooks/*.ipynb"))
     for path in chapters:  # the site has each drawing once, as SVG
         text = path.read_text(encoding="utf-8")
-        path.write_text(with_alt_texts(embed_pictures.as_files(text)), encoding="utf-8")
+        path.write_text(with_html(embed_pictures.as_files(text)), encoding="utf-8")
     add_report_links(chapters)
     (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
     slides.list_decks(SOURCE / "slides.md", chapters)
     write_modules()
 
 
-def with_alt_texts(text: str) -> str:
-    """Return a chapter in which pictures below cells are HTML, which Sphinx shows with alt text."""
+def with_html(text: str) -> str:
+    """Return a chapter in which pictures below cells are HTML with alt text, and explorers run."""
     notebook = json.loads(text)
     for output in (each for cell in notebook["cells"] for each in cell.get("outputs", [])):
-        if about := output.get("metadata", {}).get("image/png"):
+        metadata = output.get("metadata", {})
+        if about := metadata.get("image/png"):
             png = "".join(output["data"]["image/png"]).strip()
-            output["data"]["text/html"] = image_tag(png, **about)
+            page = image_tag(png, **about)
+            if explorer := metadata.get("explorer"):
+                page = explorer_element(**explorer, still=page)
+            output["data"]["text/html"] = page
     return json.dumps(notebook)
+
+
+def explorer_element(module: str, state: dict[str, Any], still: str = "") -> str:
+    """Return the element that explorers.js replaces by an explorer; until then, the still shows."""
+    state_text = html.escape(json.dumps(state))
+    return f'<div data-explorer="{module}" data-state="{state_text}">{still}</div>'
 
 
 def add_report_links(chapters: list[Path]) -> None:

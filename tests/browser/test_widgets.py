@@ -12,7 +12,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 README_SCREENSHOTS = ROOT / "figures" / "screenshots"
-IN_README = {"06_masks": "mask_explorer", "12_decoding": "heads_explorer"}
+IN_README = {"12_decoding": "heads_explorer"}
 MAX_DIFFERENCE = 6.0  # mean of two screenshots, of 255: fonts differ between computers
 RUN_ALL = "03_positions"  # as a reader does; of the others only what the widget needs
 CHOOSE = "Space ArrowDown Enter"  # in a list; alone, ArrowDown moves from cell to cell
@@ -54,21 +54,6 @@ TOURS = [
             "base": "ArrowLeft",
             "code": CHOOSE,
         },
-    ),
-    Tour(
-        "06_masks",
-        {
-            "row (query)": "ArrowLeft",
-            "hide the future (causal)": "Space",
-            "attention": CHOOSE,
-            "source words": "seventy eight",
-            "source length": "ArrowLeft",
-            "source padding": "ArrowRight",
-            "target words": "acht und siebzig",
-            "target length": "ArrowLeft",
-            "target padding": "ArrowLeft",
-        },
-        wrong=("target words", "a b c d e f g", "7 words"),
     ),
     Tour(
         "11_training",

@@ -1,0 +1,158 @@
+"""The explorers without a kernel: numbers, pointer, keyboard, themes; and their still pictures."""
+
+import io
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from browser_driver import NO_BROWSER
+from explorer_page import EXPLORERS, open_explorer, served, take_still
+from PIL import Image
+from playwright.sync_api import Browser, Page
+
+from course_lib.viz.explorer_base import FOLDER, Explorer
+from course_lib.viz.mask_explorer import CROSS, DECODER, ENCODER, PAD
+
+STATES = 50
+TOLERANCE = 1e-6
+WORDS = [PAD, "hundred", "five", "drei", "und", "vierzig", "unknown", "constructor"]
+SLOW = 50  # ms from a pointer event to a changed picture
+MAX_DIFFERENCE = 4.0  # mean of two stills, of 255: fonts differ between computers
+SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
+    "attention": lambda draw: {
+        "x": draw.uniform(-3, 3),
+        "y": draw.uniform(-3, 3),
+        "d_k": 2 ** draw.randrange(10),
+        "divide": draw.random() < 0.5,
+        "temperature": 2.0 ** draw.randrange(-3, 5),
+    },
+    "masks": lambda draw: {
+        "attention": draw.choice([ENCODER, DECODER, CROSS]),
+        "mask": draw.choice(["causal", "padding", "both", "nothing blocked", "your own"]),
+        "cells": ["".join(draw.choices("01", k=6)) for _ in range(6)],
+        "source": " ".join(draw.choices(WORDS, k=draw.randint(1, 6))),
+        "target": " ".join(draw.choices(WORDS, k=draw.randint(1, 6))),
+        "row": draw.randrange(6),
+        "column": draw.randrange(6),
+    },
+}
+# remembers how long each pointer event takes until the changed picture is on the screen
+WATCH = """() => {
+    window.times = [];
+    const panes = document.querySelector('.explorer .panes');
+    let start = 0;
+    addEventListener('pointermove', () => { start = performance.now(); }, true);
+    new MutationObserver(async () => {
+        const began = start;
+        await new Promise(requestAnimationFrame);
+        window.times.push(performance.now() - began);
+    }).observe(panes, {childList: true, subtree: true});
+}"""
+every_explorer = pytest.mark.parametrize("explorer", EXPLORERS, ids=lambda each: each.module)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Serve the repository."""
+    with served() as place:
+        yield place
+
+
+@pytest.fixture
+def page(browser: Browser, address: str, explorer: type[Explorer]) -> Iterator[Page]:
+    """Open an explorer on a page without a kernel."""
+    opened = open_explorer(browser, address, explorer())
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    assert not errors
+    opened.close()
+
+
+def flat(value: object) -> list[float]:
+    """Return all numbers in nested lists and dictionaries, in the order of their names."""
+    if isinstance(value, dict):
+        value = [value[name] for name in sorted(value)]
+    return [x for each in value for x in flat(each)] if isinstance(value, list) else [float(value)]
+
+
+@every_explorer
+def test_the_module_computes_the_numbers_of_the_package(page: Page, explorer: type[Explorer]):
+    draw = random.Random(0)
+    samples = [SAMPLERS[explorer.module](draw) for _ in range(STATES)]
+    states = [explorer(**sample).state() for sample in samples]
+    load = "async ([name, states]) => states.map((await import(name)).compute)"
+    computed = page.evaluate(load, [f"/course_lib/viz/{explorer.module}.js", states])
+    for sample, ours in zip(samples, computed, strict=True):
+        expected = explorer(**sample).numbers()
+        assert ours.keys() == expected.keys()
+        np.testing.assert_allclose(flat(ours), flat(expected), rtol=0, atol=TOLERANCE)
+
+
+@every_explorer
+def test_the_picture_follows_the_pointer_at_once(page: Page, explorer: type[Explorer], capsys):
+    page.evaluate(WATCH)
+    box = page.locator(".explorer .handle").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for n in range(20):
+        across, up = (3 * n) % 10 / 10, (7 * n) % 10 / 10
+        page.mouse.move(box["x"] + box["width"] * across, box["y"] + box["height"] * up)
+    page.mouse.up()
+    times = page.evaluate("window.times")
+    assert len(times) >= 5, "the picture does not change"
+    with capsys.disabled():
+        print(f"\n{explorer.module}: {np.median(times):.0f} ms from a pointer event to the picture")
+    assert np.median(times) < SLOW
+
+
+@every_explorer
+def test_every_control_has_a_name_and_moves_the_picture_by_keyboard(page: Page, explorer):
+    for more in page.locator(".explorer details").all():
+        more.evaluate("details => { details.open = true; }")
+    controls = page.locator(".explorer :is(.handle, input, select)")
+    for index in range(controls.count()):
+        control = controls.nth(index)
+        name = control.evaluate("c => c.getAttribute('aria-label') ?? c.labels[0].innerText")
+        assert len(name) > 2
+        if control.is_disabled():
+            continue
+        before = page.locator(".explorer").inner_html()
+        control.focus()
+        moves = ("ArrowRight", "ArrowDown", "ArrowLeft", "Space", "7")
+        for key in moves:
+            page.keyboard.press(key)
+            if page.locator(".explorer").inner_html() != before:
+                break
+        assert page.locator(".explorer").inner_html() != before, name
+    page.get_by_role("button", name="Reset").click()
+    first = page.evaluate("() => document.querySelector('.explorer .panes').innerHTML")
+    page.reload()
+    page.wait_for_selector(".explorer svg")
+    assert page.evaluate("() => document.querySelector('.explorer .panes').innerHTML") == first
+
+
+@every_explorer
+def test_the_still_picture_is_up_to_date(page: Page, explorer: type[Explorer]):
+    kept = Image.open(FOLDER / "stills" / f"{explorer.module}.png")
+    images = [image.convert("L").resize((64, 64)) for image in (take_still(page), kept)]
+    one, other = (np.asarray(image, dtype=float) for image in images)
+    assert np.abs(one - other).mean() < MAX_DIFFERENCE, "run: python tools/explorer_page.py"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@every_explorer
+def test_it_fits_on_a_screen_in_both_themes(browser, address, explorer, theme, width):
+    page = open_explorer(browser, address, explorer(), theme=theme, width=width)
+    wide, high = page.evaluate("() => [document.body.scrollWidth, document.body.scrollHeight]")
+    assert wide <= width
+    assert width < 1280 or high <= 700  # above the fold at 1280 × 800, below JupyterLab's bars
+    dark = np.asarray(Image.open(io.BytesIO(page.locator(".explorer").screenshot())).convert("L"))
+    assert (np.median(dark) < 100) == (theme == "dark")
+    page.close()
+
+
+def test_there_is_a_browser(browser):
+    assert browser, NO_BROWSER

@@ -1,0 +1,116 @@
+"""What the explorer of masks does under a pointer and a keyboard, and what it says."""
+
+import pytest
+from explorer_page import open_explorer, served
+from playwright.sync_api import expect
+
+from course_lib.viz.mask_explorer import CROSS, MaskExplorer
+
+LEFT, TOP, CELL = 70, 92, 39  # of the table, as in masks.js
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Serve the repository."""
+    with served() as place:
+        yield place
+
+
+@pytest.fixture
+def page(browser, address):
+    """Open the explorer as chapter 06 shows it."""
+    opened = open_explorer(browser, address, MaskExplorer())
+    errors = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    opened.close()
+    assert not errors
+
+
+def drag(page, *cells):
+    """Press the pointer on the first of some cells, move it over the others, and release it."""
+    box = page.locator(".explorer svg").first.bounding_box()
+    for n, (t, s) in enumerate(cells):
+        page.mouse.move(box["x"] + LEFT + CELL * (s + 0.5), box["y"] + TOP + CELL * (t + 0.5))
+        if n == 0:
+            page.mouse.down()
+    page.mouse.up()
+
+
+def rows(page) -> list[str]:
+    """Read the mask: ✓ is open, ! is open and leaks, and · is blocked."""
+    cells = page.locator(".explorer .handle").first.locator("text").all_text_contents()
+    return ["".join(cell or "·" for cell in cells[6 * t : 6 * t + 6]) for t in range(6)]
+
+
+def said(page) -> str:
+    """Read the sentences."""
+    return page.locator(".explorer .said").inner_text()
+
+
+def test_the_first_cell_decides_whether_a_drag_opens_or_blocks_and_none_is_skipped(page):
+    before = ["✓·····", "✓✓····", "✓✓✓···", "✓✓✓✓··", "✓✓✓✓··", "✓✓✓✓··"]
+    assert rows(page) == before
+    drag(page, (1, 2), (1, 5))  # a fast drag over a blocked cell, two more, and the last
+    assert rows(page) == [before[0], "✓✓!!!!", *before[2:]]
+    drag(page, (1, 5), (1, 2))
+    drag(page, (0, 1), (0, 0))  # to a cell that is open and stays so
+    assert rows(page) == ["✓!····", *before[1:]]
+    drag(page, (0, 0), (3, 3))  # from an open cell, over open and blocked ones
+    assert rows(page) == ["·!····", "✓·····", "✓✓····", "✓✓✓···", "✓✓✓✓··", "✓✓✓✓··"]
+    drag(page, (5, 5), (5, 9), (5, 4))  # out of the table and back
+    assert rows(page)[5] == "✓✓✓✓✓✓"
+
+
+def test_the_keyboard_moves_a_cursor_and_opens_cells(page):
+    page.locator(".explorer .handle").first.focus()
+    for key in ("ArrowUp", "ArrowUp", "ArrowRight", "Space"):
+        page.keyboard.press(key)
+    assert rows(page)[1] == "✓✓··!·"
+    handle = page.locator(".explorer .handle").first
+    expect(handle).to_have_attribute("aria-valuetext", "drei may look at [pad]")
+    printed = page.locator(".explorer svg").first.locator("g").first.locator("text")
+    *_, ours, theirs = " ".join(printed.all_text_contents()).split("drei ")
+    assert ours.startswith("True True False False True False")
+    assert theirs == "False False True True False True"
+    for _ in range(9):
+        page.keyboard.press("ArrowDown")
+    expect(handle).to_have_attribute("aria-valuetext", "[pad] may not look at [pad]")
+
+
+def test_it_says_what_leaks_and_what_is_empty(page):
+    assert "leaks" not in said(page)
+    page.get_by_role("button", name="padding").click()
+    leaked = MaskExplorer(mask="padding").numbers()["leaked"][:3]
+    words = ["[bos]", "drei", "hundert"]
+    numbers = [f"“{word}” {leak:.2f}" for word, leak in zip(words, leaked, strict=True)]
+    assert f"Weight on later positions: {', '.join(numbers)}." in said(page)
+    frames = page.locator(".explorer rect[stroke='var(--future)']")
+    assert frames.count() == 2 * (3 + 2 + 1), "each cell that leaks, in both tables"
+    page.get_by_label("attention").select_option(CROSS)
+    assert "leaks" not in said(page) and frames.count() == 0
+    page.get_by_label("source words").fill("[pad] [pad]")
+    assert "our weights are 0 there, those of nn.MultiheadAttention are nan" in said(page)
+
+
+def test_wrong_words_get_a_sentence_and_the_last_good_picture_stays(page):
+    good = rows(page)
+    page.get_by_label("target words").fill("a b c d e f g")
+    assert "The target has 7 words. Type 1 to 6 words" in said(page)
+    drag(page, (0, 3))
+    assert rows(page) == good
+    page.get_by_label("target words").fill(MaskExplorer().target)
+    assert rows(page) == good
+    page.get_by_label("target words").fill("drei donaudampfschiff")
+    assert "does not know “donau" in said(page) and "…”" in said(page)
+
+
+def test_a_preset_says_whether_it_is_on(page):
+    pressed = page.locator(".explorer button[aria-pressed=true]")
+    for name in ("causal", "both", "nothing blocked"):
+        page.get_by_role("button", name=name).click()
+        expect(pressed).to_have_text([name])
+    drag(page, (0, 0))
+    expect(pressed).to_have_count(0)
+    page.get_by_role("button", name="cross").click()
+    expect(page.get_by_label("attention")).to_have_value(CROSS)

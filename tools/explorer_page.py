@@ -1,0 +1,89 @@
+"""Open the explorers in a browser without a kernel, and take the still pictures of them.
+
+python tools/explorer_page.py [NAME …] writes course_lib/viz/stills/NAME.png from the first state.
+"""
+
+import argparse
+import functools
+import http.server
+import io
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from browser_driver import NO_BROWSER, ROOT, chromium
+from build_site import explorer_element
+from PIL import Image
+from playwright.sync_api import Browser, Page
+
+from course_lib.viz.attention_explorer import AttentionExplorer
+from course_lib.viz.explorer_base import FOLDER, Explorer
+from course_lib.viz.mask_explorer import MaskExplorer
+
+EXPLORERS: list[type[Explorer]] = [AttentionExplorer, MaskExplorer]
+SHARPNESS = 2  # image pixels per CSS pixel
+PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><title>{name}</title>
+<body style="margin: 0"><main>
+{element}</main>
+<script type="module" src="/docs/_static/explorers.js"></script></body></html>"""
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Send the files of the repository, and the modules where the site has them."""
+
+    def translate_path(self, path: str) -> str:
+        """Find a module of the explorers under the address that it has on the site."""
+        return super().translate_path(path.replace("/docs/_static/viz/", "/course_lib/viz/"))
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Serve the repository on this computer, and yield the address."""
+    handler = functools.partial(Quiet, directory=str(ROOT))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def open_explorer(
+    browser: Browser, address: str, explorer: Explorer, *, theme: str = "light", width: int = 1280
+) -> Page:
+    """Open an explorer on a page of its own, as the site does, and wait until it is drawn."""
+    page = browser.new_page(viewport={"width": width, "height": 800}, device_scale_factor=SHARPNESS)
+    element = explorer_element(explorer.module, explorer.state())
+    body = PAGE.format(theme=theme, name=explorer.module, element=element)
+    page.route(
+        f"{address}/page.html", lambda route: route.fulfill(body=body, content_type="text/html")
+    )
+    page.goto(f"{address}/page.html")
+    page.wait_for_selector(".explorer svg")
+    return page
+
+
+def take_still(page: Page) -> Image.Image:
+    """Take a picture of what an explorer draws, without its controls."""
+    box = page.locator(".explorer .panes")
+    return Image.open(io.BytesIO(box.screenshot())).convert("RGB").quantize(64)
+
+
+def main() -> None:
+    """Take the still pictures of all explorers, or of some."""
+    reader = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    reader.add_argument("names", nargs="*", metavar="NAME")
+    names = reader.parse_args().names
+    with chromium() as browser, served() as address:
+        if browser is None:
+            raise SystemExit(NO_BROWSER)
+        for each in EXPLORERS:
+            if not names or each.module in names:
+                page = open_explorer(browser, address, each())
+                take_still(page).save(FOLDER / "stills" / f"{each.module}.png", optimize=True)
+                page.close()
+
+
+if __name__ == "__main__":
+    main()
