@@ -23,7 +23,8 @@ const CSS = `
 .explorer :is(input[type=text], select, button) { background: var(--paper);
   border: 1px solid var(--line); border-radius: 4px; padding: 3px 8px; min-width: 0; }
 .explorer input[type=range] { width: 100%; margin: 0; }
-.explorer .said { min-height: 6em; margin: 0; white-space: pre-line; }
+.explorer .said { min-height: 6em; margin: 0; white-space: pre-line;
+  overflow-wrap: anywhere; }
 .explorer .said.wrong { color: var(--future); font-weight: 600; }`;
 
 /** Make an element of a namespace with attributes (functions become listeners) and children. */
