@@ -10,9 +10,9 @@ from torch.testing import assert_close
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
 from course_lib.viz import heads_explorer as module
 from course_lib.viz.heads_explorer import (
+    ATTENTIONS,
     MAX_NEW_TOKENS,
     HeadsExplorer,
-    attention_of,
     checksum,
     heads_off,
     number_words,
@@ -24,7 +24,6 @@ CONFIG = TranslatorConfig(
     num_pairs=2000, vocab_size=200, d_model=12, num_heads=HEADS, num_layers=LAYERS, d_ff=20
 )
 SOURCE = "three hundred forty-five"
-PLACES = ("encoder", "decoder", "cross")
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +54,14 @@ def without_columns(translator, off):
     return copy
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", ATTENTIONS)
 @pytest.mark.parametrize("layer", range(LAYERS))
 def test_a_head_is_off_as_if_its_part_of_w_o_were_zero(translator, place, layer):
     src, tgt = translator.source_ids([SOURCE]), torch.tensor([[1, 20, 30, 40]])
     with torch.no_grad():
         whole = translator.model(src, tgt)  # (1, T, V)
-        with heads_off(attention_of(translator, place, layer), (0, 2)):
+        attention = translator.model.get_submodule(ATTENTIONS[place].format(layer))
+        with heads_off(attention, (0, 2)):
             logits = translator.model(src, tgt)
         other = without_columns(translator, [(place, layer, 0), (place, layer, 2)])
         assert_close(logits, other.model(src, tgt))
@@ -78,7 +78,7 @@ def test_heads_of_several_places_and_layers_are_off_at_once(translator):
 
 def test_no_weight_is_touched_and_no_hook_stays(translator):
     before = deepcopy(translator.model.state_dict())
-    attention = attention_of(translator, "cross", 1)
+    attention = translator.model.decoder.layers[1].cross_attn
     with pytest.raises(RuntimeError), heads_off(attention, (0,)):
         raise RuntimeError
     read_through(translator, SOURCE, [["cross", 1, 0], ["encoder", 0, 2]])
@@ -128,7 +128,7 @@ def test_the_browser_gets_a_new_reading_for_every_change(explorer, translator):
         reading = explorer.reading
         assert (reading["words"], reading["off"]) == (number_words(text), off)
         assert (reading["text"], reading["written"]) == (expected["text"], expected["written"])
-        for place in PLACES:
+        for place in ATTENTIONS:
             maps = torch.tensor(reading["maps"][place])
             assert_close(maps, expected["maps"][place], rtol=0, atol=1e-6)
 

@@ -29,6 +29,15 @@ const nameOf = ([place, layer, head]) => `head ${head}, ${PLACES[place]}, layer 
 const isCurrent = ({ text: typed, off, reading }) =>
   reading.words === spell(readNumber(typed), "en") && `${reading.off}` === `${off}`;
 
+/** Say whether a text is a number; if not, compute says what is wrong with it. */
+function isNumber(typed) {
+  try {
+    return readNumber(typed) >= 0;
+  } catch {
+    return false;
+  }
+}
+
 /** Pair the letters of two texts with as few differences as possible; a gap is "". */
 export function pairLetters(written, right) {
   if (written && written[0] === right[0])
@@ -127,6 +136,7 @@ function drawSmall(state, where, [left, top]) {
   const { size } = SMALL;
   const weights = mapOf(state.reading, where);
   const off = isOff(state, where);
+  const box = { x: left, y: top, width: size, height: size };
   const cells = Array(SHADES + 2).fill(""); // a path for every shade, and one for masked cells
   weights.forEach((row, t) => row.forEach((weight, s) => {
     const [wide, high] = [size / row.length, size / weights.length];
@@ -134,13 +144,12 @@ function drawSmall(state, where, [left, top]) {
     cells[level] += `M${left + s * wide},${top + t * high}h${wide}v${high}h${-wide}z`;
   }));
   const fill = (level) => (level > SHADES ? "var(--masked)" : shade(level / SHADES));
-  const knob = { cx: left + size + 13, cy: top + (off ? 33 : 13), r: 5, fill: `var(${off ? "--ink" : "--paper"})` };
   return [
     cells.map((d, level) => svg("path", { d, fill: fill(level), opacity: off ? 0.25 : 1 })),
-    svg("rect", { x: left, y: top, width: size, height: size, fill: "none", stroke: "var(--line)" }),
+    svg("rect", { ...box, fill: "none", stroke: "var(--line)" }),
     off ? [line(left, top, left + size, top + size), line(left, top + size, left + size, top)] : [],
     svg("rect", { x: left + size + 5, y: top + 5, width: 16, height: 36, rx: 8, stroke: "var(--ink)", fill: off ? "none" : "var(--value)" }),
-    svg("circle", { stroke: "var(--ink)", ...knob }),
+    svg("circle", { cx: left + size + 13, cy: top + (off ? 33 : 13), r: 5, stroke: "var(--ink)", fill: `var(${off ? "--ink" : "--paper"})` }),
   ];
 }
 
@@ -168,9 +177,9 @@ const HEADS = {
     const all = allHeads(reading);
     const [x, y] = corner(reading, find(all, chosen));
     const size = SMALL.size + 4;
-    const height = corner(reading, all.length - 1)[1] - SMALL.top + size;
+    const height = corner(reading, all.length - 1)[1] - SMALL.top + SMALL.size + 22;
     return [
-      svg("rect", { x: 0, y: SMALL.top, width: SIZE[0], height, fill: "transparent" }),
+      svg("rect", { x: 0, y: SMALL.top - 18, width: SIZE[0], height, fill: "transparent" }),
       svg("rect", { x: x - 2, y: y - 2, width: size, height: size, fill: "none", style: "stroke: var(--ink); stroke-width: 4" }),
     ];
   },
@@ -209,42 +218,35 @@ function describe(state, { weights, right }) {
 function withReadings(model, el) {
   const records = {}; // by number, the fewest heads that were on when it came out right
   const redraws = [];
+  const kernel = model.get("kernel");
   let [reading, translator, loading, problem] = [model.get("reading"), undefined, undefined, ""];
-  const load = async () => {
-    try {
-      const response = await fetch(new URL(WEIGHTS, import.meta.url));
-      translator = new Translator(await response.arrayBuffer());
-      if (translator.checksum !== `${reading.checksum}`) reading = {}; // of another training run
-    } catch {
-      problem = "The translator could not be loaded, so it cannot translate. Load the page again to try it once more.";
-    }
-    redraws.forEach((redraw) => redraw());
+  const load = () => {
+    loading ??= fetch(new URL(WEIGHTS, import.meta.url))
+      .then((response) => response.arrayBuffer())
+      .then((buffer) => {
+        translator = new Translator(buffer);
+        if (translator.checksum !== `${reading.checksum}`) reading = {}; // of another training run
+      })
+      .catch(() => { problem = "The translator could not be loaded. To try again, load the page again."; })
+      .then(() => redraws.forEach((redraw) => redraw()));
   };
-  const start = () => { if (!model.get("kernel")) loading ??= load(); };
-  const update = () => {
-    const [typed, off] = [model.get("text"), model.get("off")];
-    if (model.get("kernel")) reading = model.get("reading");
-    else if (!isCurrent({ text: typed, off, reading })) {
-      start();
-      const words = spell(readNumber(typed), "en");
-      if (translator) reading = { ...translator.translate(words, off), words, off, checksum: translator.checksum };
-    }
-    const { maps, words, text: written } = reading;
+  const translate = (typed, off) => {
+    if (isCurrent({ text: typed, off, reading })) return;
+    load();
+    const words = spell(readNumber(typed), "en");
+    if (translator) reading = { ...translator.translate(words, off), words, off, checksum: translator.checksum };
+  };
+  const read = () => {
+    if (kernel) reading = model.get("reading");
+    else if (isNumber(model.get("text"))) translate(model.get("text"), model.get("off"));
+    const { maps, words, text: written, off } = reading;
     if (maps && written === spell(readNumber(words), "de"))
-      records[words] = Math.min(records[words] ?? Infinity, allHeads(reading).length - reading.off.length);
+      records[words] = Math.min(records[words] ?? Infinity, allHeads(reading).length - off.length);
+    return { ...reading, problem, record: records[words] };
   };
-  const get = (name) => {
-    if (name !== "reading") return model.get(name);
-    try {
-      update();
-    } catch {
-      // compute says what is wrong with the number
-    }
-    return { ...reading, problem, record: records[reading.words] };
-  };
-  ["pointerenter", "focusin"].forEach((event) => el.addEventListener(event, start, { once: true }));
+  if (!kernel) ["pointerenter", "focusin"].forEach((event) => el.addEventListener(event, load));
   return {
-    get,
+    get: (name) => (name === "reading" ? read() : model.get(name)),
     set: (name, value) => name !== "reading" && model.set(name, value),
     on: (event, listener) => {
       if (event === "change:reading") redraws.push(listener);

@@ -17,14 +17,18 @@ from course_lib.viz.explorer_base import Explorer
 
 MAX_NEW_TOKENS = 14  # numbers below a million need about 12
 DECIMALS = 6  # of the weights that the browser gets
-Head = Sequence[Any]  # a place ("encoder", "decoder" or "cross"), a layer and a head, from 0
+ATTENTIONS = {
+    "encoder": "encoder.layers.{}.self_attn",
+    "decoder": "decoder.layers.{}.self_attn",
+    "cross": "decoder.layers.{}.cross_attn",
+}
+Head = Sequence[Any]  # a place of ATTENTIONS, and from 0 a layer and a head
 
 
 def number_words(text: str) -> str:
     """Turn digits or words into the English words of a number.
 
-    Raises:
-        ValueError: If the text is not a number below one million. The message gives an example.
+    Raises ValueError, with an example, if the text is not a number below one million.
     """
     text = " ".join(text.lower().split())
     digits = text.replace(",", "")
@@ -37,15 +41,9 @@ def number_words(text: str) -> str:
 
 
 def heads_off(attention: nn.Module, heads: Collection[int]) -> RemovableHandle:
-    """Switch off some heads until the returned handle is removed; no weight changes.
+    """Let some heads of a ``MultiHeadAttention`` give zeros to ``w_o``; no weight changes.
 
-    Args:
-        attention: A ``MultiHeadAttention``. The outputs of these heads are zeros when ``w_o`` reads
-            them.
-        heads: The heads to switch off, from 0.
-
-    Returns:
-        The handle of a hook. Use it with ``with``.
+    Returns the handle of a hook. Use it with ``with``.
     """
 
     def zero_heads(_: nn.Module, args: tuple[Tensor]) -> tuple[Tensor]:
@@ -57,13 +55,6 @@ def heads_off(attention: nn.Module, heads: Collection[int]) -> RemovableHandle:
     return attention.get_submodule("w_o").register_forward_pre_hook(zero_heads)
 
 
-def attention_of(translator: Translator, place: str, layer: int) -> nn.Module:
-    """Return the attention of a place, ``"encoder"``, ``"decoder"`` or ``"cross"``, in a layer."""
-    stack = "encoder" if place == "encoder" else "decoder"
-    sublayer = "cross_attn" if place == "cross" else "self_attn"
-    return translator.model.get_submodule(f"{stack}.layers.{layer}.{sublayer}")
-
-
 def checksum(translator: Translator) -> int:
     """Return a checksum of all weights, which tells two trained translators apart."""
     weights = translator.model.state_dict().values()
@@ -71,23 +62,18 @@ def checksum(translator: Translator) -> int:
 
 
 def read_through(translator: Translator, words: str, off: Sequence[Head]) -> dict[str, Any]:
-    """Translate number words by greedy decoding, with some heads switched off.
+    """Translate English number words by greedy decoding, with some heads switched off.
 
-    Args:
-        translator: A translator in eval mode.
-        words: English number words.
-        off: The heads to switch off.
-
-    Returns:
-        The source tokens, the written tokens (at most ``MAX_NEW_TOKENS``), the text that they
-        make, and the attention weights (N, H, T, S) by place, as in ``attention_maps``.
+    Returns the source tokens, the written tokens (at most ``MAX_NEW_TOKENS``), the text that they
+    make, and the attention weights ``maps`` (N, H, T, S) by place, as in ``attention_maps``.
     """
     tokenizer = translator.tokenizer
     src = translator.source_ids([words])  # (1, S)
     with torch.no_grad(), ExitStack() as stack:
         for place, layer in {(place, layer) for place, layer, _ in off}:
+            attention = translator.model.get_submodule(ATTENTIONS[place].format(layer))
             heads = [head for *where, head in off if where == [place, layer]]
-            stack.enter_context(heads_off(attention_of(translator, place, layer), heads))
+            stack.enter_context(heads_off(attention, heads))
         tgt_out = translator.search(src, max_new_tokens=MAX_NEW_TOKENS)  # (1, T)
         tgt_in = torch.cat([torch.tensor([[tokenizer.bos_id]]), tgt_out[:, :-1]], dim=1)  # (1, T)
         maps = translator.model.attention_maps(src, tgt_in)
@@ -112,7 +98,7 @@ class HeadsExplorer(Explorer):
     )
     text = Unicode("345").tag(sync=True, state=True)
     chosen = List(["cross", 1, 0]).tag(sync=True, state=True)
-    off = List().tag(sync=True, state=True)
+    off: List[Any] = List().tag(sync=True, state=True)
     reading = Dict().tag(sync=True, state=True)
     kernel = Bool(True).tag(sync=True)
 
