@@ -6,26 +6,19 @@ repository is, with docs/_site, the glossary and a page for each module. It writ
 
 import argparse
 import http.server
-import json
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import glossary
 import slides
-from safetensors.torch import save_file
-
-from course_lib.tasks.numbers import load_or_train
-from course_lib.viz.heads_explorer import checksum
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / ".build" / "site"
 SITE = ROOT / "site"
 MATHJAX = ROOT / "node_modules" / "mathjax" / "es5"
-TRANSLATOR = "translator.safetensors"  # next to the modules of the explorers
 REVEAL = ROOT / "node_modules" / "reveal.js" / "dist"
 SHIPPED = {
     MATHJAX: ["tex-mml-chtml.js", "output/chtml/fonts"],
@@ -57,6 +50,8 @@ def lay_out() -> None:
     (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
     slides.list_decks(SOURCE / "slides.md", chapters)
     write_modules()
+    from translator_file import TRANSLATOR, write_translator  # here, because it loads torch
+
     write_translator(SOURCE / "_static" / "viz" / TRANSLATOR)
 
 
@@ -72,23 +67,6 @@ def write_modules() -> None:
             parts = file.relative_to(ROOT).with_suffix("").parts
             lines += ["", f".. automodule:: {'.'.join(parts).removesuffix('.__init__')}"]
         (SOURCE / "api" / f"{name}.rst").write_text("\n".join(lines), encoding="utf-8")
-
-
-def write_translator(path: Path) -> None:
-    """Write the translator of chapter 11 for the browser, in float16; train it if there is none."""
-    translator = load_or_train()
-    weights = {
-        name: tensor.half()
-        for name, tensor in translator.model.state_dict().items()
-        if name not in ("src_embedding.weight", "output.weight")  # the target embedding, once more
-    }
-    about = {
-        "config": json.dumps(asdict(translator.config)),
-        "tokenizer": translator.vocabulary(),
-        "checksum": str(checksum(translator)),
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(weights, path, metadata=about)
 
 
 def build() -> int:

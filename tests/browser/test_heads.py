@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 from browser_driver import Lab, write_notebook
-from build_site import TRANSLATOR, write_translator
 from explorer_page import open_explorer, served
 from playwright.sync_api import Locator, Page, expect
+from translator_file import TRANSLATOR, write_translator
 
 from course_lib.data import draw_numbers, spell
 from course_lib.tasks.numbers import Translator, load_or_train
