@@ -1,6 +1,6 @@
 """Build the site from the committed, executed chapters and docs/: make site, make site-open.
 
-Nothing is executed and nothing is fetched. What Sphinx reads is laid out in .build/site, as the
+No chapter is executed and nothing is fetched. What Sphinx reads is laid out in .build/site, as the
 repository is, with docs/_site, the glossary and a page for each module. It writes site/.
 """
 
@@ -64,6 +64,9 @@ def lay_out() -> None:
     (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
     slides.list_decks(SOURCE / "slides.md", chapters)
     write_modules()
+    from translator_file import TRANSLATOR, write_translator  # here, because it loads torch
+
+    write_translator(SOURCE / "_static" / "viz" / TRANSLATOR)
 
 
 def with_html(text: str) -> str:

@@ -26,7 +26,8 @@ const CSS = `
 .explorer legend { padding: 0; }
 .explorer button[aria-pressed=true] { color: var(--paper); background: var(--query); }
 .explorer input[type=range] { width: 100%; margin: 0; }
-.explorer .said { min-height: 6em; margin: 0; white-space: pre-line; }
+.explorer .said { min-height: 6em; margin: 0; white-space: pre-line;
+  overflow-wrap: anywhere; }
 .explorer .said.wrong { color: var(--future); font-weight: 600; }`;
 
 /** Make an element of a namespace with attributes (functions become listeners) and children. */

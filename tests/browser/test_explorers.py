@@ -3,6 +3,7 @@
 import io
 import random
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ STATES = 50
 TOLERANCE = 1e-6
 WORDS = [PAD, "hundred", "five", "drei", "und", "vierzig", "unknown", "constructor"]
 SLOW = 50  # ms from a pointer event to a changed picture
+HEADS = [list(head) for head in product(("encoder", "decoder", "cross"), range(2), range(4))]
 MAX_DIFFERENCE = 4.0  # mean of two stills, of 255: fonts differ between computers
 SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
     "attention": lambda draw: {
@@ -35,6 +37,11 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
         "target": " ".join(draw.choices(WORDS, k=draw.randint(1, 6))),
         "row": draw.randrange(6),
         "column": draw.randrange(6),
+    },
+    "heads": lambda draw: {
+        "text": str(draw.randrange(10 ** draw.randint(1, 6))),
+        "chosen": draw.choice(HEADS),
+        "off": draw.sample(HEADS, draw.randrange(12)),
     },
 }
 # remembers how long each pointer event takes until the changed picture is on the screen

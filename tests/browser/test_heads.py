@@ -1,0 +1,268 @@
+"""The heads explorer: the translator in JavaScript is Python's; the game, mistakes, a kernel."""
+
+import random
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from browser_driver import Lab, write_notebook
+from explorer_page import open_explorer, served
+from playwright.sync_api import Locator, Page, expect
+from translator_file import TRANSLATOR, write_translator
+
+from course_lib.data import draw_numbers, spell
+from course_lib.tasks.numbers import Translator, load_or_train
+from course_lib.viz.heads_explorer import HeadsExplorer, number_words, read_through
+
+NUMBERS = 200
+TOLERANCE = 1e-2  # of logits and weights, of a model with 16-bit weights
+SLOW = 100  # ms for a translation
+HEADS = [list(head) for head in product(("encoder", "decoder", "cross"), range(2), range(4))]
+TRANSLATE = """async ([file, samples]) => {
+    const { Translator } = await import("/course_lib/viz/translator.js");
+    const translator = new Translator(await (await fetch(file)).arrayBuffer());
+    return samples.map(([words, off]) => {
+        const start = performance.now();
+        return { ...translator.translate(words, off), time: performance.now() - start };
+    });
+}"""
+SPELL = """async (numbers) => {
+    const { readNumber, spell } = await import("/course_lib/viz/translator.js");
+    return numbers.map((number) => {
+        const words = ["en", "de"].map((language) => spell(number, language));
+        return [...words, readNumber(words[0]), readNumber(`${number}`)];
+    });
+}"""
+READ = """async (text) => {
+    const { readNumber } = await import("/course_lib/viz/translator.js");
+    try { return `${readNumber(text)}`; } catch (error) { return error.message; }
+}"""
+PAIR = """async ([one, other]) =>
+    (await import("/course_lib/viz/heads.js")).pairLetters(one, other)"""
+# how long it takes from a key to the frame that shows the translation with another head off or on
+PRESS = """async (handle) => {
+    const times = [];
+    for (let n = 0; n < 20; n++) {
+        const start = performance.now();
+        handle.dispatchEvent(new KeyboardEvent("keydown", { key: " ", bubbles: true }));
+        do await new Promise(requestAnimationFrame);
+        while (handle.closest(".explorer").textContent.includes("Translating"));
+        times.push(performance.now() - start);
+    }
+    return times;
+}"""
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory) -> Path:
+    """Write the trained translator as the site's build does."""
+    path = tmp_path_factory.mktemp("weights") / TRANSLATOR
+    write_translator(path)
+    return path
+
+
+@pytest.fixture
+def page(browser, weights) -> Iterator[Page]:
+    """Open the explorer without a kernel, next to the translator's file."""
+    with served() as address:
+        opened = open_explorer(browser, address, HeadsExplorer())
+        opened.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
+        yield opened
+        opened.close()
+
+
+def with_logits(translator: Translator, words: str, off: list) -> dict:
+    """Translate with Python, and keep the logits of the last pass, which is that of the maps."""
+    passes: list[torch.Tensor] = []
+    output = translator.model.output
+    with output.register_forward_hook(lambda _, inputs, logits: passes.append(logits)):
+        reading = read_through(translator, words, off)
+    return reading | reading["maps"] | {"logits": passes[-1][0]}
+
+
+def test_the_translator_in_javascript_is_that_of_python(page: Page, capsys):
+    draw = random.Random(0)
+    numbers = [*draw_numbers("train", NUMBERS // 2), *draw_numbers("test", NUMBERS // 2)]
+    samples = [(spell(n, "en"), draw.sample(HEADS, 3 * (k % 4))) for k, n in enumerate(numbers)]
+    ours = page.evaluate(TRANSLATE, [f"/docs/_static/viz/{TRANSLATOR}", samples])
+    translator = load_or_train()
+    differences = dict.fromkeys(("logits", "encoder", "decoder", "cross"), 0.0)
+    for sample, mine in zip(samples, ours, strict=True):
+        theirs = with_logits(translator, *sample)
+        for name in ("source", "written", "text"):
+            assert mine[name] == theirs[name], sample
+        for name in differences:
+            found = torch.tensor((mine | mine["maps"])[name])
+            difference = (found - theirs[name]).abs().max().item()
+            differences[name] = max(differences[name], difference)
+    time = np.median([mine["time"] for mine in ours])
+    with capsys.disabled():
+        print(f"\n{time:.0f} ms a translation; largest differences to Python: {differences}")
+    assert max(differences.values()) < TOLERANCE
+    assert time < SLOW
+
+
+def test_numbers_are_spelled_and_read_as_in_python(page: Page):
+    draw = random.Random(0)
+    round_ones = [n * 10**k for n in range(10) for k in range(6)]
+    numbers = [*range(130), *round_ones, *(10 ** draw.uniform(2, 6) // 1 for _ in range(1000))]
+    for number, found in zip(numbers, page.evaluate(SPELL, numbers), strict=True):
+        assert found == [spell(int(number), "en"), spell(int(number), "de"), number, number]
+
+
+def test_what_python_reads_is_read(page: Page):
+    for text in ("345", " 0,345 ", "Three  hundred forty-five ", "0", "seven thousand six"):
+        assert spell(int(page.evaluate(READ, text)), "en") == number_words(text)
+
+
+def test_what_python_rejects_is_answered_in_a_short_sentence(page: Page):
+    many = "nine hundred hundred hundred"
+    for text in (
+        "",
+        "1000000",
+        "9" * 5000,
+        "-3",
+        "٣",
+        "3 hundred",
+        many,
+        "forty five",
+        "five forty",
+    ):
+        with pytest.raises(ValueError):
+            number_words(text)
+        answer = page.evaluate(READ, text)
+        wrong = "Did you mean “forty-five”?" if text.startswith("f") else "is not a number below"
+        assert wrong in answer and len(answer) < 200
+
+
+def test_letters_are_paired_with_as_few_changes_as_possible(page: Page):
+    right = "dreihundertfünf"
+    changes = {  # of each word, the letters that are not right and those that they should be
+        "achthundertfünf": ["acht", "drei"],
+        "dreihundert": ["", "fünf"],
+        "hundertfünf": ["", "drei"],
+        "dreiundhundertfünf": ["und", ""],
+        "zweihundertfünfzig": ["zwzig", "dr"],
+        "": ["", right],
+    }
+    for written, changed in changes.items():
+        pairs = page.evaluate(PAIR, [written, right])
+        assert ["".join(letters) for letters in zip(*pairs, strict=True)] == [written, right]
+        others = [pair for pair in pairs if pair[0] != pair[1]]
+        assert ["".join(letters) for letters in zip(*others, strict=True)] == changed
+    assert all(one == other for one, other in page.evaluate(PAIR, [right, right]))
+
+
+def switch(page: Page, place: str, layer: int, head: int) -> None:
+    """Click on the switch of a head."""
+    row, column = divmod(HEADS.index([place, layer, head]), 4)
+    box = page.locator(".explorer svg").nth(1).bounding_box()
+    page.mouse.click(box["x"] + 75 * column + 59, box["y"] + 62 + 70 * row + 23)
+
+
+def grid(page: Page | Locator) -> Locator:
+    """Find the small maps, which take the keys."""
+    return page.get_by_role("slider", name="heads")
+
+
+def test_without_its_last_cross_attention_a_number_comes_out_wrong_and_red(page: Page):
+    said, text = page.locator(".said"), page.locator(".explorer svg").first
+    red = page.locator(".explorer svg line[style*=future]")
+    assert red.count() == 0
+    for count, head in enumerate(range(4), start=1):
+        switch(page, "cross", 1, head)
+        expect(page.get_by_text(f"{24 - count} of 24 heads are on")).to_be_visible()
+    expect(said).to_contain_text("which is wrong")
+    expect(text).to_contain_text("wrong ✗")
+    letters = [letter.text_content() for letter in text.locator("text[style*=future]").all()]
+    off = [["cross", 1, head] for head in range(4)]
+    german = read_through(load_or_train(), number_words("345"), off)["text"]
+    expect(said).to_contain_text(f"“{german}”" if german else "nothing")
+    assert red.count() == len(letters) > 0
+    switch(page, "cross", 1, 3)  # on again
+    expect(page.get_by_text("21 of 24 heads are on")).to_be_visible()
+
+
+def test_the_record_is_the_fewest_heads_with_which_a_number_is_right(page: Page):
+    record = page.get_by_text("Your record")
+    expect(record).to_contain_text("24")
+    translator, off, best = load_or_train(), [], len(HEADS)
+    for head in HEADS[:8]:
+        switch(page, *head)
+        off.append(head)
+        right = read_through(translator, number_words("345"), off)["text"] == spell(345, "de")
+        best = len(HEADS) - len(off) if right else best
+        expect(page.get_by_text(f"{24 - len(off)} of 24 heads are on")).to_be_visible()
+        expect(record).to_contain_text(f"{best}")
+    page.get_by_role("button", name="Reset").click()
+    expect(page.get_by_text("24 of 24 heads are on")).to_be_visible()
+    expect(record).to_contain_text(f"{best}")
+    page.get_by_role("textbox").fill("seven")
+    expect(page.locator(".said")).to_contain_text("“sieben”")
+    expect(record).to_contain_text("24")
+
+
+def test_keys_choose_a_head_and_switch_it(page: Page):
+    grid(page).focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".said")).to_contain_text("head 1, cross-attention, layer 0, on")
+    for key, now in (("o", "off"), ("Space", "on"), ("Space", "off")):
+        page.keyboard.press(key)
+        expect(page.locator(".said")).to_contain_text(f"head 1, cross-attention, layer 0, {now}")
+    for _ in range(8):
+        page.keyboard.press("ArrowUp")  # beyond the first row nothing happens
+    expect(page.locator(".said")).to_contain_text("head 1, encoder self-attention, layer 0, on")
+
+
+def test_a_file_that_does_not_come_is_said_and_the_maps_stay(page: Page):
+    page.unroute(f"**/{TRANSLATOR}")
+    switch(page, "cross", 1, 0)
+    expect(page.locator(".said")).to_contain_text("could not be loaded")
+    expect(page.locator(".explorer svg").first).to_contain_text("no new translation")
+    expect(page.get_by_text("cross-attention, layer 1").first).to_be_visible()
+    page.get_by_role("button", name="Reset").click()
+    expect(page.locator(".said")).to_contain_text("which is right")
+
+
+def test_of_another_training_run_nothing_is_shown_once_the_translator_is_there(browser, weights):
+    with served() as address:
+        explorer = HeadsExplorer()
+        explorer.reading = explorer.reading | {"checksum": 0, "text": "of another run"}
+        page = open_explorer(browser, address, explorer)
+        page.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
+        expect(page.locator(".said")).to_contain_text("of another run")
+        grid(page).focus()
+        expect(page.locator(".said")).not_to_contain_text("of another run")
+        page.close()
+
+
+def test_in_a_notebook_the_kernel_translates(course, lab: Lab, capsys):
+    source = "from course_lib.viz.heads_explorer import HeadsExplorer\nHeadsExplorer()"
+    write_notebook(course / "heads.ipynb", source)
+    lab.open("heads.ipynb")
+    lab.run_cell(0)
+    cell = lab.cell(0)
+    grid(cell).focus()
+    times = grid(cell).evaluate(PRESS)
+    with capsys.disabled():
+        print(f"\n{np.median(times):.0f} ms from a key through the kernel to the translation")
+    expect(cell.locator(".said")).to_contain_text("which is right")
+    text = cell.get_by_role("textbox", name="a number")
+    text.fill("seven thousand seventy-eight")
+    expect(cell.locator(".said")).to_contain_text("siebentausendachtundsiebzig”, which is right")
+    text.fill("seven thousand seventy eight")
+    expect(cell.locator(".said")).to_contain_text("Did you mean")
+
+
+def test_the_browser_translates_quickly(page: Page, capsys):
+    grid(page).focus()
+    switch(page, "encoder", 0, 0)
+    expect(page.locator(".said")).to_contain_text("becomes")
+    times = grid(page).evaluate(PRESS)
+    with capsys.disabled():
+        print(f"\n{np.median(times):.0f} ms from a key to the translation in the browser")
+    assert np.median(times) < 2 * SLOW
