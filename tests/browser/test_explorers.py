@@ -25,6 +25,12 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
         "divide": draw.random() < 0.5,
         "temperature": 2.0 ** draw.randrange(-3, 5),
     },
+    "schedule": lambda draw: {
+        "warmup_steps": int(10 ** draw.uniform(0, 4.5)),
+        "d_model": 2 ** draw.randrange(12),
+        "shown": int(10 ** draw.uniform(2, 5)),
+        "smoothing": draw.choice([0.0, 1.0, draw.random()]),
+    },
 }
 # remembers how long each pointer event takes until the changed picture is on the screen
 WATCH = """() => {
