@@ -45,7 +45,7 @@ def text(monkeypatch, tmp_path):
     monkeypatch.setattr(ablation, "USUAL", SMALL)
     monkeypatch.setattr(modern_parts, "USUAL", SMALL)
     monkeypatch.setattr(gpt_starts, "USUAL", tiny)
-    words = replace(warm_ups.USUAL, num_pairs=300, vocab_size=80, d_model=16, d_ff=32)
+    words = replace(warm_ups.USUAL, num_pairs=300, vocab_size=80, d_model=16, steps=16)
     monkeypatch.setattr(warm_ups, "USUAL", words)
     monkeypatch.setattr(scaling, "settings", lambda run: replace(settings(run), **LIBRARY_SIZES))
     monkeypatch.setattr(difference_effects, "ReversalConfig", reversal)
@@ -82,7 +82,7 @@ EXPERIMENTS = {
         [mutants.identity(name and mistake(name)) for name in SOME_MISTAKES],
         mutants.train_one,
     ),
-    "warm_ups": (short(warm_ups.RUNS[:3], steps=16), warm_ups.train_one),
+    "warm_ups": (short(warm_ups.RUNS[:3]), warm_ups.train_one),
     "corpus_stats": ([{}], corpus_stats.measure),
 }
 
