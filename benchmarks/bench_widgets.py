@@ -10,15 +10,11 @@ sys.path.append(str(Path(__file__).parents[1] / "tools"))  # the driver of the b
 from browser_driver import NO_BROWSER, Lab, chromium, jupyter_lab, write_notebook
 from timing import Row, median_and_range
 
-from course_lib.viz.attention_explorer import AttentionExplorer
 from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.position_explorer import PositionExplorer
-from course_lib.viz.schedule_explorer import ScheduleExplorer
 
 SLIDERS = {  # the slider whose keys are timed
-    AttentionExplorer: "query, across",
     PositionExplorer: "chosen position",
-    ScheduleExplorer: "warm-up steps",
     HeadsExplorer: "head to look at",
 }
 KEYS = 20

@@ -16,6 +16,7 @@ import pytest
 import scaling
 import torch
 import training_runs
+import warm_ups
 from tiny_tasks import write_library
 from torch import nn
 from torch.nn import functional as F
@@ -44,6 +45,8 @@ def text(monkeypatch, tmp_path):
     monkeypatch.setattr(ablation, "USUAL", SMALL)
     monkeypatch.setattr(modern_parts, "USUAL", SMALL)
     monkeypatch.setattr(gpt_starts, "USUAL", tiny)
+    words = replace(warm_ups.USUAL, num_pairs=300, vocab_size=80, d_model=16, steps=16)
+    monkeypatch.setattr(warm_ups, "USUAL", words)
     monkeypatch.setattr(scaling, "settings", lambda run: replace(settings(run), **LIBRARY_SIZES))
     monkeypatch.setattr(difference_effects, "ReversalConfig", reversal)
     monkeypatch.setattr(mutants, "ReversalConfig", reversal)
@@ -79,6 +82,7 @@ EXPERIMENTS = {
         [mutants.identity(name and mistake(name)) for name in SOME_MISTAKES],
         mutants.train_one,
     ),
+    "warm_ups": (short(warm_ups.RUNS[:3]), warm_ups.train_one),
     "corpus_stats": ([{}], corpus_stats.measure),
 }
 
@@ -136,6 +140,7 @@ def test_a_record_that_cannot_be_used_is_explained_before_anything_is_trained(
         (record_of("modern_parts"), modern_parts.RUNS),
         (record_of("gpt_starts"), gpt_starts.RUNS),
         (record_of("scaling"), scaling.RUNS),
+        (record_of("warm_ups"), warm_ups.RUNS),
         (difference_effects.RECORD, difference_effects.RUNS),
         (mutants.RECORD, mutants.runs()),
     ],

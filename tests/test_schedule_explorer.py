@@ -1,95 +1,51 @@
-"""The schedule explorer: the peak and the lowest possible loss are those of the formulas."""
+"""The schedule explorer: its recorded runs, its target, and what chapter 11 says about it."""
 
 import math
 import re
 
 import pytest
-import torch
-from figure_asserts import answer_of_chapter, fixture_of, turn
-from torch.testing import assert_close
+from figure_asserts import answer_of_chapter
 
-from course_lib.training import label_smoothed_cross_entropy, warmup_inverse_sqrt
-from course_lib.viz.schedule_explorer import (
-    PAD,
-    PAPER,
-    RIGHT,
-    TOKENS,
-    WARM_UPS,
-    WIDTHS,
-    ScheduleExplorer,
-    describe_schedule,
-    describe_target,
-    smoothed_target,
-)
+from course_lib.training import warmup_inverse_sqrt
+from course_lib.viz.schedule_explorer import ScheduleExplorer
 
-EPSILONS = [n / 4 for n in range(5)]
-explorer = fixture_of(ScheduleExplorer)
+RUNS = {run["warmup_steps"]: run for run in ScheduleExplorer().runs}
+LAST = {
+    warmup_steps: [losses[-1] for losses in RUNS[warmup_steps]["losses"]] for warmup_steps in RUNS
+}
 
 
-@pytest.mark.parametrize("smoothing", EPSILONS)
-def test_the_target_is_the_one_that_the_loss_asks_for(smoothing, generator):
-    logits = torch.randn(1, len(TOKENS), generator=generator, dtype=torch.float64)
-    logits.requires_grad_()
-    loss = label_smoothed_cross_entropy(
-        logits, torch.tensor([RIGHT]), pad_id=PAD, smoothing=smoothing
-    )
-    (slope,) = torch.autograd.grad(loss, logits)  # softmax minus target
-    assert_close(logits.detach().softmax(-1)[0] - slope[0], smoothed_target(smoothing))
+def test_every_warm_up_has_three_runs_of_the_same_length_and_width():
+    assert {len(run["losses"]) for run in RUNS.values()} == {3}
+    assert {len(losses) for run in RUNS.values() for losses in run["losses"]} == {30}
+    assert {(run["d_model"], run["every"]) for run in RUNS.values()} == {(128, 15)}
 
 
-@pytest.mark.parametrize("smoothing", EPSILONS)
-def test_the_entropy_is_the_lowest_possible_loss(smoothing, generator):
-    target = smoothed_target(smoothing)
-    asked = dict(pad_id=PAD, smoothing=smoothing)
-    perfect = target.clamp(min=1e-30).log()
-    lowest = label_smoothed_cross_entropy(perfect[None], torch.tensor([RIGHT]), **asked)
-    assert f"lowest possible loss is {abs(lowest):.2f} nats" in describe_target(smoothing, target)
-    for _ in range(5):
-        other = perfect + 0.1 * torch.randn(len(TOKENS), generator=generator).double()
-        assert label_smoothed_cross_entropy(other[None], torch.tensor([RIGHT]), **asked) >= lowest
+@pytest.mark.parametrize(("chosen", "nearest"), [(1, 1), (22, 10), (23, 50), (10_000, 4000)])
+def test_the_runs_shown_have_the_nearest_warm_up_by_its_ratio(chosen, nearest):
+    numbers = ScheduleExplorer(warmup_steps=chosen).numbers()
+    assert numbers["recorded"] == nearest and numbers["reached"] == LAST[nearest]
 
 
-def test_the_sentence_says_what_every_token_gets(explorer):
-    right, others = 0.4 + 0.6 / 6, 0.6 / 6
-    sentence = turn(explorer, smoothing=0.6)
-    assert f"gets {right:.3f}, each of the 5 others {others:.3f}, and pad 0" in sentence
-    heights = [bar.get_height() for bar in explorer.axes[1].patches]
-    assert heights == pytest.approx([0, others, others, right, others, others, others])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6, 1.0])
+def test_the_entropy_bound_is_the_entropy_of_the_smoothed_target(smoothing):
+    numbers = ScheduleExplorer(smoothing=smoothing).numbers()
+    others = smoothing / 6
+    right = 1 - smoothing + others
+    assert numbers["target"] == pytest.approx([0, *[others] * 2, right, *[others] * 3])
+    bound = -sum(q * math.log(q) for q in numbers["target"] if q > 1e-12)
+    assert numbers["bound"] == pytest.approx(bound, abs=1e-9)
 
 
-@pytest.mark.parametrize("warmup_steps", WARM_UPS)
-@pytest.mark.parametrize("d_model", WIDTHS[::5])
-def test_the_peak_said_is_the_highest_rate_there_is(warmup_steps, d_model):
-    said = describe_schedule(warmup_steps, d_model, 100_000)
-    assert f"step {warmup_steps:,} with {1 / math.sqrt(d_model * warmup_steps):.5f}" in said
-    assert f"it is {1 / math.sqrt(d_model * 100_000):.5f}" in said
-    early = describe_schedule(warmup_steps, d_model, warmup_steps - 1)
-    assert "still rising" in early and f"comes at step {warmup_steps:,}" in early
-
-
-def test_the_curves_are_the_schedules_and_a_dot_marks_the_peak_where_it_is_seen(explorer):
-    turn(explorer, warmup_steps=20, d_model=64, shown=2000)
-    paper, yours, dot = explorer.axes[0].lines
-    for line, config in ((paper, PAPER), (yours, dict(d_model=64, warmup_steps=20))):
-        expected = [1000 * warmup_inverse_sqrt(int(step), **config) for step in line.get_xdata()]
-        assert line.get_ydata() == pytest.approx(expected)
-    assert dot.get_xdata() == [20] and dot.get_ydata() == [max(yours.get_ydata())]
-    assert paper.get_linestyle() != yours.get_linestyle()
-    assert explorer.axes[0].get_xlim() == (0, 2000)
-    assert explorer.axes[0].get_ylim()[1] > max(*paper.get_ydata(), *yours.get_ydata())
-    turn(explorer, warmup_steps=4000)
-    assert len(explorer.axes[0].lines) == 2, "no dot"
-
-
-def test_the_question_of_chapter_11_has_the_answer_it_gives(explorer):
-    answer, rates = answer_of_chapter(ScheduleExplorer), []
-    for settings in ({}, dict(warmup_steps=100), dict(d_model=256)):
-        peak = re.search(r"peaks at step (\d+) with (\d\.\d+)", turn(explorer, **settings))
-        assert peak[1] in answer and f"{float(peak[2]):.4f}" in answer
-        rates.append(dict(explorer.axes[0].lines[1].get_xydata()))
-    before, later, wider = rates
-    common = before.keys() & later.keys()
-    assert all(later[n] == pytest.approx(before[n]) for n in common if n >= 100)
-    assert all(later[n] < before[n] for n in common if n < 100)
-    for step, rate in wider.items():
-        assert rate == pytest.approx(later[step] / math.sqrt(2))
+def test_the_question_of_chapter_11_has_the_answer_it_gives():
+    answer = answer_of_chapter(ScheduleExplorer)
+    said = re.findall(r"warm-up of ([\d,]+)[^.]*?(\d\.\d+) to (\d\.\d+) nats", answer)
+    for warmup_steps, low, high in said:
+        reached = LAST[int(warmup_steps.replace(",", ""))]
+        assert (low, high) == (f"{min(reached):.2f}", f"{max(reached):.2f}")
+    assert [warmup_steps for warmup_steps, *_ in said] == ["800", "1", "4,000"]
+    assert all(max(LAST[800]) < min(LAST[other]) for other in LAST if other != 800)
+    assert all(losses[-5] - losses[-1] > 0.3 for losses in RUNS[4000]["losses"])
+    assert f"first rate is {warmup_inverse_sqrt(1, 128, 1):.3f}" in answer
+    assert f"only reached {warmup_inverse_sqrt(450, 128, 4000):.5f}" in answer
+    assert f"peak is then {0.15 * warmup_inverse_sqrt(50, 128, 50):.4f} and not 0.0125" in answer

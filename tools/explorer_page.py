@@ -20,8 +20,14 @@ from course_lib.viz.attention_explorer import AttentionExplorer
 from course_lib.viz.explorer_base import FOLDER, Explorer
 from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.mask_explorer import MaskExplorer
+from course_lib.viz.schedule_explorer import ScheduleExplorer
 
-EXPLORERS: list[type[Explorer]] = [AttentionExplorer, MaskExplorer, HeadsExplorer]
+EXPLORERS: list[type[Explorer]] = [
+    AttentionExplorer,
+    MaskExplorer,
+    ScheduleExplorer,
+    HeadsExplorer,
+]
 SHARPNESS = 2  # image pixels per CSS pixel
 PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><title>{name}</title>
 <body style="margin: 0"><main>

@@ -1,10 +1,11 @@
 // Attention in the plane: drag the query, and see scores, weights and output follow.
-import { line, mount, number, panel, svg, text } from "./explorer.js";
+import { line, mount, number, panel, power, svg, text } from "./explorer.js";
 
 export const WORDS = ["three", "hundred", "forty", "five"];
 export const KEYS = [[1, -1], [-1, 0.5], [0.5, 1], [2, 1]];
 export const VALUES = [[3, 0], [0, 2], [-1, 1], [1, 3]];
 export const DEFAULTS = { x: 2, y: 1, d_k: 2, divide: true, temperature: 1 };
+const SATURATED = -3; // a gradient below this power of ten counts as gone
 const LIMIT = 3.4; // of both axes of a plane
 const REACH = 3; // of the query
 const KEY_OFFSETS = [[6, 16], [-8, -10], [-8, -10], [8, 4]];
@@ -48,16 +49,34 @@ const names = (at, points, offsets) =>
   points.map(([x, y], n) =>
     text(at.x(x) + offsets[n][0], at.y(y) + offsets[n][1], WORDS[n], { anchor: offsets[n][0] < 0 ? "end" : "start" }));
 
-function barChart(title, heights, low, high) {
-  const at = panel(30, 320, 240, 100, { across: [-0.6, 3.6], up: [low, high], title });
+function barChart(title, heights, tall, [low, high], yTicks) {
+  const at = panel(30, 320, 240, tall, { across: [-0.6, 3.6], up: [low, high], title });
   return [
-    at.frame({ yTicks: [...new Set([low, 0, high])], show: (tick) => number(tick, tick % 1 ? 1 : 0) }),
+    at.frame({ yTicks, show: (tick) => number(tick, tick % 1 ? 1 : 0) }),
     heights.map((height, n) => [
       svg("rect", { x: at.x(n - 0.35), width: at.x(0.7) - at.x(0), y: Math.min(at.y(height), at.y(0)),
         height: Math.abs(at.y(height) - at.y(0)), fill: "var(--line)" }),
       text(at.x(n), at.y(Math.max(height, 0)) - 4, number(height, Math.abs(height) < 10 ? 2 : 0), { anchor: "middle" }),
-      text(at.x(n), 438, WORDS[n], { anchor: "middle" }),
+      text(at.x(n), 338 + tall, WORDS[n], { anchor: "middle" }),
     ]),
+  ];
+}
+
+/** Show the gradient on a logarithmic axis, and where the softmax counts as saturated. */
+function gauge(gradient) {
+  const at = panel(30, 490, 240, 18, { across: [-8, 0], up: [0, 1], title: "" });
+  const [edge, here] = [at.x(SATURATED), at.x(Math.max(Math.log10(gradient), -8))];
+  return [
+    text(30, 466, "Gradient of the largest weight", { class: "title" }),
+    at.frame({
+      xTicks: [-8, -6, -4, -2, 0],
+      show: (tick) => (tick < -2 ? power(tick) : 10 ** tick),
+    }),
+    svg("rect", { x: 30, y: 490, width: edge - 30, height: 18, fill: "var(--faint)" }),
+    svg("rect", { x: 30, y: 490, width: 240, height: 18, fill: "none", stroke: "var(--line)" }),
+    line(edge, 484, edge, 514, { stroke: "var(--future)", "stroke-width": 3 }),
+    text(edge - 6, 504, "saturated", { anchor: "end" }),
+    svg("path", { d: `M${here},492l-8,-16h16Z`, fill: "var(--ink)" }),
   ];
 }
 
@@ -67,11 +86,11 @@ function drawKeys(state, { scores }) {
     KEY_PLANE.frame(TICKS),
     KEYS.map((key) => arrow(KEY_PLANE, key, 3, "var(--key)")),
     names(KEY_PLANE, KEYS, KEY_OFFSETS),
-    barChart("Scores before the softmax", scores, -reach, reach),
+    barChart("Scores before the softmax", scores, 176, [-reach, reach], [-reach, 0, reach]),
   ];
 }
 
-function drawValues(state, { weights, output }) {
+function drawValues(state, { weights, output, gradient }) {
   const [right, up] = [VALUE_PLANE.x(output[0]), VALUE_PLANE.y(output[1])];
   return [
     VALUE_PLANE.frame(TICKS),
@@ -81,7 +100,8 @@ function drawValues(state, { weights, output }) {
     ]),
     names(VALUE_PLANE, VALUES, VALUE_OFFSETS),
     text(right, up + 7, "✕", { anchor: "middle", style: "font-size:22px;font-weight:700" }),
-    barChart("Weights, which add up to 1", weights, 0, 1.2),
+    barChart("Weights, which add up to 1", weights, 100, [0, 1.2], [0, 1]),
+    gauge(gradient),
   ];
 }
 
@@ -108,17 +128,17 @@ function describe(state, { scores, weights, output, gradient }) {
   const top = Math.max(...weights);
   const best = WORDS.filter((_, n) => weights[n] > top - 1e-9);
   const winners = best.length === WORDS.length ? "every key" : best.map((word) => `“${word}”`).join(" and ");
-  const learns = gradient < 0.001 ? "the softmax is saturated and can hardly learn" : "the softmax can still learn";
+  const learns = gradient < 10 ** SATURATED ? "the softmax is saturated and can hardly learn" : "the softmax can still learn";
   return `The largest weight, ${number(top)}, goes to ${winners}. The output is [${output.map((each) => number(each)).join(", ")}]. ` +
     `The gradient of the largest weight is ${gradient < 1e-6 ? "below 0.000001" : number(gradient, 6)}: ${learns}.`;
 }
 
-const SIZE = [300, 446];
+const SIZE = [300, 526];
 const VIEW = {
   defaults: DEFAULTS,
   panes: [
     { name: "the query and the keys, and their scores", size: SIZE, draw: drawKeys, handles: [QUERY] },
-    { name: "the values and the output, and the weights", size: SIZE, draw: drawValues },
+    { name: "the values and the output, their weights, and the gradient", size: SIZE, draw: drawValues },
   ],
   controls: {
     temperature: { label: "temperature", options: [0.125, 0.25, 0.5, 1, 2, 4, 8, 16] },

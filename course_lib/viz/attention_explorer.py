@@ -26,8 +26,9 @@ class AttentionExplorer(Explorer):
     module = "attention"
     alt = (
         "A query and four keys as arrows in a plane, four values and the output in another, and "
-        "below them bars for the scores and the weights. The query is close to the key of “five”, "
-        "which gets the largest weight, so the output is close to its value."
+        "below them bars for the scores and the weights, and a scale of the gradient. The query is "
+        "the key of “five”, which gets the largest weight, so the output is close to its value. "
+        "The gradient is far above the mark below which the softmax is saturated."
     )
     x = Float(2.0).tag(sync=True, state=True)
     y = Float(1.0).tag(sync=True, state=True)
@@ -41,7 +42,7 @@ class AttentionExplorer(Explorer):
         query = torch.tensor([[self.x, self.y]], dtype=torch.float64) * scale  # (1, 2)
         scores = (query @ KEYS.mT / math.sqrt(2))[0].requires_grad_()  # (S,)
         output, weights = scaled_dot_product_attention(query, KEYS, VALUES)
-        (gradient,) = torch.autograd.grad(scores.softmax(-1).max(), scores)
+        (gradient,) = torch.autograd.grad(scores.softmax(-1)[weights.argmax()], scores)
         values = {"scores": scores, "weights": weights[0], "output": output[0]}
         named = {name: value.tolist() for name, value in values.items()}
         return named | {"gradient": gradient.norm().item()}

@@ -75,6 +75,10 @@ export const number = (value, digits = 2) => {
   return (Number(rounded) === 0 ? rounded.replace("-", "") : rounded).replace("-", "−");
 };
 
+/** Write a power of ten, such as 10⁻³. */
+export const power = (exponent) =>
+  `10${[...`${exponent}`].map((sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign])).join("")}`;
+
 /** Return the color of a value between 0 and 1, from pale to dark blue on paper. */
 export const shade = (value) =>
   `color-mix(in srgb, var(--query) ${(100 * Math.min(Math.max(value, 0), 1)).toFixed(1)}%, var(--paper))`;

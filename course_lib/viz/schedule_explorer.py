@@ -1,108 +1,76 @@
-"""An explorer of the learning-rate schedule and of label smoothing (paper, §5.3 and §5.4)."""
+"""An explorer of the learning-rate schedule, with recorded training runs (paper, §5.3 and §5.4)."""
 
 import math
+from typing import Any
 
-import ipywidgets as widgets
 import torch
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
-from torch import Tensor
+from traitlets import Float, Int, List
 
-from course_lib.training import warmup_inverse_sqrt
-from course_lib.viz.explorer_base import LOOK, Explorer, make_axes
-from course_lib.viz.plots import COLOURS, bars
+from course_lib.trainer.results import Entry, read_record
+from course_lib.training import label_smoothed_cross_entropy, warmup_inverse_sqrt
+from course_lib.viz.explorer_base import Explorer
 
-WARM_UPS = [10, 20, 50, 100, 200, 400, 800, 1600, 4000, 8000]
-WIDTHS = [32, 64, 128, 256, 512, 1024]
-SHOWN = [100, 200, 450, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000]
-PAPER = dict(d_model=512, warmup_steps=4000)  # table 3, row (base)
-TOKENS = ["pad", "1", "2", "3", "4", "5", "6"]  # the vocabulary of the chapter's example
+PAPER = {"warmup_steps": 4000, "d_model": 512}  # table 3, row (base)
+TOKENS = 7  # the first is padding
 PAD = 0
 RIGHT = 3
-POINTS = 300  # of a curve
-TOPS = [0.5, 2.0, 8.0, 20.0, 100.0]  # possible ends of the axis of the learning rate
-SCHEDULE, TARGET = (0.9, 0.61, 2.82, 2.38), (4.51, 0.61, 1.79, 2.38)  # in inches
 
 
-def smoothed_target(smoothing: float) -> Tensor:
-    """Spread a probability over all tokens but padding (§5.4). Shape ``(V,)``."""
-    target = torch.full((len(TOKENS),), smoothing / (len(TOKENS) - 1), dtype=torch.float64)
-    target[PAD] = 0.0
-    target[RIGHT] += 1 - smoothing
-    return target  # (V,)
+def recorded_runs() -> list[Entry]:
+    """Read how the loss fell with each warm-up, once for every seed."""
+    runs: dict[int, Entry] = {}
+    for entry in read_record("warm_ups"):
+        same = {"d_model": entry["d_model"], "every": entry["steps"][0], "losses": []}
+        run = runs.setdefault(entry["warmup_steps"], same)
+        run["losses"].append(entry["val_loss"])
+    return [{"warmup_steps": warmup_steps, **runs[warmup_steps]} for warmup_steps in sorted(runs)]
 
 
-def draw_schedule(ax: Axes, warmup_steps: int, d_model: int, shown: int) -> None:
-    """Draw the learning rate over the steps with its peak, and the paper's curve."""
-    spaced = {round(1 + (shown - 1) * n / POINTS) for n in range(POINTS + 1)}
-    steps = sorted(spaced | {min(warmup_steps, shown)})
-    rates = [1000 * warmup_inverse_sqrt(step, d_model, warmup_steps) for step in steps]
-    paper = [1000 * warmup_inverse_sqrt(step, **PAPER) for step in steps]
-    top = next(top for top in TOPS if top >= 1.45 * max(*rates, *paper))  # few steps: peaks move
-    ax.plot(steps, paper, "--", color="#777777", lw=1.5, label="paper's base model")
-    ax.plot(steps, rates, color=COLOURS["query"], label="yours")
-    if warmup_steps <= shown:
-        peak = rates[steps.index(warmup_steps)]
-        ax.plot(warmup_steps, peak, "o", color=COLOURS["key"], ms=8, label="its peak")
-    ax.set(xlim=(0, shown), ylim=(0, top), xlabel="step", ylabel="learning rate · 1,000")
-    ax.set_title("Up in a line, down as 1/√step")
-    for axis, number in ((ax.xaxis, "{x:,.0f}"), (ax.yaxis, "{x:.4g}")):
-        axis.set_major_locator(MaxNLocator(4))
-        axis.set_major_formatter(number)
-    ax.legend(loc="upper right", labelspacing=0.2, borderpad=0.1)
-
-
-def describe_schedule(warmup_steps: int, d_model: int, shown: int) -> str:
-    """Describe the peak of the rate and its value at the end in a sentence."""
-    peak = warmup_inverse_sqrt(warmup_steps, d_model, warmup_steps)
-    last = warmup_inverse_sqrt(shown, d_model, warmup_steps)
-    if shown < warmup_steps:
-        return (
-            f"The rate is still rising at step {shown:,} ({last:.5f}); "
-            f"its peak, {peak:.5f}, comes at step {warmup_steps:,}."
-        )
-    return (
-        f"The rate peaks at step {warmup_steps:,} with {peak:.5f} = 1/√({d_model} · "
-        f"{warmup_steps}); at step {shown:,} it is {last:.5f}."
+def smoothed_target(smoothing: float) -> list[float]:
+    """Return the probabilities that the loss asks for: its gradient is softmax minus target."""
+    logits = torch.zeros(1, TOKENS, dtype=torch.float64, requires_grad=True)  # (1, V)
+    loss = label_smoothed_cross_entropy(
+        logits, torch.tensor([RIGHT]), pad_id=PAD, smoothing=smoothing
     )
-
-
-def describe_target(smoothing: float, target: Tensor) -> str:
-    """Describe the probability of every token and the lowest possible loss in a sentence."""
-    others = float(target[RIGHT + 1])
-    entropy = float(torch.special.entr(target).sum())
-    return (
-        f"With ε = {smoothing:.2f}, the right token gets {target[RIGHT]:.3f}, each of the "
-        f"{len(target) - 2} others {others:.3f}, and pad 0. The lowest possible loss is "
-        f"{entropy:.2f} nats; a uniform prediction has ln {len(target) - 1} = "
-        f"{math.log(len(target) - 1):.2f}."
-    )
+    (gradient,) = torch.autograd.grad(loss, logits)
+    return (logits.softmax(-1) - gradient)[0].tolist()
 
 
 class ScheduleExplorer(Explorer):
-    """Show the learning rate over the steps, and the target of label smoothing."""
+    """Drag the peak of the learning rate, and compare recorded runs with such a warm-up."""
 
-    def __init__(self) -> None:
-        choose = widgets.SelectionSlider
-        epsilon = dict(min=0.0, max=1.0, step=0.05, description="smoothing ε")
-        controls = {
-            "warmup_steps": choose(options=WARM_UPS, value=50, description="warm-up steps", **LOOK),
-            "d_model": choose(options=WIDTHS, value=128, description="width d_model", **LOOK),
-            "shown": choose(options=SHOWN, value=450, description="steps shown", **LOOK),
-            "smoothing": widgets.FloatSlider(0.1, **epsilon, **LOOK),
+    module = "schedule"
+    alt = (
+        "Left, the learning rate over the steps on logarithmic axes: with a warm-up of 50 steps it "
+        "rises to 0.0125 and falls again; the paper’s, dashed, is lower and peaks at step 4,000. "
+        "Right, the losses of recorded runs over 450 steps: three with a warm-up of 50 steps, and "
+        "those with other warm-ups, faint. Below them are seven bars, the smoothed target."
+    )
+    warmup_steps = Int(50, min=1).tag(sync=True, state=True)
+    d_model = Int(128, min=1).tag(sync=True, state=True)
+    shown = Int(100_000, min=2).tag(sync=True, state=True)
+    smoothing = Float(0.1, min=0, max=1).tag(sync=True, state=True)
+    runs = List(default_value=recorded_runs()).tag(sync=True, state=True)
+
+    def numbers(self) -> dict[str, Any]:
+        """Compute both curves, what the nearest runs reach, and the smoothed target."""
+        here, shown = self.warmup_steps, self.shown
+        curves = {}
+        for name, one in (
+            ("yours", dict(d_model=self.d_model, warmup_steps=here)),
+            ("paper", PAPER),
+        ):
+            steps = (1, min(one["warmup_steps"], shown), shown)
+            curves[name] = [math.log10(warmup_inverse_sqrt(step, **one)) for step in steps]
+        nearest = min(self.runs, key=lambda run: abs(math.log(run["warmup_steps"] / here)))
+        target = smoothed_target(self.smoothing)
+        q = torch.tensor([target], dtype=torch.float64)  # (1, V)
+        bound = label_smoothed_cross_entropy(
+            q.clamp(min=1e-300).log(), torch.tensor([RIGHT]), pad_id=PAD, smoothing=self.smoothing
+        )
+        return curves | {
+            "recorded": nearest["warmup_steps"],
+            "reached": [losses[-1] for losses in nearest["losses"]],
+            "target": target,
+            "bound": bound.item(),
         }
-        super().__init__(controls, make_axes((6.4, 3.4), SCHEDULE, TARGET))
-
-    def redraw(self) -> tuple[str, str]:
-        """Draw the curve and the bars, and describe both."""
-        v = self.values()
-        smoothing = v.pop("smoothing")
-        target = smoothed_target(smoothing)
-        draw_schedule(self.axes[0], **v)
-        ax = bars(TOKENS, target, ylabel="target probability", ax=self.axes[1])
-        ax.set(ylim=(0, 1), xlabel="token", title=f"The target for token {TOKENS[RIGHT]}")
-        schedule = describe_schedule(**v)
-        smoothed = describe_target(smoothing, target)
-        alt = f"Left, the learning rate over the steps. {schedule} "
-        alt += f"Right, seven bars, one per token. {smoothed}"
-        return f"{schedule}\n{smoothed}", alt

@@ -43,6 +43,12 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
         "chosen": draw.choice(HEADS),
         "off": draw.sample(HEADS, draw.randrange(12)),
     },
+    "schedule": lambda draw: {
+        "warmup_steps": int(10 ** draw.uniform(0, 4.5)),
+        "d_model": 2 ** draw.randrange(12),
+        "shown": int(10 ** draw.uniform(2, 5)),
+        "smoothing": draw.choice([0.0, 1.0, draw.random()]),
+    },
 }
 # remembers how long each pointer event takes until the changed picture is on the screen
 WATCH = """() => {

@@ -1,0 +1,43 @@
+"""Train a small translator of number words with several warm-ups, and record how its loss falls.
+
+Every run follows the learning rate of equation (3), without the factor and the cool-down of the
+course's own translator.
+"""
+
+import platform
+import sys
+from dataclasses import replace
+
+from training_runs import SEEDS, main
+
+from course_lib.tasks.numbers import Numbers, TranslatorConfig
+from course_lib.trainer.hardware import describe_machine
+from course_lib.trainer.loop import fit
+from course_lib.trainer.results import Entry, record_of
+
+WARM_UPS = (1, 10, 50, 200, 800, 4000)
+USUAL = TranslatorConfig(
+    num_layers=1, d_ff=256, batch_size=32, rate_scale=1.0, cooldown_steps=1, val_every=15
+)
+RUNS: list[Entry] = [
+    {"warmup_steps": warmup_steps, "seed": seed} for seed in SEEDS for warmup_steps in WARM_UPS
+]
+
+
+def train_one(run: Entry) -> Entry:
+    """Train with one warm-up and one seed; return how the loss fell."""
+    task = Numbers(replace(USUAL, **run))
+    state = fit(task, task.pipeline.model)
+    return {
+        "d_model": USUAL.d_model,
+        "steps": [line["step"] for line in state.history],
+        "val_loss": [round(line["val_loss"], 3) for line in state.history],
+        "parameters": sum(each.numel() for each in task.pipeline.model.parameters()),
+        "minutes": {clock: seconds / 60 for clock, seconds in state.seconds.items()},
+        "machine": describe_machine("cpu"),
+        "python": platform.python_version(),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, record_of("warm_ups"), RUNS, train_one))

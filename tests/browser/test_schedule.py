@@ -1,0 +1,46 @@
+"""The explorers of attention and of the learning rate in a notebook: Python follows the reader."""
+
+import pytest
+from browser_driver import Lab, write_notebook
+
+from course_lib.viz.attention_explorer import AttentionExplorer
+from course_lib.viz.schedule_explorer import ScheduleExplorer
+
+HIGHEST = 640  # px: an explorer must fit on a screen in JupyterLab
+
+
+@pytest.mark.parametrize(
+    ("kind", "trait", "first"),
+    [(AttentionExplorer, "x", "2.0"), (ScheduleExplorer, "warmup_steps", "50")],
+    ids=["attention", "schedule"],
+)
+def test_in_a_notebook_pointer_and_keys_reach_python(kind, trait, first, course, lab: Lab):
+    name = kind.__name__
+    show = f"from {kind.__module__} import {name}\nexplorer = {name}()\nexplorer"
+    write_notebook(course / f"{name}.ipynb", show, f"print('now', explorer.{trait}, '.')")
+    lab.open(f"{name}.ipynb")
+    usual = lab.page.viewport_size
+    lab.page.set_viewport_size({"width": 1280, "height": 800})
+    lab.run_cell(0)
+    cell = lab.cell(0)
+    handle = cell.locator(".handle")
+    handle.focus()
+    lab.screenshot(kind.module, cell)
+    assert cell.locator(".explorer").bounding_box()["height"] <= HIGHEST
+    lab.page.set_viewport_size(usual)
+
+    def value() -> str:
+        """Read the trait in the kernel."""
+        lab.run_cell(1)
+        return lab.cell(1).inner_text().partition("now ")[2].partition(" .")[0]
+
+    assert value() == first
+    handle.press("ArrowLeft")
+    by_key = value()
+    handle.scroll_into_view_if_needed()
+    box = handle.locator("circle").first.bounding_box()
+    lab.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    lab.page.mouse.down()
+    lab.page.mouse.move(box["x"] - 20, box["y"] + box["height"] / 2)
+    lab.page.mouse.up()
+    assert len({first, by_key, value()}) == 3
