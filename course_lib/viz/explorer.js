@@ -22,6 +22,9 @@ const CSS = `
 .explorer :is(input, select, button) { font: inherit; color: inherit; accent-color: var(--query); }
 .explorer :is(input[type=text], select, button) { background: var(--paper);
   border: 1px solid var(--line); border-radius: 4px; padding: 3px 8px; min-width: 0; }
+.explorer fieldset { display: flex; flex-wrap: wrap; gap: 4px; margin: 0; padding: 0; border: 0; }
+.explorer legend { padding: 0; }
+.explorer button[aria-pressed=true] { color: var(--paper); background: var(--query); }
 .explorer input[type=range] { width: 100%; margin: 0; }
 .explorer .said { min-height: 6em; margin: 0; white-space: pre-line; }
 .explorer .said.wrong { color: var(--future); font-weight: 600; }`;
@@ -120,6 +123,14 @@ function control(model, name, { label, kind = "slider", options, min, max, step,
     const follow = () => { input.value = model.get(name); };
     return { node: html("label", { for: id }, label, input), input, follow };
   }
+  if (kind === "buttons") { // each sets several traits
+    const buttons = Object.entries(options).map(([words, values]) =>
+      [html("button", { type: "button", click: () => changed(structuredClone(values)) }, words), Object.entries(values)]);
+    const input = html("fieldset", {}, html("legend", {}, label), buttons.map(([button]) => button));
+    const isSet = (values) => values.every(([trait, value]) => model.get(trait) === value);
+    const follow = () => buttons.forEach(([button, values]) => button.setAttribute("aria-pressed", isSet(values)));
+    return { node: input, input, follow };
+  }
   if (kind === "text") {
     const input = html("input", { type: "text", id, input: () => set(input.value), spellcheck: "false" });
     const follow = () => { if (input.value !== model.get(name)) input.value = model.get(name); };
@@ -183,12 +194,13 @@ function isDark(el) {
  *
  * `model` holds the state (anywidget's, or the site's). `view` has `defaults`, the first state;
  * `controls` by trait, and `more`, those behind “More”; `panes`, each with a `name`, a `size`
- * [width, height], `draw(state, numbers)` and perhaps `handles`; `compute(state)`, which returns the numbers,
+ * [width, height], `draw(state, numbers)` and perhaps `handles`; `data`, the names of traits that only Python
+ * sets; `compute(state)`, which returns the numbers,
  * and throws an Error if the input is wrong; `describe(state, numbers)`; and, if needed, `limits(state)`
  * and `disabled(state)` of controls.
  */
 export function mount(model, el, view) {
-  const names = Object.keys(view.defaults);
+  const names = [...Object.keys(view.defaults), ...(view.data ?? [])];
   const state = () => Object.fromEntries(names.map((name) => [name, model.get(name)]));
   const changed = (values) => {
     if (!values) return;
