@@ -18,8 +18,9 @@ from playwright.sync_api import Browser, Page
 
 from course_lib.viz.attention_explorer import AttentionExplorer
 from course_lib.viz.explorer_base import FOLDER, Explorer
+from course_lib.viz.position_explorer import PositionExplorer
 
-EXPLORERS: list[type[Explorer]] = [AttentionExplorer]
+EXPLORERS: list[type[Explorer]] = [AttentionExplorer, PositionExplorer]
 SHARPNESS = 2  # image pixels per CSS pixel
 PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><title>{name}</title>
 <body style="margin: 0"><main>

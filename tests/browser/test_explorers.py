@@ -25,6 +25,15 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
         "divide": draw.random() < 0.5,
         "temperature": 2.0 ** draw.randrange(-3, 5),
     },
+    "positions": lambda draw: {
+        "kind": draw.choice(["sinusoidal", "learned", "RoPE", "none"]),
+        "d_model": 2 * draw.randint(2, 64),
+        "base": draw.choice([10, 300, 10_000, 10_000, 500_000]),
+        "positions": draw.randint(8, 64),
+        "position": draw.randrange(64),
+        "pair": draw.randrange(64),
+        "back": draw.randrange(13),
+    },
 }
 # remembers how long each pointer event takes until the changed picture is on the screen
 WATCH = """() => {
