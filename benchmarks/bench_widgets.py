@@ -13,12 +13,10 @@ from timing import Row, median_and_range
 from course_lib.viz.attention_explorer import AttentionExplorer
 from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.mask_explorer import MaskExplorer
-from course_lib.viz.position_explorer import PositionExplorer
 from course_lib.viz.schedule_explorer import ScheduleExplorer
 
 SLIDERS = {  # the slider whose keys are timed
     AttentionExplorer: "query, across",
-    PositionExplorer: "chosen position",
     MaskExplorer: "row (query)",
     ScheduleExplorer: "warm-up steps",
     HeadsExplorer: "head to look at",

@@ -5,20 +5,22 @@ export const DEFAULTS = {
   kind: "sinusoidal", d_model: 64, base: 10000, positions: 51, position: 40, pair: 3, back: 0,
 };
 const TRAINED = 48; // rows of the learned table
-const RADIUS = 84; // of the large clock
 const SPEED = 5; // positions per second
+const RADIUS = 84; // of the large clock
+const AREA = { x: 44, y: 32, width: 258, height: 204 }; // of the map, and of the dot products
 
 const range = (length) => [...Array(length).keys()];
 const dot = (one, other) => one.reduce((sum, value, n) => sum + value * other[n], 0);
 const extent = (values) => [Math.min(...values), Math.max(...values)];
+const clamp = (value, last, first = 0) => Math.min(Math.max(value, first), last);
 const frequency = ({ base, d_model }, pair) => base ** ((-2 * pair) / d_model);
 const isTurning = ({ kind }) => kind === "sinusoidal" || kind === "RoPE";
 const widthOf = ({ kind, d_model, learned }) => (kind === "learned" ? learned[0].length : d_model);
 
 /** Choose a position and a pair; the table may have fewer than the state says. */
 const choose = (state, position = state.position, pair = state.pair) => ({
-  position: Math.min(Math.max(position, 0), state.positions - 1),
-  pair: Math.min(Math.max(pair, 0), widthOf(state) / 2 - 1),
+  position: clamp(position, state.positions - 1),
+  pair: clamp(pair, widthOf(state) / 2 - 1),
 });
 
 /** Return the code of a position. RoPE has none: return the vector of a word, rotated. */
@@ -37,60 +39,63 @@ function makeRow(state, position) {
 export function compute(state) {
   const { position } = choose(state);
   const numbered = range(state.positions);
+  const away = (each) => Math.abs(each - position);
   const table = numbered.map((each) => makeRow(state, each));
-  const looksBack = state.kind === "RoPE" && state.back > 0;
-  const queries = looksBack ? numbered.map((each) => makeRow(state, each - state.back)) : table;
+  const back = state.kind === "RoPE" ? state.back : 0;
+  const queries = back ? numbered.map((each) => makeRow(state, each - back)) : table;
   const all = queries.map((query) => table.map((key) => dot(query, key)));
   const spans = range(2 * state.positions - 1).map((n) => {
-    const keyOf = (each) => each + n - state.positions + 1;
-    return extent(numbered.filter((each) => keyOf(each) in table).map((each) => all[each][keyOf(each)]));
+    const diagonal = all.map((row, each) => row[each + n - state.positions + 1]);
+    return extent(diagonal.filter((value) => value !== undefined));
   });
   const products = all[position];
-  const others = numbered.filter((each) => each !== position);
-  const top = Math.max(...others.map((each) => products[each]));
-  const [similar] = others.filter((each) => products[each] > top - 1e-6)
-    .sort((one, other) => Math.abs(one - position) - Math.abs(other - position));
+  const others = numbered.filter((each) => each !== position).sort((a, b) => away(a) - away(b));
+  const similar = others.reduce((best, each) => (products[each] > products[best] + 1e-6 ? each : best));
   const [lows, highs] = [0, 1].map((side) => spans.map((span) => span[side]));
   return { table, query: queries[position], products, similar, lows, highs };
 }
 
 const steps = (count) => `${count} ${count === 1 ? "step" : "steps"}`;
-const [LEFT, TOP, WIDE, HIGH] = [44, 32, 258, 204];
-const AREA = { x: LEFT, y: TOP, width: WIDE, height: HIGH };
-const mapPanel = (state, title) => panel(LEFT, TOP, WIDE, HIGH,
-  { across: [-0.5, widthOf(state) - 0.5], up: [state.positions - 0.5, -0.5], title });
+const plot = (across, up, title) => panel(AREA.x, AREA.y, AREA.width, AREA.height, { across, up, title });
+const mapPlot = (state, title) =>
+  plot([-0.5, widthOf(state) - 0.5], [state.positions - 0.5, -0.5], title);
 
 /** Draw the cells of a table, with one path for every color. */
-function drawCells(at, table) {
-  const paths = new Map();
-  table[0].forEach((_, column) => {
-    const levels = table.map((row) => Math.min(Math.max(Math.round(10 * row[column]), -10), 10));
-    const [left, right] = [column - 0.5, column + 0.5].map((edge) => at.x(edge).toFixed(2));
-    for (let row = 0, end = 0; row < levels.length; row = end) {
-      while (levels[end] === levels[row]) end += 1;
-      const [top, bottom] = [row - 0.5, end - 0.5].map((edge) => at.y(edge).toFixed(2));
-      const cell = `M${left},${top}H${right}V${bottom}H${left}Z`;
-      paths.set(levels[row], (paths.get(levels[row]) ?? "") + cell);
-    }
-  });
-  return [...paths].map(([level, d]) =>
-    svg("path", { d, fill: signed(level / 10), "shape-rendering": "crispEdges" }));
+function drawCells(table) {
+  const paths = {};
+  table.forEach((row, y) => row.forEach((value, x) => {
+    const level = clamp(Math.round(10 * value), 10, -10);
+    paths[level] = `${paths[level] ?? ""}M${x},${y}h1v1h-1z`;
+  }));
+  const scale = `scale(${AREA.width / table[0].length} ${AREA.height / table.length})`;
+  return svg("g", { transform: `translate(${AREA.x} ${AREA.y}) ${scale}`, "shape-rendering": "crispEdges" },
+    Object.entries(paths).map(([level, d]) => svg("path", { d, fill: signed(level / 10) })));
 }
 
 function drawMap(state, { table }) {
-  const ticks = (count) => range(count).filter((n) => n % (count > 80 ? 20 : count > 40 ? 10 : count > 16 ? 4 : 2) === 0);
-  const titles = { learned: "Learned codes, always in 32 columns", RoPE: "One word, rotated at each position", none: "No code: all numbers are 0" };
-  const at = mapPanel(state, titles[state.kind] ?? "Choose a position and a pair");
-  const xLabel = "column: blue is negative, orange positive";
+  const titles = {
+    sinusoidal: "Choose a position and a pair",
+    learned: "Learned codes, always in 32 columns",
+    RoPE: "One word, rotated at each position",
+    none: "No code: all numbers are 0",
+  };
+  const every = (count) => [2, 4, 10, 20].find((step) => count / step <= 8);
+  const ticks = (count) => range(count).filter((n) => n % every(count) === 0);
   return [
-    at.frame({ xTicks: ticks(widthOf(state)), yTicks: ticks(state.positions), xLabel, yLabel: "position" }),
-    drawCells(at, table),
+    mapPlot(state, titles[state.kind]).frame({
+      xTicks: ticks(widthOf(state)), xLabel: "column: blue is negative, orange positive",
+      yTicks: ticks(state.positions), yLabel: "position",
+    }),
+    drawCells(table),
   ];
 }
 
 /** Draw a frame outside of a rectangle, visible on every color. */
-const framed = (left, top, right, bottom) => [["var(--paper)", 4], ["var(--ink)", 2]].map(([stroke, width]) =>
-  svg("path", { d: `M${left - 2},${top - 2}H${right + 2}V${bottom + 2}H${left - 2}Z`, fill: "none", stroke, "stroke-width": width }));
+const framed = (left, top, right, bottom) =>
+  [["var(--paper)", 4], ["var(--ink)", 2]].map(([stroke, width]) => svg("path", {
+    d: `M${left - 2},${top - 2}H${right + 2}V${bottom + 2}H${left - 2}Z`,
+    fill: "none", stroke, "stroke-width": width,
+  }));
 
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
@@ -110,25 +115,26 @@ const chooser = (label, draw, find) => ({
   },
 });
 
-const frameCells = (state) => {
-  const at = mapPanel(state);
+function frameCells(state) {
+  const at = mapPlot(state);
   const { position, pair } = choose(state);
   return [
     svg("rect", { ...AREA, fill: "transparent", stroke: "var(--line)" }),
-    framed(LEFT, at.y(position - 0.5), LEFT + WIDE, at.y(position + 0.5)),
-    framed(at.x(2 * pair - 0.5), TOP, at.x(2 * pair + 1.5), TOP + HIGH),
+    framed(AREA.x, at.y(position - 0.5), AREA.x + AREA.width, at.y(position + 0.5)),
+    framed(at.x(2 * pair - 0.5), AREA.y, at.x(2 * pair + 1.5), AREA.y + AREA.height),
   ];
-};
+}
 
-const findCell = (point, state) => {
-  const [column, row] = mapPanel(state).value(point);
+function findCell(point, state) {
+  const [column, row] = mapPlot(state).value(point);
   return [Math.round(row), Math.floor((column + 0.5) / 2)];
-};
+}
 
 /** Draw the mark of the chosen position, a disc, or of the most similar one, a diamond. */
 const mark = (role, x, y) => svg("path", {
   d: role === "query" ? `M${x - 6},${y}a6,6 0 1 0 12,0a6,6 0 1 0 -12,0z` : `M${x},${y - 7}l7,7l-7,7l-7,-7z`,
-  fill: `var(--${role})`, stroke: "var(--paper)" });
+  fill: `var(--${role})`, stroke: "var(--paper)",
+});
 
 function drawProducts(state, { products, similar, lows, highs }) {
   const { position } = choose(state);
@@ -136,16 +142,19 @@ function drawProducts(state, { products, similar, lows, highs }) {
   const [low, high] = extent([...lows, ...highs, -0.5, 0.5]);
   const room = 0.08 * (high - low);
   const title = state.kind === "RoPE" ? `Query ${position} with every key` : `Dot products of position ${position}`;
-  const at = panel(LEFT, TOP, WIDE, HIGH, { across: [-last - 1, last + 1], up: [low - room, high + room], title });
+  const at = plot([-last - 1, last + 1], [low - room, high + room], title);
   const unit = [0.2, 0.5, 1, 2, 5, 10, 20].find((each) => (high - low) / each <= 5);
-  const yTicks = range(21).map((n) => (n - 10) * unit).filter((tick) => tick >= low && tick <= high);
-  const xTicks = [-2, -1, 0, 1, 2].map((n) => n * (last > 25 ? 10 * Math.floor(last / 20) : Math.floor(last / 2)));
+  const far = last > 25 ? 10 * Math.floor(last / 20) : Math.floor(last / 2);
   const border = (values) => values.map((value, n) => [at.x(n - last), at.y(value)]);
   const points = products.map((value, each) => [at.x(each - position), at.y(value)]);
-  const band = { fill: "var(--masked)", stroke: "var(--masked)", "stroke-width": 6, "stroke-linejoin": "round" };
+  const gray = "var(--masked)";
   return [
-    at.frame({ xTicks, yTicks, show: (tick) => number(tick, Number.isInteger(tick) ? 0 : 1), xLabel: "distance (gray: all positions)" }),
-    curve([...border(highs), ...border(lows).reverse()], band),
+    at.frame({
+      xTicks: [-2, -1, 0, 1, 2].map((n) => n * far), xLabel: "distance (gray: all positions)",
+      yTicks: range(21).map((n) => (n - 10) * unit).filter((tick) => tick >= low && tick <= high),
+      show: (tick) => number(tick, Number.isInteger(tick) ? 0 : 1),
+    }),
+    curve([...border(highs), ...border(lows).reverse()], { fill: gray, stroke: gray, "stroke-width": 6 }),
     curve(points, { stroke: "var(--ink)", "stroke-width": 1 }),
     points.map(([cx, cy]) => svg("circle", { cx, cy, r: 2, fill: "var(--ink)" })),
     mark("query", ...points[position]),
@@ -167,13 +176,15 @@ function pointed({ kind }, row, pair) {
 }
 
 /** Draw a clock with the hands of the most similar position (dashed) and of the chosen one. */
-function drawClock(state, { table, query, similar }, pair, x, y, radius = RADIUS) {
+function drawClock(state, { table, query, similar }, pair, x, y, radius) {
   const degrees = isTurning(state) ? (-180 / Math.PI) * frequency(state, pair) : 0;
   const isLarge = radius === RADIUS;
   const hands = [["key", table[similar], "5 3"], ["query", query]].map(([role, row, dashes]) => {
     const [across, up] = pointed(state, row, pair).map((part) => part * radius);
-    const look = { stroke: `var(--${role})`, "stroke-width": isLarge ? 4 : 2.5, "stroke-dasharray": dashes };
-    return svg("g", { "data-degrees": degrees }, line(0, 0, across, -up, look), isLarge && mark(role, across, -up));
+    const width = isLarge ? 4 : 2.5;
+    const look = { stroke: `var(--${role})`, "stroke-width": width, "stroke-dasharray": dashes };
+    const hand = line(0, 0, across, -up, look);
+    return svg("g", { "data-degrees": degrees }, hand, isLarge && mark(role, across, -up));
   });
   const face = svg("circle", { r: radius, fill: "none", stroke: "var(--line)" });
   return svg("g", { transform: `translate(${x} ${y})` }, face, hands);
@@ -186,20 +197,17 @@ function drawChosen(state, numbers) {
     const [across, up] = pointed(state, row, pair);
     return svg("circle", { cx: 98 + RADIUS * across, cy: 124 - RADIUS * up, r: 2, fill: "var(--line)" });
   });
-  const wavelength = (2 * Math.PI) / frequency(state, pair);
-  const [one, other] = state.kind === "RoPE" ? ["query", "key"] : ["position", "position"];
-  const words = [
-    `${one} ${position}`, `${other} ${similar}`, "",
-    `column ${2 * pair}: ${number(query[2 * pair])}`, `column ${2 * pair + 1}: ${number(query[2 * pair + 1])}`, "",
-    ...(isTurning(state) ? ["one turn in", `${number(wavelength, wavelength < 100 ? 1 : 0)} positions`] : []),
-  ];
+  const turn = (2 * Math.PI) / frequency(state, pair);
+  const names = state.kind === "RoPE" ? ["query", "key"] : ["position", "position"];
+  const columns = [2 * pair, 2 * pair + 1].map((column) => `column ${column}: ${number(query[column])}`);
+  const speed = isTurning(state) ? ["", "one turn in", `${number(turn, turn < 100 ? 1 : 0)} positions`] : [];
   return [
     text(10, 20, `Pair ${pair} as a clock`, { class: "title" }),
     dots,
-    drawClock(state, numbers, pair, 98, 124),
-    mark("query", 202, 51),
-    mark("key", 202, 74),
-    words.map((each, n) => text(n < 2 ? 214 : 196, 56 + 23 * n, each)),
+    drawClock(state, numbers, pair, 98, 124, RADIUS),
+    [["query", position], ["key", similar]].map(([role, each], n) =>
+      [mark(role, 202, 51 + 23 * n), text(214, 56 + 23 * n, `${names[n]} ${each}`)]),
+    [...columns, ...speed].map((words, n) => text(196, 125 + 23 * n, words)),
   ];
 }
 
@@ -208,8 +216,8 @@ function clockGrid(state) {
   const count = widthOf(state) / 2;
   const columns = [3, 4, 6, 8, 10].find((each) => Math.ceil(count / each) * (300 / each) <= 210);
   const size = 300 / columns;
-  const center = (pair) => [8 + size * ((pair % columns) + 0.5), 30 + size * (Math.floor(pair / columns) + 0.5)];
-  return { columns, size, count, center };
+  const center = (pair) => [pair % columns, Math.floor(pair / columns)].map((n) => size * (n + 0.5));
+  return { columns, size, count, center: (pair) => [center(pair)[0] + 8, center(pair)[1] + 30] };
 }
 
 function drawClocks(state, numbers) {
@@ -220,7 +228,7 @@ function drawClocks(state, numbers) {
   ];
 }
 
-const frameClock = (state) => {
+function frameClock(state) {
   const { size, center } = clockGrid(state);
   const [x, y] = center(choose(state).pair);
   const half = size / 2 - 3;
@@ -228,28 +236,28 @@ const frameClock = (state) => {
     svg("rect", { x: 8, y: 30, width: 300, height: 210, fill: "transparent" }),
     framed(x - half, y - half, x + half, y + half),
   ];
-};
+}
 
-const findClock = ([x, y], state) => {
+function findClock([x, y], state) {
   const { columns, size } = clockGrid(state);
-  const column = Math.min(Math.max(Math.floor((x - 8) / size), 0), columns - 1);
+  const column = clamp(Math.floor((x - 8) / size), columns - 1);
   return [state.position, columns * Math.floor((y - 30) / size) + column];
-};
+}
 
 function describe(state, { similar, lows, highs }) {
-  if (state.kind === "none") return "Without a code, all dot products are 0, so attention cannot see the order.";
+  if (state.kind === "none") return "Without a code, all dot products are 0: attention cannot see the order.";
   const { position } = choose(state);
-  const last = state.positions - 1;
+  const middle = state.positions - 1;
   const isFixed = highs.every((high, n) => high - lows[n] < 1e-6);
   const found = state.kind === "RoPE" ? `The query at ${position} has its largest dot product with the key at`
     : `The position most similar to ${position} is`;
-  const span = [lows, highs].map((values) => number(values[last + 5])).join(" and ");
   return [
     `${found} ${similar}, ${steps(Math.abs(similar - position))} away.`,
     isFixed ? "A dot product depends on the distance only: the curve keeps its shape at every position."
-      : `The curve changes its shape: five steps apart, dot products are between ${span}.`,
-    state.kind === "learned" && last >= TRAINED
-      && `Rows from ${TRAINED} on are noise, because no training sentence was that long.`,
+      : "The curve changes its shape: five steps apart, dot products are between " +
+        `${number(lows[middle + 5])} and ${number(highs[middle + 5])}.`,
+    state.kind === "learned" && state.positions > TRAINED &&
+      `Rows from ${TRAINED} on are noise, because no training sentence was that long.`,
   ].filter(Boolean).join(" ");
 }
 
@@ -290,31 +298,31 @@ function addPlayer(model, el) {
   return stop;
 }
 
-const CELLS = chooser("position and pair: choose them with the arrow keys", frameCells, findCell);
-const CLOCKS = chooser("clock of a pair: choose it with the arrow keys", frameClock, findClock);
-const BASES = [10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000, 500000];
 const VIEW = {
   defaults: DEFAULTS,
   data: ["learned"],
   panes: [
-    { name: "the codes of all positions", size: [316, 292], draw: drawMap, handles: [CELLS] },
+    { name: "the codes of all positions", size: [316, 292], draw: drawMap,
+      handles: [chooser("position and pair: choose them with the arrow keys", frameCells, findCell)] },
     { name: "the dot products of the chosen position", size: [316, 292], draw: drawProducts },
     { name: "the chosen pair as a clock", size: [316, 244], draw: drawChosen },
-    { name: "all pairs as clocks", size: [316, 244], draw: drawClocks, handles: [CLOCKS] },
+    { name: "all pairs as clocks", size: [316, 244], draw: drawClocks,
+      handles: [chooser("clocks: turn them and choose one with the arrow keys", frameClock, findClock)] },
   ],
   controls: {
     kind: { label: "code", kind: "choice", options: ["sinusoidal", "learned", "RoPE", "none"] },
     d_model: { label: "width d_model", options: [4, 6, 8, 10, 12, 14, 16, 24, 32, 48, 64, 96, 128] },
-    base: { label: "base", options: BASES, show: (base) => base.toLocaleString("en") },
+    base: {
+      label: "base", options: [10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000, 500000],
+      show: (base) => base.toLocaleString("en"),
+    },
   },
   more: {
     positions: { label: "number of positions", min: 8, max: 64 },
     back: { label: "RoPE: steps that the query looks back", min: 0, max: 12 },
   },
   disabled: (state) => [
-    state.kind === "learned" && "d_model",
-    !isTurning(state) && "base",
-    state.kind !== "RoPE" && "back",
+    state.kind === "learned" && "d_model", !isTurning(state) && "base", state.kind !== "RoPE" && "back",
   ],
   compute,
   describe,

@@ -14,7 +14,6 @@ from playwright.sync_api import expect
 README_SCREENSHOTS = ROOT / "figures" / "screenshots"
 IN_README = {"06_masks": "mask_explorer", "12_decoding": "heads_explorer"}
 MAX_DIFFERENCE = 6.0  # mean of two screenshots, of 255: fonts differ between computers
-RUN_ALL = "03_positions"  # as a reader does; of the others only what the widget needs
 CHOOSE = "Space ArrowDown Enter"  # in a list; alone, ArrowDown moves from cell to cell
 
 
@@ -42,17 +41,6 @@ TOURS = [
             "divide by √d_k": "Space",
             "d_k": "ArrowRight",
             "temperature": "ArrowRight",
-        },
-    ),
-    Tour(
-        "03_positions",
-        {
-            "chosen position": "ArrowLeft",
-            "pair of columns": "ArrowRight",
-            "width d_model": "ArrowLeft",
-            "positions": "ArrowLeft",
-            "base": "ArrowLeft",
-            "code": CHOOSE,
         },
     ),
     Tour(
@@ -114,11 +102,8 @@ def test_every_control_moves_picture_and_numbers(tour: Tour, course, lab: Lab):
     cells = code_cells(course / path)
     index = next(n for n, source in cells.items() if source.endswith("Explorer()"))
     lab.open(path)
-    if tour.chapter == RUN_ALL:
-        lab.run_all()
-    else:
-        lab.run_imports(cells, index)
-        lab.run_cell(index)
+    lab.run_imports(cells, index)
+    lab.run_cell(index)
     widget = lab.widget(index)
     expect(widget.labels).to_have_count(len(tour.keys))
     for label in tour.keys:
