@@ -57,8 +57,7 @@ export function compute(state) {
 
 const steps = (count) => `${count} ${count === 1 ? "step" : "steps"}`;
 const plot = (across, up, title) => panel(AREA.x, AREA.y, AREA.width, AREA.height, { across, up, title });
-const mapPlot = (state, title) =>
-  plot([-0.5, widthOf(state) - 0.5], [state.positions - 0.5, -0.5], title);
+const mapPlot = (state, title) => plot([-0.5, widthOf(state) - 0.5], [state.positions - 0.5, -0.5], title);
 
 /** Draw the cells of a table, with one path for every color. */
 function drawCells(table) {
@@ -216,8 +215,9 @@ function clockGrid(state) {
   const count = widthOf(state) / 2;
   const columns = [3, 4, 6, 8, 10].find((each) => Math.ceil(count / each) * (300 / each) <= 210);
   const size = 300 / columns;
-  const center = (pair) => [pair % columns, Math.floor(pair / columns)].map((n) => size * (n + 0.5));
-  return { columns, size, count, center: (pair) => [center(pair)[0] + 8, center(pair)[1] + 30] };
+  const middle = (n) => size * (n + 0.5);
+  const center = (pair) => [8 + middle(pair % columns), 30 + middle(Math.floor(pair / columns))];
+  return { columns, size, count, center };
 }
 
 function drawClocks(state, numbers) {
@@ -249,7 +249,8 @@ function describe(state, { similar, lows, highs }) {
   const { position } = choose(state);
   const middle = state.positions - 1;
   const isFixed = highs.every((high, n) => high - lows[n] < 1e-6);
-  const found = state.kind === "RoPE" ? `The query at ${position} has its largest dot product with the key at`
+  const found = state.kind === "RoPE"
+    ? `Among the other keys, query ${position} has the largest dot product with`
     : `The position most similar to ${position} is`;
   return [
     `${found} ${similar}, ${steps(Math.abs(similar - position))} away.`,

@@ -68,7 +68,7 @@ def test_a_click_chooses_the_cell_under_the_pointer(browser, address):
     page = open_explorer(browser, address, PositionExplorer(positions=8, d_model=4))
     box = page.locator(".explorer svg").first.bounding_box()
     for position, pair in ((0, 0), (5, 1), (7, 0)):
-        across, down = 258 * (pair + 0.5) / 2, 204 * (position + 0.5) / 8
+        across, down = 258 * (pair + 0.8) / 2, 204 * (position + 0.2) / 8
         page.mouse.click(box["x"] + LEFT + across, box["y"] + TOP + down)
         chosen = re.compile(f"^position {position}, pair {pair}: ")
         expect(map_of(page)).to_have_attribute("aria-valuetext", chosen)
