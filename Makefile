@@ -6,7 +6,7 @@ READY_TEST := .venv/.ready-test
 READY_SITE := .venv/.ready-site
 
 .DEFAULT_GOAL := help
-.PHONY: help learn lab test quick textbooks sync export run figures screenshots workbook results bench site site-open unmoved
+.PHONY: help learn lab test quick textbooks sync export run figures stills workbook results bench site site-open unmoved
 
 learn: $(READY)  ## set up once, then open your workbook in JupyterLab: you write the parts yourself
 	@$(BIN)/course learn workbook -- $(OPTIONS)
@@ -35,8 +35,8 @@ run: $(READY_TEST)  ## execute and save all chapters (or: make run CHAPTERS=note
 figures: $(READY)  ## redraw figures/*.svg
 	$(BIN)/python figures/src/draw_all.py
 
-screenshots: $(READY_TEST)  ## retake the README's screenshots (requires Chromium)
-	KEEP_SCREENSHOTS=1 $(BIN)/python -m pytest -q tests/browser/test_widgets.py
+stills: $(READY_TEST)  ## retake the still pictures of the explorers (requires Chromium)
+	$(BIN)/python tools/explorer_page.py
 
 workbook: $(READY)  ## write your workbook without opening it (overwrite it: make workbook OPTIONS=--force)
 	$(BIN)/course workbook workbook $(OPTIONS)

@@ -17,7 +17,6 @@ from bench_generate import bench_generate
 from bench_gpt import bench_gpt
 from bench_mixed import bench_mixed
 from bench_training import bench_training
-from bench_widgets import bench_widgets
 from run_tests import run_all
 from timing import Row, line
 
@@ -45,7 +44,6 @@ def bench_tests() -> list[Row]:
 
 
 PARTS: dict[str, Callable[[], Iterable[Row]]] = {  # they run in this order
-    "widgets": bench_widgets,
     "attention": bench_attention,
     "training": bench_training,
     "mixed": bench_mixed,
@@ -72,9 +70,8 @@ def measure(names: Sequence[str], path: Path = RECORD) -> None:
             for row in PARTS[name]():
                 print(line(row), flush=True)
                 rows.append(row)
-            if rows:  # the widgets have none where there is no browser
-                entry = {"part": name, "machine": machine, "rows": rows}
-                add_entry(path, entry, lambda entry: [order.index(entry["part"])])
+            entry = {"part": name, "machine": machine, "rows": rows}
+            add_entry(path, entry, lambda entry: [order.index(entry["part"])])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

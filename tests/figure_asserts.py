@@ -8,12 +8,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import nbformat
-import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
-
-from course_lib.viz.explorer_base import Explorer
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 
@@ -39,29 +36,6 @@ def shown_image(data: dict[str, str]) -> tuple[Image.Image, dict[str, str]]:
     attributes = ElementTree.fromstring(f"{tag}</img>").attrib
     assert attributes["src"] == f"data:image/png;base64,{data['image/png']}"
     return Image.open(io.BytesIO(base64.b64decode(data["image/png"]))), attributes
-
-
-def fixture_of(kind: type):
-    """Make a fixture: an explorer as its chapter shows it, that paints no picture afterwards."""
-
-    @pytest.fixture
-    def explorer() -> Explorer:
-        explorer = kind()
-        explorer._painted = bytes
-        return explorer
-
-    return explorer
-
-
-def turn(explorer: Explorer, **settings) -> str:
-    """Set controls one after the other, as a reader does, and return the sentence.
-
-    A space in a control's name is written as an underscore where there is no such name.
-    """
-    for name, value in settings.items():
-        known = name in explorer.controls
-        explorer.controls[name if known else name.replace("_", " ")].value = value
-    return explorer.sentence.value
 
 
 def texts(fig: Figure) -> list[Text]:

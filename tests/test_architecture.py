@@ -117,7 +117,6 @@ def test_one_loop_trains_all_tasks():
         "training.py": {"optimizer.step(", "training_step("},
         "trainer/loop.py": {"training_step("},
         "probes/training_probes.py": {"optimizer.step("},
-        "viz/position_explorer.py": {"optimizer.step("},
     }
 
 

@@ -20,10 +20,12 @@ from course_lib.viz.attention_explorer import AttentionExplorer
 from course_lib.viz.explorer_base import FOLDER, Explorer
 from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.mask_explorer import MaskExplorer
+from course_lib.viz.position_explorer import PositionExplorer
 from course_lib.viz.schedule_explorer import ScheduleExplorer
 
 EXPLORERS: list[type[Explorer]] = [
     AttentionExplorer,
+    PositionExplorer,
     MaskExplorer,
     ScheduleExplorer,
     HeadsExplorer,

@@ -199,15 +199,9 @@ def training_notes() -> str:
 
 
 def waiting() -> str:
-    """Say how long a reader waits for a widget, and for the tests."""
-    rows = [row for row in bench("widgets")["rows"] if "browser" in row["table"]]
-    medians = [row["milliseconds"]["median"] for row in rows]
+    """Say how long the tests take."""
     parts = [f"{row['name']} {row['seconds']:.0f}" for row in bench("tests")["rows"]]
-    return paragraph(
-        f"From a key press to the changed picture in the browser, the {len(rows)} widgets take "
-        f"medians of {min(medians):.0f} to {max(medians):.0f} ms. Seconds of `make test` on two "
-        f"cores, by part: {', '.join(parts)}."
-    )
+    return paragraph(f"Seconds of `make test` on two cores, by part: {', '.join(parts)}.")
 
 
 # --- docs/results.md

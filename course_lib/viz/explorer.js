@@ -16,7 +16,8 @@ const CSS = `
 .explorer [tabindex]:focus-visible { outline: 3px solid var(--query); outline-offset: 2px; }
 .explorer .handle { cursor: grab; touch-action: none; }
 .explorer .side { flex: 1 1 200px; max-width: 300px; display: grid; gap: 8px; }
-.explorer label, .explorer summary { display: grid; gap: 2px; }
+.explorer label { display: grid; gap: 2px; }
+.explorer summary { cursor: pointer; }
 .explorer label.check { grid-template-columns: auto 1fr; gap: 6px; align-items: center; }
 .explorer .row { display: flex; justify-content: space-between; gap: 8px; }
 .explorer :is(input, select, button) { font: inherit; color: inherit; accent-color: var(--query); }
@@ -209,10 +210,13 @@ export function mount(model, el, view) {
   const state = () => Object.fromEntries(names.map((name) => [name, model.get(name)]));
   const changed = (values) => {
     if (!values) return;
+    isBusy = true; // or every single value draws the picture
     for (const [name, value] of Object.entries(values)) model.set(name, value);
+    isBusy = false;
     update();
     model.save_changes();
   };
+  let isBusy = false;
   const panes = view.panes.map(({ name, size: [width, height], draw, handles = [] }) => {
     const scene = svg("g");
     const surface = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": name }, scene);
@@ -254,7 +258,7 @@ export function mount(model, el, view) {
   const watch = new MutationObserver(paint);
   watch.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
   watch.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
-  names.forEach((name) => model.on(`change:${name}`, update));
+  names.forEach((name) => model.on(`change:${name}`, () => isBusy || update()));
   paint();
   update();
   return () => watch.disconnect();

@@ -7,7 +7,11 @@ function makeModel(values) {
   const listeners = {};
   return {
     get: (name) => state[name],
-    set: (name, value) => { state[name] = value; },
+    set: (name, value) => {
+      const changed = state[name] !== value;
+      state[name] = value;
+      if (changed) listeners[`change:${name}`]?.forEach((listener) => listener());
+    },
     on: (event, listener) => (listeners[event] ??= []).push(listener),
     save_changes: () => {},
   };

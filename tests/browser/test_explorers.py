@@ -49,6 +49,15 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
         "shown": int(10 ** draw.uniform(2, 5)),
         "smoothing": draw.choice([0.0, 1.0, draw.random()]),
     },
+    "positions": lambda draw: {
+        "kind": draw.choice(["sinusoidal", "learned", "RoPE", "none"]),
+        "d_model": 2 * draw.randint(2, 64),
+        "base": draw.choice([10, 300, 10_000, 10_000, 500_000]),
+        "positions": draw.randint(8, 64),
+        "position": draw.randrange(64),
+        "pair": draw.randrange(64),
+        "back": draw.randrange(13),
+    },
 }
 # remembers how long each pointer event takes until the changed picture is on the screen
 WATCH = """() => {

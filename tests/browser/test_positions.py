@@ -1,0 +1,93 @@
+"""The explorer of positions plays without a kernel, and follows the reader in its chapter."""
+
+import re
+
+import pytest
+from browser_driver import code_cells
+from explorer_page import open_explorer, served
+from playwright.sync_api import Page, expect
+
+from course_lib.viz.position_explorer import PositionExplorer
+
+CHAPTER = "notebooks/03_positions.ipynb"
+LEFT, TOP = 44, 32  # of the map, as in positions.js
+# which positions the picture shows in a second, and how often a hand is between two of them
+WATCH = """async () => {
+    const [shown, hand] = [new Set(), '[data-degrees]'];
+    let turned = 0;
+    for (const start = performance.now(); performance.now() < start + 1000;) {
+        await new Promise(requestAnimationFrame);
+        shown.add(document.querySelector('svg[aria-label^="the dot"] .title').textContent);
+        if (document.querySelector(hand).getAttribute('transform')) turned += 1;
+    }
+    return [[...shown].map(title => Number(title.split(' ').at(-1))), turned];
+}"""
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Serve the repository."""
+    with served() as place:
+        yield place
+
+
+def map_of(page: Page):
+    """Find the part of the drawing that chooses a position and a pair."""
+    return page.locator(".explorer .handle").first
+
+
+def test_it_plays_when_asked_turns_the_hands_and_stops_at_the_end(browser, address):
+    page = open_explorer(browser, address, PositionExplorer(position=40))
+    assert page.evaluate(WATCH) == [[40], 0], "it runs by itself"
+    page.get_by_role("button", name="Play").click()
+    shown, turned = page.evaluate(WATCH)
+    assert shown == list(range(shown[0], shown[-1] + 1)) and shown[-1] > 42 and turned > 10
+    page.get_by_role("button", name="Pause").click()
+    (paused,), _ = page.evaluate(WATCH)
+    assert paused < 50
+    page.get_by_role("button", name="Play").click()
+    expect(page.get_by_role("button", name="Play")).to_be_visible()  # at the end
+    assert page.evaluate(WATCH)[0] == [50]
+    page.get_by_role("button", name="Play").click()  # from the beginning
+    assert page.evaluate(WATCH)[0][-1] < 10
+    map_of(page).click(position={"x": 100, "y": 150})  # a choice of the reader ends it
+    expect(page.get_by_role("button", name="Play")).to_be_visible()
+    page.close()
+
+
+def test_with_reduced_motion_it_plays_in_steps(browser, address):
+    page = open_explorer(browser, address, PositionExplorer(position=3))
+    page.emulate_media(reduced_motion="reduce")
+    page.get_by_role("button", name="Play").click()
+    shown, turned = page.evaluate(WATCH)
+    assert shown[-1] > 4 and turned == 0
+    page.close()
+
+
+def test_a_click_chooses_the_cell_under_the_pointer(browser, address):
+    page = open_explorer(browser, address, PositionExplorer(positions=8, d_model=4))
+    box = page.locator(".explorer svg").first.bounding_box()
+    for position, pair in ((0, 0), (5, 1), (7, 0)):
+        across, down = 258 * (pair + 0.8) / 2, 204 * (position + 0.2) / 8
+        page.mouse.click(box["x"] + LEFT + across, box["y"] + TOP + down)
+        chosen = re.compile(f"^position {position}, pair {pair}: ")
+        expect(map_of(page)).to_have_attribute("aria-valuetext", chosen)
+    page.close()
+
+
+def test_all_cells_of_its_chapter_run_and_python_knows_what_the_reader_chose(course, lab):
+    cells = code_cells(course / CHAPTER)
+    (index,) = (n for n, source in cells.items() if source == "PositionExplorer()")
+    lab.open(CHAPTER)
+    lab.run_all()
+    lab.run_cell(index, "explorer = PositionExplorer()\nexplorer")
+    handle = map_of(lab.cell(index))
+    handle.scroll_into_view_if_needed()
+    handle.press("ArrowUp")
+    handle.press("ArrowRight")
+    expect(handle).to_have_attribute("aria-valuetext", re.compile("^position 39, pair 4: "))
+    box = lab.cell(index).locator(".explorer svg").first.bounding_box()
+    lab.page.mouse.click(box["x"] + 50, box["y"] + 38)
+    lab.run_cell(index + 2, "print(explorer.position, explorer.pair)")
+    lab.expect_output(index + 2, "1 0")
+    lab.screenshot("03_positions")
