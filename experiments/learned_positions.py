@@ -1,7 +1,7 @@
 """Train the positional embedding that the explorer of positions shows, and write it to a file.
 
 A model with one attention layer predicts for every token which tokens are near it, so it has to
-learn positions. The file contains the embedding in hundredths. python tools/learned_positions.py
+learn positions. The file contains the embedding in hundredths. python experiments/learned_positions.py
 takes about a second.
 """
 

@@ -3,7 +3,7 @@
 A small translator of the number words from 1 to 999, from English to German, has one of each kind
 of attention in the Transformer. Each reads embeddings with positional encodings, so the embeddings
 and the projections of queries and keys are enough to compute all weights. The file contains them in
-hundredths. python tools/mask_layer.py takes some seconds.
+hundredths. python experiments/mask_layer.py takes some seconds.
 """
 
 import json
