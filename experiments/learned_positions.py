@@ -1,8 +1,8 @@
 """Train the positional embedding that the explorer of positions shows, and write it to a file.
 
 A model with one attention layer predicts for every token which tokens are near it, so it has to
-learn positions. The file contains the embedding in hundredths. python experiments/learned_positions.py
-takes about a second.
+learn positions. The file contains the embedding in hundredths.
+python experiments/learned_positions.py takes about a second.
 """
 
 import json

@@ -27,6 +27,7 @@ from course_lib.data import draw_pairs
 from course_lib.evaluation import exact_match
 from course_lib.gpt import GPT
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
+from course_lib.trainer.results import read_entries
 
 SIZES = {"base": (16, 2, 24, 1, 3)}
 GPT_SIZE = (1, 2, 12, 16)
@@ -206,14 +207,15 @@ def test_the_seconds_of_the_tests_are_recorded_by_part_unless_some_failed(monkey
         bench.bench_tests()
 
 
-def test_all_parts_run_in_order_and_one_without_rows_stays_as_it_was(monkeypatch, tmp_path, capsys):
-    ran = []
+def test_all_parts_run_in_order_and_each_is_recorded(monkeypatch, tmp_path, capsys):
     for name in bench.PARTS:
-        monkeypatch.setitem(bench.PARTS, name, lambda name=name: ran.append(name) or [])
-    monkeypatch.setattr(bench.measure, "__defaults__", (tmp_path / "bench.json",))
+        rows = [{"table": name, "name": "a row", "seconds": 1.0}]
+        monkeypatch.setitem(bench.PARTS, name, lambda rows=rows: rows)
+    record = tmp_path / "bench.json"
+    monkeypatch.setattr(bench.measure, "__defaults__", (record,))
     assert bench.main([]) == 0
-    assert ran == list(bench.PARTS) and ran[-1] == "tests"
-    assert not list(tmp_path.iterdir())
+    parts = [entry["part"] for entry in read_entries(record)]
+    assert parts == list(bench.PARTS) and parts[-1] == "tests"
 
 
 def test_the_command_of_the_makefile_finds_all_that_it_imports(monkeypatch, capsys):

@@ -30,7 +30,12 @@ PINS = {
 FOUND = {canonicalize_name(each.name): each for each in reversed(list(distributions()))}
 INSTALLED = {name: FOUND[name] for name in PINS if name in FOUND}  # some Pythons need fewer
 NEEDED = {canonicalize_name(Requirement(text).name): text for text in PROJECT["dependencies"]}
-COME_WITH = {"numpy": "matplotlib", "pillow": "matplotlib", "ipython": "ipywidgets"}
+COME_WITH = {
+    "numpy": "matplotlib",
+    "pillow": "matplotlib",
+    "ipython": "ipywidgets",
+    "traitlets": "ipywidgets",
+}
 
 
 def test_what_is_installed_is_what_is_pinned():

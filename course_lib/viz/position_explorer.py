@@ -14,7 +14,7 @@ from course_lib.modern_decoder import apply_rope, rope_angles
 from course_lib.positions import sinusoidal_encoding
 from course_lib.viz.explorer_base import Explorer
 
-RECORD = Path(__file__).with_name("learned_positions.json")  # tools/learned_positions.py writes it
+RECORD = Path(__file__).with_name("learned_positions.json")  # by experiments
 
 
 @contextmanager
