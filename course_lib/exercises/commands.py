@@ -2,11 +2,13 @@
 
 import argparse
 import json
+import os
 import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from course_lib.command_line import as_typed
+from course_lib.exercises.catalogue import tasks
 from course_lib.exercises.exercise_bank import exercise, known_mistakes
 from course_lib.exercises.grade import LIMIT, grade
 from course_lib.exercises.jupyter_lab import next_chapter, open_in_jupyterlab, show_places
@@ -111,11 +113,14 @@ def workbook_command(options: argparse.Namespace) -> int:
 
 def progress_command(options: argparse.Namespace) -> int:
     """Print how much is done, and what comes next."""
-    found = progress(options.folder or Path(usual_workbook()))
+    folder = options.folder or Path(usual_workbook())
+    found = progress(folder)
     print(paint_signs(found.listing() if options.all else found.bars()))
     if item := found.next_item:
         where = [str(options.folder)] if options.folder else []
-        start = paint(as_typed("learn", *where), "cyan")
+        inside = "JUPYTER_SERVER_URL" in os.environ  # a terminal of JupyterLab
+        how = f"open {next_chapter(folder).name}" if inside else as_typed("learn", *where)
+        start = paint(how, "cyan")
         print(f"\nNext: chapter {item.chapter:02}, {item.name} ({item.minutes} min): {start}")
     return 0
 
@@ -127,6 +132,9 @@ def usual_workbook() -> str:
 
 def check_command(options: argparse.Namespace) -> int:
     """Check one answer in the learner's library, and print the report."""
+    for task in tasks():
+        if task.name == options.name:
+            raise ValueError(f"{task.name} is checked by its cell in chapter {task.chapter:02}")
     module = exercise(options.name).module
     package = find_library(options.folder)
     tell(f"Checking {options.name} in {package}")

@@ -42,10 +42,12 @@ class GuessBox(widgets.VBox):
         self.text = widgets.Text(
             description="Your guess:",
             placeholder="or: I don't know",
+            continuous_update=False,  # Enter sends all of it, also if the reader types fast
             style={"description_width": "initial"},
             layout=widgets.Layout(width="420px", max_width="100%"),
         )
         self.text.on_msg(self._press_key)
+        self.text.observe(self._receive, "value")
         show = self._button("Show the answer", lambda: self.answer(self.text.value))
         buttons = [self._choice(choice) for choice in (*choices, UNKNOWN)]
         row = buttons if choices else [self.text, show]
@@ -60,6 +62,7 @@ class GuessBox(widgets.VBox):
 
     def ask(self) -> None:
         """Show the place for the answer, and no explanation."""
+        self.entered, self.text.value = False, ""
         self.message.value = self.explanation.value = ""
         self._swap(self.entry, self.again)
         self.entry.children[0].focus()
@@ -97,7 +100,13 @@ class GuessBox(widgets.VBox):
     def _press_key(self, widget: Any, content: dict[str, Any], buffers: Any) -> None:
         """Accept what is typed when the reader presses Enter."""
         if content.get("event") == "submit":
+            self.entered = True
             self.answer(self.text.value)
+
+    def _receive(self, change: Any) -> None:
+        """Accept what was typed before Enter; the browser sends it after the key."""
+        if self.entered and change["new"]:
+            self.answer(change["new"])
 
     def _swap(self, shown: widgets.DOMWidget, hidden: widgets.DOMWidget) -> None:
         """Show one part, and hide another."""

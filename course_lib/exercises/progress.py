@@ -124,5 +124,7 @@ def _done_and_left(states: Mapping[Item, str]) -> str:
 
 def _sign(states: Collection[str]) -> str:
     """Return the sign of a report whose state sums up some states."""
+    if {*states} == {CORRECT, UNTOUCHED}:
+        return "◐"  # begun, and nothing is wrong
     done = set(states) == {CORRECT}
     return Report("", done, attempted=set(states) != {UNTOUCHED}).title[0]

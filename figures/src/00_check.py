@@ -15,6 +15,7 @@ STUB = "    raise NotImplementedError"
 ONES = "    ones = torch.ones(length, length, dtype=torch.bool, device=device)"
 UPPER, LOWER = (f"{ONES}\n    return ones.{name}()" for name in ("triu", "tril"))
 COLOURS = {"○": LINE, "✗": shade(KEY), "✓": shade(VALUE)}
+HIDDEN = "••••"
 SECONDS = 16  # of one round
 LEFT, WIDE, ROW = 20, 600, 20
 
@@ -40,8 +41,8 @@ def appearing(percent: int, *parts: str) -> str:
 
 
 def written(y: float, body: str) -> list[str]:
-    """Write a cell with a definition; the spaces of its lines are kept."""
-    lines = [HEAD, *body.split("\n")]
+    """Write a cell with a definition; its right answer, an exercise of chapter 06, is hidden."""
+    lines = [HEAD, *body.replace("tril", HIDDEN).split("\n")]
     look = f'<text font-family="{MONO}" xml:space="preserve" '
     rows = [text(LEFT + 10, y + ROW * n, line, size=13.4) for n, line in enumerate(lines)]
     box = Box(LEFT, y - ROW, WIDE, ROW * len(lines) + 12)

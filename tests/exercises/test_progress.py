@@ -119,7 +119,7 @@ def test_the_command_lists_every_exercise():
         "\n"
         "✗ Chapter 00                   0 of 1 done, about 0 h 3 min left\n"
         "    ✗ guess                         predict          3 min\n"
-        "✗ Chapter 06 · masks           1 of 2 done, about 1 h 10 min left\n"
+        "◐ Chapter 06 · masks           1 of 2 done, about 1 h 10 min left\n"
         "    ✓ causal_mask                   build           50 min\n"
         "    ○ padding_mask                  build           70 min"
     )
@@ -130,7 +130,7 @@ def test_each_chapter_has_a_bar():
         "1 of 3 done, about 1 h 13 min left\n"
         "\n"
         "✗ Chapter 00                   ░░░░░░░░░░   0 of  1    3 min left\n"
-        "✗ Chapter 06 · masks           █████░░░░░   1 of  2   70 min left"
+        "◐ Chapter 06 · masks           █████░░░░░   1 of  2   70 min left"
     )
 
 
