@@ -18,6 +18,7 @@ from matplotlib.textpath import TextPath
 from parity import recorded_kinds
 
 from course_lib.batching import batch_by_tokens, padding_fraction
+from course_lib.beam_search import beam_step
 from course_lib.data_parallel import split_batch
 from course_lib.exercises.check import caught_at
 from course_lib.tasks.numbers import load_or_train
@@ -285,3 +286,27 @@ def test_in_the_pipeline_nobody_starts_before_the_other_is_done():
         assert ahead[1][batch][1] <= back[1][batch][0]
         assert back[1][batch][1] <= back[0][batch][0]
     assert max(end for one in back for _, end in one.values()) == drawing.TIMES
+
+
+def test_the_beam_search_drawing_grows_and_ends_as_the_package_does():
+    drawing = source_of("beam_search")
+    names = sorted({word for row in drawing.WEATHER.values() for word in row} | {"pad", "start"})
+    rows = [[drawing.WEATHER.get(last, {}).get(word, 0) for word in names] for last in names]
+    logits, pad = torch.tensor(rows, dtype=torch.float64).log(), names.index("pad")
+    beam, totals = [("start",)] * drawing.K, torch.tensor([[0.0] + [-torch.inf] * (drawing.K - 1)])
+    for step in drawing.search():
+        last = torch.tensor([[names.index(words[-1]) for words in beam]])
+        chosen, tokens, sums = (each[0] for each in beam_step(logits[last], totals, pad))
+        expected = [(*beam[k], names[i]) for k, i in zip(chosen, tokens, strict=True)]
+        assert [("start", *grown.words) for grown in step] == expected
+        assert [grown.total for grown in step] == pytest.approx(sums.exp().tolist())
+        kept = [grown for grown in step if grown.fate == "kept"]
+        beam = [("start", *grown.words) for grown in kept]
+        totals = torch.tensor([[grown.total for grown in kept]], dtype=torch.float64).log()
+    finished = [grown.total for grown in step if grown.fate == "pool"]
+    assert finished == [max(grown.total for grown in step)], "the search is not over yet"
+    words, total = drawing.greedy()
+    taken = ["start"]
+    while taken[-1] != "end":
+        taken.append(names[logits[names.index(taken[-1])].argmax()])
+    assert words == tuple(taken[1:]) and total < finished[0]
