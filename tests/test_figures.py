@@ -20,6 +20,7 @@ from parity import recorded_kinds
 from course_lib.batching import batch_by_tokens, padding_fraction
 from course_lib.beam_search import beam_step
 from course_lib.data_parallel import split_batch
+from course_lib.exercises import clinic
 from course_lib.exercises.check import caught_at
 from course_lib.tasks.numbers import load_or_train
 from course_lib.viz import plots
@@ -310,3 +311,21 @@ def test_the_beam_search_drawing_grows_and_ends_as_the_package_does():
     while taken[-1] != "end":
         taken.append(names[logits[names.index(taken[-1])].argmax()])
     assert words == tuple(taken[1:]) and total < finished[0]
+
+
+def test_the_bug_clinic_drawing_shows_what_the_probes_of_the_cases_measure():
+    drawing = source_of("bug_clinic")
+    found = [clinic(row.case).probe(row.probe) for row in drawing.ROWS]
+    future, *rest = drawing.ROWS
+    moved = (found[0].data > 1e-6).triu(1)
+    assert moved.shape == (drawing.LENGTH, drawing.LENGTH)
+    assert future.wrong.startswith(f"{moved.sum()} of {drawing.LENGTH * (drawing.LENGTH - 1) // 2}")
+    largest, right, other = (re.findall(r"[\d.]+%?", result.hint) for result in found[1:])
+    assert [row.wrong.split(" are ")[0] for row in rest] == [
+        f"by {largest[0]} of the largest",
+        right[-1],
+        f"{int(other[1]) - int(other[0])} of {other[1]}",
+    ]
+    broken = [float(largest[0]), 1 - int(right[-1][:-1]) / 100, int(other[0]) / int(other[1])]
+    assert [row.share for row in rest] == pytest.approx(broken)
+    assert not clinic("loss_near_zero_again").probe("causality").passed
