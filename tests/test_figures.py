@@ -22,6 +22,8 @@ from course_lib.beam_search import beam_step
 from course_lib.data_parallel import split_batch
 from course_lib.exercises import clinic
 from course_lib.exercises.check import caught_at
+from course_lib.interop import gpt2, llama
+from course_lib.modern_decoder import ModernConfig, ModernDecoder
 from course_lib.tasks.numbers import load_or_train
 from course_lib.viz import plots
 
@@ -329,3 +331,20 @@ def test_the_bug_clinic_drawing_shows_what_the_probes_of_the_cases_measure():
     broken = [float(largest[0]), 1 - int(right[-1][:-1]) / 100, int(other[0]) / int(other[1])]
     assert [row.share for row in rest] == pytest.approx(broken)
     assert not clinic("loss_near_zero_again").probe("causality").passed
+
+
+def test_the_published_weights_drawing_moves_cells_as_the_package_does():
+    drawing = source_of("published_weights")
+
+    def numbers(table):
+        return torch.tensor([[int(words) for words in row] for row in table])
+
+    query = drawing.matrix(drawing.D_K, drawing.D_MODEL)
+    model = ModernDecoder(
+        ModernConfig(vocab_size=9, num_heads=1, num_kv_heads=1, d_model=drawing.D_K)
+    )
+    ours = llama._layout(ModernDecoder(config)).to_ours("self_attn.q_proj.weight", numbers(query))
+    assert ours.equal(numbers(drawing.to_neighbours(query)))
+    wide = drawing.matrix(drawing.D_MODEL, drawing.D_FF)
+    ours = gpt2.LAYOUT.to_ours("mlp.c_fc.weight", numbers(wide))
+    assert ours.equal(numbers(drawing.transposed(wide)))
