@@ -340,9 +340,7 @@ def test_the_published_weights_drawing_moves_cells_as_the_package_does():
         return torch.tensor([[int(words) for words in row] for row in table])
 
     query = drawing.matrix(drawing.D_K, drawing.D_MODEL)
-    model = ModernDecoder(
-        ModernConfig(vocab_size=9, num_heads=1, num_kv_heads=1, d_model=drawing.D_K)
-    )
+    config = ModernConfig(vocab_size=9, num_heads=1, num_kv_heads=1, d_model=drawing.D_K)
     ours = llama._layout(ModernDecoder(config)).to_ours("self_attn.q_proj.weight", numbers(query))
     assert ours.equal(numbers(drawing.to_neighbours(query)))
     wide = drawing.matrix(drawing.D_MODEL, drawing.D_FF)

@@ -1,13 +1,19 @@
-"""Chapter 00: the map of the course."""
+"""Chapter 00: the map of the course, and how many hours each way through it takes."""
 
 import json
+import re
 from pathlib import Path
 
-from drawing import Box, group, page, rect, text
+from colours import INK, SOFT
+from drawing import Box, group, page, rect, tag, text
 from model_parts import badge, look
 
-TITLE = "The course: parts, the model, its use, and what came later"
-CHAPTERS = sorted(Path(__file__).parents[2].glob("notebooks/[0-9][0-9]_*.ipynb"))[1:]
+TITLE = "Three ways through the course: {} hours for the fast track,\n{} to read it all, {} with every exercise"
+START, *CHAPTERS = sorted(Path(__file__).parents[2].glob("notebooks/[0-9][0-9]_*.ipynb"))
+TOTAL = re.compile(  # tools/chapter_times.py writes the last two numbers
+    r"about (\w+) hours\. After.*about (\d+) hours to read and run; with all exercises, about (\d+)",
+    re.DOTALL,
+)
 STEPS = {  # by the number of its first chapter
     "01": "the parts",
     "07": "the model",
@@ -22,7 +28,7 @@ SHORT = {  # the titles that are too long for a box
     "22": "Published",
     "25": "Distributed",
 }
-LEFT, TOP, WIDE, HIGH, COLUMNS = 138, 62, 164, 34, 3
+LEFT, TOP, WIDE, HIGH, COLUMNS = 138, 186, 164, 34, 3
 
 
 def title(chapter: Path) -> str:
