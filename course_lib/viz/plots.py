@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from IPython.display import display
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
@@ -80,7 +81,7 @@ def picture_output(
     image.convert("RGB").quantize(256).save(file, format="png", optimize=True)
     png = base64.b64encode(file.getvalue()).decode()
     about = {"alt": alt, "width": width, "height": height}
-    data = {"text/html": image_tag(png, **about), "image/png": png, "text/plain": alt}
+    data = {"text/html": image_tag(png, alt, width, height), "image/png": png, "text/plain": alt}
     return data, {"image/png": about}
 
 
@@ -128,22 +129,22 @@ def heatmap(
     if mask is not None:
         values = values.masked_fill(~mask.cpu(), float("nan"))
         ax.add_artist(hatched(~mask.cpu()))
-    low, high, name = _scale(limit, largest)
-    colormap = plt.get_cmap(name).with_extremes(bad=COLOURS["masked"])
-    image = ax.imshow(values.numpy(), vmin=low, vmax=high, cmap=colormap, aspect="auto")
+    low, high, colors = _scale(limit, largest)
+    image = ax.imshow(values.numpy(), vmin=low, vmax=high, cmap=colors, aspect="auto")
     if largest is not None:
         ax.figure.colorbar(image, ax=ax).outline.set_visible(False)
     _write_labels(ax, rows, columns, upright)
     if numbers:
-        _write_numbers(ax, values, low, high, name)
+        _write_numbers(ax, values, low, high, colors.name)
     return ax
 
 
-def _scale(limit: float | None, largest: float | None) -> tuple[float, float, str]:
-    """Return the smallest and the largest value of a map of colors, and its name."""
+def _scale(limit: float | None, largest: float | None) -> tuple[float, float, Colormap]:
+    """Return the smallest and the largest value of a map of colors, and the map."""
+    low, high, name = (0.0, 1.0, "cividis") if largest is None else (0.0, largest, "Blues")
     if limit is not None:
-        return -limit, limit, "RdBu_r"
-    return (0, 1, "cividis") if largest is None else (0, largest, "Blues")
+        low, high, name = -limit, limit, "RdBu_r"
+    return low, high, plt.get_cmap(name).with_extremes(bad=COLOURS["masked"])
 
 
 def hatched(blocked: Tensor) -> PathPatch:
