@@ -18,8 +18,12 @@ from matplotlib.textpath import TextPath
 from parity import recorded_kinds
 
 from course_lib.batching import batch_by_tokens, padding_fraction
+from course_lib.beam_search import beam_step
 from course_lib.data_parallel import split_batch
+from course_lib.exercises import clinic
 from course_lib.exercises.check import caught_at
+from course_lib.interop import gpt2, llama
+from course_lib.modern_decoder import ModernConfig, ModernDecoder
 from course_lib.tasks.numbers import load_or_train
 from course_lib.viz import plots
 
@@ -285,3 +289,60 @@ def test_in_the_pipeline_nobody_starts_before_the_other_is_done():
         assert ahead[1][batch][1] <= back[1][batch][0]
         assert back[1][batch][1] <= back[0][batch][0]
     assert max(end for one in back for _, end in one.values()) == drawing.TIMES
+
+
+def test_the_beam_search_drawing_grows_and_ends_as_the_package_does():
+    drawing = source_of("beam_search")
+    names = sorted({word for row in drawing.WEATHER.values() for word in row} | {"pad", "start"})
+    rows = [[drawing.WEATHER.get(last, {}).get(word, 0) for word in names] for last in names]
+    logits, pad = torch.tensor(rows, dtype=torch.float64).log(), names.index("pad")
+    beam, totals = [("start",)] * drawing.K, torch.tensor([[0.0] + [-torch.inf] * (drawing.K - 1)])
+    for step in drawing.search():
+        last = torch.tensor([[names.index(words[-1]) for words in beam]])
+        chosen, tokens, sums = (each[0] for each in beam_step(logits[last], totals, pad))
+        expected = [(*beam[k], names[i]) for k, i in zip(chosen, tokens, strict=True)]
+        assert [("start", *grown.words) for grown in step] == expected
+        assert [grown.total for grown in step] == pytest.approx(sums.exp().tolist())
+        kept = [grown for grown in step if grown.fate == "kept"]
+        beam = [("start", *grown.words) for grown in kept]
+        totals = torch.tensor([[grown.total for grown in kept]], dtype=torch.float64).log()
+    finished = [grown.total for grown in step if grown.fate == "pool"]
+    assert finished == [max(grown.total for grown in step)], "the search is not over yet"
+    words, total = drawing.greedy()
+    taken = ["start"]
+    while taken[-1] != "end":
+        taken.append(names[logits[names.index(taken[-1])].argmax()])
+    assert words == tuple(taken[1:]) and total < finished[0]
+
+
+def test_the_bug_clinic_drawing_shows_what_the_probes_of_the_cases_measure():
+    drawing = source_of("bug_clinic")
+    found = [clinic(row.case).probe(row.probe) for row in drawing.ROWS]
+    future, *rest = drawing.ROWS
+    moved = (found[0].data > 1e-6).triu(1)
+    assert moved.shape == (drawing.LENGTH, drawing.LENGTH)
+    assert future.wrong.startswith(f"{moved.sum()} of {drawing.LENGTH * (drawing.LENGTH - 1) // 2}")
+    largest, right, other = (re.findall(r"[\d.]+%?", result.hint) for result in found[1:])
+    assert [row.wrong.split(" are ")[0] for row in rest] == [
+        f"by {largest[0]} of the largest",
+        right[-1],
+        f"{int(other[1]) - int(other[0])} of {other[1]}",
+    ]
+    broken = [float(largest[0]), 1 - int(right[-1][:-1]) / 100, int(other[0]) / int(other[1])]
+    assert [row.share for row in rest] == pytest.approx(broken)
+    assert not clinic("loss_near_zero_again").probe("causality").passed
+
+
+def test_the_published_weights_drawing_moves_cells_as_the_package_does():
+    drawing = source_of("published_weights")
+
+    def numbers(table):
+        return torch.tensor([[int(words) for words in row] for row in table])
+
+    query = drawing.matrix(drawing.D_K, drawing.D_MODEL)
+    config = ModernConfig(vocab_size=9, num_heads=1, num_kv_heads=1, d_model=drawing.D_K)
+    ours = llama._layout(ModernDecoder(config)).to_ours("self_attn.q_proj.weight", numbers(query))
+    assert ours.equal(numbers(drawing.to_neighbours(query)))
+    wide = drawing.matrix(drawing.D_MODEL, drawing.D_FF)
+    ours = gpt2.LAYOUT.to_ours("mlp.c_fc.weight", numbers(wide))
+    assert ours.equal(numbers(drawing.transposed(wide)))

@@ -95,10 +95,18 @@ def test_numbers_stand_in_their_cells_but_not_in_blocked_ones():
     assert not heatmap(weights, ["q"], ["a", "b", "c"], mask=mask).texts
 
 
-@pytest.mark.parametrize("limit", [None, 1.0])
-def test_numbers_can_be_read_on_their_cell(limit):
-    ends = torch.tensor([[-1.0 if limit else 0.0, 0.05, 0.95, 1.0]])
-    ax = heatmap(ends, ["q"], ["a", "b", "c", "d"], numbers=True, limit=limit)
+def test_a_map_of_small_weights_goes_from_light_to_dark_with_a_bar():
+    ax = heatmap(torch.tensor([[0.0, 0.2, 0.4]]), ["q"], ["a", "b", "c"], largest=0.4)
+    light = [float(color[:3].mean()) for color in colours(ax)[0]]
+    assert light[0] > 0.95 and light == sorted(light, reverse=True) and light[-1] < 0.4
+    assert ax.figure.axes[1].get_ylim() == (0, 0.4)
+
+
+@pytest.mark.parametrize("scale", [{}, {"limit": 1.0}, {"largest": 1.0}])
+def test_numbers_can_be_read_on_their_cell(scale):
+    ends = torch.tensor([[-1.0 if "limit" in scale else 0.0, 0.05, 0.71, 0.73, 0.95, 1.0]])
+    ends = ends[:, [0, 1, 4, 5]] if "limit" in scale else ends
+    ax = heatmap(ends, ["q"], [*"abcdef"][: ends.size(1)], numbers=True, **scale)
     light = torch.tensor([0.2126, 0.7152, 0.0722], dtype=torch.float64)  # to the eye, in linear RGB
     for cell, text in zip(colours(ax)[0, :, :3], ax.texts, strict=True):
         ink = torch.tensor(to_rgb(text.get_color()), dtype=torch.float64)

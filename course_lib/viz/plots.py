@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from IPython.display import display
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
@@ -80,7 +81,7 @@ def picture_output(
     image.convert("RGB").quantize(256).save(file, format="png", optimize=True)
     png = base64.b64encode(file.getvalue()).decode()
     about = {"alt": alt, "width": width, "height": height}
-    data = {"text/html": image_tag(png, **about), "image/png": png, "text/plain": alt}
+    data = {"text/html": image_tag(png, alt, width, height), "image/png": png, "text/plain": alt}
     return data, {"image/png": about}
 
 
@@ -97,6 +98,7 @@ def heatmap(
     *,
     mask: Tensor | None = None,
     limit: float | None = None,
+    largest: float | None = None,
     numbers: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
@@ -108,6 +110,8 @@ def heatmap(
         columns: A label for every column.
         mask: Boolean, shape ``(T, S)``. Cells that are ``False`` are gray and hatched.
         limit: For signed values. The colors go from -limit to limit, with white at 0.
+        largest: For weights that are all small. The colors go from white at 0 to dark blue at this
+            value, and a bar next to the map shows them.
         numbers: Whether to write the values into the cells.
         ax: The axes to draw on. The default is a new figure.
 
@@ -125,13 +129,22 @@ def heatmap(
     if mask is not None:
         values = values.masked_fill(~mask.cpu(), float("nan"))
         ax.add_artist(hatched(~mask.cpu()))
-    low, high, name = (0, 1, "cividis") if limit is None else (-limit, limit, "RdBu_r")
-    colormap = plt.get_cmap(name).with_extremes(bad=COLOURS["masked"])
-    ax.imshow(values.numpy(), vmin=low, vmax=high, cmap=colormap, aspect="auto")
+    low, high, colors = _scale(limit, largest)
+    image = ax.imshow(values.numpy(), vmin=low, vmax=high, cmap=colors, aspect="auto")
+    if largest is not None:
+        ax.figure.colorbar(image, ax=ax).outline.set_visible(False)
     _write_labels(ax, rows, columns, upright)
     if numbers:
-        _write_numbers(ax, values, low, high)
+        _write_numbers(ax, values, low, high, colors.name)
     return ax
+
+
+def _scale(limit: float | None, largest: float | None) -> tuple[float, float, Colormap]:
+    """Return the smallest and the largest value of a map of colors, and the map."""
+    low, high, name = (0.0, 1.0, "cividis") if largest is None else (0.0, largest, "Blues")
+    if limit is not None:
+        low, high, name = -limit, limit, "RdBu_r"
+    return low, high, plt.get_cmap(name).with_extremes(bad=COLOURS["masked"])
 
 
 def hatched(blocked: Tensor) -> PathPatch:
@@ -236,12 +249,13 @@ def _write_labels(ax: Axes, rows: Sequence[str], columns: Sequence[str], upright
     ax.tick_params(length=0)
 
 
-def _write_numbers(ax: Axes, values: Tensor, low: float, high: float) -> None:
+def _write_numbers(ax: Axes, values: Tensor, low: float, high: float, colors: str) -> None:
     """Write every value into its cell, dark on light and light on dark."""
     for row, column in (~values.isnan()).nonzero().tolist():  # a blocked cell contains nan
         value = float(values[row, column])
-        fraction = (value - low) / (high - low)
-        dark = fraction < 0.5 if low == 0 else abs(fraction - 0.5) > 0.35
+        share = (value - low) / (high - low)
+        signed = abs(share - 0.5) > 0.35
+        dark = {"cividis": share < 0.5, "Blues": share > 0.72, "RdBu_r": signed}[colors]
         color = "white" if dark else "black"
         ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=10, color=color)
 

@@ -1,13 +1,23 @@
-"""Chapter 00: the map of the course."""
+"""Chapter 00: the map of the course, and how many hours each way through it takes."""
 
 import json
+import re
 from pathlib import Path
 
-from drawing import Box, group, page, rect, text
+from colours import INK, SOFT
+from drawing import Box, group, page, rect, tag, text
 from model_parts import badge, look
 
-TITLE = "The course: parts, the model, its use, and what came later"
-CHAPTERS = sorted(Path(__file__).parents[2].glob("notebooks/[0-9][0-9]_*.ipynb"))[1:]
+TITLE = (
+    "Three ways through the course: {} hours for the fast track,\n"
+    "{} to read it all, {} with every exercise"
+)
+START, *CHAPTERS = sorted(Path(__file__).parents[2].glob("notebooks/[0-9][0-9]_*.ipynb"))
+TOTAL = re.compile(  # tools/chapter_times.py writes the last two numbers
+    r"about (\w+) hours\. After.*"
+    r"about (\d+) hours to read and run; with all exercises, about (\d+)",
+    re.DOTALL,
+)
 STEPS = {  # by the number of its first chapter
     "01": "the parts",
     "07": "the model",
@@ -22,7 +32,10 @@ SHORT = {  # the titles that are too long for a box
     "22": "Published",
     "25": "Distributed",
 }
-LEFT, TOP, WIDE, HIGH, COLUMNS = 138, 62, 164, 34, 3
+FAST = [f"{number:02}" for number in range(1, 13)]  # with sections of the fast track
+WORDS = "zero one two three four five six seven eight nine".split()
+HOUR = 7.2  # px
+LEFT, TOP, WIDE, HIGH, COLUMNS = 138, 186, 164, 34, 3
 
 
 def title(chapter: Path) -> str:
@@ -42,8 +55,49 @@ def rows() -> list[tuple[str, list[Path]]]:
     return found
 
 
+def hours() -> tuple[int, int, int]:
+    """Return the hours of the fast track, of reading all chapters, and of doing all exercises."""
+    cells = json.loads(START.read_text(encoding="utf-8"))["cells"]
+    words = "\n".join("".join(cell["source"]) for cell in cells)
+    fast, *others = TOTAL.search(words).groups()
+    return WORDS.index(fast), *map(int, others)
+
+
+def ways() -> str:
+    """Draw each way through the course as a bar that is as long as it takes."""
+    times = hours()
+    looks = (
+        ("fast track", f"about {times[0]} hours: some sections of 00 to 12", INK),
+        ("read and run", f"about {times[1]} hours: all chapters", SOFT),
+        ("full course", f"about {times[2]} hours: all exercises", SOFT),
+    )
+    parts = []
+    for i, ((name, words, colour), time) in enumerate(zip(looks, times, strict=True)):
+        bar = Box(LEFT, 78 + 28 * i, time * HOUR, 18)
+        parts += [
+            text(20, bar.y + 14, name, bold=True),
+            rect(bar, fill=colour, stroke=None, radius=2),
+            text(bar.right + 10, bar.y + 14, words),
+        ]
+    return group(*parts)
+
+
+def entry(chapter: Path, x: float, y: float, lit: str | None) -> str:
+    """Draw a chapter as a box that leads to it; with a black edge if the fast track visits it."""
+    number = chapter.name[:2]
+    box = Box(x, y, WIDE - 12, HIGH)
+    edge = Box(x, y, 6, HIGH)
+    drawn = group(
+        rect(box, radius=7, **look(number, lit)),
+        rect(edge, fill=INK, stroke=None, radius=3) if number in FAST else "",
+        badge(x + 22, box.cy, number, lit),
+        text(x + 39, box.cy + 5, SHORT.get(number) or title(chapter), size=13.5),
+    )
+    return tag("a", f"\n{drawn}\n", href=f"../notebooks/{chapter.name}")
+
+
 def draw(lit: str | None = None) -> str:
-    """Draw every chapter with its number, in the order of reading.
+    """Draw the three ways, and every chapter with its number, in the order of reading.
 
     Args:
         lit: The two digits of a chapter, which is then lit.
@@ -52,20 +106,20 @@ def draw(lit: str | None = None) -> str:
     for i, (step, chapters) in enumerate(rows()):
         y = TOP + i * (HIGH + 10)
         parts.append(text(20, y + 22, step, bold=True) if step else "")
-        for j, chapter in enumerate(chapters):
-            number = chapter.name[:2]
-            name = SHORT.get(number) or title(chapter)
-            box = Box(LEFT + j * (WIDE - 2), y, WIDE - 12, HIGH)
-            parts += [
-                rect(box, radius=7, **look(number, lit)),
-                badge(box.x + 18, box.cy, number, lit),
-                text(box.x + 36, box.cy + 5, name, size=13.5),
-            ]
+        parts += [entry(each, LEFT + j * (WIDE - 2), y, lit) for j, each in enumerate(chapters)]
+    bottom = TOP + len(rows()) * (HIGH + 10)
+    edge = Box(LEFT, bottom + 6, 6, 20)
     return page(
-        TITLE,
-        "The chapters in rows, from top to bottom: six parts, from attention to masks; the model, "
-        "encoder, decoder and Transformer; its use, training, decoding, cache, beam search, "
-        "evaluation and real sentences; later models and published weights; cost and scale.",
-        TOP + len(rows()) * (HIGH + 10) + 12,
+        TITLE.format(*hours()),
+        "Three bars, as long as each way takes: the fast track, reading and running all chapters, "
+        "and the full course with all exercises. Below them the chapters in rows, from top to "
+        "bottom: six parts, from attention to masks; the model, encoder, decoder and Transformer; "
+        "its use, training, decoding, cache, beam search, evaluation and real sentences; later "
+        "models and published weights; cost and scale. A black edge marks the chapters of the "
+        "fast track, 01 to 12.",
+        bottom + 42,
+        ways(),
         group(*parts),
+        rect(edge, fill=INK, stroke=None, radius=3),
+        text(edge.right + 10, edge.y + 15, "with sections of the fast track"),
     )

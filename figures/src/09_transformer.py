@@ -1,48 +1,65 @@
-"""Chapter 09: the whole model, every part of it built."""
+"""Chapter 09: the whole model, with what is new in this chapter, and the shapes on its arrows."""
 
-from architecture import ENCODER_Y, FRAME, LEFT, LOGITS, RIGHT, TOKENS_Y, architecture
-from drawing import Box, arrow, group, lines, move, page, text
-from model_parts import EVERYTHING
+from architecture import DECODER_Y, EMBED_Y, ENCODER_Y, FRAME, LEFT, LOGITS, RIGHT, TOKENS_Y
+from architecture import architecture as model_map
+from colours import INK, LIT_FILL
+from drawing import Box, arrow, group, lines, move, page, path, rect, text
 from token_cells import token
 
 TITLE = (
-    "Ids go in, logits come out, and every part between them\n"
-    "has a chapter of its own or is new here"
+    "Three boxes are new in this chapter; between them all\n"
+    "flow vectors of the shape (B, tokens, d_model)"
 )
 DESC = (
-    "The map of the model with every part lit: source ids (B, S) become memory (B, S, "
-    "d_model) in the encoder, target ids (B, T) become logits (B, T, V) in the decoder."
+    "The map of the model, in which only the two embeddings and the output logits are lit. On the "
+    "arrows: source ids (B, S) become (B, S, d_model) in the embedding and memory (B, S, d_model) "
+    "in the encoder; target ids (B, T) become (B, T, d_model) in embedding and decoder, and logits "
+    "(B, T, V) in the output."
 )
-LIFT = 22  # px by which the map moves up: nothing stands above the model here
-SHAPES = """B sentences in the batch
+LIFT = 40  # px by which the map moves up: only the logits stand above the model
+DROP = 26  # px by which the tokens move down, so that a shape fits between them and the model
+MEANINGS = """B sentences in the batch
 S source tokens
 T target tokens
 V tokens in the vocabulary"""
 
 
 def end(x: float, words: str, shape: str) -> str:
-    """Draw what is read: tokens, and the shape of their ids."""
+    """Draw what is read: tokens, and the shape of their ids on the way into the model."""
     return group(
-        token(Box(x - 95, TOKENS_Y, 190, 30), words),
-        text(x, TOKENS_Y + 49, shape, anchor="middle"),
+        token(Box(x - 95, TOKENS_Y + DROP, 190, 30), words),
+        path([(x, TOKENS_Y + DROP), (x, TOKENS_Y)]),
+        text(x + 9, TOKENS_Y + 14, shape),
+    )
+
+
+def shapes() -> str:
+    """Write the shape of what flows on every arrow inside the model."""
+    return group(
+        text(LEFT - 9, EMBED_Y - 6, "(B, S, d_model)", anchor="end"),
+        text(RIGHT + 9, EMBED_Y - 6, "(B, T, d_model)"),
+        text(LEFT + 4, ENCODER_Y - 26, "(B, S, d_model)"),
+        text(RIGHT + 9, DECODER_Y - 5, "(B, T, d_model)"),
     )
 
 
 def draw() -> str:
-    """Draw the map with every part lit, and the shapes that go in, across and out."""
+    """Draw the map with the new parts lit, and the shapes that go in, across and out."""
     top = FRAME.y - 22
     return page(
         TITLE,
         DESC,
-        TOKENS_Y + 62 - LIFT,
+        TOKENS_Y + DROP + 46 - LIFT,
         move(
             0,
             -LIFT,
-            architecture(EVERYTHING),
+            model_map("09"),
             arrow([(RIGHT, LOGITS.y), (RIGHT, top)]),
-            text(RIGHT, top - 8, "logits (B, T, V)", anchor="middle"),
-            lines(30, 210, SHAPES, gap=24),
-            text(LEFT + 4, ENCODER_Y - 26, "(B, S, d_model)"),
+            text(RIGHT + 9, top + 10, "(B, T, V)"),
+            rect(Box(30, 182, 24, 20), fill=LIT_FILL, stroke=INK, width=2.2),
+            text(62, 197, "new in this chapter"),
+            lines(30, 234, MEANINGS, gap=24),
+            shapes(),
             end(LEFT, "three hundred forty-five", "src (B, S)"),
             end(RIGHT, "dreihundertfünf", "tgt (B, T)"),
         ),

@@ -1,19 +1,19 @@
-"""Chapter 14: a whole beam search with K = 2, as a tree of words."""
+"""Chapter 14: three steps of a beam search with K = 2, as a tree, and greedy decoding in it."""
 
 from typing import NamedTuple
 
 from colours import INK, LINE, LIT_FILL, SOFT, VALUE, tint
-from drawing import Box, arrow, centred, group, page, rect, text
-from token_cells import cell, token
+from drawing import Box, centred, group, page, path, rect, text
+from token_cells import cell, number, token
 
-TITLE = "Beam search keeps a second hypothesis,\nand it becomes the best sentence"
+TITLE = "Greedy decoding commits to “it”; a beam of two also keeps\n“rain”, and “rain falls” wins"
 DESC = (
-    "A tree of words in four steps. Each step shows the best four continuations of two hypotheses. "
-    "Step 1: it 0.5 and rain 0.3 are kept; snow 0.15 and end 0.05 are dropped. Step 2: rain falls "
-    "0.27 and it is 0.25 are kept; it rains 0.15 and it end 0.1 are dropped. Step 3: rain falls "
-    "end 0.189 leaves for the pool, it is raining 0.15 and it is wet 0.1 are kept, and rain falls "
-    "again 0.081 is dropped. Step 4: it is raining end 0.135 and it is wet end 0.09 leave for the "
-    "pool, whose two best sentences are rain falls 0.189 and it is raining 0.135."
+    "A tree of words in three steps, with the best four continuations of each step. Step 1: it 0.5 "
+    "and rain 0.3 are kept; snow 0.15 and end 0.05 are dropped. Step 2: it is 0.25 and rain falls "
+    "0.27 are kept; it rains 0.15 and it end 0.1 are dropped. Step 3: rain falls end 0.189 leaves "
+    "for the pool, it is raining 0.15 and it is wet 0.1 are kept, rain falls again 0.081 is "
+    "dropped. A dashed path marks greedy decoding: it is raining, whose probability is 0.135 with "
+    "its end."
 )
 WEATHER = {  # the chapter's toy language: what follows each word
     "start": {"it": 0.5, "rain": 0.3, "snow": 0.15, "end": 0.05},
@@ -22,102 +22,126 @@ WEATHER = {  # the chapter's toy language: what follows each word
     "is": {"raining": 0.6, "wet": 0.4},
     "falls": {"end": 0.7, "again": 0.3},
     "raining": {"end": 0.9, "again": 0.1},
-    "wet": {"end": 0.9, "again": 0.1},
 }
-K = 2
-STEPS = 4
-TOP, ROW, LEFT, COLUMN = 112, 50, 24, 154
-WIDE, HIGH = 118, 32
+K, STEPS = 2, 3
+TOP, ROW, LEFT, COLUMN = 106, 38, 78, 166
+WIDE, HIGH, ROOT = 110, 28, 52
 
 
 class Grown(NamedTuple):
     """One of the best 2K continuations of a step."""
 
-    word: str
+    words: tuple[str, ...]
     total: float
-    before: int | None  # the row of what it extends, in the column before
     fate: str  # "kept", "pool" or "dropped"
 
 
 def search() -> list[list[Grown]]:
     """Return the best 2K continuations of every step, best first."""
-    columns, beam = [], [("start", 1.0, None)]
-    for step in range(STEPS):
+    steps, beam = [], [((), 1.0)]
+    for _ in range(STEPS):
         grown = [
-            (total * probability, word, row)
-            for last, total, row in beam
-            for word, probability in WEATHER[last].items()
+            ((*words, word), total * probability)
+            for words, total in beam
+            for word, probability in WEATHER[words[-1] if words else "start"].items()
         ]
-        best = sorted(grown, reverse=True)[: 2 * K]
-        going = [i for i, (_, word, _) in enumerate(best) if word != "end"][:K]
-        going = going if step < STEPS - 1 else []  # the search is over
-        fates = ["kept" if i in going else "dropped" for i in range(len(best))]
-        fates[:K] = [
-            "pool" if word == "end" else fate
-            for (_, word, _), fate in zip(best[:K], fates[:K], strict=True)
-        ]
-        columns.append(
+        best = sorted(grown, key=lambda each: -each[1])[: 2 * K]
+        beam = [each for each in best if each[0][-1] != "end"][:K]
+        steps.append(
             [
-                Grown(word, total, row, fate)
-                for (total, word, row), fate in zip(best, fates, strict=True)
+                Grown(*each, "kept" if each in beam else "pool" if i < K else "dropped")
+                for i, each in enumerate(best)
             ]
         )
-        beam = [(best[i][1], best[i][0], i) for i in going]
-    return columns
+    return steps
 
 
-def box(step: int, row: int) -> Box:
-    """Return where a continuation is drawn."""
-    return Box(LEFT + COLUMN * step, TOP + ROW * row, WIDE, HIGH)
+def greedy() -> tuple[tuple[str, ...], float]:
+    """Return the sentence that takes the best word at every step, and its probability."""
+    words, total = ["start"], 1.0
+    while words[-1] != "end":
+        word = max(WEATHER[words[-1]], key=WEATHER[words[-1]].get)
+        total *= WEATHER[words[-1]][word]
+        words.append(word)
+    return tuple(words[1:]), total
 
 
-def continuation(step: int, row: int, grown: Grown) -> str:
-    """Draw one continuation, and the arrow from what it extends."""
-    place, words = box(step, row), f"{grown.word} {round(grown.total, 3):g}"
-    if grown.fate == "kept":
-        drawn = token(place, words, lit=True)
-    elif grown.fate == "pool":
-        drawn = cell(place, words, fill=tint(VALUE), stroke=VALUE)
-    else:
-        drawn = centred(place.cx, place.cy, words)
-    if grown.before is None:
-        return drawn
-    start = box(step - 1, grown.before)
-    colour = SOFT if grown.fate == "dropped" else LINE
+def rows(steps: list[list[Grown]]) -> dict[tuple[str, ...], float]:
+    """Return the height of every node: the leaves one below the other, a parent at its first."""
+    nodes = [each.words for step in steps for each in step]
+    found, leaves = {}, 0
+
+    def place(words: tuple[str, ...]) -> None:
+        nonlocal leaves
+        found[words] = TOP + ROW * leaves + HIGH / 2
+        below = [each for each in nodes if each[:-1] == words]
+        for each in below:
+            place(each)
+        leaves += not below
+
+    place(())
+    return found
+
+
+def branch(grown: Grown, heights: dict[tuple[str, ...], float]) -> str:
+    """Draw one continuation: its word and total, and the line with its probability."""
+    step, y = len(grown.words) - 1, heights[grown.words]
+    place, words = Box(LEFT + COLUMN * step + 56, y - HIGH / 2, WIDE, HIGH), grown.words[-1]
+    start, above = place.x - 56, heights[grown.words[:-1]]
+    before = grown.words[-2] if step else "start"
+    on_it = grown.words == greedy()[0][: step + 1]
+    label = f"{words} {number(grown.total, 3)}"
+    looks = {
+        "kept": token(place, label, lit=True),
+        "pool": cell(place, label, fill=tint(VALUE), stroke=VALUE),
+        "dropped": text(place.x + 5, y + 5, label),
+    }
+    style = {"colour": INK, "width": 3.4, "dash": "8 4"} if on_it else {"width": 1.4}
+    faint = {"colour": SOFT if grown.fate == "dropped" else LINE} | style
     return group(
-        arrow([(start.right + 2, start.cy), (place.x - 2, place.cy)], colour=colour), drawn
+        path([(start, above), (start + 9, above), (start + 9, y), (place.x - 1, y)], **faint),
+        text(place.x - 4, y - 7, f"· {number(WEATHER[before][words])}", anchor="end"),
+        looks[grown.fate],
     )
 
 
 def legend(top: float) -> str:
-    """Draw what the three forms mean."""
-    kept, pool = Box(LEFT, top, 24, 20), Box(LEFT + 196, top, 24, 20)
+    """Draw what the forms mean."""
+    kept, pool = Box(26, top, 24, 20), Box(190, top, 24, 20)
     return group(
         rect(kept, fill=LIT_FILL, stroke=INK, width=2.2, radius=7),
         text(kept.right + 8, top + 15, "kept in the beam"),
-        cell(pool, "", fill=tint(VALUE), stroke=VALUE),
-        text(pool.right + 8, top + 15, "leaves for the pool"),
-        text(LEFT + 406, top + 15, "without a frame: dropped"),
+        cell(pool, fill=tint(VALUE), stroke=VALUE),
+        text(pool.right + 8, top + 15, "finished"),
+        path([(302, top + 10), (338, top + 10)], colour=INK, width=3.4, dash="8 4"),
+        text(346, top + 15, "greedy decoding"),
+        text(490, top + 15, "no frame: dropped"),
     )
 
 
 def draw() -> str:
-    """Draw all steps of a search with K = 2."""
-    columns, bottom = search(), TOP + ROW * 2 * K
+    """Draw three steps of a search with K = 2, and where greedy decoding goes in them."""
+    steps = search()
+    heights = rows(steps)
+    root, bottom = Box(LEFT - ROOT, TOP, ROOT, HIGH), int(max(heights.values())) + 34
+    finished = max((g for step in steps for g in step if g.fate == "pool"), key=lambda g: g.total)
+    ends = {"Greedy:": greedy(), f"Beam, K = {K}:": (finished.words, finished.total)}
     return page(
         TITLE,
         DESC,
-        bottom + 82,
+        bottom + 98,
         *(
-            centred(box(step, 0).cx, TOP - 22, f"step {step + 1}", bold=True)
+            centred(LEFT + COLUMN * step + 56 + WIDE / 2, TOP - 18, f"step {step + 1}", bold=True)
             for step in range(STEPS)
         ),
+        *(branch(grown, heights) for step in steps for grown in reversed(step)),
+        cell(root, "start"),
+        legend(bottom),
         *(
-            continuation(step, row, grown)
-            for step, column in enumerate(columns)
-            for row, grown in enumerate(column)
+            group(
+                text(26, bottom + 54 + 24 * i, name, bold=True),
+                text(140, bottom + 54 + 24 * i, f"{' '.join(words)}  {number(total, 3)}"),
+            )
+            for i, (name, (words, total)) in enumerate(ends.items())
         ),
-        legend(bottom + 4),
-        text(LEFT, bottom + 58, "The pool at the end:", bold=True),
-        text(LEFT + 168, bottom + 58, "rain falls 0.189, it is raining 0.135"),
     )

@@ -1,64 +1,134 @@
-"""Chapter 22: a published folder, and the class that its weights are carried into."""
+"""Chapter 22: what happens to a matrix of a published file before our class can use it."""
 
-from colours import INK, KEY, QUERY, VALUE, shade, tint
-from drawing import Box, arrow, centred, group, page, rect, text
+from colours import INK, LINE, LIT_FILL, PAPER
+from drawing import Box, arrow, group, lines, page, text
+from token_cells import cell
 
 TITLE = (
-    "Published weights are tensors with names:\ncarried over by name, they run on your own class"
+    "A published matrix holds the same numbers as ours,\nbut its rows or axes may stand differently"
 )
 DESC = (
-    "On the left a folder with three files: config.json, model.safetensors and tokenizer.json. "
-    "On the right your own class, ModernDecoder, with three parts: its hyperparameters, its "
-    "parameters, and the text it reads. Arrows lead from file to part. The middle one carries "
-    "four tensors by name: the embedding as it is, a matrix as it is, the query matrix with its "
-    "rows reordered, and GPT-2's matrix transposed."
+    "Two matrices whose cells name their row and column. On the left, six rows of Llama's query "
+    "matrix: the file's rows 0, 1, 2, 3, 4, 5 become rows 0, 3, 1, 4, 2, 5 of our class, so that "
+    "the rows 0 and 3, which RoPE turns together, become neighbors. On the right GPT-2's "
+    "feed-forward matrix with four rows and six columns: it is transposed, so that its row 0 "
+    "becomes our column 0."
 )
-LEFT, RIGHT, WIDE = 12, 420, 208
-ROWS = (  # file, what it becomes, role, y, height
-    ("config.json", "ModernConfig", QUERY, 112, 44),
-    ("model.safetensors", "parameters", VALUE, 178, 200),
-    ("tokenizer.json", "text ↔ ids", KEY, 400, 44),
-)
-NAMES = (
-    ("…embed_tokens.weight", "embedding.weight", "as it is"),
-    ("…mlp.up_proj.weight", "…feed_forward.linear1", "as it is"),
-    ("…self_attn.q_proj.weight", "…self_attn.w_q", "rows reordered"),
-    ("h.0.mlp.c_fc.weight", "…feed_forward.linear1", "transposed"),
-)
-PITCH, FIRST = 40, 226
+D_MODEL, D_K, D_FF = 4, 6, 6
+ROTATED = (0, D_K // 2)  # RoPE turns these two rows of the file together
+ROW, LETTERS, TOP = 26, 28, 172
+WHERE = ("in the file", "in our class")
+NOTE = "Each cell shows its row and column in the file. Other tensors are only copied."
+Table = list[list[str]]
 
 
-def part(x: float, y: float, h: float, name: str, role: str) -> str:
-    """Draw a file, or a part of the class, with its name on top."""
+def matrix(rows: int, columns: int) -> Table:
+    """Return a table in which every cell has the digits of its row and its column."""
+    return [[f"{row}{column}" for column in range(columns)] for row in range(rows)]
+
+
+def to_neighbours(rows: Table) -> Table:
+    """Put the rows of a head's halves next to each other: 0, d_k / 2, 1, d_k / 2 + 1, …"""
+    half = len(rows) // 2
+    return [rows[i + second] for i in range(half) for second in (0, half)]
+
+
+def transposed(rows: Table) -> Table:
+    """Return the columns as rows."""
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def table(x: float, rows: Table, lit: tuple[int, ...]) -> str:
+    """Draw a matrix, with the cells lit that stand in these rows of the file."""
     return group(
-        rect(Box(x, y, WIDE, h), fill=tint(role), stroke=role),
-        text(x + 12, y + 27, name, bold=True, colour=shade(role)),
+        *(
+            cell(
+                Box(x + j * LETTERS, TOP + i * ROW, LETTERS, ROW),
+                words,
+                fill=LIT_FILL if int(words[0]) in lit else PAPER,
+            )
+            for i, row in enumerate(rows)
+            for j, words in enumerate(row)
+        )
     )
 
 
-def carried(i: int, theirs: str, ours: str, how: str) -> str:
-    """Draw one tensor on its way."""
-    y = FIRST + PITCH * i
-    middle = (LEFT + WIDE + RIGHT) / 2
+def panel(x: float, heading: str, names: tuple[str, str], why: str, *columns: float) -> str:
+    """Write what stands above and below a pair of matrices."""
     return group(
-        text(LEFT + 12, y + 5, theirs),
-        arrow([(LEFT + WIDE + 6, y), (RIGHT - 6, y)]),
-        centred(middle, y - 10, how, colour=INK),
-        text(RIGHT + 12, y + 5, ours),
+        text(x, 98, heading, bold=True),
+        *(
+            group(text(left, 126, where), text(left, 148, name, colour=LINE))
+            for left, where, name in zip(columns, WHERE, names, strict=True)
+        ),
+        lines(x, TOP + 6 * ROW + 32, why),
+    )
+
+
+def reordered(x: float) -> str:
+    """Draw the query matrix of one head, whose rows are reordered."""
+    theirs, ours = matrix(D_K, D_MODEL), to_neighbours(matrix(D_K, D_MODEL))
+    right = x + D_MODEL * LETTERS
+    other = right + 46
+    ways = [
+        arrow(
+            [
+                (right + 3, TOP + (i + 0.5) * ROW),
+                (other - 3, TOP + (ours.index(row) + 0.5) * ROW),
+            ],
+            colour=INK if i in ROTATED else LINE,
+            width=2.6 if i in ROTATED else 1.2,
+        )
+        for i, row in enumerate(theirs)
+    ]
+    return group(
+        panel(
+            x,
+            "Llama: rows reordered",
+            ("q_proj.weight", "w_q.weight"),
+            "RoPE turns pairs of rows. In the file\nthey are half a head apart;\n"
+            "in our class they are neighbors.",
+            x,
+            other,
+        ),
+        table(x, theirs, ROTATED),
+        *ways,
+        table(other, ours, ROTATED),
+    )
+
+
+def turned(x: float) -> str:
+    """Draw a feed-forward matrix, which is transposed."""
+    theirs = matrix(D_MODEL, D_FF)
+    right = x + D_FF * LETTERS
+    other = right + 34
+    return group(
+        panel(
+            x,
+            "GPT-2: transposed",
+            ("c_fc.weight", "linear1.weight"),
+            "GPT-2 writes a layer's matrix as\n(in, out); nn.Linear keeps it as\n(out, in).",
+            x,
+            other,
+        ),
+        table(x, theirs, (0,)),
+        arrow([(right + 4, TOP + 2 * ROW), (other - 4, TOP + 2 * ROW)], width=2.6),
+        table(other, transposed(theirs), (0,)),
     )
 
 
 def draw() -> str:
-    """Draw folder and class side by side, and what goes from one to the other."""
-    straight = [(y + h / 2) for _, _, _, y, h in (ROWS[0], ROWS[2])]
+    """Draw a matrix whose rows are reordered, and one that is transposed."""
+    bottom = TOP + 6 * ROW
     return page(
         TITLE,
         DESC,
-        470,
-        text(LEFT, 98, "the published folder", bold=True),
-        text(RIGHT, 98, "your own class", bold=True),
-        *(part(LEFT, y, h, file, role) for file, _, role, y, h in ROWS),
-        *(part(RIGHT, y, h, ours, role) for _, ours, role, y, h in ROWS),
-        *(arrow([(LEFT + WIDE + 6, y), (RIGHT - 6, y)]) for y in straight),
-        *(carried(i, *names) for i, names in enumerate(NAMES)),
+        bottom + 134,
+        reordered(20),
+        turned(312),
+        text(
+            20,
+            bottom + 112,
+            "Each cell shows its row and column in the file. Other tensors are only copied.",
+        ),
     )

@@ -1,5 +1,6 @@
 """The map of the whole model, with the chapter that builds each part."""
 
+from colours import PAPER
 from drawing import Box, arrow, centred, group, rect, text
 from model_layers import (
     CENTRE,
@@ -69,7 +70,7 @@ def architecture(lit: str | None = None) -> str:
             every part, and None lights none.
     """
     return group(
-        rect(FRAME, radius=12, **around("09", lit)),
+        rect(FRAME, radius=12, **around("09", lit) | {"fill": PAPER}),
         text(FRAME.x + 12, FRAME.y + 24, "Transformer", bold=True),
         badge(FRAME.x + 128, FRAME.y + 19, "09", lit),
         encoder_layer(ENCODER_X, ENCODER_Y, lit),
