@@ -27,8 +27,8 @@ TIMEOUT = 120_000  # ms, for every wait: a busy machine is no bug
 POLLING = 50  # ms; by default it paints as often as it can, beside the kernel
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 NO_BROWSER = "no Chromium here; on Debian: apt-get install chromium"
-# or two servers meet in the home folder, in databases and workspaces, and one is refused
 CLOSED_EARLY = "Could not restore the debugger state"  # of a notebook that a test has closed
+# or two servers meet in the home folder, in databases and workspaces, and one is refused
 PRIVATE_FOLDERS = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
 LAB_SETTINGS = ROOT / "lab_settings"  # an installation copies them into the environment
 # tracks the messages that the kernel has not finished with: its "idle" names the one it ends
