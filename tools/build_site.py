@@ -158,6 +158,8 @@ def build() -> int:
     if written.exists():
         shutil.rmtree(SITE, ignore_errors=True)
         shutil.move(written, SITE)
+        for unused in {*SITE.glob("_static/scripts/fontawesome*"), *SITE.rglob("*.map")}:
+            unused.unlink()
         slides.write_decks(SITE)
         write_downloads()
     return code

@@ -41,7 +41,4 @@ const list = new MutationObserver((changes) => {
   const added = changes.flatMap((change) => [...change.addedNodes]);
   added.filter((node) => node.matches?.("ul.search > li")).forEach((item) => inView.observe(item));
 });
-addEventListener("DOMContentLoaded", () => {
-  const results = document.getElementById("search-results");
-  if (results) list.observe(results, { childList: true, subtree: true });
-});
+if (typed) list.observe(document, { childList: true, subtree: true });
