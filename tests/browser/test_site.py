@@ -6,6 +6,7 @@ import json
 import os
 import re
 import threading
+from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -258,6 +259,13 @@ def test_every_link_to_elsewhere_is_https_and_its_host_is_known(site):
         for link in re.findall(r'<a [^>]*?href="(\w+:[^"]+)"', path.read_text(encoding="utf-8"))
     }
     assert links and not foreign(links)
+
+
+def test_no_address_that_a_chapter_cites_is_lost(site):
+    for path in ROOT.glob("notebooks/*.ipynb"):
+        page = unescape((SITE / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8"))
+        cited = re.findall(r"\]\((https://[^)\s]+)\)", path.read_text(encoding="utf-8"))
+        assert [address for address in cited if f'href="{address}"' not in page] == [], path.name
 
 
 def test_the_site_is_light(page):
