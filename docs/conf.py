@@ -11,11 +11,14 @@ copyright = "2026, the authors of this course; code: MIT, text and pictures: CC 
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
 ]
 root_doc = "index"
+templates_path = ["_templates"]
+autosummary_generate = False  # tools/build_site.py writes the pages of the modules
 exclude_patterns = ["README.md"]  # the start page includes parts of it
 suppress_warnings = ["myst.header"]  # a recap's table may follow a smaller heading
 
@@ -41,9 +44,10 @@ html_static_path = ["_static"]
 html_css_files = ["course.css"]
 html_js_files = ["course.js", ("explorers.js", {"type": "module"})]
 html_copy_source = False
+html_show_search_summary = False  # search_scorer.js writes excerpts for the results in view
 html_theme_options = {
     "navbar_persistent": [],  # the search stands in the side bar
-    "use_download_button": True,
+    "use_download_button": False,  # each chapter has links of its own
     "use_fullscreen_button": False,
     "show_navbar_depth": 1,
     "navigation_depth": 1,

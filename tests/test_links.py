@@ -191,7 +191,7 @@ def test_a_mistake_can_be_reported_if_the_course_has_a_repository(tmp_path, monk
     assert "issues/new" not in "".join(path.read_text(encoding="utf-8") for path in CHAPTERS)
     monkeypatch.setenv("COURSE_REPOSITORY", f"{REPOSITORY}/")
     copy = Path(shutil.copy(CHAPTERS[3], tmp_path))
-    build_site.add_report_links([copy])
+    build_site.add_links([copy])
     made = workbook_files(True)[copy.name]
     end = f" · [Report a mistake]({REPOSITORY}/issues/new?title=Chapter%2003%3A%20)"
     assert prose(copy.read_text(encoding="utf-8"))[-1].endswith(f"→{end}")
@@ -206,4 +206,4 @@ def test_a_repository_that_is_not_a_web_address_is_named(address, monkeypatch):
     with pytest.raises(ValueError, match="must be a web address"):
         course_repository()
     with pytest.raises(SystemExit, match="must be a web address"):
-        build_site.add_report_links([])
+        build_site.add_links([])

@@ -19,6 +19,8 @@ import embed_pictures
 import glossary
 import slides
 
+from course_lib.exercises.exercise_bank import exercise, exercises
+from course_lib.exercises.notebook_builder import Chapter, Edition
 from course_lib.exercises.public_issues import course_repository, report_link
 from course_lib.viz.plots import image_tag
 
@@ -31,6 +33,11 @@ SHIPPED = {
     MATHJAX: ["tex-mml-chtml.js", "output/chtml/fonts"],
     REVEAL: ["reset.css", "reveal.css", "reveal.js"],
 }
+EXPLORER = "<!-- the explorer of the heads -->"  # on the home page
+DOWNLOADS = """
+
+Download this chapter as a notebook: <a href="../downloads/to_fill_in/{0}" download>to fill in</a>,
+or <a href="../downloads/worked/{0}" download>worked, with every answer</a>."""
 
 
 def lay_out() -> None:
@@ -41,7 +48,8 @@ def lay_out() -> None:
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("conf.py", "_*"))
     shutil.copytree(ROOT / "docs" / "_site", SOURCE, dirs_exist_ok=True)
-    shutil.copytree(ROOT / "docs" / "_static", SOURCE / "_static")
+    for name in ("_static", "_templates"):
+        shutil.copytree(ROOT / "docs" / name, SOURCE / name)
     (SOURCE / "_static" / "viz").mkdir()
     for module in sorted((ROOT / "course_lib" / "viz").glob("*.js")):
         shutil.copy2(module, SOURCE / "_static" / "viz")
@@ -60,27 +68,33 @@ def lay_out() -> None:
     for path in chapters:  # the site has each drawing once, as SVG
         text = path.read_text(encoding="utf-8")
         path.write_text(with_html(embed_pictures.as_files(text)), encoding="utf-8")
-    add_report_links(chapters)
-    (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
     slides.list_decks(SOURCE / "slides.md", chapters)
+    add_links(chapters)
+    (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
     write_modules()
     from translator_file import TRANSLATOR, write_translator  # here, because it loads torch
 
+    from course_lib.viz.heads_explorer import HeadsExplorer
+
     write_translator(SOURCE / "_static" / "viz" / TRANSLATOR)
+    home, heads = SOURCE / "index.md", as_html(*HeadsExplorer()._repr_mimebundle_())
+    home.write_text(home.read_text(encoding="utf-8").replace(EXPLORER, heads), encoding="utf-8")
 
 
 def with_html(text: str) -> str:
     """Return a chapter in which pictures below cells are HTML with alt text, and explorers run."""
     notebook = json.loads(text)
     for output in (each for cell in notebook["cells"] for each in cell.get("outputs", [])):
-        metadata = output.get("metadata", {})
-        if about := metadata.get("image/png"):
-            png = "".join(output["data"]["image/png"]).strip()
-            page = image_tag(png, **about)
-            if explorer := metadata.get("explorer"):
-                page = explorer_element(**explorer, still=page)
-            output["data"]["text/html"] = page
+        if "image/png" in output.get("metadata", {}):
+            output["data"]["text/html"] = as_html(output["data"], output["metadata"])
     return json.dumps(notebook)
+
+
+def as_html(data: dict[str, Any], metadata: dict[str, Any]) -> str:
+    """Return the HTML of an output with a picture, which is an explorer's still or any other."""
+    page = image_tag("".join(data["image/png"]).strip(), **metadata["image/png"])
+    explorer = metadata.get("explorer")
+    return explorer_element(**explorer, still=page) if explorer else page
 
 
 def explorer_element(module: str, state: dict[str, Any], still: str = "") -> str:
@@ -89,19 +103,33 @@ def explorer_element(module: str, state: dict[str, Any], still: str = "") -> str
     return f'<div data-explorer="{module}" data-state="{state_text}">{still}</div>'
 
 
-def add_report_links(chapters: list[Path]) -> None:
-    """Add a link to report a mistake to the last line of each chapter, if COURSE_REPOSITORY is set.
+def add_links(chapters: list[Path]) -> None:
+    """Add links to download a chapter below its title, and to report a mistake in its last line.
 
-    Ends the program with a sentence if it is not a web address.
+    The address for reports is COURSE_REPOSITORY, if it is set. Ends the program with a sentence if
+    it is not a web address.
     """
     try:
         repository = course_repository()
     except ValueError as error:
         sys.exit(str(error))
-    for path in chapters if repository else []:
+    for path in chapters:
         notebook = json.loads(path.read_text(encoding="utf-8"))
+        notebook["cells"][0]["source"].append(DOWNLOADS.format(path.name))
         notebook["cells"][-1]["source"].append(report_link(path.name, repository))
         path.write_text(json.dumps(notebook), encoding="utf-8")
+
+
+def write_downloads() -> None:
+    """Write each chapter, worked and to fill in; both only need the installed course."""
+    worked, learner = SITE / "downloads" / "worked", SITE / "downloads" / "to_fill_in"
+    shutil.copytree(ROOT / "notebooks", worked, ignore=shutil.ignore_patterns(".*"))
+    learner.mkdir()
+    tasks = {name: exercise(name) for name in exercises()}
+    edition = Edition(tasks, frozenset(), repository=course_repository())
+    for path in worked.glob("*.ipynb"):
+        text = json.dumps(edition.notebook(Chapter.read(path)), ensure_ascii=False)
+        (learner / path.name).write_text(text, encoding="utf-8")
 
 
 def write_modules() -> None:
@@ -112,9 +140,11 @@ def write_modules() -> None:
             continue
         name = f"course_lib.{path.stem}"
         lines = [name, "=" * len(name)]
-        for file in files:
-            parts = file.relative_to(ROOT).with_suffix("").parts
-            lines += ["", f".. automodule:: {'.'.join(parts).removesuffix('.__init__')}"]
+        names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
+        if path.is_dir():
+            lines += ["", ".. autosummary::", "", *(f"   {each}" for each in names[1:])]
+        for each in names:
+            lines += ["", f".. automodule:: {each.removesuffix('.__init__')}"]
         (SOURCE / "api" / f"{name}.rst").write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -128,7 +158,10 @@ def build() -> int:
     if written.exists():
         shutil.rmtree(SITE, ignore_errors=True)
         shutil.move(written, SITE)
+        for unused in {*SITE.glob("_static/scripts/fontawesome*"), *SITE.rglob("*.map")}:
+            unused.unlink()
         slides.write_decks(SITE)
+        write_downloads()
     return code
 
 

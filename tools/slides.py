@@ -1,7 +1,7 @@
 """Write a deck of slides for each chapter of the built site, into site/slides/: make site.
 
 A deck holds what a teacher shows: the question and the opening picture, then section by section the
-formulas, the figures and the guesses, and the recap. All of it is cut out of the chapter's page.
+formulas, the figures and the guesses with their answers, and the recap. All of it is cut out of the chapter's page.
 """
 
 import json
@@ -65,9 +65,17 @@ def deck(chapter: HtmlElement, name: str) -> str:
             texts += [above + markup(*section.xpath(part)) for part in (SUMMARY, TABLE)]
             break
         if heading != "Exercises":
-            texts += [above + markup(part) for part in section.xpath(SHOWN)]
+            texts += [above + text for part in section.xpath(SHOWN) for text in turned(part)]
     slides = "\n".join(f"<section>{text}</section>" for text in texts)
     return DECK.substitute(title=escape(title), slides=slides)
+
+
+def turned(part: HtmlElement) -> list[str]:
+    """Return the texts of a part's slides: the answer to a guess has a slide behind the guess."""
+    answers = part.xpath("details")
+    for answer in answers:
+        answer.getparent().remove(answer)
+    return [markup(part), *(f"<h3>Answer</h3>{markup(*each[1:])}" for each in answers)]
 
 
 def markup(*parts: HtmlElement) -> str:

@@ -1,7 +1,12 @@
-// Chapters first, then the other pages, then modules and their members.
+// Chapters first, those whose titles say what the reader typed before the others; then the other
+// pages, then modules and their members. Only a page with exactly this title comes earlier.
+const typed = new URLSearchParams(location.search).get("q") ?? "";
 var Scorer = {
-  score: ([page, , , , score]) =>
-    score + (page.startsWith("notebooks/") ? 10 : page.startsWith("api/") ? -20 : 0),
+  score: ([page, title, , , score, , kind]) =>
+    score +
+    (page.startsWith("notebooks/") ? 100 : page.startsWith("api/") ? -100 : 0) +
+    (kind === "text" && title.toLowerCase().includes(typed.toLowerCase()) ? 50 : 0) +
+    (kind === "title" && score > 15 ? 200 : 0),
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },
@@ -11,3 +16,29 @@ var Scorer = {
   term: 5,
   partialTerm: 2,
 };
+
+// A result gets its excerpt when it comes into view, so a search does not fetch every page. Each
+// page is fetched once, and only what its author wrote is quoted.
+const NOT_QUOTED = ".headerlink, script, style, .onlyprint, .prev-next-footer, h1, p:has(> [download])";
+const texts = {};
+const load = (address) => (texts[address] ??= fetch(address).then((answer) => answer.text()));
+const toText = Search.htmlToText;
+Search.htmlToText = (page, anchor) => {
+  const parsed = new DOMParser().parseFromString(page, "text/html");
+  parsed.querySelectorAll(NOT_QUOTED).forEach((part) => part.remove());
+  return toText(`<main role="main">${parsed.querySelector("article").innerHTML}</main>`, anchor);
+};
+const inView = new IntersectionObserver(async (entries) => {
+  for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
+    inView.unobserve(target);
+    const link = target.querySelector("a");
+    const page = await load(link.pathname);
+    const [, words] = Search._parseQuery(typed);
+    target.append(Search.makeSearchSummary(page, words, link.hash) ?? "");
+  }
+});
+const list = new MutationObserver((changes) => {
+  const added = changes.flatMap((change) => [...change.addedNodes]);
+  added.filter((node) => node.matches?.("ul.search > li")).forEach((item) => inView.observe(item));
+});
+if (typed) list.observe(document, { childList: true, subtree: true });
