@@ -1,7 +1,8 @@
 """Write a deck of slides for each chapter of the built site, into site/slides/: make site.
 
 A deck holds what a teacher shows: the question and the opening picture, then section by section the
-formulas, the figures and the guesses with their answers, and the recap. All of it is cut out of the chapter's page.
+formulas, the figures and the guesses with their answers, and the recap. All of it is cut out of
+the chapter's page.
 """
 
 import json

@@ -19,7 +19,7 @@ var Scorer = {
 
 // A result gets its excerpt when it comes into view, so a search does not fetch every page. Each
 // page is fetched once, and only what its author wrote is quoted.
-const NOT_QUOTED = ".headerlink, script, style, .onlyprint, .prev-next-footer, h1, p:has(> [download])";
+const NOT_QUOTED = "h1, p:has(> [download])";
 const texts = {};
 const load = (address) => (texts[address] ??= fetch(address).then((answer) => answer.text()));
 const toText = Search.htmlToText;
