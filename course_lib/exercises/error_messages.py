@@ -35,7 +35,7 @@ def explain(error: BaseException) -> tuple[str, str]:
     if isinstance(error, MissingOption):
         return str(error), ""
     message = str(error).partition("\n")[0]
-    sentence = f"{type(error).__name__}: {message}"
+    sentence = ": ".join(filter(None, [type(error).__name__, message]))
     place = learners_frame(error)
     if place is None:
         if isinstance(error, AttributeError) and error.name:

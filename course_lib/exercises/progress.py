@@ -52,7 +52,7 @@ class Progress:
 
     def bars(self) -> str:
         """Show a line with a bar for each chapter."""
-        lines = [_done_and_left(self.states), ""]
+        lines = [f"{_done_and_left(self.states)} (without reading)", ""]
         for heading, states in self._chapters():
             left = [item.minutes for item, state in states.items() if state != CORRECT]
             done = len(states) - len(left)

@@ -127,7 +127,7 @@ def test_the_command_lists_every_exercise():
 
 def test_each_chapter_has_a_bar():
     assert Progress(SOME).bars() == (
-        "1 of 3 done, about 1 h 13 min left\n"
+        "1 of 3 done, about 1 h 13 min left (without reading)\n"
         "\n"
         "✗ Chapter 00                   ░░░░░░░░░░   0 of  1    3 min left\n"
         "◐ Chapter 06 · masks           █████░░░░░   1 of  2   70 min left"
