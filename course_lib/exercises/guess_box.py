@@ -39,15 +39,7 @@ class GuessBox(widgets.VBox):
     ) -> None:
         self.question, self.explain, self.keep = question, explain, keep
         self.asked = f'<p style="{WRAPPED}"><strong>Guess:</strong> {rendered(question)}</p>'
-        self.text = widgets.Text(
-            description="Your guess:",
-            placeholder="or: I don't know",
-            continuous_update=False,  # Enter sends all of it, also if the reader types fast
-            style={"description_width": "initial"},
-            layout=widgets.Layout(width="420px", max_width="100%"),
-        )
-        self.text.on_msg(self._press_key)
-        self.text.observe(self._receive, "value")
+        self.text = self._text_box()
         show = self._button("Show the answer", lambda: self.answer(self.text.value))
         buttons = [self._choice(choice) for choice in (*choices, UNKNOWN)]
         row = buttons if choices else [self.text, show]
@@ -85,6 +77,19 @@ class GuessBox(widgets.VBox):
         told = f"<strong>Answer:</strong> {rendered(self.explain())}"
         self.explanation.value = f'<p role="status" style="{WRAPPED}">{told}</p>'
         self._swap(self.again, self.entry)
+
+    def _text_box(self) -> widgets.Text:
+        """Return the box in which the reader types."""
+        box = widgets.Text(
+            description="Your guess:",
+            placeholder="or: I don't know",
+            continuous_update=False,  # Enter sends all of it, also if the reader types fast
+            style={"description_width": "initial"},
+            layout=widgets.Layout(width="420px", max_width="100%"),
+        )
+        box.on_msg(self._press_key)
+        box.observe(self._receive, "value")
+        return box
 
     def _button(self, label: str, act: Callable[[], None]) -> widgets.Button:
         """Return a button that is as wide as its label, with a function for a press."""
