@@ -11,7 +11,7 @@ from typing import TextIO
 
 QUOTED = 200  # characters of somebody else's text in an error
 CODES = {"bold": 1, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
-SIGNS = {"✓": "green", "✗": "red", "○": "yellow"}
+SIGNS = {"✓": "green", "✗": "red", "○": "yellow", "◐": "yellow"}
 
 
 def add_command(
@@ -62,7 +62,7 @@ def paint(text: str, color: str) -> str:
 
 def paint_signs(text: str) -> str:
     """Color the signs of reports."""
-    return re.sub("[✓✗○]", lambda sign: paint(sign[0], SIGNS[sign[0]]), text)
+    return re.sub("[✓✗○◐]", lambda sign: paint(sign[0], SIGNS[sign[0]]), text)
 
 
 def tell(sentence: str) -> None:

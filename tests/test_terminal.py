@@ -29,3 +29,4 @@ def test_colors_are_for_terminals(is_terminal, environment, platform, colored, m
     for name, value in ({"TERM": "xterm"} | environment).items():
         monkeypatch.setenv(name, value)
     assert paint_signs("✓ done") == ("\033[32m✓\033[0m done" if colored else "✓ done")
+    assert paint_signs("◐ begun") == ("\033[33m◐\033[0m begun" if colored else "◐ begun")

@@ -40,19 +40,25 @@ def install(tmp_path):
 
     def run(*options):
         subprocess.run([*pip, "--no-deps", "-I", *options, tree], check=True)
-        installed = (environment / INSTALLED_SETTINGS).read_text(encoding="utf-8")
-        assert installed == (ROOT / LAB_SETTINGS).read_text(encoding="utf-8")
-        return environment / "bin", site / "course_lib"
+        return environment, site / "course_lib"
 
     return run
 
 
+def assert_the_settings_are_in(environment):
+    """Compare JupyterLab's settings in an environment with those of the repository."""
+    installed = (environment / INSTALLED_SETTINGS).read_text(encoding="utf-8")
+    assert installed == (ROOT / LAB_SETTINGS).read_text(encoding="utf-8")
+
+
 def test_an_editable_install_brings_the_settings_of_jupyterlab(install):
-    install("--editable")
+    environment, _ = install("--editable")
+    assert_the_settings_are_in(environment)
 
 
 def test_every_command_works_from_the_wheel_and_writes_nothing_beside_it(install, tmp_path):
-    programs, package = install()
+    environment, package = install()
+    assert_the_settings_are_in(environment)
     shutil.rmtree(tmp_path / "tree")
     ours = {"PYTHONPATH", "COURSE_CHECKPOINTS"}
     outside = {name: value for name, value in os.environ.items() if name not in ours}
@@ -62,7 +68,11 @@ def test_every_command_works_from_the_wheel_and_writes_nothing_beside_it(install
     def run(program, *words):
         """Run it outside of the checkout, and return what it printed."""
         done = subprocess.run(
-            [programs / program, *words], cwd=tmp_path, env=outside, text=True, capture_output=True
+            [environment / "bin" / program, *words],
+            cwd=tmp_path,
+            env=outside,
+            text=True,
+            capture_output=True,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

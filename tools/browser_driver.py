@@ -6,19 +6,16 @@ to the kernel is waited for until the kernel has finished with it.
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO
 from pathlib import Path
 
 import nbformat
 from nbformat.v4 import new_code_cell, new_notebook
-from PIL import Image
 from playwright.sync_api import Browser, Locator, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,9 +58,6 @@ UNSAVED = """() => {
     const { content, title } = jupyterapp.shell.currentWidget;
     return content.model.dirty || title.className.includes('jp-mod-dirty');
 }"""
-SETTLED = "picture => unanswered.size === 0 && picture.complete && picture.naturalWidth > 0"
-CHANGED = "([picture, text, src, words]) => picture.src !== src && text.textContent !== words"
-READ_PICTURE = "async img => `${new Uint8Array(await (await fetch(img.src)).arrayBuffer())}`"
 
 
 @contextmanager
@@ -207,24 +201,6 @@ class Lab:
         (part or self.page).screenshot(path=SCREENSHOTS / f"{name}.png")
         return SCREENSHOTS / f"{name}.png"
 
-    @contextmanager
-    def film(self) -> Iterator[list[Image.Image]]:
-        """Collect the frames that the browser paints, while the context lasts."""
-        frames = []
-        self.page.screencast.start(
-            on_frame=lambda frame: frames.append(Image.open(BytesIO(frame["data"]))),
-            size=self.page.viewport_size,
-        )
-        yield frames
-        self.page.screencast.stop()
-
-    def wait_for_frame(self, frames: list[Image.Image], seen: int) -> None:
-        """Wait until a film has more frames than those seen."""
-        end = time.monotonic() + TIMEOUT / 1000
-        while len(frames) <= seen:
-            assert time.monotonic() < end, "the browser painted nothing"
-            self.page.evaluate("() => new Promise(requestAnimationFrame)")
-
     def save(self) -> None:
         """Save the notebook in front."""
         self.page.evaluate("jupyterapp.commands.execute('docmanager:save')")
@@ -232,60 +208,3 @@ class Lab:
     def is_unsaved(self) -> bool:
         """Say whether the notebook in front is marked as changed since it was saved."""
         return self.page.evaluate(UNSAVED)
-
-    def widget(self, index: int) -> "Widget":
-        """Wait for the widget of a cell that has run, and scroll it into view."""
-        box = self.cell(index).locator(".widget-vbox:has(> img.widget-image)")
-        box.scroll_into_view_if_needed()
-        placeholders = self.cell(index).locator('.widget-box > :not([class*="widget-"])')
-        expect(placeholders).to_have_count(0)  # each child replaces its own when it is drawn
-        widget = Widget(box)
-        widget.settle()
-        return widget
-
-
-class Widget:
-    """Hold a widget on a page, with what a reader does to it without a mouse.
-
-    Args:
-        box: Its element: around its controls, its picture and its text.
-    """
-
-    def __init__(self, box: Locator) -> None:
-        self.box, self.page = box, box.page
-        self.picture = box.locator("img.widget-image").element_handle()
-        self.text = box.locator(".widget-html").last.element_handle()
-        labels = box.locator(".widget-label, .widget-checkbox span")
-        self.labels = labels.filter(has_text=re.compile(r"\w"))  # empty beside a checkbox
-
-    def control(self, label: str) -> Locator:
-        """Find what takes the keys of a control, by its label."""
-        whole = self.box.locator(".widget-inline-hbox, .widget-checkbox")
-        whole = whole.filter(has=self.page.get_by_text(label, exact=True))
-        return whole.locator('.noUi-handle, select, input[type="text"], input[type="checkbox"]')
-
-    def press(self, label: str, keys: str) -> None:
-        """Press keys in a control, separated by spaces; what is for a text box is typed."""
-        control = self.control(label)
-        if control.get_attribute("type") == "text":
-            control.press("Control+a")
-            control.press_sequentially(keys)
-            keys = "Enter"
-        for key in keys.split():
-            control.press(key)
-
-    def change(self, label: str, keys: str) -> None:
-        """Press keys in a control, and wait until picture and text have followed."""
-        before = self.picture.get_attribute("src"), self.text.text_content()
-        self.press(label, keys)
-        parts = [self.picture, self.text, *before]
-        self.page.wait_for_function(CHANGED, arg=parts, polling=POLLING)
-        self.settle()
-
-    def settle(self) -> None:
-        """Wait until the kernel has finished with every message, and the picture is loaded."""
-        self.page.wait_for_function(SETTLED, arg=self.picture, polling=POLLING)
-
-    def pixels(self) -> str:
-        """Return the bytes of the picture's file, as a text."""
-        return self.picture.evaluate(READ_PICTURE)

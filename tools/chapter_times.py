@@ -8,9 +8,8 @@ from pathlib import Path
 
 import nbformat
 
-from course_lib.atomic_write import write_whole
 from course_lib.exercises.progress import items
-from notebooks import ROOT, chapters
+from notebooks import ROOT, chapters, rewrite
 
 BOX = re.compile(r"(About (\d+) minutes\s+to\s+read,\s+)\d+(\s+with\s+the\s+exercises\.)")
 ROW = re.compile(r"^(\| (\d\d) \|.*\|) \d+ \| \d+ \|$", re.MULTILINE)
@@ -51,21 +50,18 @@ def write(root: Path = ROOT, check: bool = False) -> list[str]:
         root: The folder that contains them.
         check: Whether to change nothing.
     """
-    times, changed = chapter_times(), []
-    for path in [*chapters(root), root / "README.md"]:
-        before = path.read_text(encoding="utf-8")
+    times = chapter_times()
+
+    def corrected(path: Path, text: str) -> str:
+        """Return a chapter, or the README, with right times."""
         if path.suffix == ".md":
-            after = revised(before, "00", times)
-        else:
-            notebook = nbformat.reads(before, as_version=4)
-            for cell in notebook.cells:
-                cell.source = revised(cell.source, path.name[:2], times)
-            after = nbformat.writes(notebook) + "\n"
-        if after != before:
-            changed.append(path.name)
-            if not check:
-                write_whole(path, after)
-    return changed
+            return revised(text, "00", times)
+        notebook = nbformat.reads(text, as_version=4)
+        for cell in notebook.cells:
+            cell.source = revised(cell.source, path.name[:2], times)
+        return nbformat.writes(notebook) + "\n"
+
+    return rewrite([*chapters(root), root / "README.md"], corrected, check)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,8 @@ from pathlib import Path
 import nbformat
 from nbformat import v4
 
-from course_lib.atomic_write import write_whole
 from course_lib.exercises.notebook_builder import NAVIGATION
-from notebooks import ROOT, chapters
+from notebooks import ROOT, chapters, rewrite
 
 BOX = "You will build"
 LINE = re.compile(r"\n*^(← \[.+|\[.+\.ipynb\) →)$", re.MULTILINE)
@@ -37,22 +36,20 @@ def write(root: Path = ROOT, check: bool = False) -> list[str]:
         root: The folder that contains ``notebooks/``.
         check: Whether to change nothing.
     """
-    paths, changed = chapters(root), []
-    for place, path in enumerate(paths):
-        before = path.read_text(encoding="utf-8")
-        notebook, line = nbformat.reads(before, as_version=4), links(paths, place)
+    paths = chapters(root)
+
+    def linked(path: Path, text: str) -> str:
+        """Return a chapter with its links."""
+        notebook, line = nbformat.reads(text, as_version=4), links(paths, paths.index(path))
         box = next(cell for cell in notebook.cells if BOX in cell.source)
         words, *pictures = PICTURES.split(box.source, maxsplit=1)
         words = LINE.sub("", words).rstrip()
         box.source = "\n\n".join([words, line, *pictures])
         last = v4.new_markdown_cell(line, id=NAVIGATION)
         notebook.cells = [cell for cell in notebook.cells if cell.id != NAVIGATION] + [last]
-        after = nbformat.writes(notebook) + "\n"
-        if after != before:
-            changed.append(path.name)
-            if not check:
-                write_whole(path, after)
-    return changed
+        return nbformat.writes(notebook) + "\n"
+
+    return rewrite(paths, linked, check)
 
 
 if __name__ == "__main__":

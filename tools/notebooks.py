@@ -8,12 +8,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbdev.export import nb_export
+
+from course_lib.atomic_write import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 CELL_TIMEOUT = 300  # seconds
@@ -76,6 +79,25 @@ def export(root: Path = ROOT) -> list[Path]:
     ruff = [sys.executable, "-m", "ruff", "format", "--quiet", "--config", root / "pyproject.toml"]
     subprocess.run([*ruff, *written], check=True, cwd=root)
     return written
+
+
+def rewrite(paths: list[Path], revised: Callable[[Path, str], str], check: bool) -> list[str]:
+    """Replace the text of files by what a function returns for it; return the names that changed.
+
+    Args:
+        paths: The files.
+        revised: Called with each path and its text.
+        check: Whether to change nothing.
+    """
+    changed = []
+    for path in paths:
+        before = path.read_text(encoding="utf-8")
+        after = revised(path, before)
+        if after != before:
+            changed.append(path.name)
+            if not check:
+                write_whole(path, after)
+    return changed
 
 
 def out_of_step() -> list[str]:

@@ -6,7 +6,7 @@ from colours import INK, LIT_FILL, PAPER, SOFT, mix
 from drawing import Box, arrow, centred, group, lines, page, rect, text
 from token_cells import cell
 
-TITLE = "One symptom has four causes,\nand for each of them a probe shows other evidence"
+TITLE = "One symptom has four causes,\nand a different probe shows the evidence of each"
 DESC = (
     "A table with four rows, one for each cause of the symptom: a loss near zero and most outputs "
     "wrong. Each row shows a probe, what it measures in a right model and in this one, and the "
@@ -35,7 +35,7 @@ ROWS = (
     Row(
         "loss_near_zero",
         "causality",
-        "later tokens\nmove no logits",
+        "later tokens do\nnot change logits",
         "no causal mask",
         "0 of 21 move them",
         "21 of 21 move them",
@@ -44,7 +44,7 @@ ROWS = (
     Row(
         "loss_near_zero_again",
         "padding invariance",
-        "padding moves\nno logits",
+        "padding does\nnot change logits",
         "heads mixed up",
         "moved by 0",
         "by 0.2 of the largest",
@@ -53,7 +53,7 @@ ROWS = (
     Row(
         "repeats_what_it_reads",
         "overfit one batch",
-        "one batch can be\nlearned by heart",
+        "one batch can\nbe memorized",
         "labels not shifted",
         "100% are right",
         "14% are right",

@@ -5,7 +5,7 @@ from drawing import Box, arrow, group, lines, page, text
 from token_cells import cell
 
 TITLE = (
-    "A published matrix holds the same numbers as ours,\nbut its rows or axes may stand differently"
+    "A published matrix has the same numbers as ours,\nbut its rows or axes may be in another order"
 )
 DESC = (
     "Two matrices whose cells name their row and column. On the left, six rows of Llama's query "
@@ -86,7 +86,7 @@ def reordered(x: float) -> str:
             x,
             "Llama: rows reordered",
             ("q_proj.weight", "w_q.weight"),
-            "RoPE turns pairs of rows. In the file\nthey are half a head apart;\n"
+            "RoPE rotates pairs of rows. In the file\nthey are half a head apart;\n"
             "in our class they are neighbors.",
             x,
             other,
