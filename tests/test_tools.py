@@ -264,3 +264,12 @@ def test_a_new_chapter_meets_the_norms_and_is_in_every_list(tmp_path):
         numbers = [found[1] for found in re.finditer(entry, (tmp_path / page).read_text(), re.M)]
         assert numbers == sorted(numbers) and {"10", "26"} <= set(numbers)
     assert [path.stem for path in notebooks.export(tmp_path)] == ["small_steps", "unit_vectors"]
+
+
+def test_files_are_rewritten_only_where_they_change_and_not_by_a_check(tmp_path):
+    old, same = tmp_path / "old.md", tmp_path / "same.md"
+    old.write_text("a", encoding="utf-8")
+    same.write_text("b", encoding="utf-8")
+    for check, left in ((True, "a"), (False, "b")):
+        assert notebooks.rewrite([old, same], lambda path, text: "b", check) == ["old.md"]
+        assert old.read_text(encoding="utf-8") == left
