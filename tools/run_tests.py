@@ -43,7 +43,7 @@ PARTS = {  # chapter 11 comes first: it trains the translator that tests and cha
 }
 SITE = {"site": ["tools/build_site.py"]} if MATHJAX.is_dir() else {}  # the browser tests open it
 STYLE = {"style": ["-m", "ruff", "check", "."], "format": ["-m", "ruff", "format", "--check", "."]}
-BESIDE = [  # they fill the core that chapter 11 leaves; the browser waits more than it computes
+BESIDE = [  # the first group loads what chapter 11 trains, and waits more than it computes
     {**SITE, "browser": [*PYTEST, "-p", "no:nbval", "tests/browser"]},
     {**STYLE, "types": ["-m", "mypy"]},
 ]
@@ -91,15 +91,20 @@ def run_each(parts: Parts, folder: Path, beside: bool = False) -> dict[str, Resu
 def run_all(
     parts: Parts = PARTS, beside: Sequence[Parts] = BESIDE
 ) -> tuple[dict[str, float], tuple[int, int, int], list[str]]:
-    """Run all parts, whatever fails on the way; each group beside at the same time as the others.
+    """Run all parts, whatever fails on the way, and each group beside at the same time.
+
+    The first group starts after the first part, and the other groups start at once.
 
     Returns:
         The seconds of each part, and of all; how many passed, failed and were skipped; what failed.
     """
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
-        running = [pool.submit(run_each, group, Path(folder), beside=True) for group in beside]
-        results = run_each(parts, Path(folder))
+        first, *later = parts
+        running = [pool.submit(run_each, group, Path(folder), True) for group in beside[1:]]
+        results = run_each({first: parts[first]}, Path(folder))
+        running += [pool.submit(run_each, group, Path(folder), True) for group in beside[:1]]
+        results |= run_each({name: parts[name] for name in later}, Path(folder))
         for group in running:
             for name, result in group.result().items():
                 print(f"== {name}, beside the others", result[2], sep="\n", flush=True)
