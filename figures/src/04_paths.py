@@ -1,0 +1,59 @@
+"""Chapter 04: the gradient of three residual connections is a sum over eight paths."""
+
+from itertools import combinations
+from math import prod
+
+from colours import INK, LINE
+from drawing import Box, centred, group, page, path, rect, text
+
+TITLE = "Each sub-layer is passed or skipped, so three of them\ngive eight paths, and the gradient is their sum"
+PLACES = (120, 200, 280)  # px: the middle of each sub-layer
+FIRST, PITCH = 118, 34  # px: the first row, and from row to row
+SLOPES = {0.1: 520, -0.5: 612}  # the slope of every sub-layer, and its column in px
+MINUS = "−"
+
+
+def signed(value: float) -> str:
+    """Write a number with a minus sign that is as wide as a plus sign."""
+    return f"{value:g}".replace("-", MINUS)
+
+
+def row(y: float, passed: tuple[int, ...]) -> str:
+    """Draw one path: a box for each sub-layer that it passes, and its slope on the right."""
+    boxes = [Box(PLACES[i] - 24, y - 12, 48, 24) for i in passed]
+    subscripts = "₁₂₃"
+    names = [f"f{subscripts[i]}" for i in passed]
+    return group(
+        path([(52, y), (340, y)], colour=INK if not passed else LINE, width=4 if not passed else 2),
+        *(group(rect(box), centred(box.cx, box.cy, name)) for box, name in zip(boxes, names)),
+        text(352, y + 5, " · ".join(f"{name}′" for name in names) or "1"),
+        *(
+            text(x, y + 5, signed(round(prod([slope] * len(passed)), 3)), anchor="end")
+            for slope, x in SLOPES.items()
+        ),
+    )
+
+
+def draw() -> str:
+    """Draw the eight paths, and add up their slopes for two kinds of sub-layers."""
+    paths = [chosen for k in range(4) for chosen in combinations(range(3), k)]
+    bottom = FIRST + len(paths) * PITCH
+    return page(
+        TITLE,
+        "Eight lines from left to right. The first passes no sub-layer, three pass one, three pass "
+        "two, and the last passes all three. The slope of each path stands on its right, and the "
+        "sums below: 1.331 if every slope is 0.1, and 0.125 if every slope is minus 0.5.",
+        bottom + 34,
+        text(352, 88, "slope of the path"),
+        *(
+            text(x, 88, f"f′ = {signed(slope)}", anchor="end", bold=True)
+            for slope, x in SLOPES.items()
+        ),
+        *(row(FIRST + i * PITCH, chosen) for i, chosen in enumerate(paths)),
+        path([(352, bottom - 14), (612, bottom - 14)]),
+        text(352, bottom + 8, "sum", bold=True),
+        *(
+            text(x, bottom + 8, signed(round((1 + slope) ** 3, 3)), anchor="end", bold=True)
+            for slope, x in SLOPES.items()
+        ),
+    )
