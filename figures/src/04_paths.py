@@ -44,7 +44,7 @@ def draw() -> str:
         "two, and the last passes all three. The slope of each path stands on its right, and the "
         "sums below: 1.331 if every slope is 0.1, and 0.125 if every slope is minus 0.5.",
         bottom + 34,
-        text(352, 88, "slope of the path"),
+        text(352, 88, "slope of path"),
         *(
             text(x, 88, f"f′ = {signed(slope)}", anchor="end", bold=True)
             for slope, x in SLOPES.items()
