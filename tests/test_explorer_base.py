@@ -2,6 +2,7 @@
 
 import json
 import pkgutil
+import re
 from importlib import import_module
 
 import pytest
@@ -43,3 +44,5 @@ def test_a_notebook_loads_one_module_with_everything_that_it_imports(kind):
     source = whole_module(kind.module)
     assert "import " not in source and source.count("export default") == 1
     assert source.count("export function mount(") == 1
+    names = re.findall(r"^(?:export )?(?:async )?(?:const|let|function|class) (\w+)", source, re.M)
+    assert len(names) == len(set(names)), "two of the modules define the same name"

@@ -13,7 +13,6 @@ from course_lib.viz.heads_explorer import (
     ATTENTIONS,
     MAX_NEW_TOKENS,
     HeadsExplorer,
-    checksum,
     heads_off,
     number_words,
     read_through,
@@ -99,29 +98,20 @@ def test_with_all_heads_on_it_writes_and_looks_as_the_translator_does(translator
         assert_close(reading["maps"][name], weights[:, 0].detach())
 
 
-@pytest.mark.parametrize("text", [SOURCE, "345", " 0,345 ", "Three  hundred forty-five "])
-def test_digits_and_words_are_both_read(text):
+@pytest.mark.parametrize("text", ["345", " 0,345 ", "000000345"])
+def test_digits_are_read(text):
     assert number_words(text) == SOURCE
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("1000000", "0 to 999,999"),
-        ("9" * 5000, "0 to 999,999"),
-        ("-3", "is not a word of numbers"),
-        ("٣", "is not a word of numbers"),
-        ("forty five", "did you mean"),
-    ],
-)
-def test_what_is_no_number_is_answered_in_a_short_sentence(text, says):
-    with pytest.raises(ValueError, match=says) as caught:
+@pytest.mark.parametrize("text", ["", "1000000", "9" * 5000, "-3", "٣", "forty-five"])
+def test_what_is_no_number_is_answered_in_a_short_sentence(text):
+    with pytest.raises(ValueError, match="is not a number in 0 to 999,999") as caught:
         number_words(text)
     assert len(str(caught.value)) < 200
 
 
 def test_the_browser_gets_a_new_reading_for_every_change(explorer, translator):
-    for text, off in product(("six", "345"), ([], [["cross", 1, 0]])):
+    for text, off in product(("6", "345"), ([], [["cross", 1, 0]])):
         explorer.set_trait("text", text)
         explorer.set_trait("off", off)
         expected = read_through(translator, number_words(text), off)
@@ -137,8 +127,3 @@ def test_a_mistake_in_the_text_keeps_the_last_reading(explorer):
     before = explorer.reading
     explorer.text = "minus one"
     assert explorer.reading is before
-
-
-def test_a_checksum_tells_two_translators_apart(explorer, translator):
-    other = without_columns(translator, [("cross", 1, 0)])
-    assert explorer.reading["checksum"] == checksum(translator) != checksum(other)

@@ -12,17 +12,10 @@ from course_lib.viz.position_explorer import PositionExplorer
 
 def test_base_ten_thousand_is_the_paper_and_another_base_rotates_at_another_speed():
     for positions, d_model in ((8, 4), (64, 128)):
-        table, _ = PositionExplorer(positions=positions, d_model=d_model).vectors()
+        table = PositionExplorer(positions=positions, d_model=d_model).vectors()
         assert_close(table.float(), sinusoidal_encoding(positions, d_model))
     pair = PositionExplorer(positions=8, d_model=4, base=100).numbers()["table"][6][2:]
     assert pair == pytest.approx([0.564642, 0.825336], abs=1e-6)  # sin and cos of 6 / √100
-
-
-def test_rope_depends_on_the_distance_only_and_its_query_may_look_back():
-    for back in (0, 3):
-        numbers = PositionExplorer(kind="RoPE", back=back).numbers()
-        assert numbers["lows"] == pytest.approx(numbers["highs"])
-        assert numbers["similar"] == 40 - (back or 1)
 
 
 def test_the_default_type_is_left_alone():
@@ -32,7 +25,7 @@ def test_the_default_type_is_left_alone():
 
 def test_learned_rows_know_near_from_far_as_far_as_they_were_trained():
     explorer = PositionExplorer(kind="learned", positions=learned_positions.MAX_LEN)
-    table, trained = explorer.vectors()[0], learned_positions.TRAINED
+    table, trained = explorer.vectors(), learned_positions.TRAINED
     assert table.shape == (learned_positions.MAX_LEN, learned_positions.D_MODEL)
     products = table[:trained] @ table[:trained].T
     mean = [products.diagonal(k).mean() for k in (0, 1, 4, 12)]
@@ -42,7 +35,7 @@ def test_learned_rows_know_near_from_far_as_far_as_they_were_trained():
 
 def test_the_record_is_what_the_tool_trains():
     state = torch.get_rng_state()
-    record = PositionExplorer(kind="learned", positions=learned_positions.MAX_LEN).vectors()[0]
+    record = PositionExplorer(kind="learned", positions=learned_positions.MAX_LEN).vectors()
     assert (learned_positions.train() - record).abs().mean() < 0.02
     assert torch.get_rng_state().equal(state)
 

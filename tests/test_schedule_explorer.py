@@ -1,6 +1,5 @@
-"""The schedule explorer: its recorded runs, its target, and what chapter 11 says about it."""
+"""The schedule explorer: its recorded runs, and what chapter 11 says about it."""
 
-import math
 import re
 
 import pytest
@@ -25,16 +24,6 @@ def test_every_warm_up_has_three_runs_of_the_same_length_and_width():
 def test_the_runs_shown_have_the_nearest_warm_up_by_its_ratio(chosen, nearest):
     numbers = ScheduleExplorer(warmup_steps=chosen).numbers()
     assert numbers["recorded"] == nearest and numbers["reached"] == LAST[nearest]
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6, 1.0])
-def test_the_entropy_bound_is_the_entropy_of_the_smoothed_target(smoothing):
-    numbers = ScheduleExplorer(smoothing=smoothing).numbers()
-    others = smoothing / 6
-    right = 1 - smoothing + others
-    assert numbers["target"] == pytest.approx([0, *[others] * 2, right, *[others] * 3])
-    bound = -sum(q * math.log(q) for q in numbers["target"] if q > 1e-12)
-    assert numbers["bound"] == pytest.approx(bound, abs=1e-9)
 
 
 def test_the_question_of_chapter_11_has_the_answer_it_gives():

@@ -51,8 +51,9 @@ def lay_out() -> None:
     for name in ("_static", "_templates"):
         shutil.copytree(ROOT / "docs" / name, SOURCE / name)
     (SOURCE / "_static" / "viz").mkdir()
-    for module in sorted((ROOT / "course_lib" / "viz").glob("*.js")):
-        shutil.copy2(module, SOURCE / "_static" / "viz")
+    viz = ROOT / "course_lib" / "viz"
+    for part in [viz / "explorer.css", *viz.glob("*.js")]:
+        shutil.copy2(part, SOURCE / "_static" / "viz")
     shutil.copy2(ROOT / "docs" / "conf.py", SOURCE)
     shutil.copytree(ROOT / "figures", SOURCE / "figures", ignore=shutil.ignore_patterns("src"))
     shutil.copytree(ROOT / "notebooks", SOURCE / "notebooks")

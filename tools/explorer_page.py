@@ -32,6 +32,7 @@ EXPLORERS: list[type[Explorer]] = [
 ]
 SHARPNESS = 2  # image pixels per CSS pixel
 PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><title>{name}</title>
+<link rel="stylesheet" href="/docs/_static/viz/explorer.css">
 <body style="margin: 0"><main>
 {element}</main>
 <script type="module" src="/docs/_static/explorers.js"></script></body></html>"""

@@ -1,148 +1,145 @@
 // Attention in the plane: drag the query, and see scores, weights and output follow.
-import { line, mount, number, panel, power, svg, text } from "./explorer.js";
+import { mount } from "./explorer.js";
+import { clamp, dot, mix, number, power, softmax, sum } from "./numbers.js";
+import { disc, line, panel, rect, shape, svg, text } from "./shapes.js";
 
-export const WORDS = ["three", "hundred", "forty", "five"];
-export const KEYS = [[1, -1], [-1, 0.5], [0.5, 1], [2, 1]];
-export const VALUES = [[3, 0], [0, 2], [-1, 1], [1, 3]];
+const WORDS = {
+  // each with its key, its value, and how far from them its name is
+  three: [1, -1, 3, 0, 6, 16, -4, 22],
+  hundred: [-1, 0.5, 0, 2, -8, -10, -10, -10],
+  forty: [0.5, 1, -1, 1, -8, -10, -4, 22],
+  five: [2, 1, 1, 3, 8, 4, 12, 4],
+};
+const NAMES = Object.keys(WORDS);
+const [KEYS, VALUES, KEY_NAMES, VALUE_NAMES] = [0, 2, 4, 6].map((from) =>
+  Object.values(WORDS).map((numbers) => numbers.slice(from, from + 2)),
+);
 export const DEFAULTS = { x: 2, y: 1, d_k: 2, divide: true, temperature: 1 };
 const SATURATED = -3; // a gradient below this power of ten counts as gone
-const LIMIT = 3.4; // of both axes of a plane
 const REACH = 3; // of the query
-const KEY_OFFSETS = [[6, 16], [-8, -10], [-8, -10], [8, 4]];
-const VALUE_OFFSETS = [[-4, 22], [-10, -10], [-4, 22], [12, 4]];
 
 /** Compute scores, weights, output, and the gradient of the largest weight for the scores. */
 export function compute({ x, y, d_k, divide, temperature }) {
   const factor = (divide ? 1 : Math.sqrt(d_k)) / Math.SQRT2 / temperature;
-  const scores = KEYS.map(([a, b]) => (a * x + b * y) * factor);
-  const top = Math.max(...scores);
-  const exponentials = scores.map((score) => Math.exp(score - top));
-  const total = exponentials.reduce((sum, each) => sum + each, 0);
-  const weights = exponentials.map((each) => each / total);
-  const output = [0, 1].map((axis) => weights.reduce((sum, weight, n) => sum + weight * VALUES[n][axis], 0));
+  const scores = KEYS.map((key) => dot(key, [x, y]) * factor);
+  const weights = softmax(scores);
+  const output = mix(weights, VALUES);
   const best = weights.indexOf(Math.max(...weights));
   const others = weights.filter((_, n) => n !== best);
-  const rest = others.reduce((sum, each) => sum + each, 0);
-  return { scores, weights, output, gradient: weights[best] * Math.hypot(rest, ...others) };
+  return { scores, weights, output, gradient: weights[best] * Math.hypot(sum(others), ...others) };
 }
 
-const plane = (title) => panel(30, 30, 240, 240, { across: [-LIMIT, LIMIT], up: [-LIMIT, LIMIT], title });
-const KEY_PLANE = plane("Drag the query");
-const VALUE_PLANE = plane("The output averages the values");
+const BOTH = { across: [-3.4, 3.4], up: [-3.4, 3.4] };
+const KEY_PLANE = panel(30, 30, 240, 240, { ...BOTH, title: "Drag the query" });
+const VALUE_PLANE = panel(30, 30, 240, 240, { ...BOTH, title: "The output averages the values" });
 const TICKS = { xTicks: [-3, 0, 3], yTicks: [-3, 0, 3], show: (tick) => number(tick, 0) };
 
-function arrow(at, [x, y], width, color) {
-  const [x0, y0, x1, y1] = [at.x(0), at.y(0), at.x(x), at.y(y)];
-  const long = Math.hypot(x1 - x0, y1 - y0);
-  if (long < 1) return [];
-  const [dx, dy] = [(x1 - x0) / long, (y1 - y0) / long];
-  const size = Math.min(4 + 2 * width, long);
-  const [bx, by] = [x1 - size * dx, y1 - size * dy];
-  const half = size / 2;
-  return [
-    line(x0, y0, bx, by, { stroke: color, "stroke-width": width }),
-    svg("path", { d: `M${x1},${y1}L${bx - half * dy},${by + half * dx}L${bx + half * dy},${by - half * dx}Z`, fill: color }),
-  ];
+function arrow([x, y], width, look) {
+  const long = Math.hypot(...KEY_PLANE.place([x, y]).map((end) => end - 150)); // from the middle
+  const tip = Math.min(4 + 2 * width, long);
+  const angle = (Math.atan2(-y, x) * 180) / Math.PI;
+  const place = { class: look, transform: `translate(150 150) rotate(${angle})` };
+  const head = shape(`M${long},0l${-tip},${-tip / 2}v${tip}z`);
+  return svg("g", place, rect(0, -width / 2, long - tip, width), head);
 }
 
 const names = (at, points, offsets) =>
-  points.map(([x, y], n) =>
-    text(at.x(x) + offsets[n][0], at.y(y) + offsets[n][1], WORDS[n], { anchor: offsets[n][0] < 0 ? "end" : "start" }));
+  points.map(([x, y], n) => {
+    const [right, down] = offsets[n];
+    return text(at.x(x) + right, at.y(y) + down, NAMES[n], right < 0 ? "end" : "");
+  });
 
-function barChart(title, heights, tall, [low, high], yTicks) {
-  const at = panel(30, 320, 240, tall, { across: [-0.6, 3.6], up: [low, high], title });
-  return [
-    at.frame({ yTicks, show: (tick) => number(tick, tick % 1 ? 1 : 0) }),
-    heights.map((height, n) => [
-      svg("rect", { x: at.x(n - 0.35), width: at.x(0.7) - at.x(0), y: Math.min(at.y(height), at.y(0)),
-        height: Math.abs(at.y(height) - at.y(0)), fill: "var(--line)" }),
-      text(at.x(n), at.y(Math.max(height, 0)) - 4, number(height, Math.abs(height) < 10 ? 2 : 0), { anchor: "middle" }),
-      text(at.x(n), 338 + tall, WORDS[n], { anchor: "middle" }),
-    ]),
-  ];
+function bars(title, heights, tall, up, yTicks) {
+  const at = panel(30, 320, 240, tall, { across: [-0.6, 3.6], up, title });
+  const draw = (height, n) => {
+    const value = number(height, Math.abs(height) < 10 ? 2 : 0);
+    return [
+      line(at.x(n), at.y(0), at.x(n), at.y(height), { class: "line", "stroke-width": 40 }),
+      text(at.x(n), at.y(Math.max(height, 0)) - 4, value, "middle"),
+      text(at.x(n), 338 + tall, NAMES[n], "middle"),
+    ];
+  };
+  return [at.frame({ yTicks, show: (tick) => number(tick, tick % 1 ? 1 : 0) }), heights.map(draw)];
 }
 
 /** Show the gradient on a logarithmic axis, and where the softmax counts as saturated. */
 function gauge(gradient) {
-  const at = panel(30, 490, 240, 18, { across: [-8, 0], up: [0, 1], title: "" });
+  const title = "Gradient of the largest weight";
+  const at = panel(30, 488, 240, 20, { across: [-8, 0], up: [0, 1], title });
   const [edge, here] = [at.x(SATURATED), at.x(Math.max(Math.log10(gradient), -8))];
   return [
-    text(30, 466, "Gradient of the largest weight", { class: "title" }),
-    at.frame({
-      xTicks: [-8, -6, -4, -2, 0],
-      show: (tick) => (tick < -2 ? power(tick) : 10 ** tick),
-    }),
-    svg("rect", { x: 30, y: 490, width: edge - 30, height: 18, fill: "var(--faint)" }),
-    svg("rect", { x: 30, y: 490, width: 240, height: 18, fill: "none", stroke: "var(--line)" }),
-    line(edge, 484, edge, 514, { stroke: "var(--future)", "stroke-width": 3 }),
-    text(edge - 6, 504, "saturated", { anchor: "end" }),
-    svg("path", { d: `M${here},492l-8,-16h16Z`, fill: "var(--ink)" }),
+    rect(30, 488, edge - 30, 20, "masked"),
+    at.frame({ xTicks: [-8, -6, -4, -2, 0], show: power }),
+    text((30 + edge) / 2, 503, "saturated", "middle"),
+    line(edge, 484, edge, 512, "future thick"),
+    disc(here, 498, 7, "query"),
   ];
 }
 
-function drawKeys(state, { scores }) {
-  const reach = [2.5, 10, 40, 160, 640, 2560, 10240].find((each) => each >= Math.max(...scores.map(Math.abs)));
+function drawKeys(_state, { scores }) {
+  const most = Math.max(...scores.map(Math.abs));
+  const reach = [2.5, 10, 40, 160, 640, 2560, 10240].find((each) => each >= most);
   return [
     KEY_PLANE.frame(TICKS),
-    KEYS.map((key) => arrow(KEY_PLANE, key, 3, "var(--key)")),
-    names(KEY_PLANE, KEYS, KEY_OFFSETS),
-    barChart("Scores before the softmax", scores, 176, [-reach, reach], [-reach, 0, reach]),
+    KEYS.map((key) => arrow(key, 3, "key")),
+    names(KEY_PLANE, KEYS, KEY_NAMES),
+    bars("Scores before the softmax", scores, 176, [-reach, reach], [-reach, 0, reach]),
   ];
 }
 
-function drawValues(state, { weights, output, gradient }) {
-  const [right, up] = [VALUE_PLANE.x(output[0]), VALUE_PLANE.y(output[1])];
+function drawValues(_state, { weights, output, gradient }) {
+  const [right, up] = VALUE_PLANE.place(output);
+  const draw = (value, n) => [
+    VALUE_PLANE.curve([value, output], { class: "value pale", "stroke-width": 8 * weights[n] }),
+    disc(...VALUE_PLANE.place(value), 3 + 9 * Math.sqrt(weights[n]), "value"),
+  ];
   return [
     VALUE_PLANE.frame(TICKS),
-    VALUES.map(([x, y], n) => [
-      line(VALUE_PLANE.x(x), VALUE_PLANE.y(y), right, up, { stroke: "var(--value)", "stroke-width": 8 * weights[n], opacity: 0.5 }),
-      svg("circle", { cx: VALUE_PLANE.x(x), cy: VALUE_PLANE.y(y), r: 3 + 9 * Math.sqrt(weights[n]), fill: "var(--value)" }),
-    ]),
-    names(VALUE_PLANE, VALUES, VALUE_OFFSETS),
-    text(right, up + 7, "✕", { anchor: "middle", style: "font-size:22px;font-weight:700" }),
-    barChart("Weights, which add up to 1", weights, 100, [0, 1.2], [0, 1]),
+    VALUES.map(draw),
+    names(VALUE_PLANE, VALUES, VALUE_NAMES),
+    text(right, up + 8, "✕", "middle bold big"),
+    bars("Weights, which add up to 1", weights, 100, [0, 1.2], [0, 1]),
     gauge(gradient),
   ];
 }
 
-const bounded = (value) => Math.round(10 * Math.min(Math.max(value, -REACH), REACH)) / 10;
-
+const place = (x, y) => {
+  const [across, up] = [x, y].map((each) => Math.round(10 * clamp(each, -REACH, REACH)) / 10);
+  return { x: across, y: up };
+};
 const QUERY = {
   label: "query: move it with the arrow keys",
-  draw: ({ x, y }) => [
-    arrow(KEY_PLANE, [x, y], 6, "var(--query)"),
-    svg("circle", { cx: KEY_PLANE.x(x), cy: KEY_PLANE.y(y), r: 16, fill: "transparent" }),
-  ],
-  drag: (point) => {
-    const [x, y] = KEY_PLANE.value(point);
-    return { x: bounded(x), y: bounded(y) };
-  },
-  keys: (key, { x, y }) => {
-    const step = { ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowUp: [0, 0.1], ArrowDown: [0, -0.1] }[key];
-    return step && { x: bounded(x + step[0]), y: bounded(y + step[1]) };
-  },
+  draw: ({ x, y }) => [arrow([x, y], 6, "query"), disc(...KEY_PLANE.place([x, y]), 16, "clear")],
+  drag: (point) => place(...KEY_PLANE.value(point)),
+  keys: (_key, { x, y }, step) => step && place(x + step[1] / 10, y - step[0] / 10),
   valueText: ({ x, y }) => `${number(x, 1)} across, ${number(y, 1)} up`,
 };
 
-function describe(state, { scores, weights, output, gradient }) {
+function describe(_state, { weights, output, gradient }) {
   const top = Math.max(...weights);
-  const best = WORDS.filter((_, n) => weights[n] > top - 1e-9);
-  const winners = best.length === WORDS.length ? "every key" : best.map((word) => `“${word}”`).join(" and ");
-  const learns = gradient < 10 ** SATURATED ? "the softmax is saturated and can hardly learn" : "the softmax can still learn";
-  return `The largest weight, ${number(top)}, goes to ${winners}. The output is [${output.map((each) => number(each)).join(", ")}]. ` +
-    `The gradient of the largest weight is ${gradient < 1e-6 ? "below 0.000001" : number(gradient, 6)}: ${learns}.`;
+  const best = NAMES.filter((_, n) => weights[n] > top - 1e-9).map((word) => `“${word}”`);
+  const winners = best.length === NAMES.length ? "every key" : best.join(" and ");
+  const value = gradient < 1e-6 ? "below 0.000001" : number(gradient, 6);
+  const learns = gradient < 10 ** SATURATED ? "is saturated and can hardly" : "can still";
+  return [
+    `The largest weight, ${number(top)}, goes to ${winners}.`,
+    `The output is [${output.map((each) => number(each)).join(", ")}].`,
+    `The gradient of the largest weight is ${value}, so the softmax ${learns} learn.`,
+  ];
 }
 
-const SIZE = [300, 526];
+const LEFT = "the query and the keys, and their scores";
+const RIGHT = "the values and the output, their weights, and the gradient";
+const POWERS = [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const VIEW = {
   defaults: DEFAULTS,
   panes: [
-    { name: "the query and the keys, and their scores", size: SIZE, draw: drawKeys, handles: [QUERY] },
-    { name: "the values and the output, their weights, and the gradient", size: SIZE, draw: drawValues },
+    { name: LEFT, size: [300, 526], draw: drawKeys, handles: [QUERY] },
+    { name: RIGHT, size: [300, 526], draw: drawValues },
   ],
   controls: {
-    temperature: { label: "temperature", options: [0.125, 0.25, 0.5, 1, 2, 4, 8, 16] },
-    d_k: { label: "width d_k", options: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] },
+    temperature: { label: "temperature", options: POWERS.slice(0, 8) },
+    d_k: { label: "width d_k", options: POWERS.slice(3) },
     divide: { label: "divide by √d_k", kind: "check" },
   },
   compute,

@@ -19,9 +19,17 @@ IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.M)
 
 def whole_module(name: str) -> str:
     """Return an ES module with the modules that it imports, because a notebook loads only one."""
-    source = (FOLDER / f"{name}.js").read_text(encoding="utf-8")
-    imported = dict.fromkeys(IMPORT.findall(source))
-    return "\n".join([*map(whole_module, imported), IMPORT.sub("", source)])
+    sources: dict[str, str] = {}
+
+    def add(module: str) -> None:
+        """Add a module after those that it imports."""
+        source = (FOLDER / f"{module}.js").read_text(encoding="utf-8")
+        for imported in IMPORT.findall(source):
+            add(imported)
+        sources.setdefault(module, IMPORT.sub("", source))
+
+    add(name)
+    return "\n".join(sources.values())
 
 
 class Explorer(anywidget.AnyWidget):
@@ -37,6 +45,7 @@ class Explorer(anywidget.AnyWidget):
 
     module: ClassVar[str]
     alt: ClassVar[str]
+    _css = FOLDER / "explorer.css"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         if "module" in vars(cls):  # not in the class that anywidget derives for each object

@@ -1,6 +1,6 @@
 """An explorer of the attention heads of the trained translator (paper, §3.2.2)."""
 
-import zlib
+import re
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from traitlets import Bool, Dict, List, Unicode, observe
 
-from course_lib.data import LIMIT, check_number_words, spell
+from course_lib.data import LIMIT, spell
 from course_lib.data.number_words import read_number
 from course_lib.tasks.numbers import Translator, load_or_train
 from course_lib.viz.explorer_base import Explorer
@@ -26,17 +26,13 @@ Head = Sequence[Any]  # a place of ATTENTIONS, and from 0 a layer and a head
 
 
 def number_words(text: str) -> str:
-    """Turn digits or words into the English words of a number.
+    """Turn the digits of a number into its English words.
 
     Raises ValueError, with an example, if the text is not a number below one million.
     """
-    text = " ".join(text.lower().split())
-    digits = text.replace(",", "")
-    if not (digits.isascii() and digits.isdigit()):
-        check_number_words(text)
-        return text
-    if len(digits.lstrip("0")) >= len(str(LIMIT)):
-        raise ValueError(f"{text[:20]} is too large: the number must be in 0 to {LIMIT - 1:,}")
+    digits = text.strip().replace(",", "")
+    if not re.fullmatch("0*[0-9]{1,6}", digits):
+        raise ValueError(f"{text[:20]!r} is not a number in 0 to {LIMIT - 1:,}, such as 45,345")
     return spell(int(digits), "en")
 
 
@@ -53,12 +49,6 @@ def heads_off(attention: nn.Module, heads: Collection[int]) -> RemovableHandle:
         return (joined.flatten(-2),)  # (B, T, H * d_v)
 
     return attention.get_submodule("w_o").register_forward_pre_hook(zero_heads)
-
-
-def checksum(translator: Translator) -> int:
-    """Return a checksum of all weights, which tells two trained translators apart."""
-    weights = translator.model.state_dict().values()
-    return zlib.crc32(b"".join(each.cpu().numpy().tobytes() for each in weights))
 
 
 def read_through(translator: Translator, words: str, off: Sequence[Head]) -> dict[str, Any]:
@@ -104,7 +94,6 @@ class HeadsExplorer(Explorer):
 
     def __init__(self, **kwargs: Any) -> None:
         self.translator = load_or_train()
-        self.checksum = checksum(self.translator)
         super().__init__(**kwargs)
         self.read()
 
@@ -119,7 +108,7 @@ class HeadsExplorer(Explorer):
         for place, weights in reading["maps"].items():
             rounded = weights.double().mul(10**DECIMALS).round() / 10**DECIMALS
             reading["maps"][place] = rounded.tolist()
-        self.reading = reading | {"words": words, "off": self.off, "checksum": self.checksum}
+        self.reading = reading | {"words": words, "off": self.off}
 
     def numbers(self) -> dict[str, Any]:
         """Compute the weights of the chosen head, and whether the translation is right."""

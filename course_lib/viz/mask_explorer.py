@@ -38,9 +38,9 @@ class MaskExplorer(Explorer):
     module = "masks"
     alt = (
         "A table of which query of “[bos] drei hundert fünf [pad] [pad]” may look at which key, "
-        "beside it the weights of a trained layer, and below them the row of “fünf” in three "
-        "conventions. Everything above the diagonal and both padding columns are blocked, so "
-        "nothing leaks from the future."
+        "below it the row of “fünf” in three conventions, and beside it the weights of a trained "
+        "layer. Everything above the diagonal and both padding columns are blocked, so nothing "
+        "leaks from the future."
     )
     attention = Unicode(DECODER).tag(sync=True, state=True)
     mask = Unicode("both").tag(sync=True, state=True)

@@ -31,12 +31,10 @@ def float64() -> Iterator[None]:
 class PositionExplorer(Explorer):
     """Choose a position, and see its code, its clocks, and its dot products with all positions.
 
-    RoPE adds no code to a vector: it rotates queries and keys. Here every word has the same vector,
-    and the query may first be rotated back by some steps, as the projection of queries can do.
+    RoPE adds no code to a vector: it rotates queries and keys. Here every word has the same vector.
 
     Attributes:
         kind: "sinusoidal", "learned", "RoPE" or "none".
-        back: How many steps before its own position the query of RoPE looks.
         learned: The positional embedding of a trained model, in hundredths.
     """
 
@@ -52,32 +50,28 @@ class PositionExplorer(Explorer):
     positions = Int(51).tag(sync=True, state=True)
     position = Int(40).tag(sync=True, state=True)
     pair = Int(3).tag(sync=True, state=True)
-    back = Int(0).tag(sync=True, state=True)
     learned = List(List(Int()), json.loads(RECORD.read_text("utf-8"))).tag(sync=True, state=True)
 
-    def vectors(self) -> tuple[Tensor, Tensor]:
-        """Return the queries and keys of all positions. Shapes (L, d_model)."""
+    def vectors(self) -> Tensor:
+        """Return the vectors of all positions. Shape (L, d_model)."""
         length, width = self.positions, self.d_model
         with float64():
             if self.kind == "learned":
-                table = torch.tensor(self.learned[:length]) / 100
-            elif self.kind == "none":
-                table = torch.zeros(length, width)
-            elif self.kind == "sinusoidal" and self.base == 10_000:
-                table = sinusoidal_encoding(length, width)
-            else:
-                angles = rope_angles(length, width, self.base)  # (L, d_model / 2)
-                table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
-            if self.kind != "RoPE":
-                return table, table
+                return torch.tensor(self.learned[:length]) / 100
+            if self.kind == "none":
+                return torch.zeros(length, width)
+            if self.kind == "sinusoidal" and self.base == 10_000:
+                return sinusoidal_encoding(length, width)
+            angles = rope_angles(length, width, self.base)  # (L, d_model / 2)
+            if self.kind == "sinusoidal":
+                return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
             word = torch.sin(1 + torch.arange(width) ** 2.0).expand(length, -1)
-            lag = rope_angles(self.back + 1, width, self.base)[self.back]  # (d_model / 2,)
-            return apply_rope(word, angles - lag), apply_rope(word, angles)
+            return apply_rope(word, angles)
 
     def numbers(self) -> dict[str, Any]:
         """Compute the table, the chosen position's dot products, and their range by distance."""
-        queries, keys = self.vectors()
-        all_products = queries @ keys.T  # (L, L)
+        table = self.vectors()
+        all_products = table @ table.T  # (L, L)
         last = self.positions - 1
         position = min(self.position, last)
         products = all_products[position]  # (L,)
@@ -86,8 +80,7 @@ class PositionExplorer(Explorer):
         best = (others > others.max() - 1e-6).nonzero().flatten()
         spans = [all_products.diagonal(k).aminmax() for k in range(-last, last + 1)]
         return {
-            "table": keys.tolist(),
-            "query": queries[position].tolist(),
+            "table": table.tolist(),
             "products": products.tolist(),
             "similar": int(best[(best - position).abs().argmin()]),
             "lows": [low.item() for low, _ in spans],

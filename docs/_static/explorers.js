@@ -10,9 +10,11 @@ function makeModel(values) {
     set: (name, value) => {
       const changed = state[name] !== value;
       state[name] = value;
-      if (changed) listeners[`change:${name}`]?.forEach((listener) => listener());
+      for (const listener of changed ? (listeners[`change:${name}`] ?? []) : []) listener();
     },
-    on: (event, listener) => (listeners[event] ??= []).push(listener),
+    on: (event, listener) => {
+      listeners[event] = [...(listeners[event] ?? []), listener];
+    },
     save_changes: () => {},
   };
 }

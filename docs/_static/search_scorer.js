@@ -1,7 +1,7 @@
 // Chapters first, those whose titles say what the reader typed before the others; then the other
 // pages, then modules and their members. Only a page with exactly this title comes earlier.
 const typed = new URLSearchParams(location.search).get("q") ?? "";
-var Scorer = {
+window.Scorer = {
   score: ([page, title, , , score, , kind]) =>
     score +
     (page.startsWith("notebooks/") ? 100 : page.startsWith("api/") ? -100 : 0) +
@@ -25,7 +25,7 @@ const load = (address) => (texts[address] ??= fetch(address).then((answer) => an
 const toText = Search.htmlToText;
 Search.htmlToText = (page, anchor) => {
   const parsed = new DOMParser().parseFromString(page, "text/html");
-  parsed.querySelectorAll(NOT_QUOTED).forEach((part) => part.remove());
+  for (const part of parsed.querySelectorAll(NOT_QUOTED)) part.remove();
   return toText(`<main role="main">${parsed.querySelector("article").innerHTML}</main>`, anchor);
 };
 const inView = new IntersectionObserver(async (entries) => {
@@ -39,6 +39,6 @@ const inView = new IntersectionObserver(async (entries) => {
 });
 const list = new MutationObserver((changes) => {
   const added = changes.flatMap((change) => [...change.addedNodes]);
-  added.filter((node) => node.matches?.("ul.search > li")).forEach((item) => inView.observe(item));
+  for (const item of added.filter((node) => node.matches?.("ul.search > li"))) inView.observe(item);
 });
 if (typed) list.observe(document, { childList: true, subtree: true });

@@ -46,8 +46,6 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
     "schedule": lambda draw: {
         "warmup_steps": int(10 ** draw.uniform(0, 4.5)),
         "d_model": 2 ** draw.randrange(12),
-        "shown": int(10 ** draw.uniform(2, 5)),
-        "smoothing": draw.choice([0.0, 1.0, draw.random()]),
     },
     "positions": lambda draw: {
         "kind": draw.choice(["sinusoidal", "learned", "RoPE", "none"]),
@@ -56,7 +54,6 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
         "positions": draw.randint(8, 64),
         "position": draw.randrange(64),
         "pair": draw.randrange(64),
-        "back": draw.randrange(13),
     },
 }
 # remembers how long each pointer event takes until the changed picture is on the screen

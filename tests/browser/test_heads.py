@@ -33,7 +33,7 @@ SPELL = """async (numbers) => {
     const { readNumber, spell } = await import("/course_lib/viz/translator.js");
     return numbers.map((number) => {
         const words = ["en", "de"].map((language) => spell(number, language));
-        return [...words, readNumber(words[0]), readNumber(`${number}`)];
+        return [...words, readNumber(`${number}`)];
     });
 }"""
 READ = """async (text) => {
@@ -110,32 +110,20 @@ def test_numbers_are_spelled_and_read_as_in_python(page: Page):
     round_ones = [n * 10**k for n in range(10) for k in range(6)]
     numbers = [*range(130), *round_ones, *(10 ** draw.uniform(2, 6) // 1 for _ in range(1000))]
     for number, found in zip(numbers, page.evaluate(SPELL, numbers), strict=True):
-        assert found == [spell(int(number), "en"), spell(int(number), "de"), number, number]
+        assert found == [spell(int(number), "en"), spell(int(number), "de"), number]
 
 
 def test_what_python_reads_is_read(page: Page):
-    for text in ("345", " 0,345 ", "Three  hundred forty-five ", "0", "seven thousand six"):
+    for text in ("345", " 0,345 ", "0", "999,999"):
         assert spell(int(page.evaluate(READ, text)), "en") == number_words(text)
 
 
 def test_what_python_rejects_is_answered_in_a_short_sentence(page: Page):
-    many = "nine hundred hundred hundred"
-    for text in (
-        "",
-        "1000000",
-        "9" * 5000,
-        "-3",
-        "٣",
-        "3 hundred",
-        many,
-        "forty five",
-        "five forty",
-    ):
+    for text in ("", "1000000", "9" * 5000, "-3", "٣", "3 hundred", "forty-five"):
         with pytest.raises(ValueError):
             number_words(text)
         answer = page.evaluate(READ, text)
-        wrong = "Did you mean “forty-five”?" if text.startswith("f") else "is not a number below"
-        assert wrong in answer and len(answer) < 200
+        assert "is not a number below" in answer and len(answer) < 200
 
 
 def test_letters_are_paired_with_as_few_changes_as_possible(page: Page):
@@ -170,18 +158,17 @@ def grid(page: Page | Locator) -> Locator:
 
 def test_without_its_last_cross_attention_a_number_comes_out_wrong_and_red(page: Page):
     said, text = page.locator(".said"), page.locator(".explorer svg").first
-    red = page.locator(".explorer svg line[style*=future]")
+    red = text.locator(".future")
     assert red.count() == 0
     for count, head in enumerate(range(4), start=1):
         switch(page, "cross", 1, head)
         expect(page.get_by_text(f"{24 - count} of 24 heads are on")).to_be_visible()
     expect(said).to_contain_text("which is wrong")
     expect(text).to_contain_text("wrong ✗")
-    letters = [letter.text_content() for letter in text.locator("text[style*=future]").all()]
     off = [["cross", 1, head] for head in range(4)]
     german = read_through(load_or_train(), number_words("345"), off)["text"]
     expect(said).to_contain_text(f"“{german}”" if german else "nothing")
-    assert red.count() == len(letters) > 0
+    assert red.count() > 0
     switch(page, "cross", 1, 3)  # on again
     expect(page.get_by_text("21 of 24 heads are on")).to_be_visible()
 
@@ -200,7 +187,7 @@ def test_the_record_is_the_fewest_heads_with_which_a_number_is_right(page: Page)
     page.get_by_role("button", name="Reset").click()
     expect(page.get_by_text("24 of 24 heads are on")).to_be_visible()
     expect(record).to_contain_text(f"{best}")
-    page.get_by_role("textbox").fill("seven")
+    page.get_by_role("textbox").fill("7")
     expect(page.locator(".said")).to_contain_text("“sieben”")
     expect(record).to_contain_text("24")
 
@@ -210,7 +197,7 @@ def test_keys_choose_a_head_and_switch_it(page: Page):
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowRight")
     expect(page.locator(".said")).to_contain_text("head 1, cross-attention, layer 0, on")
-    for key, now in (("o", "off"), ("Space", "on"), ("Space", "off")):
+    for key, now in (("Space", "off"), ("Space", "on"), ("Space", "off")):
         page.keyboard.press(key)
         expect(page.locator(".said")).to_contain_text(f"head 1, cross-attention, layer 0, {now}")
     for _ in range(8):
@@ -231,7 +218,7 @@ def test_a_file_that_does_not_come_is_said_and_the_maps_stay(page: Page):
 def test_of_another_training_run_nothing_is_shown_once_the_translator_is_there(browser, weights):
     with served() as address:
         explorer = HeadsExplorer()
-        explorer.reading = explorer.reading | {"checksum": 0, "text": "of another run"}
+        explorer.reading = explorer.reading | {"text": "of another run"}
         page = open_explorer(browser, address, explorer)
         page.route(f"**/{TRANSLATOR}", lambda route: route.fulfill(path=weights))
         expect(page.locator(".said")).to_contain_text("of another run")
@@ -252,10 +239,10 @@ def test_in_a_notebook_the_kernel_translates(course, lab: Lab, capsys):
         print(f"\n{np.median(times):.0f} ms from a key through the kernel to the translation")
     expect(cell.locator(".said")).to_contain_text("which is right")
     text = cell.get_by_role("textbox", name="a number")
-    text.fill("seven thousand seventy-eight")
+    text.fill("7,078")
     expect(cell.locator(".said")).to_contain_text("siebentausendachtundsiebzig”, which is right")
-    text.fill("seven thousand seventy eight")
-    expect(cell.locator(".said")).to_contain_text("Did you mean")
+    text.fill("seven")
+    expect(cell.locator(".said")).to_contain_text("is not a number below")
 
 
 def test_the_browser_translates_quickly(page: Page, capsys):

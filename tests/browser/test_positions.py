@@ -18,7 +18,7 @@ WATCH = """async () => {
     for (const start = performance.now(); performance.now() < start + 1000;) {
         await new Promise(requestAnimationFrame);
         shown.add(document.querySelector('svg[aria-label^="the dot"] .title').textContent);
-        if (document.querySelector(hand).getAttribute('transform')) turned += 1;
+        if (document.querySelector(hand).getAnimations().length) turned += 1;
     }
     return [[...shown].map(title => Number(title.split(' ').at(-1))), turned];
 }"""
@@ -68,7 +68,7 @@ def test_a_click_chooses_the_cell_under_the_pointer(browser, address):
     page = open_explorer(browser, address, PositionExplorer(positions=8, d_model=4))
     box = page.locator(".explorer svg").first.bounding_box()
     for position, pair in ((0, 0), (5, 1), (7, 0)):
-        across, down = 258 * (pair + 0.8) / 2, 204 * (position + 0.2) / 8
+        across, down = 258 * (pair + 0.8) / 2, 440 * (position + 0.2) / 8
         page.mouse.click(box["x"] + LEFT + across, box["y"] + TOP + down)
         chosen = re.compile(f"^position {position}, pair {pair}: ")
         expect(map_of(page)).to_have_attribute("aria-valuetext", chosen)
@@ -87,7 +87,7 @@ def test_all_cells_of_its_chapter_run_and_python_knows_what_the_reader_chose(cou
     handle.press("ArrowRight")
     expect(handle).to_have_attribute("aria-valuetext", re.compile("^position 39, pair 4: "))
     box = lab.cell(index).locator(".explorer svg").first.bounding_box()
-    lab.page.mouse.click(box["x"] + 50, box["y"] + 38)
+    lab.page.mouse.click(box["x"] + 50, box["y"] + 45)
     lab.run_cell(index + 2, "print(explorer.position, explorer.pair)")
     lab.expect_output(index + 2, "1 0")
     lab.screenshot("03_positions")
