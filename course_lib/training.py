@@ -6,6 +6,7 @@ __all__ = [
     "ADAM",
     "label_smoothed_cross_entropy",
     "translation_loss",
+    "adam_update",
     "warmup_inverse_sqrt",
     "training_step",
     "warmup_cooldown",
@@ -63,6 +64,30 @@ def translation_loss(
     tgt_out = tgt[:, 1:]  # (B, T)
     logits = model(src, tgt_in)  # (B, T, V)
     return label_smoothed_cross_entropy(logits, tgt_out, pad_id=pad_id, smoothing=smoothing)
+
+
+def adam_update(
+    gradient: Tensor,
+    m: Tensor,
+    v: Tensor,
+    step: int,
+    betas: tuple[float, float] = (0.9, 0.98),
+    eps: float = 1e-9,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute Adam's update, which is multiplied by the learning rate and subtracted.
+
+    Paper: §5.3 (these betas and eps); the algorithm is Kingma and Ba's.
+    The arguments m and v are the moments so far, at first zeros, and steps count from 1.
+    Returns the update, m and v, in the shape of the gradient. Raises ValueError for a step below 1.
+    """
+    if step < 1:
+        raise ValueError(f"{step=} must be a positive integer")
+    beta1, beta2 = betas
+    m = beta1 * m + (1 - beta1) * gradient
+    v = beta2 * v + (1 - beta2) * gradient**2
+    m_hat = m / (1 - beta1**step)
+    v_hat = v / (1 - beta2**step)
+    return m_hat / (v_hat.sqrt() + eps), m, v
 
 
 def warmup_inverse_sqrt(step: int, d_model: int, warmup_steps: int) -> float:

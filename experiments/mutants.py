@@ -40,7 +40,7 @@ CHAPTERS = (
     "attention", "multi_head", "positions", "add_norm", "feed_forward", "masks", "encoder",
     "decoder", "transformer", "training", "decoding",
 )  # fmt: skip
-UNUSED = ("sample_tokens",)  # this model does not call it
+UNUSED = ("sample_tokens", "adam_update")  # this model does not call them
 NOT_THE_PAPERS = dict(norm_first=True, activation="gelu", tie_embeddings="none", dropout=0.2)
 
 

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from course_lib.training import (
     ADAM,
+    adam_update,
     label_smoothed_cross_entropy,
     training_step,
     translation_loss,
@@ -180,8 +181,30 @@ def test_the_schedules_explain_impossible_steps(schedule):
         schedule()
 
 
+# --- Adam
+
+
 def test_adam_has_the_papers_numbers():
     assert ADAM == {"lr": 1.0, "betas": (0.9, 0.98), "eps": 1e-9}  # §5.3
+
+
+@pytest.mark.parametrize("options", [{}, dict(betas=(0.7, 0.9), eps=1e-3)], ids=str)
+def test_adam_is_torchs_own_over_fifty_steps(generator, options):
+    weight = normal(generator, 2, 3)  # float64
+    m, v, parameter = 0 * weight, 0 * weight, nn.Parameter(weight.clone())
+    optimizer = torch.optim.Adam([parameter], **{**ADAM, "lr": 0.1, **options})
+    for step in range(1, 51):
+        gradient = normal(generator, 2, 3) * 10.0 ** (step % 9 - 6)  # from 1e-6 to 100
+        parameter.grad = gradient.clone()
+        update, m, v = adam_update(gradient, m, v, step, **options)
+        weight = weight - 0.1 * update
+        optimizer.step()
+        torch.testing.assert_close(weight, parameter.detach(), rtol=0, atol=1e-12)
+
+
+def test_adam_explains_an_impossible_step():
+    with pytest.raises(ValueError, match=says("step=0", "positive")):
+        adam_update(*torch.zeros(3, 2), step=0)
 
 
 # --- one step

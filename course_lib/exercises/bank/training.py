@@ -12,7 +12,16 @@ from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
 from course_lib.exercises.outcomes import Outcome
 from course_lib.exercises.scalar_checks import calls
 from course_lib.exercises.small_models import small_model
-from course_lib.exercises.trial import T, Trial, as_trial, by_name, function_trial, normal, observe
+from course_lib.exercises.trial import (
+    T,
+    Trial,
+    as_trial,
+    by_name,
+    function_trial,
+    named_results,
+    normal,
+    observe,
+)
 from course_lib.training import translation_loss
 
 V = 7
@@ -33,6 +42,8 @@ FORMULA = (
 PADDING = "Leave out targets that are padding, both in the sum and in the number that divides it."
 EQUATION = "Equation (3) is 1/√d_model times the smaller of 1/√step and step / warmup_steps^1.5."
 SHIFT = "The model reads `tgt[:, :-1]` and must predict `tgt[:, 1:]`."
+CORRECTION = "Divide each moment by 1 - beta**step before you use it, and return it undivided."
+SMALL = "Divide by √v_hat + eps, so that the first update is about 1 or -1 for every gradient."
 STEP = "Update the weights once with the summed gradients, and return the sum of the losses."
 
 
@@ -106,6 +117,31 @@ def stepped(
     return Trial(label, measure, says=says)
 
 
+def updates(
+    label: str,
+    steps: Iterable[int] = (1,),
+    size: float = 1.0,
+    says: str = CORRECTION,
+    **options: Any,
+) -> Trial:
+    """Compare Adam's updates and both moments; all steps follow each other."""
+
+    def measure(candidate: Callable) -> Outcome:
+        shown, m, v = {}, torch.zeros(2, 3), torch.zeros(2, 3)
+        for step in steps:
+            gradient = size * normal(f"gradient of step {step}", 2, 3)
+            given = gradient.clone()
+            answer = candidate(given, m.clone(), v.clone(), step, **options)
+            values, _ = named_results(answer, ("update", "m", "v"))
+            shown |= {f"{name} of step {step}": value for name, value in values.items()}
+            if not torch.equal(given, gradient):
+                return Outcome(shown, changed=("gradient",))
+            m, v = (x if isinstance(x, Tensor) else m for x in (values.get("m"), values.get("v")))
+        return Outcome(shown)
+
+    return Trial(label, measure, says=says)
+
+
 @as_trial("the returned loss", "Detach each loss, so that a stored loss does not keep its graph.")
 def graph_kept(candidate: Callable) -> dict[str, bool]:
     model = small_model().train()
@@ -145,6 +181,27 @@ EXERCISES = (
             "single token": (loss("a single token", scores(torch.tensor(5)), pad_id=3),),
         },
         unnamed=("smoothing * average)", "2 * smoothing * average)"),
+    ),
+    Exercise(
+        "adam_update",
+        "training",
+        15,
+        core={
+            "first step": (updates("the first step"),),
+            "later steps": (updates("four steps", range(1, 5)),),
+            "tiny gradients": (updates("gradients of about 0.0001", (1, 2), 1e-4, SMALL),),
+        },
+        hints=(
+            "There are three stages: update both moving averages, correct both, and divide.",
+            "`m = beta1 * m + (1 - beta1) * gradient`, and `v` does the same with `gradient**2`. "
+            "The corrected `m_hat` is `m / (1 - beta1**step)`.",
+            "Return `m_hat / (v_hat.sqrt() + eps), m, v`, because the next step needs `m` and `v`.",
+        ),
+        extras={
+            "betas": (updates("betas=(0.5, 0.7)", range(1, 4), betas=(0.5, 0.7)),),
+            "eps": (updates("eps=0.1", (400,), says=SMALL, eps=0.1),),
+        },
+        unnamed=("gradient**2", "(gradient**2).sin()"),
     ),
     Exercise(
         "warmup_inverse_sqrt",
@@ -210,6 +267,7 @@ EXERCISES = (
 # known mistakes
 
 loss_mistake = mistakes_of("training", "label_smoothed_cross_entropy")
+adam = mistakes_of("training", "adam_update")
 paper = mistakes_of("training", "warmup_inverse_sqrt")
 batch_loss = mistakes_of("training", "translation_loss")
 step = mistakes_of("training", "training_step")
@@ -372,6 +430,109 @@ LOSSES = (
     *ignored(loss_mistake, ("pad_id", ("if pad_id is None:", "if True:"))),
 )
 
+M = "beta1 * m + (1 - beta1) * gradient"
+V_LINE = "beta2 * v + (1 - beta2) * gradient**2"
+M_HAT, V_HAT = "m / (1 - beta1**step)", "v / (1 - beta2**step)"
+QUOTIENT = "m_hat / (v_hat.sqrt() + eps)"
+
+
+def corrected(old: str, new: str) -> tuple[tuple[str, str], ...]:
+    """Edit the bias correction of both moments alike."""
+    return (M_HAT, M_HAT.replace(old, new)), (V_HAT, V_HAT.replace(old, new))
+
+
+ADAM_MISTAKES = (
+    adam(
+        "correction_missing: neither moment is corrected, so the first updates are wrong: both "
+        "averages start at zero",
+        (M_HAT, "m"),
+        (V_HAT, "v"),
+    ),
+    adam(
+        "first_moment_not_corrected: only v is corrected, so the first updates are too small",
+        (M_HAT, "m"),
+    ),
+    adam(
+        "second_moment_not_corrected: only m is corrected, so the first updates are too large",
+        (V_HAT, "v"),
+    ),
+    adam(
+        "step_counted_from_zero: the correction uses step - 1, but steps count from 1",
+        *corrected("**step", "**(step - 1)"),
+    ),
+    adam(
+        "step_counted_from_two: the correction uses step + 1, as if steps were counted from 0",
+        *corrected("**step", "**(step + 1)"),
+    ),
+    adam(
+        "step_not_used: both moments are divided by 1 - beta, whatever the step is",
+        *corrected("**step", ""),
+    ),
+    adam(
+        "correction_multiplied: the moments are multiplied by 1 - beta**step instead of divided",
+        *corrected("/", "*"),
+    ),
+    adam(
+        "corrected_moments_returned: m_hat and v_hat are returned in place of m and v, so the next "
+        "step corrects them again",
+        (f"{QUOTIENT}, m, v", f"{QUOTIENT}, m_hat, v_hat"),
+    ),
+    adam(
+        "eps_inside_the_root: eps is added under the square root, so tiny gradients get updates "
+        "that are too small",
+        ("(v_hat.sqrt() + eps)", "(v_hat + eps).sqrt()"),
+    ),
+    adam(
+        "root_missing: the update is divided by v_hat instead of its square root",
+        ("v_hat.sqrt()", "v_hat"),
+    ),
+    adam(
+        "second_moment_not_squared: v averages the gradient instead of its square",
+        ("gradient**2", "gradient"),
+    ),
+    adam(
+        "second_moment_of_m: v averages the square of m instead of the square of the gradient",
+        ("gradient**2", "m**2"),
+    ),
+    adam(
+        "moments_reset: the old moments are dropped, so every step starts from zero",
+        ("beta1 * m + ", ""),
+        ("beta2 * v + ", ""),
+    ),
+    adam(
+        "moments_swapped: v is divided by the root of m, but m belongs above and v below",
+        (QUOTIENT, "v_hat / (m_hat.abs().sqrt() + eps)"),
+    ),
+    adam(
+        "moments_returned_swapped: v is returned before m, so the next step uses each as the other",
+        (f"{QUOTIENT}, m, v", f"{QUOTIENT}, v, m"),
+    ),
+    adam(
+        "betas_swapped: beta2 is used for the first moment and beta1 for the second",
+        ("beta1, beta2 = betas", "beta2, beta1 = betas"),
+    ),
+    adam(
+        "betas_on_the_new_gradient: beta weighs the new gradient and 1 - beta the old average",
+        (M, "(1 - beta1) * m + beta1 * gradient"),
+        (V_LINE, "(1 - beta2) * v + beta2 * gradient**2"),
+    ),
+    adam(
+        "sums_in_place_of_averages: the factor 1 - beta is missing, so m and v are sums",
+        (M, "beta1 * m + gradient"),
+        (V_LINE, "beta2 * v + gradient**2"),
+    ),
+    adam(
+        "gradient_in_place_of_m: the gradient itself is divided, as in RMSprop, so m has no effect",
+        ("return m_hat", "return gradient"),
+    ),
+    adam(
+        "sign_changed: the update has the opposite sign, but the training step already subtracts "
+        "it",
+        ("return m_hat", "return -m_hat"),
+    ),
+    *ignored(adam, ("betas", ("= betas", "= 0.9, 0.98")), ("eps", (" + eps", " + 1e-9"))),
+)
+
 RATE_MISTAKES = (
     paper(
         "step_counted_from_zero: the first step counts as step 0, so the formula gets step - 1",
@@ -497,7 +658,7 @@ ONE_STEP = (
     *ignored(step, ("rate", (SET, "pass")), ("clip_norm", (LIMIT, "if clip_norm == 0"))),
 )
 
-MISTAKES = (*LOSSES, *RATE_MISTAKES, *ONE_BATCH, *ONE_STEP)
+MISTAKES = (*LOSSES, *ADAM_MISTAKES, *RATE_MISTAKES, *ONE_BATCH, *ONE_STEP)
 
 
 # right answers
@@ -514,7 +675,23 @@ def loss_by_torch(scores, right, *, pad_id=None, smoothing=0.1):
     return (1 - smoothing) * sure - smoothing * log_probs[:, allowed].mean()
 
 
+def adam_in_place(g, m, v, t, betas=(0.9, 0.98), eps=1e-9):
+    """Update both moments in place, and correct them in the order that Kingma and Ba suggest."""
+    m.mul_(betas[0]).add_(g, alpha=1 - betas[0])
+    v.mul_(betas[1]).addcmul_(g, g, value=1 - betas[1])
+    root = (1 - betas[1] ** t) ** 0.5
+    return root / (1 - betas[0] ** t) * m / (v.sqrt() + eps), m, v
+
+
+def adam_by_lerp(gradient, m, v, step, betas=(0.9, 0.98), eps=1e-9):
+    """Interpolate, and return a list."""
+    m, v = m.lerp(gradient, 1 - betas[0]), v.lerp(gradient.pow(2), 1 - betas[1])
+    first, second = (x / (1 - beta**step) for x, beta in zip((m, v), betas, strict=True))
+    return [first.div(second.pow(0.5).add(eps)), m, v]
+
+
 ANSWERS = {
     "label_smoothed_cross_entropy": (loss_by_torch,),
+    "adam_update": (adam_in_place, adam_by_lerp),
     **dict.fromkeys(("warmup_inverse_sqrt", "translation_loss", "training_step"), ()),
 }
