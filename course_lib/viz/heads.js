@@ -151,7 +151,7 @@ const SWITCHES = {
   draw: (state) => {
     const [row, column] = GRID.cells[placeOf(state)];
     const frame = rect(GRID.x(column) - 2, GRID.y(row) - 2, 50, 50, "open thick");
-    return [rect(0, 44, 300, 438, "clear"), frame];
+    return [rect(0, 44, 300, 420, "clear"), frame];
   },
   drag: (point, state, phase) => {
     const where = HEADS[GRID.find(point)];
