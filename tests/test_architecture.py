@@ -194,6 +194,10 @@ SIGNATURES = {  # the names that other parts rely on, in this order
     "modern_decoder.ModernDecoder.forward": "ids, targets",
 }
 FUNCTIONS = {  # beside classes, what the design fixes
+    "tokenization.train_bpe": "text, num_merges, *, pre_tokenize",
+    "tokenization.BPETokenizer": "merges, special_tokens, pre_tokenize",
+    "tokenization.BPETokenizer.encode": "text",
+    "tokenization.BPETokenizer.decode": "ids",
     "kv_cache.AttentionCache": "max_len",
     "kv_cache.AttentionCache.append": "keys, values",
     "kv_cache.AttentionCache.reorder": "rows",
