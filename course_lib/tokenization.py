@@ -66,9 +66,14 @@ def byte_words(text: str, pre_tokenize: bool = True) -> list[tuple[bytes, ...]]:
     """
     kinds = ""
     for character in text:
-        is_letter, is_digit = character.isalpha(), character.isalnum()
-        stand_in = "x" if is_letter else "0" if is_digit else "\t" if character.isspace() else "!"
-        kinds += character if character.isascii() else stand_in
+        if character.isascii():
+            kinds += character
+        elif character.isalpha():
+            kinds += "x"
+        elif character.isalnum():  # a digit, because letters are done
+            kinds += "0"
+        else:
+            kinds += "\t" if character.isspace() else "!"
     pattern = r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+"
     matches = re.finditer(pattern if pre_tokenize else r"(?s:.+)", kinds, re.ASCII)
     words = [text[match.start() : match.end()] for match in matches]
@@ -84,7 +89,7 @@ def train_bpe(
     with the smallest ids is merged. The ids are those of ``BYTES``, and each new token gets the
     next one. Returns at most ``num_merges`` pairs, and fewer if no pair is left.
     """
-    words = Counter(byte_words(text, pre_tokenize))
+    words: dict[tuple[bytes, ...], int] = Counter(byte_words(text, pre_tokenize))
     ids = {token: number for number, token in enumerate(BYTES)}
     pairs: Counter[tuple[bytes, bytes]] = Counter()
     pairs += count_pairs(words)
@@ -97,7 +102,7 @@ def train_bpe(
         new = {merge_pair(tokens, best): n for tokens, n in old.items()}
         pairs -= count_pairs(old)  # this also removes the pairs whose count is now 0
         pairs += count_pairs(new)
-        words = Counter({tokens: n for tokens, n in words.items() if tokens not in old} | new)
+        words = {tokens: n for tokens, n in words.items() if tokens not in old} | new
     return merges
 
 

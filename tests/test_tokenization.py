@@ -30,7 +30,7 @@ def library_text(size):
 TEXTS = {
     **{language: lambda language=language: number_words(language) for language in LANGUAGES},
     "all four languages": lambda: number_words("en", *LANGUAGES),
-    "python": lambda: library_text(60_000),
+    "python": lambda: library_text(20_000),
     "captions": lambda: "\n".join(caption for pair in CAPTIONS for caption in pair),
     "repeated letters": lambda: "a aa aaa aaaa aaaaa aaab baaa\n" * 3,
 }
@@ -84,8 +84,8 @@ def test_words_are_cut_where_the_library_cuts_them():
 
 
 def test_thousands_of_merges_are_learned_with_the_index():
-    text = library_text(300_000)
-    ours, theirs = BPETokenizer(train_bpe_indexed(text, 3000)), library_tokenizer(text, 3000)
+    text = library_text(100_000)
+    ours, theirs = BPETokenizer(train_bpe_indexed(text, 2000)), library_tokenizer(text, 2000)
     assert ours.encode(text) == theirs.encode(text).ids
 
 
@@ -103,7 +103,9 @@ def test_training_stops_when_no_pair_is_left():
 
 
 def test_a_token_that_two_merges_make_has_one_id():
-    tokenizer = BPETokenizer([(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc"), (b"c", b"c")])
+    tokenizer = BPETokenizer(
+        [(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc"), (b"c", b"c")]
+    )
     assert len(tokenizer) == 256 + 4
     assert tokenizer.encode("cc") == [259]
 

@@ -4,12 +4,14 @@ from colours import INK
 from drawing import Box, arrow, centred, group, page, text
 from token_cells import token
 
-TITLE = "Merges learned from other words, applied in order,\nturn the letters of a new word into tokens"
+TITLE = (
+    "Merges learned from other words, applied in order,\nturn the letters of a new word into tokens"
+)
 DESC = (
-    "Six rows. The first shows the nine letters of the word sixteenth. In each further row a merge, "
-    "whose number stands on the left, has glued two neighboring tokens: en, ix, six, een, teen. The "
-    "last row has the tokens six, teen, t and h, and arrows lead from them to their ids 260, 263, "
-    "83 and 71."
+    "Six rows. The first shows the nine letters of the word sixteenth. In each further row a "
+    "merge, whose number is on the left, has glued two neighboring tokens: en, ix, six, een, "
+    "teen. The last row has the tokens six, teen, t and h, and arrows lead from them to their ids "
+    "260, 263, 83 and 71."
 )
 WORD = "sixteenth"
 STEPS = (  # the number of the merge, and the new token: the trace of the chapter

@@ -142,7 +142,9 @@ EXERCISES = (
         20,
         core={
             "most frequent": (
-                learned("counts that differ", "ten\n" * 5 + "ben\n" * 3, 3, "Merge what is common."),
+                learned(
+                    "counts that differ", "ten\n" * 5 + "ben\n" * 3, 3, "Merge what is common."
+                ),
             ),
             "ties": (
                 learned(
@@ -252,8 +254,8 @@ MISTAKES = (
         ("pairs[pair]", "pairs[tuple(sorted(pair))]"),
     ),
     counting(
-        "overlaps_left_out: in *a·a·a*, the pair *a*, *a* counts once, as it does in SentencePiece; "
-        "here and in the library tokenizers it counts twice",
+        "overlaps_left_out: in *a·a·a*, the pair *a*, *a* counts once, as it does in "
+        "SentencePiece; here and in the library tokenizers it counts twice",
         (
             "for pair in pairwise(tokens):\n",
             "used = -1\n        for n, pair in enumerate(pairwise(tokens)):\n"
@@ -359,7 +361,10 @@ MISTAKES = (
     ),
     training(
         "counts_not_updated: the pairs are counted only once, before the first merge",
-        ("        pairs -= count_pairs(old)", "        continue\n        pairs -= count_pairs(old)"),
+        (
+            "        pairs -= count_pairs(old)",
+            "        continue\n        pairs -= count_pairs(old)",
+        ),
     ),
     training(
         "vocabulary_size: `num_merges` is taken for the size of the vocabulary, which also "
@@ -406,16 +411,16 @@ MISTAKES = (
 # right answers
 
 
-def count_by_position(words: Mapping[Tokens, int]) -> Counter[Pair]:
+def count_by_position(words: Mapping[tuple[bytes, ...], int]) -> Counter[tuple[bytes, bytes]]:
     """Go through the positions of each word."""
-    found: Counter[Pair] = Counter()
+    found: Counter[tuple[bytes, bytes]] = Counter()
     for word in words:
         for place in range(len(word) - 1):
             found[word[place], word[place + 1]] += words[word]
     return found
 
 
-def merge_on_a_stack(tokens: Tokens, pair: Pair) -> Tokens:
+def merge_on_a_stack(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
     """Look back at the last token, and replace it if it is the left part of the pair."""
     stack: list[bytes] = []
     is_free = False  # whether the last token is not the result of a merge
@@ -429,7 +434,7 @@ def merge_on_a_stack(tokens: Tokens, pair: Pair) -> Tokens:
     return tuple(stack)
 
 
-def merge_the_rest(tokens: Tokens, pair: Pair) -> Tokens:
+def merge_the_rest(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
     """Split off the first tokens, and call the function itself."""
     if len(tokens) < 2:
         return tuple(tokens)
@@ -437,11 +442,13 @@ def merge_the_rest(tokens: Tokens, pair: Pair) -> Tokens:
     return (b"".join(tokens[:size]), *merge_the_rest(tokens[size:], pair))
 
 
-def count_again(text: str, num_merges: int, *, pre_tokenize: bool = True) -> list[Pair]:
+def count_again(
+    text: str, num_merges: int, *, pre_tokenize: bool = True
+) -> list[tuple[bytes, bytes]]:
     """Count all pairs again for every merge."""
     words = Counter(byte_words(text, pre_tokenize))
     order = list(BYTES)
-    merges: list[Pair] = []
+    merges: list[tuple[bytes, bytes]] = []
     for _ in range(num_merges):
         pairs = count_pairs(words)
         if not pairs:
@@ -457,14 +464,18 @@ def count_again(text: str, num_merges: int, *, pre_tokenize: bool = True) -> lis
     return merges
 
 
-def apply_all_in_order(tokens: Tokens, ranks: Mapping[Pair, int]) -> Tokens:
+def apply_all_in_order(
+    tokens: tuple[bytes, ...], ranks: Mapping[tuple[bytes, bytes], int]
+) -> tuple[bytes, ...]:
     """Try every merge once, in the order in which they were learned."""
     for pair in sorted(ranks, key=lambda pair: ranks[pair]):
         tokens = merge_pair(tokens, pair)
     return tokens
 
 
-def apply_until_infinity(tokens: Tokens, ranks: Mapping[Pair, int]) -> Tokens:
+def apply_until_infinity(
+    tokens: tuple[bytes, ...], ranks: Mapping[tuple[bytes, bytes], int]
+) -> tuple[bytes, ...]:
     """Give pairs that are not merges an infinite rank."""
     while len(tokens) > 1:
         pair = min(pairwise(tokens), key=lambda pair: ranks.get(pair, float("inf")))
