@@ -194,6 +194,10 @@ SIGNATURES = {  # the names that other parts rely on, in this order
     "modern_decoder.ModernDecoder.forward": "ids, targets",
 }
 FUNCTIONS = {  # beside classes, what the design fixes
+    "tokenization.train_bpe": "text, num_merges, *, pre_tokenize",
+    "tokenization.BPETokenizer": "merges, special_tokens, pre_tokenize",
+    "tokenization.BPETokenizer.encode": "text",
+    "tokenization.BPETokenizer.decode": "ids",
     "kv_cache.AttentionCache": "max_len",
     "kv_cache.AttentionCache.append": "keys, values",
     "kv_cache.AttentionCache.reorder": "rows",
@@ -299,3 +303,12 @@ def test_the_command_line_loads_no_notebook_library():
     code = f"import {names}, sys; print([m for m in {forbidden} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.strip() == "[]", result.stdout + result.stderr
+
+
+def test_chapters_00_to_09_run_without_the_library_tokenizers():
+    early = [path.read_text(encoding="utf-8") for path in notebooks.chapters() if path.name < "10"]
+    used = set(re.findall(r'^ *"from (course_lib[\w.]*) import', "\n".join(early), re.MULTILINE))
+    assert used >= {f"course_lib.{name}" for name in PARTS if name != "transformer"}
+    names = ", ".join(sorted({*used, "course_lib.data", "course_lib.transformer"}))
+    code = f"import sys; sys.modules['tokenizers'] = None; import {names}"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,6 +14,7 @@ import mutant_tables
 import mutants
 import pytest
 import scaling
+import tokenizer_speed
 import torch
 import training_runs
 import warm_ups
@@ -55,6 +56,8 @@ def text(monkeypatch, tmp_path):
     monkeypatch.setattr(corpus_stats, "SIZES", (60,))
     monkeypatch.setattr(corpus_stats, "OURS", 60)
     monkeypatch.setattr(corpus_stats, "load_multi30k", {"train": TRAIN * 20, "val": VAL}.get)
+    monkeypatch.setattr(tokenizer_speed, "load_multi30k", {"train": TRAIN * 20}.get)
+    monkeypatch.setattr(tokenizer_speed, "MERGES", 30)
     monkeypatch.setattr("course_lib.data.text.read_library", lambda: read_library(folder))
     return read_library(folder)
 
@@ -84,6 +87,7 @@ EXPERIMENTS = {
     ),
     "warm_ups": (short(warm_ups.RUNS[:3]), warm_ups.train_one),
     "corpus_stats": ([{}], corpus_stats.measure),
+    "tokenizer_speed": ([{}], tokenizer_speed.measure),
 }
 
 

@@ -22,6 +22,7 @@ from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.mask_explorer import MaskExplorer
 from course_lib.viz.position_explorer import PositionExplorer
 from course_lib.viz.schedule_explorer import ScheduleExplorer
+from course_lib.viz.token_explorer import TokenExplorer
 
 EXPLORERS: list[type[Explorer]] = [
     AttentionExplorer,
@@ -29,6 +30,7 @@ EXPLORERS: list[type[Explorer]] = [
     MaskExplorer,
     ScheduleExplorer,
     HeadsExplorer,
+    TokenExplorer,
 ]
 SHARPNESS = 2  # image pixels per CSS pixel
 PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><title>{name}</title>

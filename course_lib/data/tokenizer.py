@@ -3,9 +3,6 @@
 from collections.abc import Iterable
 from itertools import takewhile
 
-import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, trainers
-
 SPECIAL = ("[pad]", "[bos]", "[eos]", "[unk]")
 
 
@@ -24,6 +21,8 @@ class Tokenizer:
     pad_id, bos_id, eos_id, unk_id = range(len(SPECIAL))
 
     def __init__(self, state: str) -> None:
+        import tokenizers  # here, so that only those who train or load a vocabulary need it
+
         try:
             self._inner = tokenizers.Tokenizer.from_str(state)
         except Exception as error:  # the library raises a bare Exception
@@ -48,6 +47,9 @@ class Tokenizer:
         """
         if isinstance(texts, str):
             raise ValueError("the tokenizer learns from a list of texts, got one string")
+        import tokenizers
+        from tokenizers import decoders, models, pre_tokenizers, trainers
+
         inner = tokenizers.Tokenizer(models.BPE(unk_token=SPECIAL[cls.unk_id]))
         inner.pre_tokenizer = pre_tokenizers.Metaspace()
         if split_punctuation:

@@ -25,6 +25,7 @@ from course_lib.kv_cache import CachedDecoderLayer
 from course_lib.modern_decoder import GroupedQueryAttention
 from course_lib.multi_head import MultiHeadAttention
 from course_lib.positions import sinusoidal_encoding
+from course_lib.tokenization import BPETokenizer, train_bpe
 from course_lib.training import label_smoothed_cross_entropy
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -221,6 +222,20 @@ def parameters_of_the_big_model() -> float:
     )
     with torch.device("meta"):
         return count(Transformer(config)) / 1e6
+
+
+@asked(
+    10,
+    ([68, 75, 258, 257], "The bytes have the ids 0 to 255, so the first merge gets 256."),
+    ([68, 75, 258, 256], "*e + v* is merge 2, so *ev* has the id 257."),
+    close=0.0,
+    minutes=5,
+)
+def ids_of_eleven() -> list[float]:
+    """Return the ids of *eleven*: after the eight merges of the chapter."""
+    counts = {"six": 5, "sixteen": 2, "seven": 4, "seventeen": 3}
+    text = "\n".join(word for word, count in counts.items() for _ in range(count))
+    return [*map(float, BPETokenizer(train_bpe(text, 8)).encode("eleven"))]
 
 
 @asked(

@@ -21,7 +21,7 @@ TOTAL = re.compile(  # tools/chapter_times.py writes the last two numbers
 STEPS = {  # by the number of its first chapter
     "01": "the parts",
     "07": "the model",
-    "11": "its use",
+    "10": "its use",
     "18": "later models",
     "24": "cost, scale",
 }
@@ -114,9 +114,9 @@ def draw(lit: str | None = None) -> str:
         "Three bars, as long as each way takes: the fast track, reading and running all chapters, "
         "and the full course with all exercises. Below them the chapters in rows, from top to "
         "bottom: six parts, from attention to masks; the model, encoder, decoder and Transformer; "
-        "its use, training, decoding, cache, beam search, evaluation and real sentences; later "
-        "models and published weights; cost and scale. A black edge marks the chapters of the "
-        "fast track, 01 to 12.",
+        "its use, tokenization, training, decoding, cache, beam search, evaluation and real "
+        "sentences; later models and published weights; cost and scale. A black edge marks the "
+        "chapters of the fast track, 01 to 12.",
         bottom + 42,
         ways(),
         group(*parts),

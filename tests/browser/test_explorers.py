@@ -47,6 +47,10 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
         "warmup_steps": int(10 ** draw.uniform(0, 4.5)),
         "d_model": 2 ** draw.randrange(12),
     },
+    "tokens": lambda draw: {
+        "text": draw.choice(["seven six", "zwölf Züge", "It's 345  €", "七百四十五", "vierzehn"])
+        + "".join(draw.choices("ab en7\n.", k=draw.randrange(5))),
+    },
     "positions": lambda draw: {
         "kind": draw.choice(["sinusoidal", "learned", "RoPE", "none"]),
         "d_model": 2 * draw.randint(2, 64),

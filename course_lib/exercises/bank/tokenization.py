@@ -1,0 +1,493 @@
+"""Exercises of chapter 10: trials, known mistakes and right answers."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+
+from course_lib.exercises.exercise_bank import Exercise
+from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
+from course_lib.exercises.trial import Trial, as_trial
+from course_lib.tokenization import BYTES, byte_words, count_pairs, merge_pair
+
+FOUR_WORDS = {"s i x": 5, "s i x t e e n": 2, "s e v e n": 4, "s e v e n t e e n": 3}
+FOUR_MERGES = ("e n", "e v", "i x", "s ev", "s ix", "sev en", "e en", "t een")
+NUMBER_MERGES = ("n t", "e nt", "e n", "s i", "si e", "sie b", "sieb en")
+TEXT = "\n".join(word.replace(" ", "") for word, n in FOUR_WORDS.items() for _ in range(n))
+COUNTS = "A pair counts at every position where its tokens are neighbors, times the word's count."
+LEFT_TO_RIGHT = "Go from left to right, and continue behind the two tokens that you have glued."
+RANKS = "Of all neighbors in the word, the pair with the lowest rank is merged first."
+Pair = tuple[bytes, bytes]
+Tokens = tuple[bytes, ...]
+
+
+def cut(written: str) -> Tokens:
+    """Read tokens that are written with spaces between them."""
+    return tuple(token.encode() for token in written.split())
+
+
+def shown(tokens: Tokens) -> str:
+    """Write tokens as Python does, without the quotes."""
+    return "·".join(repr(token)[2:-1].replace(" ", "␣") for token in tokens)
+
+
+def counted(label: str, words: Mapping[str, int]) -> Trial:
+    """Compare how often every pair appears."""
+
+    @as_trial(label, COUNTS, "equality")
+    def measure(candidate: Callable[..., Mapping[Pair, int]]) -> dict[str, int]:
+        pairs = dict(candidate({cut(word): count for word, count in words.items()}))
+        found = {f"count of {shown(pair)}": int(n) for pair, n in sorted(pairs.items()) if n}
+        return {"different pairs": len(found)} | found
+
+    return measure
+
+
+def merged(label: str, *cases: tuple[str, str], says: str = LEFT_TO_RIGHT) -> Trial:
+    """Compare the tokens after a merge, for pairs of a word and a merge."""
+
+    @as_trial(label, says, "equality")
+    def measure(candidate: Callable[[Tokens, Pair], Tokens]) -> dict[str, str]:
+        return {
+            f"{word.replace(' ', '·')} after {pair.replace(' ', ' + ')}": shown(
+                candidate(cut(word), cut(pair))
+            )
+            for word, pair in cases
+        }
+
+    return measure
+
+
+@as_trial("the type of the result", "Return a tuple, because the tokens are a dictionary's key.")
+def as_a_key(candidate: Callable[[Tokens, Pair], Tokens]) -> dict[str, str]:
+    return {"type": type(candidate(cut("s i x"), cut("i x"))).__name__}
+
+
+def learned(label: str, text: str, num_merges: int, says: str, **options: bool) -> Trial:
+    """Compare the merges that are learned from a text."""
+
+    @as_trial(label, says, "equality")
+    def measure(candidate: Callable[..., list[Pair]]) -> dict[str, str | int]:
+        merges = candidate(text, num_merges, **options)
+        kinds = {type(pair).__name__ for pair in merges} or {"tuple"}
+        written = ", ".join(f"{shown((left,))} + {shown((right,))}" for left, right in merges)
+        return {"merges": written or "none", "type of a merge": " and ".join(sorted(kinds))}
+
+    return measure
+
+
+def applied(label: str, merges: tuple[str, ...], *words: str) -> Trial:
+    """Compare the tokens of words after all merges."""
+    ranks = {cut(merge): rank for rank, merge in enumerate(merges)}
+
+    @as_trial(label, RANKS, "equality")
+    def measure(candidate: Callable[..., Tokens]) -> dict[str, str]:
+        tokens = {word: tuple(bytes([n]) for n in word.encode()) for word in words}
+        return {word or "no token": shown(candidate(tokens[word], dict(ranks))) for word in words}
+
+    return measure
+
+
+EXERCISES = (
+    Exercise(
+        "count_pairs",
+        "tokenization",
+        10,
+        core={
+            "pairs": (
+                counted("the four words of the chapter", FOUR_WORDS),
+                counted("longer tokens", {"sev en t e en": 3, "en t en": 2}),
+            ),
+            "repeated tokens": (counted("a·a·a", {"a a a": 1, "b a a b a a": 2}),),
+            "single tokens": (counted("words of one token", {"six": 5, "": 1}),),
+        },
+        hints=(
+            "Go through the words. In each word, go through the pairs of neighbors, and add the "
+            "count of the *word* to the count of the pair.",
+            "`zip(tokens, tokens[1:])` or `pairwise(tokens)` yields the pairs of neighbors, and a "
+            "`Counter` begins each count at 0: `pairs[pair] += count`.",
+        ),
+        unnamed=("pairs[pair] += count", "pairs[pair] += count + 1"),
+    ),
+    Exercise(
+        "merge_pair",
+        "tokenization",
+        10,
+        core={
+            "merge": (
+                merged("one pair in a word", ("s i x t e e n", "e n"), ("s ix", "s ix")),
+                merged("several pairs, or none", ("b a n a n a", "a n"), ("s i x", "x i")),
+                as_a_key,
+            ),
+            "repeated tokens": (merged("a·a·a", ("a a a", "a a"), ("a a a a a", "a a")),),
+            "token borders": (
+                merged(
+                    "tokens that end or begin like the pair",
+                    *(("th e s", "the s"), ("the s e", "e s"), ("x s ev", "s e")),
+                    says="Compare whole tokens, and not a text in which tokens are joined.",
+                ),
+            ),
+            "short words": (merged("at most one token", ("a", "a a"), ("", "a a")),),
+        },
+        hints=(
+            "Keep a position. If the next two tokens are the pair, append their sum and go on by "
+            "two positions; if not, append one token and go on by one.",
+            "`tokens[position : position + 2] == pair` is also safe at the last token, because a "
+            "slice may be shorter. Return `tuple(merged)`.",
+        ),
+        unnamed=("pair[0] + pair[1]", "pair[0] + pair[0]"),
+    ),
+    Exercise(
+        "train_bpe",
+        "tokenization",
+        20,
+        core={
+            "most frequent": (
+                learned(
+                    "counts that differ", "ten\n" * 5 + "ben\n" * 3, 3, "Merge what is common."
+                ),
+            ),
+            "ties": (
+                learned(
+                    "the four words of the chapter",
+                    *(TEXT, 8),
+                    "Among equally frequent pairs, the smallest id of the left token decides, and "
+                    "then that of the right token.",
+                ),
+            ),
+            "spaces": (
+                learned(
+                    "a text with spaces",
+                    *("ab ab ab ac", 2),
+                    "A merge stays inside of a word, and a space belongs to the word behind it.",
+                ),
+            ),
+            "no pair left": (
+                learned("few pairs", "ab", 5, "Stop when no pair is left."),
+                learned("an empty text", "", 5, "Stop when no pair is left."),
+            ),
+            "bytes": (learned("Chinese text", "七七八", 2, "The first tokens are bytes."),),
+        },
+        hints=(
+            "`Counter(byte_words(text, pre_tokenize))` counts the words. Then repeat: count the "
+            "pairs, choose the best one, append it to the merges, and merge it in every word.",
+            "Give each token an id: first those of `BYTES`, then each new token. The best pair is "
+            "`min(pairs, key=lambda pair: (-pairs[pair], ids[pair[0]], ids[pair[1]]))`.",
+        ),
+        extras={
+            "without words": (
+                learned(
+                    "pre_tokenize=False",
+                    *("ab ab ab ac", 2, "Pass `pre_tokenize` on to `byte_words`."),
+                    pre_tokenize=False,
+                ),
+            ),
+        },
+        unnamed=("merges.append(best)", "merges.append(best[::-1])"),
+    ),
+    Exercise(
+        "apply_merges",
+        "tokenization",
+        10,
+        core={
+            "merges": (applied("the merges of the chapter", FOUR_MERGES, "sixteenth", "eleven"),),
+            "order": (
+                applied("overlapping merges", NUMBER_MERGES, "siebent", "bent"),
+                applied("a frequent merge that comes later", ("t e", "e n"), "tenen", "ten"),
+            ),
+            "nothing fits": (applied("no merge that fits", FOUR_MERGES, "ab", "a", ""),),
+        },
+        hints=(
+            "List the pairs of neighbors that are in `ranks`. If there are none, you are done. "
+            "Otherwise merge the one with the lowest rank, and look again.",
+            "`min(fitting, key=lambda pair: ranks[pair])` finds it, and `merge_pair` merges it.",
+        ),
+        unnamed=("tokens = merge_pair(tokens,", "tokens = merge_pair(tokens[:-1],"),
+    ),
+)
+
+
+# known mistakes
+
+counting = mistakes_of("tokenization", "count_pairs")
+merging = mistakes_of("tokenization", "merge_pair")
+training = mistakes_of("tokenization", "train_bpe")
+applying = mistakes_of("tokenization", "apply_merges")
+
+LOOP = (
+    "for tokens, count in words.items():\n"
+    "        for pair in pairwise(tokens):\n"
+    "            pairs[pair] += count"
+)
+ACROSS = (
+    "text = [token for word, n in words.items() for _ in range(n) for token in word]\n"
+    "    pairs.update(pairwise(text))"
+)
+GAP = "            position += 2\n"
+BEST = "min(pairs, key=lambda pair: (-pairs[pair], ids[pair[0]], ids[pair[1]]))"
+LOWEST = "min(fitting, key=lambda pair: ranks[pair])"
+LONGEST = (
+    "made = {left + right for left, right in ranks}\n"
+    "    text, found = b''.join(tokens), []\n"
+    "    while text:\n"
+    "        size = max((len(t) for t in made if text.startswith(t)), default=1)\n"
+    "        found, text = [*found, text[:size]], text[size:]\n"
+    "    return tuple(found)\n"
+    "    while True:"
+)
+
+MISTAKES = (
+    counting(
+        "word_counts_ignored: every different word counts once, however often the text contains it",
+        ("+= count", "+= 1"),
+    ),
+    counting(
+        "once_per_word: a pair counts once in a word that contains it several times",
+        ("pairwise(tokens)", "set(pairwise(tokens))"),
+    ),
+    counting(
+        "across_words: the last token of a word and the first token of the next word count as "
+        "neighbors",
+        (LOOP, ACROSS),
+    ),
+    counting(
+        "order_ignored: *e*, *n* and *n*, *e* count as the same pair",
+        ("pairs[pair]", "pairs[tuple(sorted(pair))]"),
+    ),
+    counting(
+        "overlaps_left_out: in *a·a·a*, the pair *a*, *a* counts once, as it does in "
+        "SentencePiece; here and in the library tokenizers it counts twice",
+        (
+            "for pair in pairwise(tokens):\n",
+            "used = -1\n        for n, pair in enumerate(pairwise(tokens)):\n"
+            "            if pair[0] == pair[1] and used == n - 1 and n:\n"
+            "                used = -1\n                continue\n"
+            "            used = n if pair[0] == pair[1] else -1\n",
+        ),
+        seen="karpathy/minbpe #72, google/sentencepiece #318",
+    ),
+    counting(
+        "last_pair_missing: the last pair of each word is not counted",
+        ("pairwise(tokens)", "pairwise(tokens[:-1])"),
+    ),
+    counting(
+        "token_with_itself: each token is paired with itself instead of with its right neighbor",
+        ("pairwise(tokens)", "zip(tokens, tokens)"),
+    ),
+    merging(
+        "first_only: only the first pair of the word is merged",
+        (GAP, f"{GAP}            merged += tokens[position:]\n            break\n"),
+    ),
+    merging(
+        "right_token_kept: the loop goes on by one position after a merge, so the right token "
+        "appears once more",
+        ("position += 2", "position += 1"),
+    ),
+    merging(
+        "run_swallowed: overlapping pairs are all merged into one token, so *a·a·a* becomes *aa* "
+        "and a letter is lost",
+        (
+            GAP,
+            f"{GAP}            while tokens[position - 1 : position + 1] == pair:\n"
+            "                position += 1\n",
+        ),
+        seen="karpathy/minbpe #38",
+    ),
+    merging(
+        "right_to_left: the word is read from right to left, so *a·a·a* becomes *a·aa*",
+        ("merged = []", "merged, tokens, pair = [], tokens[::-1], pair[::-1]"),
+        ("pair[0] + pair[1]", "pair[1] + pair[0]"),
+        ("return tuple(merged)", "return tuple(merged[::-1])"),
+    ),
+    merging(
+        "last_token_lost: the loop ends one position early, and the last token is lost",
+        ("while position < len(tokens):", "while position < len(tokens) - 1:"),
+    ),
+    merging(
+        "text_replaced: the tokens are joined with spaces and replaced as text, so *the·s* becomes "
+        "*thes* by the merge *e + s*",
+        (
+            "merged = []",
+            'joined = b" ".join(tokens).replace(b" ".join(pair), b"".join(pair))\n'
+            "    return tuple(joined.split())",
+        ),
+    ),
+    merging(
+        "order_ignored: the pair is also merged where its tokens come in the opposite order",
+        ("== pair", "in (pair, pair[::-1])"),
+    ),
+    merging(
+        "list_returned: a list is returned, but the tokens of a word are the key of a dictionary",
+        ("return tuple(merged)", "return merged"),
+    ),
+    training(
+        "ties_first_seen: among equally frequent pairs, the one that was counted first is merged, "
+        "so the order of the text matters",
+        (BEST, "max(pairs, key=lambda pair: pairs[pair])"),
+        seen="karpathy/minbpe #90",
+    ),
+    training(
+        "ties_largest: among equally frequent pairs, the one with the largest ids is merged",
+        (BEST, "max(pairs, key=lambda pair: (pairs[pair], ids[pair[0]], ids[pair[1]]))"),
+    ),
+    training(
+        "ties_by_alphabet: among equally frequent pairs, the alphabet decides, although new tokens "
+        "come after all bytes",
+        (BEST, "min(pairs, key=lambda pair: (-pairs[pair], pair))"),
+    ),
+    training(
+        "across_spaces: the text is not cut into words, so merges reach over spaces",
+        ("byte_words(text, pre_tokenize)", "byte_words(text, False)"),
+        seen="rasbt/LLMs-from-scratch #975",
+    ),
+    training(
+        "empty_pair_list: the loop goes on when no pair is left, and the best of no pairs is an "
+        "error",
+        ("while pairs and len(merges)", "while len(merges)"),
+        seen="karpathy/minbpe #114, rasbt/LLMs-from-scratch #1004",
+    ),
+    training(
+        "stops_at_pairs_seen_once: the loop stops when no pair appears twice, as it does in "
+        "subword-nmt; here and in the library tokenizers it goes on",
+        ("while pairs and", "while pairs and max(pairs.values()) > 1 and"),
+        seen="rsennrich/subword-nmt #33",
+    ),
+    training(
+        "rarest_pair: the rarest pair is merged instead of the most frequent one",
+        ("-pairs[pair], ids", "pairs[pair], ids"),
+    ),
+    training(
+        "word_counts_ignored: every different word counts once, however often the text contains it",
+        ("Counter(byte_words(text, pre_tokenize))", "Counter(set(byte_words(text, pre_tokenize)))"),
+    ),
+    training(
+        "counts_not_updated: the pairs are counted only once, before the first merge",
+        (
+            "        pairs -= count_pairs(old)",
+            "        continue\n        pairs -= count_pairs(old)",
+        ),
+    ),
+    training(
+        "vocabulary_size: `num_merges` is taken for the size of the vocabulary, which also "
+        "contains the 256 bytes",
+        ("len(merges) < num_merges", "len(merges) < num_merges - 256"),
+    ),
+    *ignored(
+        training,
+        ("pre_tokenize", ("byte_words(text, pre_tokenize)", "byte_words(text)")),
+    ),
+    applying(
+        "by_frequency: the pair that is most frequent in this word is merged first, instead of the "
+        "one that was learned first",
+        (LOWEST, "max(fitting, key=fitting.count)"),
+    ),
+    applying(
+        "left_to_right: the first pair from the left that is a merge is merged, whatever its rank",
+        (LOWEST, "fitting[0]"),
+        seen="rasbt/LLMs-from-scratch #558",
+    ),
+    applying(
+        "last_learned_first: the pair with the highest rank is merged first",
+        (LOWEST, LOWEST.replace("min", "max")),
+    ),
+    applying(
+        "longest_token: the word is cut into the longest tokens that some merge has made",
+        ("while True:", LONGEST),
+    ),
+    applying(
+        "one_merge: the word is returned after a single merge",
+        ("tokens = merge_pair(", "return merge_pair("),
+    ),
+    applying(
+        "empty_pair_list: `min` gets an empty list when no merge fits any more",
+        ("        if not fitting:\n            return tokens\n", ""),
+    ),
+    applying(
+        "unknown_pair: the rank of a pair that is not a merge is looked up",
+        (" if pair in ranks]", "]"),
+    ),
+)
+
+
+# right answers
+
+
+def count_by_position(words: Mapping[tuple[bytes, ...], int]) -> Counter[tuple[bytes, bytes]]:
+    """Go through the positions of each word."""
+    found: Counter[tuple[bytes, bytes]] = Counter()
+    for word in words:
+        for place in range(len(word) - 1):
+            found[word[place], word[place + 1]] += words[word]
+    return found
+
+
+def merge_on_a_stack(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
+    """Look back at the last token, and replace it if it is the left part of the pair."""
+    stack: list[bytes] = []
+    is_free = False  # whether the last token is not the result of a merge
+    for token in tokens:
+        if is_free and (stack[-1], token) == pair:
+            stack[-1] += token
+            is_free = False
+        else:
+            stack.append(token)
+            is_free = True
+    return tuple(stack)
+
+
+def merge_the_rest(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
+    """Split off the first tokens, and call the function itself."""
+    if len(tokens) < 2:
+        return tuple(tokens)
+    size = 2 if tokens[:2] == pair else 1
+    return (b"".join(tokens[:size]), *merge_the_rest(tokens[size:], pair))
+
+
+def count_again(
+    text: str, num_merges: int, *, pre_tokenize: bool = True
+) -> list[tuple[bytes, bytes]]:
+    """Count all pairs again for every merge."""
+    words = Counter(byte_words(text, pre_tokenize))
+    order = list(BYTES)
+    merges: list[tuple[bytes, bytes]] = []
+    for _ in range(num_merges):
+        pairs = count_pairs(words)
+        if not pairs:
+            break
+        top = max(pairs.values())
+        best = min(
+            (pair for pair in pairs if pairs[pair] == top),
+            key=lambda pair: (order.index(pair[0]), order.index(pair[1])),
+        )
+        merges.append(best)
+        order.append(best[0] + best[1])
+        words = Counter({merge_pair(word, best): count for word, count in words.items()})
+    return merges
+
+
+def apply_all_in_order(
+    tokens: tuple[bytes, ...], ranks: Mapping[tuple[bytes, bytes], int]
+) -> tuple[bytes, ...]:
+    """Try every merge once, in the order in which they were learned."""
+    for pair in sorted(ranks, key=lambda pair: ranks[pair]):
+        tokens = merge_pair(tokens, pair)
+    return tokens
+
+
+def apply_until_infinity(
+    tokens: tuple[bytes, ...], ranks: Mapping[tuple[bytes, bytes], int]
+) -> tuple[bytes, ...]:
+    """Give pairs that are not merges an infinite rank."""
+    while len(tokens) > 1:
+        pair = min(pairwise(tokens), key=lambda pair: ranks.get(pair, float("inf")))
+        if pair not in ranks:
+            break
+        tokens = merge_pair(tokens, pair)
+    return tokens
+
+
+ANSWERS = {
+    "count_pairs": (count_by_position,),
+    "merge_pair": (merge_on_a_stack, merge_the_rest),
+    "train_bpe": (count_again,),
+    "apply_merges": (apply_all_in_order, apply_until_infinity),
+}

@@ -1,0 +1,51 @@
+"""An explorer of byte-pair encoding: a text, and how the merges of chapter 10 cut it."""
+
+from functools import cache
+from typing import Any
+
+from traitlets import Int, List, Unicode
+
+from course_lib.data import LANGUAGES, spell
+from course_lib.data.number_words import split_of
+from course_lib.tokenization import BPETokenizer, byte_words, merge_pair, train_bpe
+from course_lib.viz.explorer_base import Explorer
+
+
+@cache
+def number_tokenizer() -> BPETokenizer:
+    """Train the tokenizer of chapter 10, which takes about half a second."""
+    numbers = [n for n in range(1000) if split_of(n) == "train"]
+    text = "\n".join(spell(n, language) for language in ("en", *LANGUAGES) for n in numbers)
+    return BPETokenizer(train_bpe(text, 200))
+
+
+class TokenExplorer(Explorer):
+    """Type a text, and follow the merges that cut it into tokens, step by step."""
+
+    module = "tokens"
+    alt = (
+        "The word siebentausend in rows. In the first row every letter is a token. Each further row "
+        "has the number of a merge, and the tokens after it. The last row is sieb, ent, a, u, se, "
+        "n, d."
+    )
+    text = Unicode("siebentausend").tag(sync=True, state=True)
+    step = Int(20).tag(sync=True, state=True)
+    merges = List().tag(sync=True, state=True)  # the ids of the two tokens, and of the new one
+
+    def __init__(self, **state: Any) -> None:
+        ids = number_tokenizer().ids
+        merges = [[ids[a], ids[b], ids[a + b]] for a, b in number_tokenizer().ranks]
+        super().__init__(merges=merges, **state)
+
+    def numbers(self) -> dict[str, Any]:
+        """Compute the ids after each merge that fits, and the numbers of these merges."""
+        tokenizer = number_tokenizer()
+        words = byte_words(self.text)
+        steps, places = [[tokenizer.ids[token] for word in words for token in word]], [0]
+        for place, pair in enumerate(tokenizer.ranks, start=1):
+            words = [merge_pair(word, pair) for word in words]
+            ids = [tokenizer.ids[token] for word in words for token in word]
+            if ids != steps[-1]:
+                steps.append(ids)
+                places.append(place)
+        return {"steps": steps, "places": places}

@@ -1,0 +1,121 @@
+"""Byte-pair encoding: equal to the library id by id, reversible, fast enough, and clear errors."""
+
+import random
+import time
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from course_lib.data import LANGUAGES, read_library, spell
+from course_lib.data.multi30k_files import CAPTIONS
+from course_lib.data.number_words import split_of
+from course_lib.tokenization import BPETokenizer, byte_words, train_bpe, train_bpe_indexed
+
+SPECIAL = ("[eos]", "[pad]", "[eos]!")
+NUMBERS = [n for n in range(1000) if split_of(n) == "train"]
+MIXED = "zwölf Züge,  7 €\n[eos]!It's [eos] 345½ x²\t\n 七百四十五 [pad]\u00a0Ⅷ\x1f नमस्ते 🤗"
+
+
+def number_words(*languages):
+    """Write the training numbers below 1,000 in some languages."""
+    return "\n".join(spell(n, language) for language in languages for n in NUMBERS)
+
+
+def library_text(size):
+    """Return the first characters of the source code of Python's library."""
+    library = read_library()
+    return library.characters.decode(library.train[:size])
+
+
+TEXTS = {
+    **{language: lambda language=language: number_words(language) for language in LANGUAGES},
+    "all four languages": lambda: number_words("en", *LANGUAGES),
+    "python": lambda: library_text(20_000),
+    "captions": lambda: "\n".join(caption for pair in CAPTIONS for caption in pair),
+    "repeated letters": lambda: "a aa aaa aaaa aaaaa aaab baaa\n" * 3,
+}
+
+
+def library_tokenizer(text, num_merges, pre_tokenize=True):
+    """Train the library's byte-level BPE, and add the special tokens behind the merges."""
+    theirs = Tokenizer(models.BPE())
+    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pre_tokenize)
+    theirs.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=256 + num_merges, initial_alphabet=alphabet, show_progress=False
+    )
+    theirs.train_from_iterator([text], trainer)
+    theirs.add_special_tokens(list(SPECIAL))
+    return theirs
+
+
+@pytest.mark.parametrize("train", [train_bpe, train_bpe_indexed])
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_id_is_that_of_the_library(name, train):
+    text = TEXTS[name]()
+    theirs = library_tokenizer(text, 300)
+    ours = BPETokenizer(train(text, 300), SPECIAL)
+    assert len(ours) == theirs.get_vocab_size()
+    for sample in (text, MIXED, "siebentausend", ""):
+        ids = ours.encode(sample)
+        assert ids == theirs.encode(sample).ids
+        assert ours.decode(ids) == sample
+        assert ours.decode(ids[1:-1]) == theirs.decode(ids[1:-1], skip_special_tokens=False)
+
+
+@pytest.mark.parametrize("train", [train_bpe, train_bpe_indexed])
+def test_without_pre_tokenization_merges_cross_spaces_as_in_the_library(train):
+    text = number_words("en")[:2000]
+    theirs = library_tokenizer(text, 80, pre_tokenize=False)
+    ours = BPETokenizer(train(text, 80, pre_tokenize=False), SPECIAL, pre_tokenize=False)
+    assert ours.encode(text) == theirs.encode(text).ids
+    assert any(b" " in token[1:-1] for token in ours.tokens[256:336])
+
+
+def test_words_are_cut_where_the_library_cuts_them():
+    draw = random.Random(0)
+    alphabet = "  \n\t'sdltvre7½²Ⅷ٣aZäß七ー_-!€🤗\u00a0\u2003\x1f\u0301"
+    cut = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
+    for _ in range(500):
+        text = "".join(draw.choices(alphabet, k=12))
+        ours = [b"".join(word).decode() for word in byte_words(text)]
+        assert ours == [text[start:end] for _, (start, end) in cut(text)], repr(text)
+
+
+def test_thousands_of_merges_are_learned_with_the_index():
+    text = library_text(100_000)
+    ours, theirs = BPETokenizer(train_bpe_indexed(text, 2000)), library_tokenizer(text, 2000)
+    assert ours.encode(text) == theirs.encode(text).ids
+
+
+def test_two_hundred_merges_of_number_words_take_under_two_seconds():
+    text = number_words("en", *LANGUAGES)
+    start = time.process_time()
+    assert len(train_bpe(text, 200)) == 200
+    assert time.process_time() - start < 2
+
+
+def test_training_stops_when_no_pair_is_left():
+    for train in (train_bpe, train_bpe_indexed):
+        assert train("", 5) == train("a b", 0) == []
+        assert train("abc abc", 9) == [(b"a", b"b"), (b"ab", b"c"), (b" ", b"abc")]
+
+
+def test_a_token_that_two_merges_make_has_one_id():
+    tokenizer = BPETokenizer(
+        [(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc"), (b"c", b"c")]
+    )
+    assert len(tokenizer) == 256 + 4
+    assert tokenizer.encode("cc") == [259]
+
+
+def test_wrong_merges_special_tokens_and_ids_are_explained():
+    with pytest.raises(ValueError, match=r"no earlier merge has made.*b'xy'"):
+        BPETokenizer([(b"xy", b"z")])
+    for special in (["[pad]", "[pad]"], [""]):
+        with pytest.raises(ValueError, match="must be different texts"):
+            BPETokenizer([], special)
+    for wrong in (256, -1):
+        with pytest.raises(ValueError, match=rf"{wrong} is not an id from 0 to 255"):
+            BPETokenizer([]).decode([wrong])
