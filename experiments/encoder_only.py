@@ -6,7 +6,8 @@ A run takes less than a minute of one quiet core.
 """
 
 import sys
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import torch
@@ -33,7 +34,8 @@ from course_lib.trainer.results import Entry, record_of
 from course_lib.training import training_step, warmup_cosine
 
 LANGUAGES = ("en", "de", "fr", "zh")
-STEPS, BATCH_SIZE, PEAK_RATE = 600, 64, 3e-3
+STEPS, BATCH_SIZE, PEAK_RATE = 1600, 64, 3e-3
+LOOKS = (200, 400, 800, 1600)  # steps after which gaps are filled
 FINE_TUNING_STEPS, FINE_TUNING_RATE, FROZEN_RATE = 100, 1e-3, 1e-2
 EPOCHS = 20
 SIDE = 4  # visible characters on each side of the gap, or twice as many before it
@@ -88,14 +90,16 @@ def new_encoder() -> EncoderOnly:
     return EncoderOnly(config)
 
 
-def learn(model: nn.Module, draw_loss: Callable[[], Tensor], steps: int, peak: float) -> None:
-    """Train a model; each step draws a batch and computes its loss."""
-    trainable = param_groups(model.train(), 0.01)
-    optimizer = torch.optim.AdamW(trainable, fused=True)
+def learn(
+    model: nn.Module, draw_loss: Callable[[], Tensor], steps: int, peak: float
+) -> Iterator[int]:
+    """Train a model, each step on a loss that is drawn; yield the steps that are done."""
+    optimizer = torch.optim.AdamW(param_groups(model, 0.01), fused=True)
     for step in range(1, steps + 1):
         rate = warmup_cosine(step, max(1, steps // 10), steps=steps, peak=peak)
-        training_step(model, optimizer, [draw_loss()], rate)
-    model.eval()
+        training_step(model.train(), optimizer, [draw_loss()], rate)
+        model.eval()
+        yield step
 
 
 class GapFiller(nn.Module):
@@ -125,8 +129,9 @@ def inputs_and_targets(name: str, ids: Tensor, draw: torch.Generator) -> tuple[T
     return inputs, targets
 
 
-def trained_filler(name: str, seed: int) -> GapFiller:
-    """Train a model that fills gaps."""
+@cache
+def trained_filler(name: str, seed: int) -> tuple[GapFiller, list[float]]:
+    """Train a model that fills gaps; return it, and how well it does after some steps."""
     torch.manual_seed(seed)
     draw, model = torch.Generator().manual_seed(seed), GapFiller(name)
 
@@ -137,11 +142,8 @@ def trained_filler(name: str, seed: int) -> GapFiller:
         known = targets != words().pad_id
         return F.cross_entropy(model.head(model(inputs)[known]), targets[known])
 
-    learn(model, draw_loss, STEPS, PEAK_RATE)
-    return model
-
-
-pretrained = cache(lambda seed: trained_filler("both directions", seed))
+    steps = learn(model, draw_loss, STEPS, PEAK_RATE)
+    return model, [accuracy_at_gaps(model) for step in steps if step in LOOKS]
 
 
 @torch.no_grad()
@@ -169,8 +171,8 @@ def accuracy_at_gaps(model: GapFiller, generator: torch.Generator | None = None)
 
 def fill_gaps(name: str, seed: int) -> Entry:
     """Train a model; return how often it finds a hidden character, and a wrong one."""
-    model = pretrained(seed) if name == GAPS[0] else trained_filler(name, seed)
-    entry = {"accuracy": accuracy_at_gaps(model)}
+    model, accuracies = trained_filler(name, seed)
+    entry: Entry = {"accuracy": accuracies}
     if not model.causal:
         entry["wrong_letter"] = accuracy_at_gaps(model, torch.Generator().manual_seed(0))
     return entry
@@ -196,7 +198,7 @@ def fill_windows(name: str, seed: int) -> Entry:
         ids, targets = windows("train", starts)
         return F.cross_entropy(model.head(model(ids)[:, place]), targets)
 
-    learn(model, draw_loss, STEPS, PEAK_RATE)
+    deque(learn(model, draw_loss, STEPS, PEAK_RATE), maxlen=0)
     with torch.no_grad():
         starts = torch.arange(2 * SIDE, len(words().stream["test"]) - SIDE)
         ids, targets = windows("test", starts)
@@ -215,7 +217,7 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
     draw = torch.Generator().manual_seed(100 * seed + count)
     model = nn.ModuleDict({"encoder": new_encoder(), "head": SequenceHead(64, len(LANGUAGES))})
     if name in ("fine-tuned", "frozen"):
-        model["encoder"].load_state_dict(pretrained(seed).encoder.state_dict())
+        model["encoder"].load_state_dict(trained_filler(GAPS[0], seed)[0].encoder.state_dict())
     if "frozen" in name:
         model["encoder"].requires_grad_(False)
 
@@ -234,7 +236,7 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
         return F.cross_entropy(scores(train[rows]), languages[rows])
 
     rate = FROZEN_RATE if "frozen" in name else FINE_TUNING_RATE
-    learn(model, draw_loss, FINE_TUNING_STEPS, rate)
+    deque(learn(model, draw_loss, FINE_TUNING_STEPS, rate), maxlen=0)
     with torch.no_grad():
         right = scores(words().test).argmax(dim=-1) == words().languages(words().test)
     return right.float().mean().item()
@@ -287,7 +289,7 @@ def read_images(name: str, seed: int) -> Entry:
         now = next(rows)
         return F.cross_entropy(model(squares[now]), labels[now])
 
-    learn(model, draw_loss, EPOCHS * (len(train) // 64), 2e-3)
+    deque(learn(model, draw_loss, EPOCHS * (len(train) // 64), 2e-3), maxlen=0)
     with torch.no_grad():
         right = model(squares[test]).argmax(dim=-1) == labels[test]
     return {"accuracy": right.float().mean().item()}
