@@ -42,7 +42,7 @@ SIDE = 4  # visible characters on each side of the gap, or twice as many before 
 GAPS = ("both directions", "left, next token", "left, masked", "both, always [mask]")
 WINDOWS = ("4 before, 4 after", "8 before")
 LABELS = (1, 2, 4, 8, 16, 32)  # for each language
-STARTS = ("fine-tuned", "from scratch", "frozen", "frozen, untrained")
+STARTS = ("fine-tuned", "from scratch", "from scratch, longer", "frozen", "frozen, untrained")
 IMAGES = ("positions", "no positions", "patches in one other order", "a new order in each image")
 RUNS: list[Entry] = [
     *({"part": "gap", "name": name, "seed": seed} for name in GAPS for seed in SEEDS),
@@ -53,10 +53,10 @@ RUNS: list[Entry] = [
 
 
 class Words:
-    """Store the numbers below 1,000 in four languages as ids, with a split for testing."""
+    """Store small numbers in four languages as ids, with a split for testing."""
 
-    def __init__(self) -> None:
-        pairs = {s: [n for n in range(1000) if split_of(n) == s] for s in ("train", "test")}
+    def __init__(self, below: int = 1000) -> None:
+        pairs = {s: [n for n in range(below) if split_of(n) == s] for s in ("train", "test")}
         texts = {s: [spell(n, x) for n in pairs[s] for x in LANGUAGES] for s in pairs}
         self.characters = Characters(" " + "".join(texts["train"]))
         self.pad_id, self.mask_id = len(self.characters), len(self.characters) + 1
@@ -236,7 +236,8 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
         return F.cross_entropy(scores(train[rows]), languages[rows])
 
     rate = FROZEN_RATE if "frozen" in name else FINE_TUNING_RATE
-    deque(learn(model, draw_loss, FINE_TUNING_STEPS, rate), maxlen=0)
+    steps = FINE_TUNING_STEPS * (4 if "longer" in name else 1)
+    deque(learn(model, draw_loss, steps, rate), maxlen=0)
     with torch.no_grad():
         right = scores(words().test).argmax(dim=-1) == words().languages(words().test)
     return right.float().mean().item()
@@ -303,10 +304,15 @@ PARTS: dict[str, Callable[[str, int], Entry]] = {
 }
 
 
+def rounded(value: float | list[float]) -> float | list[float]:
+    """Round an accuracy, or a list of them, to four decimals."""
+    return [round(v, 4) for v in value] if isinstance(value, list) else round(value, 4)
+
+
 def train_one(run: Entry) -> Entry:
     """Train one model, and return what it reaches."""
     found = PARTS[run["part"]](run["name"], run["seed"])
-    return {name: torch.tensor(value).round(decimals=4).tolist() for name, value in found.items()}
+    return {name: rounded(value) for name, value in found.items()}
 
 
 if __name__ == "__main__":
