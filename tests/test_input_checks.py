@@ -18,9 +18,9 @@ from course_lib.decoder import Decoder
 from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import Encoder, EncoderLayer
+from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import attention_flops, layer_operations
-from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
 from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig
 from course_lib.input_checks import (
     check_attention_inputs,

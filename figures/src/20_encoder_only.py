@@ -13,8 +13,8 @@ DESC = (
     "come out of it. On the left the tokens are f, o, a mask, t and y; the vector above the mask "
     "becomes the letter r. In the middle the tokens are two, plus, five and padding; the "
     "vectors of the three real tokens are averaged into one vector. On the right a digit of four "
-    "patches stands below; the tokens are cls, which is the class token, and the four patches, and the vector "
-    "above the class token becomes the word seven."
+    "patches stands below; the tokens are cls, which is the class token, and the four patches. The "
+    "vector above the class token becomes the word seven."
 )
 COLUMNS, CELL, GAP = (28, 228, 440), 32, 4  # left edges; the side of a token, and what is between
 WIDER = 11  # the tokens of the middle column hold longer words

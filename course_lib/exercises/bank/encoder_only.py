@@ -237,7 +237,10 @@ MISTAKES = (
     ),
     masking(
         "one_random_id: the same random id replaces all tokens with this fate",
-        ("random_ids = torch.randint(num_ordinary, ids.shape", "random_ids = torch.randint(num_ordinary, ()"),  # fmt: skip  # noqa: E501
+        (
+            "random_ids = torch.randint(num_ordinary, ids.shape",
+            "random_ids = torch.randint(num_ordinary, ()",
+        ),
     ),
     masking(
         "ids_changed: the inputs overwrite the ids, so the targets are lost",
