@@ -25,10 +25,16 @@ LLAMA = dict(
     num_attention_heads=6, num_key_value_heads=2, hidden_size=24, intermediate_size=7,
     initializer_range=1.0, rms_norm_eps=1e-2, bos_token_id=None, eos_token_id=None,
 )  # fmt: skip
+BERT = dict(
+    vocab_size=VOCAB, max_position_embeddings=MAX_LEN, num_hidden_layers=LAYERS,
+    num_attention_heads=3, hidden_size=18, intermediate_size=7, type_vocab_size=2,
+    initializer_range=1.0, pad_token_id=PAD,
+)  # fmt: skip
 KINDS = {
     "marian": (transformers.MarianConfig, transformers.MarianMTModel, MARIAN),
     "gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel, GPT2),
     "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM, LLAMA),
+    "bert": (transformers.BertConfig, transformers.BertModel, BERT),
 }
 
 

@@ -8,6 +8,7 @@ import ablation
 import corpus_stats
 import difference_effects
 import digit_reversal
+import encoder_only
 import gpt_starts
 import modern_parts
 import mutant_tables
@@ -53,6 +54,11 @@ def text(monkeypatch, tmp_path):
     monkeypatch.setattr(mutants, "ReversalConfig", reversal)
     monkeypatch.setattr(mutants, "SEEDS", (0,))
     monkeypatch.setattr(mutants, "alarms", lambda *_, **__: ["causality"])
+    few_words = encoder_only.Words(below=130)
+    less = dict(words=lambda: few_words, STEPS=4, LOOKS=(2, 4), BATCH_SIZE=4, EPOCHS=1)
+    for name, value in (less | dict(LABELS=(1, 2), FINE_TUNING_STEPS=2)).items():
+        monkeypatch.setattr(encoder_only, name, value)
+    encoder_only.trained_filler.cache_clear()
     monkeypatch.setattr(corpus_stats, "SIZES", (60,))
     monkeypatch.setattr(corpus_stats, "OURS", 60)
     monkeypatch.setattr(corpus_stats, "load_multi30k", {"train": TRAIN * 20, "val": VAL}.get)
@@ -84,6 +90,10 @@ EXPERIMENTS = {
     "mutants": (
         [mutants.identity(name and mistake(name)) for name in SOME_MISTAKES],
         mutants.train_one,
+    ),
+    "encoder_only": (
+        [encoder_only.RUNS[n] for n in (0, 3, 12, 18, 33)],
+        encoder_only.train_one,
     ),
     "warm_ups": (short(warm_ups.RUNS[:3]), warm_ups.train_one),
     "corpus_stats": ([{}], corpus_stats.measure),
@@ -144,6 +154,7 @@ def test_a_record_that_cannot_be_used_is_explained_before_anything_is_trained(
         (record_of("modern_parts"), modern_parts.RUNS),
         (record_of("gpt_starts"), gpt_starts.RUNS),
         (record_of("scaling"), scaling.RUNS),
+        (record_of("encoder_only"), encoder_only.RUNS),
         (record_of("warm_ups"), warm_ups.RUNS),
         (difference_effects.RECORD, difference_effects.RUNS),
         (mutants.RECORD, mutants.runs()),
@@ -255,6 +266,26 @@ def test_only_the_matrices_that_are_named_start_larger():
         for name in changed:
             assert name.startswith(beginnings)
             torch.testing.assert_close(built[larger][name], 2.5 * plain[name])
+
+
+# --- chapter 20
+
+
+@pytest.mark.parametrize("name", encoder_only.GAPS)
+def test_a_model_that_fills_gaps_reads_and_learns_as_its_name_says(name, text):
+    words = encoder_only.words()
+    model, ids = encoder_only.GapFiller(name), words.train[-4:, :8].clone()
+    vectors = model(ids)[:, 0]
+    ids[:, 5] = 0
+    assert torch.equal(model(ids)[:, 0], vectors) == ("left" in name)
+    draw = torch.Generator().manual_seed(0)
+    inputs, targets = encoder_only.inputs_and_targets(name, words.train.repeat(20, 1), draw)
+    known = targets != words.pad_id
+    masked = (inputs[known] == words.mask_id).float().mean().item()
+    share = {"left, next token": 0.0, "both, always [mask]": 1.0}.get(name, 0.8)
+    assert masked == pytest.approx(share, abs=0.02 * (0 < share < 1))
+    if "next" in name:
+        assert torch.equal(inputs[:, 1:], targets[:, :-1])
 
 
 # --- known mistakes, and the model that writes digits backwards

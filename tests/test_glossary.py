@@ -14,6 +14,7 @@ FIELD = [
     *("kv cache", "prefill", "decode", "multi-query attention", "flashattention"),
     *("memory-bound", "arithmetic intensity", "mixed precision", "all-reduce", "all-gather"),
     *("reduce-scatter", "zero", "activation checkpointing", "fine-tuning"),
+    *("encoder-only model", "masked language modeling", "mean pooling", "cosine similarity"),
 ]
 
 

@@ -18,6 +18,7 @@ from course_lib.decoder import Decoder
 from course_lib.decoder_only import DecoderOnly, random_windows
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import Encoder, EncoderLayer
+from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
 from course_lib.feed_forward import FeedForward
 from course_lib.flops import attention_flops, layer_operations
 from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig
@@ -269,6 +270,7 @@ READERS = {  # what reads target ids, and how its error calls them
     "Transformer": (translate, "target"),
     "DecoderOnly": (DecoderOnly(tiny_config()), "input"),
     "GPT": (GPT(GPTConfig(**GPT_SIZES)).eval(), "input"),
+    "EncoderOnly": (EncoderOnly(EncoderOnlyConfig(**GPT_SIZES)).eval(), "input"),
 }
 
 

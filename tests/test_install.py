@@ -72,8 +72,11 @@ def test_the_container_runs_commands_of_the_makefile_on_the_oldest_python_promis
     assert python.endswith("/.venv/bin/python"), "where the Makefile installs"
 
 
-def test_the_package_depends_on_exactly_what_it_imports():
+def test_the_package_depends_on_exactly_what_it_and_its_chapters_import():
     modules = {name.partition(".")[0] for path in FILES for name in imports(path)}
+    chapters = [path.read_text(encoding="utf-8") for path in ROOT.glob("notebooks/*.ipynb")]
+    lines = re.compile(r'^ +"(?:from (\w+)[.\w]* import |import (\w+)[. ,"\\])', re.M)
+    modules |= {one or other for text in chapters for one, other in lines.findall(text)}
     modules -= {*sys.stdlib_module_names, "course_lib", "notebooks"}
     providers = packages_distributions()
     imported = {canonicalize_name(providers[module][0]) for module in modules}

@@ -21,6 +21,7 @@ from course_lib.add_norm import AddNorm, LayerNorm
 from course_lib.decoder import Decoder, DecoderLayer
 from course_lib.decoder_only import DecoderOnly
 from course_lib.encoder import Encoder, EncoderLayer
+from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig, SequenceHead, TokenHead
 from course_lib.feed_forward import FeedForward
 from course_lib.gpt import GPT, CausalSelfAttention, GPTConfig, GPTLayer
 from course_lib.lora import LoRALinear
@@ -56,6 +57,12 @@ def gpt(dropout, bias=True):
     return GPT(GPTConfig(**sizes, dropout=dropout, bias=bias))
 
 
+def bert(dropout):
+    """Build an encoder-only model."""
+    sizes = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, d_ff=D_FF)
+    return EncoderOnly(EncoderOnlyConfig(**sizes, d_model=D_MODEL, dropout=dropout))
+
+
 def modern():
     """Build a decoder in the Llama layout."""
     sizes = dict(vocab_size=TGT_VOCAB, max_len=MAX_LEN, num_layers=2, num_heads=H, num_kv_heads=1)
@@ -69,6 +76,7 @@ def transformer(dropout, **changes):
 
 CAUSAL, PADDING = make_mask("causal", T, T), make_mask("padding")
 HEADS = make_mask("per head")
+REAL = torch.arange(T) < torch.tensor([[T], [T - 2]])
 
 # name: (build with a dropout probability, shapes of the vectors or ids it reads, other arguments)
 MODULES = {
@@ -95,6 +103,11 @@ MODULES = {
     "GPTLayer": (lambda p: GPTLayer(D_MODEL, H, p), [TARGET], {}),
     "GPT": (gpt, [(B, T)], {}),
     "GPT without bias": (lambda p: gpt(p, bias=False), [(B, T)], {}),
+    "BERT's EncoderOnly": (
+        bert, [(B, T)], dict(mask=CAUSAL, segments=torch.arange(T).expand(B, -1) % 2)
+    ),
+    "TokenHead": (lambda p: TokenHead(nn.Embedding(TGT_VOCAB, D_MODEL)), [TARGET], {}),
+    "SequenceHead": (lambda p: SequenceHead(D_MODEL, 5), [TARGET], dict(real=REAL)),
     "DecoderOnly, learned positions": (
         lambda p: DecoderOnly(tiny_config(dropout=p), True), [(B, T)], {}
     ),

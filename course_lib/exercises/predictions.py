@@ -16,6 +16,7 @@ from course_lib.data import pad_rows
 from course_lib.decoder import DecoderLayer
 from course_lib.decoding import greedy_decode
 from course_lib.encoder import EncoderLayer
+from course_lib.encoder_only import patches
 from course_lib.exercises.check_report import Report
 from course_lib.exercises.small_models import small_model
 from course_lib.feed_forward import FeedForward
@@ -350,6 +351,17 @@ def parameters_of_gpt2() -> int:
     """Return parameters of GPT-2 small: built without filling its memory."""
     with torch.device("meta"):
         return count(GPT(GPTConfig(vocab_size=50_257)))
+
+
+@asked(
+    20,
+    (196, "Those are the patches. ViT puts one more token before them."),
+    (15, "That is one row of patches, and the class token. How many rows are there?"),
+    (50_177, "That is one token for each pixel. A patch has 16 × 16 pixels."),
+)
+def tokens_of_an_image() -> int:
+    """Return tokens of an image of 224 × 224 pixels: patches of 16 × 16 and the class token."""
+    return patches(torch.zeros(1, 224, 224), 16).size(1) + 1
 
 
 @asked(

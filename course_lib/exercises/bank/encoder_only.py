@@ -1,0 +1,412 @@
+"""Exercises of chapter 20: trials, known mistakes and right answers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise_bank import Exercise
+from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
+from course_lib.exercises.trial import B, S, answer_to, as_trial, function_trial, normal
+
+NUM_ORDINARY, PAD, MASK = 17, 17, 18
+SPECIAL = dict(num_ordinary=NUM_ORDINARY, mask_id=MASK, pad_id=PAD)
+
+
+def long_ids() -> Tensor:
+    """Draw many ids; the last third of each row is padding."""
+    ids = torch.randint(NUM_ORDINARY, (60, 1500), generator=torch.Generator().manual_seed(0))
+    ids[:, 1000:] = PAD
+    return ids
+
+
+def percent(flags: Tensor) -> str:
+    """Return how many flags are True, to the nearest 5 %; no random draw comes near a border."""
+    return f"about {5 * round(20 * flags.float().mean().item())} %" if flags.numel() else "none"
+
+
+def hidden(candidate: Callable[..., Any], **options: Any) -> tuple[Tensor, ...]:
+    """Return many ids and what a candidate makes of them: ids, inputs, targets, and the chosen."""
+    ids = long_ids()
+    inputs, targets = candidate(ids.clone(), **SPECIAL, **options)
+    return ids, inputs, targets, targets != PAD
+
+
+@as_trial(
+    "many tokens, a third of them padding",
+    "Each real token is chosen with probability 0.15, and only chosen tokens have a target.",
+)
+def choice(candidate: Callable[..., Any]) -> dict[str, Any]:
+    ids, _, targets, chosen = hidden(candidate)
+    return {
+        "real tokens with a target": percent(chosen[ids != PAD]),
+        "padding with a target": percent(chosen[ids == PAD]),
+        "the target of a chosen token is its id": bool((targets == ids)[chosen].all()),
+    }
+
+
+@as_trial(
+    "what happens to the chosen tokens",
+    "Of the chosen tokens, 80 % become mask_id, 10 % a random ordinary id, and 10 % stay.",
+)
+def fates(candidate: Callable[..., Any]) -> dict[str, Any]:
+    ids, inputs, _, chosen = hidden(candidate)
+    masked, same = inputs == MASK, inputs == ids
+    random_ids = inputs[~masked & ~same]
+    return {
+        "chosen tokens that become mask_id": percent(masked[chosen]),
+        "chosen tokens that become another id": percent(~(masked | same)[chosen]),
+        "chosen tokens that stay": percent(same[chosen]),
+        "other real tokens that change": percent(~same[~chosen & (ids != PAD)]),
+        "padding that changes": percent(~same[ids == PAD]),
+        "random ids, how many kinds": len(random_ids.unique()),
+        "random ids are ordinary": bool((random_ids < NUM_ORDINARY).all()),
+    }
+
+
+@as_trial("the ids that it was given", "Build new tensors, because the ids are needed again.")
+def ids_kept(candidate: Callable[..., Any]) -> dict[str, Any]:
+    ids = long_ids()
+    inputs, targets = candidate(ids, **SPECIAL)
+    return {
+        "the ids have changed": not ids.equal(long_ids()),
+        "shapes of inputs and targets": str([tuple(inputs.shape), tuple(targets.shape)]),
+    }
+
+
+@as_trial("a generator", "Draw every random number from `generator`.")
+def draws(candidate: Callable[..., Any]) -> dict[str, Any]:
+    runs = [hidden(candidate, generator=torch.Generator().manual_seed(s)) for s in (0, 0, 1)]
+    state = torch.get_rng_state()
+    hidden(candidate, generator=torch.Generator())
+    return {
+        "the same seed, the same inputs": runs[0][1].equal(runs[1][1]),
+        "another seed, the same inputs": runs[0][1].equal(runs[2][1]),
+        "the global seed is left alone": state.equal(torch.get_rng_state()),
+    }
+
+
+END = torch.tensor([[True, True, True, False, False], [True] * S])
+SCATTERED = torch.tensor([[False, True, False, False, True], [True, False, True, True, False]])
+
+
+def pooled(label: str, real: Tensor) -> Any:
+    """Compare the means and their gradients."""
+    return function_trial(label, {"vectors": normal("x", B, S, 6), "real": real})
+
+
+@as_trial("a side that size does not divide", "Raise a ValueError, so that no pixel is lost.")
+def rest(candidate: Callable[..., Tensor]) -> dict[str, str]:
+    return {"images of 4 × 5, cut into squares of 2": answer_to(lambda: candidate(PIXELS, 2))}
+
+
+PIXELS = normal("pixels", B, 4, 5)
+
+
+def cut(label: str, height: int, width: int, size: int) -> Any:
+    """Compare the patches of two images."""
+    return function_trial(
+        label, {"images": normal("images", B, height, width), "size": size}, ("patches",)
+    )
+
+
+EXERCISES = (
+    Exercise(
+        "mask_tokens",
+        "encoder_only",
+        25,
+        core={"choice": (choice,), "fates": (fates,), "new tensors": (ids_kept,)},
+        hints=(
+            "Draw one number from 0 to 1 for each token with `torch.rand(ids.shape)`. A token is "
+            "chosen if its number is below 0.15, and if it is not padding.",
+            "Draw a second number for each token, its fate. Chosen tokens with a fate below 0.8 "
+            "become `mask_id`, those with a fate from 0.9 on become a random id, and those between "
+            "stay. `torch.where(condition, new, old)` puts them together.",
+            "The targets are `ids` at the chosen positions, also at those that stay, and `pad_id` "
+            "everywhere else: `ids.masked_fill(~chosen, pad_id)`.",
+        ),
+        extras={"generator": (draws,)},
+        unnamed=("< 0.15", "< 0.5"),
+    ),
+    Exercise(
+        "mean_pool",
+        "encoder_only",
+        10,
+        core={
+            "mean": (pooled("padding at the end", END),),
+            "any positions": (
+                pooled("padding between real tokens", SCATTERED),
+                pooled("no padding", torch.ones(B, S, dtype=torch.bool)),
+            ),
+        },
+        hints=(
+            "Set the vectors of padding to zero, and add up the vectors of each sequence. By which "
+            "number do you divide?",
+            "`real.unsqueeze(-1)` has the shape (B, L, 1), so it fits the vectors. Its sum over "
+            "`dim=1` counts the real tokens of each sequence.",
+        ),
+        extras={
+            "no real token": (pooled("a sequence without a real token", END & SCATTERED[:1]),),
+            "empty": (pooled("nothing but padding", torch.zeros(B, S, dtype=torch.bool)),),
+        },
+        unnamed=("clamp(min=1)", "clamp(min=4)"),
+    ),
+    Exercise(
+        "patches",
+        "encoder_only",
+        15,
+        core={
+            "squares": (cut("patches of 2 × 2", 4, 6, 2),),
+            "other sizes": (cut("patches of 3 × 3", 6, 3, 3), cut("patches of 1 × 1", 2, 3, 1)),
+        },
+        hints=(
+            "Draw an image of 4 × 4 pixels, number the pixels from 0 to 15 in reading order, and "
+            "write down the four patches of 2 × 2. Which pixels are in the first one?",
+            "`F.unfold(images.unsqueeze(1), size, stride=size)` cuts the squares. It returns the "
+            "shape (B, size², L), so two axes have to change places.",
+        ),
+        extras={"rest": (rest,)},
+        unnamed=("stride=size)", "stride=size).flip(1)"),
+    ),
+)
+
+
+# known mistakes
+
+masking = mistakes_of("encoder_only", "mask_tokens")
+pooling = mistakes_of("encoder_only", "mean_pool")
+cutting = mistakes_of("encoder_only", "patches")
+
+TARGETS = "ids.masked_fill(~chosen, pad_id)"
+MEAN = "return total / column.sum(dim=1).clamp(min=1)"
+CUT = "return F.unfold(images.unsqueeze(1), size, stride=size).transpose(1, 2)"
+
+MISTAKES = (
+    masking(
+        "targets_everywhere: every token has a target, so the loss also counts the tokens that "
+        "the model sees",
+        (TARGETS, "ids"),
+        seen="lucidrains/mlm-pytorch #2",
+    ),
+    masking(
+        "targets_at_masks_only: the chosen tokens that stay or become a random id have no target",
+        (TARGETS, "ids.masked_fill(inputs != mask_id, pad_id)"),
+    ),
+    masking(
+        "targets_from_inputs: the targets are taken from the inputs, so the model learns to "
+        "predict mask_id",
+        (TARGETS, "inputs.masked_fill(~chosen, pad_id)"),
+    ),
+    masking(
+        "results_swapped: the targets come first, but the inputs should",
+        (f"return inputs, {TARGETS}", f"return {TARGETS}, inputs"),
+    ),
+    masking(
+        "always_masked: every chosen token becomes mask_id, and none is random or stays",
+        ("fate < 0.8", "fate < 1"),
+        ("(fate >= 0.9)", "(fate > 1)"),
+    ),
+    masking(
+        "none_stays: 20 % of the chosen tokens become a random id, so none stays",
+        ("fate >= 0.9", "fate >= 0.8"),
+    ),
+    masking(
+        "none_random: 20 % of the chosen tokens stay, and none becomes a random id",
+        ("torch.where(chosen & (fate >= 0.9), random_ids, inputs)", "inputs"),
+    ),
+    masking(
+        "padding_chosen: padding is chosen like real tokens",
+        (" & (ids != pad_id)", ""),
+    ),
+    masking(
+        "chosen_inverted: 85 % of the tokens are chosen instead of 15 %",
+        ("< 0.15", "> 0.15"),
+    ),
+    masking(
+        "random_everywhere: a random id replaces 10 % of all tokens, and not only chosen ones",
+        ("torch.where(chosen & (fate >= 0.9)", "torch.where((fate >= 0.9) & (ids != pad_id)"),
+    ),
+    masking(
+        "masks_everywhere: mask_id replaces 80 % of all tokens, and not only chosen ones",
+        ("ids.masked_fill(chosen & (fate < 0.8)", "ids.masked_fill((fate < 0.8)"),
+    ),
+    masking(
+        "special_random_ids: a random id can be the padding or mask_id",
+        ("torch.randint(num_ordinary,", "torch.randint(max(mask_id, pad_id) + 1,"),
+    ),
+    masking(
+        "one_random_id: the same random id replaces all tokens with this fate",
+        (
+            "random_ids = torch.randint(num_ordinary, ids.shape",
+            "random_ids = torch.randint(num_ordinary, ()",
+        ),
+    ),
+    masking(
+        "ids_changed: the inputs overwrite the ids, so the targets are lost",
+        ("ids.masked_fill(chosen &", "ids.masked_fill_(chosen &"),
+    ),
+    *ignored(masking, ("generator", (", generator=generator)", ")"))),
+    pooling(
+        "padding_averaged: the mean is over all positions, so padding is averaged as well",
+        (MEAN, "return vectors.mean(dim=1)"),
+        seen="huggingface/transformers #17463; jsboige/CoursIA #15045; HKUDS/LightRAG #3675",
+    ),
+    pooling(
+        "divided_by_length: padding is set to zero, but the sum is divided by L instead of the "
+        "number of real tokens",
+        (MEAN, "return total / real.size(1)"),
+    ),
+    pooling(
+        "divided_by_all: the sum is divided by the number of real tokens in the whole batch",
+        (MEAN, "return total / column.sum()"),
+        seen="SeanLee97/AnglE #101; StarlightSearch/EmbedAnything #210",
+    ),
+    pooling(
+        "not_divided: the vectors are added up, but the sum is not divided",
+        (MEAN, "return total"),
+    ),
+    pooling(
+        "first_token: the result is the vector of the first token instead of the mean",
+        (MEAN, "return vectors[:, 0]"),
+    ),
+    pooling(
+        "mask_inverted: the mean is over the padding, because True means a real token here",
+        ("column = real.unsqueeze(-1)", "column = ~real.unsqueeze(-1)"),
+    ),
+    pooling(
+        "largest: the result is the largest entry of each column instead of the mean",
+        (MEAN, 'return vectors.masked_fill(~column, float("-inf")).amax(dim=1)'),
+    ),
+    pooling(
+        "mean_of_features: the mean is over the d_model entries of a vector instead of the tokens",
+        (MEAN, "return vectors.mean(dim=2)"),
+    ),
+    pooling(
+        "no_real_token_is_nan: a sequence without a real token gives nan, because it divides by 0",
+        (".clamp(min=1)", ""),
+    ),
+    cutting(
+        "reshaped: the image is reshaped without cutting, so a patch holds parts of a row of "
+        "pixels instead of a square",
+        (CUT, "return images.reshape(len(images), -1, size * size)"),
+        seen="duoan/TorchCode #21",
+    ),
+    cutting(
+        "pixels_before_patches: the shape is (B, size², L), because two axes have not changed "
+        "places",
+        (".transpose(1, 2)", ""),
+    ),
+    cutting(
+        "reshaped_after_cutting: reshape has the right shape, but mixes the pixels of different "
+        "patches; transpose exchanges the axes",
+        (".transpose(1, 2)", ".reshape(len(images), -1, size * size)"),
+    ),
+    cutting(
+        "overlapping: the window moves by one pixel, so the patches overlap",
+        (", stride=size", ""),
+    ),
+    cutting(
+        "columns_first: the patches go down the columns of the image instead of along its rows",
+        (CUT, CUT + ".unflatten(1, (images.size(1) // size, -1)).transpose(1, 2).flatten(1, 2)"),
+    ),
+    cutting(
+        "pixels_by_column: the pixels of a patch go down its columns instead of along its rows",
+        (CUT, CUT + ".unflatten(2, (size, size)).transpose(2, 3).flatten(2)"),
+    ),
+    cutting(
+        "rest_lost: pixels at the border are lost without a word if size does not divide a side",
+        ("images.size(1) % size or images.size(2) % size", "size < 1"),
+    ),
+)
+
+
+# right answers
+
+
+def mask_by_one_draw(
+    ids: Tensor,
+    *,
+    num_ordinary: int,
+    mask_id: int,
+    pad_id: int,
+    generator: torch.Generator | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Read choice and fate from one number: below 0.12, 0.135 and 0.15."""
+    draw = torch.rand(ids.size(), generator=generator).masked_fill(ids == pad_id, 1.0)
+    inputs, targets = ids.clone(), ids.clone()
+    targets[draw >= 0.15] = pad_id
+    inputs[draw < 0.12] = mask_id
+    replaced = (draw >= 0.12) & (draw < 0.135)
+    count = int(replaced.sum())
+    inputs[replaced] = torch.randint(0, num_ordinary, (count,), generator=generator)
+    return inputs, targets
+
+
+def mask_by_coins(ids, num_ordinary, mask_id, pad_id):
+    """Toss coins in turn, as the library ``transformers`` does: 0.15, then 0.8, then 0.5."""
+    chosen = torch.bernoulli(0.15 * (ids != pad_id).float()).bool()
+    masked = torch.bernoulli(torch.full(ids.shape, 0.8)).bool() & chosen
+    replaced = torch.bernoulli(torch.full(ids.shape, 0.5)).bool() & chosen & ~masked
+    inputs = torch.where(masked, torch.full_like(ids, mask_id), ids)
+    inputs = torch.where(replaced, torch.randint_like(ids, num_ordinary), inputs)
+    return inputs, torch.where(chosen, ids, torch.full_like(ids, pad_id))
+
+
+def mask_in_a_loop(ids, *, num_ordinary, mask_id, pad_id, generator=None):
+    """Choose 15 % of the real tokens of each sentence exactly, and decide for groups of them."""
+    inputs, targets = ids.clone(), torch.full_like(ids, pad_id)
+    for row, (sentence, target) in enumerate(zip(ids, targets, strict=True)):
+        real = (sentence != pad_id).nonzero().flatten()
+        chosen = real[torch.randperm(len(real), generator=generator)[: round(0.15 * len(real))]]
+        target[chosen] = sentence[chosen]
+        masked, replaced = round(0.8 * len(chosen)), round(0.9 * len(chosen))
+        inputs[row, chosen[:masked]] = mask_id
+        size = (replaced - masked,)
+        inputs[row, chosen[masked:replaced]] = torch.randint(
+            num_ordinary, size, generator=generator
+        )
+    return inputs, targets
+
+
+def mean_by_weights(vectors: Tensor, real: Tensor) -> Tensor:
+    """Multiply the vectors by 1 or 0."""
+    weights = real.to(vectors.dtype)[:, :, None]
+    return (vectors * weights).sum(1) / weights.sum(1)
+
+
+def mean_by_product(vectors: Tensor, real: Tensor) -> Tensor:
+    """Average as attention does, with equal weights for the real tokens."""
+    weights = real.float() / real.sum(dim=1, keepdim=True).clamp_min(1)
+    return (weights.unsqueeze(1) @ vectors).squeeze(1)
+
+
+def mean_in_a_loop(vectors, real):
+    """Pick the real tokens of each sequence."""
+    return torch.stack([x[flags].mean(dim=0) for x, flags in zip(vectors, real, strict=True)])
+
+
+def patches_by_reshaping(images: Tensor, size: int) -> Tensor:
+    """Split both sides, and bring the two axes of the pixels together."""
+    B, height, width = images.shape
+    split = images.reshape(B, height // size, size, width // size, size)
+    return split.permute(0, 1, 3, 2, 4).reshape(B, -1, size * size)
+
+
+def patches_by_two_unfolds(images: Tensor, size: int) -> Tensor:
+    """Cut rows, then columns."""
+    return images.unfold(1, size, size).unfold(2, size, size).flatten(1, 2).flatten(2)
+
+
+def patches_by_slices(images, size):
+    """Take every square."""
+    tops, lefts = range(0, images.size(1), size), range(0, images.size(2), size)
+    squares = [images[:, t : t + size, s : s + size].flatten(1) for t in tops for s in lefts]
+    return torch.stack(squares, dim=1)
+
+
+ANSWERS = {
+    "mask_tokens": (mask_by_one_draw, mask_by_coins, mask_in_a_loop),
+    "mean_pool": (mean_by_weights, mean_by_product, mean_in_a_loop),
+    "patches": (patches_by_reshaping, patches_by_two_unfolds, patches_by_slices),
+}

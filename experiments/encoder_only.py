@@ -1,0 +1,319 @@
+"""Train the encoders of chapter 20 and their controls from three seeds, and record what they reach.
+
+Four questions: what both directions add at a gap, what BERT's rule for the chosen tokens adds,
+what a trained encoder saves in labels, and what positions add to a Transformer that reads digits.
+A run takes less than a minute of one quiet core.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+from torch.nn import functional as F
+from training_runs import SEEDS, main
+
+from course_lib.data import Characters, pad_rows, spell
+from course_lib.data.number_words import split_of
+from course_lib.encoder import Encoder
+from course_lib.encoder_only import (
+    EncoderOnly,
+    EncoderOnlyConfig,
+    SequenceHead,
+    TokenHead,
+    mask_tokens,
+    patches,
+)
+from course_lib.gpt import param_groups
+from course_lib.masks import causal_mask, padding_mask
+from course_lib.positions import LearnedPositionalEmbedding
+from course_lib.trainer.results import Entry, record_of
+from course_lib.training import training_step, warmup_cosine
+
+LANGUAGES = ("en", "de", "fr", "zh")
+STEPS, BATCH_SIZE, PEAK_RATE = 1600, 64, 3e-3
+LOOKS = (200, 400, 800, 1600)  # steps after which gaps are filled
+FINE_TUNING_STEPS, FINE_TUNING_RATE, FROZEN_RATE = 100, 1e-3, 1e-2
+EPOCHS = 20
+SIDE = 4  # visible characters on each side of the gap, or twice as many before it
+GAPS = ("both directions", "left, next token", "left, masked", "both, always [mask]")
+WINDOWS = ("4 before, 4 after", "8 before")
+LABELS = (1, 2, 4, 8, 16, 32)  # for each language
+STARTS = ("fine-tuned", "from scratch", "from scratch, longer", "frozen", "frozen, untrained")
+IMAGES = ("positions", "no positions", "patches in one other order", "a new order in each image")
+RUNS: list[Entry] = [
+    *({"part": "gap", "name": name, "seed": seed} for name in GAPS for seed in SEEDS),
+    *({"part": "window", "name": name, "seed": seed} for name in WINDOWS for seed in SEEDS),
+    *({"part": "labels", "name": name, "seed": seed} for name in STARTS for seed in SEEDS),
+    *({"part": "images", "name": name, "seed": seed} for name in IMAGES for seed in SEEDS),
+]
+
+
+class Words:
+    """Store small numbers in four languages as ids, with a split for testing."""
+
+    def __init__(self, below: int = 1000) -> None:
+        pairs = {s: [n for n in range(below) if split_of(n) == s] for s in ("train", "test")}
+        texts = {s: [spell(n, x) for n in pairs[s] for x in LANGUAGES] for s in pairs}
+        self.characters = Characters(" " + "".join(texts["train"]))
+        self.pad_id, self.mask_id = len(self.characters), len(self.characters) + 1
+        encode, pad_id = self.characters.encode, self.pad_id
+        self.train, self.test = (
+            pad_rows([encode(text).tolist() for text in texts[s]], pad_id) for s in pairs
+        )
+        self.max_len = max(self.train.size(1), self.test.size(1))
+        self.stream = {s: encode(" ".join(shuffled(texts[s]))) for s in pairs}
+
+    def languages(self, ids: Tensor) -> Tensor:
+        """Return the language of every row, as a number from 0 to 3."""
+        return torch.arange(len(ids)) % len(LANGUAGES)
+
+
+def shuffled(texts: list[str]) -> list[str]:
+    """Return the texts in a random order that is always the same."""
+    order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(0))
+    return [texts[i] for i in order]
+
+
+words = cache(Words)
+
+
+def new_encoder() -> EncoderOnly:
+    """Build an encoder with random weights."""
+    config = EncoderOnlyConfig(
+        vocab_size=words().mask_id + 1, max_len=words().max_len, num_layers=2, num_heads=4,
+        d_model=64, d_ff=256, dropout=0.0, init_std=0.125,
+    )  # fmt: skip
+    return EncoderOnly(config)
+
+
+def learn(
+    model: nn.Module, draw_loss: Callable[[], Tensor], steps: int, peak: float
+) -> Iterator[int]:
+    """Train a model, each step on a loss that is drawn; yield the steps that are done."""
+    optimizer = torch.optim.AdamW(param_groups(model, 0.01), fused=True)
+    for step in range(1, steps + 1):
+        rate = warmup_cosine(step, max(1, steps // 10), steps=steps, peak=peak)
+        training_step(model.train(), optimizer, [draw_loss()], rate)
+        model.eval()
+        yield step
+
+
+class GapFiller(nn.Module):
+    """Predict characters, from both directions or from the left alone."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.encoder = new_encoder()
+        self.head = TokenHead(self.encoder.embedding)
+        self.causal, self.next_token = "left" in name, "next" in name
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Turn ids (B, L) into vectors (B, L, d_model)."""
+        mask = padding_mask(ids, words().pad_id)
+        return self.encoder(ids, mask & causal_mask(ids.size(1)) if self.causal else mask)
+
+
+def inputs_and_targets(name: str, ids: Tensor, draw: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return what a model reads and predicts in one step."""
+    if "next" in name:
+        return ids[:, :-1], ids[:, 1:]
+    special = dict(mask_id=words().mask_id, pad_id=words().pad_id)
+    num_ordinary = len(words().characters)
+    inputs, targets = mask_tokens(ids, num_ordinary=num_ordinary, generator=draw, **special)
+    if "always" in name:
+        inputs = ids.masked_fill(targets != words().pad_id, words().mask_id)
+    return inputs, targets
+
+
+@cache
+def trained_filler(name: str, seed: int) -> tuple[GapFiller, list[float]]:
+    """Train a model that fills gaps; return it, and how well it does after some steps."""
+    torch.manual_seed(seed)
+    draw, model = torch.Generator().manual_seed(seed), GapFiller(name)
+
+    def draw_loss() -> Tensor:
+        """Compute the loss of a batch at the targets that are not padding."""
+        rows = torch.randint(len(words().train), (BATCH_SIZE,), generator=draw)
+        inputs, targets = inputs_and_targets(name, words().train[rows], draw)
+        known = targets != words().pad_id
+        return F.cross_entropy(model.head(model(inputs)[known]), targets[known])
+
+    steps = learn(model, draw_loss, STEPS, PEAK_RATE)
+    return model, [accuracy_at_gaps(model) for step in steps if step in LOOKS]
+
+
+@torch.no_grad()
+def accuracy_at_gaps(model: GapFiller, generator: torch.Generator | None = None) -> float:
+    """Hide each character of the test words in turn; return the fraction that comes back.
+
+    The first character is left out, because nothing comes before it. With a generator, a random
+    wrong character takes the place of the hidden one, and no [mask] shows where.
+    """
+    right = []
+    for place in range(1, words().test.size(1)):
+        ids = words().test[words().test[:, place] != words().pad_id]
+        seen = ids.clone()
+        if generator is None:
+            seen[:, place] = words().mask_id
+        else:
+            num_ordinary = len(words().characters)
+            other = torch.randint(1, num_ordinary, (len(ids),), generator=generator)
+            seen[:, place] = (ids[:, place] + other) % num_ordinary
+        place_read = place - 1 if model.next_token else place
+        logits = model.head(model(seen)[:, place_read])
+        right.append(logits[:, : len(words().characters)].argmax(dim=-1) == ids[:, place])
+    return torch.cat(right).float().mean().item()
+
+
+def fill_gaps(name: str, seed: int) -> Entry:
+    """Train a model; return how often it finds a hidden character, and a wrong one."""
+    model, accuracies = trained_filler(name, seed)
+    entry: Entry = {"accuracy": accuracies}
+    if not model.causal:
+        entry["wrong_letter"] = accuracy_at_gaps(model, torch.Generator().manual_seed(0))
+    return entry
+
+
+def fill_windows(name: str, seed: int) -> Entry:
+    """Train on windows with one gap and eight visible characters; return the accuracy."""
+    torch.manual_seed(seed)
+    draw, model = torch.Generator().manual_seed(seed), GapFiller("both")
+    place = SIDE if "after" in name else 2 * SIDE  # of the gap in the window
+
+    def windows(split: str, starts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return windows that are masked at one place, and the tokens there; starts: of gaps."""
+        ids = words().stream[split][starts[:, None] - place + torch.arange(2 * SIDE + 1)]
+        targets = ids[:, place].clone()
+        ids[:, place] = words().mask_id
+        return ids, targets
+
+    def draw_loss() -> Tensor:
+        """Compute the loss at the gaps of some windows."""
+        last = len(words().stream["train"]) - SIDE
+        starts = torch.randint(2 * SIDE, last, (2 * BATCH_SIZE,), generator=draw)
+        ids, targets = windows("train", starts)
+        return F.cross_entropy(model.head(model(ids)[:, place]), targets)
+
+    deque(learn(model, draw_loss, STEPS, PEAK_RATE), maxlen=0)
+    with torch.no_grad():
+        starts = torch.arange(2 * SIDE, len(words().stream["test"]) - SIDE)
+        ids, targets = windows("test", starts)
+        right = model.head(model(ids)[:, place]).argmax(dim=-1) == targets
+    return {"accuracy": right.float().mean().item()}
+
+
+def tell_languages(name: str, seed: int) -> Entry:
+    """Learn from a few labeled words; return the accuracy for each number of labels."""
+    return {"accuracy": [language_accuracy(name, seed, count) for count in LABELS]}
+
+
+def language_accuracy(name: str, seed: int, count: int) -> float:
+    """Learn the language of number words from ``count`` labels for each; return the accuracy."""
+    torch.manual_seed(seed)
+    draw = torch.Generator().manual_seed(100 * seed + count)
+    model = nn.ModuleDict({"encoder": new_encoder(), "head": SequenceHead(64, len(LANGUAGES))})
+    if name in ("fine-tuned", "frozen"):
+        model["encoder"].load_state_dict(trained_filler(GAPS[0], seed)[0].encoder.state_dict())
+    if "frozen" in name:
+        model["encoder"].requires_grad_(False)
+
+    def scores(ids: Tensor) -> Tensor:
+        """Score the languages of words."""
+        vectors = model["encoder"](ids, padding_mask(ids, words().pad_id))
+        return model["head"](vectors, ids != words().pad_id)
+
+    train, languages = words().train, words().languages(words().train)
+    numbers = torch.randperm(len(train) // len(LANGUAGES), generator=draw)[:count]
+    labeled = (numbers[:, None] * len(LANGUAGES) + torch.arange(len(LANGUAGES))).flatten()
+
+    def draw_loss() -> Tensor:
+        """Compute the loss of some labeled words."""
+        rows = labeled[torch.randint(len(labeled), (32,), generator=draw)]
+        return F.cross_entropy(scores(train[rows]), languages[rows])
+
+    rate = FROZEN_RATE if "frozen" in name else FINE_TUNING_RATE
+    steps = FINE_TUNING_STEPS * (4 if "longer" in name else 1)
+    deque(learn(model, draw_loss, steps, rate), maxlen=0)
+    with torch.no_grad():
+        right = scores(words().test).argmax(dim=-1) == words().languages(words().test)
+    return right.float().mean().item()
+
+
+class VisionTransformer(nn.Module):
+    """Classify images with the encoder of chapter 07, as chapter 20 does."""
+
+    def __init__(self, learned_positions: bool) -> None:
+        super().__init__()
+        self.embedding = nn.Linear(4, 64)
+        self.class_token = nn.Parameter(0.02 * torch.randn(64))
+        self.positions = (
+            LearnedPositionalEmbedding(64, 17, 0.1) if learned_positions else nn.Dropout(0.1)
+        )
+        self.encoder = Encoder(2, 64, 4, 128, 0.1, norm_first=True, activation="gelu")
+        self.output = nn.Linear(64, 10)
+
+    def forward(self, squares: Tensor) -> Tensor:
+        """Turn patches (B, 16, 4) into logits (B, 10)."""
+        first = self.class_token.expand(len(squares), 1, -1)
+        x = self.positions(torch.cat([first, self.embedding(squares)], dim=1))
+        return self.output(self.encoder(x)[:, 0])
+
+
+def read_images(name: str, seed: int) -> Entry:
+    """Train on four fifths of the digits; return the accuracy on the last fifth."""
+    torch.manual_seed(seed)
+    draw, digits = torch.Generator().manual_seed(seed), load_digits()
+    squares = patches(torch.tensor(digits.images, dtype=torch.float32) / 16, 2)
+    labels = torch.tensor(digits.target)
+    if name == "patches in one other order":
+        squares = squares[:, torch.randperm(16, generator=draw)]
+    if name == "a new order in each image":
+        squares = torch.stack([x[torch.randperm(16, generator=draw)] for x in squares])
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    test, train = order.split([len(order) // 5, len(order) - len(order) // 5])
+    model = VisionTransformer(name != "no positions")
+
+    def batches() -> Tensor:
+        """Draw all batches: each epoch is in another order."""
+        full = len(train) // 64 * 64
+        epochs = [train[torch.randperm(len(train), generator=draw)[:full]] for _ in range(EPOCHS)]
+        return torch.cat(epochs).view(-1, 64)
+
+    rows = iter(batches())
+
+    def draw_loss() -> Tensor:
+        """Compute the loss of the next batch."""
+        now = next(rows)
+        return F.cross_entropy(model(squares[now]), labels[now])
+
+    deque(learn(model, draw_loss, EPOCHS * (len(train) // 64), 2e-3), maxlen=0)
+    with torch.no_grad():
+        right = model(squares[test]).argmax(dim=-1) == labels[test]
+    return {"accuracy": right.float().mean().item()}
+
+
+PARTS: dict[str, Callable[[str, int], Entry]] = {
+    "gap": fill_gaps,
+    "window": fill_windows,
+    "labels": tell_languages,
+    "images": read_images,
+}
+
+
+def rounded(value: float | list[float]) -> float | list[float]:
+    """Round an accuracy, or a list of them, to four decimals."""
+    return [round(v, 4) for v in value] if isinstance(value, list) else round(value, 4)
+
+
+def train_one(run: Entry) -> Entry:
+    """Train one model, and return what it reaches."""
+    found = PARTS[run["part"]](run["name"], run["seed"])
+    return {name: rounded(value) for name, value in found.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, record_of("encoder_only"), RUNS, train_one))
