@@ -1,4 +1,6 @@
-"""What strict nbval leaves out of the comparison."""
+"""What strict nbval leaves out of the comparison, and which cells need weights."""
+
+import pytest
 
 
 def pytest_collectstart(collector):
@@ -10,3 +12,16 @@ def pytest_collectstart(collector):
             "application/javascript",
             "stderr",
         )
+
+
+def pytest_collection_modifyitems(items):
+    """Skip the cells that need published weights if these are missing."""
+    metadata = ((item, getattr(getattr(item, "cell", None), "metadata", {})) for item in items)
+    tagged = [item for item, about in metadata if "needs-weights" in about.get("tags", [])]
+    if tagged:
+        from course_lib.interop.weights import missing_weights  # loads torch
+
+        names = " and ".join(missing_weights())
+        reason = f"the cell needs the weights of {names}, which `make weights` installs"
+        for item in tagged if names else ():
+            item.add_marker(pytest.mark.skip(reason=reason))

@@ -1,12 +1,15 @@
 """Set the scene for every test: one thread, no window, the same examples every time."""
 
 import socket
+from pathlib import Path
 
 import matplotlib
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from random_inputs import make_generator, tiny_transformer
+
+from course_lib.interop.weights import find_weights
 
 matplotlib.use("agg")
 torch.set_num_threads(1)  # the models are tiny, and the machine may be shared
@@ -26,6 +29,19 @@ settings.load_profile("course")
 def generator():
     """Return a fresh source of random numbers: no test depends on those before it."""
     return make_generator()
+
+
+@pytest.fixture
+def published():
+    """Return what finds published weights, and skips a test if they are missing."""
+
+    def find(name: str) -> Path:
+        try:
+            return find_weights(name)
+        except FileNotFoundError as error:
+            pytest.skip(str(error))
+
+    return find
 
 
 @pytest.fixture

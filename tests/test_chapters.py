@@ -2,10 +2,12 @@
 
 import ast
 import copy
+import dis
 import re
 import sys
 from functools import cache
 from pathlib import Path
+from types import CodeType
 
 import chapter_times
 import embed_pictures
@@ -17,7 +19,7 @@ from nbconvert import HTMLExporter
 from notebook_sections import printed_bodies, prose, sections
 
 from course_lib.exercises.exercise_bank import exercise
-from notebooks import HIDE, METADATA, metadata_of
+from notebooks import HIDE, METADATA, NEEDS_WEIGHTS, metadata_of
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -189,7 +191,7 @@ def test_says_nothing_about_the_machine_it_ran_on(path):
 @chapter
 def test_is_quiet_reproducible_strict_and_asserts_what_it_claims(path):
     tags = {tag for cell in read(path).cells for tag in cell.metadata.get("tags", [])}
-    assert tags <= {"nbval-ignore-output", "raises-exception", HIDE}
+    assert tags <= {"nbval-ignore-output", "raises-exception", HIDE, NEEDS_WEIGHTS}
     sources = [cell.source for cell in cells(path, "code")]
     assert not any(source.rstrip().endswith(";") for source in sources), "nbval rejects it"
     assert not any(re.search(MAGICS, source, re.M) for source in sources)
@@ -197,6 +199,57 @@ def test_is_quiet_reproducible_strict_and_asserts_what_it_claims(path):
     assert sum("torch.manual_seed(" in source for source in sources) <= 1
     claims = re.findall(r"^\s*(assert\b|assert_close\()", "\n".join(sources), re.M)
     assert len(claims) >= 5
+
+
+def read_from_weights(cells: list[nbformat.NotebookNode]) -> set[str]:
+    """Name what cells without the tag read after a tagged cell was the last to define it."""
+    found, tagged = set(), {"find_weights"}
+    for cell in cells:
+        defined, read_first = stored_and_read(compile(cell.source, "cell", "exec"))
+        if NEEDS_WEIGHTS in cell.metadata.get("tags", []):
+            tagged |= defined
+        else:
+            found |= read_first & tagged
+            tagged -= defined
+    return found
+
+
+def stored_and_read(code: CodeType) -> tuple[set[str], set[str]]:
+    """Name the globals that code defines, and those that it or its functions read before that."""
+    defined, read_first = set(), set()
+    for step in dis.get_instructions(code):
+        if step.opname in ("STORE_NAME", "STORE_GLOBAL"):
+            defined.add(step.argval)
+        elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and step.argval not in defined:
+            read_first.add(step.argval)
+    for inner in (const for const in code.co_consts if isinstance(const, CodeType)):
+        read_first |= stored_and_read(inner)[1] - defined
+    return defined, read_first
+
+
+@chapter
+def test_a_chapter_without_weights_runs_the_cells_without_the_tag(path):
+    assert not read_from_weights(cells(path, "code"))
+    tagged = [c for c in cells(path, "code") if NEEDS_WEIGHTS in c.metadata.get("tags", [])]
+    assert not any(re.match(r"#\| ex|guess\(", cell.source) for cell in tagged), "tag no exercise"
+
+
+@pytest.mark.parametrize(
+    ("sources", "found"),
+    [
+        (["*model = load()", "model.eval()"], {"model"}),
+        (["*model = load()", "def f():\n    return [model for _ in x]"], {"model"}),
+        (["*model = load()", "*model.eval()", "for model in models:\n    print(model)"], set()),
+        (["n = 1", "*n = 2", "n += 1", "n"], {"n"}),
+        (["*n = 2", "def f(n):\n    return n", "n = f(3)", "n"], set()),
+        (["*import a", "from b import c as a", "a.d"], set()),
+        (["path = find_weights('gpt2')"], {"find_weights"}),
+    ],
+)
+def test_names_from_tagged_cells_are_found(sources, found):
+    tags = {"*": {"tags": [NEEDS_WEIGHTS]}}
+    made = [nbformat.v4.new_code_cell(s.lstrip("*"), metadata=tags.get(s[0], {})) for s in sources]
+    assert read_from_weights(made) == found
 
 
 @chapter

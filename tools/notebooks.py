@@ -17,10 +17,12 @@ from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbdev.export import nb_export
 
 from course_lib.atomic_write import write_whole
+from course_lib.interop.weights import missing_weights
 
 ROOT = Path(__file__).resolve().parent.parent
 CELL_TIMEOUT = 300  # seconds
 HIDE = "hide-input"  # the tag that folds a cell's source on the site
+NEEDS_WEIGHTS = "needs-weights"  # the tag of a cell that reads published weights
 WIDGET = "application/vnd.jupyter.widget-view+json"
 METADATA = {  # JupyterLab writes it, and marks a notebook with another version as changed
     "kernelspec": {
@@ -120,8 +122,15 @@ def out_of_step() -> list[str]:
 
 
 def run(chapter: Path) -> float:
-    """Execute a chapter from a fresh kernel, save it tidy, and return the seconds it took."""
+    """Execute a chapter from a fresh kernel, save it tidy, and return the seconds it took.
+
+    Ends the program with a sentence if a cell needs weights that are missing.
+    """
     notebook = nbformat.read(chapter, as_version=4)
+    if any(NEEDS_WEIGHTS in cell.metadata.get("tags", []) for cell in notebook.cells):
+        if missing := missing_weights():
+            names = " and ".join(missing)
+            sys.exit(f"{chapter.name} was not executed: it needs {names}; run: make weights")
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = []

@@ -1,7 +1,6 @@
 """The folder of a training run: its checkpoint, its saved epochs, and who may write there."""
 
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,10 +8,10 @@ from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
-from platformdirs import user_data_path
 from torch import Tensor, nn
 
 from course_lib.batching import average_weights
+from course_lib.data.user_folders import user_folder
 from course_lib.trainer.checkpoint import (
     METADATA,
     Checkpoint,
@@ -35,17 +34,8 @@ TYPES |= {"machine": str, "history": list, "losses": list}
 
 
 def checkpoints_folder() -> Path:
-    """Return the folder of all training runs: COURSE_CHECKPOINTS, or one next to the package.
-
-    If the package was installed, it is in the user's data folder.
-    """
-    chosen = os.environ.get("COURSE_CHECKPOINTS")
-    if chosen:
-        return Path(chosen).expanduser()
-    root = Path(__file__).resolve().parents[2]
-    if root.name in ("site-packages", "dist-packages"):
-        root = user_data_path("course_lib", appauthor=False)
-    return root / "checkpoints"
+    """Return the folder of all training runs: COURSE_CHECKPOINTS, or ``checkpoints``."""
+    return user_folder("COURSE_CHECKPOINTS", "checkpoints")
 
 
 def find_checkpoint(out: Path) -> Path | None:

