@@ -1,7 +1,7 @@
-"""Carry weights between ``ModernDecoder`` and the layout that Llama is published in.
+"""Carry weights between ``ModernDecoder`` and the layouts that Llama is published in.
 
-Differs: RoPE rotates column i of a head with column i + d_k / 2 (halves), ours neighbors
-(interleaved); the rows of W^Q and W^K are reordered on the way.
+Differs: in a folder, RoPE rotates column i of a head with column i + d_k / 2 (halves), ours
+neighbors (interleaved), so the rows of W^Q and W^K are reordered. A GGUF file has our order.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from course_lib.interop.config_fields import ConfigFields, Supported, read_config
-from course_lib.interop.pretrained import Layout, build_and_load, read_tokenizer
+from course_lib.interop.gguf_file import build_tokenizer, read_metadata, read_tensors
+from course_lib.interop.pretrained import Layout, build_and_load, read_tokenizer, read_weights
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
 
 NAMES = {  # ours: published
@@ -28,6 +29,32 @@ NAMES = {  # ours: published
     "norm": "model.norm",
     "output": "lm_head",
 }
+GGUF_NAMES = {  # ours: as llama.cpp calls it
+    "embedding": "token_embd",
+    "layers.*.norm1": "blk.*.attn_norm",
+    "layers.*.self_attn.w_q": "blk.*.attn_q",
+    "layers.*.self_attn.w_k": "blk.*.attn_k",
+    "layers.*.self_attn.w_v": "blk.*.attn_v",
+    "layers.*.self_attn.w_o": "blk.*.attn_output",
+    "layers.*.norm2": "blk.*.ffn_norm",
+    "layers.*.feed_forward.gate": "blk.*.ffn_gate",
+    "layers.*.feed_forward.linear1": "blk.*.ffn_up",
+    "layers.*.feed_forward.linear2": "blk.*.ffn_down",
+    "norm": "output_norm",
+    "output": "output",
+}
+GGUF_FIELDS = {  # of config.json: of a GGUF file
+    "model_type": "general.architecture",
+    "hidden_size": "llama.embedding_length",
+    "num_attention_heads": "llama.attention.head_count",
+    "num_key_value_heads": "llama.attention.head_count_kv",
+    "head_dim": "llama.attention.key_length",
+    "max_position_embeddings": "llama.context_length",
+    "num_hidden_layers": "llama.block_count",
+    "intermediate_size": "llama.feed_forward_length",
+    "rope_theta": "llama.rope.freq_base",
+    "rms_norm_eps": "llama.attention.layer_norm_rms_epsilon",
+}
 SUPPORTED: Supported = {  # field: (what it means if absent, what is covered)
     "hidden_act": ("silu", ["silu"]),
     "attention_bias": (False, [False]),
@@ -38,15 +65,34 @@ ROPE_FIELDS = ("rope_type", "type", "rope_theta")  # "type" in older files
 ROTATED = ("q_proj.weight", "k_proj.weight")
 
 
-def from_pretrained(folder: Path | str) -> tuple[ModernDecoder, Tokenizer | None]:
-    """Load a model in Llama's layout from a folder as it is published.
+def from_pretrained(path: Path | str) -> tuple[ModernDecoder, Tokenizer | None]:
+    """Load a model in Llama's layout from a folder as it is published, or from one GGUF file.
 
     Returns a model in eval mode, and the tokenizer, or None without one.
     Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
     """
-    config = _to_config(read_config(folder, ["llama"], SUPPORTED))
-    model = build_and_load(folder, lambda: ModernDecoder(config), load_state_dict)
-    return model, read_tokenizer(folder)
+    if Path(path).suffix == ".gguf" and Path(path).is_file():
+        return _from_gguf(Path(path))
+    config = _to_config(read_config(path, ["llama"], SUPPORTED))
+    model = build_and_load(read_weights(path), lambda: ModernDecoder(config), load_state_dict)
+    return model, read_tokenizer(path)
+
+
+def _from_gguf(path: Path) -> tuple[ModernDecoder, Tokenizer]:
+    """Load a model and its tokenizer from a GGUF file."""
+    metadata = read_metadata(path)
+    fields = ConfigFields(metadata, source=path.name)
+    fields.choice("general.architecture", None, ["llama"])
+    tokenizer = build_tokenizer(fields)
+    weights = read_tensors(path)
+    content = {ours: metadata[name] for ours, name in GGUF_FIELDS.items() if name in metadata}
+    content |= {
+        "vocab_size": tokenizer.get_vocab_size(),
+        "tie_word_embeddings": "output.weight" not in weights,
+    }
+    config = _to_config(ConfigFields(content, source=path.name, names=GGUF_FIELDS))
+    model = build_and_load(weights, lambda: ModernDecoder(config), GGUF.load)
+    return model, tokenizer
 
 
 def _to_config(fields: ConfigFields) -> ModernConfig:
@@ -110,3 +156,11 @@ def _reordered(name: str, value: Tensor, table: tuple[int, int]) -> Tensor:
     if not name.endswith(ROTATED):
         return value
     return value.unflatten(0, (-1, *table)).transpose(1, 2).flatten(0, 2)
+
+
+def _as_it_is(name: str, value: Tensor) -> Tensor:
+    """Return a weight without a change."""
+    return value
+
+
+GGUF = Layout(GGUF_NAMES, _as_it_is, _as_it_is, copies={}, unread=r"rope_freqs\.weight")
