@@ -5,8 +5,9 @@ neighbors (interleaved), so the rows of W^Q and W^K are reordered. A GGUF file h
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -74,20 +75,26 @@ ROPE_FIELDS = {"default": (), "linear": ("factor",), "llama3": LLAMA3}  # by the
 ROTATED = r".*[qk]_(proj|norm)\.(weight|bias)"
 
 
-def from_pretrained(path: Path | str) -> tuple[ModernDecoder, Tokenizer | None]:
+def from_pretrained(
+    path: Path | str, model_class: Callable[[ModernConfig], ModernDecoder] = ModernDecoder
+) -> tuple[ModernDecoder, Tokenizer | None]:
     """Load a model in Llama's layout from a folder as it is published, or from one GGUF file.
 
-    Returns a model in eval mode, and the tokenizer, or None without one.
+    ``model_class`` is our ``ModernDecoder``, or one that you wrote.
+    Returns the model in eval mode, and the tokenizer, or None without one.
     Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
     """
     if Path(path).suffix == ".gguf" and Path(path).is_file():
-        return _from_gguf(Path(path))
+        return _from_gguf(Path(path), model_class)
     config = _to_config(read_config(path, MODEL_TYPES, SUPPORTED))
-    model = build_and_load(read_weights(path), lambda: ModernDecoder(config), load_state_dict)
+    build, build_mine = partial(ModernDecoder, config), partial(model_class, config)
+    model = build_and_load(read_weights(path), build, load_state_dict, build_mine)
     return model, read_tokenizer(path)
 
 
-def _from_gguf(path: Path) -> tuple[ModernDecoder, Tokenizer]:
+def _from_gguf(
+    path: Path, model_class: Callable[[ModernConfig], ModernDecoder]
+) -> tuple[ModernDecoder, Tokenizer]:
     """Load a model and its tokenizer from a GGUF file."""
     metadata = read_metadata(path)
     fields = ConfigFields(metadata, source=path.name)
@@ -107,8 +114,8 @@ def _from_gguf(path: Path) -> tuple[ModernDecoder, Tokenizer]:
     )
     if "rope_freqs.weight" in weights:  # as Llama 3.1 has them
         config = replace(config, rope_factors=tuple(weights["rope_freqs.weight"].tolist()))
-    model = build_and_load(weights, lambda: ModernDecoder(config), GGUF.load)
-    return model, tokenizer
+    build, build_mine = partial(ModernDecoder, config), partial(model_class, config)
+    return build_and_load(weights, build, GGUF.load, build_mine), tokenizer
 
 
 def _gguf_scaling(metadata: Mapping[str, object]) -> dict[str, object]:
