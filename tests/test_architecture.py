@@ -32,12 +32,13 @@ ORDER = (  # who stands in one line imports nothing of the others there
     ("data",),
     *((module,) for module in MODULES),
     ("interop", "trainer"),
-    ("tasks",),
+    ("tasks", "conversation"),
     ("probes",),
     ("exercises", "viz"),
-    ("training_options",),
-    ("model_commands", "task_commands"),
+    ("command_options",),
+    ("task_commands",),
     ("training_commands",),
+    ("model_commands",),
     ("cli",),
 )
 NOTEBOOK_ONLY = {"matplotlib", "ipywidgets", "IPython", "jupyterlab"}
