@@ -1,58 +1,146 @@
-"""The commands that download and use published models, and probe a model of the reader's own."""
+"""The commands that use, download and probe models."""
 
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
 
 from course_lib.command_line import as_typed
+from course_lib.conversation import Conversation, continue_text, sampler
 from course_lib.data.multi30k_files import download_multi30k
-from course_lib.interop.download import MODELS, continue_with, download, load_translator
+from course_lib.data.user_folders import data_folder
+from course_lib.interop import marian
+from course_lib.interop.download import download
+from course_lib.interop.weights import MODELS, find_weights
 from course_lib.probes import probe_made
-from course_lib.terminal import add_command, path_of, tell, whole_from_one
-from course_lib.trainer.options import LAST_SEED
+from course_lib.task_commands import TASKS, sampling_options, translate_sentence
+from course_lib.tasks.multi30k import RealTranslator
+from course_lib.terminal import shortened, tell
+from course_lib.training_commands import load, prepare
+
+PROMPT = "> "
+CHAT_MODEL = "smollm2-135m-instruct"
 
 
-def add_model_commands(commands: argparse._SubParsersAction) -> None:
-    """Describe the commands for models that the course has not trained."""
-    purpose = "download a corpus or a model, and check it"
-    downloads = add_command(commands, "download", purpose, download_command)
-    downloads.add_argument("name", choices=("multi30k", *MODELS))
-    downloads.add_argument("folder", type=path_of, metavar="DIR")
-    probes = add_command(commands, "probe", "look for mistakes in a model of yours", probe_command)
-    probes.add_argument("factory", metavar="MODULE:FUNCTION", help="returns it, or probe()'s dict")
-    probes.add_argument("--vocab-size", type=whole_from_one, metavar="V")
-    probes.add_argument("--pad-id", type=int, metavar="ID")
+def use_command(options: argparse.Namespace) -> int:
+    """Translate a text or many lines, or continue a text."""
+    if options.weights and options.command == "sample":
+        prepare(options)
+        draw = sampler(**sampling_options(options))
+        path = weights_path(options.weights)
+        print_parts(continue_text(path, options.prompt or "", options.tokens, draw))
+        return 0
+    if options.weights:
+        prepare(options)
+        use = partial(translate_sentence, published_translator(weights_path(options.weights)))
+    else:
+        use = partial(TASKS[options.task].use, load(options)[0])
+    if options.command == "sample":
+        print(use(options.prompt or "", options))
+    elif options.text:
+        print(use(" ".join(" ".join(options.text).split()), options))
+    else:
+        return translate_lines(use, options)
+    return 0
+
+
+def published_translator(path: Path) -> RealTranslator:
+    """Load a published Marian model and its tokenizer; raise ValueError if it has none."""
+    model, tokenizer = marian.from_pretrained(path)
+    if tokenizer is None:
+        raise ValueError(f"{path} has no source.spm, the tokenizer that reads the sentences")
+    return RealTranslator(model, tokenizer, model.config)
+
+
+def weights_path(named: Path) -> Path:
+    """Return the path that somebody named, or the path of the published model of this name."""
+    return find_weights(str(named)) if str(named) in MODELS and not named.exists() else named
+
+
+def translate_lines(
+    use: Callable[[str, argparse.Namespace], str], options: argparse.Namespace
+) -> int:
+    """Translate each line that somebody types or a pipe contains; return 2 if one of these fails.
+
+    Each line of a pipe gets one line of output, which is empty if it cannot be translated.
+    """
+    typed = is_typed()
+    code = 0
+    for text in read_lines("Type a text to translate it. An empty line ends this."):
+        translation = ""
+        try:
+            translation = use(" ".join(text.split()), options) if text else ""
+        except ValueError as error:
+            print(f"course translate: {shortened(str(error))}", file=sys.stderr)
+            code = 2
+        if translation or not typed:
+            print(translation, flush=True)
+    return 0 if typed else code
+
+
+def chat_command(options: argparse.Namespace) -> int:
+    """Answer what somebody types, or every line of a pipe; Ctrl-C ends an answer."""
+    path = weights_path(options.weights or Path(CHAT_MODEL))
+    conversation = Conversation(path, sampler(**sampling_options(options)), options.tokens)
+    invitation = "Ask something. Ctrl-C ends an answer, and an empty line the chat."
+    for question in filter(None, read_lines(invitation)):
+        try:
+            with closing(conversation.answer(question)) as answer:
+                print_parts(answer)
+        except ValueError as error:
+            print(f"course chat: {error}; the conversation starts again", file=sys.stderr)
+            conversation.messages.clear()
+        except KeyboardInterrupt:
+            continue
+    return 0
+
+
+def is_typed() -> bool:
+    """Return whether somebody types the input."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def read_lines(invitation: str) -> Iterator[str]:
+    """Yield the lines of a pipe, or ask for lines until one is empty or the user wants to quit."""
+    if not is_typed():
+        yield from map(str.strip, sys.stdin or ())
+        return
+    print(invitation)
+    try:
+        while (text := input(PROMPT).strip()) not in ("", "quit", "exit"):
+            yield text
+    except (EOFError, KeyboardInterrupt):
+        print()
+
+
+def print_parts(parts: Iterable[str]) -> None:
+    """Print the parts of a text as they come."""
+    try:
+        for part in parts:
+            print(part, end="", flush=True)
+    finally:
+        print(flush=True)
 
 
 def download_command(options: argparse.Namespace) -> int:
     """Download what is missing, and print where it is and what comes next."""
+    folder = options.folder or data_folder()
     if options.name == "multi30k":
-        folder = download_multi30k(options.folder)
-        words = ["train", "--task", "multi30k", "--data", str(options.folder)]
-        print(f"Multi30k is in {folder}; now: {as_typed(*words)}")
+        where = ["--data", str(folder)] if options.folder else []
+        command = as_typed("train", "--task", "multi30k", *where)
+        print(f"Multi30k is in {download_multi30k(folder)}; now: {command}")
         return 0
     model = MODELS[options.name]
-    tell(f"Downloading {options.name} ({model.megabytes} MB) to {options.folder}")
-    folder = download(options.name, options.folder)
-    print(f"{options.name} is in {folder}; license: {model.licence}")
-    use = ["sample", "--prompt", "Once upon a time"]
-    if options.name.startswith("opus"):
-        use = ["translate", "Ein Mann fährt Fahrrad."]
-    tell(f"Next: {as_typed(use[0], '--weights', str(folder), *use[1:])}")
+    tell(f"Downloading {options.name} ({model.megabytes} MB) to {folder}")
+    path = download(options.name, folder)
+    print(f"{options.name} is in {path}; license: {model.licence}")
+    if model.first_try:
+        command, *words = model.first_try
+        tell(f"Next: {as_typed(command, '--weights', str(path), *words)}")
     return 0
-
-
-def use_published(options: argparse.Namespace) -> Callable[[str, argparse.Namespace], str]:
-    """Return what translates or continues a text with published weights."""
-    if options.command == "translate":
-        translate = load_translator(options.weights)
-        return lambda text, options: translate([text], 4)[0]
-    sampling = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
-    seed = options.draw % (LAST_SEED + 1)
-    return lambda text, options: continue_with(
-        options.weights, text, options.tokens, seed, **sampling
-    )
 
 
 def probe_command(options: argparse.Namespace) -> int:

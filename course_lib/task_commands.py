@@ -22,13 +22,12 @@ COPIES = 20  # texts whose lines are parsed
 MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length counts
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class TaskCommands:
-    """The commands of one task, whose options are in ``training_options``."""
+    """The commands of one task, whose options are in ``command_options``."""
 
     task: type[Task]
     use: Callable[[Any, str, Namespace], str]  #: translates or continues a text
-    example: Callable[[Any], list[str]]  #: what a first try is called with, given the configuration
     evaluate: Callable[[Any, Namespace], dict[str, Any]]  #: prints; returns what a record keeps
 
 
@@ -85,9 +84,14 @@ def evaluate_sentences(translator: RealTranslator, options: Namespace) -> dict[s
 def continue_text(generator: TextGenerator, text: str, options: Namespace) -> str:
     """Continue a text."""
     prompt = text or PROMPTS[generator.config.text]
-    sampling = dict(temperature=options.temperature, top_k=options.top_k, top_p=options.top_p)
-    seed = options.draw % (LAST_SEED + 1)
-    return generator.generate(prompt, options.tokens, seed=seed, **sampling)[0]
+    return generator.generate(prompt, options.tokens, **sampling_options(options))[0]
+
+
+def sampling_options(options: Namespace) -> dict[str, Any]:
+    """Return the options of sampling, and the seed."""
+    names = ("temperature", "top_k", "top_p")
+    sampling = {name: getattr(options, name) for name in names}
+    return {"seed": options.draw % (LAST_SEED + 1), **sampling}
 
 
 def evaluate_text(generator: TextGenerator, options: Namespace) -> dict[str, Any]:
@@ -115,22 +119,7 @@ def evaluate_text(generator: TextGenerator, options: Namespace) -> dict[str, Any
 
 
 TASKS = {
-    "numbers": TaskCommands(
-        task=Numbers,
-        use=translate_number,
-        example=lambda config: ["three hundred forty-five"],
-        evaluate=evaluate_numbers,
-    ),
-    "multi30k": TaskCommands(
-        task=Multi30k,
-        use=translate_sentence,
-        example=lambda config: [CAPTIONS[0][config.direction == "en-de"]],
-        evaluate=evaluate_sentences,
-    ),
-    "gpt": TaskCommands(
-        task=LanguageModel,
-        use=continue_text,
-        example=lambda config: [],
-        evaluate=evaluate_text,
-    ),
+    "numbers": TaskCommands(Numbers, translate_number, evaluate_numbers),
+    "multi30k": TaskCommands(Multi30k, translate_sentence, evaluate_sentences),
+    "gpt": TaskCommands(LanguageModel, continue_text, evaluate_text),
 }

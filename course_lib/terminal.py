@@ -1,4 +1,4 @@
-"""How the commands read words, and how they speak in a terminal."""
+"""What the commands are for, how they read words, and how they print in a terminal."""
 
 import argparse
 import difflib
@@ -9,17 +9,40 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TextIO
 
+COMMANDS = {
+    "Learn": {
+        "learn": "open your workbook in JupyterLab; it is made if there is none",
+        "lab": "open the worked chapters, with all answers, in JupyterLab; they are copied",
+        "workbook": "write a workbook: the chapters without their answers",
+        "check": "check an answer in your my_lib; exits with 0 if it is correct, and with 1 if not",
+        "progress": "show what is done, and what comes next",
+    },
+    "Train and use models": {
+        "train": "train a model, by default a translator of number words",
+        "translate": "translate a text, or every line that you type",
+        "sample": "let a GPT or a published model continue a text",
+        "chat": "talk with a published model that was trained to answer",
+        "evaluate": "measure what was trained",
+        "download": "download a corpus or a published model, and check it",
+    },
+    "Check": {
+        "probe": "look for mistakes in a model of yours",
+        "grade": "check what a class wrote; the code of the learners runs on this computer",
+    },
+}
+STOPPED = 130  # the exit code after Ctrl-C
 QUOTED = 200  # characters of somebody else's text in an error
 CODES = {"bold": 1, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
 SIGNS = {"✓": "green", "✗": "red", "○": "yellow", "◐": "yellow"}
 
 
 def add_command(
-    commands: argparse._SubParsersAction, name: str, purpose: str, run: Callable | str
+    commands: argparse._SubParsersAction, name: str, run: Callable | str, purpose: str = ""
 ) -> argparse.ArgumentParser:
-    """Add a command with its purpose and the function that runs it, or ``"module:function"``."""
-    command = commands.add_parser(name, help=purpose, description=purpose)
-    command.set_defaults(run=run)
+    """Add a command, and the function that runs it, or ``"module:function"``."""
+    purposes = {name: purpose for group in COMMANDS.values() for name, purpose in group.items()}
+    command = commands.add_parser(name, description=purpose or purposes[name])
+    command.set_defaults(run=run, parser=command)
     return command
 
 

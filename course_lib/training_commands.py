@@ -1,21 +1,20 @@
-"""The commands ``train`` and ``evaluate``, and those that use what was trained."""
+"""The commands ``train`` and ``evaluate``, and how a training run is found again."""
 
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from course_lib.command_line import as_typed
-from course_lib.model_commands import use_published
+from course_lib.command_options import TASK_OPTIONS
 from course_lib.task_commands import TASKS
-from course_lib.terminal import did_you_mean, paint, shortened, tell
+from course_lib.terminal import STOPPED, did_you_mean, paint, tell
 from course_lib.trainer import run_folder
 from course_lib.trainer.distributed import World, init_distributed
 from course_lib.trainer.hardware import bfloat16_pays, prepare_machine
@@ -23,17 +22,15 @@ from course_lib.trainer.loop import graceful_shutdown, start, train
 from course_lib.trainer.options import TrainingConfig, check_range
 from course_lib.trainer.results import add_entry, read_entries
 from course_lib.trainer.task import Pipeline, TrainState
-from course_lib.training_options import STOPPED, TASK_OPTIONS
 
 MOST_PARTS = 1_024  # micro-batches of a step
-PROMPT = "> "
 
 
 def train_command(options: argparse.Namespace) -> int:
     """Train to the end, or to the end of the step at which somebody asks to stop."""
-    names = ("task", "size", "seed", *TASK_OPTIONS[options.task].settings, "set", "data", "out")
+    names = ("size", "seed", *TASK_OPTIONS[options.task].settings, "set", "data", "out")
     names += ("threads", "device", "accumulate", "shard")
-    again = ["train", *given(options, *names), "--resume"]
+    again = [*_command("train", options), *_given(options, *names), "--resume"]
     prepare(options)
     check_range("--accumulate", options.accumulate, 1, MOST_PARTS)
     check_range("--minutes", options.minutes or 0, 0, math.inf)
@@ -50,10 +47,8 @@ def train_command(options: argparse.Namespace) -> int:
         end = f"step {state.step}, {state.seconds['wall'] / 60:.1f} minutes in all"
         print(f"trained to {end}: {out}" if done else f"stopped at {end}; nothing is lost")
         config = state.pipeline.config
-        use = find_words(options, TASK_OPTIONS[options.task].verb, config)
-        measure = find_words(options, "evaluate", config) + given(options, "data")
-        first_try = [*use, *TASKS[options.task].example(config)]
-        for words in [first_try, measure] if done else [again]:
+        measure = find_words(options, "evaluate", config) + _given(options, "data")
+        for words in [first_try(options, config), measure] if done else [again]:
             print("Next:", paint(as_typed(*words), "cyan"))
     return STOPPED if stop() and not done and world.size == 1 else 0
 
@@ -117,7 +112,7 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> TrainState:
 def evaluate_command(options: argparse.Namespace) -> int:
     """Measure, print the results, and record them if asked to."""
     chosen = TASKS[options.task]
-    pipeline, metadata = _load(options)
+    pipeline, metadata = load(options)
     names = [name.strip("-") for name in TASK_OPTIONS[options.task].evaluate_options]
     about = metadata["config"] | {name: getattr(options, name) for name in names}
     if options.record:
@@ -125,8 +120,7 @@ def evaluate_command(options: argparse.Namespace) -> int:
             if not about.keys() <= entry.keys():
                 raise ValueError(f"{options.record} is the record of another task")
     results = chosen.evaluate(pipeline, options)
-    use = find_words(options, TASK_OPTIONS[options.task].verb, pipeline.config)
-    tell(f"Next: {as_typed(*use, *chosen.example(pipeline.config))}")
+    tell(f"Next: {as_typed(*first_try(options, pipeline.config))}")
     if options.record:
         entry = {
             **about,
@@ -139,54 +133,6 @@ def evaluate_command(options: argparse.Namespace) -> int:
         }
         add_entry(options.record, entry, lambda entry: [entry[name] for name in about])
     return 0
-
-
-def use_command(options: argparse.Namespace) -> int:
-    """Translate a text or many lines, or continue a text."""
-    if options.weights:
-        prepare(options)
-        use: Callable[[str, argparse.Namespace], str] = use_published(options)
-    else:
-        pipeline, _ = _load(options)
-        use = partial(TASKS[options.task].use, pipeline)
-    if options.command == "sample":
-        print(use(options.prompt or "", options))
-    elif options.text:
-        print(use(" ".join(" ".join(options.text).split()), options))
-    else:
-        return translate_lines(use, options)
-    return 0
-
-
-def translate_lines(
-    use: Callable[[str, argparse.Namespace], str], options: argparse.Namespace
-) -> int:
-    """Translate each line that somebody types or a pipe contains; return 2 if one of these fails.
-
-    Each line of a pipe gets one line of output, which is empty if it cannot be translated.
-    """
-    typed = sys.stdin is not None and sys.stdin.isatty()
-    code = 0
-    for text in _typed_lines() if typed else map(str.strip, sys.stdin or ()):
-        translation = ""
-        try:
-            translation = use(" ".join(text.split()), options) if text else ""
-        except ValueError as error:
-            print(f"course translate: {shortened(str(error))}", file=sys.stderr)
-            code = 2
-        if translation or not typed:
-            print(translation, flush=True)
-    return 0 if typed else code
-
-
-def _typed_lines() -> Iterator[str]:
-    """Ask for lines until one is empty, or the user wants to quit."""
-    print("Type a text to translate it. An empty line ends this.")
-    try:
-        while (text := input(PROMPT).strip()) not in ("", "quit", "exit"):
-            yield text
-    except (EOFError, KeyboardInterrupt):
-        print()
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -229,42 +175,47 @@ def _config(options: argparse.Namespace) -> TrainingConfig:
     return TASKS[options.task].task.pipeline_class.config_class(**_settings(options))
 
 
-def given(options: argparse.Namespace, *names: str) -> list[str]:
-    """Return those of the named options that differ from the usual ones, as words of a command."""
-    chosen = TASK_OPTIONS[options.task]
-    usual = dict(
-        task="numbers", size=next(iter(chosen.sizes)), threads=chosen.threads, accumulate=1
-    )
+def _command(verb: str, options: argparse.Namespace) -> list[str]:
+    """Return the first words of a command for the same task."""
+    return [verb] if options.task == "numbers" else [verb, "--task", options.task]
+
+
+def _given(options: argparse.Namespace, *names: str) -> list[str]:
+    """Return those of the named options that somebody gave, as words of a command."""
     words = []
     for name in names:
         value = getattr(options, name)
-        if value is True:
-            words += [f"--{name}"]
-        elif value not in (None, False, usual.get(name)):
+        if value != options.parser.get_default(name):
             for one in value if isinstance(value, list) else [value]:
-                words += [f"--{name}", str(one)]
+                words += [f"--{name}"] if one is True else [f"--{name}", str(one)]
     return words
 
 
 def find_words(options: argparse.Namespace, verb: str, config: TrainingConfig) -> list[str]:
     """Return a command's words that find the training run of a configuration."""
-    words = [verb, *([] if verb == "sample" else given(options, "task"))]
     if options.out:
-        return [*words, *given(options, "out")]
-    words += given(options, "size")
+        return [*_command(verb, options), "--out", str(options.out)]
+    words = _command(verb, options) + _given(options, "size")
     for name in ("seed", TASKS[options.task].task.variant):
         value = getattr(config, name)
         words += [f"--{name}", str(value)] if value != getattr(type(config)(), name) else []
     return words
 
 
-def _load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
+def first_try(options: argparse.Namespace, config: TrainingConfig) -> list[str]:
+    """Return the words of a command that uses what was trained."""
+    chosen = TASK_OPTIONS[options.task]
+    example = chosen.examples.get(getattr(config, TASKS[options.task].task.variant))
+    return find_words(options, chosen.verb, config) + ([example] if example else [])
+
+
+def load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
     """Load what was trained, averaged over the last epochs if asked, and the metadata."""
     prepare(options)
     task = TASKS[options.task].task
     out = _folder(options)
     if not run_folder.find_checkpoint(out):
-        first = as_typed(*find_words(options, "train", _config(options)), *given(options, "data"))
+        first = as_typed(*find_words(options, "train", _config(options)), *_given(options, "data"))
         raise ValueError(f"there is no checkpoint in {out}: first run `{first}`")
     pipeline, metadata = run_folder.load_pipeline(task.pipeline_class, out)
     for name, value in _own_settings(options).items():

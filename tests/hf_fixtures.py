@@ -35,6 +35,9 @@ KINDS = {
     "gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel, GPT2),
     "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM, LLAMA),
     "bert": (transformers.BertConfig, transformers.BertModel, BERT),
+    "mistral": (transformers.MistralConfig, transformers.MistralForCausalLM, LLAMA),
+    "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM, LLAMA),
+    "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM, LLAMA),
 }
 
 

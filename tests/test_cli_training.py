@@ -16,6 +16,7 @@ from tiny_tasks import TASKS, WRITER, settings, write_library, write_play
 
 from course_lib import cli, task_commands, training_commands
 from course_lib.beam_search import beam_search
+from course_lib.command_options import TASK_OPTIONS
 from course_lib.data import (
     LANGUAGES,
     Tokenizer,
@@ -41,7 +42,6 @@ from course_lib.trainer.run_folder import (
     load_pipeline,
     locked,
 )
-from course_lib.training_options import TASK_OPTIONS
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")

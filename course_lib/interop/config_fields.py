@@ -1,9 +1,10 @@
-"""The fields of a published model's ``config.json``, each checked where a loader reads it."""
+"""The fields of a published model's configuration, each checked where a loader reads it."""
 
 import json
 import reprlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from course_lib.command_line import as_typed, runnable
@@ -24,14 +25,24 @@ class ConfigFields:
     Args:
         content: Values by name, as JSON has them.
         path: Names of the objects that contain them, such as ``"rope_parameters."``.
+        source: The file that contains them.
+        names: How the file calls a field, where it is not as ``config.json`` calls it.
     """
 
     MOST_LAYERS = 256
     LARGEST_TABLE = 2**26  # numbers in a table of positions that is not in the file: 256 MiB
 
-    def __init__(self, content: Mapping[str, object], path: str = "") -> None:
+    def __init__(
+        self,
+        content: Mapping[str, object],
+        path: str = "",
+        source: str = "config.json",
+        names: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.content = content
         self.path = path
+        self.source = source
+        self.names = names
 
     def integer(
         self,
@@ -49,15 +60,15 @@ class ConfigFields:
         value = self.content.get(name)
         value = default if value is None else value
         if value is None and name not in self.content:
-            raise ValueError(f"config.json has no field {self.path}{name}; get the file again")
+            raise ValueError(f"{self.source} has no field {self._shown(name)}; get the file again")
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             if value == 0 or divides % value == 0:
                 return value
         expected = f"{least}" if least == most else f"integers from {least} to {most}"
         raise self.uncovered(name, f"{expected} that divide {divides}" if divides else expected)
 
-    def number(self, name: str, default: float, *, least: float) -> float:
-        """Return a number of at least ``least``; absent, it is the default."""
+    def number(self, name: str, default: float | None, *, least: float) -> float:
+        """Return a number of at least ``least``; absent, it is the default, if there is one."""
         value = self.content.get(name, default)
         if isinstance(value, int | float) and not isinstance(value, bool):
             if least <= value <= LARGEST_NUMBER:
@@ -78,14 +89,18 @@ class ConfigFields:
         value = {} if value is None else value
         if not isinstance(value, dict) or not value.keys() <= set(names):
             raise self.uncovered(name, f"objects of {', '.join(names)}")
-        return ConfigFields(value, f"{self.path}{name}.")
+        return ConfigFields(value, f"{self._shown(name)}.", self.source)
 
     def uncovered(self, name: str, covered: str, default: object = None) -> ValueError:
         """Return the error for a value that a loader does not cover; absent, it is the default."""
         value = reprlib.repr(self.content.get(name, default))
         return ValueError(
-            f"config.json says {self.path}{name}={value}; this loader covers {covered} only"
+            f"{self.source} says {self._shown(name)}={value}; this loader covers {covered} only"
         )
+
+    def _shown(self, name: str) -> str:
+        """Return how the file calls a field."""
+        return self.path + self.names.get(name, name)
 
 
 def read_json(path: Path) -> dict[str, object]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from course_lib.feed_forward import FeedForward
 from course_lib.gpt import GPT, GPTConfig
 from course_lib.interop.config_fields import ConfigFields, Supported, read_config
-from course_lib.interop.pretrained import Layout, build_and_load, read_tokenizer
+from course_lib.interop.pretrained import Layout, build_and_load, read_tokenizer, read_weights
 
 NAMES = {  # ours: published
     "embedding": "wte",
@@ -51,7 +51,7 @@ def from_pretrained(folder: Path | str) -> tuple[GPT, Tokenizer | None]:
     fields = read_config(folder, ["gpt2"], SUPPORTED)
     activation = ACTIVATIONS[fields.choice("activation_function", "gelu_new", ACTIVATIONS)]
     build = partial(_build, _to_config(fields), activation)
-    return build_and_load(folder, build, load_state_dict), read_tokenizer(folder)
+    return build_and_load(read_weights(folder), build, load_state_dict), read_tokenizer(folder)
 
 
 def _to_config(fields: ConfigFields) -> GPTConfig:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from course_lib.interop.config_fields import ConfigFields, Supported, read_config
 from course_lib.interop.marian_tokenizer import MarianTokenizer
-from course_lib.interop.pretrained import Layout, build_and_load
+from course_lib.interop.pretrained import Layout, build_and_load, read_weights
 from course_lib.positions import sinusoidal_encoding
 from course_lib.transformer import Transformer, TransformerConfig
 
@@ -76,7 +76,9 @@ def from_pretrained(
     """
     config = _to_config(read_config(folder, ["marian"], SUPPORTED))
     build_mine = partial(build, config, model_class)
-    model = build_and_load(folder, partial(build, config), load_state_dict, build_mine)
+    model = build_and_load(
+        read_weights(folder), partial(build, config), load_state_dict, build_mine
+    )
     if not (Path(folder) / "source.spm").is_file():
         return model, None
     tokenizer = MarianTokenizer(folder)

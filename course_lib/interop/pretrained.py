@@ -192,18 +192,17 @@ def _check_weight(name: str, value: Tensor, expected: torch.Size) -> None:
 
 
 def build_and_load(
-    folder: Path | str,
+    weights: Mapping[str, Tensor],
     build: Callable[[], Model],
     load: Callable[[Model, Mapping[str, Tensor]], None],
     build_mine: Callable[[], Model] | None = None,
 ) -> Model:
-    """Build a model with a folder's weights, in eval mode.
+    """Build a model with published weights, in eval mode.
 
     All shapes are compared before the model takes memory, because a configuration can ask for
     more than any machine has. ``build_mine`` builds a learner's model in place of the course's.
-    Raises ValueError as ``read_weights`` and ``load`` do.
+    Raises ValueError as ``load`` does.
     """
-    weights = read_weights(folder)
     with torch.device("meta"):
         outline = build()
     load(outline, weights)

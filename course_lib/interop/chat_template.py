@@ -1,0 +1,65 @@
+"""The template in which a published model was trained to read a conversation."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib.interop.config_fields import read_json
+from course_lib.interop.gguf_file import TOKENIZER, read_metadata
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """Hold a template for conversations, and the special tokens that it relies on.
+
+    ``source`` is in the language of Jinja. ``bos_token`` begins a text, and ``eos_token`` ends an
+    answer. A token that the model does not name is "".
+    """
+
+    source: str
+    bos_token: str
+    eos_token: str
+
+
+def read_chat_template(path: Path | str) -> ChatTemplate:
+    """Read the template of a published folder or of a GGUF file.
+
+    Raises ValueError if it has none, as a model that only continues texts.
+    """
+    path = Path(path)
+    content = _from_gguf(path) if path.suffix == ".gguf" else _from_folder(path)
+    source = content.get("chat_template")
+    if not isinstance(source, str):
+        raise ValueError(
+            f"{path} contains no chat template, so the model continues texts but does not answer; "
+            "choose a model that was trained to chat, which is often called Instruct"
+        )
+    return ChatTemplate(source, _token(content, "bos_token"), _token(content, "eos_token"))
+
+
+def _from_gguf(path: Path) -> dict[str, object]:
+    """Return what a GGUF file says, under the names that a folder has."""
+    metadata = read_metadata(path)
+    tokens = metadata.get(f"{TOKENIZER}tokens")
+    content = {"chat_template": metadata.get("tokenizer.chat_template")}
+    for name in ("bos", "eos"):
+        number = metadata.get(f"{TOKENIZER}{name}_token_id")
+        if isinstance(tokens, list) and isinstance(number, int) and number < len(tokens):
+            content[f"{name}_token"] = tokens[number]
+    return content
+
+
+def _from_folder(folder: Path) -> dict[str, object]:
+    """Return what ``tokenizer_config.json`` says; newer folders have the template in a file."""
+    path = folder / "tokenizer_config.json"
+    content = read_json(path) if path.is_file() else {}
+    newer = folder / "chat_template.jinja"
+    if newer.is_file():
+        content["chat_template"] = newer.read_text(encoding="utf-8")
+    return content
+
+
+def _token(content: dict[str, object], name: str) -> str:
+    """Return a special token, which older files describe by an object."""
+    token = content.get(name)
+    token = token.get("content") if isinstance(token, dict) else token
+    return token if isinstance(token, str) else ""

@@ -1,0 +1,136 @@
+"""A GGUF file contains the same model, tokenizer and chat template as a published folder."""
+
+from dataclasses import replace
+
+import gguf
+import pytest
+import torch
+from hf_fixtures import LLAMA, published
+from parity import assert_same, says
+from random_inputs import randomize
+
+from course_lib.interop import llama
+from course_lib.interop.chat_template import read_chat_template
+from course_lib.modern_decoder import ModernConfig, ModernDecoder
+
+TYPES = gguf.GGMLQuantizationType
+TEMPLATE = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}{% endfor %}"
+FIELDS = {  # of the smallest tokenizer: the first two tokens are special
+    "general.architecture": "llama",
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.pre": "smollm",
+    "tokenizer.ggml.tokens": ["<s>", "</s>", *"abc12Ġ.", "ab", "12"],
+    "tokenizer.ggml.token_type": [3, 3, *[1] * 9],
+    "tokenizer.ggml.merges": ["a b", "1 2"],
+    "tokenizer.ggml.bos_token_id": 0,
+    "tokenizer.ggml.eos_token_id": 1,
+    "tokenizer.chat_template": TEMPLATE,
+}
+# q4_1 and q8_0 need rows of 32 numbers
+SIZES = dict(hidden_size=96, intermediate_size=64, vocab_size=11, rms_norm_eps=2**-7)
+
+WRITTEN = (
+    "hidden_size", "num_attention_heads", "num_key_value_heads", "max_position_embeddings",
+    "num_hidden_layers", "intermediate_size", "rope_theta", "rms_norm_eps",
+)  # fmt: skip
+
+
+def convert(model, path, kind=TYPES.F32, tensors=None, **changes):
+    """Write a model as llama.cpp does, with matrices of a type; None removes a field."""
+    writer = gguf.GGUFWriter(path, "llama")
+    sizes = LLAMA | SIZES | dict(rope_theta=500.0)
+    fields = {llama.GGUF_FIELDS[name]: sizes[name] for name in WRITTEN} | FIELDS | changes
+    for name, value in fields.items():
+        add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}
+        if value is not None and name != "general.architecture":
+            add.get(type(value), writer.add_array)(name, value)
+    for name, value in (llama.GGUF.state(model) | (tensors or {})).items():
+        own = kind if value.dim() == 2 else TYPES.F32
+        writer.add_tensor(name, gguf.quants.quantize(value.numpy(), own), raw_dtype=own)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
+def original(request, tmp_path_factory):
+    """Load a small model from a folder."""
+    folder = tmp_path_factory.mktemp("folder")
+    rope = dict(rope_parameters=dict(rope_type="default", rope_theta=500.0))
+    published("llama", folder, **SIZES, **rope, tie_word_embeddings=request.param)
+    return llama.from_pretrained(folder)[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps"),
+    [(TYPES.F32, 0.0), (TYPES.F16, 2**-11), (TYPES.Q8_0, 1 / 254), (TYPES.Q4_1, 1 / 15)],
+)
+def test_matrices_come_back_up_to_half_a_step_of_their_type(original, tmp_path, kind, steps):
+    model, _ = llama.from_pretrained(convert(original, tmp_path / "small.gguf", kind))
+    assert model.config == original.config and not model.training
+    for name, expected in original.state_dict().items():
+        error = (model.state_dict()[name] - expected).abs().max()
+        assert error <= (0 if expected.dim() == 1 else 1.1 * steps * expected.abs().max()), name
+
+
+def test_the_tokenizer_and_the_chat_template_come_from_the_file(original, tmp_path):
+    path = convert(original, tmp_path / "small.gguf")
+    _, tokenizer = llama.from_pretrained(path)
+    assert tokenizer.encode("ab a12</s>").tokens == ["ab", "Ġ", "a", "1", "2", "</s>"]
+    ids = tokenizer.encode("<s>abc 1.</s>").ids
+    assert tokenizer.decode(ids) == "abc 1."
+    assert tokenizer.decode(ids, skip_special_tokens=False) == "<s>abc 1.</s>"
+    template = read_chat_template(path)
+    assert (template.source, template.bos_token, template.eos_token) == (TEMPLATE, "<s>", "</s>")
+    other = convert(original, tmp_path / "llama3.gguf", **{"tokenizer.ggml.pre": "llama-bpe"})
+    assert llama.from_pretrained(other)[1].encode("a").tokens == ["<s>", "a"]
+
+
+def test_what_later_models_add_is_read_too(tmp_path):
+    sizes = dict(num_layers=2, num_heads=6, num_kv_heads=2, d_model=96, d_ff=64, d_k=20)
+    config = ModernConfig(vocab_size=11, max_len=12, **sizes, qkv_bias=True, tie_embeddings=False)
+    config = replace(config, rope_base=500.0, norm_eps=2**-7)
+    model = randomize(ModernDecoder(config)).float()
+    wide = {"llama.attention.key_length": 20}
+    linear = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
+    found, _ = llama.from_pretrained(convert(model, tmp_path / "a.gguf", **wide, **linear))
+    assert found.config == replace(config, rope_factors=(4.0,) * 10)
+    assert_same(found.state_dict(), model.state_dict())
+    factors = torch.linspace(1, 8, 10)
+    path = convert(model, tmp_path / "b.gguf", tensors={"rope_freqs.weight": factors}, **wide)
+    found, _ = llama.from_pretrained(path)
+    assert found.config == replace(config, rope_factors=tuple(factors.tolist()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"tokenizer.ggml.model": "llama"}, "tokenizer.ggml.model='llama'"),
+        ({"tokenizer.ggml.pre": "tekken"}, "tokenizer.ggml.pre='tekken'"),
+        ({"tokenizer.ggml.tokens": ["a"]}, "vocabulary of small.gguf"),
+        ({"llama.rope.scaling.type": "yarn"}, "llama.rope.scaling.type='yarn'"),
+        ({"llama.attention.head_count": 7}, "llama.attention.head_count=7"),
+        ({"llama.embedding_length": None}, "no field llama.embedding_length"),
+        ({"llama.block_count": 3}, "blk.2.attn_k.weight"),
+    ],
+)
+def test_what_a_file_says_is_refused_by_name(original, tmp_path, changes, words):
+    path = convert(original, tmp_path / "small.gguf", **changes)
+    with pytest.raises(ValueError, match=says(words)):
+        llama.from_pretrained(path)
+
+
+def test_another_architecture_and_a_damaged_file_are_refused_by_name(original, tmp_path):
+    path = convert(original, tmp_path / "small.gguf", **{"tokenizer.chat_template": None})
+    with pytest.raises(ValueError, match=says("no chat template")):
+        read_chat_template(path)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"llama", b"qwen2"))
+    with pytest.raises(ValueError, match=says("general.architecture='qwen2'")):
+        llama.from_pretrained(path)
+    for damaged in (b"", b"GGUF", content[:300], content[: len(content) // 2]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=says("not a GGUF file")):
+            llama.from_pretrained(path)
