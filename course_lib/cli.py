@@ -123,8 +123,9 @@ def task_of(arguments: Sequence[str]) -> str:
     finder.add_argument("--task", nargs="?")  # without a value: an error later
     finder.add_argument("--weights", nargs="?")
     found = finder.parse_known_args(arguments)[0]
-    usual = "multi30k" if found.weights else "numbers"
-    return found.task or ("gpt" if arguments[:1] == ["sample"] else usual)
+    if found.weights and arguments[0] == "translate":
+        return "multi30k"
+    return found.task or ("gpt" if arguments[:1] == ["sample"] else "numbers")
 
 
 def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
