@@ -30,9 +30,7 @@ EXAMPLES = (["learn"], ["train"], ["translate", "three hundred forty-five"])
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default those of the process.
 
-    Returns:
-        The exit code: 0, 1 if a probe fails, 2 with one sentence if something is wrong, and 130
-        after Ctrl-C.
+    Returns 0, 1 if a check fails, 2 with one sentence if something is wrong, or 130 after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     for name in ("stdout", "stderr"):

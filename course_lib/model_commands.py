@@ -5,15 +5,13 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 from course_lib.command_line import as_typed
 from course_lib.conversation import Conversation, continue_text, sampler
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.data.user_folders import data_folder
-from course_lib.interop import marian
 from course_lib.interop.download import download
-from course_lib.interop.weights import MODELS, find_weights
+from course_lib.interop.weights import MODELS, weights_path
 from course_lib.probes import probe_made
 from course_lib.task_commands import TASKS, sampling_options
 from course_lib.tasks.multi30k import RealTranslator
@@ -33,7 +31,7 @@ def use_command(options: argparse.Namespace) -> int:
             draw = sampler(**sampling_options(options))
             print_parts(continue_text(path, options.prompt or "", options.tokens, draw))
             return 0
-        pipeline = published_translator(path)
+        pipeline = RealTranslator.from_published(path)
     else:
         pipeline, _ = load(options)
     chosen = TASKS["multi30k" if options.weights else options.task]
@@ -52,22 +50,9 @@ def use_command(options: argparse.Namespace) -> int:
     return 0
 
 
-def published_translator(path: Path) -> RealTranslator:
-    """Load a published Marian model and its tokenizer; raise ValueError if it has none."""
-    model, tokenizer = marian.from_pretrained(path)
-    if tokenizer is None:
-        raise ValueError(f"{path} has no source.spm, the tokenizer that reads the sentences")
-    return RealTranslator(model, tokenizer, model.config)
-
-
-def weights_path(named: Path) -> Path:
-    """Return the path that somebody named, or the path of the published model of this name."""
-    return find_weights(str(named)) if str(named) in MODELS and not named.exists() else named
-
-
 def chat_command(options: argparse.Namespace) -> int:
     """Answer what somebody types, or every line of a pipe; Ctrl-C ends an answer."""
-    path = weights_path(options.weights or Path(CHAT_MODEL))
+    path = weights_path(options.weights or CHAT_MODEL)
     conversation = Conversation(path, sampler(**sampling_options(options)), options.tokens)
 
     def answer(question: str) -> Iterator[str]:

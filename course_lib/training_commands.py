@@ -134,11 +134,18 @@ def evaluate_command(options: argparse.Namespace) -> int:
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Gather the hyperparameters asked for: those of the size, then the others."""
     task = TASKS[options.task].task
-    texts = getattr(options, "set", [])
-    others = dict(read_setting(task.pipeline_class.config_class, text) for text in texts)
-    for name in {"seed", *TASK_OPTIONS[options.task].settings} & others.keys():
-        setattr(options, name, others[name])  # --set seed=3 is --seed 3
-    return task.sizes[options.size] | _own_settings(options) | others
+    others: dict[str, Any] = {}
+    for text in getattr(options, "set", []):
+        name, value = read_setting(task.pipeline_class.config_class, text)
+        (vars(options) if name in _own_names(options) else others)[name] = value
+    own = {name: getattr(options, name) for name in _own_names(options)}
+    own = {name: value for name, value in own.items() if value is not None}
+    return task.sizes[options.size] | own | others
+
+
+def _own_names(options: argparse.Namespace) -> list[str]:
+    """Name the hyperparameters that have an option of their own."""
+    return ["seed", *TASK_OPTIONS[options.task].settings]
 
 
 def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, Any]:
@@ -155,13 +162,6 @@ def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, An
         raise ValueError(f"--set {text}: {name} must be of type {types[name].__name__}") from None
 
 
-def _own_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the hyperparameters with an option of their own that were given."""
-    names = ("seed", *TASK_OPTIONS[options.task].settings)
-    values = {name: getattr(options, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def _folder(options: argparse.Namespace) -> Path:
     """Return the folder of a training run: the user's own, or one among the others."""
     task = TASKS[options.task].task
@@ -172,7 +172,7 @@ def _folder(options: argparse.Namespace) -> Path:
 def find_words(options: argparse.Namespace, verb: str, *names: str) -> list[str]:
     """Return a command about the same training run, with those of the named options given here."""
     words = [verb] if options.task == "numbers" else [verb, "--task", options.task]
-    for name in ("size", "seed", *TASK_OPTIONS[options.task].settings, "out", *names):
+    for name in ("size", *_own_names(options), "out", *names):
         value = getattr(options, name)
         if value != options.parser.get_default(name):
             for one in value if isinstance(value, list) else [value]:
@@ -196,10 +196,10 @@ def load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
         first = as_typed(*find_words(options, "train", "data"))
         raise ValueError(f"there is no checkpoint in {out}: first run `{first}`")
     pipeline, metadata = run_folder.load_pipeline(task.pipeline_class, out)
-    for name, value in _own_settings(options).items():
-        trained = getattr(pipeline.config, name)
-        if trained != value:
-            raise ValueError(f"{out} was trained with --{name} {trained}, not {value}")
+    for name in _own_names(options):
+        trained, asked = getattr(pipeline.config, name), getattr(options, name)
+        if asked not in (None, trained):
+            raise ValueError(f"{out} was trained with --{name} {trained}, not {asked}")
     average = getattr(options, "average", 1)
     if average > 1:
         run_folder.load_average(out, average, pipeline.model)
