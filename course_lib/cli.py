@@ -30,9 +30,7 @@ EXAMPLES = (["learn"], ["train"], ["translate", "three hundred forty-five"])
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default those of the process.
 
-    Returns:
-        The exit code: 0, 1 if a probe fails, 2 with one sentence if something is wrong, and 130
-        after Ctrl-C.
+    Returns 0, 1 if a check fails, 2 with one sentence if something is wrong, or 130 after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     for name in ("stdout", "stderr"):
@@ -123,8 +121,9 @@ def task_of(arguments: Sequence[str]) -> str:
     finder.add_argument("--task", nargs="?")  # without a value: an error later
     finder.add_argument("--weights", nargs="?")
     found = finder.parse_known_args(arguments)[0]
-    usual = "multi30k" if found.weights else "numbers"
-    return found.task or ("gpt" if arguments[:1] == ["sample"] else usual)
+    if found.weights and arguments[0] == "translate":
+        return "multi30k"
+    return found.task or ("gpt" if arguments[:1] == ["sample"] else "numbers")
 
 
 def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:

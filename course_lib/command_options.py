@@ -69,15 +69,10 @@ TASK_OPTIONS = {
             "short": "about half an hour of two cores",
         },
         settings={
-            "direction": dict(
-                choices={"de-en": "German to English", "en-de": "English to German"},
-            )
+            "direction": dict(choices={"de-en": "German to English", "en-de": "English to German"})
         },
         verb="translate",
-        use_options={
-            "text": dict(nargs="*", help=f'such as "Ein Mann fährt Fahrrad."; {LINES}'),
-            **SEARCH,
-        },
+        use_options={"text": dict(nargs="*", help=f"such as a caption; {LINES}"), **SEARCH},
         evaluate_options={
             "--split": dict(choices=("val", "test_2016_flickr"), default="val"),
             **SEARCH,
@@ -97,10 +92,7 @@ TASK_OPTIONS = {
             "steps": dict(type=whole_from_one),
         },
         verb="sample",
-        use_options={
-            "--prompt": dict(metavar="TEXT", help="how the text begins"),
-            **SAMPLING,
-        },
+        use_options={"--prompt": dict(metavar="TEXT", help="how the text begins"), **SAMPLING},
     ),
 }
 

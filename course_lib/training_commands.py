@@ -28,9 +28,8 @@ MOST_PARTS = 1_024  # micro-batches of a step
 
 def train_command(options: argparse.Namespace) -> int:
     """Train to the end, or to the end of the step at which somebody asks to stop."""
-    names = ("size", "seed", *TASK_OPTIONS[options.task].settings, "set", "data", "out")
-    names += ("threads", "device", "accumulate", "shard")
-    again = [*_command("train", options), *_given(options, *names), "--resume"]
+    names = ("set", "data", "threads", "device", "accumulate", "shard")
+    again = [*find_words(options, "train", *names), "--resume"]
     prepare(options)
     check_range("--accumulate", options.accumulate, 1, MOST_PARTS)
     check_range("--minutes", options.minutes or 0, 0, math.inf)
@@ -46,9 +45,8 @@ def train_command(options: argparse.Namespace) -> int:
     if world.is_main:
         end = f"step {state.step}, {state.seconds['wall'] / 60:.1f} minutes in all"
         print(f"trained to {end}: {out}" if done else f"stopped at {end}; nothing is lost")
-        config = state.pipeline.config
-        measure = find_words(options, "evaluate", config) + _given(options, "data")
-        for words in [first_try(options, config), measure] if done else [again]:
+        use = first_try(options, state.pipeline.config)
+        for words in [use, find_words(options, "evaluate", "data")] if done else [again]:
             print("Next:", paint(as_typed(*words), "cyan"))
     return STOPPED if stop() and not done and world.size == 1 else 0
 
@@ -66,14 +64,12 @@ def _describe(
     state: TrainState, options: argparse.Namespace, out: Path
 ) -> Callable[[dict[str, float]], None] | None:
     """Say what is trained on what; return what prints a measurement where there is no bar."""
-    config, total = state.pipeline.config, state.task.steps
+    total = state.task.steps
     parameters = sum(p.numel() for p in state.pipeline.model.parameters())
     threads = f"the CPU with {options.threads} thread" + "s" * (options.threads > 1)
     device = "the GPU" if options.device == "cuda" else threads
-    layers = f"{config.num_layers} layers" if config.num_layers > 1 else "1 layer"
-    layers += " in the encoder and in the decoder" * (config.stacks == 2)
-    print(f"The model has {layers}, width {config.d_model} and {parameters:,} parameters.")
-    print(f"It learns for {total:,} steps on {device}. The result goes to {out}", flush=True)
+    print(f"The model has {parameters:,} parameters, and learns for {total:,} steps on {device}.")
+    print(f"The result goes to {out}", flush=True)
 
     def report(line: dict[str, float]) -> None:
         """Print the losses of a measurement."""
@@ -138,9 +134,18 @@ def evaluate_command(options: argparse.Namespace) -> int:
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Gather the hyperparameters asked for: those of the size, then the others."""
     task = TASKS[options.task].task
-    texts = getattr(options, "set", [])
-    others = dict(read_setting(task.pipeline_class.config_class, text) for text in texts)
-    return task.sizes[options.size] | _own_settings(options) | others
+    others: dict[str, Any] = {}
+    for text in getattr(options, "set", []):
+        name, value = read_setting(task.pipeline_class.config_class, text)
+        (vars(options) if name in _own_names(options) else others)[name] = value
+    own = {name: getattr(options, name) for name in _own_names(options)}
+    own = {name: value for name, value in own.items() if value is not None}
+    return task.sizes[options.size] | own | others
+
+
+def _own_names(options: argparse.Namespace) -> list[str]:
+    """Name the hyperparameters that have an option of their own."""
+    return ["seed", *TASK_OPTIONS[options.task].settings]
 
 
 def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, Any]:
@@ -157,33 +162,17 @@ def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, An
         raise ValueError(f"--set {text}: {name} must be of type {types[name].__name__}") from None
 
 
-def _own_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the hyperparameters with an option of their own that were given."""
-    names = ("seed", *TASK_OPTIONS[options.task].settings)
-    values = {name: getattr(options, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def _folder(options: argparse.Namespace) -> Path:
     """Return the folder of a training run: the user's own, or one among the others."""
-    name = TASKS[options.task].task.folder_name(_config(options), options.size)
-    return options.out or run_folder.checkpoints_folder() / name
+    task = TASKS[options.task].task
+    config = task.pipeline_class.config_class(**_settings(options))
+    return options.out or run_folder.checkpoints_folder() / task.folder_name(config, options.size)
 
 
-def _config(options: argparse.Namespace) -> TrainingConfig:
-    """Return the configuration that was asked for."""
-    return TASKS[options.task].task.pipeline_class.config_class(**_settings(options))
-
-
-def _command(verb: str, options: argparse.Namespace) -> list[str]:
-    """Return the first words of a command for the same task."""
-    return [verb] if options.task == "numbers" else [verb, "--task", options.task]
-
-
-def _given(options: argparse.Namespace, *names: str) -> list[str]:
-    """Return those of the named options that somebody gave, as words of a command."""
-    words = []
-    for name in names:
+def find_words(options: argparse.Namespace, verb: str, *names: str) -> list[str]:
+    """Return a command about the same training run, with those of the named options given here."""
+    words = [verb] if options.task == "numbers" else [verb, "--task", options.task]
+    for name in ("size", *_own_names(options), "out", *names):
         value = getattr(options, name)
         if value != options.parser.get_default(name):
             for one in value if isinstance(value, list) else [value]:
@@ -191,22 +180,11 @@ def _given(options: argparse.Namespace, *names: str) -> list[str]:
     return words
 
 
-def find_words(options: argparse.Namespace, verb: str, config: TrainingConfig) -> list[str]:
-    """Return a command's words that find the training run of a configuration."""
-    if options.out:
-        return [*_command(verb, options), "--out", str(options.out)]
-    words = _command(verb, options) + _given(options, "size")
-    for name in ("seed", TASKS[options.task].task.variant):
-        value = getattr(config, name)
-        words += [f"--{name}", str(value)] if value != getattr(type(config)(), name) else []
-    return words
-
-
 def first_try(options: argparse.Namespace, config: TrainingConfig) -> list[str]:
-    """Return the words of a command that uses what was trained."""
+    """Return a command that uses what was trained."""
     chosen = TASK_OPTIONS[options.task]
     example = chosen.examples.get(getattr(config, TASKS[options.task].task.variant))
-    return find_words(options, chosen.verb, config) + ([example] if example else [])
+    return [*find_words(options, chosen.verb), *([example] if example else [])]
 
 
 def load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
@@ -215,13 +193,13 @@ def load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
     task = TASKS[options.task].task
     out = _folder(options)
     if not run_folder.find_checkpoint(out):
-        first = as_typed(*find_words(options, "train", _config(options)), *_given(options, "data"))
+        first = as_typed(*find_words(options, "train", "data"))
         raise ValueError(f"there is no checkpoint in {out}: first run `{first}`")
     pipeline, metadata = run_folder.load_pipeline(task.pipeline_class, out)
-    for name, value in _own_settings(options).items():
-        trained = getattr(pipeline.config, name)
-        if trained != value:
-            raise ValueError(f"{out} was trained with --{name} {trained}, not {value}")
+    for name in _own_names(options):
+        trained, asked = getattr(pipeline.config, name), getattr(options, name)
+        if asked not in (None, trained):
+            raise ValueError(f"{out} was trained with --{name} {trained}, not {asked}")
     average = getattr(options, "average", 1)
     if average > 1:
         run_folder.load_average(out, average, pipeline.model)
