@@ -233,7 +233,7 @@ def parameters_of_the_big_model() -> float:
     minutes=5,
 )
 def ids_of_eleven() -> list[float]:
-    """Return the ids of *eleven*: after the eight merges of the chapter."""
+    """Return the ids of “eleven”: after the eight merges of the chapter."""
     counts = {"six": 5, "sixteen": 2, "seven": 4, "seventeen": 3}
     text = "\n".join(word for word, count in counts.items() for _ in range(count))
     return [*map(float, BPETokenizer(train_bpe(text, 8)).encode("eleven"))]

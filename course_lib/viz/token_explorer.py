@@ -24,12 +24,12 @@ class TokenExplorer(Explorer):
 
     module = "tokens"
     alt = (
-        "The word siebentausend in rows. In the first row every letter is a token. Each further row "
-        "has the number of a merge, and the tokens after it. The last row is sieb, ent, a, u, se, "
-        "n, d."
+        "The word siebentausend in rows. In the first row every letter is a token. Three more rows "
+        "have the number of a merge, and the tokens after it: nt, then ent, then se. The bar at "
+        "the left can show three further merges."
     )
     text = Unicode("siebentausend").tag(sync=True, state=True)
-    step = Int(20).tag(sync=True, state=True)
+    step = Int(3).tag(sync=True, state=True)
     merges = List().tag(sync=True, state=True)  # the ids of the two tokens, and of the new one
 
     def __init__(self, **state: Any) -> None:

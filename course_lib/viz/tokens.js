@@ -11,7 +11,7 @@ const BOLD = "font-weight:600";
 const OLD = "fill:var(--paper);stroke:var(--line)";
 const NEW =
   "fill:color-mix(in srgb, var(--query) 30%, var(--paper));stroke:var(--query);stroke-width:3";
-export const DEFAULTS = { text: "siebentausend", step: MOST };
+export const DEFAULTS = { text: "siebentausend", step: 3 };
 
 /** Cut a text into words, and each word into the ids of its bytes. */
 const split = (text) =>

@@ -27,7 +27,8 @@ WIDE = ["docs/results.html", "docs/teaching/chapters.html", "api/course_lib.data
 CHAPTER = "06_masks.ipynb"
 EXPLORED = [
     "index.html",
-    *(f"notebooks/{n}.html" for n in ("01_attention", "06_masks", "12_decoding")),
+    *(f"notebooks/{n}.html" for n in ("01_attention", "06_masks", "10_tokenization")),
+    "notebooks/12_decoding.html",
 ]
 EDITIONS = ["to_fill_in", "worked"]
 DECK = "slides/01_attention.html"
