@@ -144,6 +144,7 @@ const follow = (node) => node?.parent && { column: node.length, rank: node.rank 
 
 const TREE = {
   label: "followed hypothesis: move it with the arrow keys",
+  look: "scrolls",
   draw: () => rect(0, TOP, LEFT[5] + WIDTH, HIGH, "clear"),
   drag: ([x, y], state) => {
     const far = (node) => Math.hypot(LEFT[node.length] + WIDTH / 2 - x, node.y - y);
@@ -188,9 +189,4 @@ const VIEW = {
   describe,
 };
 
-function render({ model, el }) {
-  mount(model, el, VIEW);
-  el.querySelector(".handle").style.touchAction = "pan-y"; // a finger scrolls the page
-}
-
-export default { render };
+export default { render: ({ model, el }) => mount(model, el, VIEW) };

@@ -1,10 +1,12 @@
 // Tokenization: type a word, and watch its bytes merge into tokens, step by step.
-import { mount, svg } from "./explorer.js";
+import { mount } from "./explorer.js";
+import { range } from "./numbers.js";
+import { svg } from "./shapes.js";
 
 const MOST = 20; // bytes of the text, and rows of the picture
 const WORD = /'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
 const [LEFT, TOP, WIDTH, HEIGHT] = [96, 44, 600, 420];
-const NUMBERS = [...Array(256).keys()];
+const NUMBERS = range(256);
 const isVisible = (byte) => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
 const BYTES = [...NUMBERS.filter(isVisible), ...NUMBERS.filter((byte) => !isVisible(byte))];
 const BOLD = "font-weight:600";
@@ -78,7 +80,7 @@ function drawRow({ steps, places }, row, spell) {
 }
 
 function draw(state, numbers) {
-  const rows = [...Array(last(state, numbers) + 1).keys()];
+  const rows = range(last(state, numbers) + 1);
   const spell = speller(state.merges);
   const heads = [write(40, 24, "merge", BOLD), write(LEFT, 24, "tokens", BOLD)];
   return [heads, rows.map((row) => drawRow(numbers, row, spell))];
