@@ -47,7 +47,7 @@ def stack(
         *(arrow([(above[i].cx, VECTORS - 2), (middle, HEADS + 12)]) for i in lit),
         centred(middle, HEADS, head),
         arrow([(middle, HEADS - 13), (middle, RESULT + 20)]),
-        centred(middle, RESULT + 6, result, bold=True, size=17),
+        centred(middle, RESULT + 6, result, bold=True, size=16),
     )
 
 
