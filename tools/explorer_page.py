@@ -17,6 +17,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from course_lib.viz.attention_explorer import AttentionExplorer
+from course_lib.viz.beam_explorer import BeamExplorer
 from course_lib.viz.explorer_base import FOLDER, Explorer
 from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.mask_explorer import MaskExplorer
@@ -29,6 +30,7 @@ EXPLORERS: list[type[Explorer]] = [
     MaskExplorer,
     ScheduleExplorer,
     HeadsExplorer,
+    BeamExplorer,
 ]
 SHARPNESS = 2  # image pixels per CSS pixel
 PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><title>{name}</title>

@@ -12,6 +12,7 @@ from explorer_page import EXPLORERS, open_explorer, served, take_still
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
+from course_lib.viz.beam_explorer import WEATHER
 from course_lib.viz.explorer_base import FOLDER, Explorer
 from course_lib.viz.mask_explorer import CROSS, DECODER, ENCODER, PAD
 
@@ -21,6 +22,17 @@ WORDS = [PAD, "hundred", "five", "drei", "und", "vierzig", "unknown", "construct
 SLOW = 50  # ms from a pointer event to a changed picture
 HEADS = [list(head) for head in product(("encoder", "decoder", "cross"), range(2), range(4))]
 MAX_DIFFERENCE = 4.0  # mean of two stills, of 255: fonts differ between computers
+
+
+def chances(draw: random.Random) -> dict[str, dict[str, float]]:
+    """Draw other probabilities for the words that may follow each other in chapter 14."""
+    drawn = {last: {word: draw.random() + 0.01 for word in row} for last, row in WEATHER.items()}
+    totals = {last: sum(row.values()) for last, row in drawn.items()}
+    return {
+        last: {word: p / totals[last] for word, p in row.items()} for last, row in drawn.items()
+    }
+
+
 SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
     "attention": lambda draw: {
         "x": draw.uniform(-3, 3),
@@ -46,6 +58,14 @@ SAMPLERS: dict[str, Callable[[random.Random], dict]] = {
     "schedule": lambda draw: {
         "warmup_steps": int(10 ** draw.uniform(0, 4.5)),
         "d_model": 2 ** draw.randrange(12),
+    },
+    "beams": lambda draw: {
+        "beam_size": draw.randint(1, 4),
+        "alpha": draw.uniform(0, 3),
+        "step": draw.randint(1, 5),
+        "column": draw.randint(1, 5),
+        "rank": draw.randrange(8),
+        "language": draw.choice([WEATHER, chances(draw)]),
     },
     "positions": lambda draw: {
         "kind": draw.choice(["sinusoidal", "learned", "RoPE", "none"]),

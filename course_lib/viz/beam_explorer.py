@@ -1,0 +1,122 @@
+"""An explorer of beam search in the small language of chapter 14 (paper, §6.1)."""
+
+import math
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from traitlets import Dict, Float, Int
+
+from course_lib.beam_search import Beams, beam_search, beam_step, length_penalty
+from course_lib.decoding import greedy_decode
+from course_lib.viz.explorer_base import Explorer
+
+PAD, BOS, END = 0, 1, 2
+CUT, KEPT, ENDED = 0, 1, 2  # what happens to a continuation
+LIMIT = 9  # tokens of a sentence
+WIDE = 16  # this many hypotheses miss no sentence of the language
+SOURCE = torch.ones(1, 1, dtype=torch.long)  # (B, S), which the language ignores
+HOW = {"bos_id": BOS, "eos_id": END, "use_cache": False}
+SKY, ORDINARY = {"falls": 0.9, "end": 0.1}, {"end": 0.9, "again": 0.1}
+WEATHER = {  # the probability of each next word, after the last word
+    "bos": {"it": 0.5, "rain": 0.3, "snow": 0.15, "end": 0.05},
+    "it": {"is": 0.5, "rains": 0.3, "end": 0.2},
+    "rain": SKY,
+    "snow": SKY,
+    "is": {"raining": 0.6, "wet": 0.4},
+    "rains": {"end": 0.6, "again": 0.4},
+    "falls": {"end": 0.7, "again": 0.3},
+    "raining": ORDINARY,
+    "wet": ORDINARY,
+    "again": {"end": 1.0},
+}
+
+
+class Language(nn.Module):
+    """Score the next word by the last word alone, and count how often it is asked."""
+
+    def __init__(self, steps: dict[str, dict[str, float]]) -> None:
+        super().__init__()
+        words = ["pad", "bos", "end", *sorted(steps.keys() - {"bos"})]
+        rows = [steps.get(last, {"pad": 1.0}) for last in words]
+        table = [[row.get(word, 0.0) for word in words] for row in rows]
+        self.table = torch.tensor(table, dtype=torch.float64).log()  # (V, V): from, to
+        self.config = SimpleNamespace(max_len=LIMIT, pad_id=PAD, tgt_vocab_size=len(words))
+        self.encode, self.calls = nn.Identity(), 0  # the source does not matter
+
+    def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
+        """Return the log-probability of every next word: (B, T) → (B, T, V)."""
+        self.calls += 1
+        return self.table[tgt]
+
+    def log_probs(self, ids: list[int]) -> list[float]:
+        """Return the log-probability of each token of a hypothesis."""
+        return [self.table[pair].item() for pair in pairwise([BOS, *ids])]
+
+
+class BeamExplorer(Explorer):
+    """Let a beam search grow step by step, and follow one of its hypotheses."""
+
+    module = "beams"
+    alt = (
+        "A tree of four steps with two hypotheses. Each step shows the best four continuations "
+        "with their total log-probability, and whether they are kept, cut or ended. “rain falls” "
+        "ended in step 3 with −1.67; next to the tree is its sum. It is the best sentence. Greedy "
+        "decoding writes “it is raining”, with −2.00."
+    )
+    beam_size = Int(2, min=1, max=4).tag(sync=True, state=True)
+    alpha = Float(0.0, min=0).tag(sync=True, state=True)
+    step = Int(4, min=1).tag(sync=True, state=True)
+    column = Int(3, min=1).tag(sync=True, state=True)
+    rank = Int(0, min=0).tag(sync=True, state=True)
+    language = Dict(default_value=WEATHER).tag(sync=True, state=True)
+
+    def columns(self, model: Any, steps: int) -> list[list[list[Any]]]:
+        """Return the best 2K continuations of every step: parent, token, total and fate."""
+        columns, kept = [], [0]
+        beams = Beams(model, SOURCE, BOS, self.beam_size, LIMIT, use_cache=False)
+        for length in range(1, steps + 1):
+            logits = model.table[beams.tgt[..., length - 1]]  # (1, K, V)
+            best = [each[0].tolist() for each in beam_step(logits, beams.totals, PAD)]
+            ends = beams.step(length, END)[1][0].tolist()  # (K,): -inf where one did not end
+            beams.keep(torch.tensor([0]))
+            fates = dict.fromkeys(beams.totals[0].tolist(), KEPT) | dict.fromkeys(ends, ENDED)
+            column = [
+                [kept[parent], token, total, fates.get(total, CUT)]
+                for parent, token, total in zip(*best, strict=True)
+                if total > -math.inf
+            ]
+            kept = [rank for rank, row in enumerate(column) if row[-1] == KEPT]
+            columns.append(column)
+        return columns
+
+    def numbers(self) -> dict[str, Any]:
+        """Compute the tree up to a step, its finished sentences, and the followed hypothesis."""
+        K, alpha, model = self.beam_size, self.alpha, Language(self.language)
+        beam_search(model, SOURCE, beam_size=K, alpha=alpha, **HOW)
+        steps = model.calls
+        columns = self.columns(model, min(self.step, steps))
+        pool = [
+            [total / length_penalty(length, alpha), length, rank]
+            for length, column in enumerate(columns, 1)
+            for rank, (_, _, total, fate) in enumerate(column)
+            if fate == ENDED
+        ]
+        length = min(self.column, len(columns))
+        row = rank = min(self.rank, len(columns[length - 1]) - 1)
+        ids: list[int] = []
+        for column in reversed(columns[:length]):
+            row, token = column[row][:2]
+            ids.insert(0, token)
+        greedy = greedy_decode(model, SOURCE, **HOW)[0].tolist()
+        best, scores = beam_search(model, SOURCE, beam_size=WIDE, alpha=alpha, **HOW)
+        return {
+            "steps": steps,
+            "columns": columns,
+            "pool": sorted(pool, reverse=True)[:K],
+            "followed": [length, rank, *model.log_probs(ids)],
+            "greedy": [sum(model.log_probs(greedy)) / length_penalty(len(greedy), alpha), *greedy],
+            "best": [scores[0, 0].item(), *best[0, 0][best[0, 0] != PAD].tolist()],
+        }
