@@ -1,37 +1,15 @@
 """Cut a chapter into its parts: prose, sections, fast track, stubs."""
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+from chapter_times import FAST, Cells, sections
 
 from course_lib.exercises import exercises
 from course_lib.exercises.notebook_builder import is_marked
 from course_lib.exercises.stubs import defined
-
-FAST_TRACK = range(13)  # the chapters with sections of the fast track
-FAST = " (fast track)"
-NOT_PROSE = r"```.*?```|\$\$.*?\$\$|!\[[^\]]*\][(\[][^)\]]*[)\]]|\[[\w.]+\]: data:\S+|<[^>]+>"
-Cells = list[nbformat.NotebookNode]
-
-
-def prose(cell: nbformat.NotebookNode) -> str:
-    """Drop what is no running text: code, formulas, tables, pictures, tags."""
-    text = re.sub(NOT_PROSE, "", cell.source, flags=re.S)
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("|"))
-
-
-def sections(cells: Cells) -> list[tuple[str, Cells]]:
-    """Cut a chapter at its ``##`` headings; the opening has no heading."""
-    found = [("", [])]
-    for cell in cells:
-        heading = re.search(r"^## (.+)", cell.source, re.M)
-        if cell.cell_type == "markdown" and heading:
-            found.append((heading[1], []))
-        found[-1][1].append(cell)
-    return found
 
 
 def fast_track(cells: Cells) -> Cells:

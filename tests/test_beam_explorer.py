@@ -54,5 +54,5 @@ def test_the_question_of_chapter_14_has_the_answer_it_gives(chapter):
     finds = [a for a, n in all_numbers.items() if n["greedy"][0] > n["best"][0] - 1e-9]
     assert finds == [alpha for alpha in ALPHAS if alpha >= 1.6]
     assert f"From α = {finds[0]} on, *it is raining* wins" in answer
-    first, second = (f"{row[0]:.2f}".replace("-", "−") for row in all_numbers[2.0]["pool"])
+    first, second = (f"{row[0]:.3f}".replace("-", "−") for row in all_numbers[finds[0]]["pool"])
     assert f"score {first}, and *rain falls* has {second}" in answer

@@ -12,9 +12,10 @@ import embed_pictures
 import nbformat
 import new_chapter
 import pytest
+from chapter_times import prose, sections
 from code_metrics import code_lines
 from nbconvert import HTMLExporter
-from notebook_sections import printed_bodies, prose, sections
+from notebook_sections import printed_bodies
 
 from course_lib.exercises.exercise_bank import exercise
 from notebooks import HIDE, METADATA, metadata_of
@@ -120,14 +121,18 @@ def test_every_page_says_how_long_the_chapters_take():
     assert rows == [path.name[:2] for path in CHAPTERS]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert chapter_times.TOTAL.search(start) and chapter_times.TOTAL.search(readme)
+    home = (ROOT / "docs" / "_site" / "index.md").read_text(encoding="utf-8")
+    assert chapter_times.FAST_TOTAL.search(start) and chapter_times.FAST_TOTAL.search(home)
 
 
 def test_wrong_times_are_corrected():
     row = "| 00 | Start here | {} | {} |\n"
     text = row + "about {} hours to read and run; with all exercises, about {}"
     box = "About 90 minutes to read, {}\nwith the exercises."
-    times = {"00": (90, 150), "06": (30, 60)}
-    assert chapter_times.revised(text.format(1, 1, 1, 1), "00", times) == text.format(90, 150, 2, 4)
+    text += ".\n\nThe **fast track** takes\nabout {} hours."
+    times = {"00": (90, 150, 90), "06": (30, 60, 30)}
+    wrong, right = text.format(1, 1, 1, 1, 1), text.format(90, 150, 2, 4, 2)
+    assert chapter_times.revised(wrong, "00", times) == right
     assert chapter_times.revised(box.format(1), "00", times) == box.format(150)
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from chapter_times import FAST, FAST_TRACK, sections
 from nbclient import NotebookClient
-from notebook_sections import FAST, FAST_TRACK, fast_track, read, sections
+from notebook_sections import fast_track, read
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = [

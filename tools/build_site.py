@@ -8,6 +8,7 @@ import argparse
 import html
 import http.server
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -68,7 +69,7 @@ def lay_out() -> None:
     chapters = sorted(SOURCE.glob("notebooks/*.ipynb"))
     for path in chapters:  # the site has each drawing once, as SVG
         text = path.read_text(encoding="utf-8")
-        path.write_text(with_html(embed_pictures.as_files(text)), encoding="utf-8")
+        path.write_text(with_html(with_drawings(text)), encoding="utf-8")
     slides.list_decks(SOURCE / "slides.md", chapters)
     add_links(chapters)
     (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
@@ -80,6 +81,24 @@ def lay_out() -> None:
     write_translator(SOURCE / "_static" / "viz" / TRANSLATOR)
     home, heads = SOURCE / "index.md", as_html(*HeadsExplorer()._repr_mimebundle_())
     home.write_text(home.read_text(encoding="utf-8").replace(EXPLORER, heads), encoding="utf-8")
+
+
+def with_drawings(text: str) -> str:
+    """Return a chapter whose drawings are files; one with links is in the page, so that they work.
+
+    Its title and its description, which are parts of it, take the place of the alt text.
+    """
+    notebook = json.loads(embed_pictures.as_files(text))
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        for picture in embed_pictures.AS_NAME.finditer(source):
+            drawing = (ROOT / "figures" / picture[1]).read_text(encoding="utf-8")
+            if "<a href" in drawing:
+                drawing = re.sub(r'"../notebooks/(\w+).ipynb"', r'"\1.html"', drawing)
+                drawing = drawing.replace('role="img"', 'role="group"', 1)
+                source = source.replace(picture[0], f'<div class="drawing">\n{drawing}</div>')
+        cell["source"] = source.splitlines(keepends=True)
+    return json.dumps(notebook)
 
 
 def with_html(text: str) -> str:

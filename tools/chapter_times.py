@@ -1,6 +1,7 @@
-"""Write how long each chapter takes into its opening box, into chapter 00's table and the README.
+"""Write how long each chapter takes into its box, chapter 00's table, the README and the home page.
 
 The box itself says how long it takes to read the chapter, and the exercises say how long they take.
+The fast track takes the part of that time that it has of the chapter's words, cells and pictures.
 """
 
 import re
@@ -14,7 +15,45 @@ from notebooks import ROOT, chapters, rewrite
 BOX = re.compile(r"(About (\d+) minutes\s+to\s+read,\s+)\d+(\s+with\s+the\s+exercises\.)")
 ROW = re.compile(r"^(\| (\d\d) \|.*\|) \d+ \| \d+ \|$", re.MULTILINE)
 TOTAL = re.compile(r"(about\s+)\d+( hours to read and run; with all exercises, about )\d+")
-Times = dict[str, tuple[int, int]]  # by the two digits of a chapter: to read, with exercises
+FAST_TOTAL = re.compile(r"(fast track(?:(?!\n\n).)*?takes?\s+about\s+)\d+(\s+hours)", re.DOTALL)
+FAST_TRACK = range(13)  # the chapters with sections of the fast track
+FAST = " (fast track)"  # ends the heading of such a section
+NOT_PROSE = r"```.*?```|\$\$.*?\$\$|!\[[^\]]*\][(\[][^)\]]*[)\]]|\[[\w.]+\]: data:\S+|<[^>]+>"
+WORDS_PER_MINUTE = 200  # and a minute for each cell of code and each picture
+Cells = list[nbformat.NotebookNode]
+# by the two digits of a chapter, minutes to read, with exercises, and for the fast track
+Times = dict[str, tuple[int, int, float]]
+
+
+def prose(cell: nbformat.NotebookNode) -> str:
+    """Drop what is no running text: code, formulas, tables, pictures, tags."""
+    text = re.sub(NOT_PROSE, "", cell.source, flags=re.S)
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("|"))
+
+
+def sections(cells: Cells) -> list[tuple[str, Cells]]:
+    """Cut a chapter at its ``##`` headings; the opening has no heading."""
+    found = [("", [])]
+    for cell in cells:
+        heading = re.search(r"^## (.+)", cell.source, re.M)
+        if cell.cell_type == "markdown" and heading:
+            found.append((heading[1], []))
+        found[-1][1].append(cell)
+    return found
+
+
+def length(cells: Cells) -> float:
+    """Return the minutes for words, code and pictures, to compare parts of a chapter."""
+    told = [cell for cell in cells if cell.cell_type == "markdown"]
+    words = sum(len(prose(cell).split()) for cell in told)
+    pictures = sum(cell.source.count("![") for cell in told)
+    return words / WORDS_PER_MINUTE + len(cells) - len(told) + pictures
+
+
+def fast_part(cells: Cells) -> float:
+    """Return how much of a chapter belongs to the fast track: its opening and marked sections."""
+    fast = [each for heading, each in sections(cells) if not heading or heading.endswith(FAST)]
+    return sum(map(length, fast)) / length(cells)
 
 
 def chapter_times() -> Times:
@@ -25,26 +64,29 @@ def chapter_times() -> Times:
     """
     times = {}
     for path in chapters():
-        text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells[:3])
-        box = BOX.search(text)
+        cells = nbformat.read(path, as_version=4).cells
+        box = BOX.search("\n".join(cell.source for cell in cells[:3]))
         if box is None:
             raise ValueError(f"{path.name}: no 'About 30 minutes to read, 40 with the exercises.'")
-        exercises = sum(item.minutes for item in items() if item.chapter == int(path.name[:2]))
-        times[path.name[:2]] = int(box[2]), int(box[2]) + exercises
+        number, minutes = int(path.name[:2]), int(box[2])
+        exercises = sum(item.minutes for item in items() if item.chapter == number)
+        fast = minutes * fast_part(cells) if number in FAST_TRACK else 0.0
+        times[path.name[:2]] = minutes, minutes + exercises, fast
     return times
 
 
 def revised(text: str, number: str, times: Times) -> str:
-    """Return a text of a chapter, or of the README with chapter 00's number, with right times."""
+    """Return a text of a chapter, or of a page with chapter 00's number, with right times."""
     hours = [round(sum(column) / 60) for column in zip(*times.values(), strict=True)]
     text = TOTAL.sub("\\g<1>{}\\g<2>{}".format(*hours), text)
+    text = FAST_TOTAL.sub(f"\\g<1>{hours[2]}\\g<2>", text)
     if number == "00":
         text = ROW.sub(lambda row: "{} {} | {} |".format(row[1], *times[row[2]]), text)
     return BOX.sub(lambda box: f"{box[1]}{times[number][1]}{box[3]}", text)
 
 
 def write(root: Path = ROOT, check: bool = False) -> list[str]:
-    """Correct the boxes and the README; return the names of the files that changed.
+    """Correct the boxes and the pages; return the names of the files that changed.
 
     Args:
         root: The folder that contains them.
@@ -53,7 +95,7 @@ def write(root: Path = ROOT, check: bool = False) -> list[str]:
     times = chapter_times()
 
     def corrected(path: Path, text: str) -> str:
-        """Return a chapter, or the README, with right times."""
+        """Return a chapter or a page with right times."""
         if path.suffix == ".md":
             return revised(text, "00", times)
         notebook = nbformat.reads(text, as_version=4)
@@ -61,7 +103,8 @@ def write(root: Path = ROOT, check: bool = False) -> list[str]:
             cell.source = revised(cell.source, path.name[:2], times)
         return nbformat.writes(notebook) + "\n"
 
-    return rewrite([*chapters(root), root / "README.md"], corrected, check)
+    pages = [root / "README.md", root / "docs" / "_site" / "index.md"]
+    return rewrite([*chapters(root), *pages], corrected, check)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from lxml.html import HtmlElement
 # solutions, and the signs beside headings
 LEFT_OUT = ".//details[not(ancestor::div[@class='guess'])] | .//a[@class='headerlink']"
 SHOWN = (
-    ".//div[contains(@class, 'math') or @class='guess'] | .//img"
+    ".//div[contains(@class, 'math') or @class='guess' or @class='drawing'] | .//img"
     " | .//p[contains(., 'Guess')][not(ancestor::div[@class='guess'])]"
 )
 SUMMARY, TABLE = "*[following-sibling::*//table][not(self::h2)]", ".//table"  # of a recap

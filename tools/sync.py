@@ -19,7 +19,10 @@ import notebooks
 ROOT = notebooks.ROOT
 EXERCISES = "course_lib/exercises/"
 STEPS = {  # what a script does, where it is, and where a change makes it necessary
-    "add up the minutes of the chapters": ("tools/chapter_times.py", "course_lib notebooks README"),
+    "add up the minutes of the chapters": (
+        "tools/chapter_times.py",
+        "course_lib notebooks README docs",
+    ),
     "link the chapters to their neighbors": ("tools/navigation.py", "notebooks"),
     "draw the figures": ("figures/src/draw_all.py", "figures course_lib notebooks benchmarks"),
     "embed the figures in the chapters": ("tools/embed_pictures.py", "figures notebooks"),

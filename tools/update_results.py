@@ -321,7 +321,7 @@ def lessons() -> str:
         needs = re.search(r"\*\*You need\*\* (.*?)\s*\*\*Paper", text, re.S)[1]
         number = path.name[:2]
         needs = " ".join(needs.split()).replace("](", "](../../notebooks/")
-        rows.append([number, *map(str, times[number]), needs])
+        rows.append([number, *map(str, times[number][:2]), needs])
     return table(["chapter", "minutes to read", "with exercises", "needs"], rows)
 
 

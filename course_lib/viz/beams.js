@@ -126,12 +126,12 @@ function drawSums(state) {
     ]),
     table(234, [
       ["Pool: the best that have ended", ""],
-      ...ended.map((node) => [node.text, number(node.score)]),
+      ...ended.map((node) => [node.text, number(node.score, 3)]),
     ]),
     table(366, [
       ["For comparison", ""],
-      [`greedy:${greedy.text}`, number(greedy.score)],
-      [`best:${best.text}`, number(best.score)],
+      [`greedy:${greedy.text}`, number(greedy.score, 3)],
+      [`best:${best.text}`, number(best.score, 3)],
     ]),
   ];
 }
@@ -165,10 +165,10 @@ const TREE = {
 
 function describe(state) {
   const { all, columns, ended, followed, greedy, best } = run(state);
-  const follows = `You follow “${followed.text.trim()}”, which is ${followed.fate}.`;
-  if (columns.length < all.length) return follows;
+  const follows = `You follow “${followed.text.trim()}” (${followed.fate}).`;
+  if (columns.length < all.length) return `The search goes on. ${follows}`;
   const finds = ({ score }) => (score < best.score - 1e-9 ? "misses" : "finds");
-  const search = `The search ${finds(ended[0])} the best sentence`;
+  const search = `The search ${finds(ended[0])} the best score`;
   return `${search}, and greedy decoding ${finds(greedy)} it. ${follows}`;
 }
 

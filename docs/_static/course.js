@@ -11,9 +11,9 @@ document.addEventListener("DOMContentLoaded", () => {
     if (button.textContent.trim()) button.removeAttribute("aria-label");
     else button.setAttribute("aria-label", "Show the pages below");
   }
-  for (const box of document.querySelectorAll(".bd-article :is(table, p, .output)")) {
+  for (const box of document.querySelectorAll(".bd-article :is(table, p, .output, .drawing)")) {
     if (box.scrollWidth <= box.clientWidth) continue;
     box.tabIndex = 0;
-    if (box.querySelector(":scope > img")) box.classList.add("scrolls");
+    if (box.querySelector(":scope > :is(img, svg)")) box.classList.add("scrolls");
   }
 });

@@ -13,8 +13,8 @@ TITLE = (
     "{} to read it all, {} with every exercise"
 )
 START, *CHAPTERS = sorted(Path(__file__).parents[2].glob("notebooks/[0-9][0-9]_*.ipynb"))
-TOTAL = re.compile(  # tools/chapter_times.py writes the last two numbers
-    r"about (\w+) hours\. After.*"
+TOTAL = re.compile(  # tools/chapter_times.py writes the numbers
+    r"takes about (\d+) hours\..*"
     r"about (\d+) hours to read and run; with all exercises, about (\d+)",
     re.DOTALL,
 )
@@ -33,7 +33,6 @@ SHORT = {  # the titles that are too long for a box
     "25": "Distributed",
 }
 FAST = [f"{number:02}" for number in range(1, 13)]  # with sections of the fast track
-WORDS = "zero one two three four five six seven eight nine".split()
 HOUR = 7.2  # px
 LEFT, TOP, WIDE, HIGH, COLUMNS = 138, 186, 164, 34, 3
 
@@ -59,8 +58,8 @@ def hours() -> tuple[int, int, int]:
     """Return the hours of the fast track, of reading all chapters, and of doing all exercises."""
     cells = json.loads(START.read_text(encoding="utf-8"))["cells"]
     words = "\n".join("".join(cell["source"]) for cell in cells)
-    fast, *others = TOTAL.search(words).groups()
-    return WORDS.index(fast), *map(int, others)
+    fast, read, full = map(int, TOTAL.search(words).groups())
+    return fast, read, full
 
 
 def ways() -> str:

@@ -17,6 +17,7 @@ from test_links import foreign
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = [
     "index.html",
+    "notebooks/00_start_here.html",
     "notebooks/01_attention.html",
     "notebooks/06_masks.html",
     "notebooks/13_kv_cache.html",
@@ -27,7 +28,7 @@ WIDE = ["docs/results.html", "docs/teaching/chapters.html", "api/course_lib.data
 CHAPTER = "06_masks.ipynb"
 EXPLORED = [
     "index.html",
-    *(f"notebooks/{n}.html" for n in ("01_attention", "06_masks", "12_decoding")),
+    *(f"notebooks/{n}.html" for n in ("01_attention", "06_masks", "12_decoding", "14_beam_search")),
 ]
 EDITIONS = ["to_fill_in", "worked"]
 DECK = "slides/01_attention.html"
@@ -120,6 +121,7 @@ def test_an_explorer_runs_without_a_kernel_on_wide_and_narrow_screens(page, name
         before = explorer.inner_html()
         explorer.locator(".handle").first.focus()
         page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowDown")
         assert explorer.inner_html() != before
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -134,6 +136,26 @@ def test_the_home_page_leads_to_chapter_0_and_shows_the_heads_at_once(page, brow
     for name in EXPLORED:
         plain.goto(f"{site}/{name}")
         assert len(plain.locator("[data-explorer] img").get_attribute("alt")) > 30
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_chapter_on_the_map_of_the_course_leads_to_its_page(page, theme, width):
+    page.emulate_media(color_scheme=theme)
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto("notebooks/00_start_here.html")
+    links = page.locator(".drawing a")
+    chapters = sorted(path.stem for path in ROOT.glob("notebooks/*.ipynb"))[1:]
+    hrefs = links.evaluate_all("all => all.map(a => a.href.baseVal)")
+    assert hrefs == [f"{chapter}.html" for chapter in chapters]
+    names = [" ".join(name.split()) for name in links.all_text_contents()]
+    assert names[0] == "01 Attention" and all(len(name) > 5 for name in names)
+    links.nth(5).click()
+    assert page.locator("article h1").inner_text().startswith("06 · Masks")
+    page.go_back()
+    links.last.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/{chapters[-1]}.html")
 
 
 def test_the_downloads_of_a_chapter_are_what_they_are_called(site):
