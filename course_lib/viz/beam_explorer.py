@@ -68,7 +68,7 @@ class BeamExplorer(Explorer):
     )
     beam_size = Int(2, min=1, max=4).tag(sync=True, state=True)
     alpha = Float(0.0, min=0).tag(sync=True, state=True)
-    step = Int(4, min=1).tag(sync=True, state=True)
+    step = Int(5, min=1).tag(sync=True, state=True)
     column = Int(3, min=1).tag(sync=True, state=True)
     rank = Int(0, min=0).tag(sync=True, state=True)
     language = Dict(default_value=WEATHER).tag(sync=True, state=True)

@@ -1,13 +1,16 @@
 // Beam search as a tree: hypotheses are kept, cut, or end; follow one, and read its sum.
-import { line, mount, number, shade, svg, text } from "./explorer.js";
+import { mount } from "./explorer.js";
+import { number, range } from "./numbers.js";
+import { disc, line, rect, shade, text } from "./shapes.js";
 
-export const DEFAULTS = { beam_size: 2, alpha: 0, step: 4, column: 3, rank: 0 };
+export const DEFAULTS = { beam_size: 2, alpha: 0, step: 5, column: 3, rank: 0 };
 const [CUT, KEPT, ENDED] = ["cut", "kept", "ended"];
 const FATES = [CUT, KEPT, ENDED];
+const EDGED = { stroke: "currentColor", "stroke-width": 2 };
 const LOOK = {
-  [CUT]: { "stroke-width": 0 },
-  [KEPT]: { "stroke-width": 2, stroke: "var(--query)", rx: 14 },
-  [ENDED]: { "stroke-width": 5, stroke: "var(--value)" },
+  [CUT]: {},
+  [KEPT]: { ...EDGED, class: "query", rx: 14 },
+  [ENDED]: { ...EDGED, class: "value", "stroke-width": 5 },
 };
 const LIMIT = 9; // tokens of a sentence
 const WIDE = 16; // this many hypotheses miss no sentence of the language
@@ -82,34 +85,35 @@ export function compute(state) {
 function drawTree(state) {
   const { all, columns, followed } = run(state);
   const way = path(followed);
-  const edge = ({ parent, length, y }, style) =>
-    line(LEFT[length - 1] + (length > 1 && WIDTH), parent.y, LEFT[length], y, style);
+  const edge = ({ parent, length, y }, look) =>
+    line(LEFT[length - 1] + (length > 1 && WIDTH), parent.y, LEFT[length], y, look);
   const box = (node) => {
-    const { word, total, fate, y } = node;
-    const x = LEFT[node.length];
-    const place = { x, y: y - BOX / 2, width: WIDTH, height: BOX, ...LOOK[fate] };
-    const words = [word, number(total), fate].map((each, n) => {
-      const style = fate === CUT && !n ? "text-decoration:line-through" : "";
-      return text(x + WIDTH / 2, y - 9 + 13 * n, each, { anchor: "middle", style });
-    });
-    return [svg("rect", { fill: shade(way.includes(node) / 4), ...place }), words];
+    const [x, y] = [LEFT[node.length], node.y];
+    const look = { fill: shade(way.includes(node) / 4), ...LOOK[node.fate] };
+    const style = node.fate === CUT ? "text-decoration: line-through" : "";
+    return [
+      rect(x, y - BOX / 2, WIDTH, BOX, look),
+      text(x + WIDTH / 2, y - 8, node.word, { class: "middle", style }),
+      text(x + WIDTH / 2, y + 5, number(node.total), "middle"),
+      text(x + WIDTH / 2, y + 18, node.fate, "middle"),
+    ];
   };
   const over = columns.length === all.length ? ", and the search is over" : "";
   return [
-    text(0, 14, `Step ${columns.length} of ${all.length}${over}`, { class: "title" }),
-    columns.flat().map((node) => edge(node, node.fate === CUT ? { "stroke-dasharray": 3 } : {})),
-    way.map((node) => edge(node, { stroke: "var(--ink)", "stroke-width": 4 })),
-    svg("circle", { cx: LEFT[0], cy: START.y, r: 7, fill: "var(--ink)" }),
+    text(0, 14, `Step ${columns.length} of ${all.length}${over}`, "title"),
+    columns.flat().map((node) => edge(node, node.fate === CUT ? "line dashed" : "line")),
+    way.map((node) => edge(node, "thick")),
+    disc(LEFT[0], START.y, 7),
     columns.flat().map(box),
   ];
 }
 
 /** Write lines with a number at the end of each; the first is a title. */
-const table = (top, rows) =>
-  rows.map(([words, value, middle = ""], n) => [
-    text(0, top + 22 * n, words, n ? {} : { class: "title" }),
+const lines = (top, rows) =>
+  rows.map(([words, value, middle], n) => [
+    text(0, top + 22 * n, words, n ? "" : "title"),
     text(96, top + 22 * n, middle),
-    text(SUM, top + 22 * n, value, { anchor: "end" }),
+    text(SUM, top + 22 * n, value, "end"),
   ]);
 
 function drawSums(state) {
@@ -117,59 +121,52 @@ function drawSums(state) {
   const { total, length, fate, score } = followed;
   const divisor = `((5 + ${length}) / 6)^${number(state.alpha, 1)}`;
   return [
-    table(14, [
-      ["You follow", ""],
+    lines(14, [
+      ["You follow"],
       ...path(followed).map(({ word, p }) => [word, number(Math.log(p)), `log ${number(p)}`]),
       ["sum", number(total)],
       ["penalty", `÷ ${number(penalty(length, state.alpha))}`, divisor],
       ["score", fate === ENDED ? number(score) : "not in the pool"],
     ]),
-    table(234, [
-      ["Pool: the best that have ended", ""],
+    lines(234, [
+      ["Pool: the best that have ended"],
       ...ended.map((node) => [node.text, number(node.score, 3)]),
     ]),
-    table(366, [
-      ["For comparison", ""],
+    lines(366, [
+      ["For comparison"],
       [`greedy:${greedy.text}`, number(greedy.score, 3)],
       [`best:${best.text}`, number(best.score, 3)],
     ]),
   ];
 }
 
-const follow = (node, { step }) =>
-  node?.parent && { column: node.length, rank: node.rank, step: Math.max(step, node.length) };
+const follow = (node) => node?.parent && { column: node.length, rank: node.rank };
 
 const TREE = {
   label: "followed hypothesis: move it with the arrow keys",
-  draw: () => svg("rect", { y: TOP, width: LEFT[5] + WIDTH, height: HIGH, fill: "transparent" }),
+  draw: () => rect(0, TOP, LEFT[5] + WIDTH, HIGH, "clear"),
   drag: ([x, y], state) => {
     const far = (node) => Math.hypot(LEFT[node.length] + WIDTH / 2 - x, node.y - y);
-    const [nearest] = run(state)
-      .columns.flat()
-      .sort((a, b) => far(a) - far(b));
-    return follow(nearest, state);
+    const nodes = run(state).columns.flat();
+    return follow(nodes.sort((a, b) => far(a) - far(b))[0]);
   },
-  keys: (key, state) => {
-    const { all, followed } = run(state);
-    const { length, rank, parent } = followed;
-    const places = {
-      ArrowUp: all[length - 1][rank - 1],
-      ArrowDown: all[length - 1][rank + 1],
-      ArrowLeft: parent,
-      ArrowRight: all[length]?.find((node) => node.parent === followed),
-    };
-    return follow(places[key], state);
+  keys: (_key, state, step) => {
+    const { columns, followed } = run(state);
+    if (!step) return false;
+    if (step[1] < 0) return follow(followed.parent);
+    if (step[0]) return follow(columns[followed.length - 1][followed.rank + step[0]]);
+    return follow(columns[followed.length]?.find(({ parent }) => parent === followed));
   },
   valueText: (state) => `${run(state).followed.text}, ${run(state).followed.fate}`,
 };
 
 function describe(state) {
   const { all, columns, ended, followed, greedy, best } = run(state);
-  const follows = `You follow “${followed.text.trim()}” (${followed.fate}).`;
-  if (columns.length < all.length) return `The search goes on. ${follows}`;
   const finds = ({ score }) => (score < best.score - 1e-9 ? "misses" : "finds");
-  const search = `The search ${finds(ended[0])} the best score`;
-  return `${search}, and greedy decoding ${finds(greedy)} it. ${follows}`;
+  const result = () =>
+    `The search ${finds(ended[0])} the best score, and greedy decoding ${finds(greedy)} it.`;
+  const follows = `You follow “${followed.text.trim()}” (${followed.fate}).`;
+  return [columns.length === all.length ? result() : "The search goes on.", follows];
 }
 
 const VIEW = {
@@ -180,13 +177,17 @@ const VIEW = {
     { name: "a sum, and the finished sentences", size: [SUM, 440], draw: drawSums },
   ],
   controls: {
-    step: { label: "step", min: 1, step: 1 },
-    beam_size: { label: "beam size K", min: 1, max: 4, step: 1 },
-    alpha: { label: "length penalty α", min: 0, max: 2, step: 0.1, show: (a) => number(a, 1) },
+    step: { label: "after step", options: [1, 2, 3, 4, 5], show: (n) => (n < 5 ? n : "the last") },
+    beam_size: { label: "beam size K", options: [1, 2, 3, 4] },
+    alpha: { label: "length penalty α", options: range(21).map((n) => n / 10), show: number },
   },
-  limits: (state) => ({ step: { max: run(state).all.length } }),
   compute,
   describe,
 };
 
-export default { render: ({ model, el }) => mount(model, el, VIEW) };
+function render({ model, el }) {
+  mount(model, el, VIEW);
+  el.querySelector(".handle").style.touchAction = "pan-y"; // a finger scrolls the page
+}
+
+export default { render };
