@@ -162,11 +162,14 @@ const TREE = {
 
 function describe(state) {
   const { all, columns, ended, followed, greedy, best } = run(state);
-  const finds = ({ score }) => (score < best.score - 1e-9 ? "misses" : "finds");
-  const result = () =>
-    `The search ${finds(ended[0])} the best score, and greedy decoding ${finds(greedy)} it.`;
   const follows = `You follow “${followed.text.trim()}” (${followed.fate}).`;
-  return [columns.length === all.length ? result() : "The search goes on.", follows];
+  if (columns.length < all.length) return ["The search goes on.", follows];
+  const finds = ({ score }) => (score < best.score - 1e-9 ? "misses" : "finds");
+  return [
+    `The search ${finds(ended[0])} the sentence with the best score.`,
+    `Greedy decoding ${finds(greedy)} it.`,
+    follows,
+  ];
 }
 
 const VIEW = {
