@@ -18,7 +18,7 @@ CUT, KEPT, ENDED = 0, 1, 2  # what happens to a continuation
 LIMIT = 9  # tokens of a sentence
 WIDE = 16  # this many hypotheses miss no sentence of the language
 SOURCE = torch.ones(1, 1, dtype=torch.long)  # (B, S), which the language ignores
-HOW = {"bos_id": BOS, "eos_id": END, "use_cache": False}
+HOW: dict[str, Any] = {"bos_id": BOS, "eos_id": END, "use_cache": False}
 SKY, ORDINARY = {"falls": 0.9, "end": 0.1}, {"end": 0.9, "again": 0.1}
 WEATHER = {  # the probability of each next word, after the last word
     "bos": {"it": 0.5, "rain": 0.3, "snow": 0.15, "end": 0.05},
@@ -75,7 +75,8 @@ class BeamExplorer(Explorer):
 
     def columns(self, model: Any, steps: int) -> list[list[list[Any]]]:
         """Return the best 2K continuations of every step: parent, token, total and fate."""
-        columns, kept = [], [0]
+        columns: list[list[list[Any]]] = []
+        kept = [0]
         beams = Beams(model, SOURCE, BOS, self.beam_size, LIMIT, use_cache=False)
         for length in range(1, steps + 1):
             logits = model.table[beams.tgt[..., length - 1]]  # (1, K, V)
@@ -94,7 +95,8 @@ class BeamExplorer(Explorer):
 
     def numbers(self) -> dict[str, Any]:
         """Compute the tree up to a step, its finished sentences, and the followed hypothesis."""
-        K, alpha, model = self.beam_size, self.alpha, Language(self.language)
+        K, alpha = self.beam_size, self.alpha
+        model: Any = Language(self.language)
         beam_search(model, SOURCE, beam_size=K, alpha=alpha, **HOW)
         steps = model.calls
         columns = self.columns(model, min(self.step, steps))
