@@ -13,18 +13,19 @@ from importlib.metadata import version
 from pkgutil import resolve_name
 from typing import NoReturn
 
-from course_lib.command_line import as_typed, runnable
-from course_lib.command_options import (
-    TASK_OPTIONS,
-    add_model_commands,
-    add_training_commands,
-    announce,
+from course_lib.command_line import (
+    COMMANDS,
+    STOPPED,
+    as_typed,
+    did_you_mean,
+    paint,
+    runnable,
+    shortened,
 )
-from course_lib.terminal import COMMANDS, STOPPED, did_you_mean, paint, shortened
+from course_lib.command_options import TASK_OPTIONS, add_commands, announce
 
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
 LEARNERS = [*COMMANDS["Learn"], "grade"]  # described by a module that imports torch
-EXAMPLES = (["learn"], ["train"], ["translate", "three hundred forty-five"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -110,7 +111,8 @@ def overview() -> str:
         lines += [paint(group, "bold"), *(f"  {name:10} {what}" for name, what in listed.items())]
         lines += [""]
     lines += [paint("Examples:", "bold")]
-    lines += [f"  {paint(as_typed(*words), 'cyan')}" for words in EXAMPLES]
+    for words in (["learn"], ["train"], ["translate", "three hundred forty-five"]):
+        lines += [f"  {paint(as_typed(*words), 'cyan')}"]
     lines += ["", f"{as_typed('COMMAND', '--help')} lists the options of a command."]
     return "\n".join([*lines, "Read more in the course's README.md and in docs/training.md.", ""])
 
@@ -134,9 +136,7 @@ def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
     top = Parser(prog="course")
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")
     top.commands = top.add_subparsers(dest="command", required=True)
-    task = task if task in TASK_OPTIONS else "numbers"
-    add_training_commands(top.commands, task)
-    add_model_commands(top.commands, task)
+    add_commands(top.commands, task if task in TASK_OPTIONS else "numbers")
     if not command or command in LEARNERS:
         resolve_name("course_lib.exercises.commands:add_learners_commands")(top.commands)
     else:

@@ -4,21 +4,23 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from typing import Any
 
-from course_lib.command_line import as_typed
+from course_lib.command_line import as_typed, shortened, tell
 from course_lib.conversation import Conversation, continue_text, sampler
+from course_lib.data import check_number_words, spell_digits
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.data.user_folders import data_folder
 from course_lib.interop.download import download
 from course_lib.interop.weights import MODELS, weights_path
 from course_lib.probes import probe_made
-from course_lib.task_commands import TASKS, sampling_options
+from course_lib.tasks.language_model import PROMPTS, TextGenerator
 from course_lib.tasks.multi30k import RealTranslator
-from course_lib.terminal import shortened, tell
-from course_lib.training_commands import load, prepare
+from course_lib.tasks.numbers import Translator
+from course_lib.trainer.options import LAST_SEED
+from course_lib.trainer.task import Pipeline
+from course_lib.training_commands import load, prepare, search_options
 
-PROMPT = "> "
 CHAT_MODEL = "smollm2-135m-instruct"
 
 
@@ -31,14 +33,13 @@ def use_command(options: argparse.Namespace) -> int:
             draw = sampler(**sampling_options(options))
             print_parts(continue_text(path, options.prompt or "", options.tokens, draw))
             return 0
-        pipeline = RealTranslator.from_published(path)
+        pipeline: Pipeline = RealTranslator.from_published(path)
     else:
         pipeline, _ = load(options)
-    chosen = TASKS["multi30k" if options.weights else options.task]
 
     def use(text: str) -> Iterator[str]:
         """Yield a translation, or the continuation of a text."""
-        yield chosen.use(pipeline, text, options)
+        yield write(pipeline, text, options)
 
     if options.command == "sample":
         print_parts(use(options.prompt or ""))
@@ -50,6 +51,28 @@ def use_command(options: argparse.Namespace) -> int:
     return 0
 
 
+def write(pipeline: Pipeline, text: str, options: argparse.Namespace) -> str:
+    """Translate a sentence or a number, in digits or in words, or continue a text."""
+    if isinstance(pipeline, TextGenerator):
+        prompt = text or PROMPTS[pipeline.config.text]
+        return pipeline.generate(prompt, options.tokens, **sampling_options(options))[0]
+    assert isinstance(pipeline, Translator)
+    if isinstance(pipeline, RealTranslator):
+        return pipeline.translate([text], **search_options(options))[0]
+    words = spell_digits(text.lower())
+    if words != text.lower():
+        print(f"{text} is read as {words}", file=sys.stderr, flush=True)
+    check_number_words(words)
+    return pipeline.translate([words])[0]
+
+
+def sampling_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of sampling, and the seed."""
+    names = ("temperature", "top_k", "top_p")
+    sampling = {name: getattr(options, name) for name in names}
+    return {"seed": options.draw % (LAST_SEED + 1), **sampling}
+
+
 def chat_command(options: argparse.Namespace) -> int:
     """Answer what somebody types, or every line of a pipe; Ctrl-C ends an answer."""
     path = weights_path(options.weights or CHAT_MODEL)
@@ -58,8 +81,7 @@ def chat_command(options: argparse.Namespace) -> int:
     def answer(question: str) -> Iterator[str]:
         """Yield an answer; a conversation that is too long is forgotten."""
         try:
-            with closing(conversation.answer(question)) as parts:
-                yield from parts
+            yield from conversation.answer(question)
         except ValueError as error:
             conversation.messages.clear()
             raise ValueError(f"{error}; it starts again, without what was said") from None
@@ -71,8 +93,7 @@ def chat_command(options: argparse.Namespace) -> int:
 def for_each_line(command: str, invitation: str, use: Callable[[str], Iterable[str]]) -> int:
     """Use each line that somebody types or a pipe contains; return 2 if one of a pipe fails.
 
-    Each line gets a line of output, which is empty if the line is empty or fails. ``use`` returns
-    the parts of the output. Ctrl-C ends the output of a line that was typed.
+    ``use`` returns the parts of a line of output, which is empty if the line is empty or fails.
     """
     is_typed = sys.stdin is not None and sys.stdin.isatty()
     code = 0
@@ -95,7 +116,7 @@ def typed_lines(invitation: str) -> Iterator[str]:
     """Ask for lines until one is empty, or the user wants to quit."""
     print(invitation)
     try:
-        while (text := input(PROMPT).strip()) not in ("", "quit", "exit"):
+        while (text := input("> ").strip()) not in ("", "quit", "exit"):
             yield text
     except (EOFError, KeyboardInterrupt):
         print()
@@ -112,8 +133,7 @@ def download_command(options: argparse.Namespace) -> int:
     """Download what is missing, and print where it is and what comes next."""
     folder = options.folder or data_folder()
     if options.name == "multi30k":
-        where = ["--data", str(folder)] if options.folder else []
-        command = as_typed("train", "--task", "multi30k", *where)
+        command = as_typed("train", "--task", "multi30k", "--data", str(folder))
         print(f"Multi30k is in {download_multi30k(folder)}; now: {command}")
         return 0
     model = MODELS[options.name]

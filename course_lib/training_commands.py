@@ -11,19 +11,29 @@ from typing import Any
 
 import torch
 
-from course_lib.command_line import as_typed
+from course_lib.command_line import STOPPED, as_typed, did_you_mean, paint, tell
 from course_lib.command_options import TASK_OPTIONS
-from course_lib.task_commands import TASKS
-from course_lib.terminal import STOPPED, did_you_mean, paint, tell
+from course_lib.data import draw_pairs, read_text, side_by_side
+from course_lib.data.multi30k_files import CAPTIONS
+from course_lib.evaluation import corpus_scores, exact_match
+from course_lib.gpt import parse_rate
+from course_lib.tasks import language_model
+from course_lib.tasks.language_model import PROMPTS, LanguageModel, TextGenerator
+from course_lib.tasks.multi30k import Multi30k, RealTranslator, read_pairs, val_loss
+from course_lib.tasks.numbers import Numbers, Translator
 from course_lib.trainer import run_folder
 from course_lib.trainer.distributed import World, init_distributed
 from course_lib.trainer.hardware import bfloat16_pays, prepare_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
 from course_lib.trainer.options import TrainingConfig, check_range
 from course_lib.trainer.results import add_entry, read_entries
-from course_lib.trainer.task import Pipeline, TrainState
+from course_lib.trainer.task import Pipeline, Task, TrainState
 
+TASKS: dict[str, type[Task]] = {task.name: task for task in (Numbers, Multi30k, LanguageModel)}
 MOST_PARTS = 1_024  # micro-batches of a step
+SAMPLE = 300  # characters generated for a record
+COPIES = 20  # texts whose lines are parsed
+MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length counts
 
 
 def train_command(options: argparse.Namespace) -> int:
@@ -84,7 +94,7 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> TrainState:
     checkpoint = run_folder.read_checkpoint(out) if options.resume else None
     if not (options.resume or options.force) and run_folder.find_checkpoint(out):
         raise ValueError(f"{out} keeps a training run; --resume continues it, --force replaces it")
-    task = TASKS[options.task].task
+    task = TASKS[options.task]
     config_class = task.pipeline_class.config_class
     settings = _settings(options)
     if config_class.bfloat16 and "bfloat16" not in settings:
@@ -107,7 +117,6 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> TrainState:
 
 def evaluate_command(options: argparse.Namespace) -> int:
     """Measure, print the results, and record them if asked to."""
-    chosen = TASKS[options.task]
     pipeline, metadata = load(options)
     names = [name.strip("-") for name in TASK_OPTIONS[options.task].evaluate_options]
     about = metadata["config"] | {name: getattr(options, name) for name in names}
@@ -115,7 +124,8 @@ def evaluate_command(options: argparse.Namespace) -> int:
         for entry in read_entries(options.record):  # before the work, not after it
             if not about.keys() <= entry.keys():
                 raise ValueError(f"{options.record} is the record of another task")
-    results = chosen.evaluate(pipeline, options)
+    evaluate: dict[str, Callable] = {"numbers": evaluate_numbers, "multi30k": evaluate_sentences}
+    results = evaluate.get(options.task, evaluate_text)(pipeline, options)
     tell(f"Next: {as_typed(*first_try(options, pipeline.config))}")
     if options.record:
         entry = {
@@ -131,9 +141,69 @@ def evaluate_command(options: argparse.Namespace) -> int:
     return 0
 
 
+def evaluate_numbers(translator: Translator, options: argparse.Namespace) -> dict[str, Any]:
+    """Count exact matches on numbers of the test split."""
+    config = translator.config
+    sources, references = zip(*draw_pairs("test", options.count, to=config.to), strict=True)
+    exact = exact_match(translator.translate(sources), references)
+    print(
+        f"{config.to}, seed {config.seed}: exact match {exact:.3f} on {options.count} numbers of "
+        "the test split"
+    )
+    return {"exact_match": exact}
+
+
+def search_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of a beam search."""
+    check_range("alpha", options.alpha, 0.0, MOST_ALPHA)
+    return dict(beam_size=options.beam, alpha=options.alpha)
+
+
+def evaluate_sentences(translator: RealTranslator, options: argparse.Namespace) -> dict[str, Any]:
+    """Translate a split freely; print BLEU and chrF."""
+    search = search_options(options)
+    pairs = read_pairs(translator.config, options.split, options.data)
+    sources, references = map(list, zip(*pairs, strict=True))
+    results: dict[str, Any] = corpus_scores(translator.translate(sources, **search), references)
+    for name in ("bleu", "bleu_lower", "chrf"):
+        print(f"{name} {results[name]:.2f}  {results[f'{name}_signature']}")
+    print(f"{len(pairs)} sentences of {options.split}")
+    captions = [pair[translator.config.direction == "en-de"] for pair in CAPTIONS]
+    translations = translator.translate(captions, **search)
+    results["captions"] = [list(pair) for pair in zip(captions, translations, strict=True)]
+    results["loss"] = val_loss(translator, pairs)
+    if options.split != "val" or options.average > 1:
+        results["history"] = []  # a record contains it once
+    return results
+
+
+def evaluate_text(generator: TextGenerator, options: argparse.Namespace) -> dict[str, Any]:
+    """Measure the loss on all of val, and of Python, how many generated lines can be parsed.
+
+    Raises ValueError if the text has other characters than the model knows.
+    """
+    config = generator.config
+    text = read_text(config.text, options.data)
+    if text.characters.characters != generator.tokenizer.characters:
+        raise ValueError("this model was trained on another text: it has other characters")
+    windows = side_by_side(text.val, config.max_len)
+    loss = language_model.loss_on(generator.model, windows)
+    every = f"all {len(windows):,} windows of {config.max_len}, side by side"
+    print(f"val loss {loss:.4f} nats per character, on {every}")
+    characters = {"train": len(text.train), "val": len(text.val)}
+    results: dict[str, Any] = {"val_loss": loss, "characters": characters}
+    copies = COPIES if config.text == "library" else 1
+    samples = generator.generate(PROMPTS[config.text], SAMPLE, copies=copies, seed=config.seed)
+    lines = [line for sample in samples for line in language_model.program_lines(sample)]
+    if config.text == "library" and lines:
+        results["parse_rate"] = parse_rate(lines)
+        print(f"parse rate {results['parse_rate']:.2f} of {len(lines)} generated lines")
+    return results | {"sample": samples[0]}
+
+
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Gather the hyperparameters asked for: those of the size, then the others."""
-    task = TASKS[options.task].task
+    task = TASKS[options.task]
     others: dict[str, Any] = {}
     for text in getattr(options, "set", []):
         name, value = read_setting(task.pipeline_class.config_class, text)
@@ -164,7 +234,7 @@ def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, An
 
 def _folder(options: argparse.Namespace) -> Path:
     """Return the folder of a training run: the user's own, or one among the others."""
-    task = TASKS[options.task].task
+    task = TASKS[options.task]
     config = task.pipeline_class.config_class(**_settings(options))
     return options.out or run_folder.checkpoints_folder() / task.folder_name(config, options.size)
 
@@ -183,14 +253,14 @@ def find_words(options: argparse.Namespace, verb: str, *names: str) -> list[str]
 def first_try(options: argparse.Namespace, config: TrainingConfig) -> list[str]:
     """Return a command that uses what was trained."""
     chosen = TASK_OPTIONS[options.task]
-    example = chosen.examples.get(getattr(config, TASKS[options.task].task.variant))
+    example = chosen.examples.get(getattr(config, TASKS[options.task].variant))
     return [*find_words(options, chosen.verb), *([example] if example else [])]
 
 
 def load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
     """Load what was trained, averaged over the last epochs if asked, and the metadata."""
     prepare(options)
-    task = TASKS[options.task].task
+    task = TASKS[options.task]
     out = _folder(options)
     if not run_folder.find_checkpoint(out):
         first = as_typed(*find_words(options, "train", "data"))

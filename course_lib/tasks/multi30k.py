@@ -102,7 +102,7 @@ class RealTranslator(Translator):
         model, tokenizer = marian.from_pretrained(path, model_class)
         if tokenizer is None:
             raise ValueError(f"{path} has no source.spm, the tokenizer that reads the sentences")
-        return cls(model, tokenizer, model.config)
+        return cls(model, tokenizer, model.config)  # type: ignore[arg-type]  # ours have the same
 
     def rows(self, pairs: Pairs) -> list[tuple[list[int], list[int]]]:
         """Turn pairs into source ids, and target ids from bos to eos; check their lengths."""
