@@ -107,7 +107,7 @@ def test_a_token_that_two_merges_make_has_one_id():
         [(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc"), (b"c", b"c")]
     )
     assert len(tokenizer) == 256 + 4
-    assert tokenizer.encode("cc") == [259]
+    assert tokenizer.encode("abccc") == [258, 259] and tokenizer.decode([258]) == "abc"
 
 
 def test_wrong_merges_special_tokens_and_ids_are_explained():

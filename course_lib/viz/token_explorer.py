@@ -30,7 +30,7 @@ class TokenExplorer(Explorer):
     )
     text = Unicode("siebentausend").tag(sync=True, state=True)
     step = Int(3).tag(sync=True, state=True)
-    merges = List().tag(sync=True, state=True)  # the ids of the two tokens, and of the new one
+    merges = List(List(Int())).tag(sync=True, state=True)  # ids: of two tokens, and of the new one
 
     def __init__(self, **state: Any) -> None:
         ids = number_tokenizer().ids
