@@ -358,6 +358,7 @@ def parameters_of_gpt2() -> int:
     (196, "Those are the patches. ViT puts one more token before them."),
     (15, "That is one row of patches, and the class token. How many rows are there?"),
     (50_177, "That is one token for each pixel. A patch has 16 × 16 pixels."),
+    close=0.001,
 )
 def tokens_of_an_image() -> int:
     """Return tokens of an image of 224 × 224 pixels: patches of 16 × 16 and the class token."""
