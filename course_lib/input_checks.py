@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from inspect import get_annotations
 
 import torch
@@ -200,6 +200,12 @@ def check_kv_heads(num_heads: int, num_kv_heads: int) -> None:
     """
     if num_kv_heads < 1 or num_heads % num_kv_heads:
         raise ValueError(f"{num_heads} heads cannot share {num_kv_heads} KV heads evenly")
+
+
+def check_factors(factors: Sequence[float], pairs: int) -> None:
+    """Raise ValueError if rope_factors are not one positive number for each pair of columns."""
+    if len(factors) != pairs or not min(factors) > 0:
+        raise ValueError(f"rope_factors must be {pairs} positive numbers, got {factors}")
 
 
 def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str, start: int = 0) -> None:

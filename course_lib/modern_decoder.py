@@ -8,13 +8,15 @@ __all__ = [
     "rope_angles",
     "apply_rope",
     "GroupedQueryAttention",
+    "ExtendedAttention",
+    "scaled_angles",
     "ModernConfig",
     "ModernLayer",
     "ModernDecoder",
     "ModernEngine",
 ]
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +27,7 @@ from torch.nn import functional as F
 from .gpt import initialize_gpt, next_token_loss, text_engine
 from .input_checks import (
     check_config,
+    check_factors,
     check_ids,
     check_kv_heads,
     check_sizes,
@@ -147,11 +150,54 @@ class GroupedQueryAttention(nn.Module):
         return self.w_o(join_heads(heads))  # (B, T, d_model)
 
 
+class ExtendedAttention(GroupedQueryAttention):
+    """Add to grouped-query attention what later models add: wide heads, biases and QK-norm.
+
+    Paper: Henry and others (2020), §3, with RMSNorm and one gain per column, as in Qwen3.
+    ``config`` is a ``ModernConfig``, which says which of them. Submodules: those of the base,
+    where w_q, w_k and w_v may have biases, and q_norm and k_norm, which may do nothing.
+    """
+
+    def __init__(self, config: "ModernConfig") -> None:
+        c = config
+        super().__init__(c.d_model, c.num_heads, c.num_kv_heads)
+        d_k = head_width(c.d_model, c.num_heads, c.d_k)
+        self.w_q = nn.Linear(c.d_model, c.num_heads * d_k, bias=c.qkv_bias)
+        self.w_k = nn.Linear(c.d_model, c.num_kv_heads * d_k, bias=c.qkv_bias)
+        self.w_v = nn.Linear(c.d_model, c.num_kv_heads * d_k, bias=c.qkv_bias)
+        self.w_o = nn.Linear(c.num_heads * d_k, c.d_model, bias=False)
+        self.q_norm = RMSNorm(d_k, c.norm_eps) if c.qk_norm else nn.Identity()
+        self.k_norm = RMSNorm(d_k, c.norm_eps) if c.qk_norm else nn.Identity()
+
+    def project(self, x: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Project x (B, T, d_model) as the base does, and normalize before rotating."""
+        q, k, v = super().project(x, None)
+        q, k = self.q_norm(q), self.k_norm(k)
+        if angles is not None:
+            q, k = apply_rope(q, angles), apply_rope(k, angles)
+        return q, k, v
+
+
+def scaled_angles(config: "ModernConfig") -> Tensor:
+    """Return a model's angles (max_len, d_k / 2), each pair's divided by its own factor.
+
+    Raises ValueError if there are factors, but not a positive one for each pair.
+    """
+    c = config
+    angles = rope_angles(c.max_len, head_width(c.d_model, c.num_heads, c.d_k), c.rope_base)
+    if not c.rope_factors:
+        return angles
+    check_factors(c.rope_factors, angles.size(1))
+    return angles / torch.tensor(c.rope_factors, dtype=angles.dtype)  # (max_len, d_k / 2)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModernConfig:
     """Hold the hyperparameters of a decoder in the Llama layout; the defaults are SmolLM2-135M's.
 
-    ``rope_base`` is that of ``rope_angles``, and ``norm_eps`` that of ``RMSNorm``.
+    ``rope_base`` is that of ``rope_angles``, and ``norm_eps`` that of ``RMSNorm``. Later models
+    add ``d_k`` (of a head; None: d_model / num_heads), ``qkv_bias`` and ``qk_norm``, as in
+    ``ExtendedAttention``, and ``rope_factors``: what the angles of each pair are divided by.
     Raises ValueError, with name and value, if a hyperparameter is out of range.
     """
 
@@ -165,6 +211,10 @@ class ModernConfig:
     rope_base: float = 100_000.0
     norm_eps: float = 1e-5
     tie_embeddings: bool = True
+    d_k: int | None = None
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    rope_factors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_config(self)
@@ -180,7 +230,10 @@ class ModernLayer(nn.Module):
         super().__init__()
         c = config
         self.norm1 = RMSNorm(c.d_model, c.norm_eps)
-        self.self_attn = GroupedQueryAttention(c.d_model, c.num_heads, c.num_kv_heads)
+        if c.d_k is None and not c.qkv_bias and not c.qk_norm:
+            self.self_attn = GroupedQueryAttention(c.d_model, c.num_heads, c.num_kv_heads)
+        else:
+            self.self_attn = ExtendedAttention(c)
         self.norm2 = RMSNorm(c.d_model, c.norm_eps)
         self.feed_forward = SwiGLU(c.d_model, c.d_ff)
 
@@ -195,8 +248,7 @@ class ModernDecoder(nn.Module):
 
     Paper: Touvron and others (2023), §2.2; weights start as in ``initialize_gpt``.
     Submodules: embedding (not scaled), layers, norm, and output, which shares the embedding's
-    weight if tied. The buffer ``angles`` needs float32: for 16-bit arithmetic use autocast, not
-    ``model.bfloat16()``.
+    weight if tied. The buffer ``angles`` (max_len, d_k / 2) is never rounded to 16 bits.
     """
 
     angles: Tensor
@@ -204,8 +256,7 @@ class ModernDecoder(nn.Module):
     def __init__(self, config: ModernConfig) -> None:
         super().__init__()
         self.config = c = config
-        angles = rope_angles(c.max_len, head_width(c.d_model, c.num_heads), c.rope_base)
-        self.register_buffer("angles", angles, persistent=False)
+        self.register_buffer("angles", scaled_angles(c), persistent=False)
         self.embedding = nn.Embedding(c.vocab_size, c.d_model)
         self.layers = nn.ModuleList(ModernLayer(c) for _ in range(c.num_layers))
         self.norm = RMSNorm(c.d_model, c.norm_eps)
@@ -226,6 +277,14 @@ class ModernDecoder(nn.Module):
             x = layer(x, angles)  # (B, T, d_model)
         logits = self.output(self.norm(x))  # (B, T, V)
         return logits, next_token_loss(logits, targets)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ModernDecoder":
+        """Move or convert all tensors, but leave the angles as they are instead of 16 bits."""
+        angles = self.angles
+        super()._apply(fn, recurse)
+        if self.angles.dtype.itemsize < 4:
+            self.angles = angles.to(self.angles.device)
+        return self
 
 
 @text_engine.register(ModernDecoder)

@@ -29,6 +29,9 @@ KINDS = {
     "marian": (transformers.MarianConfig, transformers.MarianMTModel, MARIAN),
     "gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel, GPT2),
     "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM, LLAMA),
+    "mistral": (transformers.MistralConfig, transformers.MistralForCausalLM, LLAMA),
+    "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM, LLAMA),
+    "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM, LLAMA),
 }
 
 

@@ -187,6 +187,8 @@ SIGNATURES = {  # the names that other parts rely on, in this order
     "modern_decoder.GroupedQueryAttention": "d_model, num_heads, num_kv_heads",
     "modern_decoder.GroupedQueryAttention.project": "x, angles",
     "modern_decoder.GroupedQueryAttention.forward": "x, angles",
+    "modern_decoder.ExtendedAttention": "config",
+    "modern_decoder.ExtendedAttention.project": "x, angles",
     "modern_decoder.ModernLayer": "config",
     "modern_decoder.ModernLayer.forward": "x, angles",
     "modern_decoder.ModernDecoder": "config",

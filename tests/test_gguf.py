@@ -1,12 +1,17 @@
 """A GGUF file contains the same model, tokenizer and chat template as a published folder."""
 
+from dataclasses import replace
+
 import gguf
 import pytest
+import torch
 from hf_fixtures import LLAMA, published
-from parity import says
+from parity import assert_same, says
+from random_inputs import randomize
 
 from course_lib.interop import llama
 from course_lib.interop.chat_template import read_chat_template
+from course_lib.modern_decoder import ModernConfig, ModernDecoder
 
 TYPES = gguf.GGMLQuantizationType
 TEMPLATE = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}{% endfor %}"
@@ -14,15 +19,15 @@ FIELDS = {  # of the smallest tokenizer: the first two tokens are special
     "general.architecture": "llama",
     "tokenizer.ggml.model": "gpt2",
     "tokenizer.ggml.pre": "smollm",
-    "tokenizer.ggml.tokens": ["<s>", "</s>", *"abc12Ġ.", "ab"],
-    "tokenizer.ggml.token_type": [3, 3, *[1] * 8],
-    "tokenizer.ggml.merges": ["a b"],
+    "tokenizer.ggml.tokens": ["<s>", "</s>", *"abc12Ġ.", "ab", "12"],
+    "tokenizer.ggml.token_type": [3, 3, *[1] * 9],
+    "tokenizer.ggml.merges": ["a b", "1 2"],
     "tokenizer.ggml.bos_token_id": 0,
     "tokenizer.ggml.eos_token_id": 1,
     "tokenizer.chat_template": TEMPLATE,
 }
 # q4_1 and q8_0 need rows of 32 numbers
-SIZES = dict(hidden_size=96, intermediate_size=64, vocab_size=10, rms_norm_eps=2**-7)
+SIZES = dict(hidden_size=96, intermediate_size=64, vocab_size=11, rms_norm_eps=2**-7)
 
 WRITTEN = (
     "hidden_size", "num_attention_heads", "num_key_value_heads", "max_position_embeddings",
@@ -30,7 +35,7 @@ WRITTEN = (
 )  # fmt: skip
 
 
-def convert(model, path, kind=TYPES.F32, **changes):
+def convert(model, path, kind=TYPES.F32, tensors=None, **changes):
     """Write a model as llama.cpp does, with matrices of a type; None removes a field."""
     writer = gguf.GGUFWriter(path, "llama")
     sizes = LLAMA | SIZES | dict(rope_theta=500.0)
@@ -39,7 +44,7 @@ def convert(model, path, kind=TYPES.F32, **changes):
         add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}
         if value is not None and name != "general.architecture":
             add.get(type(value), writer.add_array)(name, value)
-    for name, value in llama.GGUF.state(model).items():
+    for name, value in (llama.GGUF.state(model) | (tensors or {})).items():
         own = kind if value.dim() == 2 else TYPES.F32
         writer.add_tensor(name, gguf.quants.quantize(value.numpy(), own), raw_dtype=own)
     writer.write_header_to_file()
@@ -83,12 +88,29 @@ def test_the_tokenizer_and_the_chat_template_come_from_the_file(original, tmp_pa
     assert llama.from_pretrained(other)[1].encode("a").tokens == ["<s>", "a"]
 
 
+def test_what_later_models_add_is_read_too(tmp_path):
+    sizes = dict(num_layers=2, num_heads=6, num_kv_heads=2, d_model=96, d_ff=64, d_k=20)
+    config = ModernConfig(vocab_size=11, max_len=12, **sizes, qkv_bias=True, tie_embeddings=False)
+    config = replace(config, rope_base=500.0, norm_eps=2**-7)
+    model = randomize(ModernDecoder(config)).float()
+    wide = {"llama.attention.key_length": 20}
+    linear = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
+    found, _ = llama.from_pretrained(convert(model, tmp_path / "a.gguf", **wide, **linear))
+    assert found.config == replace(config, rope_factors=(4.0,) * 10)
+    assert_same(found.state_dict(), model.state_dict())
+    factors = torch.linspace(1, 8, 10)
+    path = convert(model, tmp_path / "b.gguf", tensors={"rope_freqs.weight": factors}, **wide)
+    found, _ = llama.from_pretrained(path)
+    assert found.config == replace(config, rope_factors=tuple(factors.tolist()))
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"tokenizer.ggml.model": "llama"}, "tokenizer.ggml.model='llama'"),
         ({"tokenizer.ggml.pre": "tekken"}, "tokenizer.ggml.pre='tekken'"),
         ({"tokenizer.ggml.tokens": ["a"]}, "vocabulary of small.gguf"),
+        ({"llama.rope.scaling.type": "yarn"}, "llama.rope.scaling.type='yarn'"),
         ({"llama.attention.head_count": 7}, "llama.attention.head_count=7"),
         ({"llama.embedding_length": None}, "no field llama.embedding_length"),
         ({"llama.block_count": 3}, "blk.2.attn_k.weight"),

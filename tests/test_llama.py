@@ -3,7 +3,7 @@
 import pytest
 import tokenizers
 import torch
-from hf_fixtures import MAX_LEN, VOCAB, published
+from hf_fixtures import MAX_LEN, VOCAB, edit_config, published
 from parity import assert_equal
 from random_inputs import make_generator
 from torch import nn
@@ -31,34 +31,30 @@ class DoubleNorm(nn.Module):
 class DoubleRotary(nn.Module):
     """The library's angles, which are float32, in float64."""
 
-    def __init__(self, d_k):
+    def __init__(self, rotary):
         super().__init__()
-        self.d_k = d_k
+        self.speeds = rotary.inv_freq.double()
 
     def forward(self, x, position_ids):
-        even = torch.arange(0, self.d_k, 2, dtype=torch.float64)
-        angles = position_ids.double()[..., None] / BASE ** (even / self.d_k)  # (B, T, d_k / 2)
+        angles = position_ids.double()[..., None] * self.speeds  # (B, T, d_k / 2)
         angles = torch.cat([angles, angles], dim=-1)
         return angles.cos(), angles.sin()
 
 
 def in_float64(theirs):
     """Replace what the library computes in float32 on purpose."""
-    theirs.model.rotary_emb = DoubleRotary(theirs.config.head_dim)
-    theirs.model.norm = DoubleNorm(theirs.model.norm)
-    for layer in theirs.model.layers:
-        layer.input_layernorm = DoubleNorm(layer.input_layernorm)
-        layer.post_attention_layernorm = DoubleNorm(layer.post_attention_layernorm)
+    theirs.model.rotary_emb = DoubleRotary(theirs.model.rotary_emb)
+    for parent in list(theirs.model.modules()):
+        for name, child in parent.named_children():
+            if hasattr(child, "variance_epsilon"):
+                setattr(parent, name, DoubleNorm(child))
     return theirs
 
 
-def read_double(folder):
-    """Load ours in float64, angles and all."""
+def read_double(folder, speeds):
+    """Load ours in float64, with the library's angles, which must be close to ours."""
     model = llama.from_pretrained(folder)[0].double()
-    c = model.config
-    d_k = c.d_model // c.num_heads
-    even = torch.arange(0, d_k, 2, dtype=torch.float64)
-    angles = torch.arange(c.max_len, dtype=torch.float64)[:, None] / c.rope_base ** (even / d_k)
+    angles = torch.arange(model.config.max_len, dtype=torch.float64)[:, None] * speeds
     torch.testing.assert_close(model.angles, angles, rtol=1e-6, atol=1e-6)
     model.angles = angles
     return model
@@ -69,18 +65,83 @@ def some_ids(length=9):
     return torch.randint(VOCAB, (3, length), generator=make_generator())
 
 
-@pytest.mark.parametrize("heads", [(6, 2), (6, 6), (3, 1)])
+def heads(num_heads, num_kv_heads, **changes):
+    """Return numbers of heads, and other fields of a configuration."""
+    return dict(num_attention_heads=num_heads, num_key_value_heads=num_kv_heads, **changes)
+
+
+def rope(**fields):
+    """Return the parameters of a rotary embedding."""
+    return dict(rope_parameters=dict(rope_theta=BASE, **fields))
+
+
+LLAMA3 = dict(factor=8.0, low_freq_factor=0.1, high_freq_factor=1.0)  # keeps 1 of 4 pairs
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [
+        *(("llama", heads(*pair, **ROPE)) for pair in [(6, 2), (6, 6), (3, 1)]),
+        ("llama", heads(6, 2, head_dim=10, **ROPE)),
+        ("llama", heads(6, 2, **rope(rope_type="linear", factor=3.0))),
+        (
+            "llama",
+            heads(3, 3, **rope(rope_type="llama3", original_max_position_embeddings=8, **LLAMA3)),
+        ),
+        ("mistral", heads(6, 2, sliding_window=MAX_LEN, **ROPE)),
+        ("mistral", heads(6, 3, sliding_window=None, head_dim=2, **ROPE)),
+        ("qwen2", heads(3, 1, **ROPE)),
+        ("qwen3", heads(6, 2, head_dim=10, **ROPE)),
+        ("qwen3", heads(3, 3, head_dim=8, **ROPE)),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("tied", [True, False])
-def test_the_logits_are_the_library_s_with_and_without_an_engine(tmp_path, heads, tied):
-    sizes = dict(num_attention_heads=heads[0], num_key_value_heads=heads[1])
-    theirs = published("llama", tmp_path, **sizes, **ROPE, tie_word_embeddings=tied)
-    ours, ids = read_double(tmp_path), some_ids()
-    expected = in_float64(theirs)(ids).logits
+def test_the_logits_are_the_library_s_with_and_without_an_engine(tmp_path, kind, sizes, tied):
+    theirs = in_float64(published(kind, tmp_path, **sizes, tie_word_embeddings=tied))
+    ours, ids = read_double(tmp_path, theirs.model.rotary_emb.speeds), some_ids()
+    expected = theirs(ids).logits
     assert_equal(ours(ids)[0], expected)
+    for logits in (ours(ids)[0], expected):
+        logits.square().mean().backward()
+    assert_equal(ours.embedding.weight.grad, theirs.model.embed_tokens.weight.grad)
     engine = ModernEngine(ours, MAX_LEN)
     parts = [engine.step(new, all_positions=True) for new in ids.split((4, 1, 2, 2), dim=1)]
     assert_equal(torch.cat(parts, dim=1), expected.detach())
-    assert engine.caches[0].keys.shape == (3, heads[1], MAX_LEN, 24 // heads[0])
+    assert engine.caches[0].keys.shape[1] == sizes["num_key_value_heads"]
+    written = llama.to_state_dict(ours)
+    assert_equal(written, {name: theirs.state_dict()[name] for name in written})
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [
+        ("llama", heads(4, 4)),
+        ("mistral", heads(16, 8)),
+        ("qwen2", heads(32, 32)),
+        ("qwen3", heads(32, 32, head_dim=128)),
+    ],
+)
+def test_a_field_that_is_absent_means_what_it_means_to_the_library(tmp_path, kind, sizes):
+    published(kind, tmp_path, hidden_size=64, **sizes, rms_norm_eps=1e-6)
+    expected = llama.from_pretrained(tmp_path)[0].config
+    fields = (
+        "head_dim",
+        "num_key_value_heads",
+        "rms_norm_eps",
+        "sliding_window",
+        "rope_parameters",
+    )
+    edit_config(tmp_path, **dict.fromkeys((*fields, "tie_word_embeddings"), ...))
+    assert llama.from_pretrained(tmp_path)[0].config == expected
+
+
+@pytest.mark.parametrize("section", ["rope_scaling", "rope_parameters"])
+def test_older_files_call_the_type_of_rope_type(tmp_path, section):
+    published("llama", tmp_path)
+    expected = llama.from_pretrained(tmp_path)[0].angles / 3
+    edit_config(tmp_path, **{"rope_parameters": ..., section: dict(type="linear", factor=3.0)})
+    assert_equal(llama.from_pretrained(tmp_path)[0].angles, expected)
 
 
 def test_as_the_library_is_the_logits_are_close(tmp_path):

@@ -168,6 +168,8 @@ def test_an_engine_gives_the_logits_of_the_model_in_every_chunking(generator, ch
         (dict(d_ff=2.5), "d_ff must be a positive integer, got 2.5"),
         (dict(rope_base=float("nan")), "rope_base must be a finite number"),
         (dict(d_model=H * 4 + 1), "d_model"),
+        (dict(d_k=0), "d_k or d_v=0"),
+        (dict(qk_norm=1), "qk_norm must be True or False, got 1"),
     ],
     ids=str,
 )
@@ -177,6 +179,23 @@ def test_hyperparameters_out_of_range_are_named(changes, words):
     for build in (lambda: RMSNorm(0), lambda: SwiGLU(4, 0)):
         with pytest.raises(ValueError, match="positive"):
             build()
+
+
+@pytest.mark.parametrize("factors", [(1.0,), (1.0, 0.0)])
+def test_scaled_rope_needs_a_positive_factor_for_each_pair(factors):
+    sizes = dict(num_heads=H, num_kv_heads=1, d_model=H * 4)
+    with pytest.raises(ValueError, match=says("rope_factors must be 2 positive", factors)):
+        ModernDecoder(ModernConfig(**sizes, rope_factors=factors))
+
+
+def test_the_angles_keep_their_32_bits_in_a_model_of_16():
+    model = modern().float()
+    angles = model.angles.clone()
+    for convert in (model.bfloat16, model.half, lambda: model.to("cpu", torch.bfloat16)):
+        assert convert().angles.dtype == torch.float32
+        assert model.angles.equal(angles) and model.embedding.weight.dtype != torch.float32
+    assert model(torch.tensor([[1, 2]]))[0].dtype == torch.bfloat16
+    assert modern().angles.dtype == torch.float64
 
 
 def test_matrices_start_as_those_of_a_gpt():

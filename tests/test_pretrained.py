@@ -117,13 +117,13 @@ UNCOVERED = {
         "quantization_config": [{"bits": 4}],
     },
     "llama": {
-        "model_type": ["mistral"],
+        "model_type": ["olmo2"],
         "hidden_act": ["gelu"],
         "attention_bias": [True],
         "mlp_bias": [True],
         "tie_word_embeddings": ["yes"],
-        "head_dim": [8],
-        "num_attention_heads": [7, 24],
+        "head_dim": [7, 0],
+        "num_attention_heads": [7],
         "num_key_value_heads": [4, 0, "2"],
         "max_position_embeddings": [10**8],
         "rms_norm_eps": [None, -1, NAN],
@@ -151,9 +151,18 @@ UNCOVERED = {
         "max_position_embeddings": [10**8],
     },
 }
+FACTOR = {"rope_type": "linear", "factor": 2.0}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "original_max_position_embeddings": 8192,
+}
 WITH_OTHER_WORDS = [
-    ("llama", "rope_parameters", {"rope_type": "llama3"}, "rope_parameters.rope_type='llama3'"),
-    ("llama", "rope_parameters", {"type": "linear"}, "rope_parameters.type='linear'"),
+    ("llama", "rope_parameters", LLAMA3, "rope_parameters.high_freq_factor=None"),
+    ("llama", "rope_parameters", LLAMA3 | {"high_freq_factor": 1.0}, "high_freq_factor=1.0"),
+    ("llama", "rope_parameters", {"type": "linear"}, "rope_parameters.factor=None"),
+    ("llama", "rope_parameters", {"rope_type": "yarn"}, "rope_parameters.rope_type='yarn'"),
     ("llama", "rope_scaling", {"type": "dynamic"}, "rope_scaling.type='dynamic'"),
     ("llama", "rope_parameters", {"rope_theta": None}, "rope_parameters.rope_theta=None"),
     ("marian", "scale_embedding", ..., "scale_embedding=False"),  # absent it means that
@@ -182,6 +191,23 @@ def test_a_value_that_is_not_covered_is_named_with_its_field(copied, kind, field
     shown = f"has no field {field}" if value is ... else f"{field}={reprlib.repr(value)}"
     with pytest.raises(ValueError, match=says("config.json", message or shown)):
         LOADERS[kind].from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (dict(model_type="mistral", sliding_window=11), "sliding_window=11"),
+        (dict(model_type="mistral", max_position_embeddings=4097), "sliding_window=None"),
+        (dict(model_type="qwen3", use_sliding_window=True, sliding_window=2), "sliding_window=2"),
+        (dict(model_type="qwen2", use_sliding_window=None), "use_sliding_window=None"),
+        (dict(rope_scaling=FACTOR, rope_parameters=FACTOR), "rope_scaling={"),
+    ],
+)
+def test_fields_that_are_not_covered_together_are_named(copied, changes, words):
+    folder = copied("llama")
+    edit_config(folder, **changes)
+    with pytest.raises(ValueError, match=says("config.json", words)):
+        llama.from_pretrained(folder)
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,8 @@ class ConfigFields:
         expected = f"{least}" if least == most else f"integers from {least} to {most}"
         raise self.uncovered(name, f"{expected} that divide {divides}" if divides else expected)
 
-    def number(self, name: str, default: float, *, least: float) -> float:
-        """Return a number of at least ``least``; absent, it is the default."""
+    def number(self, name: str, default: float | None, *, least: float) -> float:
+        """Return a number of at least ``least``; absent, it is the default, if there is one."""
         value = self.content.get(name, default)
         if isinstance(value, int | float) and not isinstance(value, bool):
             if least <= value <= LARGEST_NUMBER:
