@@ -13,26 +13,25 @@ from importlib.metadata import version
 from pkgutil import resolve_name
 from typing import NoReturn
 
-from course_lib.command_line import as_typed, runnable
-from course_lib.command_options import (
-    TASK_OPTIONS,
-    add_model_commands,
-    add_training_commands,
-    announce,
+from course_lib.command_line import (
+    COMMANDS,
+    STOPPED,
+    as_typed,
+    did_you_mean,
+    paint,
+    runnable,
+    shortened,
 )
-from course_lib.terminal import COMMANDS, STOPPED, did_you_mean, paint, shortened
+from course_lib.command_options import TASK_OPTIONS, add_commands, announce
 
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
 LEARNERS = [*COMMANDS["Learn"], "grade"]  # described by a module that imports torch
-EXAMPLES = (["learn"], ["train"], ["translate", "three hundred forty-five"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default those of the process.
 
-    Returns:
-        The exit code: 0, 1 if a probe fails, 2 with one sentence if something is wrong, and 130
-        after Ctrl-C.
+    Returns 0, 1 if a check fails, 2 with one sentence if something is wrong, or 130 after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     for name in ("stdout", "stderr"):
@@ -112,7 +111,8 @@ def overview() -> str:
         lines += [paint(group, "bold"), *(f"  {name:10} {what}" for name, what in listed.items())]
         lines += [""]
     lines += [paint("Examples:", "bold")]
-    lines += [f"  {paint(as_typed(*words), 'cyan')}" for words in EXAMPLES]
+    for words in (["learn"], ["train"], ["translate", "three hundred forty-five"]):
+        lines += [f"  {paint(as_typed(*words), 'cyan')}"]
     lines += ["", f"{as_typed('COMMAND', '--help')} lists the options of a command."]
     return "\n".join([*lines, "Read more in the course's README.md and in docs/training.md.", ""])
 
@@ -123,8 +123,9 @@ def task_of(arguments: Sequence[str]) -> str:
     finder.add_argument("--task", nargs="?")  # without a value: an error later
     finder.add_argument("--weights", nargs="?")
     found = finder.parse_known_args(arguments)[0]
-    usual = "multi30k" if found.weights else "numbers"
-    return found.task or ("gpt" if arguments[:1] == ["sample"] else usual)
+    if found.weights and arguments[0] == "translate":
+        return "multi30k"
+    return found.task or ("gpt" if arguments[:1] == ["sample"] else "numbers")
 
 
 def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
@@ -135,9 +136,7 @@ def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
     top = Parser(prog="course")
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")
     top.commands = top.add_subparsers(dest="command", required=True)
-    task = task if task in TASK_OPTIONS else "numbers"
-    add_training_commands(top.commands, task)
-    add_model_commands(top.commands, task)
+    add_commands(top.commands, task if task in TASK_OPTIONS else "numbers")
     if not command or command in LEARNERS:
         resolve_name("course_lib.exercises.commands:add_learners_commands")(top.commands)
     else:

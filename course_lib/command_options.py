@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from course_lib.terminal import add_command, path_of, tell, whole_from_one
+from course_lib.command_line import add_command, path_of, tell, whole_from_one
 
 Options = dict[str, dict[str, Any]]  # each with the arguments of ``add_argument``
 CATALOG = Path(__file__).with_name("interop") / "published_models.json"
-SHARD = "under torchrun: no process holds all weights (FSDP2); otherwise each has a copy (DDP)"
-PARTS = "micro-batches of a step: less memory, the same gradients"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,15 +67,10 @@ TASK_OPTIONS = {
             "short": "about half an hour of two cores",
         },
         settings={
-            "direction": dict(
-                choices={"de-en": "German to English", "en-de": "English to German"},
-            )
+            "direction": dict(choices={"de-en": "German to English", "en-de": "English to German"})
         },
         verb="translate",
-        use_options={
-            "text": dict(nargs="*", help=f'such as "Ein Mann fährt Fahrrad."; {LINES}'),
-            **SEARCH,
-        },
+        use_options={"text": dict(nargs="*", help=f"such as a caption; {LINES}"), **SEARCH},
         evaluate_options={
             "--split": dict(choices=("val", "test_2016_flickr"), default="val"),
             **SEARCH,
@@ -97,27 +90,31 @@ TASK_OPTIONS = {
             "steps": dict(type=whole_from_one),
         },
         verb="sample",
-        use_options={
-            "--prompt": dict(metavar="TEXT", help="how the text begins"),
-            **SAMPLING,
-        },
+        use_options={"--prompt": dict(metavar="TEXT", help="how the text begins"), **SAMPLING},
     ),
 }
 
 
-def add_training_commands(commands: argparse._SubParsersAction, name: str) -> None:
-    """Describe the commands that train and measure; another task has other options."""
+def add_commands(commands: argparse._SubParsersAction, name: str) -> None:
+    """Describe the commands about models; another task has other options."""
+    _add_training_commands(commands, name)
+    _add_model_commands(commands, name)
+
+
+def _add_training_commands(commands: argparse._SubParsersAction, name: str) -> None:
+    """Describe the commands that train and measure."""
     chosen = TASK_OPTIONS[name]
     module = "course_lib.training_commands:"
-    purpose = f"train {chosen.described()} ({next(iter(chosen.sizes.values()))})"
-    trains = add_command(commands, "train", f"{module}train_command", purpose)
+    trains = add_command(commands, "train", f"{module}train_command")
     _add_options(trains, name, {})
     trains.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="any hyperparameter"
     )
     trains.add_argument("--minutes", type=float, help="stop after this many minutes in total")
-    trains.add_argument("--shard", action="store_true", help=SHARD)
-    trains.add_argument("--accumulate", type=whole_from_one, default=1, metavar="K", help=PARTS)
+    about = "with torchrun: each process keeps a part of the weights (FSDP2), not a copy (DDP)"
+    trains.add_argument("--shard", action="store_true", help=about)
+    about = "micro-batches of a step: less memory, the same gradients"
+    trains.add_argument("--accumulate", type=whole_from_one, default=1, metavar="K", help=about)
     mode = trains.add_mutually_exclusive_group()
     mode.add_argument("--resume", action="store_true", help="continue the run in the folder")
     mode.add_argument("--force", action="store_true", help="replace the run in the folder")
@@ -126,16 +123,15 @@ def add_training_commands(commands: argparse._SubParsersAction, name: str) -> No
     evaluates.add_argument("--record", type=path_of, metavar="FILE", help="add the results to it")
 
 
-def add_model_commands(commands: argparse._SubParsersAction, name: str) -> None:
+def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None:
     """Describe the commands that use, download and probe models."""
     chosen = TASK_OPTIONS[name]
     module = "course_lib.model_commands:"
-    purpose = f"use {chosen.described()}"
-    uses = add_command(commands, chosen.verb, f"{module}use_command", purpose)
+    uses = add_command(commands, chosen.verb, f"{module}use_command")
     _add_options(uses, name, chosen.use_options)
     chats = add_command(commands, "chat", f"{module}chat_command")
     _add_arguments(chats, SAMPLING)
-    chats.set_defaults(temperature=0.2, top_p=0.9)  # as the makers of SmolLM2 recommend
+    chats.set_defaults(temperature=0.2, top_p=0.9)  # as in SmolLM2's model card
     for command in (uses, chats):
         about = "a model's folder or GGUF file, or its name after `course download NAME`"
         command.add_argument("--weights", type=path_of, metavar="PATH", help=about)
@@ -153,8 +149,7 @@ def add_model_commands(commands: argparse._SubParsersAction, name: str) -> None:
 def _add_options(command: argparse.ArgumentParser, name: str, own: Options) -> None:
     """Describe which training run is meant, what computes, and what else a task needs."""
     chosen = TASK_OPTIONS[name]
-    about = "each has its own options"
-    command.add_argument("--task", choices=TASK_OPTIONS, default=name, help=about)
+    command.add_argument("--task", choices=TASK_OPTIONS, default=name, help="has its own options")
     usual = next(iter(chosen.sizes))
     about = "%(default)s unless given"
     command.add_argument("--size", choices=chosen.sizes, default=usual, help=about)

@@ -1,6 +1,6 @@
 """Text and conversations that a published language model writes token by token."""
 
-import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,21 +10,22 @@ from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
-from torch import Tensor, nn
+from torch import Tensor
 
 from course_lib.decoding import sample_tokens
-from course_lib.gpt import text_engine
+from course_lib.gpt import GPT, text_engine
 from course_lib.interop import gpt2, llama
 from course_lib.interop.chat_template import ChatTemplate, read_chat_template
 from course_lib.interop.config_fields import read_json
 from course_lib.kv_cache import Engine
+from course_lib.modern_decoder import ModernDecoder
 
 MOST_TOKENS = 8_192  # that a conversation may have; the keys and values of more need gigabytes
 Message = Mapping[str, str]  # with the keys "role" and "content"
 Draw = Callable[[Tensor], Tensor]  # logits (1, V) → the next token (1,)
 
 
-def load_writer(path: Path | str) -> tuple[nn.Module, Tokenizer]:
+def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
     """Load a model in the layout of GPT-2 or Llama, and its tokenizer.
 
     Raises ValueError if the folder or the file holds another model or no tokenizer.
@@ -123,7 +124,7 @@ class Conversation:
         text = render(self.template, messages)
         ids = self.tokenizer.encode(text, add_special_tokens=False).ids
         read = min(cache.length for cache in self.engine.caches)  # all of them, after a Ctrl-C
-        known = shared_start(self.ids[:read], ids[:-1])
+        known = len(os.path.commonprefix([self.ids[:read], ids[:-1]]))  # it takes lists, too
         self.engine.truncate(known)
         self.ids = ids
         answer = ""
@@ -174,10 +175,3 @@ def render(template: ChatTemplate, messages: Sequence[Message]) -> str:
         )
     except TemplateError as error:
         raise ValueError(f"the chat template cannot be used: {error}") from None
-
-
-def shared_start(first: Sequence[int], second: Sequence[int]) -> int:
-    """Count the ids with which both of two sequences begin."""
-    pairs = zip(first, second, strict=False)
-    same = itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)
-    return sum(1 for _ in same)

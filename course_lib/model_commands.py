@@ -4,133 +4,136 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
-from functools import partial
-from pathlib import Path
+from typing import Any
 
-from course_lib.command_line import as_typed
+from course_lib.command_line import as_typed, shortened, tell
 from course_lib.conversation import Conversation, continue_text, sampler
+from course_lib.data import check_number_words, spell_digits
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.data.user_folders import data_folder
-from course_lib.interop import marian
 from course_lib.interop.download import download
-from course_lib.interop.weights import MODELS, find_weights
+from course_lib.interop.weights import MODELS, weights_path
 from course_lib.probes import probe_made
-from course_lib.task_commands import TASKS, sampling_options, translate_sentence
+from course_lib.tasks.language_model import PROMPTS, TextGenerator
 from course_lib.tasks.multi30k import RealTranslator
-from course_lib.terminal import shortened, tell
-from course_lib.training_commands import load, prepare
+from course_lib.tasks.numbers import Translator
+from course_lib.trainer.options import LAST_SEED
+from course_lib.trainer.task import Pipeline
+from course_lib.training_commands import load, prepare, search_options
 
-PROMPT = "> "
 CHAT_MODEL = "smollm2-135m-instruct"
 
 
 def use_command(options: argparse.Namespace) -> int:
     """Translate a text or many lines, or continue a text."""
-    if options.weights and options.command == "sample":
-        prepare(options)
-        draw = sampler(**sampling_options(options))
-        path = weights_path(options.weights)
-        print_parts(continue_text(path, options.prompt or "", options.tokens, draw))
-        return 0
     if options.weights:
         prepare(options)
-        use = partial(translate_sentence, published_translator(weights_path(options.weights)))
+        path = weights_path(options.weights)
+        if options.command == "sample":
+            draw = sampler(**sampling_options(options))
+            print_parts(continue_text(path, options.prompt or "", options.tokens, draw))
+            return 0
+        pipeline: Pipeline = RealTranslator.from_published(path)
     else:
-        use = partial(TASKS[options.task].use, load(options)[0])
+        pipeline, _ = load(options)
+
+    def use(text: str) -> Iterator[str]:
+        """Yield a translation, or the continuation of a text."""
+        yield write(pipeline, text, options)
+
     if options.command == "sample":
-        print(use(options.prompt or "", options))
+        print_parts(use(options.prompt or ""))
     elif options.text:
-        print(use(" ".join(" ".join(options.text).split()), options))
+        print_parts(use(" ".join(" ".join(options.text).split())))
     else:
-        return translate_lines(use, options)
+        invitation = "Type a text to translate it. An empty line ends this."
+        return for_each_line("translate", invitation, use)
     return 0
 
 
-def published_translator(path: Path) -> RealTranslator:
-    """Load a published Marian model and its tokenizer; raise ValueError if it has none."""
-    model, tokenizer = marian.from_pretrained(path)
-    if tokenizer is None:
-        raise ValueError(f"{path} has no source.spm, the tokenizer that reads the sentences")
-    return RealTranslator(model, tokenizer, model.config)
+def write(pipeline: Pipeline, text: str, options: argparse.Namespace) -> str:
+    """Translate a sentence or a number, in digits or in words, or continue a text."""
+    if isinstance(pipeline, TextGenerator):
+        prompt = text or PROMPTS[pipeline.config.text]
+        return pipeline.generate(prompt, options.tokens, **sampling_options(options))[0]
+    assert isinstance(pipeline, Translator)
+    if isinstance(pipeline, RealTranslator):
+        return pipeline.translate([text], **search_options(options))[0]
+    words = spell_digits(text.lower())
+    if words != text.lower():
+        print(f"{text} is read as {words}", file=sys.stderr, flush=True)
+    check_number_words(words)
+    return pipeline.translate([words])[0]
 
 
-def weights_path(named: Path) -> Path:
-    """Return the path that somebody named, or the path of the published model of this name."""
-    return find_weights(str(named)) if str(named) in MODELS and not named.exists() else named
-
-
-def translate_lines(
-    use: Callable[[str, argparse.Namespace], str], options: argparse.Namespace
-) -> int:
-    """Translate each line that somebody types or a pipe contains; return 2 if one of these fails.
-
-    Each line of a pipe gets one line of output, which is empty if it cannot be translated.
-    """
-    typed = is_typed()
-    code = 0
-    for text in read_lines("Type a text to translate it. An empty line ends this."):
-        translation = ""
-        try:
-            translation = use(" ".join(text.split()), options) if text else ""
-        except ValueError as error:
-            print(f"course translate: {shortened(str(error))}", file=sys.stderr)
-            code = 2
-        if translation or not typed:
-            print(translation, flush=True)
-    return 0 if typed else code
+def sampling_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of sampling, and the seed."""
+    names = ("temperature", "top_k", "top_p")
+    sampling = {name: getattr(options, name) for name in names}
+    return {"seed": options.draw % (LAST_SEED + 1), **sampling}
 
 
 def chat_command(options: argparse.Namespace) -> int:
     """Answer what somebody types, or every line of a pipe; Ctrl-C ends an answer."""
-    path = weights_path(options.weights or Path(CHAT_MODEL))
+    path = weights_path(options.weights or CHAT_MODEL)
     conversation = Conversation(path, sampler(**sampling_options(options)), options.tokens)
-    invitation = "Ask something. Ctrl-C ends an answer, and an empty line the chat."
-    for question in filter(None, read_lines(invitation)):
+
+    def answer(question: str) -> Iterator[str]:
+        """Yield an answer; a conversation that is too long is forgotten."""
         try:
-            with closing(conversation.answer(question)) as answer:
-                print_parts(answer)
+            yield from conversation.answer(question)
         except ValueError as error:
-            print(f"course chat: {error}; the conversation starts again", file=sys.stderr)
             conversation.messages.clear()
+            raise ValueError(f"{error}; it starts again, without what was said") from None
+
+    invitation = "Ask something. Ctrl-C ends an answer, and an empty line ends this."
+    return for_each_line("chat", invitation, answer)
+
+
+def for_each_line(command: str, invitation: str, use: Callable[[str], Iterable[str]]) -> int:
+    """Use each line that somebody types or a pipe contains; return 2 if one of a pipe fails.
+
+    ``use`` returns the parts of a line of output, which is empty if the line is empty or fails.
+    """
+    is_typed = sys.stdin is not None and sys.stdin.isatty()
+    code = 0
+    for line in typed_lines(invitation) if is_typed else sys.stdin or ():
+        text = " ".join(line.split())
+        try:
+            print_parts(use(text) if text else ())
+        except ValueError as error:
+            print(flush=True)
+            print(f"course {command}: {shortened(str(error))}", file=sys.stderr)
+            code = 2
         except KeyboardInterrupt:
-            continue
-    return 0
+            if not is_typed:
+                raise
+            print()
+    return 0 if is_typed else code
 
 
-def is_typed() -> bool:
-    """Return whether somebody types the input."""
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
-def read_lines(invitation: str) -> Iterator[str]:
-    """Yield the lines of a pipe, or ask for lines until one is empty or the user wants to quit."""
-    if not is_typed():
-        yield from map(str.strip, sys.stdin or ())
-        return
+def typed_lines(invitation: str) -> Iterator[str]:
+    """Ask for lines until one is empty, or the user wants to quit."""
     print(invitation)
     try:
-        while (text := input(PROMPT).strip()) not in ("", "quit", "exit"):
+        while (text := input("> ").strip()) not in ("", "quit", "exit"):
             yield text
     except (EOFError, KeyboardInterrupt):
         print()
 
 
 def print_parts(parts: Iterable[str]) -> None:
-    """Print the parts of a text as they come."""
-    try:
-        for part in parts:
-            print(part, end="", flush=True)
-    finally:
-        print(flush=True)
+    """Print the parts of a text as they come, and then end the line."""
+    for part in parts:
+        print(part, end="", flush=True)
+    print(flush=True)
 
 
 def download_command(options: argparse.Namespace) -> int:
     """Download what is missing, and print where it is and what comes next."""
     folder = options.folder or data_folder()
     if options.name == "multi30k":
-        where = ["--data", str(folder)] if options.folder else []
-        command = as_typed("train", "--task", "multi30k", *where)
+        command = as_typed("train", "--task", "multi30k", "--data", str(folder))
         print(f"Multi30k is in {download_multi30k(folder)}; now: {command}")
         return 0
     model = MODELS[options.name]

@@ -24,11 +24,10 @@ PACKAGE = ROOT / "course_lib"
 MODULES = sorted(chapters(), key=lambda name: 11.5 if name == "kv_cache" else chapters()[name])
 ORDER = (  # who stands in one line imports nothing of the others there
     ("__init__",),
-    ("terminal",),
+    ("command_line",),
     ("input_checks",),
     ("attention_capture",),
     ("atomic_write",),
-    ("command_line",),
     ("data",),
     *((module,) for module in MODULES),
     ("interop", "trainer"),
@@ -36,7 +35,6 @@ ORDER = (  # who stands in one line imports nothing of the others there
     ("probes",),
     ("exercises", "viz"),
     ("command_options",),
-    ("task_commands",),
     ("training_commands",),
     ("model_commands",),
     ("cli",),

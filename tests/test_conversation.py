@@ -18,10 +18,14 @@ from course_lib.kv_cache import Engine
 
 MODEL = "smollm2-135m-instruct"
 START, END = "<|im_start|>", "<|im_end|>"
-TEMPLATE = (
-    "{%- for message in messages %}<|im_start|>{{ message['role'][0] + message['content'] | trim }}"
-    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>a{% endif %}"
-)
+TEMPLATE = """\
+{% for message in messages %}
+  {% if message['content'] %}
+<|im_start|>{{ message['role'][0] + message['content'] | trim }}<|im_end|>
+  {% endif %}
+{% endfor %}
+{% if add_generation_prompt %}
+<|im_start|>a{% endif %}"""
 
 
 @pytest.fixture(scope="module")
@@ -167,12 +171,12 @@ def test_a_chat_needs_a_model_that_answers(folder, tmp_path, monkeypatch, capsys
     save_published("llama", tmp_path)
     assert cli.main(["chat", "--weights", str(tmp_path)]) == 2
     assert "no chat template" in capsys.readouterr().err
-    monkeypatch.setattr(model_commands, "find_weights", lambda name: folder)
+    monkeypatch.setattr("course_lib.interop.weights.find_weights", lambda name: folder)
     monkeypatch.setattr(sys, "stdin", io.StringIO("One\n\nTwo\n"))
     assert cli.main(["chat", "--tokens", "2", "--top-k", "1"]) == 0
     out = capsys.readouterr().out
     greedy = Conversation(folder, sampler(top_k=1), tokens=2)
-    assert out == "".join("".join(greedy.answer(text)) + "\n" for text in ("One", "Two"))
+    assert out == "\n\n".join("".join(greedy.answer(text)) for text in ("One", "Two")) + "\n"
 
 
 def test_the_real_model_answers_and_an_engine_changes_nothing(published):

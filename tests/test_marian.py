@@ -199,9 +199,8 @@ def test_a_class_of_ones_own_translates_more_sentences_than_fit_into_a_batch(who
             built.append(self)
 
     folder, texts = whole
-    model, tokenizer = marian.from_pretrained(folder)
-    ours = RealTranslator(model, tokenizer, model.config)
+    ours = RealTranslator.from_published(folder)
     alone = [ours.translate([text], beam_size=2)[0] for text in texts]
-    mine = RealTranslator(marian.from_pretrained(folder, Mine)[0], tokenizer, model.config)
+    mine = RealTranslator.from_published(folder, Mine)
     assert mine.translate(texts, tokens=40, beam_size=2) == alone
     assert len(built) == 1

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from course_lib.command_line import as_typed
+from course_lib.command_line import add_command, as_typed, paint, paint_signs, tell, whole_from_one
 from course_lib.exercises.catalogue import tasks
 from course_lib.exercises.exercise_bank import exercise, known_mistakes
 from course_lib.exercises.grade import LIMIT, grade
@@ -16,7 +16,6 @@ from course_lib.exercises.learner_package import LIBRARY, find_library
 from course_lib.exercises.progress import noted, progress
 from course_lib.exercises.separate_process import examine_apart, state_of
 from course_lib.exercises.workbook import copy_chapters, make_workbook, restore_workbook
-from course_lib.terminal import add_command, paint, paint_signs, tell, whole_from_one
 
 WHERE = "a workbook; . or workbook if not given"
 UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()`."

@@ -80,6 +80,12 @@ def find_weights(name: str) -> Path:
     return path_in(folder, model)
 
 
+def weights_path(named: Path | str) -> Path:
+    """Return a path that somebody named, or where the published model of this name is."""
+    path = Path(named)
+    return find_weights(str(named)) if str(named) in MODELS and not path.exists() else path
+
+
 def path_in(folder: Path, model: PublishedModel) -> Path:
     """Return what a loader reads: a folder, or the GGUF file in it."""
     (first, *_) = model.files
