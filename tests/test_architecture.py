@@ -131,6 +131,7 @@ def test_later_chapters_train_with_the_trainer():
     assert cells == [
         ("18_decoder_only", ["learn_to_repeat"]),
         ("21_modern_models", ["usage"]),
+        ("22_published_weights", []),  # one step on one answer, with adapters
         ("24_efficiency", ["step"]),
         ("25_distributed_training", ["after_adam"]),
     ]

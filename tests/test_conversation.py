@@ -18,10 +18,14 @@ from course_lib.kv_cache import Engine
 
 MODEL = "smollm2-135m-instruct"
 START, END = "<|im_start|>", "<|im_end|>"
-TEMPLATE = (
-    "{%- for message in messages %}<|im_start|>{{ message['role'][0] + message['content'] | trim }}"
-    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>a{% endif %}"
-)
+TEMPLATE = """\
+{% for message in messages %}
+  {% if message['content'] %}
+<|im_start|>{{ message['role'][0] + message['content'] | trim }}<|im_end|>
+  {% endif %}
+{% endfor %}
+{% if add_generation_prompt %}
+<|im_start|>a{% endif %}"""
 
 
 @pytest.fixture(scope="module")
