@@ -156,15 +156,17 @@ def test_a_chat_in_the_terminal_goes_on_after_ctrl_c_and_after_a_long_answer(
     folder, monkeypatch, capsys
 ):
     drawn = script(folder, f"yes{END}n")
-    rest = script(folder, 99 * "x")
-    steps = [*5 * [drawn], interrupt, *99 * [rest]]
+    rest, last = script(folder, 99 * "x"), script(folder, f"fine{END}")
+    said = "\n".join(["<uOne>", "<ayes>", "<uTwo>", "<an>", "<uThree>", "<a"])  # a token each
+    steps = [*5 * [drawn], interrupt, *(81 - len(said)) * [rest], *5 * [last]]
     draw = lambda logits: steps.pop(0)(logits)  # noqa: E731
     monkeypatch.setattr(model_commands, "sampler", lambda **options: draw)
-    monkeypatch.setattr(sys, "stdin", Terminal("One\nTwo\nThree\n\nFour\n"))
+    monkeypatch.setattr(sys, "stdin", Terminal("One\nTwo\nThree\nFour\n\nFive\n"))
     assert cli.main(["chat", "--weights", str(folder)]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("Ask something.") and "> yes\n> n\n> xxx" in out
     assert "course chat: the conversation has 81 tokens" in err and "starts again" in err
+    assert out.endswith("x\n> fine\n> ")
 
 
 def test_a_chat_needs_a_model_that_answers(folder, tmp_path, monkeypatch, capsys):
