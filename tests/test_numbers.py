@@ -14,11 +14,11 @@ from torch.testing import assert_close
 
 import course_lib
 from course_lib import training
-from course_lib.data import Tokenizer, draw_pairs
+from course_lib.data import Tokenizer, draw_pairs, user_folders
 from course_lib.evaluation import exact_match
 from course_lib.tasks import numbers as module
 from course_lib.tasks.numbers import Numbers, Translator, TranslatorConfig, folder_of, load_or_train
-from course_lib.trainer import loop, run_folder
+from course_lib.trainer import loop
 from course_lib.trainer.checkpoint import METADATA
 from course_lib.trainer.hardware import one_thread
 from course_lib.trainer.loop import start, train
@@ -129,8 +129,7 @@ def test_what_is_kept_lies_in_the_checkout_and_never_among_installed_files(folde
     monkeypatch.setenv("XDG_DATA_HOME", str(folder))
     assert folder_of(TINY).parent == ROOT / "checkpoints"
     installed = folder / "lib" / "site-packages"
-    module = installed / "course_lib" / "trainer" / "run_folder.py"
-    monkeypatch.setattr(run_folder, "__file__", str(module))
+    monkeypatch.setattr(user_folders, "PACKAGE", installed / "course_lib")
     checkpoints = user_data_path("course_lib", appauthor=False) / "checkpoints"
     assert folder_of(TINY).parent == checkpoints and installed not in checkpoints.parents
 
