@@ -21,7 +21,7 @@ from itertools import pairwise
 
 
 def count_pairs(words: Mapping[tuple[bytes, ...], int]) -> Counter[tuple[bytes, bytes]]:
-    """Count how often each token is followed by each other token, inside of words.
+    """Count how often each token is followed by each other token, inside words.
 
     Paper: §5.1, byte-pair encoding. The keys of ``words`` are the tokens of a word, and the value
     says how often the text contains the word. Returns a count for each pair of neighbors.
@@ -70,7 +70,7 @@ def byte_words(text: str, pre_tokenize: bool = True) -> list[tuple[bytes, ...]]:
             kinds += character
         elif character.isalpha():
             kinds += "x"
-        elif character.isalnum():  # a digit, because letters are done
+        elif character.isalnum():  # a numeral, because letters are done
             kinds += "0"
         else:
             kinds += "\t" if character.isspace() else "!"
@@ -189,7 +189,7 @@ def train_bpe_indexed(
     """Learn the same merges as ``train_bpe``, faster: with an index and a heap.
 
     Paper: §5.1, byte-pair encoding. The index leads from a pair to the places of the words that
-    contain it, or have contained it. The heap may hold a count that has changed since.
+    contain it, or have contained it. The heap may contain a count that has changed since.
     """
     counts = Counter(byte_words(text, pre_tokenize))
     words, times = list(counts), list(counts.values())
@@ -199,13 +199,19 @@ def train_bpe_indexed(
     for place, word in enumerate(words):
         for pair in pairwise(word):
             index[pair].add(place)
-    heap = [(-count, ids[pair[0]], ids[pair[1]], pair) for pair, count in pairs.items()]
+
+    def entry(pair: tuple[bytes, bytes]) -> tuple[int, int, int, tuple[bytes, bytes]]:
+        return -pairs[pair], ids[pair[0]], ids[pair[1]], pair
+
+    heap = [entry(pair) for pair in pairs]
     heapq.heapify(heap)
     merges: list[tuple[bytes, bytes]] = []
     while heap and len(merges) < num_merges:
-        count, _, _, best = heapq.heappop(heap)
-        changed = {best} if -count != pairs[best] else set()
-        if not changed:
+        smallest = heapq.heappop(heap)
+        best = smallest[-1]
+        changed = {best}
+        if smallest == entry(best):  # the count has not changed since
+            changed = set()
             merges.append(best)
             ids.setdefault(best[0] + best[1], len(ids))
             for place in index.pop(best):
@@ -219,5 +225,5 @@ def train_bpe_indexed(
                     changed.add(pair)
         for pair in changed:
             if pairs[pair] > 0:
-                heapq.heappush(heap, (-pairs[pair], ids[pair[0]], ids[pair[1]], pair))
+                heapq.heappush(heap, entry(pair))
     return merges

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from course_lib.data import LANGUAGES, read_library, spell
 from course_lib.data.multi30k_files import CAPTIONS
 from course_lib.data.number_words import split_of
+from course_lib.exercises.clinic_cases import catalogued
 from course_lib.tokenization import BPETokenizer, byte_words, train_bpe, train_bpe_indexed
 
 SPECIAL = ("[eos]", "[pad]", "[eos]!")
@@ -108,6 +109,20 @@ def test_a_token_that_two_merges_make_has_one_id():
     )
     assert len(tokenizer) == 256 + 4
     assert tokenizer.encode("abccc") == [258, 259] and tokenizer.decode([258]) == "abc"
+
+
+def test_the_tokens_in_the_solutions_of_the_chapter():
+    tokenizer = BPETokenizer(train_bpe(number_words("en", *LANGUAGES), 200))
+    friend = catalogued("apply_merges", "by_frequency").implementation
+    for word, wrong, right in (
+        ("siebentausend", "sieben t a u s en d", "sieb ent a u se n d"),
+        ("cent", "c en t", "cent"),
+        ("seventeen", None, "sev ent een"),
+        ("seventh", None, "sev ent h"),
+    ):
+        assert [tokenizer.tokens[n].decode() for n in tokenizer.encode(word)] == right.split()
+        letters = tuple(bytes([number]) for number in word.encode())
+        assert wrong is None or b" ".join(friend(letters, tokenizer.ranks)).decode() == wrong
 
 
 def test_wrong_merges_special_tokens_and_ids_are_explained():

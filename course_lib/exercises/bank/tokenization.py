@@ -14,7 +14,7 @@ FOUR_MERGES = ("e n", "e v", "i x", "s ev", "s ix", "sev en", "e en", "t een")
 NUMBER_MERGES = ("n t", "e nt", "e n", "s i", "si e", "sie b", "sieb en")
 TEXT = "\n".join(word.replace(" ", "") for word, n in FOUR_WORDS.items() for _ in range(n))
 COUNTS = "A pair counts at every position where its tokens are neighbors, times the word's count."
-LEFT_TO_RIGHT = "Go from left to right, and continue behind the two tokens that you have glued."
+LEFT_TO_RIGHT = "Go from left to right, and continue after the two tokens that you have glued."
 RANKS = "Of all neighbors in the word, the pair with the lowest rank is merged first."
 Pair = tuple[bytes, bytes]
 Tokens = tuple[bytes, ...]
@@ -129,8 +129,8 @@ EXERCISES = (
             "short words": (merged("at most one token", ("a", "a a"), ("", "a a")),),
         },
         hints=(
-            "Keep a position. If the next two tokens are the pair, append their sum and go on by "
-            "two positions; if not, append one token and go on by one.",
+            "Keep a position. If the next two tokens are the pair, append their sum and move "
+            "forward by two positions; if not, append one token and move forward by one.",
             "`tokens[position : position + 2] == pair` is also safe at the last token, because a "
             "slice may be shorter. Return `tuple(merged)`.",
         ),
@@ -158,7 +158,7 @@ EXERCISES = (
                 learned(
                     "a text with spaces",
                     *("ab ab ab ac", 2),
-                    "A merge stays inside of a word, and a space belongs to the word behind it.",
+                    "Merge only within a word; a space belongs to the word after it.",
                 ),
             ),
             "no pair left": (
@@ -278,8 +278,8 @@ MISTAKES = (
         (GAP, f"{GAP}            merged += tokens[position:]\n            break\n"),
     ),
     merging(
-        "right_token_kept: the loop goes on by one position after a merge, so the right token "
-        "appears once more",
+        "right_token_kept: the loop moves forward by only one position after a merge, so the "
+        "right token appears once more",
         ("position += 2", "position += 1"),
     ),
     merging(
@@ -340,14 +340,14 @@ MISTAKES = (
         seen="rasbt/LLMs-from-scratch #975",
     ),
     training(
-        "empty_pair_list: the loop goes on when no pair is left, and the best of no pairs is an "
+        "empty_pair_list: the loop continues when no pair is left, and the best of no pairs is an "
         "error",
         ("while pairs and len(merges)", "while len(merges)"),
         seen="karpathy/minbpe #114, rasbt/LLMs-from-scratch #1004",
     ),
     training(
         "stops_at_pairs_seen_once: the loop stops when no pair appears twice, as it does in "
-        "subword-nmt; here and in the library tokenizers it goes on",
+        "subword-nmt; here and in the library tokenizers it continues",
         ("while pairs and", "while pairs and max(pairs.values()) > 1 and"),
         seen="rsennrich/subword-nmt #33",
     ),
