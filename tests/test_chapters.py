@@ -24,7 +24,7 @@ from notebooks import HIDE, METADATA, NEEDS_WEIGHTS, metadata_of
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 HASTY_WORDS = r"\b(simply|just|obviously|of course|clearly|trivial|trivially)\b"
-FREE = {10, 20, 23}  # tokenization, encoder-only models and assistants come there
+FREE = {10, 20}  # tokenization and encoder-only models come there
 MEGABYTE = 1_000_000  # bytes
 DOCSTRING = 94  # characters of a module's first line, without its quotes: ruff allows 100 with them
 TEMPLATE = (new_chapter.TEMPLATE / "chapter.md").read_text(encoding="utf-8")
