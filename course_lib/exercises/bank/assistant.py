@@ -211,19 +211,14 @@ MISTAKES = (
         (OPEN, f"{OPEN}.long()"),
     ),
     dpo_mistake(
-        "sign_flipped: the rejected answer's reward minus the chosen one's, so the model learns to "
-        "prefer the wrong answers",
+        "sign_flipped: the sign is wrong (rejected minus chosen, or reference minus model), so the "
+        "model learns to prefer the wrong answers",
         (MARGIN, "rejected_reward - chosen_reward"),
     ),
     dpo_mistake(
         "reference_missing: the log-probabilities of the reference are never subtracted",
         ("(chosen - ref_chosen)", "chosen"),
         ("(rejected - ref_rejected)", "rejected"),
-    ),
-    dpo_mistake(
-        "reference_first: the log-ratios are the reference's log-probability minus the model's",
-        ("chosen - ref_chosen", "ref_chosen - chosen"),
-        ("(rejected - ref_rejected)", "(ref_rejected - rejected)"),
     ),
     dpo_mistake(
         "reference_added: the log-probabilities of the reference are added, not subtracted",
