@@ -57,8 +57,8 @@ def trainers(folder: str) -> tuple[Any, Any]:
         train_dataset=pairs, processing_class=tokenizer(),
     )  # fmt: skip
     config = GRPOConfig(
-        loss_type="grpo", beta=KL_WEIGHT, use_bias_correction_kl=False, epsilon=CLIP, num_generations=GROUP_SIZE,
-        per_device_train_batch_size=GROUP_SIZE, temperature=1.0, **common,
+        loss_type="grpo", beta=KL_WEIGHT, use_bias_correction_kl=False, epsilon=CLIP,
+        num_generations=GROUP_SIZE, per_device_train_batch_size=GROUP_SIZE, **common,
     )  # fmt: skip
     asked = Dataset.from_list([{"prompt": "w3"}] * GROUPS)
     reward = lambda completions, **_: [0.0] * len(completions)  # noqa: E731
