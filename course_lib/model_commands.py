@@ -1,58 +1,149 @@
-"""The commands that download and use published models, and probe a model of the reader's own."""
+"""The commands that use, download and probe models."""
 
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from course_lib.command_line import as_typed
+from course_lib.command_line import as_typed, shortened, tell
+from course_lib.conversation import Conversation, continue_text, sampler
+from course_lib.data import check_number_words, spell_digits
 from course_lib.data.multi30k_files import download_multi30k
-from course_lib.interop.download import MODELS, continue_with, download, load_translator
+from course_lib.data.user_folders import data_folder
+from course_lib.interop.download import download
+from course_lib.interop.weights import MODELS, weights_path
 from course_lib.probes import probe_made
-from course_lib.terminal import add_command, path_of, tell, whole_from_one
+from course_lib.tasks.language_model import PROMPTS, TextGenerator
+from course_lib.tasks.multi30k import RealTranslator
+from course_lib.tasks.numbers import Translator
 from course_lib.trainer.options import LAST_SEED
+from course_lib.trainer.task import Pipeline
+from course_lib.training_commands import load, prepare, search_options
+
+CHAT_MODEL = "smollm2-135m-instruct"
 
 
-def add_model_commands(commands: argparse._SubParsersAction) -> None:
-    """Describe the commands for models that the course has not trained."""
-    purpose = "download a corpus or a model, and check it"
-    downloads = add_command(commands, "download", purpose, download_command)
-    downloads.add_argument("name", choices=("multi30k", *MODELS))
-    downloads.add_argument("folder", type=path_of, metavar="DIR")
-    probes = add_command(commands, "probe", "look for mistakes in a model of yours", probe_command)
-    probes.add_argument("factory", metavar="MODULE:FUNCTION", help="returns it, or probe()'s dict")
-    probes.add_argument("--vocab-size", type=whole_from_one, metavar="V")
-    probes.add_argument("--pad-id", type=int, metavar="ID")
+def use_command(options: argparse.Namespace) -> int:
+    """Translate a text or many lines, or continue a text."""
+    if options.weights:
+        prepare(options)
+        path = weights_path(options.weights)
+        if options.command == "sample":
+            draw = sampler(**sampling_options(options))
+            print_parts(continue_text(path, options.prompt or "", options.tokens, draw))
+            return 0
+        pipeline: Pipeline = RealTranslator.from_published(path)
+    else:
+        pipeline, _ = load(options)
+
+    def use(text: str) -> Iterator[str]:
+        """Yield a translation, or the continuation of a text."""
+        yield write(pipeline, text, options)
+
+    if options.command == "sample":
+        print_parts(use(options.prompt or ""))
+    elif options.text:
+        print_parts(use(" ".join(" ".join(options.text).split())))
+    else:
+        invitation = "Type a text to translate it. An empty line ends this."
+        return for_each_line("translate", invitation, use)
+    return 0
+
+
+def write(pipeline: Pipeline, text: str, options: argparse.Namespace) -> str:
+    """Translate a sentence or a number, in digits or in words, or continue a text."""
+    if isinstance(pipeline, TextGenerator):
+        prompt = text or PROMPTS[pipeline.config.text]
+        return pipeline.generate(prompt, options.tokens, **sampling_options(options))[0]
+    assert isinstance(pipeline, Translator)
+    if isinstance(pipeline, RealTranslator):
+        return pipeline.translate([text], **search_options(options))[0]
+    words = spell_digits(text.lower())
+    if words != text.lower():
+        print(f"{text} is read as {words}", file=sys.stderr, flush=True)
+    check_number_words(words)
+    return pipeline.translate([words])[0]
+
+
+def sampling_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of sampling, and the seed."""
+    names = ("temperature", "top_k", "top_p")
+    sampling = {name: getattr(options, name) for name in names}
+    return {"seed": options.draw % (LAST_SEED + 1), **sampling}
+
+
+def chat_command(options: argparse.Namespace) -> int:
+    """Answer what somebody types, or every line of a pipe; Ctrl-C ends an answer."""
+    path = weights_path(options.weights or CHAT_MODEL)
+    conversation = Conversation(path, sampler(**sampling_options(options)), options.tokens)
+
+    def answer(question: str) -> Iterator[str]:
+        """Yield an answer; a conversation that is too long is forgotten."""
+        try:
+            yield from conversation.answer(question)
+        except ValueError as error:
+            conversation.messages.clear()
+            raise ValueError(f"{error}; it starts again, without what was said") from None
+
+    invitation = "Ask something. Ctrl-C ends an answer, and an empty line ends this."
+    return for_each_line("chat", invitation, answer)
+
+
+def for_each_line(command: str, invitation: str, use: Callable[[str], Iterable[str]]) -> int:
+    """Use each line that somebody types or a pipe contains; return 2 if one of a pipe fails.
+
+    ``use`` returns the parts of a line of output, which is empty if the line is empty or fails.
+    """
+    is_typed = sys.stdin is not None and sys.stdin.isatty()
+    code = 0
+    for line in typed_lines(invitation) if is_typed else sys.stdin or ():
+        text = " ".join(line.split())
+        try:
+            print_parts(use(text) if text else ())
+        except ValueError as error:
+            print(flush=True)
+            print(f"course {command}: {shortened(str(error))}", file=sys.stderr)
+            code = 2
+        except KeyboardInterrupt:
+            if not is_typed:
+                raise
+            print()
+    return 0 if is_typed else code
+
+
+def typed_lines(invitation: str) -> Iterator[str]:
+    """Ask for lines until one is empty, or the user wants to quit."""
+    print(invitation)
+    try:
+        while (text := input("> ").strip()) not in ("", "quit", "exit"):
+            yield text
+    except (EOFError, KeyboardInterrupt):
+        print()
+
+
+def print_parts(parts: Iterable[str]) -> None:
+    """Print the parts of a text as they come, and then end the line."""
+    for part in parts:
+        print(part, end="", flush=True)
+    print(flush=True)
 
 
 def download_command(options: argparse.Namespace) -> int:
     """Download what is missing, and print where it is and what comes next."""
+    folder = options.folder or data_folder()
     if options.name == "multi30k":
-        folder = download_multi30k(options.folder)
-        words = ["train", "--task", "multi30k", "--data", str(options.folder)]
-        print(f"Multi30k is in {folder}; now: {as_typed(*words)}")
+        command = as_typed("train", "--task", "multi30k", "--data", str(folder))
+        print(f"Multi30k is in {download_multi30k(folder)}; now: {command}")
         return 0
     model = MODELS[options.name]
-    tell(f"Downloading {options.name} ({model.megabytes} MB) to {options.folder}")
-    folder = download(options.name, options.folder)
-    print(f"{options.name} is in {folder}; license: {model.licence}")
-    use = ["sample", "--prompt", "Once upon a time"]
-    if options.name.startswith("opus"):
-        use = ["translate", "Ein Mann fährt Fahrrad."]
-    tell(f"Next: {as_typed(use[0], '--weights', str(folder), *use[1:])}")
+    tell(f"Downloading {options.name} ({model.megabytes} MB) to {folder}")
+    path = download(options.name, folder)
+    print(f"{options.name} is in {path}; license: {model.licence}")
+    if model.first_try:
+        command, *words = model.first_try
+        tell(f"Next: {as_typed(command, '--weights', str(path), *words)}")
     return 0
-
-
-def use_published(options: argparse.Namespace) -> Callable[[str, argparse.Namespace], str]:
-    """Return what translates or continues a text with published weights."""
-    if options.command == "translate":
-        translate = load_translator(options.weights)
-        return lambda text, options: translate([text], 4)[0]
-    sampling = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
-    seed = options.draw % (LAST_SEED + 1)
-    return lambda text, options: continue_with(
-        options.weights, text, options.tokens, seed, **sampling
-    )
 
 
 def probe_command(options: argparse.Namespace) -> int:

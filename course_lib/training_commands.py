@@ -1,39 +1,45 @@
-"""The commands ``train`` and ``evaluate``, and those that use what was trained."""
+"""The commands ``train`` and ``evaluate``, and how a training run is found again."""
 
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from course_lib.command_line import as_typed
-from course_lib.model_commands import use_published
-from course_lib.task_commands import TASKS
-from course_lib.terminal import did_you_mean, paint, shortened, tell
+from course_lib.command_line import STOPPED, as_typed, did_you_mean, paint, tell
+from course_lib.command_options import TASK_OPTIONS
+from course_lib.data import draw_pairs, read_text, side_by_side
+from course_lib.data.multi30k_files import CAPTIONS
+from course_lib.evaluation import corpus_scores, exact_match
+from course_lib.gpt import parse_rate
+from course_lib.tasks import language_model
+from course_lib.tasks.language_model import PROMPTS, LanguageModel, TextGenerator
+from course_lib.tasks.multi30k import Multi30k, RealTranslator, read_pairs, val_loss
+from course_lib.tasks.numbers import Numbers, Translator
 from course_lib.trainer import run_folder
 from course_lib.trainer.distributed import World, init_distributed
 from course_lib.trainer.hardware import bfloat16_pays, prepare_machine
 from course_lib.trainer.loop import graceful_shutdown, start, train
 from course_lib.trainer.options import TrainingConfig, check_range
 from course_lib.trainer.results import add_entry, read_entries
-from course_lib.trainer.task import Pipeline, TrainState
-from course_lib.training_options import STOPPED, TASK_OPTIONS
+from course_lib.trainer.task import Pipeline, Task, TrainState
 
+TASKS: dict[str, type[Task]] = {task.name: task for task in (Numbers, Multi30k, LanguageModel)}
 MOST_PARTS = 1_024  # micro-batches of a step
-PROMPT = "> "
+SAMPLE = 300  # characters generated for a record
+COPIES = 20  # texts whose lines are parsed
+MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length counts
 
 
 def train_command(options: argparse.Namespace) -> int:
     """Train to the end, or to the end of the step at which somebody asks to stop."""
-    names = ("task", "size", "seed", *TASK_OPTIONS[options.task].settings, "set", "data", "out")
-    names += ("threads", "device", "accumulate", "shard")
-    again = ["train", *given(options, *names), "--resume"]
+    names = ("set", "data", "threads", "device", "accumulate", "shard")
+    again = [*find_words(options, "train", *names), "--resume"]
     prepare(options)
     check_range("--accumulate", options.accumulate, 1, MOST_PARTS)
     check_range("--minutes", options.minutes or 0, 0, math.inf)
@@ -49,11 +55,8 @@ def train_command(options: argparse.Namespace) -> int:
     if world.is_main:
         end = f"step {state.step}, {state.seconds['wall'] / 60:.1f} minutes in all"
         print(f"trained to {end}: {out}" if done else f"stopped at {end}; nothing is lost")
-        config = state.pipeline.config
-        use = find_words(options, TASK_OPTIONS[options.task].verb, config)
-        measure = find_words(options, "evaluate", config) + given(options, "data")
-        first_try = [*use, *TASKS[options.task].example(config)]
-        for words in [first_try, measure] if done else [again]:
+        use = first_try(options, state.pipeline.config)
+        for words in [use, find_words(options, "evaluate", "data")] if done else [again]:
             print("Next:", paint(as_typed(*words), "cyan"))
     return STOPPED if stop() and not done and world.size == 1 else 0
 
@@ -71,14 +74,12 @@ def _describe(
     state: TrainState, options: argparse.Namespace, out: Path
 ) -> Callable[[dict[str, float]], None] | None:
     """Say what is trained on what; return what prints a measurement where there is no bar."""
-    config, total = state.pipeline.config, state.task.steps
+    total = state.task.steps
     parameters = sum(p.numel() for p in state.pipeline.model.parameters())
     threads = f"the CPU with {options.threads} thread" + "s" * (options.threads > 1)
     device = "the GPU" if options.device == "cuda" else threads
-    layers = f"{config.num_layers} layers" if config.num_layers > 1 else "1 layer"
-    layers += " in the encoder and in the decoder" * (config.stacks == 2)
-    print(f"The model has {layers}, width {config.d_model} and {parameters:,} parameters.")
-    print(f"It learns for {total:,} steps on {device}. The result goes to {out}", flush=True)
+    print(f"The model has {parameters:,} parameters, and learns for {total:,} steps on {device}.")
+    print(f"The result goes to {out}", flush=True)
 
     def report(line: dict[str, float]) -> None:
         """Print the losses of a measurement."""
@@ -93,7 +94,7 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> TrainState:
     checkpoint = run_folder.read_checkpoint(out) if options.resume else None
     if not (options.resume or options.force) and run_folder.find_checkpoint(out):
         raise ValueError(f"{out} keeps a training run; --resume continues it, --force replaces it")
-    task = TASKS[options.task].task
+    task = TASKS[options.task]
     config_class = task.pipeline_class.config_class
     settings = _settings(options)
     if config_class.bfloat16 and "bfloat16" not in settings:
@@ -116,17 +117,16 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> TrainState:
 
 def evaluate_command(options: argparse.Namespace) -> int:
     """Measure, print the results, and record them if asked to."""
-    chosen = TASKS[options.task]
-    pipeline, metadata = _load(options)
+    pipeline, metadata = load(options)
     names = [name.strip("-") for name in TASK_OPTIONS[options.task].evaluate_options]
     about = metadata["config"] | {name: getattr(options, name) for name in names}
     if options.record:
         for entry in read_entries(options.record):  # before the work, not after it
             if not about.keys() <= entry.keys():
                 raise ValueError(f"{options.record} is the record of another task")
-    results = chosen.evaluate(pipeline, options)
-    use = find_words(options, TASK_OPTIONS[options.task].verb, pipeline.config)
-    tell(f"Next: {as_typed(*use, *chosen.example(pipeline.config))}")
+    evaluate: dict[str, Callable] = {"numbers": evaluate_numbers, "multi30k": evaluate_sentences}
+    results = evaluate.get(options.task, evaluate_text)(pipeline, options)
+    tell(f"Next: {as_typed(*first_try(options, pipeline.config))}")
     if options.record:
         entry = {
             **about,
@@ -141,60 +141,81 @@ def evaluate_command(options: argparse.Namespace) -> int:
     return 0
 
 
-def use_command(options: argparse.Namespace) -> int:
-    """Translate a text or many lines, or continue a text."""
-    if options.weights:
-        prepare(options)
-        use: Callable[[str, argparse.Namespace], str] = use_published(options)
-    else:
-        pipeline, _ = _load(options)
-        use = partial(TASKS[options.task].use, pipeline)
-    if options.command == "sample":
-        print(use(options.prompt or "", options))
-    elif options.text:
-        print(use(" ".join(" ".join(options.text).split()), options))
-    else:
-        return translate_lines(use, options)
-    return 0
+def evaluate_numbers(translator: Translator, options: argparse.Namespace) -> dict[str, Any]:
+    """Count exact matches on numbers of the test split."""
+    config = translator.config
+    sources, references = zip(*draw_pairs("test", options.count, to=config.to), strict=True)
+    exact = exact_match(translator.translate(sources), references)
+    print(
+        f"{config.to}, seed {config.seed}: exact match {exact:.3f} on {options.count} numbers of "
+        "the test split"
+    )
+    return {"exact_match": exact}
 
 
-def translate_lines(
-    use: Callable[[str, argparse.Namespace], str], options: argparse.Namespace
-) -> int:
-    """Translate each line that somebody types or a pipe contains; return 2 if one of these fails.
+def search_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of a beam search."""
+    check_range("alpha", options.alpha, 0.0, MOST_ALPHA)
+    return dict(beam_size=options.beam, alpha=options.alpha)
 
-    Each line of a pipe gets one line of output, which is empty if it cannot be translated.
+
+def evaluate_sentences(translator: RealTranslator, options: argparse.Namespace) -> dict[str, Any]:
+    """Translate a split freely; print BLEU and chrF."""
+    search = search_options(options)
+    pairs = read_pairs(translator.config, options.split, options.data)
+    sources, references = map(list, zip(*pairs, strict=True))
+    results: dict[str, Any] = corpus_scores(translator.translate(sources, **search), references)
+    for name in ("bleu", "bleu_lower", "chrf"):
+        print(f"{name} {results[name]:.2f}  {results[f'{name}_signature']}")
+    print(f"{len(pairs)} sentences of {options.split}")
+    captions = [pair[translator.config.direction == "en-de"] for pair in CAPTIONS]
+    translations = translator.translate(captions, **search)
+    results["captions"] = [list(pair) for pair in zip(captions, translations, strict=True)]
+    results["loss"] = val_loss(translator, pairs)
+    if options.split != "val" or options.average > 1:
+        results["history"] = []  # a record contains it once
+    return results
+
+
+def evaluate_text(generator: TextGenerator, options: argparse.Namespace) -> dict[str, Any]:
+    """Measure the loss on all of val, and of Python, how many generated lines can be parsed.
+
+    Raises ValueError if the text has other characters than the model knows.
     """
-    typed = sys.stdin is not None and sys.stdin.isatty()
-    code = 0
-    for text in _typed_lines() if typed else map(str.strip, sys.stdin or ()):
-        translation = ""
-        try:
-            translation = use(" ".join(text.split()), options) if text else ""
-        except ValueError as error:
-            print(f"course translate: {shortened(str(error))}", file=sys.stderr)
-            code = 2
-        if translation or not typed:
-            print(translation, flush=True)
-    return 0 if typed else code
-
-
-def _typed_lines() -> Iterator[str]:
-    """Ask for lines until one is empty, or the user wants to quit."""
-    print("Type a text to translate it. An empty line ends this.")
-    try:
-        while (text := input(PROMPT).strip()) not in ("", "quit", "exit"):
-            yield text
-    except (EOFError, KeyboardInterrupt):
-        print()
+    config = generator.config
+    text = read_text(config.text, options.data)
+    if text.characters.characters != generator.tokenizer.characters:
+        raise ValueError("this model was trained on another text: it has other characters")
+    windows = side_by_side(text.val, config.max_len)
+    loss = language_model.loss_on(generator.model, windows)
+    every = f"all {len(windows):,} windows of {config.max_len}, side by side"
+    print(f"val loss {loss:.4f} nats per character, on {every}")
+    characters = {"train": len(text.train), "val": len(text.val)}
+    results: dict[str, Any] = {"val_loss": loss, "characters": characters}
+    copies = COPIES if config.text == "library" else 1
+    samples = generator.generate(PROMPTS[config.text], SAMPLE, copies=copies, seed=config.seed)
+    lines = [line for sample in samples for line in language_model.program_lines(sample)]
+    if config.text == "library" and lines:
+        results["parse_rate"] = parse_rate(lines)
+        print(f"parse rate {results['parse_rate']:.2f} of {len(lines)} generated lines")
+    return results | {"sample": samples[0]}
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Gather the hyperparameters asked for: those of the size, then the others."""
-    task = TASKS[options.task].task
-    texts = getattr(options, "set", [])
-    others = dict(read_setting(task.pipeline_class.config_class, text) for text in texts)
-    return task.sizes[options.size] | _own_settings(options) | others
+    task = TASKS[options.task]
+    others: dict[str, Any] = {}
+    for text in getattr(options, "set", []):
+        name, value = read_setting(task.pipeline_class.config_class, text)
+        (vars(options) if name in _own_names(options) else others)[name] = value
+    own = {name: getattr(options, name) for name in _own_names(options)}
+    own = {name: value for name, value in own.items() if value is not None}
+    return task.sizes[options.size] | own | others
+
+
+def _own_names(options: argparse.Namespace) -> list[str]:
+    """Name the hyperparameters that have an option of their own."""
+    return ["seed", *TASK_OPTIONS[options.task].settings]
 
 
 def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, Any]:
@@ -211,66 +232,44 @@ def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, An
         raise ValueError(f"--set {text}: {name} must be of type {types[name].__name__}") from None
 
 
-def _own_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the hyperparameters with an option of their own that were given."""
-    names = ("seed", *TASK_OPTIONS[options.task].settings)
-    values = {name: getattr(options, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def _folder(options: argparse.Namespace) -> Path:
     """Return the folder of a training run: the user's own, or one among the others."""
-    name = TASKS[options.task].task.folder_name(_config(options), options.size)
-    return options.out or run_folder.checkpoints_folder() / name
+    task = TASKS[options.task]
+    config = task.pipeline_class.config_class(**_settings(options))
+    return options.out or run_folder.checkpoints_folder() / task.folder_name(config, options.size)
 
 
-def _config(options: argparse.Namespace) -> TrainingConfig:
-    """Return the configuration that was asked for."""
-    return TASKS[options.task].task.pipeline_class.config_class(**_settings(options))
-
-
-def given(options: argparse.Namespace, *names: str) -> list[str]:
-    """Return those of the named options that differ from the usual ones, as words of a command."""
-    chosen = TASK_OPTIONS[options.task]
-    usual = dict(
-        task="numbers", size=next(iter(chosen.sizes)), threads=chosen.threads, accumulate=1
-    )
-    words = []
-    for name in names:
+def find_words(options: argparse.Namespace, verb: str, *names: str) -> list[str]:
+    """Return a command about the same training run, with those of the named options given here."""
+    words = [verb] if options.task == "numbers" else [verb, "--task", options.task]
+    for name in ("size", *_own_names(options), "out", *names):
         value = getattr(options, name)
-        if value is True:
-            words += [f"--{name}"]
-        elif value not in (None, False, usual.get(name)):
+        if value != options.parser.get_default(name):
             for one in value if isinstance(value, list) else [value]:
-                words += [f"--{name}", str(one)]
+                words += [f"--{name}"] if one is True else [f"--{name}", str(one)]
     return words
 
 
-def find_words(options: argparse.Namespace, verb: str, config: TrainingConfig) -> list[str]:
-    """Return a command's words that find the training run of a configuration."""
-    words = [verb, *([] if verb == "sample" else given(options, "task"))]
-    if options.out:
-        return [*words, *given(options, "out")]
-    words += given(options, "size")
-    for name in ("seed", TASKS[options.task].task.variant):
-        value = getattr(config, name)
-        words += [f"--{name}", str(value)] if value != getattr(type(config)(), name) else []
-    return words
+def first_try(options: argparse.Namespace, config: TrainingConfig) -> list[str]:
+    """Return a command that uses what was trained."""
+    chosen = TASK_OPTIONS[options.task]
+    example = chosen.examples.get(getattr(config, TASKS[options.task].variant))
+    return [*find_words(options, chosen.verb), *([example] if example else [])]
 
 
-def _load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
+def load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
     """Load what was trained, averaged over the last epochs if asked, and the metadata."""
     prepare(options)
-    task = TASKS[options.task].task
+    task = TASKS[options.task]
     out = _folder(options)
     if not run_folder.find_checkpoint(out):
-        first = as_typed(*find_words(options, "train", _config(options)), *given(options, "data"))
+        first = as_typed(*find_words(options, "train", "data"))
         raise ValueError(f"there is no checkpoint in {out}: first run `{first}`")
     pipeline, metadata = run_folder.load_pipeline(task.pipeline_class, out)
-    for name, value in _own_settings(options).items():
-        trained = getattr(pipeline.config, name)
-        if trained != value:
-            raise ValueError(f"{out} was trained with --{name} {trained}, not {value}")
+    for name in _own_names(options):
+        trained, asked = getattr(pipeline.config, name), getattr(options, name)
+        if asked not in (None, trained):
+            raise ValueError(f"{out} was trained with --{name} {trained}, not {asked}")
     average = getattr(options, "average", 1)
     if average > 1:
         run_folder.load_average(out, average, pipeline.model)

@@ -24,20 +24,19 @@ PACKAGE = ROOT / "course_lib"
 MODULES = sorted(chapters(), key=lambda name: 11.5 if name == "kv_cache" else chapters()[name])
 ORDER = (  # who stands in one line imports nothing of the others there
     ("__init__",),
-    ("terminal",),
+    ("command_line",),
     ("input_checks",),
     ("attention_capture",),
     ("atomic_write",),
-    ("command_line",),
     ("data",),
     *((module,) for module in MODULES),
     ("interop", "trainer"),
-    ("tasks",),
+    ("tasks", "conversation"),
     ("probes",),
     ("exercises", "viz"),
-    ("training_options",),
-    ("model_commands", "task_commands"),
+    ("command_options",),
     ("training_commands",),
+    ("model_commands",),
     ("cli",),
 )
 NOTEBOOK_ONLY = {"matplotlib", "ipywidgets", "IPython", "jupyterlab"}
@@ -132,6 +131,7 @@ def test_later_chapters_train_with_the_trainer():
     assert cells == [
         ("18_decoder_only", ["learn_to_repeat"]),
         ("21_modern_models", ["usage"]),
+        ("22_published_weights", []),  # one step on one answer, with adapters
         ("24_efficiency", ["step"]),
         ("25_distributed_training", ["after_adam"]),
     ]

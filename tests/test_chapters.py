@@ -203,13 +203,13 @@ def test_is_quiet_reproducible_strict_and_asserts_what_it_claims(path):
 
 def read_from_weights(cells: list[nbformat.NotebookNode]) -> set[str]:
     """Name what cells without the tag read after a tagged cell was the last to define it."""
-    found, tagged = set(), {"find_weights"}
+    found, tagged = set(), set()
     for cell in cells:
         defined, read_first = stored_and_read(compile(cell.source, "cell", "exec"))
         if NEEDS_WEIGHTS in cell.metadata.get("tags", []):
             tagged |= defined
         else:
-            found |= read_first & tagged
+            found |= read_first & (tagged | {"find_weights"})
             tagged -= defined
     return found
 

@@ -12,7 +12,7 @@ import pytest
 import course_lib
 from course_lib import cli, model_commands, training_commands
 from course_lib.cli import main
-from course_lib.training_options import TASK_OPTIONS
+from course_lib.command_options import TASK_OPTIONS
 
 ROOT = Path(course_lib.__file__).parents[1]
 

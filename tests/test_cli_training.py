@@ -14,8 +14,9 @@ import torch
 from parity import assert_same
 from tiny_tasks import TASKS, WRITER, settings, write_library, write_play
 
-from course_lib import cli, task_commands, training_commands
+from course_lib import cli, training_commands
 from course_lib.beam_search import beam_search
+from course_lib.command_options import TASK_OPTIONS
 from course_lib.data import (
     LANGUAGES,
     Tokenizer,
@@ -41,7 +42,6 @@ from course_lib.trainer.run_folder import (
     load_pipeline,
     locked,
 )
-from course_lib.training_options import TASK_OPTIONS
 from course_lib.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -220,11 +220,11 @@ def test_a_terminal_gets_a_bar_with_losses_and_a_pipe_gets_lines(task, monkeypat
 
 
 def test_the_options_offer_what_the_tasks_know():
-    for name, chosen in task_commands.TASKS.items():
-        options, config = TASK_OPTIONS[name], chosen.task.pipeline_class.config_class
-        assert [*options.sizes] == [*chosen.task.sizes]
+    for name, chosen in training_commands.TASKS.items():
+        options, config = TASK_OPTIONS[name], chosen.pipeline_class.config_class
+        assert [*options.sizes] == [*chosen.sizes]
         variant, arguments = next(iter(options.settings.items()))
-        assert variant == chosen.task.variant
+        assert variant == chosen.variant
         assert {*arguments["choices"]} == {*config.choices[variant]}
         assert next(iter(arguments["choices"])) == getattr(config(), variant)
     assert TASK_OPTIONS["numbers"].settings["to"]["choices"] == LANGUAGES
@@ -533,7 +533,7 @@ def test_another_alphabet_is_refused_and_a_stop_is_no_traceback(trained, tmp_pat
     path = tmp_path / "data" / "tinyshakespeare" / "input.txt"
     path.write_text(path.read_text() + "!")
     assert_one_sentence(run("evaluate"), "other characters")
-    monkeypatch.setattr(task_commands, "read_text", interrupt)
+    monkeypatch.setattr(training_commands, "read_text", interrupt)
     assert run("evaluate") == (130, "", "\ncourse evaluate: stopped\n")
 
 

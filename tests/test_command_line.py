@@ -1,5 +1,6 @@
-"""Commands that we print run as printed, whether or not the environment is activated."""
+"""Commands that we print run as printed, and colors are shown on a terminal only."""
 
+import io
 import os
 import shlex
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.command_line import as_typed, environment_path, runnable
+from course_lib.command_line import as_typed, environment_path, paint_signs, runnable
 
 
 @pytest.fixture
@@ -65,3 +66,27 @@ def test_the_commands_in_a_sentence_are_rewritten_and_nothing_else(environment):
     course, pip = as_typed(), as_typed(program="pip")
     assert told == f"the course: `{course} train --to fr` or `{pip} install x`, not `courses x`"
     assert runnable(told) == told
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "environment", "platform", "colored"),
+    [
+        (True, {}, "linux", True),
+        (False, {}, "linux", False),
+        (True, {"NO_COLOR": "1"}, "linux", False),
+        (True, {"TERM": "dumb"}, "linux", False),
+        (True, {}, "win32", False),
+        (True, {"WT_SESSION": "x"}, "win32", True),
+    ],
+)
+def test_colors_are_for_terminals(is_terminal, environment, platform, colored, monkeypatch):
+    stdout = io.StringIO()
+    stdout.isatty = lambda: is_terminal
+    monkeypatch.setattr(sys, "stdout", stdout)
+    monkeypatch.setattr(sys, "platform", platform)
+    for name in ("NO_COLOR", "WT_SESSION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in ({"TERM": "xterm"} | environment).items():
+        monkeypatch.setenv(name, value)
+    assert paint_signs("✓ done") == ("\033[32m✓\033[0m done" if colored else "✓ done")
+    assert paint_signs("◐ begun") == ("\033[33m◐\033[0m begun" if colored else "◐ begun")

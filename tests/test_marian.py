@@ -16,9 +16,9 @@ from course_lib import cli
 from course_lib.beam_search import beam_search
 from course_lib.data import spell
 from course_lib.decoding import greedy_decode
-from course_lib.interop import download, marian
-from course_lib.interop.download import translate_with
+from course_lib.interop import marian
 from course_lib.probes import probe, training_probes
+from course_lib.tasks.multi30k import RealTranslator
 from course_lib.transformer import Transformer
 
 SRC = torch.tensor([[1, 2, 3, 9, EOS], [4, 5, EOS, PAD, PAD]])
@@ -180,14 +180,15 @@ def test_a_folder_with_both_translates(whole, capsys):
     assert tokenizer.bos_id == model.config.bos_id and tokenizer.pad_id == model.config.pad_id
     special = dict(bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id)
     src = torch.tensor([tokenizer.encode(text)])
-    ids, _ = beam_search(model, src, **special, max_new_tokens=50)
+    limit = min(model.config.max_len, 2 * src.size(1) + 10)
+    ids, _ = beam_search(model, src, **special, max_new_tokens=limit)
     expected = tokenizer.decode(ids[0, 0])
     assert len(expected) > 20  # this model seldom ends
     assert cli.main(["translate", "--weights", str(folder), text]) == 0
     assert capsys.readouterr().out == expected + "\n"
 
 
-def test_a_class_of_ones_own_translates_more_sentences_than_fit_into_a_batch(whole, monkeypatch):
+def test_a_class_of_ones_own_translates_more_sentences_than_fit_into_a_batch(whole):
     built = []
 
     class Mine(Transformer):
@@ -198,7 +199,8 @@ def test_a_class_of_ones_own_translates_more_sentences_than_fit_into_a_batch(who
             built.append(self)
 
     folder, texts = whole
-    alone = [translate_with(folder, [text])[0] for text in texts]
-    monkeypatch.setattr(download, "BATCH_SIZE", 2)
-    assert translate_with(folder, texts, model_class=Mine) == alone
+    ours = RealTranslator.from_published(folder)
+    alone = [ours.translate([text], beam_size=2)[0] for text in texts]
+    mine = RealTranslator.from_published(folder, Mine)
+    assert mine.translate(texts, tokens=40, beam_size=2) == alone
     assert len(built) == 1

@@ -10,6 +10,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from course_lib.data import multi30k_files as multi30k
+from course_lib.data import user_folders
 from course_lib.data.multi30k_files import download_multi30k, load_multi30k, multi30k_folder
 
 LINES = {"train": 3, "val": 2, "test_2016_flickr": 1}
@@ -89,9 +90,14 @@ def test_the_folder_is_named_by_an_argument_or_by_the_environment(folder, inside
 
 
 @pytest.mark.parametrize("value", [None, ""])
-def test_without_a_folder_the_error_says_what_to_do(small, value, monkeypatch):
+def test_without_a_folder_the_courses_own_is_read_or_the_error_says_what_to_do(
+    folder, value, monkeypatch, tmp_path
+):
     if value is not None:
         monkeypatch.setenv("COURSE_DATA", value)
+    monkeypatch.setattr(user_folders, "PACKAGE", tmp_path / "course_lib")
+    assert multi30k_folder() == folder
+    folder.rename(tmp_path / "moved")
     with pytest.raises(ValueError, match="--data or COURSE_DATA, or download it once"):
         load_multi30k("train")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parity import says
 
-from course_lib.data import Characters, read_library, read_shakespeare
+from course_lib.data import Characters, read_library, read_shakespeare, user_folders
 from course_lib.data.text import MIN_FILES, PRINTABLE, library_files
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -156,9 +156,10 @@ def test_the_folder_comes_from_the_environment_unless_it_is_given(
 
 
 @pytest.mark.parametrize("value", [None, ""])
-def test_without_a_folder_the_error_says_what_to_do(shakespeare, monkeypatch, value):
+def test_without_a_folder_the_error_says_what_to_do(shakespeare, monkeypatch, value, tmp_path):
     if value is not None:
         monkeypatch.setenv("COURSE_DATA", value)
+    monkeypatch.setattr(user_folders, "PACKAGE", tmp_path / "elsewhere" / "course_lib")
     with pytest.raises(ValueError, match=says("--data", "COURSE_DATA")):
         read_shakespeare()
 

@@ -5,7 +5,6 @@ It was made by Elliott, Frank, Sima'an and Specia (2016) from Flickr30k, and is 
 """
 
 import gzip
-import os
 import zlib
 from io import BytesIO
 from pathlib import Path
@@ -14,9 +13,10 @@ import pooch
 
 from course_lib.command_line import as_typed
 from course_lib.data.limited_progress import LimitedProgress
+from course_lib.data.user_folders import data_folder
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
-NAME = "multi30k"  # the folder's name inside COURSE_DATA
+NAME = "multi30k"  # the folder's name inside the data folder
 SPLITS = ("train", "val", "test_2016_flickr")
 DIRECTIONS = ("de-en", "en-de")
 SUMS = {  # sha256 of the unpacked files
@@ -42,27 +42,21 @@ def multi30k_folder(folder: Path | str | None = None) -> Path:
     """Find the folder that holds the six files.
 
     Args:
-        folder: This folder, or the one that contains it under the name ``multi30k``. Without it,
-            the environment variable COURSE_DATA names the folder.
+        folder: This folder, or the one that contains it under the name ``multi30k``. The default
+            is the course's data folder.
 
     Raises:
-        ValueError: If no folder is named, or files are missing; the message says which files,
-            and how to get them.
+        ValueError: If files are missing; the message says which files, and how to get them.
     """
-    named = folder or os.environ.get("COURSE_DATA")
-    if not named:
-        raise ValueError(
-            "Multi30k is not part of the course: name its folder with --data or COURSE_DATA, or "
-            f"download it once (4 MB) with `{as_typed('download', 'multi30k', 'data')}`"
-        )
-    inside = Path(named) / NAME
-    corpus = inside if inside.is_dir() else Path(named)
+    named = Path(folder or data_folder())
+    inside = named / NAME
+    corpus = inside if inside.is_dir() else named
     missing = [name for name in SUMS if not (corpus / name).is_file()]
     if missing:
-        download = as_typed("download", "multi30k", str(named))
+        download = as_typed("download", "multi30k", *([str(folder)] if folder else []))
         raise ValueError(
             f"{corpus} lacks {', '.join(missing)} of Multi30k; name another folder with --data or "
-            f"COURSE_DATA, or download them (4 MB) with `{download}`"
+            f"COURSE_DATA, or download it once (4 MB) with `{download}`"
         )
     return corpus
 
@@ -104,21 +98,22 @@ def load_multi30k(
     return list(zip(*sides, strict=True))
 
 
-def download_multi30k(folder: Path | str, *, url: str = URL) -> Path:
+def download_multi30k(folder: Path | str | None = None, *, url: str = URL) -> Path:
     """Download the files that are missing or changed, and check the digest of each.
 
     A file gets its name only when it is complete and has the expected digest, so you can stop the
     download at any moment and call it again.
 
     Args:
-        folder: The folder that contains the folder ``multi30k``, which is returned.
+        folder: The folder that contains the folder ``multi30k``, which is returned. The default
+            is the course's data folder.
         url: Where the compressed files are, ``train.de.gz`` and so on.
 
     Raises:
         ValueError: If a file does not have the expected digest.
         OSError: If the network, the server or the disk fails.
     """
-    target = Path(folder) / NAME
+    target = Path(folder or data_folder()) / NAME
     addresses = {name: f"{url}/{name}.gz" for name in SUMS}
     corpus = pooch.create(target, url, registry=SUMS, urls=addresses)
 

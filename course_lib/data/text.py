@@ -1,6 +1,5 @@
 """Text for language models: the source code of Python's standard library, or Shakespeare."""
 
-import os
 import sysconfig
 import zlib
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from course_lib.data.user_folders import data_folder
 from course_lib.input_checks import check_choice, check_sizes
 
 PRINTABLE = "\n" + "".join(map(chr, range(32, 127)))  # 96 characters
@@ -119,18 +119,17 @@ def read_shakespeare(folder: Path | str | None = None) -> Text:
     """Read 1.1 million characters of Shakespeare; the first nine tenths are the training part.
 
     Args:
-        folder: The folder with ``tinyshakespeare/input.txt``. The default is COURSE_DATA.
+        folder: The folder with ``tinyshakespeare/input.txt``. The default is the course's data
+            folder.
 
     Raises:
-        ValueError: If there is no folder or no such file, or the file is not text.
+        ValueError: If there is no such file, or it is not text.
     """
-    folder = folder or os.environ.get("COURSE_DATA")
-    if not folder:
-        raise ValueError("the folder with data is missing: pass --data DIR, or set COURSE_DATA")
-    path = Path(folder) / SHAKESPEARE
+    path = Path(folder or data_folder()) / SHAKESPEARE
     if not path.is_file():
         raise ValueError(
-            f"{path} does not exist; without --text shakespeare, we use Python's library"
+            f"{path} does not exist; name its folder with --data or COURSE_DATA, or leave out "
+            "--text shakespeare to use Python's library"
         )
     try:
         text = path.read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from course_lib.command_line import as_typed
+from course_lib.command_line import add_command, as_typed, paint, paint_signs, tell, whole_from_one
 from course_lib.exercises.catalogue import tasks
 from course_lib.exercises.exercise_bank import exercise, known_mistakes
 from course_lib.exercises.grade import LIMIT, grade
@@ -16,7 +16,6 @@ from course_lib.exercises.learner_package import LIBRARY, find_library
 from course_lib.exercises.progress import noted, progress
 from course_lib.exercises.separate_process import examine_apart, state_of
 from course_lib.exercises.workbook import copy_chapters, make_workbook, restore_workbook
-from course_lib.terminal import add_command, paint, paint_signs, tell, whole_from_one
 
 WHERE = "a workbook; . or workbook if not given"
 UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()`."
@@ -24,40 +23,30 @@ UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()
 
 def add_learners_commands(commands: argparse._SubParsersAction) -> None:
     """Describe the commands that go with the exercises."""
-    purpose = "open your workbook in JupyterLab; it is made if there is none"
-    learns = add_command(commands, "learn", purpose, learn_command)
+    learns = add_command(commands, "learn", learn_command)
     learns.add_argument("folder", nargs="?", metavar="DIR", help=f"{WHERE}, or a new folder")
-    purpose = "open the worked chapters, with all answers, in JupyterLab; they are copied"
-    opens = add_command(commands, "lab", purpose, lab_command)
+    opens = add_command(commands, "lab", lab_command)
     where = "new, empty, or from last time; chapters if not given"
     opens.add_argument("folder", nargs="?", metavar="DIR", help=where)
     for command in (learns, opens):
         command.add_argument("--copy-only", action="store_true", help="do not open JupyterLab")
         command.add_argument("options", nargs="*", help="after --, for JupyterLab: -- --no-browser")
 
-    purpose = "write a workbook: the chapters without their answers"
-    writes = add_command(commands, "workbook", purpose, workbook_command)
+    writes = add_command(commands, "workbook", workbook_command)
     writes.add_argument("folder", type=Path, metavar="DIR", help="a new or an empty folder")
     writes.add_argument("--force", action="store_true", help="write it again; keep your changes")
     writes.add_argument("--no-solutions", action="store_true", help="for a class: hints only")
 
-    purpose = "show how much of each chapter is done, and what comes next"
-    shows = add_command(commands, "progress", purpose, progress_command)
+    shows = add_command(commands, "progress", progress_command)
     shows.add_argument("folder", type=Path, nargs="?", help=WHERE)
     shows.add_argument("--all", action="store_true", help="list every exercise")
-    _add_checks(commands)
 
-
-def _add_checks(commands: argparse._SubParsersAction) -> None:
-    """Describe the commands that check what learners wrote."""
-    purpose = "check an answer in your my_lib; exits with 0 if it is correct, and with 1 if not"
-    checks = add_command(commands, "check", purpose, check_command)
+    checks = add_command(commands, "check", check_command)
     checks.add_argument("name", help="the exercise, such as causal_mask")
     checks.add_argument("--folder", type=Path, default=Path(), metavar="DIR", help="a workbook")
     checks.add_argument("--json", action="store_true", help="print one JSON object")
 
-    purpose = "check what learners wrote; their code runs on this computer"
-    grades = add_command(commands, "grade", purpose, grade_command)
+    grades = add_command(commands, "grade", grade_command)
     grades.add_argument("folder", type=Path, help="a workbook, its my_lib, or one of workbooks")
     grades.add_argument("--out", type=Path, metavar="DIR", help="for the table; here if not given")
     grades.add_argument("--force", action="store_true", help="replace an existing table")

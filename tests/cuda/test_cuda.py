@@ -15,10 +15,10 @@ from random_inputs import make_generator, random_ids
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from course_lib.task_commands import TASKS
 from course_lib.trainer.checkpoint import read_metadata
 from course_lib.trainer.loop import make_step, start
 from course_lib.trainer.run_folder import find_checkpoint
+from course_lib.training_commands import TASKS
 from course_lib.transformer import Transformer, TransformerConfig
 
 DEVICE = os.environ.get("COURSE_TEST_DEVICE", "cuda")
@@ -68,7 +68,7 @@ def test_logits_and_gradients_are_those_of_the_cpu(dtype, compiled):
 
 def begin(name, device, **changes):
     """Begin the smoke training of a task."""
-    task = TASKS[name].task
+    task = TASKS[name]
     sizes = {"gpt": dict(val_windows=5), "multi30k": dict(num_pairs=40), "numbers": {}}[name]
     config = task.pipeline_class.config_class(**task.sizes["smoke"] | sizes | dict(dropout=0.0))
     return start(task, replace(config, **changes), device=device)

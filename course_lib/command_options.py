@@ -1,18 +1,16 @@
-"""What the training commands ask, as data: it is read before torch, whose import takes long."""
+"""The options of the commands about models, which are read before torch is imported."""
 
 import argparse
+import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from course_lib.terminal import add_command, path_of, tell, whole_from_one
+from course_lib.command_line import add_command, path_of, tell, whole_from_one
 
 Options = dict[str, dict[str, Any]]  # each with the arguments of ``add_argument``
-STOPPED = 130  # the exit code after Ctrl-C
-COMMANDS = "course_lib.training_commands:"
-SHARD = "under torchrun: no process holds all weights (FSDP2); otherwise each has a copy (DDP)"
-PARTS = "micro-batches of a step: less memory, the same gradients"
-USUAL = "%(default)s unless given"
+CATALOG = Path(__file__).with_name("interop") / "published_models.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +23,8 @@ class TaskOptions:
     threads: int | None = None  #: that compute unless asked for; all if ``None``
     verb: str  #: the command that uses what was trained
     use_options: Options
-    evaluate_options: Options
+    evaluate_options: Options = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)  #: for a first try, by the variant
 
     def described(self, variant: str | None = None) -> str:
         """Say what is trained, by default in the usual variant."""
@@ -37,6 +36,13 @@ SEARCH: Options = {
     "--beam": dict(type=whole_from_one, default=4, help="1 is greedy"),
     "--alpha": dict(type=float, default=0.6, help="of the length penalty"),
     "--average": dict(type=whole_from_one, default=1, help="number of last epochs to average"),
+}
+SAMPLING: Options = {
+    "--tokens": dict(type=whole_from_one, default=300, help="to generate, at most"),
+    "--temperature": dict(type=float, default=0.8, metavar="T"),
+    "--top-k": dict(type=whole_from_one, metavar="K", help="the K most likely only"),
+    "--top-p": dict(type=float, metavar="P", help="the most likely up to this probability"),
+    "--draw": dict(type=int, default=0, help="another number gives another text"),
 }
 LINES = "without it, each line that you type or that a file contains"
 TASK_OPTIONS = {
@@ -51,6 +57,7 @@ TASK_OPTIONS = {
         verb="translate",
         use_options={"text": dict(nargs="*", help=f'such as "three hundred" or 345; {LINES}')},
         evaluate_options={"--count": dict(type=whole_from_one, default=1000, help="of numbers")},
+        examples=dict.fromkeys(("de", "fr", "zh"), "three hundred forty-five"),
     ),
     "multi30k": TaskOptions(
         what="a translator of sentences, {}, on the captions of Multi30k",
@@ -60,19 +67,15 @@ TASK_OPTIONS = {
             "short": "about half an hour of two cores",
         },
         settings={
-            "direction": dict(
-                choices={"de-en": "German to English", "en-de": "English to German"},
-            )
+            "direction": dict(choices={"de-en": "German to English", "en-de": "English to German"})
         },
         verb="translate",
-        use_options={
-            "text": dict(nargs="*", help=f'such as "Ein Mann fährt Fahrrad."; {LINES}'),
-            **SEARCH,
-        },
+        use_options={"text": dict(nargs="*", help=f"such as a caption; {LINES}"), **SEARCH},
         evaluate_options={
             "--split": dict(choices=("val", "test_2016_flickr"), default="val"),
             **SEARCH,
         },
+        examples={"de-en": "Ein Mann fährt Fahrrad.", "en-de": "A man is riding a bicycle."},
     ),
     "gpt": TaskOptions(
         what="a GPT that continues a text, on {}",
@@ -87,71 +90,91 @@ TASK_OPTIONS = {
             "steps": dict(type=whole_from_one),
         },
         verb="sample",
-        use_options={
-            "--prompt": dict(metavar="TEXT", help="how the text begins"),
-            "--tokens": dict(type=whole_from_one, default=300, help="characters to generate"),
-            "--temperature": dict(type=float, default=0.8, metavar="T"),
-            "--top-k": dict(type=whole_from_one, metavar="K", help="the K most likely only"),
-            "--top-p": dict(type=float, metavar="P", help="the most likely up to this probability"),
-            "--draw": dict(type=int, default=0, help="another number gives another text"),
-        },
-        evaluate_options={},
+        use_options={"--prompt": dict(metavar="TEXT", help="how the text begins"), **SAMPLING},
     ),
 }
 
 
-def add_training_commands(commands: argparse._SubParsersAction, name: str) -> None:
-    """Describe the commands of a task; another one has other options."""
+def add_commands(commands: argparse._SubParsersAction, name: str) -> None:
+    """Describe the commands about models; another task has other options."""
+    _add_training_commands(commands, name)
+    _add_model_commands(commands, name)
+
+
+def _add_training_commands(commands: argparse._SubParsersAction, name: str) -> None:
+    """Describe the commands that train and measure."""
     chosen = TASK_OPTIONS[name]
-    purpose = f"train {chosen.described()} ({next(iter(chosen.sizes.values()))})"
-    trains = add_command(commands, "train", purpose, COMMANDS + "train_command")
+    module = "course_lib.training_commands:"
+    trains = add_command(commands, "train", f"{module}train_command")
     _add_options(trains, name, {})
     trains.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="any hyperparameter"
     )
     trains.add_argument("--minutes", type=float, help="stop after this many minutes in total")
-    trains.add_argument("--shard", action="store_true", help=SHARD)
-    trains.add_argument("--accumulate", type=whole_from_one, default=1, metavar="K", help=PARTS)
+    about = "with torchrun: each process keeps a part of the weights (FSDP2), not a copy (DDP)"
+    trains.add_argument("--shard", action="store_true", help=about)
+    about = "micro-batches of a step: less memory, the same gradients"
+    trains.add_argument("--accumulate", type=whole_from_one, default=1, metavar="K", help=about)
     mode = trains.add_mutually_exclusive_group()
     mode.add_argument("--resume", action="store_true", help="continue the run in the folder")
     mode.add_argument("--force", action="store_true", help="replace the run in the folder")
-    purpose = "measure what was trained"
-    evaluates = add_command(commands, "evaluate", purpose, COMMANDS + "evaluate_command")
+    evaluates = add_command(commands, "evaluate", f"{module}evaluate_command")
     _add_options(evaluates, name, chosen.evaluate_options)
     evaluates.add_argument("--record", type=path_of, metavar="FILE", help="add the results to it")
-    purpose = f"use {chosen.described()}"
-    uses = add_command(commands, chosen.verb, purpose, COMMANDS + "use_command")
+
+
+def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None:
+    """Describe the commands that use, download and probe models."""
+    chosen = TASK_OPTIONS[name]
+    module = "course_lib.model_commands:"
+    uses = add_command(commands, chosen.verb, f"{module}use_command")
     _add_options(uses, name, chosen.use_options)
-    weights = "of a published model (chapter 22)"
-    uses.add_argument("--weights", type=path_of, metavar="FOLDER", help=weights)
+    chats = add_command(commands, "chat", f"{module}chat_command")
+    _add_arguments(chats, SAMPLING)
+    chats.set_defaults(temperature=0.2, top_p=0.9)  # as in SmolLM2's model card
+    for command in (uses, chats):
+        about = "a model's folder or GGUF file, or its name after `course download NAME`"
+        command.add_argument("--weights", type=path_of, metavar="PATH", help=about)
+    downloads = add_command(commands, "download", f"{module}download_command")
+    models = json.loads(CATALOG.read_text(encoding="utf-8"))
+    downloads.add_argument("name", choices=("multi30k", *models))
+    about = "the folder for it; if not given, COURSE_DATA, or the course's own folder of data"
+    downloads.add_argument("folder", nargs="?", type=path_of, metavar="DIR", help=about)
+    probes = add_command(commands, "probe", f"{module}probe_command")
+    probes.add_argument("factory", metavar="MODULE:FUNCTION", help="returns it, or probe()'s dict")
+    probes.add_argument("--vocab-size", type=whole_from_one, metavar="V")
+    probes.add_argument("--pad-id", type=int, metavar="ID")
 
 
 def _add_options(command: argparse.ArgumentParser, name: str, own: Options) -> None:
     """Describe which training run is meant, what computes, and what else a task needs."""
     chosen = TASK_OPTIONS[name]
-    about = "each has its own options"
-    command.add_argument("--task", choices=TASK_OPTIONS, default=name, help=about)
+    command.add_argument("--task", choices=TASK_OPTIONS, default=name, help="has its own options")
     usual = next(iter(chosen.sizes))
-    command.add_argument("--size", choices=chosen.sizes, default=usual, help=USUAL)
+    about = "%(default)s unless given"
+    command.add_argument("--size", choices=chosen.sizes, default=usual, help=about)
     command.add_argument("--seed", type=int)
-    for setting, arguments in chosen.settings.items():
-        command.add_argument(f"--{setting}", **arguments)
+    _add_arguments(command, {f"--{setting}": about for setting, about in chosen.settings.items()})
     command.add_argument("--data", type=path_of, metavar="DIR", help="texts, or COURSE_DATA")
     command.add_argument("--out", type=path_of, metavar="DIR", help="a folder of your own")
     threads = f"{chosen.threads or 'all'} unless given"
     command.add_argument("--threads", type=int, default=chosen.threads, help=threads)
     command.add_argument("--device", choices=("cpu", "cuda"), help="cuda where there is a GPU")
-    for option, arguments in own.items():
+    _add_arguments(command, own)
+
+
+def _add_arguments(command: argparse.ArgumentParser, options: Options) -> None:
+    """Describe options."""
+    for option, arguments in options.items():
         command.add_argument(option, **arguments)
 
 
 def announce(options: argparse.Namespace) -> None:
     """Say what will be trained and how long it takes; one of several processes says it."""
-    if options.command != "train":
+    if options.command in ("translate", "sample", "chat", "evaluate"):
         tell("Loading the model …")
-        return
-    chosen = TASK_OPTIONS[options.task]
-    what = chosen.described(getattr(options, next(iter(chosen.settings))))
-    start = "Continuing to train" if options.resume else "Training"
-    if os.environ.get("RANK", "0") == "0":  # torchrun numbers its processes
+    elif options.command == "train" and os.environ.get("RANK", "0") == "0":  # set by torchrun
+        chosen = TASK_OPTIONS[options.task]
+        what = chosen.described(getattr(options, next(iter(chosen.settings))))
+        start = "Continuing to train" if options.resume else "Training"
         print(f"{start} {what}. It usually takes {chosen.sizes[options.size]}.", flush=True)

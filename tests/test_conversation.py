@@ -1,0 +1,193 @@
+"""Published models continue texts and hold conversations, and read every token once."""
+
+import io
+import json
+import sys
+
+import pytest
+import tokenizers
+import torch
+from hf_fixtures import published as save_published
+from tokenizers import AddedToken, decoders, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from course_lib import cli, conversation, model_commands
+from course_lib.conversation import Conversation, continue_text, render, sampler
+from course_lib.interop.chat_template import ChatTemplate, read_chat_template
+from course_lib.kv_cache import Engine
+
+MODEL = "smollm2-135m-instruct"
+START, END = "<|im_start|>", "<|im_end|>"
+TEMPLATE = """\
+{% for message in messages %}
+  {% if message['content'] %}
+<|im_start|>{{ message['role'][0] + message['content'] | trim }}<|im_end|>
+  {% endif %}
+{% endfor %}
+{% if add_generation_prompt %}
+<|im_start|>a{% endif %}"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Save a small model that reads bytes, with a chat template."""
+    folder = tmp_path_factory.mktemp("chat")
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {character: number for number, character in enumerate(alphabet)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(START), AddedToken(END)])
+    save_published("llama", folder, vocab_size=258, max_position_embeddings=80)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    about = {"chat_template": TEMPLATE, "eos_token": END}
+    (folder / "tokenizer_config.json").write_text(json.dumps(about))
+    return folder
+
+
+def script(folder, text):
+    """Return a function that draws the tokens of a text, whatever the model says."""
+    tokenizer = conversation.load_writer(folder)[1]
+    ids = iter(tokenizer.encode(text).ids)
+    return lambda logits: torch.tensor([next(ids)])
+
+
+def test_an_answer_ends_with_its_special_token_and_characters_are_whole(folder):
+    talk = Conversation(folder, script(folder, f"é 😀!{END}{START}"))
+    assert list(talk.answer("Hi")) == ["é", " ", "😀", "!"]
+    question, answer = talk.messages
+    assert question == {"role": "user", "content": "Hi"}
+    assert answer == {"role": "assistant", "content": "é 😀!"}
+    talk.draw = script(folder, "long text")
+    talk.tokens = 4
+    assert "".join(talk.answer("More")) == "long"
+
+
+def test_what_was_said_counts_and_is_read_once(folder, monkeypatch):
+    read = []
+    step = conversation.text_engine.registry[conversation.llama.ModernDecoder].step
+
+    def counted(engine, ids, **options):
+        read.extend(ids[0].tolist())
+        return step(engine, ids, **options)
+
+    monkeypatch.setattr("course_lib.modern_decoder.ModernEngine.step", counted)
+    talk = Conversation(folder, script(folder, f"yes{END}no{END}"))
+    for question in ("One", "Two"):
+        list(talk.answer(question))
+    whole = "\n".join(["<|im_start|>uOne<|im_end|>", "<|im_start|>ayes<|im_end|>",
+                       "<|im_start|>uTwo<|im_end|>", "<|im_start|>ano"])  # fmt: skip
+    assert read == talk.ids == talk.tokenizer.encode(whole).ids
+
+
+@pytest.mark.parametrize("when", ["while the model computes", "while a part is printed"])
+def test_after_an_answer_that_was_interrupted_nothing_wrong_is_remembered(folder, when):
+    greedy = sampler(top_k=1)
+    talk = Conversation(folder, greedy, tokens=9)
+    list(talk.answer("One"))
+    if when == "while a part is printed":
+        answer = talk.answer("Two")
+        next(answer)
+        answer.close()
+    else:
+        talk.engine.caches[1].append = interrupt  # the first layer has read, and this one has not
+        with pytest.raises(KeyboardInterrupt):
+            list(talk.answer("Two"))
+        del talk.engine.caches[1].append
+    assert len(talk.messages) == 4
+    found = "".join(talk.answer("Three"))
+    fresh = Conversation(folder, greedy, tokens=9)
+    fresh.messages = talk.messages[:4]
+    assert found == "".join(fresh.answer("Three")) and talk.ids == fresh.ids
+
+
+def interrupt(*arguments):
+    """Stop as by Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def test_a_conversation_that_gets_too_long_is_explained(folder):
+    talk = Conversation(folder, script(folder, 200 * "x"))
+    parts = []
+    with pytest.raises(ValueError, match="the conversation has 81 tokens.* at most 80"):
+        parts += talk.answer("Hi")
+    assert talk.engine.length == 80
+    with pytest.raises(ValueError, match="has 1\\d\\d tokens"):
+        list(talk.answer(100 * "x"))
+    talk.messages.clear()
+    talk.draw = script(folder, f"fine{END}")
+    assert list(talk.answer("Hi")) == [*"fine"]
+
+
+def test_templates_are_filled_in_as_the_library_does(folder, published):
+    library = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+    roles = ["system", "user", "assistant", "user"]
+    messages = [{"role": role, "content": f" {role}\n{{{{x}}}} "} for role in roles]
+    for path in (folder, published(MODEL)):
+        template = read_chat_template(path)
+        for part in (messages, messages[1:]):
+            expected = library.apply_chat_template(
+                part, chat_template=template.source, tokenize=False, add_generation_prompt=True
+            )
+            assert render(template, part) == expected
+    for wrong in ("{{ raise_exception('no system') }}", "{% for %}", "{{ ().__class__.__mro__ }}"):
+        with pytest.raises(ValueError, match="the chat template cannot be used: "):
+            render(ChatTemplate(wrong, "", ""), messages)
+
+
+def test_a_text_goes_on_until_a_special_token_which_is_hidden(folder):
+    draw = script(folder, f"é{END}no")
+    assert "".join(continue_text(folder, f"{START}Once", 50, draw)) == "Onceé"
+    assert "".join(continue_text(folder, "Once", 3, script(folder, "abcde"))) == "Onceabc"
+    for prompt, reason in (("", "has no token"), (99 * "x", "99 tokens")):
+        with pytest.raises(ValueError, match=reason):
+            list(continue_text(folder, prompt, 3, draw))
+
+
+class Terminal(io.StringIO):
+    """Behave as a terminal."""
+
+    def isatty(self):
+        """Say that this is one."""
+        return True
+
+
+def test_a_chat_in_the_terminal_goes_on_after_ctrl_c_and_after_a_long_answer(
+    folder, monkeypatch, capsys
+):
+    drawn = script(folder, f"yes{END}n")
+    rest = script(folder, 99 * "x")
+    steps = [*5 * [drawn], interrupt, *99 * [rest]]
+    draw = lambda logits: steps.pop(0)(logits)  # noqa: E731
+    monkeypatch.setattr(model_commands, "sampler", lambda **options: draw)
+    monkeypatch.setattr(sys, "stdin", Terminal("One\nTwo\nThree\n\nFour\n"))
+    assert cli.main(["chat", "--weights", str(folder)]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("Ask something.") and "> yes\n> n\n> xxx" in out
+    assert "course chat: the conversation has 81 tokens" in err and "starts again" in err
+
+
+def test_a_chat_needs_a_model_that_answers(folder, tmp_path, monkeypatch, capsys):
+    save_published("llama", tmp_path)
+    assert cli.main(["chat", "--weights", str(tmp_path)]) == 2
+    assert "no chat template" in capsys.readouterr().err
+    monkeypatch.setattr("course_lib.interop.weights.find_weights", lambda name: folder)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("One\n\nTwo\n"))
+    assert cli.main(["chat", "--tokens", "2", "--top-k", "1"]) == 0
+    out = capsys.readouterr().out
+    greedy = Conversation(folder, sampler(top_k=1), tokens=2)
+    assert out == "\n\n".join("".join(greedy.answer(text)) for text in ("One", "Two")) + "\n"
+
+
+def test_the_real_model_answers_and_an_engine_changes_nothing(published):
+    talk = Conversation(published(MODEL), sampler(top_k=1), tokens=16)
+    assert (
+        "".join(talk.answer("What is the capital of France?")) == "The capital of France is Paris."
+    )
+    assert "".join(talk.answer("And of Germany?")) == "The capital of Germany is Berlin."
+    with torch.no_grad():
+        logits = talk.model(torch.tensor([talk.ids]))[0]
+    assert isinstance(talk.engine, Engine) and talk.engine.length == len(talk.ids)
+    start = len(talk.ids) - 7  # "The capital of Germany is Berlin."
+    assert logits[0, start - 1 : -1].argmax(-1).tolist() == talk.ids[start:]
+    assert talk.tokenizer.id_to_token(int(logits[0, -1].argmax())) == END
