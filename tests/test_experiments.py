@@ -5,6 +5,7 @@ from functools import partial
 from statistics import fmean
 
 import ablation
+import assistant
 import corpus_stats
 import difference_effects
 import digit_reversal
@@ -35,6 +36,7 @@ LIBRARY_SIZES = dict(max_len=8, num_layers=1, num_heads=2, batch_size=3, val_win
 SMALL = replace(ablation.USUAL, **LIBRARY_SIZES, d_model=12)
 TRAIN = [("Die Lehrerin, die Lehrerin", "the teacher ."), ("Ein rotes Rad", "a red bike")]
 VAL = [("Die rotes Katze .", "the the red cat")]
+ASSISTANTS = ("base", "all counted", "DPO 0.1", "GRPO", "more answers")
 SOME_MISTAKES = (None, "causal_sees_next", "causal_device_ignored", "padding_on_queries")
 
 
@@ -65,6 +67,11 @@ def text(monkeypatch, tmp_path):
     monkeypatch.setattr(tokenizer_speed, "load_multi30k", {"train": TRAIN * 20}.get)
     monkeypatch.setattr(tokenizer_speed, "MERGES", 30)
     monkeypatch.setattr("course_lib.data.text.read_library", lambda: read_library(folder))
+    sums = assistant.chapter()
+    monkeypatch.setitem(sums, "pretrain", partial(sums["pretrain"], steps=3))
+    monkeypatch.setitem(sums, "TEST", sums["TEST"][:6])
+    monkeypatch.setattr(assistant, "STEPS", dict.fromkeys(assistant.STEPS, 2))
+    monkeypatch.setattr(assistant, "EVERY", 1)
     return read_library(folder)
 
 
@@ -98,6 +105,7 @@ EXPERIMENTS = {
     "warm_ups": (short(warm_ups.RUNS[:3]), warm_ups.train_one),
     "corpus_stats": ([{}], corpus_stats.measure),
     "tokenizer_speed": ([{}], tokenizer_speed.measure),
+    "assistant": ([{"name": name, "seed": 0} for name in ASSISTANTS], assistant.train_one),
 }
 
 
@@ -156,6 +164,7 @@ def test_a_record_that_cannot_be_used_is_explained_before_anything_is_trained(
         (record_of("scaling"), scaling.RUNS),
         (record_of("encoder_only"), encoder_only.RUNS),
         (record_of("warm_ups"), warm_ups.RUNS),
+        (record_of("assistant"), assistant.RUNS),
         (difference_effects.RECORD, difference_effects.RUNS),
         (mutants.RECORD, mutants.runs()),
     ],

@@ -29,6 +29,7 @@ HOSTS = {  # where a link may lead; open a new address before you add its host
     "d2l.ai",
     "doi.org",
     "github.com",
+    "huggingface.co",
     "karpathy.github.io",
     "kazemnejad.com",
     "nlp.seas.harvard.edu",

@@ -114,7 +114,8 @@ def draw(lit: str | None = None) -> str:
         "and the full course with all exercises. Below them the chapters in rows, from top to "
         "bottom: six parts, from attention to masks; the model, encoder, decoder and Transformer; "
         "its use, tokenization, training, decoding, cache, beam search, evaluation and real "
-        "sentences; later models and published weights; cost and scale. A black edge marks the "
+        "sentences; later models, published weights and an assistant; cost and scale. A black edge "
+        "marks the "
         "chapters of the fast track, 01 to 12.",
         bottom + 42,
         ways(),

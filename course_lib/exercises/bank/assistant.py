@@ -1,0 +1,453 @@
+"""Exercises of chapter 23: trials, known mistakes and right answers."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from course_lib.assistant import ChatTokens
+from course_lib.exercises.exercise_bank import Exercise
+from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
+from course_lib.exercises.outcomes import Outcome
+from course_lib.exercises.trial import Trial, as_trial, function_trial, normal, observe
+
+TOKENS = ChatTokens(user=7, assistant=8, end=9)
+CHATS = torch.tensor([[7, 3, 4, 5, 8, 2, 1, 9, 0, 0], [7, 6, 3, 8, 1, 2, 4, 2, 5, 9],
+                      [7, 5, 8, 4, 9, 0, 0, 0, 0, 0]])  # fmt: skip
+TURNS = torch.tensor(
+    [[7, 3, 8, 2, 9, 7, 4, 5, 8, 1, 6, 9, 0], [7, 1, 2, 8, 6, 4, 9, 7, 5, 8, 3, 9, 0]]
+)
+CUT_OFF = torch.tensor([[7, 3, 4, 8, 2, 1, 5], [7, 6, 2, 8, 4, 9, 0]])  # no room for [end]
+COUNTED = (
+    "Column t is about token t + 1. It is True if that token belongs to an answer, from the token "
+    "after [assistant] up to [end]."
+)
+PAIRS = {name: normal(name, 5) - 6 for name in ("chosen", "rejected")}
+REFERENCE = [normal(name, 5) - 6 for name in ("ref_chosen", "ref_rejected")]
+DPO = (
+    "The loss is the mean of -log σ(β · difference), where the difference is how much the "
+    "log-ratio of the chosen answer is above that of the rejected one."
+)
+MASK = torch.tensor([[0, 1, 1, 1, 0], [0, 0, 1, 1, 1], [1, 1, 0, 0, 0]]).bool()  # (B, L - 1)
+ADVANTAGES = torch.tensor([1.5, -0.5, -1.0])
+OLD, REF = (0.4 * normal(name, *MASK.shape) - 2 for name in ("old", "reference"))
+REWARDS = torch.tensor(
+    [[1.0, 0.0, 0.0, 1.0, 1.0], [0.5, 0.0, 2.0, 0.0, 0.0], [3.0, 4.0, 3.0, 1.0, 2.0]]
+)
+GRPO = (
+    "A token's gain is the smaller of ratio · advantage and clipped ratio · advantage. Subtract "
+    "kl_weight · KL, take the mean over each answer's tokens, then over the answers, and negate it."
+)
+
+
+def masks(label: str, ids: Tensor) -> Trial:
+    """Compare the mask of some chats."""
+    return function_trial(label, {"ids": ids, "tokens": TOKENS}, ("mask",), says=COUNTED)
+
+
+def learned(
+    label: str, given: Mapping[str, Tensor], fixed: list, says: str, **options: Any
+) -> Trial:
+    """Compare a loss and its gradients for the model; what is fixed may be detached or not."""
+
+    def measure(candidate: Callable[..., Tensor]) -> Outcome:
+        others = [x.clone() for x in fixed]
+        return observe(lambda now: candidate(*now.values(), *others, **options), given, ("loss",))
+
+    return Trial(label, measure, says=says)
+
+
+def preferred(label: str, size: float = 1.0, **options: Any) -> Trial:
+    """Compare the DPO loss, and its gradients for the model."""
+    given = {name: size * x for name, x in PAIRS.items()}
+    return learned(label, given, REFERENCE, DPO, **options)
+
+
+def reinforced(label: str, distance: float, **options: Any) -> Trial:
+    """Compare the loss of a model that is some distance away from the one that drew the answers."""
+    given = {"log_probs": OLD + distance * normal("update", *MASK.shape)}
+    return learned(label, given, [OLD, REF, ADVANTAGES, MASK], GRPO, **options)
+
+
+@as_trial("the reference model itself", "Both rewards are then 0, so the loss is ln 2.")
+def same_model(candidate: Callable[..., Tensor]) -> dict[str, float]:
+    return {"loss": float(candidate(*REFERENCE, *(x.clone() for x in REFERENCE)))}
+
+
+def compared(label: str, rewards: Tensor, **options: Any) -> Trial:
+    """Compare the advantages of some rewards."""
+    says = "Subtract the mean of each row, and divide by the row's standard deviation + eps."
+    return Trial(
+        label,
+        lambda candidate: Outcome({"advantages": candidate(rewards.clone(), **options).detach()}),
+        says=says,
+    )
+
+
+EXERCISES = (
+    Exercise(
+        "answer_mask",
+        "assistant",
+        15,
+        core={
+            "answers": (masks("three chats with padding", CHATS),),
+            "several turns": (masks("two turns", TURNS),),
+        },
+        hints=(
+            "An answer is open if there are more [assistant] than [end] tokens so far.",
+            "`(ids == tokens.assistant).cumsum(dim=1)` counts the [assistant] tokens up to each "
+            "position. Compare it with the same count of [end].",
+            "The token at position t decides about the prediction of token t + 1, so leave out the "
+            "last column.",
+        ),
+        extras={"cut-off answer": (masks("an answer without [end]", CUT_OFF),)},
+        unnamed=("opened > closed", "opened < closed"),
+    ),
+    Exercise(
+        "dpo_loss",
+        "assistant",
+        10,
+        core={
+            "formula": (preferred("five pairs"), same_model),
+            "beta": (preferred("beta=0.7", beta=0.7),),
+        },
+        hints=(
+            "The implicit reward of an answer is beta times its log-ratio: the log-probability "
+            "under the model minus the log-probability under the reference.",
+            "The loss is the mean of `-F.logsigmoid(chosen_reward - rejected_reward)`.",
+        ),
+        extras={"large margins": (preferred("answers that are very unlikely", 400.0, beta=2.0),)},
+        unnamed=(".mean()", ".square().mean()"),
+    ),
+    Exercise(
+        "group_advantages",
+        "assistant",
+        8,
+        core={
+            "groups": (compared("three groups of five", REWARDS),),
+            "equal rewards": (compared("a group with equal rewards", REWARDS.clone().fill_(1.0)),),
+        },
+        hints=(
+            "Each row is a group. Its mean is the baseline. Keep the axis so that it broadcasts.",
+            "`(rewards - rewards.mean(dim=1, keepdim=True))`, divided by the row's `std` plus eps.",
+        ),
+        extras={"eps": (compared("eps=0.5", REWARDS, eps=0.5),)},
+        unnamed=("rewards - mean", "rewards - 0.5 * mean"),
+    ),
+    Exercise(
+        "clipped_policy_loss",
+        "assistant",
+        25,
+        core={
+            "first update": (reinforced("the model that drew the answers", 0.0),),
+            "clipping": (reinforced("a model after large updates", 0.5),),
+        },
+        hints=(
+            "The ratio compares the model with the one that drew the answers. Both arrive as "
+            "log-probabilities, so subtract them and take the exponential.",
+            "`torch.min(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages)`, where "
+            "`advantages[:, None]` gives every token of an answer the same advantage.",
+            "With r = ref_log_probs - log_probs, the KL term of a token is exp(r) - r - 1. "
+            "Multiply by the mask, and divide each row's sum by its number of counted tokens.",
+        ),
+        extras={
+            "clip": (reinforced("clip=0.05", 0.5, clip=0.05),),
+            "kl_weight": (reinforced("kl_weight=0", 0.5, kl_weight=0.0),),
+        },
+        unnamed=("(gain - kl_weight * kl)", "(gain.sin() - kl_weight * kl)"),
+    ),
+)
+
+
+# known mistakes
+
+mask_mistake = mistakes_of("assistant", "answer_mask")
+dpo_mistake = mistakes_of("assistant", "dpo_loss")
+group_mistake = mistakes_of("assistant", "group_advantages")
+policy_mistake = mistakes_of("assistant", "clipped_policy_loss")
+
+OPEN = "(opened > closed)[:, :-1]"
+MARGIN = "chosen_reward - rejected_reward"
+MEAN_STD = "rewards.mean(dim=1, keepdim=True), rewards.std(dim=1, keepdim=True)"
+CLAMPED = "ratio.clamp(1 - clip, 1 + clip) * advantages"
+GAIN = f"torch.min(ratio * advantages, {CLAMPED})"
+PER_ANSWER = "(objective.sum(dim=1) / mask.sum(dim=1)).mean()"
+
+MISTAKES = (
+    mask_mistake(
+        "prompt_counted: the tokens of the question are counted, because counting begins at [user]",
+        ("ids == tokens.assistant", "ids == tokens.user"),
+    ),
+    mask_mistake(
+        "everything_counted: every token is counted, questions and padding included",
+        (OPEN, "torch.ones_like(ids[:, 1:], dtype=torch.bool)"),
+    ),
+    mask_mistake(
+        "shifted_by_one: the first column is left out instead of the last one, so the mask is "
+        "shifted by one: it leaves out the first token of each answer, and counts the token after "
+        "[end]",
+        ("[:, :-1]", "[:, 1:]"),
+    ),
+    mask_mistake(
+        "not_shifted: the mask has L columns, but it needs L - 1: nothing predicts the first token",
+        (OPEN, "opened > closed"),
+    ),
+    mask_mistake(
+        "padding_counted: an answer is never closed, so padding and later questions are counted",
+        ("opened > closed", "opened > 0"),
+    ),
+    mask_mistake(
+        "end_left_out: [end] is not counted, so the model does not learn when to stop",
+        (OPEN, f"{OPEN} & (ids[:, 1:] != tokens.end)"),
+    ),
+    mask_mistake(
+        "first_answer_only: only the first answer of a chat is counted",
+        ("opened > closed", "(opened > 0) & (closed == 0)"),
+    ),
+    mask_mistake(
+        "numbers_returned: the mask contains the numbers 0 and 1, but it must be boolean",
+        (OPEN, f"{OPEN}.long()"),
+    ),
+    dpo_mistake(
+        "sign_flipped: the sign is wrong (rejected minus chosen, or reference minus model), so the "
+        "model learns to prefer the wrong answers",
+        (MARGIN, "rejected_reward - chosen_reward"),
+    ),
+    dpo_mistake(
+        "reference_missing: the log-probabilities of the reference are never subtracted",
+        ("(chosen - ref_chosen)", "chosen"),
+        ("(rejected - ref_rejected)", "rejected"),
+    ),
+    dpo_mistake(
+        "reference_added: the log-probabilities of the reference are added, not subtracted",
+        ("chosen - ref_chosen", "chosen + ref_chosen"),
+        ("(rejected - ref_rejected)", "(rejected + ref_rejected)"),
+    ),
+    dpo_mistake(
+        "beta_outside: beta multiplies the loss instead of the difference inside the sigmoid",
+        ("beta * (chosen", "(chosen"),
+        ("beta * (rejected", "(rejected"),
+        ("-F.logsigmoid", "-beta * F.logsigmoid"),
+    ),
+    dpo_mistake(
+        "log_missing: the loss is minus the sigmoid, without the log",
+        ("F.logsigmoid", "torch.sigmoid"),
+    ),
+    dpo_mistake(
+        "log_of_sigmoid: the log is taken after the sigmoid, which is rounded to 0 for large "
+        "margins, so the loss becomes inf; use F.logsigmoid",
+        (f"F.logsigmoid({MARGIN})", f"torch.sigmoid({MARGIN}).log()"),
+    ),
+    dpo_mistake(
+        "summed_up: the losses of the pairs are added up instead of averaged",
+        (".mean()", ".sum()"),
+    ),
+    dpo_mistake(
+        "not_averaged: there is one loss for each pair, but one number is needed: take the mean",
+        (".mean()", ""),
+    ),
+    *ignored(
+        dpo_mistake,
+        ("beta", ("beta * (chosen", "0.1 * (chosen"), ("beta * (rejected", "0.1 * (rejected")),
+    ),
+    group_mistake(
+        "whole_batch: mean and standard deviation are those of the whole batch, instead of each "
+        "group's own",
+        (MEAN_STD, "rewards.mean(), rewards.std()"),
+    ),
+    group_mistake(
+        "mean_of_the_batch: the mean is that of the whole batch, so an answer to a hard question "
+        "is compared with answers to other questions",
+        ("rewards.mean(dim=1, keepdim=True)", "rewards.mean()"),
+    ),
+    group_mistake(
+        "std_of_the_batch: the standard deviation is that of the whole batch",
+        ("rewards.std(dim=1, keepdim=True)", "rewards.std()"),
+    ),
+    group_mistake(
+        "columns_compared: mean and standard deviation run over the questions (axis 0) instead of "
+        "the answers to one question (axis 1)",
+        (MEAN_STD, "rewards.mean(dim=0, keepdim=True), rewards.std(dim=0, keepdim=True)"),
+    ),
+    group_mistake(
+        "std_missing: the mean is subtracted, but nothing is divided by the standard deviation",
+        (" / (std + eps)", ""),
+    ),
+    group_mistake(
+        "mean_missing: the rewards are divided by the standard deviation, but the mean is not "
+        "subtracted",
+        ("(rewards - mean)", "rewards"),
+    ),
+    group_mistake(
+        "variance: the rewards are divided by the variance instead of its square root",
+        ("std + eps", "std**2 + eps"),
+    ),
+    group_mistake(
+        "population_std: the standard deviation divides by G instead of G - 1 as torch.std does",
+        ("rewards.std(dim=1, ", "rewards.std(dim=1, correction=0, "),
+    ),
+    group_mistake(
+        "eps_missing: eps is not added, so a group with equal rewards is divided by 0",
+        (" + eps)", ")"),
+    ),
+    *ignored(group_mistake, ("eps", ("std + eps", "std + 1e-4"))),
+    policy_mistake(
+        "ratio_inverted: the ratio is old / new instead of new / old",
+        ("log_probs - old_log_probs", "old_log_probs - log_probs"),
+    ),
+    policy_mistake(
+        "exp_missing: the ratio is a difference of log-probabilities; take its exponential",
+        ("(log_probs - old_log_probs).exp()", "log_probs - old_log_probs"),
+    ),
+    policy_mistake(
+        "clip_missing: the ratio is never clipped, so one batch may move the model very far",
+        (GAIN, "ratio * advantages"),
+    ),
+    policy_mistake(
+        "clipped_only: the gain always uses the clipped ratio; take the smaller of both gains, so "
+        "that the model can still correct a bad step",
+        (GAIN, CLAMPED),
+    ),
+    policy_mistake(
+        "larger_gain: the larger of both gains is taken instead of the smaller one",
+        ("torch.min", "torch.max"),
+    ),
+    policy_mistake(
+        "gain_clipped: the product of ratio and advantage is clipped instead of the ratio",
+        (CLAMPED, "(ratio * advantages).clamp(1 - clip, 1 + clip)"),
+    ),
+    policy_mistake(
+        "not_negated: the objective is returned, but the optimizer makes it smaller; negate it",
+        ("return -(", "return ("),
+    ),
+    policy_mistake(
+        "kl_rewarded: the KL term is added to the objective, which rewards moving away from the "
+        "reference",
+        ("gain - kl_weight", "gain + kl_weight"),
+    ),
+    policy_mistake(
+        "kl_reversed: the log-ratio of the KL term is new - reference; it must be reference - new",
+        ("ref_log_probs - log_probs", "log_probs - ref_log_probs"),
+    ),
+    policy_mistake(
+        "kl_difference: the KL term is the difference of the log-probabilities, which may be "
+        "negative",
+        ("log_ratio.exp() - log_ratio - 1", "-log_ratio"),
+    ),
+    policy_mistake(
+        "kl_to_the_old_model: the KL term compares with the model that drew the answers instead of "
+        "the reference",
+        ("ref_log_probs - log_probs", "old_log_probs - log_probs"),
+    ),
+    policy_mistake(
+        "mask_ignored: questions and padding are in the sum",
+        (" * mask", ""),
+    ),
+    policy_mistake(
+        "mean_over_all_positions: each row's sum is divided by all positions, so short answers "
+        "count less",
+        (PER_ANSWER, "objective.mean()"),
+    ),
+    policy_mistake(
+        "mean_over_tokens: the mean runs over the tokens of all answers, so a long answer counts "
+        "more than a short one",
+        (PER_ANSWER, "(objective.sum() / mask.sum())"),
+    ),
+    policy_mistake(
+        "sum_over_tokens: the tokens of an answer are added up instead of averaged",
+        (PER_ANSWER, "objective.sum(dim=1).mean()"),
+    ),
+    *ignored(
+        policy_mistake,
+        ("clip", ("clamp(1 - clip, 1 + clip)", "clamp(0.8, 1.2)")),
+        ("kl_weight", ("kl_weight * kl", "0.04 * kl")),
+    ),
+)
+
+
+# right answers
+
+
+def mask_by_loop(ids: Tensor, tokens: ChatTokens) -> Tensor:
+    """Walk along every chat, and remember whether an answer is open."""
+    rows = []
+    for row in ids.tolist():
+        open_now, counted = False, []
+        for token in row[:-1]:
+            open_now = token == tokens.assistant or (open_now and token != tokens.end)
+            counted.append(open_now)
+        rows.append(counted)
+    return torch.tensor(rows)
+
+
+def mask_by_difference(ids: Tensor, tokens: ChatTokens) -> Tensor:
+    """Add up +1 where an answer begins and -1 where it ends."""
+    steps = (ids == tokens.assistant).int() - (ids == tokens.end).int()
+    return steps[:, :-1].cumsum(1).bool()
+
+
+def dpo_by_softplus(
+    chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor, beta: float = 0.1
+) -> Tensor:
+    """Compare the model's margin with the reference's, without gradients for the reference."""
+    margin = (chosen - rejected) - (ref_chosen - ref_rejected).detach()
+    return F.softplus(-beta * margin).mean()
+
+
+def dpo_by_cross_entropy(
+    pc: Tensor, pr: Tensor, rc: Tensor, rr: Tensor, beta: float = 0.1
+) -> Tensor:
+    """See the two rewards as the logits of a choice."""
+    rewards = beta * torch.stack([pc - rc, pr - rr], dim=1)
+    return F.cross_entropy(rewards, torch.zeros(len(pc), dtype=torch.long))
+
+
+def advantages_by_rows(rewards: Tensor, eps: float = 1e-4) -> Tensor:
+    """Handle one group after the other."""
+    return torch.stack([(row - row.mean()) / (row.std() + eps) for row in rewards])
+
+
+def advantages_by_sums(rewards: Tensor, eps: float = 1e-4) -> Tensor:
+    """Write the standard deviation out."""
+    centered = rewards - rewards.sum(1)[:, None] / rewards.shape[1]
+    variance = (centered**2).sum(1, keepdim=True) / (rewards.shape[1] - 1)
+    return centered / (variance.sqrt() + eps)
+
+
+def policy_by_cases(
+    new: Tensor, old: Tensor, ref: Tensor, advantages: Tensor, mask: Tensor,
+    clip: float = 0.2, kl_weight: float = 0.04,
+) -> Tensor:  # fmt: skip
+    """Distinguish good and bad answers, and average with weights."""
+    ratio = torch.exp(new - old.detach())
+    adv = advantages.unsqueeze(1).expand_as(ratio)
+    limited = torch.where(adv > 0, ratio.clamp(max=1 + clip), ratio.clamp(min=1 - clip))
+    kl = torch.expm1(ref - new) - (ref - new)
+    per_token = kl_weight * kl - limited * adv
+    weights = mask.float() / mask.sum(-1, keepdim=True)
+    return (per_token * weights).sum(-1).mean()
+
+
+def policy_by_loop(
+    new: Tensor, old: Tensor, ref: Tensor, advantages: Tensor, mask: Tensor,
+    clip: float = 0.2, kl_weight: float = 0.04,
+) -> Tensor:  # fmt: skip
+    """Handle one answer after the other."""
+    losses = []
+    for row, advantage in enumerate(advantages):
+        now, before, first = (x[row][mask[row]] for x in (new, old, ref))
+        ratio = (now - before).exp()
+        clipped = ratio.clip(1 - clip, 1 + clip)
+        gain = torch.minimum(ratio * advantage, clipped * advantage)
+        losses.append((kl_weight * ((first - now).exp() - (first - now) - 1) - gain).mean())
+    return torch.stack(losses).mean()
+
+
+ANSWERS = {
+    "answer_mask": (mask_by_loop, mask_by_difference),
+    "dpo_loss": (dpo_by_softplus, dpo_by_cross_entropy),
+    "group_advantages": (advantages_by_rows, advantages_by_sums),
+    "clipped_policy_loss": (policy_by_cases, policy_by_loop),
+}

@@ -1,0 +1,138 @@
+"""Compare the losses of chapter 23 with those of the library ``trl``.
+
+The course does not depend on trl. Install it into an environment of its own, next to the course:
+
+    python -m venv trl-env && trl-env/bin/pip install -c constraints.txt -e . trl transformers
+    trl-env/bin/python experiments/assistant_library.py
+
+Both read the same random answers under the same small Llama, whose weights are random as well.
+"""
+
+import sys
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.assistant import clipped_policy_loss, dpo_loss, group_advantages, token_log_probs
+
+WORDS, PROMPT, ANSWER, GROUPS, GROUP_SIZE = 20, 3, 5, 4, 6
+BETA, CLIP, KL_WEIGHT = 0.3, 0.2, 0.04
+
+
+def small_llama(folder: str, seed: int) -> Any:
+    """Build a small model of the library ``transformers`` with large random weights.
+
+    It is saved and loaded, because the trainers look for its configuration in a folder.
+    """
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = dict(hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4)
+    torch.manual_seed(seed)
+    config = LlamaConfig(vocab_size=WORDS, initializer_range=0.4, pad_token_id=0, **sizes)
+    LlamaForCausalLM(config).save_pretrained(f"{folder}/{seed}")
+    return LlamaForCausalLM.from_pretrained(f"{folder}/{seed}").eval()
+
+
+def tokenizer() -> Any:
+    """Build a tokenizer for the trainers, which do not encode anything here."""
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    words = {f"w{number}": number for number in range(WORDS)}
+    inner = Tokenizer(models.WordLevel(words, unk_token="w1"))
+    return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="w0", eos_token="w2")
+
+
+def trainers(folder: str) -> tuple[Any, Any]:
+    """Build the library's two trainers; each changes the model that it gets."""
+    from datasets import Dataset
+    from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer
+
+    common = dict(output_dir=folder, use_cpu=True, report_to=[], bf16=False, disable_tqdm=True)
+    pairs = Dataset.from_list([{"prompt": "w3", "chosen": " w4", "rejected": " w5"}] * GROUPS)
+    dpo = DPOTrainer(
+        small_llama(folder, 0), small_llama(folder, 1), DPOConfig(beta=BETA, **common),
+        train_dataset=pairs, processing_class=tokenizer(),
+    )  # fmt: skip
+    config = GRPOConfig(
+        loss_type="grpo", beta=KL_WEIGHT, use_bias_correction_kl=False, epsilon=CLIP,
+        num_generations=GROUP_SIZE, per_device_train_batch_size=GROUP_SIZE, **common,
+    )  # fmt: skip
+    asked = Dataset.from_list([{"prompt": "w3"}] * GROUPS)
+    reward = lambda completions, **_: [0.0] * len(completions)  # noqa: E731
+    grpo = GRPOTrainer(
+        small_llama(folder, 0), reward, config, train_dataset=asked, processing_class=tokenizer()
+    )
+    return dpo, grpo
+
+
+def gradients(loss: Tensor, model: nn.Module) -> Tensor:
+    """Return all gradients of a loss in one vector."""
+    found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    return torch.cat([gradient.flatten() for gradient in found if gradient is not None])
+
+
+def report(name: str, ours: Tensor, model: nn.Module, theirs: Tensor, same: nn.Module) -> None:
+    """Print how far apart two losses and their gradients are; both models have the same weights."""
+    mine, other = gradients(ours, model), gradients(theirs, same)
+    print(
+        f"{name}: ours {ours.item():.6f}, trl {theirs.item():.6f}; gradients up to "
+        f"{other.abs().max().item():.3f}, which differ by up to {(mine - other).abs().max():.1e}"
+    )
+
+
+def compare(folder: str) -> None:
+    """Compare both losses, and the standard deviation of a group."""
+    from trl.trainer.utils import nanstd
+
+    model, reference, old = (small_llama(folder, seed) for seed in range(3))
+    dpo, grpo = trainers(folder)
+    draw = torch.Generator().manual_seed(0)
+    rows = GROUPS * GROUP_SIZE
+    ids = torch.randint(3, WORDS, (rows, PROMPT + ANSWER), generator=draw)
+    length = torch.randint(1, ANSWER + 1, (rows, 1), generator=draw)
+    counted = torch.arange(ANSWER) < length  # (rows, ANSWER)
+    mask = torch.cat([torch.zeros(rows, PROMPT, dtype=torch.bool), counted], dim=1)
+    of = lambda each: token_log_probs(each(ids).logits, ids)  # noqa: E731
+
+    answers = [(of(each) * mask[:, 1:]).sum(1).chunk(2) for each in (model, reference)]
+    ours = dpo_loss(*answers[0], *[x.detach() for x in answers[1]], BETA)
+    inputs = dict(input_ids=ids, attention_mask=torch.ones_like(ids), completion_mask=mask.long())
+    dpo.model.eval()
+    report("DPO", ours, model, dpo._compute_loss(dpo.model, inputs, False), dpo.model)
+
+    rewards = torch.rand(GROUPS, GROUP_SIZE, generator=draw)
+    advantages = group_advantages(rewards).flatten()
+    theirs = (rewards - rewards.mean(1, keepdim=True)) / (nanstd(rewards, dim=1)[:, None] + 1e-4)
+    print(f"advantages differ by up to {(advantages - theirs.flatten()).abs().max():.1e}")
+    old_log_probs, ref_log_probs = of(old).detach(), of(reference).detach()
+    ours = clipped_policy_loss(
+        of(model), old_log_probs, ref_log_probs, advantages, mask[:, 1:], CLIP, KL_WEIGHT
+    )
+    inputs = dict(
+        prompt_ids=ids[:, :PROMPT], prompt_mask=torch.ones(rows, PROMPT).long(),
+        completion_ids=ids[:, PROMPT:], completion_mask=counted.long(), advantages=advantages,
+        old_per_token_logps=old_log_probs[:, PROMPT - 1 :],
+        ref_per_token_logps=ref_log_probs[:, PROMPT - 1 :],
+    )  # fmt: skip
+    grpo.model.eval()
+    report("GRPO", ours, model, grpo._compute_loss(grpo.model, inputs), grpo.model)
+
+
+def main() -> int:
+    """Run the comparison, or say what is missing."""
+    try:
+        import trl
+    except ModuleNotFoundError:
+        print("This comparison needs the library trl; see the first lines of this file.")
+        return 2
+    print(f"trl {trl.__version__}, torch {torch.__version__}")
+    with TemporaryDirectory() as folder:
+        compare(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
