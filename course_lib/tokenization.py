@@ -183,6 +183,28 @@ class BPETokenizer:
         return b"".join(self.tokens[number] for number in numbers).decode(errors="replace")
 
 
+def _pair_index(
+    words: Sequence[tuple[bytes, ...]],
+) -> defaultdict[tuple[bytes, bytes], set[int]]:
+    """Map each pair to the places of the words that contain it."""
+    index: defaultdict[tuple[bytes, bytes], set[int]] = defaultdict(set)
+    for place, word in enumerate(words):
+        for pair in pairwise(word):
+            index[pair].add(place)
+    return index
+
+
+def _merge_word(
+    word: tuple[bytes, ...], count: int, pair: tuple[bytes, bytes], pairs: Counter
+) -> tuple[tuple[bytes, ...], Counter]:
+    """Merge a pair in one word, correct the counts of all pairs, and return what it has gained."""
+    merged = merge_pair(word, pair)
+    old, new = (Counter(count_pairs({each: count})) for each in (word, merged))
+    pairs.update(new)
+    pairs.subtract(old)
+    return merged, new - old
+
+
 def train_bpe_indexed(
     text: str, num_merges: int, *, pre_tokenize: bool = True
 ) -> list[tuple[bytes, bytes]]:
@@ -195,12 +217,10 @@ def train_bpe_indexed(
     words, times = list(counts), list(counts.values())
     ids = {token: number for number, token in enumerate(BYTES)}
     pairs = Counter(count_pairs(counts))
-    index: defaultdict[tuple[bytes, bytes], set[int]] = defaultdict(set)
-    for place, word in enumerate(words):
-        for pair in pairwise(word):
-            index[pair].add(place)
+    index = _pair_index(words)
 
     def entry(pair: tuple[bytes, bytes]) -> tuple[int, int, int, tuple[bytes, bytes]]:
+        """Return what the heap sorts by: the highest count first, then the smallest ids."""
         return -pairs[pair], ids[pair[0]], ids[pair[1]], pair
 
     heap = [entry(pair) for pair in pairs]
@@ -215,14 +235,10 @@ def train_bpe_indexed(
             merges.append(best)
             ids.setdefault(best[0] + best[1], len(ids))
             for place in index.pop(best):
-                old = Counter(count_pairs({words[place]: times[place]}))
-                words[place] = merge_pair(words[place], best)
-                new = Counter(count_pairs({words[place]: times[place]}))
-                pairs.update(new)
-                pairs.subtract(old)
-                for pair in new - old:  # those that this word has gained
+                words[place], gained = _merge_word(words[place], times[place], best, pairs)
+                for pair in gained:
                     index[pair].add(place)
-                    changed.add(pair)
+                changed |= gained.keys()
         for pair in changed:
             if pairs[pair] > 0:
                 heapq.heappush(heap, entry(pair))
