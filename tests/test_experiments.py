@@ -36,7 +36,7 @@ LIBRARY_SIZES = dict(max_len=8, num_layers=1, num_heads=2, batch_size=3, val_win
 SMALL = replace(ablation.USUAL, **LIBRARY_SIZES, d_model=12)
 TRAIN = [("Die Lehrerin, die Lehrerin", "the teacher ."), ("Ein rotes Rad", "a red bike")]
 VAL = [("Die rotes Katze .", "the the red cat")]
-ASSISTANTS = ("base", "all counted", "DPO 0.1", "GRPO", "more answers")
+ASSISTANTS = ("base", "all counted", "votes", "GRPO", "more answers")
 SOME_MISTAKES = (None, "causal_sees_next", "causal_device_ignored", "padding_on_queries")
 
 
