@@ -38,11 +38,24 @@ STEPS, BATCH_SIZE, PEAK_RATE = 1600, 64, 3e-3
 LOOKS = (200, 400, 800, 1600)  # steps after which gaps are filled
 FINE_TUNING_STEPS, FINE_TUNING_RATE, FROZEN_RATE = 100, 1e-3, 1e-2
 EPOCHS = 20
-SIDE = 4  # visible characters on each side of the gap, or twice as many before it
-GAPS = ("both directions", "left, next token", "left, masked", "both, always [mask]")
-WINDOWS = ("4 before, 4 after", "8 before")
+NEXT = "left, next token"
+GAPS = ("both directions", NEXT, f"{NEXT}, 15 %", "left, masked", "both, always [mask]")
+WINDOWS = {  # name: visible characters before and after the gap
+    "4 before, 4 after": (4, 4),
+    "8 before": (8, 0),
+    "8 after": (0, 8),
+    "4 before": (4, 0),
+}
 LABELS = (1, 2, 4, 8, 16, 32)  # for each language
-STARTS = ("fine-tuned", "from scratch", "from scratch, longer", "frozen", "frozen, untrained")
+STARTS = {  # name: how many times as long it trains
+    "fine-tuned": 1,
+    "from scratch": 1,
+    "from scratch, longer": 4,
+    "frozen": 1,
+    "frozen, untrained": 1,
+    "frozen, untrained, longer": 10,
+    "character counts": 10,
+}
 IMAGES = ("positions", "no positions", "patches in one other order", "a new order in each image")
 RUNS: list[Entry] = [
     *({"part": "gap", "name": name, "seed": seed} for name in GAPS for seed in SEEDS),
@@ -119,11 +132,11 @@ class GapFiller(nn.Module):
 
 def inputs_and_targets(name: str, ids: Tensor, draw: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return what a model reads and predicts in one step."""
-    if "next" in name:
-        return ids[:, :-1], ids[:, 1:]
     special = dict(mask_id=words().mask_id, pad_id=words().pad_id)
     num_ordinary = len(words().characters)
     inputs, targets = mask_tokens(ids, num_ordinary=num_ordinary, generator=draw, **special)
+    if "next" in name:
+        return ids[:, :-1], (targets if "15" in name else ids)[:, 1:]
     if "always" in name:
         inputs = ids.masked_fill(targets != words().pad_id, words().mask_id)
     return inputs, targets
@@ -147,63 +160,90 @@ def trained_filler(name: str, seed: int) -> tuple[GapFiller, list[float]]:
 
 
 @torch.no_grad()
-def accuracy_at_gaps(model: GapFiller, generator: torch.Generator | None = None) -> float:
-    """Hide each character of the test words in turn; return the fraction that comes back.
+def filled(model: GapFiller, shown: str) -> Tensor:
+    """Return what a model predicts, reads and should find at each place of the test words, (3, N).
 
-    The first character is left out, because nothing comes before it. With a generator, a random
-    wrong character takes the place of the hidden one, and no [mask] shows where.
+    It reads ``shown`` there: "[mask]", a random "wrong" character, or the "right" one. The first
+    character is left out, because nothing comes before it.
     """
-    right = []
+    places, num_ordinary = [], len(words().characters)
+    generator = torch.Generator().manual_seed(0)
     for place in range(1, words().test.size(1)):
         ids = words().test[words().test[:, place] != words().pad_id]
         seen = ids.clone()
-        if generator is None:
+        if shown == "[mask]":
             seen[:, place] = words().mask_id
-        else:
-            num_ordinary = len(words().characters)
+        elif shown == "wrong":
             other = torch.randint(1, num_ordinary, (len(ids),), generator=generator)
             seen[:, place] = (ids[:, place] + other) % num_ordinary
         place_read = place - 1 if model.next_token else place
-        logits = model.head(model(seen)[:, place_read])
-        right.append(logits[:, : len(words().characters)].argmax(dim=-1) == ids[:, place])
-    return torch.cat(right).float().mean().item()
+        best = model.head(model(seen)[:, place_read])[:, :num_ordinary].argmax(dim=-1)
+        places.append(torch.stack([best, seen[:, place], ids[:, place]]))
+    return torch.cat(places, dim=1)
+
+
+def fraction(flags: Tensor) -> float:
+    """Return the fraction of flags that are True."""
+    return flags.float().mean().item()
+
+
+def accuracy_at_gaps(model: GapFiller) -> float:
+    """Hide each character of the test words in turn; return the fraction that comes back."""
+    best, _, right = filled(model, "[mask]")
+    return fraction(best == right)
 
 
 def fill_gaps(name: str, seed: int) -> Entry:
-    """Train a model; return how often it finds a hidden character, and a wrong one."""
+    """Train a model; return how often it finds a hidden character, and what it does with others.
+
+    At a wrong character it can find the right one or repeat the wrong one, and it can change a
+    right one.
+    """
     model, accuracies = trained_filler(name, seed)
     entry: Entry = {"accuracy": accuracies}
     if not model.causal:
-        entry["wrong_letter"] = accuracy_at_gaps(model, torch.Generator().manual_seed(0))
+        best, seen, right = filled(model, "wrong")
+        entry |= {"wrong_letter": fraction(best == right), "repeated": fraction(best == seen)}
+        best, seen, right = filled(model, "right")
+        entry["changed"] = fraction(best != right)
     return entry
 
 
 def fill_windows(name: str, seed: int) -> Entry:
-    """Train on windows with one gap and eight visible characters; return the accuracy."""
+    """Train on windows with one gap and a few visible characters; return the accuracy."""
     torch.manual_seed(seed)
     draw, model = torch.Generator().manual_seed(seed), GapFiller("both")
-    place = SIDE if "after" in name else 2 * SIDE  # of the gap in the window
+    place, after = WINDOWS[name]  # where the gap is in the window, and what follows it
+    margin = max(after, 4)  # at the end of the text
 
     def windows(split: str, starts: Tensor) -> tuple[Tensor, Tensor]:
         """Return windows that are masked at one place, and the tokens there; starts: of gaps."""
-        ids = words().stream[split][starts[:, None] - place + torch.arange(2 * SIDE + 1)]
+        ids = words().stream[split][starts[:, None] + torch.arange(-place, after + 1)]
         targets = ids[:, place].clone()
         ids[:, place] = words().mask_id
         return ids, targets
 
     def draw_loss() -> Tensor:
         """Compute the loss at the gaps of some windows."""
-        last = len(words().stream["train"]) - SIDE
-        starts = torch.randint(2 * SIDE, last, (2 * BATCH_SIZE,), generator=draw)
+        last = len(words().stream["train"]) - margin
+        starts = torch.randint(8, last, (2 * BATCH_SIZE,), generator=draw)
         ids, targets = windows("train", starts)
         return F.cross_entropy(model.head(model(ids)[:, place]), targets)
 
     deque(learn(model, draw_loss, STEPS, PEAK_RATE), maxlen=0)
     with torch.no_grad():
-        starts = torch.arange(2 * SIDE, len(words().stream["test"]) - SIDE)
+        starts = torch.arange(8, len(words().stream["test"]) - margin)
         ids, targets = windows("test", starts)
         right = model.head(model(ids)[:, place]).argmax(dim=-1) == targets
     return {"accuracy": right.float().mean().item()}
+
+
+class CharacterCounts(nn.Module):
+    """Turn each character into a vector with a single one, without learning anything."""
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Turn ids (B, L) into vectors (B, L, d_model)."""
+        return F.one_hot(ids, 64).float()[:, :, :64]
 
 
 def tell_languages(name: str, seed: int) -> Entry:
@@ -215,7 +255,8 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
     """Learn the language of number words from ``count`` labels for each; return the accuracy."""
     torch.manual_seed(seed)
     draw = torch.Generator().manual_seed(100 * seed + count)
-    model = nn.ModuleDict({"encoder": new_encoder(), "head": SequenceHead(64, len(LANGUAGES))})
+    encoder = CharacterCounts() if name == "character counts" else new_encoder()
+    model = nn.ModuleDict({"encoder": encoder, "head": SequenceHead(64, len(LANGUAGES))})
     if name in ("fine-tuned", "frozen"):
         model["encoder"].load_state_dict(trained_filler(GAPS[0], seed)[0].encoder.state_dict())
     if "frozen" in name:
@@ -235,9 +276,8 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
         rows = labeled[torch.randint(len(labeled), (32,), generator=draw)]
         return F.cross_entropy(scores(train[rows]), languages[rows])
 
-    rate = FROZEN_RATE if "frozen" in name else FINE_TUNING_RATE
-    steps = FINE_TUNING_STEPS * (4 if "longer" in name else 1)
-    deque(learn(model, draw_loss, steps, rate), maxlen=0)
+    rate = FROZEN_RATE if "frozen" in name or "counts" in name else FINE_TUNING_RATE
+    deque(learn(model, draw_loss, FINE_TUNING_STEPS * STARTS[name], rate), maxlen=0)
     with torch.no_grad():
         right = scores(words().test).argmax(dim=-1) == words().languages(words().test)
     return right.float().mean().item()
