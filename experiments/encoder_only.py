@@ -22,9 +22,9 @@ from course_lib.encoder import Encoder
 from course_lib.encoder_only import (
     EncoderOnly,
     EncoderOnlyConfig,
-    SequenceHead,
     TokenHead,
     mask_tokens,
+    mean_pool,
     patches,
 )
 from course_lib.gpt import param_groups
@@ -159,53 +159,40 @@ def trained_filler(name: str, seed: int) -> tuple[GapFiller, list[float]]:
     return model, [accuracy_at_gaps(model) for step in steps if step in LOOKS]
 
 
-@torch.no_grad()
-def filled(model: GapFiller, shown: str) -> Tensor:
-    """Return what a model predicts, reads and should find at each place of the test words, (3, N).
-
-    It reads ``shown`` there: "[mask]", a random "wrong" character, or the "right" one. The first
-    character is left out, because nothing comes before it.
-    """
-    places, num_ordinary = [], len(words().characters)
-    generator = torch.Generator().manual_seed(0)
-    for place in range(1, words().test.size(1)):
-        ids = words().test[words().test[:, place] != words().pad_id]
-        seen = ids.clone()
-        if shown == "[mask]":
-            seen[:, place] = words().mask_id
-        elif shown == "wrong":
-            other = torch.randint(1, num_ordinary, (len(ids),), generator=generator)
-            seen[:, place] = (ids[:, place] + other) % num_ordinary
-        place_read = place - 1 if model.next_token else place
-        best = model.head(model(seen)[:, place_read])[:, :num_ordinary].argmax(dim=-1)
-        places.append(torch.stack([best, seen[:, place], ids[:, place]]))
-    return torch.cat(places, dim=1)
-
-
 def fraction(flags: Tensor) -> float:
     """Return the fraction of flags that are True."""
     return flags.float().mean().item()
 
 
-def accuracy_at_gaps(model: GapFiller) -> float:
-    """Hide each character of the test words in turn; return the fraction that comes back."""
-    best, _, right = filled(model, "[mask]")
-    return fraction(best == right)
+@torch.no_grad()
+def accuracy_at_gaps(model: GapFiller, generator: torch.Generator | None = None) -> float:
+    """Hide each character of the test words in turn; return the fraction that comes back.
+
+    The first character is left out, because nothing comes before it. With a generator, a random
+    wrong character takes the place of the hidden one, and no [mask] shows where.
+    """
+    right = []
+    for place in range(1, words().test.size(1)):
+        ids = words().test[words().test[:, place] != words().pad_id]
+        seen = ids.clone()
+        if generator is None:
+            seen[:, place] = words().mask_id
+        else:
+            num_ordinary = len(words().characters)
+            other = torch.randint(1, num_ordinary, (len(ids),), generator=generator)
+            seen[:, place] = (ids[:, place] + other) % num_ordinary
+        place_read = place - 1 if model.next_token else place
+        logits = model.head(model(seen)[:, place_read])
+        right.append(logits[:, : len(words().characters)].argmax(dim=-1) == ids[:, place])
+    return fraction(torch.cat(right))
 
 
 def fill_gaps(name: str, seed: int) -> Entry:
-    """Train a model; return how often it finds a hidden character, and what it does with others.
-
-    At a wrong character it can find the right one or repeat the wrong one, and it can change a
-    right one.
-    """
+    """Train a model; return how often it finds a hidden character, and a wrong one."""
     model, accuracies = trained_filler(name, seed)
     entry: Entry = {"accuracy": accuracies}
     if not model.causal:
-        best, seen, right = filled(model, "wrong")
-        entry |= {"wrong_letter": fraction(best == right), "repeated": fraction(best == seen)}
-        best, seen, right = filled(model, "right")
-        entry["changed"] = fraction(best != right)
+        entry["wrong_letter"] = accuracy_at_gaps(model, torch.Generator().manual_seed(0))
     return entry
 
 
@@ -235,7 +222,7 @@ def fill_windows(name: str, seed: int) -> Entry:
         starts = torch.arange(8, len(words().stream["test"]) - margin)
         ids, targets = windows("test", starts)
         right = model.head(model(ids)[:, place]).argmax(dim=-1) == targets
-    return {"accuracy": right.float().mean().item()}
+    return {"accuracy": fraction(right)}
 
 
 class CharacterCounts(nn.Module):
@@ -256,31 +243,31 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
     torch.manual_seed(seed)
     draw = torch.Generator().manual_seed(100 * seed + count)
     encoder = CharacterCounts() if name == "character counts" else new_encoder()
-    model = nn.ModuleDict({"encoder": encoder, "head": SequenceHead(64, len(LANGUAGES))})
+    head, frozen = nn.Linear(64, len(LANGUAGES)), "frozen" in name or "counts" in name
     if name in ("fine-tuned", "frozen"):
-        model["encoder"].load_state_dict(trained_filler(GAPS[0], seed)[0].encoder.state_dict())
-    if "frozen" in name:
-        model["encoder"].requires_grad_(False)
+        encoder.load_state_dict(trained_filler(GAPS[0], seed)[0].encoder.state_dict())
 
-    def scores(ids: Tensor) -> Tensor:
-        """Score the languages of words."""
-        vectors = model["encoder"](ids, padding_mask(ids, words().pad_id))
-        return model["head"](vectors, ids != words().pad_id)
+    def means(ids: Tensor) -> Tensor:
+        """Return the mean vector of each word."""
+        return mean_pool(encoder(ids, padding_mask(ids, words().pad_id)), ids != words().pad_id)
 
     train, languages = words().train, words().languages(words().train)
     numbers = torch.randperm(len(train) // len(LANGUAGES), generator=draw)[:count]
     labeled = (numbers[:, None] * len(LANGUAGES) + torch.arange(len(LANGUAGES))).flatten()
+    constant = means(train[labeled]).detach()  # of a frozen encoder
 
     def draw_loss() -> Tensor:
         """Compute the loss of some labeled words."""
-        rows = labeled[torch.randint(len(labeled), (32,), generator=draw)]
-        return F.cross_entropy(scores(train[rows]), languages[rows])
+        rows = torch.randint(len(labeled), (32,), generator=draw)
+        vectors = constant[rows] if frozen else means(train[labeled[rows]])
+        return F.cross_entropy(head(vectors), languages[labeled[rows]])
 
-    rate = FROZEN_RATE if "frozen" in name or "counts" in name else FINE_TUNING_RATE
-    deque(learn(model, draw_loss, FINE_TUNING_STEPS * STARTS[name], rate), maxlen=0)
+    rate = FROZEN_RATE if frozen else FINE_TUNING_RATE
+    learner = head if frozen else nn.ModuleList([encoder, head])
+    deque(learn(learner, draw_loss, FINE_TUNING_STEPS * STARTS[name], rate), maxlen=0)
     with torch.no_grad():
-        right = scores(words().test).argmax(dim=-1) == words().languages(words().test)
-    return right.float().mean().item()
+        right = head(means(words().test)).argmax(dim=-1) == words().languages(words().test)
+    return fraction(right)
 
 
 class VisionTransformer(nn.Module):
@@ -333,7 +320,7 @@ def read_images(name: str, seed: int) -> Entry:
     deque(learn(model, draw_loss, EPOCHS * (len(train) // 64), 2e-3), maxlen=0)
     with torch.no_grad():
         right = model(squares[test]).argmax(dim=-1) == labels[test]
-    return {"accuracy": right.float().mean().item()}
+    return {"accuracy": fraction(right)}
 
 
 PARTS: dict[str, Callable[[str, int], Entry]] = {
