@@ -22,9 +22,9 @@ from course_lib.encoder import Encoder
 from course_lib.encoder_only import (
     EncoderOnly,
     EncoderOnlyConfig,
-    SequenceHead,
     TokenHead,
     mask_tokens,
+    mean_pool,
     patches,
 )
 from course_lib.gpt import param_groups
@@ -38,11 +38,24 @@ STEPS, BATCH_SIZE, PEAK_RATE = 1600, 64, 3e-3
 LOOKS = (200, 400, 800, 1600)  # steps after which gaps are filled
 FINE_TUNING_STEPS, FINE_TUNING_RATE, FROZEN_RATE = 100, 1e-3, 1e-2
 EPOCHS = 20
-SIDE = 4  # visible characters on each side of the gap, or twice as many before it
-GAPS = ("both directions", "left, next token", "left, masked", "both, always [mask]")
-WINDOWS = ("4 before, 4 after", "8 before")
+NEXT = "left, next token"
+GAPS = ("both directions", NEXT, f"{NEXT}, 15 %", "left, masked", "both, always [mask]")
+WINDOWS = {  # name: visible characters before and after the gap
+    "4 before, 4 after": (4, 4),
+    "8 before": (8, 0),
+    "8 after": (0, 8),
+    "4 before": (4, 0),
+}
 LABELS = (1, 2, 4, 8, 16, 32)  # for each language
-STARTS = ("fine-tuned", "from scratch", "from scratch, longer", "frozen", "frozen, untrained")
+STARTS = {  # name: how many times as long it trains
+    "fine-tuned": 1,
+    "from scratch": 1,
+    "from scratch, longer": 4,
+    "frozen": 1,
+    "frozen, untrained": 1,
+    "frozen, untrained, longer": 10,
+    "character counts": 10,
+}
 IMAGES = ("positions", "no positions", "patches in one other order", "a new order in each image")
 RUNS: list[Entry] = [
     *({"part": "gap", "name": name, "seed": seed} for name in GAPS for seed in SEEDS),
@@ -119,11 +132,11 @@ class GapFiller(nn.Module):
 
 def inputs_and_targets(name: str, ids: Tensor, draw: torch.Generator) -> tuple[Tensor, Tensor]:
     """Return what a model reads and predicts in one step."""
-    if "next" in name:
-        return ids[:, :-1], ids[:, 1:]
     special = dict(mask_id=words().mask_id, pad_id=words().pad_id)
     num_ordinary = len(words().characters)
     inputs, targets = mask_tokens(ids, num_ordinary=num_ordinary, generator=draw, **special)
+    if "next" in name:
+        return ids[:, :-1], (targets if "15" in name else ids)[:, 1:]
     if "always" in name:
         inputs = ids.masked_fill(targets != words().pad_id, words().mask_id)
     return inputs, targets
@@ -146,6 +159,11 @@ def trained_filler(name: str, seed: int) -> tuple[GapFiller, list[float]]:
     return model, [accuracy_at_gaps(model) for step in steps if step in LOOKS]
 
 
+def fraction(flags: Tensor) -> float:
+    """Return the fraction of flags that are True."""
+    return flags.float().mean().item()
+
+
 @torch.no_grad()
 def accuracy_at_gaps(model: GapFiller, generator: torch.Generator | None = None) -> float:
     """Hide each character of the test words in turn; return the fraction that comes back.
@@ -166,7 +184,7 @@ def accuracy_at_gaps(model: GapFiller, generator: torch.Generator | None = None)
         place_read = place - 1 if model.next_token else place
         logits = model.head(model(seen)[:, place_read])
         right.append(logits[:, : len(words().characters)].argmax(dim=-1) == ids[:, place])
-    return torch.cat(right).float().mean().item()
+    return fraction(torch.cat(right))
 
 
 def fill_gaps(name: str, seed: int) -> Entry:
@@ -179,31 +197,40 @@ def fill_gaps(name: str, seed: int) -> Entry:
 
 
 def fill_windows(name: str, seed: int) -> Entry:
-    """Train on windows with one gap and eight visible characters; return the accuracy."""
+    """Train on windows with one gap and a few visible characters; return the accuracy."""
     torch.manual_seed(seed)
     draw, model = torch.Generator().manual_seed(seed), GapFiller("both")
-    place = SIDE if "after" in name else 2 * SIDE  # of the gap in the window
+    place, after = WINDOWS[name]  # where the gap is in the window, and what follows it
+    margin = max(after, 4)  # at the end of the text
 
     def windows(split: str, starts: Tensor) -> tuple[Tensor, Tensor]:
         """Return windows that are masked at one place, and the tokens there; starts: of gaps."""
-        ids = words().stream[split][starts[:, None] - place + torch.arange(2 * SIDE + 1)]
+        ids = words().stream[split][starts[:, None] + torch.arange(-place, after + 1)]
         targets = ids[:, place].clone()
         ids[:, place] = words().mask_id
         return ids, targets
 
     def draw_loss() -> Tensor:
         """Compute the loss at the gaps of some windows."""
-        last = len(words().stream["train"]) - SIDE
-        starts = torch.randint(2 * SIDE, last, (2 * BATCH_SIZE,), generator=draw)
+        last = len(words().stream["train"]) - margin
+        starts = torch.randint(8, last, (2 * BATCH_SIZE,), generator=draw)
         ids, targets = windows("train", starts)
         return F.cross_entropy(model.head(model(ids)[:, place]), targets)
 
     deque(learn(model, draw_loss, STEPS, PEAK_RATE), maxlen=0)
     with torch.no_grad():
-        starts = torch.arange(2 * SIDE, len(words().stream["test"]) - SIDE)
+        starts = torch.arange(8, len(words().stream["test"]) - margin)
         ids, targets = windows("test", starts)
         right = model.head(model(ids)[:, place]).argmax(dim=-1) == targets
-    return {"accuracy": right.float().mean().item()}
+    return {"accuracy": fraction(right)}
+
+
+class CharacterCounts(nn.Module):
+    """Turn each character into a vector with a single one, without learning anything."""
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Turn ids (B, L) into vectors (B, L, d_model)."""
+        return F.one_hot(ids, 64).float()[:, :, :64]
 
 
 def tell_languages(name: str, seed: int) -> Entry:
@@ -215,32 +242,32 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
     """Learn the language of number words from ``count`` labels for each; return the accuracy."""
     torch.manual_seed(seed)
     draw = torch.Generator().manual_seed(100 * seed + count)
-    model = nn.ModuleDict({"encoder": new_encoder(), "head": SequenceHead(64, len(LANGUAGES))})
+    encoder = CharacterCounts() if name == "character counts" else new_encoder()
+    head, frozen = nn.Linear(64, len(LANGUAGES)), "frozen" in name or "counts" in name
     if name in ("fine-tuned", "frozen"):
-        model["encoder"].load_state_dict(trained_filler(GAPS[0], seed)[0].encoder.state_dict())
-    if "frozen" in name:
-        model["encoder"].requires_grad_(False)
+        encoder.load_state_dict(trained_filler(GAPS[0], seed)[0].encoder.state_dict())
 
-    def scores(ids: Tensor) -> Tensor:
-        """Score the languages of words."""
-        vectors = model["encoder"](ids, padding_mask(ids, words().pad_id))
-        return model["head"](vectors, ids != words().pad_id)
+    def means(ids: Tensor) -> Tensor:
+        """Return the mean vector of each word."""
+        return mean_pool(encoder(ids, padding_mask(ids, words().pad_id)), ids != words().pad_id)
 
     train, languages = words().train, words().languages(words().train)
     numbers = torch.randperm(len(train) // len(LANGUAGES), generator=draw)[:count]
     labeled = (numbers[:, None] * len(LANGUAGES) + torch.arange(len(LANGUAGES))).flatten()
+    constant = means(train[labeled]).detach()  # of a frozen encoder
 
     def draw_loss() -> Tensor:
         """Compute the loss of some labeled words."""
-        rows = labeled[torch.randint(len(labeled), (32,), generator=draw)]
-        return F.cross_entropy(scores(train[rows]), languages[rows])
+        rows = torch.randint(len(labeled), (32,), generator=draw)
+        vectors = constant[rows] if frozen else means(train[labeled[rows]])
+        return F.cross_entropy(head(vectors), languages[labeled[rows]])
 
-    rate = FROZEN_RATE if "frozen" in name else FINE_TUNING_RATE
-    steps = FINE_TUNING_STEPS * (4 if "longer" in name else 1)
-    deque(learn(model, draw_loss, steps, rate), maxlen=0)
+    rate = FROZEN_RATE if frozen else FINE_TUNING_RATE
+    learner = head if frozen else nn.ModuleList([encoder, head])
+    deque(learn(learner, draw_loss, FINE_TUNING_STEPS * STARTS[name], rate), maxlen=0)
     with torch.no_grad():
-        right = scores(words().test).argmax(dim=-1) == words().languages(words().test)
-    return right.float().mean().item()
+        right = head(means(words().test)).argmax(dim=-1) == words().languages(words().test)
+    return fraction(right)
 
 
 class VisionTransformer(nn.Module):
@@ -293,7 +320,7 @@ def read_images(name: str, seed: int) -> Entry:
     deque(learn(model, draw_loss, EPOCHS * (len(train) // 64), 2e-3), maxlen=0)
     with torch.no_grad():
         right = model(squares[test]).argmax(dim=-1) == labels[test]
-    return {"accuracy": right.float().mean().item()}
+    return {"accuracy": fraction(right)}
 
 
 PARTS: dict[str, Callable[[str, int], Entry]] = {

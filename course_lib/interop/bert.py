@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
 from course_lib.interop.config_fields import ConfigFields, Supported, read_config
-from course_lib.interop.pretrained import Layout, build_and_load, read_tokenizer
+from course_lib.interop.pretrained import Layout, build_and_load, read_tokenizer, read_weights
 
 NAMES = {  # ours: published
     "embedding": "embeddings.word_embeddings",
@@ -45,7 +45,7 @@ def from_pretrained(folder: Path | str) -> tuple[EncoderOnly, Tokenizer | None]:
     fields = read_config(folder, ["bert"], SUPPORTED)
     eps = fields.number("layer_norm_eps", 1e-12, least=0.0)
     build = partial(_build, _to_config(fields), eps)
-    return build_and_load(folder, build, load_state_dict), read_tokenizer(folder)
+    return build_and_load(read_weights(folder), build, load_state_dict), read_tokenizer(folder)
 
 
 def _to_config(fields: ConfigFields) -> EncoderOnlyConfig:
