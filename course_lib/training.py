@@ -91,7 +91,7 @@ def adam_update(
 
 
 def warmup_inverse_sqrt(step: int, d_model: int, warmup_steps: int) -> float:
-    """Raise the learning rate in a line, then let it fall as 1/√step.
+    """Raise the learning rate linearly, then lower it in proportion to 1/√step.
 
     Paper: §5.3, equation (3).
     Returns the rate of a step. Raises ValueError if one of the three numbers is below 1.
@@ -139,9 +139,9 @@ def warmup_cooldown(
     """Fit the paper's schedule to a short training run of a small model.
 
     Paper: §5.3, equation (3).
-    Returns scale times the paper's rate; over the last cooldown_steps, it falls to zero in a line.
+    Returns scale times the paper's rate; over the last cooldown_steps, it falls linearly to zero.
     Raises ValueError if a count is below 1, or the step is after the last one.
-    Differs: scaled, and led down to zero at the end, so that the last weights have settled.
+    Differs: scaled, and lowered to zero at the end, so that the last weights have settled.
     """
     if not 1 <= step <= steps or cooldown_steps < 1:
         raise ValueError(f"{step=} must be in 1 to {steps=}, and {cooldown_steps=} positive")
@@ -152,7 +152,7 @@ def warmup_cooldown(
 def warmup_cosine(
     step: int, warmup_steps: int, *, steps: int, peak: float, last: float = 0.0
 ) -> float:
-    """Raise the learning rate in a line, then let it fall along half a wave of the cosine.
+    """Raise the learning rate linearly, then lower it along half a period of a cosine.
 
     Paper: not mentioned.
     Returns the rate of a step: peak at warmup_steps, last at the end.

@@ -83,5 +83,5 @@ def draw() -> str:
         row(IN_Y, READ),
         encoder(),
         text(LEFT - 6, OUT_Y + 19, "tgt_out: to predict", anchor="end", bold=True),
-        text(LEFT + 4, IN_Y + 48, "tgt_in: read, the same sentence one position later", bold=True),
+        text(LEFT + 4, IN_Y + 48, "tgt_in: to read, shifted one position to the right", bold=True),
     )
