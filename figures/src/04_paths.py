@@ -6,7 +6,10 @@ from math import prod
 from colours import INK, LINE
 from drawing import Box, centred, group, page, path, rect, text
 
-TITLE = "Each sub-layer is passed or skipped, so three of them\ngive eight paths, and the gradient is their sum"
+TITLE = (
+    "Each sub-layer is passed or skipped, so three of them\n"
+    "give eight paths, and the gradient is their sum"
+)
 PLACES = (120, 200, 280)  # px: the middle of each sub-layer
 FIRST, PITCH = 118, 34  # px: the first row, and from row to row
 SLOPES = {0.1: 520, -0.5: 612}  # the slope of every sub-layer, and its column in px
@@ -25,7 +28,10 @@ def row(y: float, passed: tuple[int, ...]) -> str:
     names = [f"f{subscripts[i]}" for i in passed]
     return group(
         path([(52, y), (340, y)], colour=INK if not passed else LINE, width=4 if not passed else 2),
-        *(group(rect(box), centred(box.cx, box.cy, name)) for box, name in zip(boxes, names)),
+        *(
+            group(rect(box), centred(box.cx, box.cy, name))
+            for box, name in zip(boxes, names, strict=True)
+        ),
         text(352, y + 5, " · ".join(f"{name}′" for name in names) or "1"),
         *(
             text(x, y + 5, signed(round(prod([slope] * len(passed)), 3)), anchor="end")
