@@ -183,6 +183,27 @@ class BPETokenizer:
         return b"".join(self.tokens[number] for number in numbers).decode(errors="replace")
 
 
+def _merge_in_words(
+    best: tuple[bytes, bytes],
+    words: list[tuple[bytes, ...]],
+    times: list[int],
+    pairs: Counter[tuple[bytes, bytes]],
+    index: defaultdict[tuple[bytes, bytes], set[int]],
+) -> set[tuple[bytes, bytes]]:
+    """Merge a pair in its words, update the counts and the index, and return the new pairs."""
+    gained = set()
+    for place in index.pop(best):
+        old = Counter(count_pairs({words[place]: times[place]}))
+        words[place] = merge_pair(words[place], best)
+        new = Counter(count_pairs({words[place]: times[place]}))
+        pairs.update(new)
+        pairs.subtract(old)
+        for pair in new - old:  # those that this word has gained
+            index[pair].add(place)
+            gained.add(pair)
+    return gained
+
+
 def train_bpe_indexed(
     text: str, num_merges: int, *, pre_tokenize: bool = True
 ) -> list[tuple[bytes, bytes]]:
@@ -199,31 +220,17 @@ def train_bpe_indexed(
     for place, word in enumerate(words):
         for pair in pairwise(word):
             index[pair].add(place)
-
-    def entry(pair: tuple[bytes, bytes]) -> tuple[int, int, int, tuple[bytes, bytes]]:
-        return -pairs[pair], ids[pair[0]], ids[pair[1]], pair
-
-    heap = [entry(pair) for pair in pairs]
+    heap = [(-count, ids[pair[0]], ids[pair[1]], pair) for pair, count in pairs.items()]
     heapq.heapify(heap)
     merges: list[tuple[bytes, bytes]] = []
     while heap and len(merges) < num_merges:
-        smallest = heapq.heappop(heap)
-        best = smallest[-1]
-        changed = {best}
-        if smallest == entry(best):  # the count has not changed since
-            changed = set()
+        negative_count, _, _, best = heapq.heappop(heap)
+        changed = {best}  # the pairs that may need a new entry
+        if -negative_count == pairs[best]:
             merges.append(best)
             ids.setdefault(best[0] + best[1], len(ids))
-            for place in index.pop(best):
-                old = Counter(count_pairs({words[place]: times[place]}))
-                words[place] = merge_pair(words[place], best)
-                new = Counter(count_pairs({words[place]: times[place]}))
-                pairs.update(new)
-                pairs.subtract(old)
-                for pair in new - old:  # those that this word has gained
-                    index[pair].add(place)
-                    changed.add(pair)
+            changed |= _merge_in_words(best, words, times, pairs, index)
         for pair in changed:
             if pairs[pair] > 0:
-                heapq.heappush(heap, entry(pair))
+                heapq.heappush(heap, (-pairs[pair], ids[pair[0]], ids[pair[1]], pair))
     return merges
