@@ -183,26 +183,25 @@ class BPETokenizer:
         return b"".join(self.tokens[number] for number in numbers).decode(errors="replace")
 
 
-def _pair_index(
-    words: Sequence[tuple[bytes, ...]],
-) -> defaultdict[tuple[bytes, bytes], set[int]]:
-    """Map each pair to the places of the words that contain it."""
-    index: defaultdict[tuple[bytes, bytes], set[int]] = defaultdict(set)
-    for place, word in enumerate(words):
-        for pair in pairwise(word):
+def _merge_in_words(
+    best: tuple[bytes, bytes],
+    words: list[tuple[bytes, ...]],
+    times: list[int],
+    pairs: Counter[tuple[bytes, bytes]],
+    index: defaultdict[tuple[bytes, bytes], set[int]],
+) -> set[tuple[bytes, bytes]]:
+    """Merge a pair in its words, update the counts and the index, and return the new pairs."""
+    gained = set()
+    for place in index.pop(best):
+        old = Counter(count_pairs({words[place]: times[place]}))
+        words[place] = merge_pair(words[place], best)
+        new = Counter(count_pairs({words[place]: times[place]}))
+        pairs.update(new)
+        pairs.subtract(old)
+        for pair in new - old:  # those that this word has gained
             index[pair].add(place)
-    return index
-
-
-def _merge_word(
-    word: tuple[bytes, ...], count: int, pair: tuple[bytes, bytes], pairs: Counter
-) -> tuple[tuple[bytes, ...], Counter]:
-    """Merge a pair in one word, correct the counts of all pairs, and return what it has gained."""
-    merged = merge_pair(word, pair)
-    old, new = (Counter(count_pairs({each: count})) for each in (word, merged))
-    pairs.update(new)
-    pairs.subtract(old)
-    return merged, new - old
+            gained.add(pair)
+    return gained
 
 
 def train_bpe_indexed(
@@ -217,29 +216,21 @@ def train_bpe_indexed(
     words, times = list(counts), list(counts.values())
     ids = {token: number for number, token in enumerate(BYTES)}
     pairs = Counter(count_pairs(counts))
-    index = _pair_index(words)
-
-    def entry(pair: tuple[bytes, bytes]) -> tuple[int, int, int, tuple[bytes, bytes]]:
-        """Return what the heap sorts by: the highest count first, then the smallest ids."""
-        return -pairs[pair], ids[pair[0]], ids[pair[1]], pair
-
-    heap = [entry(pair) for pair in pairs]
+    index: defaultdict[tuple[bytes, bytes], set[int]] = defaultdict(set)
+    for place, word in enumerate(words):
+        for pair in pairwise(word):
+            index[pair].add(place)
+    heap = [(-count, ids[pair[0]], ids[pair[1]], pair) for pair, count in pairs.items()]
     heapq.heapify(heap)
     merges: list[tuple[bytes, bytes]] = []
     while heap and len(merges) < num_merges:
-        smallest = heapq.heappop(heap)
-        best = smallest[-1]
-        changed = {best}
-        if smallest == entry(best):  # the count has not changed since
-            changed = set()
+        negative_count, _, _, best = heapq.heappop(heap)
+        changed = {best}  # the pairs that may need a new entry
+        if -negative_count == pairs[best]:
             merges.append(best)
             ids.setdefault(best[0] + best[1], len(ids))
-            for place in index.pop(best):
-                words[place], gained = _merge_word(words[place], times[place], best, pairs)
-                for pair in gained:
-                    index[pair].add(place)
-                changed |= gained.keys()
+            changed |= _merge_in_words(best, words, times, pairs, index)
         for pair in changed:
             if pairs[pair] > 0:
-                heapq.heappush(heap, entry(pair))
+                heapq.heappush(heap, (-pairs[pair], ids[pair[0]], ids[pair[1]], pair))
     return merges
