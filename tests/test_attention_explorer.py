@@ -45,11 +45,11 @@ def test_the_question_of_chapter_01_has_the_answer_it_gives():
         assert f"gradient {undivided[d_k]['gradient']:.0e}" in answer
     cooled = AttentionExplorer(d_k=64, divide=False, temperature=8).numbers()
     assert cooled["weights"] == pytest.approx(first.numbers()["weights"])
-    assert "The temperature 8 brings the weight" in answer
+    assert "With the temperature 8, the weight 0.84 and the gradient come back" in answer
     at_64 = {place: undivided_at(*place) for place in [(0.1, 0.1), (2, -1), (2, 1), (-2, 1)]}
     assert [place for place in at_64 if at_64[place]["gradient"] > SATURATED] == [*at_64][:2]
     assert at_64[2, -1]["weights"] == pytest.approx([0.5, 0, 0, 0.5], abs=1e-6)
-    assert 'at [2, −1], for example, "three" and "five" get 0.50 each' in answer
+    assert 'At [2, −1], for example, "three" and "five" get 0.50 each' in answer
 
 
 def undivided_at(x: float, y: float) -> dict:
