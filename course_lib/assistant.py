@@ -123,6 +123,7 @@ def clipped_policy_loss(
     advantages = advantages[:, None]  # (B, 1)
     gain = torch.min(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages)
     log_ratio = ref_log_probs - log_probs
-    kl = log_ratio.exp() - log_ratio - 1  # at least 0; its mean is the KL divergence
+    # at least 0; for tokens that the model itself has drawn, its mean is the KL divergence
+    kl = log_ratio.exp() - log_ratio - 1  # (B, L - 1)
     objective = (gain - kl_weight * kl) * mask  # (B, L - 1)
     return -(objective.sum(dim=1) / mask.sum(dim=1)).mean()

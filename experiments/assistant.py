@@ -8,7 +8,8 @@ import platform
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -71,10 +72,12 @@ def base(seed: int) -> Entry:
     return {"after is": round(found[" is"], 3), "after ?": round(found["?"], 3)}
 
 
-def on_demonstrations(seed: int, *, masked: bool, guesses: float) -> Entry:
+def on_demonstrations(
+    seed: int, *, masked: bool, guesses: float, wrong_by: Sequence[int] = (-10, -1, 1, 10)
+) -> Entry:
     """Fine-tune on demonstrations, with or without the loss mask."""
     c = chapter()
-    chats = c["demonstrations"](seed, guesses)
+    chats = c["demonstrations"](seed, guesses, wrong_by=wrong_by)
     model = c["supervised"](start(seed, "base"), chats, seed, masked, STEPS["supervised"])
     return scores(model) | prompt_loss(model, chats)
 
@@ -109,11 +112,15 @@ def wrong_answers(seed: int, draw: int, count: int) -> list[list[list[int]]]:
     return chapter()["wrong_answers"](start(seed), draw, count)
 
 
-def by_preference(seed: int, beta: float) -> Entry:
-    """Fine-tune by DPO on right answers and on wrong ones of the model, and compare both."""
+def by_preference(seed: int, beta: float | None) -> Entry:
+    """Fine-tune by DPO on right and wrong answers, or (beta is None) by SFT on the right ones."""
     c, reference = chapter(), start(seed)
     pairs, new = wrong_answers(seed, seed, 500), wrong_answers(seed, seed + 100, 200)
-    model = c["prefer"](reference, pairs, seed, beta, STEPS["DPO"])
+    if beta is None:
+        chosen = [pair[0] for pair in pairs]
+        model = c["supervised"](reference, chosen, seed, True, STEPS["DPO"], 1e-4)
+    else:
+        model = c["prefer"](reference, pairs, seed, beta, STEPS["DPO"])
     with torch.no_grad():
         change = [
             c["answer_log_probs"](model, chats) - c["answer_log_probs"](reference, chats)
@@ -167,15 +174,40 @@ def spread(model: GPT, reference: GPT, ids: torch.Tensor) -> dict[str, float]:
     }
 
 
+def by_draw(model: GPT, pairs: list[tuple[int, int]], draws: int = DRAWS) -> list[list[str]]:
+    """Draw answers to sums several times."""
+    c, generator = chapter(), torch.Generator().manual_seed(1)
+    return [c["read_answers"](c["draw_answers"](model, pairs, generator)) for _ in range(draws)]
+
+
+def accuracies(model: GPT, pairs: list[tuple[int, int]]) -> list[float]:
+    """Return the accuracy of each of several draws."""
+    right = [chapter()["in_words"](sum(pair)) for pair in pairs]
+    drawn = by_draw(model, pairs)
+    return [round(fmean(map(str.__eq__, right, texts)), 3) for texts in drawn]
+
+
+def at_half_temperature(model: GPT) -> GPT:
+    """Return a copy whose logits are twice as large, which halves the temperature."""
+    model = deepcopy(model)
+    with torch.no_grad():
+        for parameter in model.norm.parameters():
+            parameter *= 2
+    return model
+
+
 def votes(model: GPT) -> dict[str, list[float]]:
-    """Return the accuracy of the best of n answers, and of the most frequent of n."""
+    """Return the accuracy of the best of n answers, of the most frequent one, and of each draw.
+
+    The draws are also from training sums, and from the model at half the temperature.
+    """
     c = chapter()
-    generator = torch.Generator().manual_seed(1)
-    drawn = [
-        c["read_answers"](c["draw_answers"](model, c["TEST"], generator)) for _ in range(DRAWS)
-    ]
+    drawn = by_draw(model, c["TEST"])
     right = [c["in_words"](sum(pair)) for pair in c["TEST"]]
     found: dict[str, list[float]] = {"best": [], "majority": []}
+    found["each"] = [round(fmean(map(str.__eq__, right, texts)), 3) for texts in drawn]
+    found["sharper"] = accuracies(at_half_temperature(model), c["TEST"])
+    found["on training sums"] = accuracies(model, random.Random(1).sample(c["TRAIN"], len(right)))
     for n in (1, 2, 4, 8, 16):
         answers = list(zip(*drawn[:n], strict=True))
         most = [Counter(each).most_common(1)[0][0] for each in answers]
@@ -190,6 +222,13 @@ KINDS: dict[str, Callable[[int], Entry]] = {
     "all counted": lambda seed: on_demonstrations(seed, masked=False, guesses=0.5),
     "answers counted, no guesses": lambda s: on_demonstrations(s, masked=True, guesses=0.0),
     "all counted, no guesses": lambda s: on_demonstrations(s, masked=False, guesses=0.0),
+    "answers counted, right guesses": lambda s: on_demonstrations(
+        s, masked=True, guesses=0.5, wrong_by=(0,)
+    ),
+    "all counted, right guesses": lambda s: on_demonstrations(
+        s, masked=False, guesses=0.5, wrong_by=(0,)
+    ),
+    "chosen answers alone": lambda seed: by_preference(seed, None),
     "votes": lambda seed: {"votes": votes(start(seed))},
     **{f"DPO {beta}": lambda seed, beta=beta: by_preference(seed, beta) for beta in BETAS},
     "GRPO": lambda seed: by_reward(seed, chapter()["is_right"], STEPS["GRPO"]),
