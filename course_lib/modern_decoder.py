@@ -12,6 +12,7 @@ __all__ = [
     "scaled_angles",
     "ModernConfig",
     "ModernLayer",
+    "Float32Angles",
     "ModernDecoder",
     "ModernEngine",
 ]
@@ -243,15 +244,27 @@ class ModernLayer(nn.Module):
         return x + self.feed_forward(self.norm2(x))  # (B, T, d_model)
 
 
-class ModernDecoder(nn.Module):
+class Float32Angles(nn.Module):
+    """Keep the buffer ``angles`` as it is when all other tensors are rounded to 16 bits."""
+
+    angles: Tensor
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Float32Angles":
+        """Move or convert all tensors, but leave the angles as they are instead of 16 bits."""
+        angles = self.angles
+        super()._apply(fn, recurse)
+        if self.angles.dtype.itemsize < 4:
+            self.angles = angles.to(self.angles.device)
+        return self
+
+
+class ModernDecoder(Float32Angles):
     """Score every next token of a text, in the layout of Llama.
 
     Paper: Touvron and others (2023), §2.2; weights start as in ``initialize_gpt``.
     Submodules: embedding (not scaled), layers, norm, and output, which shares the embedding's
     weight if tied. The buffer ``angles`` (max_len, d_k / 2) is never rounded to 16 bits.
     """
-
-    angles: Tensor
 
     def __init__(self, config: ModernConfig) -> None:
         super().__init__()
@@ -277,14 +290,6 @@ class ModernDecoder(nn.Module):
             x = layer(x, angles)  # (B, T, d_model)
         logits = self.output(self.norm(x))  # (B, T, V)
         return logits, next_token_loss(logits, targets)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ModernDecoder":
-        """Move or convert all tensors, but leave the angles as they are instead of 16 bits."""
-        angles = self.angles
-        super()._apply(fn, recurse)
-        if self.angles.dtype.itemsize < 4:
-            self.angles = angles.to(self.angles.device)
-        return self
 
 
 @text_engine.register(ModernDecoder)

@@ -16,7 +16,7 @@ import pytest
 from parity import says
 
 import notebooks
-from course_lib.interop.weights import MODELS, find_weights, missing_weights
+from course_lib.interop.weights import MODELS, find_weights, missing_weights, weights_path
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL, FOLDER = "smollm2-135m-instruct", "all-minilm-l6-v2"
@@ -57,6 +57,12 @@ def test_weights_are_found_in_the_packages_and_first_in_the_data_folder(packages
     assert find_weights(MODEL) == packages / "data" / MODEL / installed.name
     (packages / MODELS[FOLDER].file).unlink()
     assert find_weights(FOLDER) == packages / "data" / FOLDER  # it is unpacked once
+
+
+def test_weights_are_named_by_a_path_or_by_a_known_name(packages, tmp_path):
+    assert weights_path(tmp_path) == tmp_path
+    with pytest.raises(ValueError, match=says("smolm2", "no folder or file", *MODELS)):
+        weights_path("smolm2")
 
 
 def test_make_installs_the_packages_on_the_list():

@@ -81,9 +81,19 @@ def find_weights(name: str) -> Path:
 
 
 def weights_path(named: Path | str) -> Path:
-    """Return a path that somebody named, or where the published model of this name is."""
+    """Return a path that somebody named, or where the published model of this name is.
+
+    Raises ValueError if there is neither, and FileNotFoundError as ``find_weights`` does.
+    """
     path = Path(named)
-    return find_weights(str(named)) if str(named) in MODELS and not path.exists() else path
+    if path.exists():
+        return path
+    if str(named) in MODELS:
+        return find_weights(str(named))
+    raise ValueError(
+        f"there is no folder or file {path}, and no published model of this name; the published "
+        f"models are {', '.join(MODELS)}"
+    )
 
 
 def path_in(folder: Path, model: PublishedModel) -> Path:

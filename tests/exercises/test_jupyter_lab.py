@@ -67,6 +67,7 @@ def finish(folder: Path, chapters: range) -> None:
 
 
 def test_learn_makes_a_workbook_and_opens_it_at_the_next_chapter(opened, capsys):
+    interrupts = signal.getsignal(signal.SIGINT)
     out = run(capsys, "learn", BOOK)
     for place in (BOOK, BOOK / "my_lib"):
         assert f" {place.resolve()}\n" in out
@@ -75,7 +76,7 @@ def test_learn_makes_a_workbook_and_opens_it_at_the_next_chapter(opened, capsys)
     assert command[:3] == [sys.executable, "-m", "jupyterlab"] and folder == BOOK
     assert f"--ServerApp.root_dir={BOOK.resolve()}" in command and page_in(command) == FIRST
     assert environment["PATH"].split(os.pathsep)[0] == sysconfig.get_path("scripts")
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is interrupts
     for last, page in ((0, "01_attention"), (2, "06_masks"), (99, "06_masks")):
         finish(BOOK, range(last + 1))
         run(capsys, "learn", BOOK)
