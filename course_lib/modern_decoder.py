@@ -12,6 +12,7 @@ __all__ = [
     "scaled_angles",
     "ModernConfig",
     "ModernLayer",
+    "Float32Angles",
     "ModernDecoder",
     "ModernEngine",
 ]
@@ -243,12 +244,12 @@ class ModernLayer(nn.Module):
         return x + self.feed_forward(self.norm2(x))  # (B, T, d_model)
 
 
-class _Float32Angles(nn.Module):
+class Float32Angles(nn.Module):
     """Keep the buffer ``angles`` as it is when all other tensors are rounded to 16 bits."""
 
     angles: Tensor
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "_Float32Angles":
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Float32Angles":
         """Move or convert all tensors, but leave the angles as they are instead of 16 bits."""
         angles = self.angles
         super()._apply(fn, recurse)
@@ -257,7 +258,7 @@ class _Float32Angles(nn.Module):
         return self
 
 
-class ModernDecoder(_Float32Angles):
+class ModernDecoder(Float32Angles):
     """Score every next token of a text, in the layout of Llama.
 
     Paper: Touvron and others (2023), §2.2; weights start as in ``initialize_gpt``.
