@@ -249,6 +249,9 @@ class Float32Angles(nn.Module):
 
     angles: Tensor
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Float32Angles":
         """Move or convert all tensors, but leave the angles as they are instead of 16 bits."""
         angles = self.angles

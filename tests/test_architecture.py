@@ -192,7 +192,7 @@ SIGNATURES = {  # the names that other parts rely on, in this order
     "modern_decoder.ExtendedAttention.project": "x, angles",
     "modern_decoder.ModernLayer": "config",
     "modern_decoder.ModernLayer.forward": "x, angles",
-    "modern_decoder.Float32Angles": "args, kwargs",
+    "modern_decoder.Float32Angles": "",
     "modern_decoder.ModernDecoder": "config",
     "modern_decoder.ModernDecoder.forward": "ids, targets",
 }
