@@ -143,7 +143,7 @@ def inputs_and_targets(name: str, ids: Tensor, draw: torch.Generator) -> tuple[T
 
 
 @cache
-def trained_filler(name: str, seed: int) -> tuple[GapFiller, list[float]]:
+def trained_gap_model(name: str, seed: int) -> tuple[GapFiller, list[float]]:
     """Train a model that fills gaps; return it, and how well it does after some steps."""
     torch.manual_seed(seed)
     draw, model = torch.Generator().manual_seed(seed), GapFiller(name)
@@ -189,7 +189,7 @@ def accuracy_at_gaps(model: GapFiller, generator: torch.Generator | None = None)
 
 def fill_gaps(name: str, seed: int) -> Entry:
     """Train a model; return how often it finds a hidden character, and a wrong one."""
-    model, accuracies = trained_filler(name, seed)
+    model, accuracies = trained_gap_model(name, seed)
     entry: Entry = {"accuracy": accuracies}
     if not model.causal:
         entry["wrong_letter"] = accuracy_at_gaps(model, torch.Generator().manual_seed(0))
@@ -245,7 +245,7 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
     encoder = CharacterCounts() if name == "character counts" else new_encoder()
     head, frozen = nn.Linear(64, len(LANGUAGES)), "frozen" in name or "counts" in name
     if name in ("fine-tuned", "frozen"):
-        encoder.load_state_dict(trained_filler(GAPS[0], seed)[0].encoder.state_dict())
+        encoder.load_state_dict(trained_gap_model(GAPS[0], seed)[0].encoder.state_dict())
 
     def means(ids: Tensor) -> Tensor:
         """Return the mean vector of each word."""

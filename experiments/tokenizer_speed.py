@@ -1,4 +1,4 @@
-"""Measure how long chapter 10's byte-pair encoding takes on Multi30k, beside the library's.
+"""Measure how long chapter 10's byte-pair encoding takes on Multi30k, next to the library's.
 
 It reads train from the folder that COURSE_DATA names, and records ratios of processor times: for
 the library the median of three rounds, and for the plain version, which is slow, a single one.

@@ -60,7 +60,7 @@ def text(monkeypatch, tmp_path):
     less = dict(words=lambda: few_words, STEPS=4, LOOKS=(2, 4), BATCH_SIZE=4, EPOCHS=1)
     for name, value in (less | dict(LABELS=(1, 2), FINE_TUNING_STEPS=2)).items():
         monkeypatch.setattr(encoder_only, name, value)
-    encoder_only.trained_filler.cache_clear()
+    encoder_only.trained_gap_model.cache_clear()
     monkeypatch.setattr(corpus_stats, "SIZES", (60,))
     monkeypatch.setattr(corpus_stats, "OURS", 60)
     monkeypatch.setattr(corpus_stats, "load_multi30k", {"train": TRAIN * 20, "val": VAL}.get)

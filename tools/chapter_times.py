@@ -26,7 +26,7 @@ Times = dict[str, tuple[int, int, float]]
 
 
 def prose(cell: nbformat.NotebookNode) -> str:
-    """Drop what is no running text: code, formulas, tables, pictures, tags."""
+    """Remove everything but running text: code, formulas, tables, pictures and tags."""
     text = re.sub(NOT_PROSE, "", cell.source, flags=re.S)
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("|"))
 

@@ -12,7 +12,13 @@ from torch import Tensor, nn
 
 from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
 from course_lib.interop.config_fields import ConfigFields, Supported, read_config
-from course_lib.interop.pretrained import Layout, build_and_load, read_tokenizer, read_weights
+from course_lib.interop.pretrained import (
+    Layout,
+    as_it_is,
+    build_and_load,
+    read_tokenizer,
+    read_weights,
+)
 
 NAMES = {  # ours: published
     "embedding": "embeddings.word_embeddings",
@@ -82,8 +88,8 @@ def load_state_dict(model: EncoderOnly, weights: Mapping[str, Tensor]) -> None:
 
 LAYOUT = Layout(
     NAMES,
-    lambda name, value: value,
-    lambda name, value: value,
+    as_it_is,
+    as_it_is,
     copies={},
     unread=r"embeddings\.position_ids|(pooler|cls|classifier)\..*",
 )

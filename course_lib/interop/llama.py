@@ -17,7 +17,13 @@ from torch import Tensor
 from course_lib.input_checks import head_width
 from course_lib.interop.config_fields import ConfigFields, Supported, read_config
 from course_lib.interop.gguf_file import build_tokenizer, read_metadata, read_tensors
-from course_lib.interop.pretrained import Layout, build_and_load, read_tokenizer, read_weights
+from course_lib.interop.pretrained import (
+    Layout,
+    as_it_is,
+    build_and_load,
+    read_tokenizer,
+    read_weights,
+)
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
 
 NAMES = {  # ours: published
@@ -159,7 +165,7 @@ def _to_config(fields: ConfigFields) -> ModernConfig:
 
 
 def _check_window(fields: ConfigFields, kind: str, max_len: int) -> None:
-    """Refuse a sliding window if a text of ``max_len`` tokens is longer."""
+    """Reject a sliding window if a text of ``max_len`` tokens is longer."""
     uses = fields.choice("use_sliding_window", kind == "mistral", [True, False])
     if uses and fields.content.get("sliding_window", 4096) is not None:
         fields.integer("sliding_window", default=4096, least=max_len)
@@ -234,9 +240,4 @@ def _reordered(name: str, value: Tensor, table: tuple[int, int]) -> Tensor:
     return value.unflatten(0, (-1, *table)).transpose(1, 2).flatten(0, 2)
 
 
-def _as_it_is(name: str, value: Tensor) -> Tensor:
-    """Return a weight without a change."""
-    return value
-
-
-GGUF = Layout(GGUF_NAMES, _as_it_is, _as_it_is, copies={}, unread=r"rope_freqs\.weight")
+GGUF = Layout(GGUF_NAMES, as_it_is, as_it_is, copies={}, unread=r"rope_freqs\.weight")

@@ -113,6 +113,11 @@ def read_tokenizer(folder: Path | str) -> Tokenizer | None:
     return tokenizer
 
 
+def as_it_is(name: str, value: Tensor) -> Tensor:
+    """Return a weight that both sides store in the same form."""
+    return value
+
+
 @dataclass(frozen=True)
 class Layout:
     """Say under which names and in which shapes a published format stores a model's parameters.

@@ -47,7 +47,7 @@ def draw() -> str:
     return page(
         TITLE,
         "Eight lines from left to right. The first passes no sub-layer, three pass one, three pass "
-        "two, and the last passes all three. The slope of each path stands on its right, and the "
+        "two, and the last passes all three. The slope of each path is on its right, and the "
         "sums below: 1.331 if every slope is 0.1, and 0.125 if every slope is minus 0.5.",
         bottom + 34,
         text(352, 88, "slope of path"),
