@@ -18,7 +18,7 @@ settings.register_profile(
     "course",
     derandomize=True,  # the same examples on every machine
     database=None,  # no files
-    deadline=None,  # a busy machine is no bug
+    deadline=None,  # a slow machine is not a bug
     max_examples=20,
     suppress_health_check=[HealthCheck.too_slow],
 )

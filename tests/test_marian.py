@@ -33,7 +33,7 @@ def read_double(folder):
 def both_logits(ours, theirs):
     """Let both read the same batch, each behind its start token."""
     started = [torch.cat([torch.full((2, 1), start), TGT], dim=1) for start in (PAD, VOCAB)]
-    real = torch.cat([torch.ones(2, 1), TGT != PAD], dim=1)  # the start is no padding
+    real = torch.cat([torch.ones(2, 1), TGT != PAD], dim=1)  # the start token is not padding
     their_logits = theirs(
         input_ids=SRC,
         attention_mask=SRC != PAD,

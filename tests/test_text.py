@@ -170,7 +170,7 @@ def test_a_missing_file_is_named_with_the_way_out(shakespeare):
     for _ in range(2):
         with pytest.raises(ValueError, match=says(path, "--text shakespeare")):
             read_shakespeare(shakespeare)
-        path.mkdir(exist_ok=True)  # a folder of that name is no file
+        path.mkdir(exist_ok=True)  # a folder with that name is not a file
 
 
 def test_what_is_no_text_is_explained(shakespeare):

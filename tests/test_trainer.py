@@ -1,4 +1,4 @@
-"""What all trainings share: settings, stops, records, a world of processes."""
+"""Settings, stopping, records and process groups, which all training runs share."""
 
 import math
 import signal

@@ -1,4 +1,4 @@
-"""A tiny training of each task, a small play, a small library: what tests of trainings share."""
+"""A tiny training run of each task, a small play and a small library, for tests of training."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,7 +45,7 @@ def settings(config) -> list[str]:
 
 
 def without_clock(history: list[dict]) -> list[dict]:
-    """Leave out of each line what no two trainings have in common."""
+    """Remove from each line the values that differ between any two runs."""
     return [{k: v for k, v in line.items() if not k.endswith("minutes")} for line in history]
 
 

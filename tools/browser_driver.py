@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Locator, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 SCREENSHOTS = ROOT / ".build" / "screenshots"  # git-ignored; CI may keep them
-TIMEOUT = 120_000  # ms, for every wait: a busy machine is no bug
+TIMEOUT = 120_000  # ms, for every wait: a slow machine is not a bug
 POLLING = 50  # ms; by default it paints as often as it can, beside the kernel
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 NO_BROWSER = "no Chromium here; on Debian: apt-get install chromium"

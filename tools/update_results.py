@@ -265,7 +265,7 @@ def multi30k() -> str:
 
 
 def table_2() -> str:
-    """Estimate the cost of the paper's two trainings."""
+    """Estimate the cost of the paper's two training runs."""
     costs = {name: paper_audit.training_cost(name) for name in paper_audit.TRAININGS}
     rows = [["the paper, as printed", *(f"{t[-1]:.1e}" for t in paper_audit.TRAININGS.values())]]
     rows += [[way, *(f"{cost[way]:.2e}" for cost in costs.values())] for way in costs["base"]]
@@ -380,7 +380,7 @@ REGIONS: dict[str, Callable[[], str]] = {
 
 
 def rewritten(page: str) -> str:
-    """Return a page with every region written anew.
+    """Return a page with every region rewritten.
 
     Raises:
         ValueError: If a region has no end, or a name that stands for nothing.

@@ -227,9 +227,9 @@ def loss_targets(probed: ProbedModel) -> Finding | None:
     if (q.argmax(-1) != targets[real]).any():
         return False, "a target is not the next token: look at the shift"
     if q.min() < -1e-3 or (q.sum(-1) - 1).abs().max() > 1e-3:
-        return False, "the targets are no probabilities, or the loss is no mean over real tokens"
+        return False, "the targets are not probabilities, or the loss is not a mean over real tokens"
     if probed.pad_id is not None and q[:, probed.pad_id].max() > 1e-4:
-        return False, "padding is among what is to be predicted: it gets smoothing mass"
+        return False, "padding is one of the predicted tokens, because it gets smoothing mass"
     entropy = -(q * logits.log_softmax(-1)[real]).sum(-1).mean()
     if not torch.isclose(loss, entropy, rtol=1e-3):
         hint = f"the loss is {loss:.3f}, the cross-entropy with its own targets {entropy:.3f}"

@@ -1,4 +1,4 @@
-"""Chapter 00: what the trained translator writes, and where it looks; run it to record it anew."""
+"""Chapter 00: what the trained translator writes and where it looks; run it to record this again."""
 
 import json
 from pathlib import Path

@@ -123,7 +123,7 @@ def test_a_constructor_without_a_forward_is_a_beginning():
 
 
 @pytest.mark.parametrize("name", ["causal_mask", "LayerNorm"])
-def test_what_is_no_attempt_is_answered_in_words(name):
+def test_a_check_says_that_a_stub_is_not_an_attempt(name):
     for candidate in (None, ..., 5, "text", torch.ones(3), [], nn.Linear(2, 2)):
         report = examine(name, candidate)
         assert not report.passed and report.hint

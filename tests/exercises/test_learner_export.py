@@ -202,11 +202,11 @@ def test_two_exercises_in_one_cell_are_two(library):
     both = cell(f"{PADDING}\n\n\n@torch.no_grad()\n{WRONG}")
     assert list(export(library, Notebook(both)).yours) == ["padding_mask"]
     assert masks() == {"padding_mask": f"import torch\n\n\n{PADDING}"}
-    for cells in ([cell(f"{PADDING}\n\n\n{CAUSAL}")], [cell(PADDING + "  # anew")]):
+    for cells in ([cell(f"{PADDING}\n\n\n{CAUSAL}")], [cell(PADDING + "  # again")]):
         assert set(export(library, Notebook(*cells)).yours) == {"padding_mask", "causal_mask"}
         text = (library / "masks.py").read_text()
         assert text.count("def padding_mask") == text.count("def causal_mask") == 1
-    assert "# anew" in text
+    assert "# again" in text
 
 
 # --- export: the file is tried

@@ -131,7 +131,7 @@ class LayerWithSublayers(nn.Module):
 
 
 class EncoderOfClones(nn.Module):
-    """Copy one layer N times, and draw each anew."""
+    """Copy one layer N times, and initialize each copy."""
 
     def __init__(self, N, size, h, d_ff, dropout=0.1):
         super().__init__()
