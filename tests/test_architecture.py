@@ -120,7 +120,7 @@ def test_one_loop_trains_all_tasks():
 
 
 def test_later_chapters_train_with_the_trainer():
-    """After chapter 11, only cells that do not train a model on a corpus make steps of their own."""
+    """After chapter 11, only toy examples make optimizer steps of their own."""
     cells = [
         (chapter.stem, re.findall(r"^def (\w+)", cell.source, re.MULTILINE))
         for chapter in notebooks.chapters()

@@ -17,7 +17,7 @@ AVOIDED = {
     r"\b(bring|brings|brought) forth\b": "produce",
     r"\bfillers?\b": "padding",
     r"\ba whole number from (?!0)": "a positive integer",
-    r"(?<![Tt]here )\bis no (?!longer|more|less|different|other|such|better|worse|larger|smaller|need)[a-z]+": "is not a",
+    r"(?<![Tt]here )\bis no (?!longer|more|less|different|other|better)[a-z]+": "is not a",
     r"(?:^|[.:!?] )Who (?!is |are |was |has |will )[^?.!]*[.!]": "name the person",
 }
 SUFFIXES = (".py", ".md", ".ipynb", ".js", ".toml", ".cff")

@@ -227,7 +227,7 @@ def loss_targets(probed: ProbedModel) -> Finding | None:
     if (q.argmax(-1) != targets[real]).any():
         return False, "a target is not the next token: look at the shift"
     if q.min() < -1e-3 or (q.sum(-1) - 1).abs().max() > 1e-3:
-        return False, "the targets are not probabilities, or the loss is not a mean over real tokens"
+        return False, "the targets are not probabilities, or the loss is not a mean over tokens"
     if probed.pad_id is not None and q[:, probed.pad_id].max() > 1e-4:
         return False, "padding is one of the predicted tokens, because it gets smoothing mass"
     entropy = -(q * logits.log_softmax(-1)[real]).sum(-1).mean()

@@ -1,4 +1,4 @@
-"""Chapter 00: what the trained translator writes and where it looks; run it to record this again."""
+"""Chapter 00: what the trained translator writes and where it looks; running it records both."""
 
 import json
 from pathlib import Path
