@@ -1,4 +1,4 @@
-"""The command ``course``: learn part by part, train models, use and measure them.
+"""The command ``course``, which opens the chapters and trains, uses and measures models.
 
 Each task (``numbers``, ``multi30k``, ``gpt``) has its own options: ``course train --task gpt -h``.
 A command's modules are imported when it is called, because importing torch takes long.
@@ -101,7 +101,7 @@ class Parser(argparse.ArgumentParser):
 
 def overview() -> str:
     """List the commands and the tasks, with examples."""
-    lines = ["Learn the Transformer part by part; train models, use and measure them.", ""]
+    lines = ["Learn the Transformer part by part, and train, use and measure models.", ""]
     groups = {f"{group}:": dict(listed) for group, listed in COMMANDS.items()}
     groups["Tasks of train, translate, sample and evaluate (--task NAME):"] = {
         name: f"{task.described()}; {next(iter(task.sizes.values()))}"

@@ -1,4 +1,4 @@
-"""What the commands are for, how they read and print words, and how to type them."""
+"""The purposes of the commands, and functions that print their messages."""
 
 import argparse
 import difflib
@@ -16,23 +16,23 @@ from typing import TextIO
 MODULES = {"course": "course_lib.cli", "pip": "pip"}
 COMMANDS = {
     "Learn": {
-        "learn": "open your workbook in JupyterLab; it is made if there is none",
-        "lab": "open the worked chapters, with all answers, in JupyterLab; they are copied",
-        "workbook": "write a workbook: the chapters without their answers",
-        "check": "check an answer in your my_lib; exits with 0 if it is correct, and with 1 if not",
-        "progress": "show what is done, and what comes next",
+        "learn": "open your workbook in JupyterLab, or create it if you have none",
+        "lab": "copy the worked chapters, with all answers, and open them in JupyterLab",
+        "workbook": "write a workbook, which has the chapters without their answers",
+        "check": "check an answer in your my_lib; the exit code is 0 if it is correct, 1 if not",
+        "progress": "show what you have done and what comes next",
     },
     "Train and use models": {
         "train": "train a model, by default a translator of number words",
-        "translate": "translate a text, or every line that you type",
+        "translate": "translate a text, or each line that you type",
         "sample": "let a GPT or a published model continue a text",
         "chat": "talk with a published model that was trained to answer",
-        "evaluate": "measure what was trained",
-        "download": "download a corpus or a published model, and check it",
+        "evaluate": "measure a trained model",
+        "download": "download a corpus or a published model, and check its files",
     },
     "Check": {
-        "probe": "look for mistakes in a model of yours",
-        "grade": "check what a class wrote; the code of the learners runs on this computer",
+        "probe": "look for mistakes in your own model",
+        "grade": "check the answers of a class; the learners' code runs on this computer",
     },
 }
 STOPPED = 130  # the exit code after Ctrl-C

@@ -1,4 +1,4 @@
-"""The options of the commands about models, which are read before torch is imported."""
+"""The options of the commands about models, defined without importing torch."""
 
 import argparse
 import json
@@ -33,30 +33,55 @@ class TaskOptions:
 
 
 SEARCH: Options = {
-    "--beam": dict(type=whole_from_one, default=4, help="1 is greedy"),
-    "--alpha": dict(type=float, default=0.6, help="of the length penalty"),
-    "--average": dict(type=whole_from_one, default=1, help="number of last epochs to average"),
+    "--beam": dict(
+        type=whole_from_one,
+        default=4,
+        help="number of hypotheses; 1 is greedy (default: %(default)s)",
+    ),
+    "--alpha": dict(type=float, default=0.6, help="length penalty (default: %(default)s)"),
+    "--average": dict(
+        type=whole_from_one, default=1, help="number of last epochs whose weights are averaged"
+    ),
 }
 SAMPLING: Options = {
-    "--tokens": dict(type=whole_from_one, default=300, help="to generate, at most"),
-    "--temperature": dict(type=float, default=0.8, metavar="T"),
-    "--top-k": dict(type=whole_from_one, metavar="K", help="the K most likely only"),
-    "--top-p": dict(type=float, metavar="P", help="the most likely up to this probability"),
-    "--draw": dict(type=int, default=0, help="another number gives another text"),
+    "--tokens": dict(
+        type=whole_from_one, default=300, help="generate at most this many (default: %(default)s)"
+    ),
+    "--temperature": dict(
+        type=float, default=0.8, metavar="T", help="divides the logits (default: %(default)s)"
+    ),
+    "--top-k": dict(
+        type=whole_from_one, metavar="K", help="choose only among the K most likely tokens"
+    ),
+    "--top-p": dict(
+        type=float,
+        metavar="P",
+        help="choose only among the most likely tokens that reach the probability P together",
+    ),
+    "--draw": dict(
+        type=int, default=0, help="seed of the sampling; another number gives another text"
+    ),
 }
-LINES = "without it, each line that you type or that a file contains"
+TASK_HELP = "what to train or use; each task has other options"
+LINES = "if you leave it out, the command reads lines from the terminal or from a file"
 TASK_OPTIONS = {
     "numbers": TaskOptions(
         what="a translator of number words, English to {}, on generated numbers",
         sizes={"course": "about half a minute of one CPU core", "smoke": "a few seconds"},
         settings={
             "to": dict(choices={"de": "German", "fr": "French", "zh": "Chinese"}),
-            "steps": dict(type=whole_from_one),
+            "steps": dict(type=whole_from_one, help="number of training steps"),
         },
         threads=1,
         verb="translate",
         use_options={"text": dict(nargs="*", help=f'such as "three hundred" or 345; {LINES}')},
-        evaluate_options={"--count": dict(type=whole_from_one, default=1000, help="of numbers")},
+        evaluate_options={
+            "--count": dict(
+                type=whole_from_one,
+                default=1000,
+                help="how many numbers to test (default: %(default)s)",
+            )
+        },
         examples=dict.fromkeys(("de", "fr", "zh"), "three hundred forty-five"),
     ),
     "multi30k": TaskOptions(
@@ -87,7 +112,7 @@ TASK_OPTIONS = {
                     "shakespeare": "the plays of Shakespeare",
                 }
             ),
-            "steps": dict(type=whole_from_one),
+            "steps": dict(type=whole_from_one, help="number of training steps"),
         },
         verb="sample",
         use_options={"--prompt": dict(metavar="TEXT", help="how the text begins"), **SAMPLING},
@@ -108,19 +133,21 @@ def _add_training_commands(commands: argparse._SubParsersAction, name: str) -> N
     trains = add_command(commands, "train", f"{module}train_command")
     _add_options(trains, name, {})
     trains.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="any hyperparameter"
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="change a hyperparameter"
     )
     trains.add_argument("--minutes", type=float, help="stop after this many minutes in total")
-    about = "with torchrun: each process keeps a part of the weights (FSDP2), not a copy (DDP)"
+    about = "with torchrun, give each process a part of the weights (FSDP2) instead of a copy (DDP)"
     trains.add_argument("--shard", action="store_true", help=about)
-    about = "micro-batches of a step: less memory, the same gradients"
+    about = "split each batch into K micro-batches: less memory, the same gradients"
     trains.add_argument("--accumulate", type=whole_from_one, default=1, metavar="K", help=about)
     mode = trains.add_mutually_exclusive_group()
     mode.add_argument("--resume", action="store_true", help="continue the run in the folder")
     mode.add_argument("--force", action="store_true", help="replace the run in the folder")
     evaluates = add_command(commands, "evaluate", f"{module}evaluate_command")
     _add_options(evaluates, name, chosen.evaluate_options)
-    evaluates.add_argument("--record", type=path_of, metavar="FILE", help="add the results to it")
+    evaluates.add_argument(
+        "--record", type=path_of, metavar="FILE", help="add the results to this file"
+    )
 
 
 def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None:
@@ -133,15 +160,19 @@ def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None
     _add_arguments(chats, SAMPLING)
     chats.set_defaults(temperature=0.2, top_p=0.9)  # as in SmolLM2's model card
     for command in (uses, chats):
-        about = "a model's folder or GGUF file, or its name after `course download NAME`"
+        about = "a folder or a GGUF file of a model, or the name of one that you have downloaded"
         command.add_argument("--weights", type=path_of, metavar="PATH", help=about)
     downloads = add_command(commands, "download", f"{module}download_command")
     models = json.loads(CATALOG.read_text(encoding="utf-8"))
     downloads.add_argument("name", choices=("multi30k", *models))
-    about = "the folder for it; if not given, COURSE_DATA, or the course's own folder of data"
+    about = "where to put it (default: COURSE_DATA, or the course's own data folder)"
     downloads.add_argument("folder", nargs="?", type=path_of, metavar="DIR", help=about)
     probes = add_command(commands, "probe", f"{module}probe_command")
-    probes.add_argument("factory", metavar="MODULE:FUNCTION", help="returns it, or probe()'s dict")
+    probes.add_argument(
+        "factory",
+        metavar="MODULE:FUNCTION",
+        help="a function that returns the model, or a dict of arguments of probe()",
+    )
     probes.add_argument("--vocab-size", type=whole_from_one, metavar="V")
     probes.add_argument("--pad-id", type=int, metavar="ID")
 
@@ -149,17 +180,23 @@ def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None
 def _add_options(command: argparse.ArgumentParser, name: str, own: Options) -> None:
     """Describe which training run is meant, what computes, and what else a task needs."""
     chosen = TASK_OPTIONS[name]
-    command.add_argument("--task", choices=TASK_OPTIONS, default=name, help="has its own options")
+    command.add_argument("--task", choices=TASK_OPTIONS, default=name, help=TASK_HELP)
     usual = next(iter(chosen.sizes))
-    about = "%(default)s unless given"
+    about = "default: %(default)s"
     command.add_argument("--size", choices=chosen.sizes, default=usual, help=about)
-    command.add_argument("--seed", type=int)
+    command.add_argument("--seed", type=int, help="seed of the training run")
     _add_arguments(command, {f"--{setting}": about for setting, about in chosen.settings.items()})
-    command.add_argument("--data", type=path_of, metavar="DIR", help="texts, or COURSE_DATA")
-    command.add_argument("--out", type=path_of, metavar="DIR", help="a folder of your own")
-    threads = f"{chosen.threads or 'all'} unless given"
+    command.add_argument(
+        "--data", type=path_of, metavar="DIR", help="folder of the texts (default: COURSE_DATA)"
+    )
+    command.add_argument(
+        "--out", type=path_of, metavar="DIR", help="folder of the run, if it is not the usual one"
+    )
+    threads = f"default: {chosen.threads or 'all'}"
     command.add_argument("--threads", type=int, default=chosen.threads, help=threads)
-    command.add_argument("--device", choices=("cpu", "cuda"), help="cuda where there is a GPU")
+    command.add_argument(
+        "--device", choices=("cpu", "cuda"), help="default: cuda if there is a GPU"
+    )
     _add_arguments(command, own)
 
 

@@ -17,40 +17,55 @@ from course_lib.exercises.progress import noted, progress
 from course_lib.exercises.separate_process import examine_apart, state_of
 from course_lib.exercises.workbook import copy_chapters, make_workbook, restore_workbook
 
-WHERE = "a workbook; . or workbook if not given"
+WHERE = "the workbook (default: . or workbook)"
 UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()`."
 
 
 def add_learners_commands(commands: argparse._SubParsersAction) -> None:
     """Describe the commands that go with the exercises."""
     learns = add_command(commands, "learn", learn_command)
-    learns.add_argument("folder", nargs="?", metavar="DIR", help=f"{WHERE}, or a new folder")
+    learns.add_argument("folder", nargs="?", metavar="DIR", help=f"{WHERE}, or a new folder for it")
     opens = add_command(commands, "lab", lab_command)
-    where = "new, empty, or from last time; chapters if not given"
+    where = "a new or empty folder, or the one from last time (default: chapters)"
     opens.add_argument("folder", nargs="?", metavar="DIR", help=where)
     for command in (learns, opens):
         command.add_argument("--copy-only", action="store_true", help="do not open JupyterLab")
-        command.add_argument("options", nargs="*", help="after --, for JupyterLab: -- --no-browser")
+        command.add_argument(
+            "options", nargs="*", help="options of JupyterLab, after --, such as -- --no-browser"
+        )
 
     writes = add_command(commands, "workbook", workbook_command)
-    writes.add_argument("folder", type=Path, metavar="DIR", help="a new or an empty folder")
-    writes.add_argument("--force", action="store_true", help="write it again; keep your changes")
-    writes.add_argument("--no-solutions", action="store_true", help="for a class: hints only")
+    writes.add_argument("folder", type=Path, metavar="DIR", help="a new or empty folder")
+    writes.add_argument(
+        "--force", action="store_true", help="write it again, and keep your changes in a folder"
+    )
+    writes.add_argument(
+        "--no-solutions", action="store_true", help="leave the solutions out, for a class"
+    )
 
     shows = add_command(commands, "progress", progress_command)
     shows.add_argument("folder", type=Path, nargs="?", help=WHERE)
     shows.add_argument("--all", action="store_true", help="list every exercise")
 
     checks = add_command(commands, "check", check_command)
-    checks.add_argument("name", help="the exercise, such as causal_mask")
-    checks.add_argument("--folder", type=Path, default=Path(), metavar="DIR", help="a workbook")
+    checks.add_argument("name", help="name of the exercise, such as causal_mask")
+    checks.add_argument("--folder", type=Path, default=Path(), metavar="DIR", help="the workbook")
     checks.add_argument("--json", action="store_true", help="print one JSON object")
 
     grades = add_command(commands, "grade", grade_command)
-    grades.add_argument("folder", type=Path, help="a workbook, its my_lib, or one of workbooks")
-    grades.add_argument("--out", type=Path, metavar="DIR", help="for the table; here if not given")
+    grades.add_argument(
+        "folder", type=Path, help="a workbook, its my_lib, or a folder of workbooks"
+    )
+    grades.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder for the table (default: this one)"
+    )
     grades.add_argument("--force", action="store_true", help="replace an existing table")
-    grades.add_argument("--limit", type=whole_from_one, default=LIMIT, help="seconds for a module")
+    grades.add_argument(
+        "--limit",
+        type=whole_from_one,
+        default=LIMIT,
+        help="seconds for each module (default: %(default)s)",
+    )
 
 
 def learn_command(options: argparse.Namespace) -> int:
