@@ -1,4 +1,4 @@
-"""Set the scene for every test: one thread, no window, the same examples every time."""
+"""Settings of all tests: one thread, no window, the same examples every time."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The command line in float64, for tests that start several processes, and kill one of them."""
+"""The command line in float64, for tests that start several processes and kill one of them."""
 
 import os
 import signal

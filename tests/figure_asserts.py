@@ -1,4 +1,4 @@
-"""Look at a widget as a reader would: is its picture readable, and what does the chapter say?"""
+"""Check that a widget's picture is readable and that its chapter describes it."""
 
 import base64
 import io

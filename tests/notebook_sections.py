@@ -1,4 +1,4 @@
-"""Cut a chapter into its parts: prose, sections, fast track, stubs."""
+"""Split a chapter into prose, sections, the fast track and stubs."""
 
 import ast
 from collections.abc import Iterator

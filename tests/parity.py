@@ -1,4 +1,4 @@
-"""How the tests compare: outputs and gradients side by side, to the last bit, or in words."""
+"""Compare outputs and gradients of two modules."""
 
 import re
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What the tests draw: numbers, ids, masks, and models small and full of random numbers."""
+"""Random numbers, ids, masks and small models for the tests."""
 
 from contextlib import contextmanager
 

@@ -1,4 +1,4 @@
-"""What the tests compare with: the formulas, with loops in place of matrix multiplications."""
+"""Reference formulas, with loops in place of matrix multiplications."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Small decoders in the styles of well-known code, each with a trait that once alarmed a probe."""
+"""Small decoders in the styles of well-known code, each with a trait that once raised an alarm."""
 
 import math
 from collections.abc import Callable

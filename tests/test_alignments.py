@@ -1,4 +1,4 @@
-"""Alignments: every piece says the digits it should, however it is cut, in every language."""
+"""Word alignments give every token the digits that it says, in every language."""
 
 import pytest
 from hypothesis import given
@@ -43,13 +43,13 @@ WORDS = {  # worked out by hand; places count from the right
 
 
 @pytest.mark.parametrize(("number", "language"), WORDS)
-def test_words_say_the_digits_that_they_say(number, language):
+def test_examples_are_aligned_as_worked_out_by_hand(number, language):
     assert words(number, language) == WORDS[number, language]
 
 
 @every_language
 @given(number=numbers)
-def test_every_digit_is_said_and_no_other(language, number):
+def test_the_words_of_a_number_say_its_digits_and_no_others(language, number):
     said = frozenset().union(*text_digits(number, language))
     digits = {place for place, digit in enumerate(reversed(str(number))) if digit != "0"}
     assert said == (digits or {0})
@@ -112,7 +112,7 @@ def test_links_are_target_first_and_cross_where_the_languages_do():
     }
 
 
-def test_what_does_not_spell_the_number_is_refused():
+def test_words_that_do_not_spell_the_number_are_rejected():
     with pytest.raises(ValueError, match=r"▁drei does not spell 4 in 'de'"):
         token_digits(["▁drei"], 4, "de")
     with pytest.raises(ValueError, match="does not spell 345"):

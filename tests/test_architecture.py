@@ -254,7 +254,7 @@ def test_every_method_of_a_model_class_has_a_signature_that_is_known_and_typed()
                     assert not any("Any" in str(p.annotation) for p in parameters(dotted).values())
 
 
-def test_a_model_class_remembers_nothing_of_earlier_calls():
+def test_a_model_class_stores_nothing_between_calls():
     """What a call leaves behind would be set in ``forward`` or named as caches are."""
     memory = re.compile(r"cache|past_key|kv\b|beam|chunk|\bAny\b|previous|incremental", re.I)
     for module in (*PARTS, "decoder_only"):
@@ -286,7 +286,7 @@ def is_trial(node: ast.FunctionDef | ast.ClassDef) -> bool:
     return node.name == "measure" or any(text.startswith("as_trial(") for text in decorators)
 
 
-def test_everything_public_says_what_it_does():
+def test_everything_public_has_a_docstring():
     for path, tree in TREES.items():
         assert ast.get_docstring(tree), path
         for node in definitions(tree):

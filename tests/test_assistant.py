@@ -1,4 +1,4 @@
-"""The losses of an assistant: what the papers' equations say, term by term, gradients included."""
+"""The losses of chapter 23 agree with the equations of their papers, gradients included."""
 
 import math
 

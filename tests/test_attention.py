@@ -1,4 +1,4 @@
-"""scaled_dot_product_attention agrees with torch and with loops, and means what it says."""
+"""scaled_dot_product_attention agrees with torch and with loops."""
 
 import pytest
 import torch

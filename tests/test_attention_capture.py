@@ -1,4 +1,4 @@
-"""The weights that are captured are those of the pass itself, and nothing is left behind."""
+"""Captured weights are those of the pass itself, and nothing is left on the model."""
 
 import pytest
 from dimensions import MAX_LEN, PAD, SRC_VOCAB, TGT_VOCAB, B, S, T

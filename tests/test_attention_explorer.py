@@ -1,4 +1,4 @@
-"""The attention explorer: what its width and temperature stand for, and what chapter 01 says."""
+"""The attention explorer gives the answers of chapter 01."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Batches of as many tokens, little padding, and the same batch for the same step."""
+"""Batches by tokens are nearly full, have little padding, and depend only on seed and step."""
 
 import random
 
@@ -25,7 +25,7 @@ def batches():
     return TokenBatches(make_rows(3_000), 2_000, seed=3, pool_size=1_000, epochs=3)
 
 
-def test_an_epoch_holds_every_pair_once(batches):
+def test_an_epoch_contains_every_pair_once(batches):
     for epoch in (1, 2):
         assert sorted(sum(batches.plan(epoch), [])) == list(range(3_000))
 
@@ -39,7 +39,7 @@ def test_no_batch_is_larger_than_asked_and_most_are_nearly_full(batches):
     assert sorted(sizes)[len(sizes) // 10] > 1_800  # nine in ten; each pool leaves a rest
 
 
-def test_padding_is_below_a_tenth_where_random_batches_hold_far_more(batches):
+def test_padding_is_below_a_tenth_and_far_below_that_of_random_batches(batches):
     order = random.Random(1).sample(range(3_000), 3_000)
     usual = [order[start : start + 64] for start in range(0, 3_000, 64)]
     assert padding_fraction(batches.lengths, batches.plan(1)) < 0.10
@@ -52,7 +52,7 @@ def test_a_batch_follows_from_seed_and_step_alone(batches):
         assert all(map(torch.equal, batches(step), again(step)))
 
 
-def test_epochs_and_seeds_mix_anew(batches):
+def test_epochs_and_seeds_shuffle_the_pairs_differently(batches):
     other = TokenBatches(make_rows(3_000), 2_000, seed=4, pool_size=1_000)
     assert batches.plan(1) != batches.plan(2)
     assert batches.plan(1) != other.plan(1)
@@ -60,7 +60,7 @@ def test_epochs_and_seeds_mix_anew(batches):
     assert not together & {frozenset(batch) for batch in batches.plan(2)}
 
 
-def test_long_and_short_batches_come_in_no_order(batches):
+def test_long_and_short_batches_are_shuffled(batches):
     widths = [batches(step)[0].size(1) for step in range(1, batches.ends[0] + 1)]
     rises = sum(a < b for a, b in zip(widths, widths[1:], strict=False))
     assert 0.3 < rises / len(widths) < 0.7
@@ -92,7 +92,7 @@ def test_every_step_has_a_batch_of_its_epoch(batches):
         (dict(rows=[([5] * 6, [1, 5, 2])], tokens=7), "8 tokens exceeds a batch of tokens=7"),
     ],
 )
-def test_what_makes_no_batches_is_refused(arguments, message):
+def test_impossible_batches_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         TokenBatches(**arguments)
 

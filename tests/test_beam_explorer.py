@@ -1,4 +1,4 @@
-"""The beam explorer: it searches the language of chapter 14, and gives the answers of its text."""
+"""The beam explorer searches the language of chapter 14 and gives the answers of its text."""
 
 import math
 

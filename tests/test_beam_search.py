@@ -1,4 +1,4 @@
-"""Beam search: what lists find sentence by sentence, for a batch that shares its sources."""
+"""Beam search over a batch finds what a search over lists finds, sentence by sentence."""
 
 import math
 
@@ -63,7 +63,7 @@ def compare(model, src, K, alpha, use_cache=True):
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 @torch.no_grad()
-def test_a_transformer_finds_what_lists_find(alpha, use_cache):
+def test_a_transformer_finds_what_a_search_over_lists_finds(alpha, use_cache):
     counts = []
     for seed in range(6):
         generator = make_generator(seed)
@@ -73,7 +73,7 @@ def test_a_transformer_finds_what_lists_find(alpha, use_cache):
     assert 5 < sum(ended for ended, _ in counts) < 36 and sum(differ for _, differ in counts) > 3
 
 
-def test_the_penalty_of_the_paper():
+def test_the_length_penalty_agrees_with_the_formula():
     # (5 + 7) / 6 = 2, (5 + 19) / 6 = 4
     penalty = length_penalty(torch.tensor([1, 7, 19]), 0.5)
     assert_close(penalty, torch.tensor([1.0, 2**0.5, 2.0]))

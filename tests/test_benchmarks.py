@@ -1,4 +1,4 @@
-"""Each bench runs at a tiny size, compares what computes the same, and times both in turns."""
+"""Each benchmark runs at a tiny size, and it compares only models that agree."""
 
 import json
 import runpy
@@ -99,7 +99,7 @@ def doubled(function, *arguments, **options):
         ("gpt", GPT, "forward"),
     ],
 )
-def test_what_does_not_compute_the_same_is_not_compared(part, owner, name, monkeypatch):
+def test_models_that_compute_something_else_are_not_compared(part, owner, name, monkeypatch):
     function = getattr(owner, name)
     wrong = lambda *arguments, **options: doubled(function, *arguments, **options)  # noqa: E731
     monkeypatch.setattr(owner, name, wrong)
@@ -149,7 +149,7 @@ def test_translators_are_timed_alone_at_once_and_with_beams():
     assert rows["float32"]["beam 4"] == {"median": 1, "min": 1, "max": 1}
 
 
-def test_without_its_extra_it_is_said_how_to_get_it(monkeypatch):
+def test_a_benchmark_without_its_extra_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchao", None)
     with pytest.raises(SystemExit, match=r"constraints.txt -e \".\[int8\]"):
         bench_int8.rounded(None)

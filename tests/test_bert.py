@@ -1,4 +1,4 @@
-"""A model in BERT's layout says what the library ``transformers`` says, read from real files."""
+"""A model in BERT's layout agrees with the library ``transformers``, from saved files."""
 
 import pytest
 import tokenizers
@@ -45,7 +45,7 @@ def test_the_vectors_are_the_library_s_with_padding_and_segments(tmp_path, chang
             assert_equal(ours(ids, mask, segments)[real], expected[real])
 
 
-def test_names_with_a_prefix_and_the_heads_of_a_task_are_read_past(tmp_path):
+def test_prefixes_of_names_and_the_heads_of_a_task_are_ignored(tmp_path):
     theirs = save("bert", tmp_path)
     head = dict.fromkeys(("cls.predictions.bias", "classifier.weight"), torch.zeros(VOCAB))
 

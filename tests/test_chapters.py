@@ -1,4 +1,4 @@
-"""The norms of a chapter, read from the saved file: nothing is run here."""
+"""The rules for chapters, checked in the saved files without running them."""
 
 import ast
 import copy

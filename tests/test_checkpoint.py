@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not at all, data and never code, and a sentence for whatever is wrong."""
+"""A checkpoint is complete or ignored, contains no code, and every damage gets a sentence."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def file_of(folder):
     return next(folder.glob("*.safetensors"))
 
 
-def test_what_was_saved_last_comes_back_to_the_last_bit_and_nothing_lies_beside(kept, tensors):
+def test_the_last_checkpoint_is_read_to_the_last_bit_and_no_other_file_is_left(kept, tensors):
     save_checkpoint(kept, FACTS_KEPT | {"step": 5}, tensors)
     loaded = {name: torch.zeros_like(value) for name, value in tensors.items()}
     load_tensors(kept, loaded)
@@ -65,9 +65,7 @@ def test_tied_weights_are_read_under_either_name(names, kept, tensors):
 # --- or not at all
 
 
-def test_a_disk_that_is_full_leaves_half_a_checkpoint_which_plays_no_part(
-    tmp_path, tensors, monkeypatch
-):
+def test_an_incomplete_checkpoint_from_a_full_disk_is_ignored(tmp_path, tensors, monkeypatch):
     save_checkpoint(tmp_path / "last-0000001", FACTS_KEPT, tensors)
 
     def write_half(*words, **options):
@@ -105,7 +103,7 @@ def test_the_newest_whole_one_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("harm", ["flipped", "cut", "gone", "added", "edited"])
-def test_what_was_changed_is_noticed(harm, kept):
+def test_changed_bytes_are_noticed(harm, kept):
     path = file_of(kept)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1  # safetensors does not notice

@@ -1,4 +1,4 @@
-"""Chunked loss, mixed precision, averages: the same mathematics as the plain way."""
+"""Loss in chunks, mixed precision and averaged weights agree with the plain computation."""
 
 from types import SimpleNamespace
 
@@ -102,7 +102,7 @@ def test_bfloat16_comes_close_with_gradients_in_float32():
     assert F.cosine_similarity(gradient, torch.cat([g.flatten() for g in expected]), dim=0) > 0.999
 
 
-def test_products_are_in_bfloat16_and_a_cpu_takes_the_plain_attention():
+def test_matrix_multiplications_are_in_bfloat16_and_a_cpu_uses_plain_attention():
     model, (src, tgt) = make_model(), make_batch()
     for bfloat16 in (True, False):
         with mixed_precision(bfloat16):
@@ -111,7 +111,7 @@ def test_products_are_in_bfloat16_and_a_cpu_takes_the_plain_attention():
 
 
 @pytest.mark.parametrize(("seconds", "pays"), [(7.0, True), (9.0, False)])
-def test_bfloat16_pays_if_a_product_takes_a_fifth_less_time(seconds, pays, monkeypatch):
+def test_bfloat16_is_used_if_a_multiplication_takes_a_fifth_less_time(seconds, pays, monkeypatch):
     def timer(code, *, globals, num_threads):
         taken = {torch.float32: 10.0, torch.bfloat16: seconds}[globals["a"].dtype]
         return SimpleNamespace(blocked_autorange=lambda **how: SimpleNamespace(median=taken))

@@ -1,4 +1,4 @@
-"""The command line: one sentence for every mistake, and the exit codes."""
+"""The command line answers every mistake with one sentence and an exit code."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""``course train`` and what uses it: nothing is lost, and mistakes get one clear sentence."""
+"""``course train`` and the commands after it lose nothing and explain mistakes."""
 
 import io
 import re
@@ -124,7 +124,7 @@ def next_commands(out):
 # --- course train, whatever it trains
 
 
-def test_a_training_that_is_there_is_gone_on_with_or_begun_anew(task, monkeypatch):
+def test_an_existing_run_is_resumed_or_replaced(task, monkeypatch):
     assert_one_sentence(task.train("--resume"), task.folder, "course train")
     assert task.train()[0] == 0
     before = contents(task.folder)
@@ -286,7 +286,7 @@ def test_number_words_take_one_thread_and_another_language_another_folder(
         assert options.threads == threads
 
 
-def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeypatch, tmp_path):
+def test_bfloat16_is_chosen_by_measuring_and_kept_by_resume(course, monkeypatch, tmp_path):
     size = {k: v for k, v in SIZES["smoke"].items() if k != "bfloat16"}
     monkeypatch.setattr(Multi30k, "sizes", SIZES | {"smoke": size})
     words = ["train", "--minutes", "0"]
@@ -328,7 +328,7 @@ def test_bfloat16_is_decided_by_measuring_and_kept_when_going_on(course, monkeyp
         ("multi30k", ["evaluate", "--alpha", "nan"], "alpha=nan"),
     ],
 )
-def test_what_cannot_be_done_is_explained(
+def test_impossible_commands_are_explained(
     name, words, reason, course, trained, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -341,7 +341,7 @@ def test_what_cannot_be_done_is_explained(
 # --- what was trained is loaded
 
 
-def test_what_is_missing_is_explained(task, tmp_path):
+def test_missing_files_and_runs_are_explained(task, tmp_path):
     for words in (task.use, ["evaluate"]):
         assert_one_sentence(task.run(*words, "--seed", "3"), "seed3:", "course train")
         assert_one_sentence(task.run(*words, "--out", tmp_path / "own"), f"in {tmp_path / 'own'}:")
@@ -448,7 +448,7 @@ def test_exact_matches_of_number_words_are_counted_and_recorded_once(
     assert entry["machine"] == "another"  # the one that trained, not the one that evaluates
 
 
-def test_who_translates_is_the_average_asked_for_and_its_scores_are_recorded(
+def test_the_requested_average_translates_and_its_scores_are_recorded(
     trained, tmp_path, monkeypatch
 ):
     run, asked, devices = trained("multi30k"), [], []
@@ -513,7 +513,7 @@ def test_the_loss_of_a_gpt_is_printed_and_recorded_once(trained, course, tmp_pat
     assert [e["dropout"] for e in read_entries(file)] == [0.1, 0.3]
 
 
-def test_of_python_the_lines_are_parsed(course, tmp_path, monkeypatch):
+def test_generated_python_is_parsed_line_by_line(course, tmp_path, monkeypatch):
     folder = write_library(tmp_path / "library")
     monkeypatch.setattr("course_lib.data.text.read_library", lambda: read_library(folder))
     own = ["--out", str(tmp_path / "own"), "--task", "gpt", "--threads", "1"]
@@ -528,7 +528,7 @@ def test_of_python_the_lines_are_parsed(course, tmp_path, monkeypatch):
     assert entry["parse_rate"] == parse_rate(lines)
 
 
-def test_another_alphabet_is_refused_and_a_stop_is_no_traceback(trained, tmp_path, monkeypatch):
+def test_another_alphabet_is_rejected_and_ctrl_c_has_no_traceback(trained, tmp_path, monkeypatch):
     run = trained("gpt")
     path = tmp_path / "data" / "tinyshakespeare" / "input.txt"
     path.write_text(path.read_text() + "!")

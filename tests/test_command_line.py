@@ -1,4 +1,4 @@
-"""Commands that we print run as printed, and colors are shown on a terminal only."""
+"""Commands that we print run as printed, and colors appear only on a terminal."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Published models continue texts and hold conversations, and read every token once."""
+"""Published models continue texts and hold conversations, and they read every token once."""
 
 import io
 import json
@@ -63,7 +63,7 @@ def test_an_answer_ends_with_its_special_token_and_characters_are_whole(folder):
     assert "".join(talk.answer("More")) == "long"
 
 
-def test_what_was_said_counts_and_is_read_once(folder, monkeypatch):
+def test_earlier_turns_count_and_are_read_once(folder, monkeypatch):
     read = []
     step = conversation.text_engine.registry[conversation.llama.ModernDecoder].step
 
@@ -135,7 +135,7 @@ def test_templates_are_filled_in_as_the_library_does(folder, published):
             render(ChatTemplate(wrong, "", ""), messages)
 
 
-def test_a_text_goes_on_until_a_special_token_which_is_hidden(folder):
+def test_a_text_continues_until_a_special_token_which_is_hidden(folder):
     draw = script(folder, f"é{END}no")
     assert "".join(continue_text(folder, f"{START}Once", 50, draw)) == "Onceé"
     assert "".join(continue_text(folder, "Once", 3, script(folder, "abcde"))) == "Onceabc"
@@ -152,7 +152,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_chat_in_the_terminal_goes_on_after_ctrl_c_and_after_a_long_answer(
+def test_a_chat_in_the_terminal_continues_after_ctrl_c_and_after_a_long_answer(
     folder, monkeypatch, capsys
 ):
     drawn = script(folder, f"yes{END}n")

@@ -1,4 +1,4 @@
-"""Data: nothing overlaps, nothing is drawn twice, and every text comes back whole."""
+"""Numbers, splits, the tokenizer and batches of the translation task."""
 
 import binascii
 import itertools
@@ -77,7 +77,7 @@ def test_different_numbers_have_different_words_of_visible_letters(language):
     assert all(letter.isprintable() for text in words for letter in text)  # no soft hyphens
 
 
-def test_what_cannot_be_spelled_or_drawn_is_explained():
+def test_numbers_that_cannot_be_spelled_or_drawn_are_explained():
     with pytest.raises(ValueError, match=says("'German'", *LANGUAGES)):
         spell(5, "German")
     for number in (-7, 10**15, 3.5, "8"):
@@ -157,7 +157,7 @@ def test_every_training_source_is_made_of_number_words():
         (" - -\n", ["nothing", "three hundred forty-five"]),
     ],
 )
-def test_words_that_spell_no_number_are_refused_with_what_was_meant(text, words):
+def test_words_that_do_not_spell_a_number_are_rejected_with_a_suggestion(text, words):
     with pytest.raises(ValueError, match=says(*words)):
         check_number_words(text)
 
@@ -165,7 +165,7 @@ def test_words_that_spell_no_number_are_refused_with_what_was_meant(text, words)
 # --- tokenizer
 
 
-def test_every_held_out_text_comes_back_whole(to, tokenizer):
+def test_every_held_out_text_survives_encoding_and_decoding(to, tokenizer):
     copy = Tokenizer(tokenizer.to_json())
     for text in itertools.chain(*draw_pairs("test", 400, to=to, seed=9)):
         ids = tokenizer.encode(text)
@@ -175,7 +175,7 @@ def test_every_held_out_text_comes_back_whole(to, tokenizer):
         assert copy.encode(text) == ids
 
 
-def test_a_text_that_was_not_given_leaves_no_token():
+def test_the_tokenizer_learns_no_tokens_from_other_texts():
     few = Tokenizer.learn(["one two"] * 3, 60)
     more = Tokenizer.learn([*["one two"] * 3, *["quux"] * 5], 60)
     assert {"▁quux"} <= set(more.tokens(range(len(more))))
@@ -190,7 +190,7 @@ def test_special_tokens_come_first(tokenizer):
     assert len(set(tokenizer.tokens(range(VOCAB)))) == len(tokenizer) == VOCAB
 
 
-def test_a_bad_state_and_somebody_elses_tokenizer_are_refused():
+def test_a_bad_state_and_somebody_elses_tokenizer_are_rejected():
     for state in ("", '{"version": "1.0", "model": null}'):
         with pytest.raises(ValueError, match="tokenizer"):
             Tokenizer(state)
@@ -254,7 +254,7 @@ def test_every_pair_is_drawn_sooner_or_later(small):
     assert seen == {source for source, _ in pairs}
 
 
-def test_a_batch_holds_whole_pairs(small):
+def test_a_batch_contains_whole_pairs(small):
     pairs, tokenizer = small
     src, tgt = BatchMaker(pairs, tokenizer, batch_size=7)(3)
     assert src.size(0) == tgt.size(0) == 7

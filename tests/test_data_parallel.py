@@ -1,4 +1,4 @@
-"""Parts of a batch: each row once, sizes alike, and gradients that average to the whole one."""
+"""The parts of a batch contain each row once, and their gradients average to that of the batch."""
 
 from copy import deepcopy
 
@@ -29,7 +29,7 @@ def test_rows_come_in_their_order_and_go_to_each_rank_in_turn(rows, world_size):
 
 
 @pytest.mark.parametrize("rank, world_size", [(3, 3), (-1, 3), (0, 0), (0, -2)])
-def test_a_rank_that_no_process_has_is_refused(rank, world_size):
+def test_a_rank_that_no_process_has_is_rejected(rank, world_size):
     with pytest.raises(ValueError, match=says(f"rank={rank}", f"world_size={world_size}")):
         split_batch([1, 2, 3], rank, world_size)
 
@@ -37,7 +37,7 @@ def test_a_rank_that_no_process_has_is_refused(rank, world_size):
 @pytest.mark.parametrize(
     "num_tokens, all_tokens, world_size", [(2, 4, 0), (0, 0, 2), (5, 4, 2), (-1, 4, 2)]
 )
-def test_impossible_numbers_of_tokens_are_refused(num_tokens, all_tokens, world_size):
+def test_impossible_numbers_of_tokens_are_rejected(num_tokens, all_tokens, world_size):
     with pytest.raises(ValueError, match=says(num_tokens, all_tokens, world_size)):
         token_loss_scale(num_tokens, all_tokens, world_size)
 

@@ -1,4 +1,4 @@
-"""DecoderOnly is torch's encoder under a causal mask, and windows come from everywhere alike."""
+"""DecoderOnly agrees with torch's encoder under a causal mask, and windows are uniform."""
 
 import math
 
@@ -127,7 +127,7 @@ def test_positions_are_fixed_unless_asked_and_head_widths_reach_every_layer():
     assert widths == [(4 * H, 9 * H)] * N
 
 
-def test_matrices_start_as_the_whole_models_do():
+def test_matrices_are_initialized_as_those_of_the_whole_model():
     with seeded():
         model = DecoderOnly(config(tgt_vocab_size=900, d_model=64, num_heads=4, d_ff=96))
     # 57,600 draws know their spread to 0.3 %

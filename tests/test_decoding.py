@@ -1,4 +1,4 @@
-"""Decoding: a batch is its sentences one by one, it stops at the end, and leaves no trace."""
+"""Decoding a batch agrees with its sentences one by one, and it stops at the end."""
 
 import math
 
@@ -80,7 +80,7 @@ def some_model(generator):
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
-def test_a_batch_says_what_its_sentences_say_alone(use_cache):
+def test_a_batch_is_decoded_as_its_sentences_are_alone(use_cache):
     ended = set()
     for seed in range(12):
         generator = make_generator(seed)
@@ -173,7 +173,7 @@ HOW = [
 
 
 @pytest.mark.parametrize("how", HOW, ids=str)
-def test_tokens_come_as_often_as_their_probabilities_say(how):
+def test_tokens_are_sampled_with_their_probabilities(how):
     generator = make_generator(5)
     kinds = 1.5 * normal(generator, 2, TGT_VOCAB)  # two kinds of rows, side by side
     kinds[:, PAD] = -math.inf
@@ -208,7 +208,7 @@ def test_tokens_are_drawn_in_float32_whatever_the_type_of_the_logits(dtype):
     ids=["nan", "nothing possible", "infinity", "overflow", "overflow in float32"],
 )
 @pytest.mark.parametrize("cut", [{}, dict(top_k=2), dict(top_p=0.5)], ids=str)
-def test_logits_that_leave_no_probabilities_are_refused(row, how, cut):
+def test_logits_that_leave_no_probabilities_are_rejected(row, how, cut):
     logits = torch.tensor([[0.0, 1.0, 2.0], row])
     with pytest.raises(ValueError, match=says("temperature=", "no token can be drawn")):
         sample_tokens(logits, **how, **cut)
@@ -236,7 +236,7 @@ def test_greedy_is_sampling_at_a_temperature_near_zero(generator):
     ],
     ids=str,
 )
-def test_an_impossible_way_to_draw_is_explained(how, generator):
+def test_impossible_sampling_options_are_explained(how, generator):
     ((name, value),) = how.items()
     with pytest.raises(ValueError, match=says(f"{name}={value}")):
         sample_tokens(normal(generator, B, TGT_VOCAB), **how)

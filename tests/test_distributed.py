@@ -102,7 +102,7 @@ def test_two_processes_train_as_one_does(alone):
     assert read_metadata(find_checkpoint(folder / "both"))["machine"].endswith(", 2 processes")
 
 
-def test_a_sharded_training_goes_on_as_another_number_of_processes(alone):
+def test_a_sharded_run_continues_with_another_number_of_processes(alone):
     task, folder, steps = alone
     out = folder / "shared"
     train(task, 2, out, "--shard", kill=(0, steps[0] + 3))

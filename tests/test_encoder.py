@@ -1,4 +1,4 @@
-"""Encoder agrees with torch, layer by layer, in both orders, under every mask."""
+"""Encoder agrees with torch, layer by layer, under every mask."""
 
 import pytest
 from dimensions import D_FF, D_MODEL, TORCH_MASK_KINDS, B, H, S

@@ -135,7 +135,7 @@ def test_a_padded_batch_gives_the_scores_of_its_sentences_one_by_one(generator):
         assert_equal(head(model(row), row != PAD)[0], score)
 
 
-def test_the_mean_leaves_padding_out_even_if_it_is_nan(generator):
+def test_the_mean_ignores_padding_even_if_it_is_nan(generator):
     x = normal(generator, B, S, D_MODEL)
     real = torch.tensor([[True, False, True, True, False], [False] * S])
     x[~real] = float("nan")

@@ -1,4 +1,4 @@
-"""Evaluation: what is counted, out of how many; and the maps are those of the pass that wrote."""
+"""Exact match, corpus scores and alignment error rates agree with computations by hand."""
 
 import math
 from fractions import Fraction
@@ -34,7 +34,7 @@ def logits_for(ids: torch.Tensor, vocab_size: int = TGT_VOCAB) -> torch.Tensor:
 
 
 @given(pairs=st.lists(st.tuples(texts.map(" ".join), texts.map(" ".join)), min_size=1))
-def test_the_share_is_counted_text_by_text(pairs):
+def test_exact_match_is_counted_text_by_text(pairs):
     written, wanted = map(list, zip(*pairs, strict=True))
     right = 0
     for one, other in pairs:
@@ -45,7 +45,7 @@ def test_the_share_is_counted_text_by_text(pairs):
 # --- a corpus, by sacrebleu
 
 
-def test_scores_computed_by_hand():
+def test_scores_agree_with_a_computation_by_hand():
     short = corpus_scores(["a b c d e"], ["a b c d e f g h"])
     sharp = corpus_scores(["A b c d e"], ["a b c d e"])
     assert short["bleu"] == pytest.approx(100 * math.exp(1 - 8 / 5))  # all right, but too short
@@ -62,7 +62,7 @@ def test_texts_without_references_have_no_scores(written, wanted):
 # --- with the teacher
 
 
-def test_tokens_are_counted_over_all_rows_together_and_padding_is_not(generator):
+def test_tokens_are_counted_over_all_rows_without_padding(generator):
     right = random_ids(generator, TGT_VOCAB, B, T)
     targets = right.clone()
     targets[0, 1:] = PAD  # one real token, right
@@ -127,6 +127,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("measure", "arguments", "words"), REFUSED)
-def test_what_cannot_be_measured_is_refused(measure, arguments, words):
+def test_impossible_measurements_are_rejected(measure, arguments, words):
     with pytest.raises(ValueError, match=says(*words)):
         measure(*arguments)

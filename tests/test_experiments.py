@@ -1,4 +1,4 @@
-"""The experiments: each fills its record and continues it, and changes what its names say."""
+"""Each experiment fills and continues its record, and it changes only what its names say."""
 
 from dataclasses import replace
 from functools import partial
@@ -239,7 +239,7 @@ def test_the_last_cut_is_trained_as_chapter_19_trains_its_gpt(text):
     assert entry["val_loss"] == ablation.val_loss(state.pipeline.model, text.val)
 
 
-def test_positions_are_as_loud_or_as_fast_as_embeddings_and_nothing_else_changes():
+def test_positions_with_the_variance_or_the_rate_of_embeddings_change_nothing_else():
     built = {}
     for name in ("learned positions", "louder positions", "fast positions"):
         torch.manual_seed(0)
@@ -321,7 +321,7 @@ def noting(windows):
 # --- known mistakes, and the model that writes digits backwards
 
 
-def test_a_mistake_is_planted_wherever_the_name_is_used_and_taken_out():
+def test_a_mistake_is_planted_wherever_the_name_is_used_and_removed_again():
     right = masks.causal_mask
     with pytest.raises(ZeroDivisionError), mutants.planted(mistake("causal_sees_next")):
         assert transformer.causal_mask(2).all() and masks.causal_mask is transformer.causal_mask

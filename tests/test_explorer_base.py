@@ -1,4 +1,4 @@
-"""What all explorers have in common: a state, a still picture, one module, no arguments."""
+"""Every explorer has a state, a still picture, one module and no arguments."""
 
 import json
 import pkgutil

@@ -1,4 +1,4 @@
-"""The fast track: the opening of a chapter and the sections marked for it run alone, in order."""
+"""The sections of the fast track run alone, in order."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The opening drawings: up to date, readable, and true where they show numbers."""
+"""The drawings are up to date, readable, and true where they show numbers."""
 
 import importlib.util
 import inspect
@@ -276,7 +276,7 @@ def test_the_scaling_drawing_cuts_matrices_so_that_the_parts_add_up():
         torch.testing.assert_close(sum(parts), (x @ first).relu() @ second)
 
 
-def test_in_the_pipeline_nobody_starts_before_the_other_is_done():
+def test_in_the_pipeline_no_stage_starts_before_the_one_before_it():
     drawing = source_of("distributed_training")
     ahead, back = [], []
     for who in range(2):

@@ -1,4 +1,4 @@
-"""Counts of arithmetic: as torch counts while a model runs, and as worked out by hand."""
+"""Operation counts agree with those that torch makes while a model runs."""
 
 from collections.abc import Callable
 
@@ -56,7 +56,7 @@ def test_an_attention_takes_what_torch_counts(generator, widths, lengths):
 
 
 @every_model
-def test_a_model_takes_what_torch_counts_and_twice_as_much_on_the_way_back(changes):
+def test_a_model_takes_what_torch_counts_and_twice_as_much_in_the_backward_pass(changes):
     model = tiny_transformer(**changes)
     src, tgt = pairs(model.config)
     counted = forward_flops(model.config, *LENGTHS)
@@ -65,7 +65,7 @@ def test_a_model_takes_what_torch_counts_and_twice_as_much_on_the_way_back(chang
     assert counted != forward_flops(model.config, *reversed(LENGTHS))
 
 
-def test_table_1_by_matrix_multiplications_that_run(generator):
+def test_table_1_agrees_with_the_multiplications_that_run(generator):
     length, d_model, kernel = 7, 5, 3
     x = normal(generator, 1, d_model, length)
     recurrent = nn.Linear(d_model, d_model, bias=False).double()

@@ -88,7 +88,7 @@ def test_the_tokenizer_and_the_chat_template_come_from_the_file(original, tmp_pa
     assert llama.from_pretrained(other)[1].encode("a").tokens == ["<s>", "a"]
 
 
-def test_what_later_models_add_is_read_too(tmp_path):
+def test_scaled_rope_and_biases_of_later_models_are_read(tmp_path):
     sizes = dict(num_layers=2, num_heads=6, num_kv_heads=2, d_model=96, d_ff=64, d_k=20)
     config = ModernConfig(vocab_size=11, max_len=12, **sizes, qkv_bias=True, tie_embeddings=False)
     config = replace(config, rope_base=500.0, norm_eps=2**-7)
@@ -116,13 +116,13 @@ def test_what_later_models_add_is_read_too(tmp_path):
         ({"llama.block_count": 3}, "blk.2.attn_k.weight"),
     ],
 )
-def test_what_a_file_says_is_refused_by_name(original, tmp_path, changes, words):
+def test_a_field_that_is_not_covered_is_rejected_by_name(original, tmp_path, changes, words):
     path = convert(original, tmp_path / "small.gguf", **changes)
     with pytest.raises(ValueError, match=says(words)):
         llama.from_pretrained(path)
 
 
-def test_another_architecture_and_a_damaged_file_are_refused_by_name(original, tmp_path):
+def test_another_architecture_and_a_damaged_file_are_rejected_by_name(original, tmp_path):
     path = convert(original, tmp_path / "small.gguf", **{"tokenizer.chat_template": None})
     with pytest.raises(ValueError, match=says("no chat template")):
         read_chat_template(path)

@@ -1,4 +1,4 @@
-"""The glossary is what the chapters explain, and the words of the field are among it."""
+"""The glossary contains what the chapters explain, and the words of the field are in it."""
 
 from pathlib import Path
 
@@ -25,11 +25,11 @@ def test_a_chapter_explains_each_word_of_the_field(term):
 
 
 @pytest.mark.parametrize("bold", ["Guess", "You need", "Is it right?", "2. Predict.", "after"])
-def test_a_label_and_a_stressed_word_are_no_terms(bold):
+def test_a_label_and_an_emphasized_word_are_not_terms(bold):
     assert not glossary.is_term(bold)
 
 
-def test_a_term_stands_with_the_sentence_and_the_chapter_that_has_it_first():
+def test_a_term_has_the_sentence_and_the_chapter_in_which_it_comes_first():
     chapter, sentence = glossary.terms(CHAPTERS)["causal mask"]
     assert chapter == "06_masks.ipynb" and "earlier positions" in sentence
     assert f": {sentence} ([chapter 06](notebooks/{chapter}))" in glossary.page(CHAPTERS)

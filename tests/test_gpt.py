@@ -166,7 +166,7 @@ def test_targets_outside_the_vocabulary_are_named(generator, target):
 # --- weight decay
 
 
-def test_what_has_two_axes_decays_and_the_rest_does_not():
+def test_matrices_decay_and_other_parameters_do_not():
     model = nn.Module()
     shapes = [(), (3,), (1,), (2, 3), (1, 1), (2, 3, 4)]
     model.parts = nn.ParameterList(nn.Parameter(torch.ones(shape)) for shape in shapes)
@@ -178,7 +178,7 @@ def test_what_has_two_axes_decays_and_the_rest_does_not():
         param_groups(model, -0.1)
 
 
-def test_what_is_frozen_is_left_out_and_what_is_shared_counts_once():
+def test_frozen_parameters_are_left_out_and_shared_ones_count_once():
     model = GPT(tiny_config())
     model.positions.weight.requires_grad_(False)
     found = [id(p) for group in param_groups(model, 0.1) for p in group["params"]]
@@ -337,7 +337,7 @@ def test_the_model_writes_in_eval_mode_and_gets_its_mode_back_even_after_an_erro
         ([[]], {}, ["prompt", (1, 0)]),
     ],
 )
-def test_what_cannot_be_continued_is_explained(ids, how, words):
+def test_a_prompt_that_cannot_be_continued_is_explained(ids, how, words):
     model, ids = tiny(), torch.tensor(ids, dtype=torch.long)
     with pytest.raises(ValueError, match=says(*words)):
         sample(model, ids, 3, **how)
@@ -356,10 +356,10 @@ NO_PROGRAMS = ["", "  \n\t ", "# a comment", "x = = 1", "if x:", "x = 1\0", "-" 
     [*((snippet, 1.0) for snippet in PROGRAMS), *((snippet, 0.0) for snippet in NO_PROGRAMS)],
     ids=lambda value: repr(value)[:20],
 )
-def test_one_text_is_a_program_or_none(snippet, rate):
+def test_a_single_text_is_a_program_or_not(snippet, rate):
     assert parse_rate([snippet]) == rate  # read, not run
 
 
-def test_a_rate_of_nothing_is_explained():
+def test_a_rate_over_no_texts_is_explained():
     with pytest.raises(ValueError, match="no text"):
         parse_rate([])

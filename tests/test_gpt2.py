@@ -1,4 +1,4 @@
-"""A model in GPT-2's layout says what the library ``transformers`` says, read from real files."""
+"""A model in GPT-2's layout agrees with the library ``transformers``, from saved files."""
 
 import pytest
 import torch

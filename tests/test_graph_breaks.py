@@ -1,4 +1,4 @@
-"""torch.compile sees each model as one graph: nothing in it sends the compiler back to Python."""
+"""torch.compile sees each model as one graph."""
 
 from functools import partial
 

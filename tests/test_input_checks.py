@@ -276,7 +276,7 @@ READERS = {  # what reads target ids, and how its error calls them
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("odd", ODD_IDS)
-def test_ids_that_no_embedding_can_look_up_are_named(reader, odd):
+def test_ids_outside_the_embedding_are_named(reader, odd):
     (read, name), (ids, words) = READERS[reader], ODD_IDS[odd]
     with pytest.raises(ValueError, match=says(name, *words)):
         read(ids)
@@ -315,7 +315,7 @@ def test_a_target_a_memory_and_a_source_belong_together(transformer, generator):
 @pytest.mark.parametrize(
     ("bos_id", "eos_id"), [(1, 1), (PAD, 2), (1, PAD), (1, TGT_VOCAB), (-1, 2), (1.0, 2)]
 )
-def test_special_ids_that_cannot_be_told_apart_are_named(decode, bos_id, eos_id):
+def test_special_ids_that_are_equal_are_named(decode, bos_id, eos_id):
     model, words = tiny_transformer(), says(f"{bos_id=}", f"{eos_id=}", f"pad_id={PAD}")
     with pytest.raises(ValueError, match=words):
         check_special_ids(bos_id, eos_id, PAD, TGT_VOCAB)

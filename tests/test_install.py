@@ -38,7 +38,7 @@ COME_WITH = {
 }
 
 
-def test_what_is_installed_is_what_is_pinned():
+def test_the_installed_versions_are_the_pinned_ones():
     versions = {name: found.version.partition("+")[0] for name, found in INSTALLED.items()}
     assert versions == {name: PINS[name] for name in INSTALLED}
     assert len(INSTALLED) > 100

@@ -1,4 +1,4 @@
-"""interop carries every weight both ways, and refuses modules that are not the same mathematics."""
+"""Weights are copied to and from torch.nn, and modules that differ are rejected."""
 
 import re
 from copy import deepcopy
@@ -197,13 +197,13 @@ def test_a_misfit_in_the_last_layer_changes_no_earlier_one():
     assert_equal(ours.state_dict(), kept)
 
 
-def test_gradients_are_asked_for_too_early():
+def test_gradients_before_backward_are_an_error():
     ours, theirs = PAIRS["attention"]()
     with pytest.raises(ValueError, match="has no gradient; call backward first"):
         grad_pairs(ours, theirs)
 
 
-def test_a_class_that_does_not_tell_everything_is_taken_at_its_word():
+def test_a_class_without_the_checked_attributes_is_accepted():
     class EncoderLayer(nn.Module):  # as a learner may write it
         def __init__(self):
             super().__init__()
@@ -225,7 +225,7 @@ def test_a_class_that_does_not_tell_everything_is_taken_at_its_word():
     )
 
 
-def test_a_class_made_from_ours_is_known():
+def test_a_subclass_of_ours_is_recognized():
     class Mine(GPT):
         """Be a GPT under another name."""
 

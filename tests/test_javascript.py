@@ -1,4 +1,4 @@
-"""Our JavaScript is formatted and linted by biome, as the Python is by ruff."""
+"""The JavaScript is formatted and linted by biome."""
 
 import shutil
 import subprocess

@@ -42,7 +42,7 @@ def padded_sources(generator, *lengths):
 # --- the cache of one attention
 
 
-def test_nothing_moves_while_there_is_room():
+def test_appending_copies_nothing_while_there_is_room():
     cache, places = AttentionCache(64), set()
     for _ in range(64):
         keys, _ = cache.append(torch.zeros(2, 3, 1, 4), torch.zeros(2, 3, 1, 4))
@@ -314,7 +314,7 @@ def test_tokens_that_do_not_continue_are_explained_and_leave_the_engine_as_it_wa
     assert_equal(engine.step(ids[:4, :1]), expected)
 
 
-def test_positions_beyond_the_model_are_refused():
+def test_positions_beyond_the_model_are_rejected():
     model, src = model_of(), torch.tensor([[4, 5], [6, 7]])
     engine = DecodingEngine(model, src, 3 * MAX_LEN)
     engine.step(torch.full((2, MAX_LEN), BOS))

@@ -1,4 +1,4 @@
-"""A GPT's training comes to what plain code comes to; its loss, its lines, its records."""
+"""A GPT trains as plain code does, and its loss, its lines and its records are right."""
 
 import math
 from dataclasses import asdict, replace
@@ -72,7 +72,7 @@ def plain_loss(model, ids, windows):
     return sum(losses) / len(losses)
 
 
-def test_a_training_comes_to_what_plain_code_comes_to(tmp_path, data):
+def test_a_training_run_gives_the_weights_of_a_plain_loop(tmp_path, data):
     config = replace(TINY, seed=3, clip_norm=1.1, weight_decay=5.0, beta1=0.8, bias=True)
     config = replace(config, init_std=0.07)
     torch.manual_seed(999)
@@ -115,12 +115,12 @@ WRONG = dict(num_heads=3, last_rate=1.0, weight_decay=2000.0, beta1=1.0, seed=2*
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG.items())
-def test_what_fits_nothing_is_refused(name, value):
+def test_impossible_hyperparameters_are_rejected(name, value):
     with pytest.raises(ValueError, match=name):
         TextGeneratorConfig(**{name: value})
 
 
-def test_a_text_too_short_for_a_window_is_refused_before_anything_is_made(tmp_path, data):
+def test_a_text_too_short_for_a_window_is_rejected_before_anything_is_made(tmp_path, data):
     val = len(read_shakespeare(data).val)
     start(LanguageModel, replace(TINY, max_len=val - 1), data=data)
     with pytest.raises(
@@ -133,7 +133,7 @@ def test_a_text_too_short_for_a_window_is_refused_before_anything_is_made(tmp_pa
 # --- measuring
 
 
-def test_the_loss_hangs_on_neither_chunks_nor_dropout(writer, data, monkeypatch):
+def test_the_loss_depends_neither_on_chunks_nor_on_dropout(writer, data, monkeypatch):
     text = read_shakespeare(data)
     windows = side_by_side(text.val, 8)
     expected = plain_loss(writer.model, text.val, len(windows))
@@ -145,13 +145,13 @@ def test_the_loss_hangs_on_neither_chunks_nor_dropout(writer, data, monkeypatch)
         )
 
 
-def test_lines_are_whole_and_say_something():
+def test_program_lines_are_whole_and_skip_definitions_and_comments():
     text = "def f(x):\n    return x\n\n# a remark\n  x = = 1  \ny = 2\nnot finis"
     assert language_model.program_lines(text) == ["return x", "x = = 1", "y = 2"]
     assert language_model.program_lines("no line") == language_model.program_lines("") == []
 
 
-def test_a_text_is_gone_on_with_as_sample_does(writer):
+def test_a_text_is_continued_as_sample_continues_it(writer):
     writer.model.eval()
     ids = writer.tokenizer.encode("3 and").repeat(2, 1)
     sampling = dict(temperature=0.7, top_k=5, top_p=0.9)
@@ -176,7 +176,7 @@ def test_the_commands_of_the_page_make_the_record():
     assert len(recorded) == len(expected) and all(settings in recorded for settings in expected)
 
 
-def test_gpt2s_start_is_worse_than_ours_from_every_seed():
+def test_gpt2s_initialization_is_worse_than_ours_for_every_seed():
     losses = {0.05: [], GPT2_START: []}
     for entry in read_record("language_model_record"):
         if entry["text"] == "shakespeare":

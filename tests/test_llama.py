@@ -1,4 +1,4 @@
-"""A model in Llama's layout says what the library ``transformers`` says, read from real files."""
+"""A model in Llama's layout agrees with the library ``transformers``, from saved files."""
 
 import pytest
 import tokenizers
@@ -151,7 +151,7 @@ def test_as_the_library_is_the_logits_are_close(tmp_path):
     torch.testing.assert_close(found, theirs.float()(ids).logits, rtol=1e-5, atol=1e-5)
 
 
-def test_a_folder_with_a_tokenizer_goes_on_with_a_text(tmp_path, capsys):
+def test_a_folder_with_a_tokenizer_continues_a_text(tmp_path, capsys):
     published("llama", tmp_path, max_position_embeddings=30)
     letters = tokenizers.Tokenizer(
         tokenizers.models.BPE({c: i for i, c in enumerate("abcdefghijk")}, [])

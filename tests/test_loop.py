@@ -1,4 +1,4 @@
-"""The loop, for each task: it stops and goes on bit for bit, measures, keeps and refuses."""
+"""The training loop stops, resumes to the last bit, measures and saves, for each task."""
 
 import json
 import math
@@ -133,7 +133,7 @@ def test_the_checkpoint_is_written_when_measured_and_every_few_steps(task, tmp_p
     assert [line["step"] for line in run.history] == task.measured
 
 
-def test_minutes_are_those_of_all_starts(task, tmp_path, monkeypatch):
+def test_the_limit_in_minutes_counts_all_starts_of_a_run(task, tmp_path, monkeypatch):
     passing = ({"wall": 20.0 * n, "cpu": 80.0 * n} for n in count())  # in every step
     monkeypatch.setattr(loop, "clocks", lambda: next(passing))
     longer = dict(epochs=20) if task.task_class is Multi30k else dict(steps=40)
@@ -156,7 +156,7 @@ def test_fit_trains_the_same_and_writes_nothing(task, whole, data, tmp_path, mon
 # --- nothing untrue
 
 
-def test_a_training_that_comes_apart_stops_and_keeps_what_was_good(task, tmp_path):
+def test_a_diverging_run_stops_and_keeps_its_last_good_checkpoint(task, tmp_path):
     parts = ("loss", "at step", "lower rate", "earlier checkpoints are")
     with pytest.raises(ValueError, match=says(*parts)):
         train(task.begin(tmp_path, **task.wild), tmp_path)
@@ -172,7 +172,7 @@ def test_a_training_that_comes_apart_stops_and_keeps_what_was_good(task, tmp_pat
     assert read_metadata(kept)["step"] == 2
 
 
-def test_who_reads_while_a_training_goes_on_gets_the_newer_checkpoint(task, tmp_path, monkeypatch):
+def test_reading_during_a_run_returns_the_newer_checkpoint(task, tmp_path, monkeypatch):
     run, steps = task.begin(tmp_path), []
 
     def read_late(folder):
@@ -187,7 +187,7 @@ def test_who_reads_while_a_training_goes_on_gets_the_newer_checkpoint(task, tmp_
     assert steps == [1, 2]
 
 
-def test_a_loss_on_val_that_is_no_number_is_not_kept(task, tmp_path, monkeypatch):
+def test_a_validation_loss_of_nan_is_not_saved(task, tmp_path, monkeypatch):
     run = task.begin(tmp_path)
     monkeypatch.setattr(run.task, "measure", lambda pipeline, step: {"val_loss": math.inf})
     with pytest.raises(ValueError, match="loss on val is inf at step 4"):
@@ -210,7 +210,7 @@ def test_a_checkpoint_that_lacks_something_is_explained(task, whole, tmp_path):
             task.begin(tmp_path)
 
 
-def test_other_data_are_refused(task, whole, tmp_path, monkeypatch):
+def test_other_data_are_rejected(task, whole, tmp_path, monkeypatch):
     for name, read in (("multi30k.read_pairs", read_pairs), ("numbers.draw_pairs", draw_pairs)):
         turned = lambda *words, read=read, **options: read(*words, **options)[::-1]  # noqa: E731
         monkeypatch.setattr(f"course_lib.tasks.{name}", turned)
@@ -224,7 +224,7 @@ def test_other_data_are_refused(task, whole, tmp_path, monkeypatch):
 # --- one of several processes
 
 
-def test_several_ask_each_other_every_tenth_step():
+def test_processes_agree_on_stopping_every_tenth_step():
     run, answers = SimpleNamespace(losses=torch.zeros(2)), []
     for world, wish in ((World(), True), (Pretended(0, 2), True), (Pretended(1, 2, 1.0), False)):
         run.world = world
@@ -233,7 +233,7 @@ def test_several_ask_each_other_every_tenth_step():
     assert answers == [True, True, True, False, True, False, False, True, False]
 
 
-def test_accumulated_micro_batches_come_to_the_step_of_the_whole_batch(task, tmp_path):
+def test_accumulated_micro_batches_give_the_step_of_the_whole_batch(task, tmp_path):
     ends = []
     for parts in (1, 3, 30):  # 30: most of them have no row
         run = task.begin(tmp_path / str(parts), dropout=0.0)
@@ -249,7 +249,7 @@ def test_accumulated_micro_batches_come_to_the_step_of_the_whole_batch(task, tmp
         torch.testing.assert_close(weights, whole, rtol=0, atol=1e-10)
 
 
-def test_every_part_of_every_step_is_another_and_drops_something_else(run):
+def test_every_micro_batch_of_every_step_differs_in_data_and_dropout(run):
     share, asked, seeds = run.task.micro_batch, [], []
     run.task.micro_batch = lambda step, *which: asked.append(which) or share(step, *which)
     for run.step in (4, 5):
@@ -262,7 +262,7 @@ def test_every_part_of_every_step_is_another_and_drops_something_else(run):
     assert torch.initial_seed() == seeds[0]  # it follows from step and part alone
 
 
-def test_only_one_measures(run, monkeypatch):
+def test_only_one_process_measures(run, monkeypatch):
     monkeypatch.setattr(run.task, "measure", lambda pipeline, step: {"val_loss": 1.5})
     for rank in (1, 0):
         run.world, run.losses = Pretended(rank, 2, others=1.0), torch.tensor([3.0, 1.0])

@@ -1,4 +1,4 @@
-"""A low-rank update learns alone, and is added to its matrix without a trace."""
+"""Low-rank adapters learn alone and merge into their matrix."""
 
 from copy import deepcopy
 
@@ -50,7 +50,7 @@ def test_a_layer_is_its_matrix_plus_the_product_of_two(bias):
     assert_equal(layer(x), F.linear(x, matrix, layer.linear.bias))
 
 
-def test_a_starts_random_with_its_width_s_variance_and_b_at_0():
+def test_a_is_initialized_with_the_variance_of_its_width_and_b_with_0():
     layer = LoRALinear(nn.Linear(400, 6), rank=50, alpha=1.0)
     assert layer.a.shape == (50, 400) and (layer.b == 0).all()
     assert layer.a.std().item() == pytest.approx(400**-0.5, rel=0.05)
@@ -137,7 +137,7 @@ def test_a_layer_that_shares_its_weight_is_neither_adapted_nor_merged(name, chan
     assert_equal(changed(ids)[0], logits)
 
 
-def test_names_that_no_layer_has_and_updates_out_of_range_are_refused():
+def test_names_that_no_layer_has_and_updates_out_of_range_are_rejected():
     model, *_ = build("GPT")
     with pytest.raises(ValueError, match=says("w_q or norm")):
         add_lora(model, ["w_q", "norm"], rank=2, alpha=1.0)

@@ -1,4 +1,4 @@
-"""Our Transformer with Marian's weights says what the library ``transformers`` says."""
+"""Our Transformer with Marian's weights agrees with the library ``transformers``."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The explorer of masks: its trained layer, and the answers of chapter 06."""
+"""The mask explorer uses a trained layer and gives the answers of chapter 06."""
 
 import numpy as np
 import pytest
@@ -61,6 +61,6 @@ def test_the_questions_of_chapter_06_have_the_answers_it_gives():
     assert f'"[pad]" gets {cross.numbers()["weights"][row][3]:.2f} instead' in answer
 
 
-def test_an_empty_row_has_weights_of_zero():
+def test_a_row_without_visible_keys_has_weights_of_zero():
     weights = MaskExplorer(mask="your own", cells=["000000"] * MAX_WORDS).numbers()["weights"]
     assert not np.any(weights)

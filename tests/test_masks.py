@@ -1,4 +1,4 @@
-"""Masks: one polarity, converted to the others as torch reads them; padding hides keys."""
+"""Masks have one polarity, are converted as torch reads them, and hide padded keys."""
 
 import pytest
 import torch

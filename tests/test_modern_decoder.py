@@ -1,4 +1,4 @@
-"""The parts of later models are what their formulas say, and fit where the old ones were."""
+"""The parts of modern decoders agree with their formulas."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def test_rms_norm_agrees_with_torch(generator, how, scale):
     assert_equal(trace(ours, x, ours), trace(theirs, x, theirs))
 
 
-def test_rms_norm_keeps_zeros_and_refuses_vectors_of_another_width():
+def test_rms_norm_keeps_zeros_and_rejects_vectors_of_another_width():
     assert (randomize(RMSNorm(6))(torch.zeros(T, 6).double()) == 0).all()
     for width in (1, 5):  # a width of 1 would broadcast in silence
         with pytest.raises(ValueError, match=says("width 6", (2, width))):
@@ -87,7 +87,7 @@ def test_angles_are_those_of_the_formula(width, base):
 
 
 @given(seed=SEEDS, width=st.sampled_from([2, 4, 6, 18]))
-def test_to_rotate_is_to_multiply_complex_numbers(seed, width):
+def test_rotating_is_multiplying_complex_numbers(seed, width):
     x, angles = [normal(make_generator(seed), B, H, T, width)], exact_angles(T, width)
     ours = trace(lambda x: apply_rope(x, angles), x)
     assert_equal(ours, trace(lambda x: by_complex_numbers(x, angles), x))
@@ -96,7 +96,7 @@ def test_to_rotate_is_to_multiply_complex_numbers(seed, width):
 @pytest.mark.parametrize(
     ("dtype", "atol"), [(torch.float32, 1e-6), (torch.bfloat16, 3e-2), (torch.float16, 4e-3)]
 )
-def test_numbers_of_each_kind_stay_of_that_kind(generator, dtype, atol):
+def test_rope_keeps_every_dtype(generator, dtype, atol):
     # 3e-2 and 4e-3: two products of numbers up to 4, with 8 and 11 binary digits
     x = normal(generator, B, T, D_K).clamp(-4, 4).to(dtype)
     angles = rope_angles(T, D_K)
@@ -198,7 +198,7 @@ def test_the_angles_keep_their_32_bits_in_a_model_of_16():
     assert modern().angles.dtype == torch.float64
 
 
-def test_matrices_start_as_those_of_a_gpt():
+def test_matrices_are_initialized_as_those_of_a_gpt():
     config = ModernConfig(vocab_size=500, num_layers=8, num_heads=2, num_kv_heads=1, d_model=64)
     layer = ModernDecoder(config).layers[3]
     assert layer.self_attn.w_q.weight.std().item() == pytest.approx(0.02, rel=0.1)

@@ -1,4 +1,4 @@
-"""What holds for every module: eval mode is deterministic, all learn, rows are independent."""
+"""Properties of every module, such as deterministic outputs in eval mode and independent rows."""
 
 import sys
 
@@ -231,7 +231,7 @@ def test_the_other_dropouts_act_inside_their_sublayers(name, which, silent):
 
 
 @pytest.mark.parametrize("name", STACKED)
-def test_no_two_matrices_start_alike(name):
+def test_no_two_matrices_are_initialized_to_the_same_values(name):
     matrices = [p for p in MODULES[name][0](0.0).parameters() if p.dim() > 1]
     assert len({matrix[0, 0].item() for matrix in matrices}) == len(matrices)
 
@@ -247,7 +247,7 @@ def test_inputs_masks_and_weights_are_left_unchanged(name):
 
 
 @EVERY_MODULE
-def test_numbers_keep_their_type_and_float32_says_the_same(name):
+def test_modules_keep_the_dtype_and_float32_agrees_with_float64(name):
     module, inputs = build(name), draw(name)
     exact = run(name, module, inputs)
     short = [x.float() if x.is_floating_point() else x for x in inputs]

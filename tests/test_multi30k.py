@@ -47,7 +47,7 @@ def mean_loss(model, rows):
     return sum(losses) / len(losses)
 
 
-def test_a_training_comes_to_what_the_plain_way_comes_to(tmp_path):
+def test_a_training_run_gives_the_weights_of_a_plain_loop(tmp_path):
     config = replace(TINY, seed=3, epochs=3, tokens=130, pool_size=10, warmup_steps=3)
     config = replace(config, smoothing=0.2)
     torch.manual_seed(999)
@@ -154,7 +154,7 @@ def test_a_translation_without_an_end_is_cut_off_by_its_own_length(kept, monkeyp
         assert (kept.search(src) == 7).sum(dim=1).tolist() == written
 
 
-def test_pairs_of_too_many_tokens_are_refused(kept):
+def test_pairs_of_too_many_tokens_are_rejected(kept):
     long = "drei " * 200
     for pair in ((long, "three"), ("drei", long)):
         with pytest.raises(ValueError, match="tokens: this model reads 128"):

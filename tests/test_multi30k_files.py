@@ -153,7 +153,7 @@ PACKED_ENDLESS = gzip.compress(ENDLESS)
     ],
     ids=["other", "cut off", "not packed", "damaged", "endless content", "endless file", "missing"],
 )
-def test_a_wrong_file_is_refused_and_leaves_nothing(
+def test_a_wrong_file_is_rejected_and_leaves_nothing(
     sent, error, message, site, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(multi30k, "MAX_BYTES", 100_000)

@@ -87,7 +87,7 @@ def test_the_translator_is_trained_once_as_chapter_11_trains_and_then_loaded(mad
     assert threads == [1, 2, 1, 2]  # one computes, and then as many as before
 
 
-def test_several_that_want_it_at_once_wait_for_the_one_that_trains(made):
+def test_processes_that_need_the_translator_wait_for_the_one_that_trains_it(made):
     waiting = Thread(target=load_or_train, args=(TINY,))
     with locked(folder_of(TINY)):
         waiting.start()
@@ -99,7 +99,7 @@ def test_several_that_want_it_at_once_wait_for_the_one_that_trains(made):
     assert made == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_a_training_that_was_stopped_is_finished(made):
+def test_a_stopped_training_run_is_finished(made):
     state = start(Numbers, TINY)
     train(state, folder_of(TINY), stop=lambda: state.step == 4)
     made.clear()
@@ -108,7 +108,7 @@ def test_a_training_that_was_stopped_is_finished(made):
     assert_same(translator.model.state_dict(), as_taught())
 
 
-def test_what_is_of_another_configuration_or_unreadable_is_named_and_not_overwritten(made):
+def test_another_configuration_or_an_unreadable_run_is_named_and_not_overwritten(made):
     load_or_train(TINY)
     made.clear()
     path = find_checkpoint(folder_of(TINY)) / METADATA
@@ -121,7 +121,7 @@ def test_what_is_of_another_configuration_or_unreadable_is_named_and_not_overwri
         assert path.read_bytes() == before and made == []
 
 
-def test_what_is_kept_lies_in_the_checkout_and_never_among_installed_files(folder, monkeypatch):
+def test_runs_are_saved_in_the_checkout_and_never_among_installed_files(folder, monkeypatch):
     assert folder_of(TranslatorConfig(to="fr", seed=2)) == folder / "numbers-course-fr-seed2"
     monkeypatch.setenv("COURSE_CHECKPOINTS", "~/x")
     assert folder_of(TINY).parent == Path.home() / "x"
@@ -137,7 +137,7 @@ def test_what_is_kept_lies_in_the_checkout_and_never_among_installed_files(folde
 # --- what a translator starts from
 
 
-def test_training_texts_alone_are_learned_from():
+def test_only_training_texts_are_learned_from():
     with torch.random.fork_rng():
         task = Numbers(TINY)
     pairs = draw_pairs("train", 120)
@@ -160,7 +160,7 @@ def test_the_seed_decides_the_first_weights_the_numbers_and_the_batches():
     assert one.batches.rows != other.batches.rows and other.batches.seed == 1
 
 
-def test_numbers_never_seen_are_measured_on_without_smoothing():
+def test_unseen_numbers_are_measured_without_smoothing():
     state = start(Numbers, TINY)
     task, model = state.task, state.pipeline.model.eval()
     src, tgt = task.val
@@ -177,7 +177,7 @@ def test_numbers_never_seen_are_measured_on_without_smoothing():
 # --- translating, and counting what is right
 
 
-def test_what_cannot_be_translated_is_refused(untrained):
+def test_texts_that_cannot_be_translated_are_rejected(untrained):
     for text in ("", "  ", "one " * 101):
         with pytest.raises(ValueError, match=says("words", "at most 100 tokens", text[:100])):
             untrained.translate(["one", text, "two"])

@@ -73,7 +73,7 @@ def test_signed_values_have_limits_symmetric_around_a_white_zero():
 
 
 @pytest.mark.parametrize("limit", [None, 2.0])
-def test_blocked_cells_are_grey_and_differ_from_zero(limit):
+def test_blocked_cells_are_gray_and_differ_from_zero(limit):
     mask = torch.tensor([[True, False], [True, True]])
     ax = heatmap(
         torch.tensor([[0.0, 0.0], [0.5, 1.0]]), ["a", "b"], ["a", "b"], mask=mask, limit=limit
@@ -85,7 +85,7 @@ def test_blocked_cells_are_grey_and_differ_from_zero(limit):
         assert (painted[place] - grey).abs().max() > 0.1, f"cell {place} looks blocked"
 
 
-def test_numbers_stand_in_their_cells_but_not_in_blocked_ones():
+def test_numbers_are_in_their_cells_but_not_in_blocked_ones():
     weights, mask = torch.tensor([[0.25, 0.75, 0.0]]), torch.tensor([[True, True, False]])
     ax = heatmap(weights, ["q"], ["a", "b", "c"], mask=mask, numbers=True)
     assert {text.get_position(): text.get_text() for text in ax.texts} == {
@@ -135,7 +135,7 @@ def test_words_do_not_touch_and_fit_the_page(name):
 # --- lines and bars
 
 
-def test_every_line_goes_through_its_points_and_is_told_apart_without_its_colour():
+def test_every_line_goes_through_its_points_and_differs_from_the_others_without_color():
     lines = {name: torch.tensor([3.0, 2.0, n]) for n, name in enumerate("abcd")}
     ax = curves([1, 2, 3], lines, xlabel="step", ylabel="loss (nats)")
     for line, (name, values) in zip(ax.lines, lines.items(), strict=True):
@@ -147,7 +147,7 @@ def test_every_line_goes_through_its_points_and_is_told_apart_without_its_colour
     assert curves([1, 2], {"loss": [1.0, 0.5]}, xlabel="x", ylabel="y").get_legend() is None
 
 
-def test_every_bar_has_its_height_and_its_name_and_two_of_one_name_stay_two():
+def test_every_bar_has_its_height_and_name_and_equal_names_stay_separate():
     ax = bars(["ja", "ja"], [0.75, 0.25], ylabel="probability", colour=COLOURS["value"])
     assert [bar.get_height() for bar in ax.patches] == [0.75, 0.25]
     assert len({bar.get_x() for bar in ax.patches}) == 2
@@ -198,7 +198,7 @@ def test_a_plot_takes_gradients_and_goes_where_it_is_told_or_makes_its_own_figur
         (lambda: bars(["a"], [1.0, 2.0], ylabel="y"), "1 names do not fit 2 values"),
     ],
 )
-def test_what_does_not_fit_is_named_and_leaves_no_figure_open(draw, says):
+def test_values_that_do_not_fit_are_named_and_leave_no_figure_open(draw, says):
     with pytest.raises(ValueError, match=re.escape(says)):
         draw()
     assert not plt.get_fignums()
@@ -222,7 +222,7 @@ def test_show_stores_one_picture_at_its_size_as_html_with_alt_text_as_png_and_as
     assert image.width == pytest.approx(2 * 480, rel=0.1), "twice the pixels, for sharp screens"
 
 
-def test_the_shown_image_keeps_every_colour_of_a_heat_map(shown):
+def test_the_shown_image_keeps_every_color_of_a_heat_map(shown):
     mask = torch.tensor([[True] * 8 + [False]])
     ax = heatmap(torch.arange(9.0).unsqueeze(0) / 8, ["q"], ["a"] * 9, mask=mask)
     painted = colours(ax)[0, :, :3]
@@ -233,7 +233,7 @@ def test_the_shown_image_keeps_every_colour_of_a_heat_map(shown):
         assert (seen - colour).abs().amax(dim=1).min() < 0.02, f"no pixel is {colour}"
 
 
-def test_show_refuses_a_figure_without_words(shown):
+def test_show_rejects_a_figure_without_words(shown):
     fig, _ = plt.subplots()
     with pytest.raises(ValueError, match=re.escape("show(fig, alt=…) needs a sentence")):
         show(fig, alt=" \n\t")

@@ -10,7 +10,7 @@ from course_lib.positions import sinusoidal_encoding
 from course_lib.viz.position_explorer import PositionExplorer
 
 
-def test_base_ten_thousand_is_the_paper_and_another_base_rotates_at_another_speed():
+def test_base_ten_thousand_is_the_papers_and_another_base_rotates_at_another_speed():
     for positions, d_model in ((8, 4), (64, 128)):
         table = PositionExplorer(positions=positions, d_model=d_model).vectors()
         assert_close(table.float(), sinusoidal_encoding(positions, d_model))
@@ -23,7 +23,7 @@ def test_the_default_type_is_left_alone():
     assert torch.get_default_dtype() == torch.float32
 
 
-def test_learned_rows_know_near_from_far_as_far_as_they_were_trained():
+def test_learned_rows_distinguish_near_from_far_within_the_trained_length():
     explorer = PositionExplorer(kind="learned", positions=learned_positions.MAX_LEN)
     table, trained = explorer.vectors(), learned_positions.TRAINED
     assert table.shape == (learned_positions.MAX_LEN, learned_positions.D_MODEL)

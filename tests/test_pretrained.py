@@ -355,7 +355,7 @@ def test_a_file_without_tensors_is_named_with_the_way_out(tmp_path, name, conten
     ],
     ids=["tensor", "integer key", "numbers", "sparse", "meta", "expanded"],
 )
-def test_a_pickle_of_something_else_than_dense_tensors_by_name_is_named(tmp_path, content):
+def test_a_pickle_of_anything_but_named_dense_tensors_is_rejected(tmp_path, content):
     torch.save(content, tmp_path / "pytorch_model.bin")
     with pytest.raises(ValueError, match=says("pytorch_model.bin contains", "dense tensor")):
         read_weights(tmp_path)

@@ -230,7 +230,7 @@ def test_a_probe_sees_a_planted_change(name, monkeypatch):
     assert seen_by(name, Wrapped(CHANGES[name]))
 
 
-def test_labels_that_are_not_shifted_are_named():
+def test_targets_that_are_not_shifted_are_named():
     def unshifted(model, src, tgt):
         return F.cross_entropy(model(src, tgt[:, :-1]).transpose(1, 2), tgt[:, :-1])
 
@@ -240,7 +240,7 @@ def test_labels_that_are_not_shifted_are_named():
 
 
 @pytest.mark.parametrize("make", [translator, Decoder])
-def test_everything_stays_as_it_was(make):
+def test_probes_leave_the_model_and_the_random_state_unchanged(make):
     model = make().train()
     next(model.children()).eval()
     for parameter in model.parameters():
@@ -291,7 +291,7 @@ def test_a_model_that_cannot_be_probed_is_explained(make, options, message):
         probes.prepare_model(model, **dict(vocab_size=VOCAB) | options)
 
 
-def test_what_cannot_run_in_16_bit_is_no_alarm():
+def test_a_model_that_cannot_run_in_16_bit_raises_no_alarm():
     def float32_only(wrapped, logits):
         return logits @ torch.eye(VOCAB)
 

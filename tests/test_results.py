@@ -20,7 +20,7 @@ def test_every_result_is_shown_somewhere():
     assert set(re.findall(r"<!-- results: (\w+) -->", pages)) == update_results.REGIONS.keys()
 
 
-def test_a_wrong_number_is_found_and_put_right(tmp_path, capsys):
+def test_a_wrong_number_is_found_and_corrected(tmp_path, capsys):
     page = tmp_path / "page.md"
     right = update_results.rewritten("2.20\n<!-- results: training -->\n<!-- end -->\nafter\n")
     wrong = right.replace(" (", "9 (", 1)  # the first number of the table has a digit more
@@ -44,7 +44,7 @@ def test_a_region_without_end_beginning_or_record_is_explained(page, tmp_path, c
     assert re.search("a region has no|no results called speed", capsys.readouterr().err)
 
 
-def test_a_ratio_stands_in_its_row_and_column(monkeypatch):
+def test_a_ratio_is_in_its_row_and_column(monkeypatch):
     ratio = {"median": 1.234, "min": 1.0, "max": 2.0}
     row = {"name": "bfloat16", "table": "training step, base", "ratio": ratio}
     monkeypatch.setattr(update_results, "bench", lambda part: {"part": part, "rows": [row]})
@@ -55,7 +55,7 @@ def test_a_ratio_stands_in_its_row_and_column(monkeypatch):
     assert written.splitlines()[2:] == ["| other | – | – |", "| ours | – | 1.23 (1.00 to 2.00) |"]
 
 
-def test_a_mean_stands_only_where_every_seed_was_trained():
+def test_a_mean_is_shown_only_if_every_seed_was_trained():
     runs = [("all", 0, 1.0), ("all", 1, 2.0), ("all", 2, 6.0), ("one", 1, 2.0)]
     entries = [{"name": name, "seed": seed, "loss": loss} for name, seed, loss in runs]
     written = update_results.by_seed(entries, lambda entry: entry["name"], "loss")

@@ -79,7 +79,7 @@ def test_a_character_that_is_not_known_is_named(unknown, first):
 # --- which file is on which side
 
 
-def test_every_plain_file_is_on_one_side_by_the_check_sum_of_its_name(library):
+def test_every_plain_file_is_in_one_split_by_the_checksum_of_its_name(library):
     train, val = library_files(library)
     assert names(val) == [n for n in NAMES if binascii.crc32(n.encode()) % 10 == 0]
     assert names(train) == [n for n in NAMES if n not in names(val)]
@@ -136,7 +136,7 @@ def test_the_library_is_read_file_by_file_in_the_order_of_names(library):
 
 
 @pytest.mark.parametrize(("length", "cut"), [(10, 9), (19, 17), (1, 0)])
-def test_the_cut_is_at_nine_tenths_rounded_down(shakespeare, length, cut):
+def test_the_split_is_at_nine_tenths_rounded_down(shakespeare, length, cut):
     path = shakespeare / "tinyshakespeare" / "input.txt"
     whole = "".join(chr(ord("!") + n % 90) for n in range(length))
     path.write_text(whole, encoding="utf-8")
@@ -173,7 +173,7 @@ def test_a_missing_file_is_named_with_the_way_out(shakespeare):
         path.mkdir(exist_ok=True)  # a folder with that name is not a file
 
 
-def test_what_is_no_text_is_explained(shakespeare):
+def test_files_that_are_not_text_are_explained(shakespeare):
     path = shakespeare / "tinyshakespeare" / "input.txt"
     path.write_bytes(b"first\xff")
     with pytest.raises(ValueError, match=says(path, "is not UTF-8 text", "byte 5")):

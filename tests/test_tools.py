@@ -55,7 +55,7 @@ TIDIED = {
 
 
 @pytest.mark.parametrize("name", TIDIED)
-def test_of_outputs_is_kept_what_a_reader_needs(name):
+def test_saved_outputs_contain_only_what_a_reader_needs(name):
     outputs, kept = TIDIED[name]
     assert tidied(*map(copy.deepcopy, outputs)) == kept
 
@@ -72,7 +72,7 @@ def test_the_source_of_a_guess_is_hidden_and_no_other():
 # --- how tests are run
 
 
-def test_what_loads_the_translator_waits_for_chapter_11(monkeypatch):
+def test_tests_that_load_the_translator_wait_for_chapter_11(monkeypatch):
     ended = []
 
     def run(name, *words):

@@ -71,7 +71,7 @@ def test_a_signal_asks_a_second_one_stops_and_then_all_is_as_before(number):
 # --- records
 
 
-def test_a_record_is_as_people_read_it_and_holds_no_nan(tmp_path):
+def test_a_record_is_readable_and_contains_no_nan(tmp_path):
     path = tmp_path / "some" / "where.json"
     for loss in (2.5, 1.5):
         add_entry(path, {"loss": loss, "text": "zwölf\n"}, itemgetter("loss"))
@@ -87,7 +87,7 @@ def test_a_record_is_as_people_read_it_and_holds_no_nan(tmp_path):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_several_are_told_twice_to_stop_and_one_of_them_says_so(
+def test_several_processes_stop_after_two_signals_and_one_of_them_prints_it(
     rank, monkeypatch, tmp_path, capsys
 ):
     def learn(*words, stop, **options):

@@ -253,7 +253,7 @@ def test_a_step_follows_the_gradient_of_the_sum_of_its_losses(generator, count, 
     assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.1]
 
 
-def test_losses_are_taken_one_after_the_other():
+def test_several_losses_are_computed_one_after_the_other():
     """The graph of one loss is gone before the next is computed."""
     layer, seen = nn.Linear(3, 2), []
     layer.weight.register_hook(lambda _: seen.append("gradient"))

@@ -113,12 +113,12 @@ def test_numbers_are_spelled_and_read_as_in_python(page: Page):
         assert found == [spell(int(number), "en"), spell(int(number), "de"), number]
 
 
-def test_what_python_reads_is_read(page: Page):
+def test_the_browser_reads_the_numbers_that_python_reads(page: Page):
     for text in ("345", " 0,345 ", "0", "999,999"):
         assert spell(int(page.evaluate(READ, text)), "en") == number_words(text)
 
 
-def test_what_python_rejects_is_answered_in_a_short_sentence(page: Page):
+def test_the_browser_rejects_what_python_rejects_with_a_short_sentence(page: Page):
     for text in ("", "1000000", "9" * 5000, "-3", "٣", "3 hundred", "forty-five"):
         with pytest.raises(ValueError):
             number_words(text)

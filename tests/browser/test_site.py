@@ -244,7 +244,7 @@ def test_the_index_of_modules_says_what_each_one_is(page):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", [*PAGES, *WIDE, "search.html?q=mask", DECK])
-def test_nobody_is_shut_out_by_a_serious_fault(page, name, theme):
+def test_axe_finds_no_serious_accessibility_problem(page, name, theme):
     page.emulate_media(color_scheme=theme)
     page.goto(name)
     page.wait_for_load_state("networkidle")  # explorers run, and a search has results

@@ -1,4 +1,4 @@
-"""On a GPU: the model is torch's own, compiled too, and all tasks train as they do on the CPU.
+"""Tests on a GPU: models agree with torch, compiled too, and tasks train as on the CPU.
 
 Skipped where there is none; ``COURSE_TEST_DEVICE=cpu`` runs what a CPU can, to try the tests.
 """

@@ -1,4 +1,4 @@
-"""Run chapters of a workbook one after the other, each in a fork of a process that knows torch.
+"""Run chapters of a workbook, each in a fork of a process that has imported torch.
 
 A kernel for each would begin by loading torch, for seconds. What a chapter does stays in its fork.
 """

@@ -1,4 +1,4 @@
-"""Predictions and learners' tests: right ones pass, wrong ones hear why, and nothing raises."""
+"""Predictions and tests that learners write are judged, and every answer gets a sentence."""
 
 import sys
 
@@ -19,7 +19,7 @@ every_test = pytest.mark.parametrize("task", TESTS, ids=lambda task: task.name)
 
 
 @every_prediction
-def test_the_truth_is_right_what_is_far_off_or_a_known_guess_is_not_and_no_number_is_told(task):
+def test_a_prediction_is_judged_by_its_distance_and_its_number_stays_hidden(task):
     truth = task.truth()
     truth = truth.tolist() if isinstance(truth, torch.Tensor) else truth
     state = torch.get_rng_state()
@@ -43,7 +43,7 @@ def not_written(candidate):
 
 
 @every_test
-def test_a_content_test_and_a_strict_one_are_told_apart(task):
+def test_a_test_that_accepts_or_rejects_everything_does_not_pass(task):
     assert task.must
     known = task.wrong()
     assert set(task.must) <= set(known)
@@ -99,6 +99,6 @@ def test_a_score_counts_only_what_the_arguments_of_a_test_can_show():
         (clinic("loss_near_zero").probe, "causalty", "did you mean causality"),
     ],
 )
-def test_an_unknown_name_names_its_neighbours(ask, name, near):
+def test_an_unknown_name_is_answered_with_similar_names(ask, name, near):
     with pytest.raises(ValueError, match=near):
         ask(name)

@@ -1,4 +1,4 @@
-"""The checks: no right answer is refused, every known mistake is found and called by its name."""
+"""Checks accept every right answer, and they find and name every known mistake."""
 
 import html
 import inspect
@@ -41,7 +41,7 @@ MISTAKES = [mistake for name in exercises() for mistake in known_mistakes(name)]
 every_exercise = pytest.mark.parametrize("name", exercises())
 
 
-def test_what_a_chapter_checks_is_an_exercise_of_its_module():
+def test_every_check_of_a_chapter_is_an_exercise_of_its_module():
     asked = [
         (chapter.module, name)
         for chapter in map(Chapter.read, sorted(ROOT.glob("notebooks/*.ipynb")))
@@ -52,7 +52,7 @@ def test_what_a_chapter_checks_is_an_exercise_of_its_module():
 
 
 @pytest.mark.parametrize("name, answer", ANSWERS.values(), ids=ANSWERS)
-def test_right_answers_of_all_styles_pass(name, answer):
+def test_right_answers_in_all_styles_pass(name, answer):
     report = examine(name, answer)
     assert report.passed, report
     if answer is exercise(name).definition:
@@ -60,7 +60,7 @@ def test_right_answers_of_all_styles_pass(name, answer):
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: f"{m.exercise}-{m.name}")
-def test_every_known_mistake_is_found_and_called_by_its_name(mistake, monkeypatch):
+def test_every_known_mistake_is_found_and_named(mistake, monkeypatch):
     seen = {}
 
     def once(trial, tried):
@@ -87,14 +87,14 @@ def test_every_known_mistake_is_found_and_called_by_its_name(mistake, monkeypatc
 
 
 @every_exercise
-def test_a_mistake_that_is_tried_again_is_called_by_the_same_name(name):
+def test_a_mistake_that_is_tried_again_has_the_same_name(name):
     mistake = known_mistakes(name)[-1]
     again = replace(mistake).implementation
     assert again is not mistake.implementation
     assert examine(name, again).mistake == mistake.name
 
 
-def test_every_exercise_has_known_mistakes_each_of_its_own_name():
+def test_the_known_mistakes_of_an_exercise_have_different_names():
     assert {mistake.exercise for mistake in MISTAKES} == set(exercises())
     assert len({(mistake.exercise, mistake.name) for mistake in MISTAKES}) == len(MISTAKES)
 
@@ -108,7 +108,7 @@ def test_an_untouched_stub_is_not_attempted(name):
     assert "NotImplementedError" in report.hint
 
 
-def test_a_constructor_without_a_forward_is_a_beginning():
+def test_a_constructor_without_a_forward_is_reported_as_unfinished():
     class LayerNorm(nn.Module):
         def __init__(self, d_model, eps=1e-5):
             super().__init__()
@@ -138,7 +138,7 @@ class _Endless:
         raise RuntimeError("no")
 
 
-def test_whatever_an_attempt_does_the_check_returns():
+def test_a_check_returns_whatever_the_attempt_does():
     def falls_into_itself(*args, **kwargs):
         return falls_into_itself(*args, **kwargs)
 
@@ -180,7 +180,7 @@ class InheritsTheCourses(exercise("MultiHeadAttention").definition):
         ("LayerNorm", nn.LayerNorm, "torch"),
     ],
 )
-def test_calling_the_thing_itself_is_no_answer(name, candidate, word):
+def test_calling_the_course_definition_is_not_an_answer(name, candidate, word):
     report = examine(name, candidate)
     assert not report.passed and report.mistake is None
     assert word in report.hint
@@ -202,7 +202,7 @@ def test_a_mistake_that_no_longer_fits_the_source_is_reported():
         _ = lost.implementation
 
 
-def test_what_a_report_says_is_shown_as_text():
+def test_a_report_is_shown_as_text():
     box = Report("x", False, "a_name", "This <b> & that", "shape", "1 < 2")._repr_html_()
     assert html.escape("This <b> & that") in box and "<b>" not in box and "1 &lt; 2" in box
     box = Report("x", False, hint="Call `a(b)` *twice*, not 2 * 3 * 4.")._repr_html_()
@@ -221,7 +221,7 @@ def test_what_a_report_says_is_shown_as_text():
     ],
     ids=["below", "above", "nan"],
 )
-def test_the_entry_that_a_learner_is_shown_is_the_one_that_is_furthest_off(wrong, told):
+def test_the_report_shows_the_entry_with_the_largest_error(wrong, told):
     right = torch.ones(3, 4, 5)
     mine = right.clone()
     for place, value in wrong.items():

@@ -1,4 +1,4 @@
-"""The bug clinic: each symptom is there, a probe sees it, and what is mended shows neither."""
+"""The bug clinic shows each symptom, a probe sees it, and a fixed model shows neither."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_no_probe_sounds_an_alarm_for_the_right_model(case):
     assert not alarms
 
 
-def test_no_name_of_a_case_gives_its_cause_away_and_no_cause_is_used_twice():
+def test_the_name_of_a_case_does_not_reveal_its_cause_and_every_cause_is_used_once():
     assert len(set(causes())) == len(CASES) + len(DECOYS)
     assert {probe for _, probe in DECOYS.values()} <= set(PROBES_BY_NAME)
     assert not any(case.cause.replace(" ", "_") in case.name for case in CASES)
@@ -54,7 +54,7 @@ def test_the_score_counts_each_probe_once_over_all_runs():
     assert clinic("loss_near_zero").score == 2
 
 
-def test_what_is_not_answered_yet_leads_on_step_by_step():
+def test_a_case_without_an_answer_asks_for_the_next_step():
     first = diagnose("loss_near_zero", ...)
     assert not first.attempted and "the loss ends at" in first.detail
     assert "Choose one or more probes" in first.hint
@@ -76,7 +76,7 @@ def test_a_wrong_cause_is_answered_and_shows_no_code(cause):
     assert "parameters registered" in report.hint or "is not among the causes" in report.hint
 
 
-def test_nothing_is_told_of_a_probe_that_was_not_asked():
+def test_a_probe_that_was_not_chosen_reveals_nothing():
     for probes, said in [("context", "Does it?"), (["context", "causality"], "as it does here")]:
         hint = diagnose("loss_near_zero_again", probes, "causal missing").hint
         assert hint.endswith(said) or said in hint
@@ -84,7 +84,7 @@ def test_nothing_is_told_of_a_probe_that_was_not_asked():
 
 
 @pytest.mark.parametrize("blank", [..., None, ""])
-def test_what_is_left_blank_is_no_wrong_answer(blank):
+def test_a_blank_is_not_a_wrong_answer(blank):
     assert not diagnose("loss_near_zero", blank, "causal missing", blank).attempted
     assert not diagnose("loss_near_zero", ["causality"], blank, blank).attempted
     assert diagnose("loss_near_zero", ["causality"], "causal missing", blank).attempted
@@ -108,6 +108,6 @@ def test_a_probe_that_does_not_exist_is_an_answer_and_costs_nothing():
         ([("a", "b"), ("c",)], "Write a pair (old, new)"),
     ],
 )
-def test_lines_that_mend_nothing_are_answered(mend, said):
+def test_lines_that_fix_nothing_are_answered(mend, said):
     healed, hint = examine_mend(clinic("loss_near_zero"), mend)
     assert not healed and said in hint

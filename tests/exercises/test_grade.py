@@ -1,4 +1,4 @@
-"""A class is graded whatever its code does, and its folders stay as they are."""
+"""Grading a class works whatever the learners' code does, and it changes no folder."""
 
 import csv
 import json
@@ -193,7 +193,7 @@ def test_every_learner_has_a_row_for_every_exercise_in_order(graded):
     assert row["state"] == "not yet" and row["mistake"] and "This is what you get" in row["hint"]
 
 
-def test_the_courses_definitions_and_missing_ones_are_no_attempt(said):
+def test_the_courses_definitions_and_missing_ones_do_not_count_as_attempts(said):
     for name in ("DecoderLayer", "scaled_dot_product_attention"):
         assert said["zoe/work", name] == ("not attempted", "")
     state, hint = said["zoe/work", "FeedForward"]
@@ -213,7 +213,7 @@ def test_the_courses_definitions_and_missing_ones_are_no_attempt(said):
         ("eve", "AddNorm", "MemoryError"),
     ],
 )
-def test_what_does_not_run_is_said_and_breaks_nothing_else(said, learner, name, words):
+def test_a_module_that_fails_is_reported_and_the_others_are_graded(said, learner, name, words):
     state, hint = said[learner, name]
     assert state == "did not run" and words in hint
     assert said["eve", "split_heads"] == ("correct", "")
@@ -222,7 +222,7 @@ def test_what_does_not_run_is_said_and_breaks_nothing_else(said, learner, name, 
 # --- attacks
 
 
-def test_text_of_a_learner_neither_moves_the_cursor_nor_computes(said, tmp_path):
+def test_a_learners_text_is_escaped_in_the_table_and_the_terminal(said, tmp_path):
     state, hint = said["eve", "FeedForward"]
     assert state == "did not run" and "=1+1\\x1b[2J\\u202exxx" in hint
     texts = {text: f"'{text}" for text in ("=1", "+1", "-inf, ü√", "@a", " =1", "＝1")}
@@ -253,7 +253,7 @@ def test_only_right_numbers_are_correct(seen):
         assert judge("causal_mask", from_json(to_json(FORGED | {"seen": seen}))).state == state
 
 
-def test_values_travel_as_they_are():
+def test_values_are_the_same_after_serialization():
     tensors = [torch.randn(2, 3), torch.tensor(True), torch.ones(0, 2), torch.ones(2).bfloat16()]
     value = {"a": tensors, "b": (None, 1, 2.5, "ü", torch.float64), 3: float("inf")}
     back = from_json(to_json(value))
@@ -400,7 +400,7 @@ def test_the_command_writes_the_table_and_prints_a_line_for_each_learner(quick, 
     assert rows_of(tmp_path / "tables" / "new") and quick[-1][1] == 7
 
 
-def test_a_table_that_is_there_is_not_replaced_unless_asked(quick, tmp_path, capsys):
+def test_an_existing_table_is_not_replaced_without_force(quick, tmp_path, capsys):
     table = tmp_path / "grades.csv"
     table.write_text("with my remarks")
     assert cli.main(["grade", "ada"]) == 2
@@ -423,7 +423,7 @@ def test_nothing_is_written_into_a_learners_folder_unless_asked(
 
 
 @pytest.mark.parametrize(("folder", "words"), [("empty", "no my_lib"), ("none", "no folder none")])
-def test_nothing_to_grade_is_explained(tmp_path, capsys, monkeypatch, folder, words):
+def test_a_folder_with_nothing_to_grade_is_explained(tmp_path, capsys, monkeypatch, folder, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty" / "figures").mkdir(parents=True)
     assert cli.main(["grade", folder]) == 2
@@ -431,7 +431,7 @@ def test_nothing_to_grade_is_explained(tmp_path, capsys, monkeypatch, folder, wo
     assert out == "" and err.count("\n") == 1 and err.startswith("course grade: ") and words in err
 
 
-def test_ctrl_c_keeps_the_rows_of_those_before(quick, tmp_path, capsys):
+def test_ctrl_c_keeps_the_rows_that_are_finished(quick, tmp_path, capsys):
     assert cli.main(["grade", "."]) == 130
     assert capsys.readouterr().err == "\ncourse grade: stopped\n"
     assert {learner for learner, _ in rows_of(tmp_path)} == {"ada"}

@@ -1,4 +1,4 @@
-"""A guess: nothing is explained before an answer, and every answer is kept and harmless."""
+"""A guess explains nothing before an answer, and it keeps every answer."""
 
 import json
 import re

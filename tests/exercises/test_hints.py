@@ -1,4 +1,4 @@
-"""What a check says besides the names of known mistakes, so that the wrong line is found."""
+"""Hints lead to the wrong line, also when the mistake has no name."""
 
 import inspect
 import warnings
@@ -31,7 +31,7 @@ def altered(name, *edits, **beside):
 
 
 @pytest.mark.parametrize("name", exercises())
-def test_a_mistake_of_no_bank_is_found_and_described(name):
+def test_a_mistake_that_is_not_in_the_bank_is_found_and_described(name):
     old, new = exercise(name).unnamed
     report = examine(name, altered(name, (old, new)))
     assert not report.passed and report.attempted
@@ -75,7 +75,7 @@ def test_a_mistake_of_no_bank_is_found_and_described(name):
         ("EncoderLayer", "super().__init__()", "pass", "Call super().__init__() first"),
     ],
 )
-def test_what_is_wrong_is_told_in_plain_words(name, old, new, words):
+def test_a_hint_says_in_plain_words_what_is_wrong(name, old, new, words):
     report = examine(name, altered(name, (old, new)))
     assert not report.passed and words in f"{report.hint} {report.detail}"
 
@@ -93,7 +93,7 @@ def test_an_exception_is_shown_with_its_line_and_the_shapes_there():
     assert "return x @ x" in report.detail, "the deepest of the learner's lines"
 
 
-def test_what_is_read_from_the_notebook_is_named():
+def test_a_global_variable_that_an_answer_reads_is_named():
     report = examine(ATTENTION, altered(ATTENTION, ("    d_k = query.size(-1)\n", ""), d_k=6))
     assert "This reads global variables of the notebook: d_k (6)" in report.detail
 
@@ -105,7 +105,7 @@ def test_a_name_of_ones_own_is_welcome_in_the_core():
     assert report.passed and "has no argument `start` yet" in report.hint
 
 
-def test_names_that_are_missing_and_names_that_are_strange_stand_together():
+def test_missing_names_and_unknown_names_are_shown_together():
     class Capital(nn.Module):
         def __init__(self, d_model, *_, **__):
             super().__init__()
@@ -115,7 +115,7 @@ def test_names_that_are_missing_and_names_that_are_strange_stand_together():
     assert "missing: w_" in detail and "not expected: W_qkv.weight" in detail
 
 
-def test_two_mistakes_are_both_spoken_of():
+def test_both_of_two_mistakes_are_mentioned():
     def triangle_of_words(length, device=None):  # transposed, and blind for a single word
         return torch.ones(length, length).bool().triu() & (length > 1)
 
@@ -125,7 +125,7 @@ def test_two_mistakes_are_both_spoken_of():
     assert report.detail.startswith("The first failure")
 
 
-def test_what_is_not_written_yet_hides_nothing_that_is_wrong():
+def test_an_unwritten_part_does_not_hide_a_mistake():
     scale = "self.src_embedding(src) * math.sqrt(self.config.d_model)"
     wrong = altered("Transformer", (scale, "self.src_embedding(src)"))
 
@@ -136,7 +136,7 @@ def test_what_is_not_written_yet_hides_nothing_that_is_wrong():
     assert examine("Transformer", wrong).mistake == "scale_missing_source"
 
 
-def test_a_print_is_read_once_and_a_warning_not_at_all(capsys):
+def test_a_check_prints_an_answers_output_once_and_hides_its_warnings(capsys):
     noise = "    print('here')\n    warnings.warn('from inside')\n    d_k ="
     chatty = altered(ATTENTION, ("    d_k =", noise), warnings=warnings)
     with warnings.catch_warnings():
@@ -148,7 +148,7 @@ def test_a_print_is_read_once_and_a_warning_not_at_all(capsys):
 # --- right names
 
 
-def test_nan_is_a_symptom_of_its_own_and_no_zero():
+def test_nan_is_a_symptom_of_its_own_and_differs_from_zero():
     infinite = "scores = scores + mask * -torch.inf"
     masked = 'scores = scores.masked_fill(~mask, float("-inf"))'
     added = altered(ATTENTION, (masked, infinite))
@@ -163,7 +163,7 @@ def lone(*edits):
     return lambda query, key, value, mask=None: both(query, key, value, mask)[0]
 
 
-def test_one_tensor_in_place_of_a_pair_is_judged_as_the_output_and_both_faults_are_named():
+def test_a_tensor_in_place_of_a_pair_is_compared_as_the_output_and_both_mistakes_are_named():
     report = examine(ATTENTION, lone())
     assert report.mistake is None and "caller expects a pair" in report.hint
     report = examine(ATTENTION, lone(("math.sqrt(d_k)", "1.0")))
@@ -210,7 +210,7 @@ def test_a_gradient_of_another_shape_is_wrong():
     assert failure.kind == "gradients" and "shape" in failure.sentence
 
 
-def test_an_add_norm_that_takes_the_output_of_the_sub_layer_is_told_so():
+def test_an_add_norm_that_takes_the_output_of_the_sub_layer_gets_a_hint():
     class AddNorm(nn.Module):
         def __init__(self, d_model, dropout=0.0, norm_first=False):
             super().__init__()

@@ -1,4 +1,4 @@
-"""``course learn`` and ``course lab`` open JupyterLab in the right place, and lose nothing."""
+"""``course learn`` and ``course lab`` open JupyterLab in the right place and lose nothing."""
 
 import os
 import shutil
@@ -146,7 +146,7 @@ def test_a_workbook_of_another_edition_stays_and_learn_says_how_to_replace_it(op
     assert opened
 
 
-def test_a_folder_that_is_no_workbook_is_explained_and_left_alone(opened, capsys):
+def test_a_folder_that_is_not_a_workbook_is_explained_and_left_alone(opened, capsys):
     Path("notes").mkdir()
     Path("notes/README.md").write_text("mine")
     run(capsys, "lab", "worked", "--copy-only")

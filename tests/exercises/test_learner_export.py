@@ -1,4 +1,4 @@
-"""What passes becomes the learner's library, as it was run; what is not theirs uses their parts."""
+"""Cells that passed become the learner's library, exactly as they were run."""
 
 import importlib
 import itertools
@@ -113,7 +113,7 @@ def nothing_was_attempted():
 # --- attempt
 
 
-def test_a_right_attempt_is_returned_and_the_courses_own_stands_in_for_a_wrong_one(capsys):
+def test_a_right_attempt_is_returned_and_a_wrong_one_is_replaced_by_the_courses_definition(capsys):
     notebook = Notebook(CAUSAL)
     assert attempt("causal_mask", notebook["causal_mask"]) is notebook["causal_mask"]
     out = capsys.readouterr().out
@@ -138,7 +138,7 @@ def test_nothing_that_a_learner_writes_raises(candidate, capsys):
     assert "did you mean causal_mask" in capsys.readouterr().out
 
 
-def test_the_courses_own_is_no_attempt(capsys, library):
+def test_the_courses_definition_does_not_count_as_an_attempt(capsys, library):
     course = exercise("causal_mask").definition
     assert attempt("causal_mask", course) is course
     assert capsys.readouterr().out.startswith("○ Not attempted yet: causal_mask\nThis is the cou")
@@ -174,7 +174,7 @@ def test_the_cell_that_passed_is_kept_character_by_character(library):
     assert masks() == {name: f"import torch\n\n\n{text}" for name, text in wanted.items()}
 
 
-def test_the_last_that_passed_counts_and_a_later_failure_is_said(library):
+def test_the_last_cell_that_passed_is_exported_and_a_later_failure_is_reported(library):
     other = CAUSAL.replace("mine", "somebody else")
     result = export(library, Notebook(cell(other), cell(CAUSAL), cell(WRONG)))
     assert result.yours["causal_mask"].startswith("an earlier one that passed; your last one: ")
@@ -182,7 +182,7 @@ def test_the_last_that_passed_counts_and_a_later_failure_is_said(library):
     assert result.course == {"padding_mask": "none of your answers has passed yet"}
 
 
-def test_a_pasted_cell_without_its_attempt_line_is_said_and_no_older_one_exported(library):
+def test_a_pasted_cell_without_its_attempt_line_is_reported_and_no_older_cell_is_exported(library):
     result = export(library, Notebook(cell(PADDING), cell(CAUSAL), CAUSAL))
     assert list(masks()) == ["padding_mask"]
     assert 'put `causal_mask = attempt("causal_mask", causal_mask)`' in result.course["causal_mask"]
@@ -192,13 +192,13 @@ def test_a_pasted_cell_without_its_attempt_line_is_said_and_no_older_one_exporte
     assert "# a thought of later" in masks()["causal_mask"]
 
 
-def test_what_has_no_name_in_its_cell_is_said(library):
+def test_a_cell_that_does_not_define_its_exercise_is_reported(library):
     inline = "lambda ids, pad_id: (ids != pad_id)[:, None, None, :]"
     result = export(library, Notebook(f'padding_mask = attempt("padding_mask", {inline})'))
     assert "does not define `padding_mask`" in result.course["padding_mask"]
 
 
-def test_two_exercises_in_one_cell_are_two(library):
+def test_two_exercises_in_one_cell_are_both_exported(library):
     both = cell(f"{PADDING}\n\n\n@torch.no_grad()\n{WRONG}")
     assert list(export(library, Notebook(both)).yours) == ["padding_mask"]
     assert masks() == {"padding_mask": f"import torch\n\n\n{PADDING}"}
@@ -212,7 +212,7 @@ def test_two_exercises_in_one_cell_are_two(library):
 # --- export: the file is tried
 
 
-def test_what_the_file_lacks_is_named_and_the_others_go_on(library):
+def test_a_name_that_the_file_lacks_is_reported_and_the_other_cells_are_exported(library):
     helper = "def places(*size, **options):\n    return torch.arange(*size, **options)"
     notebook = Notebook(helper, cell(CAUSAL.replace("torch.arange", "places")), cell(PADDING))
     assert PASSED.keys() == {"causal_mask", "padding_mask"}
@@ -224,7 +224,7 @@ def test_what_the_file_lacks_is_named_and_the_others_go_on(library):
 
 
 @pytest.mark.parametrize("line", ["side.x", "exit(3) if 'SIDE' not in globals() else 0"])
-def test_a_cell_that_breaks_the_file_is_named_and_the_others_go_on(library, line):
+def test_a_cell_that_breaks_the_file_is_named_and_the_other_cells_are_exported(library, line):
     notebook = Notebook(
         "side, SIDE = Tensor, 1\nside.x = 1", cell(PADDING), cell(f"{line}\n{CAUSAL}")
     )
@@ -246,7 +246,7 @@ def test_a_library_that_is_broken_elsewhere_changes_nothing(library):
 # --- export: earlier sessions
 
 
-def test_what_passed_in_an_earlier_session_stays_until_another_passes(library):
+def test_an_answer_from_an_earlier_session_stays_until_another_passes(library):
     export(library, Notebook(cell(CAUSAL)))
     for source in (WRONG, STUB):
         result = export(library, Notebook(cell(PADDING), cell(source)))
@@ -262,7 +262,7 @@ def test_what_passed_in_an_earlier_session_stays_until_another_passes(library):
     assert "today" in masks()["causal_mask"]
 
 
-def test_what_comes_from_the_library_itself_is_not_put_into_it_again(library):
+def test_a_definition_imported_from_the_library_is_not_exported_again(library):
     export(library, Notebook(cell(CAUSAL)))
     before = (library / "masks.py").read_text()
     importlib.invalidate_caches()
@@ -296,7 +296,7 @@ def test_an_unknown_name_is_an_error_and_changes_nothing(library):
     assert list(masks()) == ["causal_mask"]
 
 
-def test_a_file_that_was_changed_by_hand_stays_and_it_is_said_how_to_go_on(library):
+def test_a_file_that_was_changed_by_hand_stays_and_a_message_says_what_to_do(library):
     notebook, path = Notebook(cell(CAUSAL)), library / "masks.py"
     for change in (lambda text: text + "\n# a thought\n", lambda text: text.replace("rows", "r")):
         assert not export(library, notebook).problem
@@ -324,7 +324,7 @@ class {0}({0}):
 OTHERS = {"MultiHeadAttention": "multi_head", "AddNorm": "add_norm"}
 
 
-def test_what_is_not_written_is_built_from_the_learners_parts(library):
+def test_unwritten_definitions_use_the_learners_parts(library):
     """The issue: attention, heads, AddNorm and masks are the learner's, the model is not."""
     for name, module in OTHERS.items():
         text = module_text(module, {name: COUNTING.format(name)})
@@ -343,7 +343,7 @@ def test_what_is_not_written_is_built_from_the_learners_parts(library):
     assert "Transformer" in whose and "LayerNorm" not in whose  # AddNorm has torch's
 
 
-def test_an_answer_that_holds_only_the_core_serves_the_model(library, capsys):
+def test_an_answer_that_passes_only_the_core_works_in_the_model(library, capsys):
     notebook = Notebook(cell(cells_of("annotated")["MultiHeadAttention"]))
     assert "The core is done, so you can continue" in capsys.readouterr().out
     assert notebook["MultiHeadAttention"](8, 3, d_k=2, d_v=2).tie is None, "nothing crashes"
@@ -378,7 +378,7 @@ def test_a_write_that_breaks_off_leaves_the_old_file(library, monkeypatch):
 # --- what is said
 
 
-def test_without_a_folder_or_an_attempt_nothing_is_written_and_it_is_said(tmp_path, library):
+def test_without_a_folder_or_an_attempt_a_message_says_that_nothing_is_written(tmp_path, library):
     assert "run your cells" in export(library, Notebook()).problem
     result = export(tmp_path / "b" / "my_lib", Notebook(cell(CAUSAL)))
     assert str(tmp_path / "b") in result.problem and "course learn workbook" in result.problem

@@ -1,4 +1,4 @@
-"""Progress is one local file, and a broken one never stops a check."""
+"""Progress is one local file, and a damaged file never stops a check."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def kept(library: Path) -> dict:
 # --- what is kept
 
 
-def test_the_last_state_is_kept_beside_the_package_and_what_was_correct_stays(library):
+def test_progress_keeps_the_last_state_and_every_correct_answer(library):
     assert note(STUB) is STUB and [path.name for path in library.iterdir()] == ["__init__.py"]
     note(Report("causal_mask", False, "off_by_one"))
     assert note(WRONG) is WRONG
@@ -54,7 +54,7 @@ def test_the_last_state_is_kept_beside_the_package_and_what_was_correct_stays(li
     assert sorted(path.name for path in library.glob("[!.]*")) == ["__init__.py", "progress.json"]
 
 
-def test_chapters_that_run_at_once_lose_no_result(library):
+def test_chapters_that_run_at_the_same_time_lose_no_result(library):
     names = {f"task {number}" for number in range(60)}
     with ThreadPoolExecutor(4) as chapters:
         list(chapters.map(lambda name: note(Report(name, True)), names))
@@ -83,7 +83,7 @@ def test_a_file_that_cannot_be_read_is_moved_aside(library, capsys, text):
         assert "progress.json" in line and f"progress.json.aside-{number}" in line
 
 
-def test_a_disk_that_is_full_stops_no_check(library, capsys, monkeypatch):
+def test_a_full_disk_does_not_stop_a_check(library, capsys, monkeypatch):
     note(WRONG)
     monkeypatch.setattr(os, "replace", lambda *places: (_ for _ in ()).throw(OSError("no room")))
     assert note(RIGHT) is RIGHT
@@ -95,7 +95,7 @@ def test_a_disk_that_is_full_stops_no_check(library, capsys, monkeypatch):
 # --- what is shown
 
 
-def test_everything_there_is_to_do_is_listed_once_by_chapter():
+def test_every_task_is_listed_once_by_chapter():
     numbers = {chapter.module: int(chapter.file[:2]) for chapter in CHAPTERS}
     found = [(item.name, item.chapter, item.minutes) for item in items()]
     built = [exercise(name) for name in exercises()]

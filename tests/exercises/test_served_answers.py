@@ -1,4 +1,4 @@
-"""Answers that hold the core are served to all later cells, with the course's parts and names."""
+"""An answer that passes the core works in every later cell."""
 
 from copy import deepcopy
 
@@ -71,7 +71,7 @@ def test_a_served_answer_runs_itself_or_says_that_the_courses_runs(capsys):
     assert examine("MultiHeadAttention", served.served).passed
 
 
-def test_what_a_cell_puts_into_a_served_module_counts(capsys):
+def test_a_part_that_a_cell_replaces_in_a_served_module_is_used(capsys):
     layer, _ = built(serve(uva.EncoderBlock, EncoderLayer), EncoderLayer, 8, 2, 16)
     before = layer(X)
     layer.add_norm1.norm = nn.Identity()
@@ -145,7 +145,7 @@ class Ignores(MultiHeadedAttention):
         return super().forward(query, key, value, mask)
 
 
-def test_an_option_that_is_taken_and_not_used_runs_the_courses(capsys):
+def test_an_option_that_an_answer_ignores_runs_the_courses_definition(capsys):
     report = examine("MultiHeadAttention", Ignores)
     assert report.passed and "d_k, d_v" in report.missed
     served = serve(Ignores, MultiHeadAttention, ["d_k, d_v"])

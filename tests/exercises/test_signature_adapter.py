@@ -1,4 +1,4 @@
-"""Answers under other names are called as the course's own."""
+"""Answers with other names and signatures are called like the course's own."""
 
 from dataclasses import replace
 

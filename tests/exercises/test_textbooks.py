@@ -1,4 +1,4 @@
-"""The workbook of a reader of each textbook: every cell of every chapter, by `make textbooks`."""
+"""Every cell of every chapter runs on the answers of five textbooks (`make textbooks`)."""
 
 import shutil
 from functools import cache

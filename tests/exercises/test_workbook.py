@@ -1,4 +1,4 @@
-"""A workbook holds everything of the chapters but the answers, and loses nothing of a learner's."""
+"""A workbook contains the chapters without the answers, and it keeps what a learner wrote."""
 
 import ast
 import json
@@ -134,7 +134,7 @@ def test_single_methods_of_a_class_can_become_stubs():
         ("def my_test(f):\n    assert f(1)", f"def my_test(f):\n    {stubs.STUB}"),
     ],
 )
-def test_only_answers_give_way_to_dots(source, expected):
+def test_only_answers_are_replaced_by_dots(source, expected):
     assert stubs.without_answers(source) == expected
 
 
@@ -149,7 +149,7 @@ def f():
 print("from course_lib.attention import text")"""
 
 
-def test_imports_of_the_library_change_hands():
+def test_imports_of_the_library_become_imports_of_my_lib():
     after = stubs.from_package(IMPORTS, ["attention"], "my_lib").split("\n")
     changed = {n: line for n, line in enumerate(after) if line != IMPORTS.split("\n")[n]}
     assert changed == {
@@ -179,7 +179,7 @@ def test_an_exercise_is_a_stub_an_attempt_and_its_help():
     )
 
 
-def test_checks_of_an_exercise_on_itself_go_and_a_cell_with_nothing_else_goes_with_them():
+def test_checks_of_an_exercise_are_removed_and_so_are_cells_with_nothing_else():
     others = 'print(double(2))\ncheck("double", wrong_double)\nshow(check("double", double))'
     cells = learned(
         cell("task", DOUBLE),
@@ -282,7 +282,7 @@ def files_in(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in found}
 
 
-def test_a_workbook_holds_what_it_needs_and_no_more(course):
+def test_a_workbook_contains_only_the_files_that_it_needs(course):
     assert make_workbook(Path("new/workbook")) == []
     assert set(files_in(Path("new/workbook"))) == {
         "01_small.ipynb",
@@ -310,7 +310,7 @@ def test_copied_chapters_keep_changes_and_come_back_if_they_are_missing(course):
         copy_chapters(Path("other"))
 
 
-def test_the_course_itself_is_never_written_over(course, monkeypatch):
+def test_the_course_itself_is_never_overwritten(course, monkeypatch):
     before = files_in(course)
     monkeypatch.chdir(course / "notebooks")
     for folder in (course, Path(".."), Path("../notebooks")):
@@ -368,7 +368,7 @@ def folder(tmp_path):
     return folder
 
 
-def test_force_moves_what_differs_time_after_time_and_nothing_else(folder):
+def test_force_moves_only_changed_files_every_time(folder):
     (folder / "notes.ipynb").write_text("notes")
     kept = fill(folder, WRITTEN, force=True)
     (folder / "my_lib" / "masks.py").write_text("mine 2")
@@ -463,7 +463,7 @@ def as_in_the_workbook(c: dict, before: str) -> str:
 
 
 @worked_chapter
-def test_everything_that_is_no_exercise_is_kept(made, worked):
+def test_everything_except_the_exercises_is_kept(made, worked):
     names = [c["id"] for c in worked.cells]
     mine = {c["id"]: c for c in cells_of(made / worked.file)}
     assert [name for name in mine if name in names] == [name for name in names if name in mine]
@@ -511,7 +511,7 @@ def test_every_exercise_is_attempted_once_and_has_help_below(made, worked):
 
 
 @pytest.mark.parametrize("name", exercises())
-def test_the_solution_shown_is_all_that_the_stub_lacks(name):
+def test_the_stub_and_the_solution_shown_make_the_whole_definition(name):
     stub, shown = stubs.stub(ANSWERS[name], [name]), stubs.solution(ANSWERS[name], name)
     new = set(stub.split("\n")) - set(ANSWERS[name].split("\n"))
     assert {line.strip() for line in new} == {stubs.STUB}  # every other line is as it was
@@ -558,13 +558,13 @@ assert torch.equal(state, torch.get_rng_state()), "the first check of a process 
 """
 
 
-def test_a_fresh_library_runs_the_courses_text_and_moves_no_random_number(made):
+def test_a_new_library_runs_the_courses_code_and_draws_no_random_number(made):
     command = [sys.executable, "-c", LOOK, *sorted(MODULES - set(workbook.TASKS))]
     done = subprocess.run(command, cwd=made, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_readme_tells_the_truth(made):
+def test_the_readme_of_a_workbook_is_true(made):
     text = (made / "README.md").read_text("utf-8")
     assert "{" not in text and "solution" in text
     named = [shlex.split(words) for words in re.findall(r"`course (.+?)`", text)]

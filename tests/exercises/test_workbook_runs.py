@@ -1,4 +1,4 @@
-"""The workbook, executed: solved, untouched, wrong, and right in other styles than the course's."""
+"""The workbook runs when it is solved, untouched, wrong, or solved in another style."""
 
 import ast
 import inspect
@@ -103,7 +103,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("file", [file for file in WORKED if not file.startswith(CLINIC)])
-def test_a_solved_chapter_is_all_green_and_becomes_the_learners_module(file, solved, runner):
+def test_a_solved_chapter_passes_every_check_and_becomes_the_learners_module(file, solved, runner):
     module = WORKED[file].module
     cells = filled(solved, file, ANSWERS.get(module, {}), others=True)
     if file.startswith(LONG):
@@ -129,7 +129,7 @@ def test_a_solved_chapter_is_all_green_and_becomes_the_learners_module(file, sol
         assert parts.endswith("19 of 20; the course's: greedy_decode\n")  # which is yet to come
 
 
-def test_a_process_of_its_own_finds_a_solved_library_right(solved):
+def test_another_process_grades_a_solved_library_as_correct(solved):
     asked = {module: list(answers) for module, answers in ANSWERS.items()}
     texts = {module: module_text(module, answers) for module, answers in ANSWERS.items()}
     marks = examine_apart(solved / LIBRARY, asked, 120, texts)
@@ -138,7 +138,7 @@ def test_a_process_of_its_own_finds_a_solved_library_right(solved):
 
 
 @pytest.mark.parametrize("file", KINDS)
-def test_an_untouched_chapter_runs_and_nothing_is_attempted(file, workbook, runner):
+def test_an_untouched_chapter_runs_and_counts_no_attempt(file, workbook, runner):
     cells = filled(workbook, file)
     said, _ = run_chapter(runner, cells if file.startswith("06") else needed(cells), workbook)
     loud = {name: words for name, words in said.items() if "Not attempted yet" not in words}
@@ -196,7 +196,7 @@ def test_later_chapters_run_on_the_answers_of_five_textbooks(file, shelf, runner
     assert said and not not_passed(said)
 
 
-def test_every_exercise_stands_in_the_workbook_once(workbook):
+def test_every_exercise_is_in_the_workbook_once(workbook):
     cells = [cell for file in WORKED for cell in filled(workbook, file)]
     asked = [name for cell in cells for name in asked_in(cell)]
     assert sorted(asked) == sorted([*exercises(), *(task.name for task in other_tasks())])

@@ -1,4 +1,4 @@
-"""Wrong answers in a textbook's style: none passes, and the frequent ones have a name."""
+"""Wrong answers in a textbook's style fail, and the frequent ones are named."""
 
 import inspect
 from dataclasses import replace
@@ -120,7 +120,7 @@ def book(name, *edits):
 
 
 @pytest.mark.parametrize("name", BOOK)
-def test_what_the_wrong_answers_are_made_of_is_right(name):
+def test_the_answers_are_right_before_a_slip_is_planted(name):
     report = examine(name, book(name))
     looked_at = {stage for exercise, stage, *_ in SLIPS if exercise == name}
     wrong = [stage for stage in report.stages if stage.wrong and stage.name in looked_at]
@@ -254,7 +254,7 @@ SLIPS = [(name, *slip) for kinds in (DROPPED, UNNAMED) for name in kinds for sli
 
 
 @pytest.mark.parametrize("name, stage, old, new", SLIPS)
-def test_what_is_wrong_in_one_place_does_not_hold_there(name, stage, old, new):
+def test_a_slip_fails_the_stage_that_checks_it(name, stage, old, new):
     stages = {found.name: found for found in examine(name, book(name, (old, new))).stages}
     assert not stages[stage].held and stages[stage].wrong
 
@@ -285,7 +285,7 @@ NAMED = (  # the short name of a mistake, and how the reader of a textbook makes
 
 
 @pytest.mark.parametrize("mistake, name, edits", [(m, n, edits) for m, n, *edits in NAMED])
-def test_a_mistake_in_a_textbooks_style_is_called_by_its_name(mistake, name, edits):
+def test_a_mistake_in_a_textbooks_style_is_named(mistake, name, edits):
     report = examine(name, book(name, *edits))
     assert (report.passed, report.mistake) == (False, mistake)
     assert "Beside it" not in report.hint
@@ -326,7 +326,7 @@ def differ(encoder_class, drawn, hidden):
 @pytest.mark.parametrize(
     "task, test", [("test_of_listening", listens), ("test_of_different_layers", differ)]
 )
-def test_a_test_of_one_of_two_demands_is_too_content(task, test):
+def test_a_test_that_checks_one_of_two_requirements_misses_mistakes(task, test):
     def asking(*demands):
         return score_test(task, lambda candidate: test(candidate, *demands))
 

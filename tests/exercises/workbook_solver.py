@@ -1,4 +1,4 @@
-"""Fill a workbook in, as a learner would: any source for an exercise, the right one too."""
+"""Fill in a workbook as a learner would, with any source for an exercise."""
 
 import json
 import re
