@@ -1,4 +1,4 @@
-"""What strict nbval leaves out of the comparison, and which cells need weights."""
+"""Outputs that strict nbval does not compare, and cells that need weights."""
 
 import pytest
 

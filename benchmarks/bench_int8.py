@@ -1,4 +1,4 @@
-"""Round the weights of a trained translator to one byte: measure its score, size and speed."""
+"""Round the weights of a trained translator to int8, and measure its score, size and speed."""
 
 import os
 

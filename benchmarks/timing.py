@@ -1,4 +1,4 @@
-"""Time several actions fairly: in turns, in one process, and in processor time."""
+"""Time several actions in turns, in one process, in processor time."""
 
 import time
 from collections.abc import Callable, Sequence

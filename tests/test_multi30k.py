@@ -1,4 +1,4 @@
-"""A training on sentences comes to what the plain way comes to; its search, scores and record."""
+"""A translator of sentences trains as plain code does, and its search and scores are right."""
 
 import shutil
 from argparse import Namespace

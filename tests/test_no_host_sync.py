@@ -1,4 +1,4 @@
-"""A training step reads no number from the device: on a GPU, each would wait for all before it."""
+"""A training step never waits for the device."""
 
 from contextlib import nullcontext
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The translator that the chapters use: trained once, as chapter 11 shows; what it translates."""
+"""The translator of the chapters is trained once, as chapter 11 shows, and then loaded."""
 
 import os
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A short list of phrases that this project does not use, because they read like a translation."""
+"""A short list of phrases that this project avoids, because they read like a translation."""
 
 import json
 import re

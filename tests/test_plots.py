@@ -1,4 +1,4 @@
-"""The plots: true to their values, the same for everybody, and closed when shown."""
+"""The plots show their values, look the same everywhere, and are closed when shown."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The explorer of positions: its tables, its learned record, and the answers of chapter 03."""
+"""The position explorer gives the answers of chapter 03."""
 
 import learned_positions
 import pytest

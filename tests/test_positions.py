@@ -1,4 +1,4 @@
-"""Positions: the paper's formula number by number, added to every sentence alike."""
+"""Positions agree with the paper's formula and are added to every sentence in the same way."""
 
 import pytest
 import torch

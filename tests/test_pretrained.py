@@ -1,4 +1,4 @@
-"""Folders of published models: read and written under their names, and never run or guessed at."""
+"""Folders of published models are read by name, checked, and never run."""
 
 import json
 import reprlib

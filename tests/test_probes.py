@@ -1,4 +1,4 @@
-"""Probes: no alarm on right models, and each sees a bug of its own kind."""
+"""Probes raise no alarm on right models, and each sees a mistake of its kind."""
 
 import re
 from functools import partial

@@ -1,4 +1,4 @@
-"""The schedule explorer: its recorded runs, and what chapter 11 says about it."""
+"""The schedule explorer shows recorded runs and gives the answers of chapter 11."""
 
 import re
 

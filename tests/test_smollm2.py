@@ -1,4 +1,4 @@
-"""SmolLM2, a real published model, says on the course's classes what the library says."""
+"""SmolLM2, a published model, agrees with the library on the course's classes."""
 
 import argparse
 import inspect

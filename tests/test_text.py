@@ -1,4 +1,4 @@
-"""Text: every file on one side for good, every character with one id, nothing from a network."""
+"""Texts for language models: each file is in one split, and each character has one id."""
 
 import binascii
 

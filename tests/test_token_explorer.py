@@ -1,4 +1,4 @@
-"""The explorer of tokens: its last row is what the tokenizer of chapter 10 returns."""
+"""The token explorer ends with what the tokenizer of chapter 10 returns."""
 
 import pytest
 

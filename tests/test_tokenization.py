@@ -1,4 +1,4 @@
-"""Byte-pair encoding: equal to the library id by id, reversible, fast enough, and clear errors."""
+"""Byte-pair encoding agrees with the library id by id, and explains bad input."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""The workbench: saved chapters, how tests run, what a change needs, and new chapters."""
+"""The tools save chapters, choose and run tests, and start new chapters."""
 
 import copy
 import json

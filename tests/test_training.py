@@ -1,4 +1,4 @@
-"""Training: the loss counts real tokens, the rates are the paper's, a step follows the gradient."""
+"""The loss counts real tokens, the schedules are the paper's, and a step follows the gradient."""
 
 import math
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""Transformer agrees with torch.nn.Transformer between its embeddings, and keeps its promises."""
+"""Transformer agrees with torch.nn.Transformer between its embeddings."""
 
 import dataclasses
 import math

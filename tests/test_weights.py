@@ -1,4 +1,4 @@
-"""Published weights are found, checked, and asked for by one sentence."""
+"""Published weights are found and checked, and a missing model is explained."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""The wheel holds all that the commands need, and nothing is written where it is installed."""
+"""The wheel contains everything that the commands need, and they write nothing next to it."""
 
 import os
 import shutil

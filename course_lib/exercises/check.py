@@ -1,4 +1,4 @@
-"""Check an attempt: try it, order what is wrong from the coarse to the subtle, and name it."""
+"""Check an attempt: try it, sort its errors by severity, and name the mistake."""
 
 import inspect
 from bisect import bisect

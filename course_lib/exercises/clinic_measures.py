@@ -1,4 +1,4 @@
-"""Measure a model of the clinic: each returns a sentence, and whether it shows the symptom."""
+"""Measures for the clinic, each of which returns a sentence and whether it shows the symptom."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Small models with a mistake in them, and a task that is learned in two seconds."""
+"""Small models with a planted mistake, and a task that they learn in two seconds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

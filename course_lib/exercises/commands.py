@@ -23,6 +23,12 @@ UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()
 
 def add_learners_commands(commands: argparse._SubParsersAction) -> None:
     """Describe the commands that go with the exercises."""
+    _add_chapter_commands(commands)
+    _add_answer_commands(commands)
+
+
+def _add_chapter_commands(commands: argparse._SubParsersAction) -> None:
+    """Describe the commands that write and open chapters."""
     learns = add_command(commands, "learn", learn_command)
     learns.add_argument("folder", nargs="?", metavar="DIR", help=f"{WHERE}, or a new folder for it")
     opens = add_command(commands, "lab", lab_command)
@@ -43,6 +49,9 @@ def add_learners_commands(commands: argparse._SubParsersAction) -> None:
         "--no-solutions", action="store_true", help="leave the solutions out, for a class"
     )
 
+
+def _add_answer_commands(commands: argparse._SubParsersAction) -> None:
+    """Describe the commands that show and check answers."""
     shows = add_command(commands, "progress", progress_command)
     shows.add_argument("folder", type=Path, nargs="?", help=WHERE)
     shows.add_argument("--all", action="store_true", help="list every exercise")

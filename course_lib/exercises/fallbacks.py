@@ -1,4 +1,4 @@
-"""What a learner has not written yet: the course's own text, run with the learner's parts."""
+"""The course's definitions, run with the learner's parts, for what a learner has not written."""
 
 import dis
 import inspect

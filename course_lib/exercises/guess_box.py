@@ -1,4 +1,4 @@
-"""The box for a guess in a notebook: a question, a place for the answer, and what follows it."""
+"""The box for a guess in a notebook: a question, an input field, and the explanation."""
 
 import html
 from collections.abc import Callable, Sequence

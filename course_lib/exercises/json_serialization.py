@@ -1,4 +1,4 @@
-"""Tensors and numbers as JSON, which holds no code and grows little when it is read.
+"""Tensors and numbers as JSON, which cannot contain code and is limited in size.
 
 ``torch.load(weights_only=True)`` runs no code either, but a file of 2 KB can hold a tensor of 2**40
 numbers that share one place in memory, or nested lists that are all the same list.

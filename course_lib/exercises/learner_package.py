@@ -1,4 +1,4 @@
-"""Write and read the modules of the learner's library ``my_lib``, and see changes by hand."""
+"""Write and read the modules of the learner's library ``my_lib``, and notice manual changes."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Known mistakes: the course's own definition, with the lines changed that go wrong."""
+"""Known mistakes, each made from the course's definition by changing some lines."""
 
 import inspect
 import linecache

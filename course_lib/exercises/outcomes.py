@@ -1,4 +1,4 @@
-"""What a trial of a candidate shows, and how two outcomes are compared."""
+"""The outcome of a trial, and the comparison of two outcomes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Match a module's parameters with the course's, whatever they are called."""
+"""Match a module's parameters with the course's, whatever their names are."""
 
 import math
 import re

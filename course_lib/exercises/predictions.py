@@ -1,4 +1,4 @@
-"""Predictions: the reader writes a number down, and then the computer works it out."""
+"""Predictions: the reader writes down a number, and the computer then calculates it."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Let an answer that holds the core serve every later cell in the course's place."""
+"""Use an answer that passes the core in every later cell in place of the course's definition."""
 
 import dataclasses
 import dis

@@ -1,4 +1,4 @@
-"""Ways to try a candidate; the course's own definition shows what is right."""
+"""Trials of a candidate, which compare it with the course's definition."""
 
 import warnings
 import zlib

@@ -1,4 +1,4 @@
-"""Weights and masks, to and from ``torch.nn``; published checkpoints, one module per format."""
+"""Conversion of weights and masks to and from ``torch.nn`` and published formats."""
 
 from course_lib.interop.torch_nn import (
     copy_to_torch,

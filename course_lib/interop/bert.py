@@ -1,4 +1,4 @@
-"""Carry weights between ``EncoderOnly`` and the layout that BERT is published in.
+"""Load weights in the layout of BERT into ``EncoderOnly``.
 
 The heads of a published model are left out, because each task has its own.
 """

@@ -1,4 +1,4 @@
-"""The template in which a published model was trained to read a conversation."""
+"""The chat template of a published model."""
 
 from dataclasses import dataclass
 from pathlib import Path

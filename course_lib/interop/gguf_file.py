@@ -1,4 +1,4 @@
-"""Read a GGUF file: hyperparameters, weights without quantization, and tokenizer.
+"""Read hyperparameters, dequantized weights and the tokenizer of a GGUF file.
 
 One file contains what a published folder spreads over several. The converter of llama.cpp has
 reordered the queries and keys of Llama's layout, so that RoPE rotates neighboring columns, as ours.

@@ -1,4 +1,4 @@
-"""Carry weights between ``GPT`` and the layout that GPT-2 is published in.
+"""Convert weights between ``GPT`` and the published layout of GPT-2.
 
 Differs: GPT-2 was trained with an approximation of GELU by tanh, named ``gelu_new``.
 """

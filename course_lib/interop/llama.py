@@ -1,4 +1,4 @@
-"""Carry weights between ``ModernDecoder`` and the layouts that Llama is published in.
+"""Convert weights between ``ModernDecoder`` and the published layouts of Llama.
 
 Differs: in a folder, RoPE rotates column i of a head with column i + d_k / 2 (halves), ours
 neighbors (interleaved), so the rows of W^Q and W^K are reordered. A GGUF file has our order.

@@ -1,4 +1,4 @@
-"""Carry weights between ``Transformer`` and Marian's layout, in which opus-mt is published.
+"""Convert weights between ``Transformer`` and the published layout of Marian (opus-mt).
 
 Differs: the activation is SiLU; the first half of a position's row are the sines, and the second
 half the cosines; the output has a bias; every target begins with the token of padding.

@@ -1,4 +1,4 @@
-"""Text to ids and back as Marian does it: SentencePiece, and a vocabulary of both languages."""
+"""The tokenizer of Marian models: SentencePiece and a vocabulary of both languages."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Carry weights and masks between this package and ``torch.nn``, to compare the two.
+"""Copy weights and convert masks between this package and ``torch.nn``.
 
 Paper: §3 describes one model; ``torch.nn`` and ``course_lib`` are two of it, and here they meet.
 """

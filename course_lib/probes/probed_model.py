@@ -1,4 +1,4 @@
-"""A model to be probed: how it is called, ids to feed it, and a copy that a probe may change."""
+"""A model to be probed, with its call, ids to feed it, and a copy that a probe may change."""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""Probes of the residual stream: what layers hand on, what sub-layers add, the final norm."""
+"""Probes of the residual stream: its layers, its sub-layers and the final norm."""
 
 from collections.abc import Sequence
 from dataclasses import replace
