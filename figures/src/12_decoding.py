@@ -4,7 +4,10 @@ from colours import PAPER
 from drawing import Box, arrow, centred, group, page, rect, text
 from token_cells import token
 
-TITLE = "The decoder reads each token that it has written\nto choose the next one, until it writes [eos]"
+TITLE = (
+    "The decoder reads each token that it has written\n"
+    "to choose the next one, until it writes [eos]"
+)
 DESC = (
     "A staircase of six steps: the decoder reads [bos] and chooses drei, reads [bos] drei and "
     "chooses hundert, and so on to [eos]. A dashed arrow brings each chosen token to the end "
