@@ -19,16 +19,16 @@ from .positions import PositionalEncoding
 
 
 def initialize(model: nn.Module) -> None:
-    """Draw new weights at a scale that preserves the signal's.
+    """Draw the initial weights of a model.
 
-    Paper: not said. Linear layers get Glorot and Bengio's uniform distribution, and embeddings
-    N(0, 1 / d_model): after the factor √d_model they match the positions in scale. A matrix that
-    both share is drawn as an embedding. Biases and gains stay as they are.
+    Paper: not described. Linear layers get Glorot and Bengio's uniform distribution, and
+    embeddings N(0, 1 / d_model), so that after the factor √d_model they match the positions in
+    scale. A matrix that both share counts as an embedding. Biases and gains do not change.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
-    for module in model.modules():  # afterwards: the output may share an embedding's matrix
+    for module in model.modules():  # afterwards, because the output may share this matrix
         if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
 
@@ -70,7 +70,7 @@ class Transformer(nn.Module):
     Paper: §3, figure 1; shared embeddings scaled by √d_model: §3.4.
     Submodules: src_embedding and tgt_embedding (one object if all are tied), positions, encoder,
     decoder, and output, which shares the target embedding's weight unless nothing is tied.
-    Differs: the paper does not say how its weights start; ours start as ``initialize`` says.
+    Differs: the paper does not describe its initialization; ``initialize`` describes ours.
     Differs: the paper does not say whether the output layer has a bias; ours has none.
     """
 
@@ -99,7 +99,8 @@ class Transformer(nn.Module):
     def hidden(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
         """Turn target ids (B, T) into the vectors (B, T, d_model) that ``output`` reads.
 
-        The future and the padding of both sides are masked; src (B, S) is read for its padding.
+        Later tokens and the padding of both sides are masked; src (B, S) shows where its padding
+        is.
         """
         check_ids(tgt, self.config.tgt_vocab_size, self.config.max_len, "target")
         check_same_batch(tgt, memory, src)

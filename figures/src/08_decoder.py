@@ -1,4 +1,4 @@
-"""Chapter 08: the decoder layer from its parts, and where it looks."""
+"""Chapter 08: the parts of a decoder layer, and what each of them reads."""
 
 from drawing import Box, arrow, centred, group, lines, page, text
 from model_layers import (
@@ -15,8 +15,8 @@ from model_layers import (
 from token_cells import column
 
 TITLE = (
-    "A decoder layer looks back at what is written, then across\n"
-    "at memory, then works on each position"
+    "A decoder layer attends to the target so far, then to the\n"
+    "memory, and then transforms each position on its own"
 )
 DESC = (
     "One decoder layer from bottom to top: masked self-attention over the target so far, "
@@ -41,7 +41,7 @@ def encoder() -> str:
 
 
 def note(part: Box, name: str, words: str) -> str:
-    """Say beside a part what it does."""
+    """Write next to a part what it does."""
     x, y = X + LAYER_W + 18, Y + part.cy - 14
     return group(text(x, y, name, bold=True), lines(x, y + 20, words))
 
@@ -59,7 +59,7 @@ def draw() -> str:
         arrow([(middle, Y), (middle, Y - 28)]),
         arrow([(middle, lower + 26), (middle, lower)]),
         centred(middle, lower + 38, "target so far, one vector for each token"),
-        note(FEED, "feed forward", "each position alone"),
+        note(FEED, "feed forward", "each position on its own"),
         note(LOOK, "cross-attention", "queries from here,\nkeys and values\nfrom memory"),
-        note(LOOK_BACK, "self-attention", "masked: looks back,\nnever ahead"),
+        note(LOOK_BACK, "self-attention", "masked, so it sees\nno later token"),
     )

@@ -1,4 +1,4 @@
-"""Chapter 09: the whole model, with what is new in this chapter, and the shapes on its arrows."""
+"""Chapter 09: the whole model, with the new parts lit and the shapes on its arrows."""
 
 from architecture import DECODER_Y, EMBED_Y, ENCODER_Y, FRAME, LEFT, LOGITS, RIGHT, TOKENS_Y
 from architecture import architecture as model_map
@@ -7,8 +7,8 @@ from drawing import Box, arrow, group, lines, move, page, path, rect, text
 from token_cells import token
 
 TITLE = (
-    "Three boxes are new in this chapter; between them all\n"
-    "flow vectors of the shape (B, tokens, d_model)"
+    "Three boxes are new in this chapter. The vectors between\n"
+    "them have the shape (B, tokens, d_model)"
 )
 DESC = (
     "The map of the model, in which only the two embeddings and the output logits are lit. On the "
@@ -16,7 +16,7 @@ DESC = (
     "in the encoder; target ids (B, T) become (B, T, d_model) in embedding and decoder, and logits "
     "(B, T, V) in the output."
 )
-LIFT = 40  # px by which the map moves up: only the logits stand above the model
+LIFT = 40  # px by which the map moves up, because only the logits are above the model
 DROP = 26  # px by which the tokens move down, so that a shape fits between them and the model
 MEANINGS = """B sentences in the batch
 S source tokens

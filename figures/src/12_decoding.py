@@ -1,10 +1,13 @@
-"""Chapter 12: decoding, where each chosen token is read to choose the next."""
+"""Chapter 12: decoding, where the decoder reads each chosen token to choose the next."""
 
 from colours import PAPER
 from drawing import Box, arrow, centred, group, page, rect, text
 from token_cells import token
 
-TITLE = "In decoding each chosen token is read again\nto choose the next one, until [eos]"
+TITLE = (
+    "The decoder reads each token that it has written\n"
+    "to choose the next one, until it writes [eos]"
+)
 DESC = (
     "A staircase of six steps: the decoder reads [bos] and chooses drei, reads [bos] drei and "
     "chooses hundert, and so on to [eos]. A dashed arrow brings each chosen token to the end "
@@ -17,12 +20,12 @@ MODEL_X, CHOSEN_X = 444, 554
 
 
 def place(i: int, step: int) -> Box:
-    """Where the token number i is drawn among those read at a step."""
+    """Return the place of token i among the tokens that are read at a step."""
     return Box(LEFT + PITCH * i, FIRST + STEP * step, 64, 28)
 
 
 def fed_back(step: int, chosen: Box) -> str:
-    """Draw the way of a chosen token to its place among those read next."""
+    """Draw an arrow from a chosen token to its place in the next row."""
     goal, turn = place(step + 1, step + 1), chosen.bottom + 11
     return arrow(
         [(chosen.cx, chosen.bottom), (chosen.cx, turn), (goal.cx, turn), (goal.cx, goal.y)],
