@@ -4,17 +4,14 @@ from colours import INK, LIT_FILL, PAPER, SOFT
 from drawing import Box, arrow, centred, group, lines, page, rect, text
 from token_cells import token
 
-TITLE = (
-    "The same encoder fills a gap, gives a sentence one vector,\n"
-    "and recognizes a digit; only the ends differ"
-)
+TITLE = "One encoder fills a gap, turns a sentence into one vector,\nand recognizes a digit"
 DESC = (
     "Three columns. In each, tokens go up into a box that is called encoder, and as many vectors "
     "come out of it. On the left the tokens are f, o, a mask, t and y; the vector above the mask "
     "becomes the letter r. In the middle the tokens are two, plus, five and padding; the "
-    "vectors of the three real tokens are averaged into one vector. On the right a digit of four "
-    "patches stands below; the tokens are cls, which is the class token, and the four patches. The "
-    "vector above the class token becomes the word seven."
+    "vectors of the three real tokens are averaged into one vector. On the right a digit is "
+    "cut into four patches; the tokens are cls, which is the class token, and the four patches. "
+    "The vector above the class token becomes the word seven."
 )
 COLUMNS, CELL, GAP = (28, 228, 440), 32, 4  # left edges; the side of a token, and what is between
 WIDER = 11  # the tokens of the middle column hold longer words
