@@ -33,7 +33,7 @@ SHORT = {  # the titles that are too long for a box
     "25": "Distributed",
 }
 FAST = [f"{number:02}" for number in range(1, 13)]  # with sections of the fast track
-HOUR = 7.2  # px
+HOUR = 7.0  # px
 LEFT, TOP, WIDE, HIGH, COLUMNS = 138, 186, 164, 34, 3
 
 
