@@ -1,4 +1,4 @@
-"""Chapter 24: the same attention, computed in four ways that differ in their trips to memory."""
+"""Chapter 24: the same attention, computed in four ways that move different amounts of data."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,7 @@ from colours import BOX_FILL, INK, KEY, LINE, LIT_FILL, PAPER, QUERY, VALUE, mix
 from drawing import Box, arrow, centred, group, lines, page, rect, strokes, text
 from token_cells import cell
 
-TITLE = (
-    "One attention, four ways to compute it: the sums are\nthe same, the trips to memory are not"
-)
+TITLE = "Four ways to compute the same attention,\nand the bytes that each of them moves"
 DESC = (
     "Four rows, each with the processor's steps above and the computer's memory below: Q Kᵀ, "
     "scale, mask, softmax, times V. An arrow for every trip is as thick as its bytes. Heads in a "
@@ -26,7 +24,7 @@ STAYS = "scores and weights stay in the processor's cache"
 STEPS = ("Q Kᵀ", "scale", "mask", "softmax", "· V")
 APART = tuple((i,) for i in range(len(STEPS)))  # every step is a pass of its own
 WHOLE = (tuple(range(len(STEPS))),)
-TABLES = ("scores", "scaled", "masked", "weights")  # what stands after each step but the last
+TABLES = ("scores", "scaled", "masked", "weights")  # the result of each step but the last
 HEADS, LENGTH, WIDTH = 4, 8, 2  # H; T and S; d_k and d_v
 KIB = 1024  # bytes
 CELL, THICK = 2.5, 12  # px: a number in its table, and an arrow for each KiB
@@ -122,7 +120,7 @@ def trip(x: float, memory: float, kib: float, *, down: bool = False, colour: str
 
 
 def header(way: Way, y: float) -> str:
-    """Write the name of a way; behind it a bar, as long as its bytes."""
+    """Write the name of a way, and after it a bar as long as its bytes."""
     long = THICK * way.moved
     return group(
         text(20, y, way.name, bold=True),
@@ -240,7 +238,7 @@ def legend(y: float) -> str:
 
 
 def draw() -> str:
-    """Draw each way: its steps above, the memory below, and an arrow for every trip."""
+    """Draw each way: its steps above, the memory below, and an arrow for every transfer."""
     tops = [TOP + ROW * i for i in range(len(WAYS))]
     end, sizes = tops[-1] + ROW + 16, ", ".join(f"{way.moved:g}" for way in WAYS)
     return page(

@@ -1,4 +1,4 @@
-"""Chapter 25: how two processors share one training, and what then travels between them."""
+"""Chapter 25: how two processors share one training run, and what they send to each other."""
 
 from fractions import Fraction
 
@@ -8,8 +8,8 @@ from model_parts import plus
 from token_cells import blocked, cell
 
 TITLE = (
-    "Two processors share one training: each takes half of\n"
-    "the rows, the weights, the layers or the positions"
+    "Two processors share one training run: each takes half\n"
+    "of the rows, the weights, the layers or the positions"
 )
 DESC = (
     "Five panels, each with two processors. A processor has four layers of two matrices and below "
@@ -237,7 +237,7 @@ def legend(x: float, y: float) -> str:
 
 
 def draw() -> str:
-    """Draw each way to share one training between two processors."""
+    """Draw each way to share one training run between two processors."""
     places = [((LEFT, RIGHT)[i % 2], TOP + DOWN * (i // 2)) for i in range(len(NAMES))]
     top = places[-1][1]
     return page(
