@@ -51,10 +51,10 @@ def corpus_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, 
     """Compute BLEU and chrF of a corpus with sacrebleu.
 
     Paper: §6.1, table 2, BLEU.
-    Returns ``bleu``, ``bleu_lower`` (of lower-cased text) and ``chrf`` in percent, and each one's
-    signature, such as ``bleu_signature``. There is one reference for each text.
+    Returns ``bleu``, ``bleu_lower`` (of lower-cased text) and ``chrf`` in percent, and the
+    signature of each, such as ``bleu_signature``. Each text has one reference.
     Raises ValueError if their numbers differ or there are no texts.
-    Differs: the paper counts tokenized text with compounds split at hyphens, here plain text.
+    Differs: the paper scores tokenized text with compounds split at hyphens; we score plain text.
     """
     if not references or len(texts) != len(references):
         raise ValueError(f"{len(texts)} texts cannot be compared with {len(references)} references")
@@ -95,8 +95,8 @@ def alignment_error_rate(
     links = sum(map(len, predicted)) + sum(map(len, reference))
     if len(predicted) != len(reference) or links == 0:
         raise ValueError(
-            f"a rate needs links and as many predicted as reference sentences, got {links} links "
-            f"in {len(predicted)} and {len(reference)} sentences"
+            f"the error rate needs at least one link, and the same number of predicted and "
+            f"reference sentences; got {links} links in {len(predicted)} and {len(reference)}"
         )
     shared = sum(len(ours & sure) for ours, sure in zip(predicted, reference, strict=True))
     return 1 - 2 * shared / links

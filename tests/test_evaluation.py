@@ -119,7 +119,7 @@ REFUSED = [
                                  ((2, T, S), 0.5)]
     ),
     *(
-        (alignment_error_rate, pair, [*map(len, pair), "a rate needs links"])
+        (alignment_error_rate, pair, ["at least one link", *map(len, pair)])
         for pair in [([set()], []), ([], []), ([set()], [set()]),
                      ([{(0, 0)}], [{(0, 0)}, {(1, 1)}])]
     ),

@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from course_lib.exercises.catalogue import find
 from course_lib.exercises.check_report import Report, Stage
 from course_lib.exercises.clinic_cases import CASES, DECOYS, Case
-from course_lib.exercises.clinic_models import PARTS, Line, Patient, mended, to_probe
+from course_lib.exercises.clinic_models import PARTS, Line, Patient, fixed, to_probe
 from course_lib.exercises.exercise_bank import look_up
 from course_lib.exercises.mistake_catalogue import course_source
 from course_lib.exercises.progress import note
@@ -48,7 +48,7 @@ class PatientChart:
 
     def code(self) -> str:
         """Return the functions that contain the mistake, without their docstrings."""
-        texts = mended(self.case.mistakes).items()
+        texts = fixed(self.case.mistakes).items()
         right = {name: course_source(module, name) for module, name in PARTS}
         return "\n\n".join(_changed(text, right[name]) for name, text in texts)
 
@@ -96,14 +96,14 @@ def causes() -> list[str]:
     return sorted([*(case.cause for case in CASES), *DECOYS])
 
 
-def diagnose(name: str, probes: object = ..., cause: object = ..., mend: object = ...) -> Report:
+def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object = ...) -> Report:
     """Report on a case as far as the answers go: symptom, probes, cause, fixed lines.
 
     Args:
         name: The case.
         probes: Names of probes; each one that is tried counts.
         cause: One of ``causes()``.
-        mend: One pair ``(old, new)`` of lines in the code that is shown once you named the cause,
+        fix: One pair ``(old, new)`` of lines in the code that is shown once you named the cause,
             or a list of such pairs.
 
     Raises:
@@ -116,7 +116,7 @@ def diagnose(name: str, probes: object = ..., cause: object = ..., mend: object 
     results = [chart.probe(str(probe)) for probe in wanted if probe in list(PROBES_BY_NAME)]
     seen = [f"{'quiet' if one.passed else 'ALARM'}  {one.name}: {one.hint}" for one in results]
     right = bool(results) and cause == chart.case.cause
-    healed = False
+    cured = False
     if unknown:
         hint = f"There is no probe {unknown[0]!r}; there are {', '.join(PROBES_BY_NAME)}."
     elif not wanted:
@@ -125,18 +125,18 @@ def diagnose(name: str, probes: object = ..., cause: object = ..., mend: object 
         hint = f"What is wrong? Choose one of: {', '.join(causes())}."
     elif not right:
         hint = _another(chart, cause)
-    elif _is_blank(mend):
+    elif _is_blank(fix):
         seen += ["", chart.code()]
         why = chart.case.mistakes[0].sentence
         hint = f"Yes: {why}. Now fix it with a pair (old, new), or a list of pairs."
     else:
-        healed, hint = examine_mend(chart, mend)
+        cured, hint = examine_fix(chart, fix)
     attempted = bool(unknown) or (bool(results) and not _is_blank(cause))
     if chart.score:
         seen.append(f"probes used: {chart.score}")
     detail = "\n".join([f"symptom: {chart.symptom}", *seen])
-    stages = (Stage("cause", True, right), Stage("mended", True, healed))
-    report = Report(name, healed, hint=hint, detail=detail, attempted=attempted, stages=stages)
+    stages = (Stage("cause", True, right), Stage("fixed", True, cured))
+    report = Report(name, cured, hint=hint, detail=detail, attempted=attempted, stages=stages)
     return note(report)
 
 
@@ -159,18 +159,18 @@ def _another(chart: PatientChart, cause: object) -> str:
     return f"{meaning} sounds an alarm, as it does here, but other causes fit as well. Try another."
 
 
-def examine_mend(chart: PatientChart, mend: object) -> tuple[bool, str]:
+def examine_fix(chart: PatientChart, fix: object) -> tuple[bool, str]:
     """Replace lines; return whether the symptom and the alarm are gone, and a sentence."""
     lines: list[Line] = []
-    pairs = [mend]
-    if isinstance(mend, list | tuple) and not any(isinstance(x, str) for x in mend):
-        pairs = list(mend)
+    pairs = [fix]
+    if isinstance(fix, list | tuple) and not any(isinstance(x, str) for x in fix):
+        pairs = list(fix)
     for pair in pairs:
         match pair:
             case (str(old), str(new)):
                 lines.append((old, new))
             case _:
-                return False, f"Write a pair (old, new), or a list of such pairs, not {mend!r:.60}."
+                return False, f"Write a pair (old, new), or a list of such pairs, not {fix!r:.60}."
     case = chart.case
     try:
         patient = Patient(case.mistakes, lines)

@@ -37,7 +37,7 @@ def sequence_loss(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), tgt_out.flatten(), ignore_index=PAD)
 
 
-def mended(mistakes: Sequence[Mistake], lines: Sequence[Line] = ()) -> dict[str, str]:
+def fixed(mistakes: Sequence[Mistake], lines: Sequence[Line] = ()) -> dict[str, str]:
     """Return the text of each wrong definition, with some lines replaced.
 
     Raises:
@@ -75,7 +75,7 @@ class Patient:
     """A model with mistakes in its definitions of ``PARTS``, some of their lines replaced."""
 
     def __init__(self, mistakes: Sequence[Mistake] = (), lines: Sequence[Line] = ()) -> None:
-        wrong = mended(mistakes, lines)
+        wrong = fixed(mistakes, lines)
         right = {name: course_source(module, name) for module, name in PARTS}
         names: dict[str, Any] = {}
         for module, name in PARTS:  # each definition uses the others

@@ -318,6 +318,16 @@ def clipped_precision() -> float:
 
 
 @asked(
+    15,
+    (0.5, "That is in nats per byte. One nat is 1 / ln 2 bits."),
+    (2 / math.log(2), "Those are bits per *token*. Divide by the bytes of a token."),
+)
+def bits_per_byte() -> float:
+    """Return the bits per byte: a loss of 2 nats per token, and 4 bytes per token."""
+    return 2 / math.log(2) / 4
+
+
+@asked(
     17,
     (2 / 3, "That is the fraction of positions with a token. The others are padding."),
     (1 / 2, "That is 16 padding positions per 32 tokens. Divide by *all* positions."),

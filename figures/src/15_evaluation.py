@@ -1,13 +1,13 @@
-"""Chapter 15: evaluation, where teacher forcing forgives each mistake and free running does not."""
+"""Chapter 15: teacher forcing corrects each mistake, and free running does not."""
 
 from drawing import Box, arrow, group, page, path, text
 from token_cells import token
 
-TITLE = "Teacher-forced, each mistake is forgiven;\nfree-running, the model must go on from it"
+TITLE = "Teacher forcing corrects each mistake;\nwhen it runs freely, the model continues after it"
 DESC = (
     "Two panels, each with a row of tokens that the decoder reads and a row that it predicts. "
     "Teacher-forced, it predicts acht where fünf is right, reads the true fünf next, and predicts "
-    "the rest right: five of six tokens. Free-running, it reads its own acht and then predicts "
+    "the other tokens right: five of six tokens. Free-running, it reads its own acht and predicts "
     "[eos]: the sentence is wrong."
 )
 RIGHT = ("drei", "hundert", "fünf", "und", "vierzig", "[eos]")
@@ -19,22 +19,22 @@ FIRST, SECOND, BETWEEN = 108, 300, 76
 
 
 def place(i: int, y: float) -> Box:
-    """Where the token number i of a row is drawn."""
+    """Return the box of token number i of a row."""
     return Box(LEFT + PITCH * i, y, WIDE, HIGH)
 
 
 def row(words: tuple[str, ...], y: float, lit: int) -> str:
-    """Draw a row of tokens, the one at place ``lit`` lit."""
+    """Draw a row of tokens, and highlight the one at place ``lit``."""
     return group(*(token(place(i, y), word, lit=i == lit) for i, word in enumerate(words)))
 
 
 def right_tokens(guessed: tuple[str, ...]) -> int:
-    """Count the guesses that are right."""
+    """Count the right predictions."""
     return sum(guess == word for guess, word in zip(guessed, RIGHT, strict=False))
 
 
 def panel(y: float, name: str, guessed: tuple[str, ...], read: tuple[str, ...], lit: int) -> str:
-    """Draw what is guessed over what is read, and an arrow up at every place."""
+    """Draw the predictions above the tokens that are read, and an arrow at each position."""
     ups = [(place(i, y).cx, i) for i in range(len(guessed))]
     return group(
         text(20, y - 14, name, bold=True),
@@ -47,7 +47,7 @@ def panel(y: float, name: str, guessed: tuple[str, ...], read: tuple[str, ...], 
 
 
 def fed_back(i: int) -> str:
-    """Draw the way of a guess to the place where it is read."""
+    """Draw the arrow from a prediction to the position where it is read."""
     guess, goal = place(i, SECOND), place(i + 1, SECOND + BETWEEN)
     side = guess.right + (PITCH - WIDE) / 2
     return arrow(
@@ -58,22 +58,22 @@ def fed_back(i: int) -> str:
 
 
 def struck(y: float) -> str:
-    """Cross out the wrong guess."""
+    """Cross out the wrong prediction."""
     box = place(WRONG, y)
     return path([(box.x + 6, box.bottom - 4), (box.right - 6, box.y + 4)], width=2)
 
 
 def draw() -> str:
-    """Draw the same mistake twice: with the true token read next, and with itself."""
+    """Draw the same mistake twice: then the model reads the true token, or its own one."""
     right = right_tokens(FORCED)
     return page(
         TITLE,
         DESC,
         452,
-        panel(FIRST, "Teacher-forced: it reads what is right", FORCED, ("[bos]", *RIGHT[:-1]), 3),
+        panel(FIRST, "Teacher-forced: it reads the true tokens", FORCED, ("[bos]", *RIGHT[:-1]), 3),
         struck(FIRST),
         text(20, FIRST + 134, f"{right} of {len(RIGHT)} tokens are right.", bold=True),
-        panel(SECOND, "Free-running: it reads what it wrote", FREE, ("[bos]", *FREE[:-1]), 3),
+        panel(SECOND, "Free-running: it reads its own tokens", FREE, ("[bos]", *FREE[:-1]), 3),
         struck(SECOND),
         *(fed_back(i) for i in range(len(FREE) - 1)),
         text(20, SECOND + 134, "0 of 1 sentences are right: 308 is not 345.", bold=True),

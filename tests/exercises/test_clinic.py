@@ -7,7 +7,7 @@ from course_lib.exercises.clinic import (
     causes,
     clinic,
     diagnose,
-    examine_mend,
+    examine_fix,
     try_probe,
 )
 from course_lib.exercises.clinic_cases import CASES, DECOYS
@@ -16,7 +16,7 @@ from course_lib.exercises.clinic_models import Patient
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-MEND = ("mask = padding_mask(tgt", "mask = causal_mask(tgt.size(1), tgt.device) & padding_mask(tgt")
+FIX = ("mask = padding_mask(tgt", "mask = causal_mask(tgt.size(1), tgt.device) & padding_mask(tgt")
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def test_a_case_without_an_answer_asks_for_the_next_step():
     assert third.attempted and "a list of pairs" in third.hint
     assert "mask = padding_mask(tgt" in third.detail
     assert [stage.held for stage in third.stages] == [True, False] and not third.passed
-    last = diagnose("loss_near_zero", ["causality"], "causal missing", MEND)
+    last = diagnose("loss_near_zero", ["causality"], "causal missing", FIX)
     assert last.complete and CASES[0].mistakes[0].seen in last.hint
 
 
@@ -98,7 +98,7 @@ def test_a_probe_that_does_not_exist_is_an_answer_and_costs_nothing():
 
 
 @pytest.mark.parametrize(
-    ("mend", "said"),
+    ("fix", "said"),
     [
         (("zzz", "y"), "no 'zzz' in Transformer"),
         (("mask = padding", "mask = = padding"), "SyntaxError"),
@@ -108,6 +108,6 @@ def test_a_probe_that_does_not_exist_is_an_answer_and_costs_nothing():
         ([("a", "b"), ("c",)], "Write a pair (old, new)"),
     ],
 )
-def test_lines_that_fix_nothing_are_answered(mend, said):
-    healed, hint = examine_mend(clinic("loss_near_zero"), mend)
-    assert not healed and said in hint
+def test_lines_that_fix_nothing_are_answered(fix, said):
+    cured, hint = examine_fix(clinic("loss_near_zero"), fix)
+    assert not cured and said in hint
