@@ -62,9 +62,9 @@ class AttentionCache:
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
     def reorder(self, rows: Tensor) -> None:
-        """Let row i continue what was row ``rows[i]``; a row may be taken twice, or not at all.
+        """Let row i continue the old row ``rows[i]``; an old row may occur twice or not at all.
 
-        Only the filled part is copied, into the tensors that the reordering before has left.
+        Only the filled part is copied, into the tensors that the previous reordering replaced.
         """
         if self.keys is None or self.values is None:
             return
@@ -99,8 +99,8 @@ def attend_to_past(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 def joint_projection(attention: MultiHeadAttention) -> Callable[[Tensor], tuple[Tensor, ...]]:
     """Return a function that computes queries, keys and values with one matrix multiplication.
 
-    Where a projection is not a plain linear layer (an adapter, a quantized layer), it is called
-    by itself. Shapes: (B, T, d_model) → three of (B, T, H * width).
+    If a projection is not a plain linear layer (an adapter, a quantized layer), each projection is
+    called separately. Shapes: (B, T, d_model) → three of (B, T, H * width).
     """
     layers = (attention.w_q, attention.w_k, attention.w_v)
     if not all(_is_plain(layer) for layer in layers):
@@ -145,7 +145,7 @@ class CachedDecoderLayer:
         return attention.w_o(join_heads(heads))  # (R, T, d_model)
 
     def attend_to_source(self, x: Tensor, cross_mask: Tensor | None) -> Tensor:
-        """Attend to the memory; the R / B rows of one source are treated as one row of queries."""
+        """Attend to the memory; the R / B rows of one source become one row of queries."""
         attention = self.layer.cross_attn
         queries = attention.w_q(x)  # (R, T, H * d_k)
         queries = queries.reshape(len(self.keys), -1, queries.size(-1))  # (B, R / B * T, H * d_k)
@@ -157,7 +157,7 @@ class CachedDecoderLayer:
 class Engine(ABC):
     """Score the next token step by step, with one ``AttentionCache`` for each layer.
 
-    An engine lives for one call, because joined weights go stale when the model learns.
+    Use an engine for one call only, because joined weights are out of date when the model learns.
     """
 
     caches: Sequence[AttentionCache]
@@ -189,7 +189,7 @@ class Engine(ABC):
 class DecodingEngine(Engine):
     """Decode with a ``Transformer``, and compute every token only once.
 
-    Paper: not mentioned; its causal mask (§3.2.3) is what makes it possible.
+    Paper: not mentioned; its causal mask (§3.2.3) makes this possible.
     The source (B, S) is encoded here; ``max_len`` is the room for target tokens, which are never
     padding. R / B neighboring rows share a source, as beams do. The model is in eval mode.
     """
@@ -227,7 +227,7 @@ class DecodingEngine(Engine):
 
 
 class RecomputingEngine(Engine):
-    """Answer as an engine does, but run the model on all tokens again at every step.
+    """Give the same answers as an engine with a cache, but run the model on all tokens each time.
 
     ``decode(ids, *sources)`` returns logits (R, T, V); each source has a first axis B that
     divides R.
