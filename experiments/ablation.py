@@ -44,7 +44,7 @@ def learned_positions(vocab_size: int, activation: str = "relu") -> DecoderOnly:
     return DecoderOnly(config, learned_positions=True)
 
 
-def louder_positions(vocab_size: int) -> DecoderOnly:
+def larger_positions(vocab_size: int) -> DecoderOnly:
     """Build the model of the third cut, with positions as large initially as its embeddings."""
     model = learned_positions(vocab_size)
     model.positions.weight.data /= model.positions.weight.std()
@@ -71,7 +71,7 @@ def fast_positions(vocab_size: int) -> DecoderOnly:
 def started_as_gpt(vocab_size: int) -> DecoderOnly:
     """Build the model of the fourth cut with the initial weights of chapter 19's ``GPT``.
 
-    The two still differ: a ``GPT`` computes queries, keys and values in one product, and does not
+    The two still differ: a ``GPT`` computes queries, keys and values with one matrix, and does not
     multiply the embedding by √d_model.
     """
     model = learned_positions(vocab_size, "gelu")
@@ -85,9 +85,9 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {  # each is one cut further, fr
     "norm first": lambda V: DecoderOnly(sizes(V, norm_first=True)),
     "learned positions": learned_positions,
     "GELU": lambda V: learned_positions(V, "gelu"),
-    "one product": lambda V: GPT(USUAL.of_model(V)),  # chapter 19's GPT
-    "louder positions": louder_positions,  # no cut: the third, explained
-    "start of chapter 19": started_as_gpt,  # no cut: the fifth, explained
+    "one projection": lambda V: GPT(USUAL.of_model(V)),  # chapter 19's GPT
+    "larger positions": larger_positions,  # no cut: the third, explained
+    "chapter 19's weights": started_as_gpt,  # no cut: the fifth, explained
     "two stacks, 2 × steps": encoder_and_decoder,  # as many targets as the models of one stack
     "fast positions": fast_positions,
 }

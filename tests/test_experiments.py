@@ -10,6 +10,7 @@ import corpus_stats
 import difference_effects
 import digit_reversal
 import encoder_only
+import gpt_samples
 import gpt_starts
 import modern_parts
 import mutant_tables
@@ -49,6 +50,8 @@ def text(monkeypatch, tmp_path):
     monkeypatch.setattr(ablation, "USUAL", SMALL)
     monkeypatch.setattr(modern_parts, "USUAL", SMALL)
     monkeypatch.setattr(gpt_starts, "USUAL", tiny)
+    monkeypatch.setattr(gpt_samples, "USUAL", tiny)
+    monkeypatch.setattr(gpt_samples, "LOOKS", (2, 4))
     words = replace(warm_ups.USUAL, num_pairs=300, vocab_size=80, d_model=16, steps=16)
     monkeypatch.setattr(warm_ups, "USUAL", words)
     monkeypatch.setattr(scaling, "settings", lambda run: replace(settings(run), **LIBRARY_SIZES))
@@ -92,6 +95,7 @@ EXPERIMENTS = {
         lambda run: ablation.train_one(run, modern_parts.PARTS),
     ),
     "gpt_starts": (short(gpt_starts.RUNS), gpt_starts.train_one),
+    "gpt_samples": (gpt_samples.RUNS, gpt_samples.train_one),
     "scaling": (short(scaling.RUNS[:4], seeds=(0, 1), steps=4), scaling.train_one),
     "difference_effects": (short(difference_effects.RUNS), difference_effects.train_one),
     "mutants": (
@@ -161,6 +165,7 @@ def test_a_record_that_cannot_be_used_is_explained_before_anything_is_trained(
         (record_of("ablation"), ablation.RUNS),
         (record_of("modern_parts"), modern_parts.RUNS),
         (record_of("gpt_starts"), gpt_starts.RUNS),
+        (record_of("gpt_samples"), gpt_samples.RUNS),
         (record_of("scaling"), scaling.RUNS),
         (record_of("encoder_only"), encoder_only.RUNS),
         (record_of("warm_ups"), warm_ups.RUNS),
@@ -220,7 +225,7 @@ def test_a_model_scores_the_end_of_a_window_by_the_order_before_it_alone(name, t
     assert not torch.allclose(ablation.scores(model, other)[:, -2], logits[:, -2], atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["encoder and decoder", "one product"])
+@pytest.mark.parametrize("name", ["encoder and decoder", "one projection"])
 def test_the_loss_is_that_of_the_second_halves(name, text, monkeypatch):
     model = ablation.MODELS[name](len(text.characters)).eval()
     monkeypatch.setattr(ablation, "WINDOWS_AT_ONCE", 2)  # the last chunk holds one window
@@ -235,13 +240,13 @@ def test_the_loss_is_that_of_the_second_halves(name, text, monkeypatch):
 def test_the_last_cut_is_trained_as_chapter_19_trains_its_gpt(text):
     task = LanguageModel(replace(SMALL, steps=9, seed=2), None)
     state = fit(task, task.pipeline.model)
-    entry = ablation.train_one({"name": "one product", "seed": 2, "steps": 9})
+    entry = ablation.train_one({"name": "one projection", "seed": 2, "steps": 9})
     assert entry["val_loss"] == ablation.val_loss(state.pipeline.model, text.val)
 
 
 def test_positions_with_the_variance_or_the_rate_of_embeddings_change_nothing_else():
     built = {}
-    for name in ("learned positions", "louder positions", "fast positions"):
+    for name in ("learned positions", "larger positions", "fast positions"):
         torch.manual_seed(0)
         built[name] = ablation.MODELS[name](96)
     quiet, loud, fast = built.values()

@@ -87,9 +87,9 @@ TEXTS = {  # the text, and the standard deviation of the initial weights
 ABLATIONS = {  # names that need more words
     "encoder and decoder": "encoder and decoder: the Transformer",
     "norm first": "pre-norm",
-    "one product": "one projection for query, key and value: chapter 19's GPT",
-    "louder positions": "control: learned positions with the variance of the embeddings",
-    "start of chapter 19": "control: GELU, with chapter 19's initial weights",
+    "one projection": "one projection for query, key and value: chapter 19's GPT",
+    "larger positions": "control: learned positions with the variance of the embeddings",
+    "chapter 19's weights": "control: GELU, with chapter 19's initial weights",
 }
 TRANSLATORS = {  # epochs, dropout, and how many checkpoints are averaged
     (28, 0.3, 10): "28 epochs, dropout 0.3, average of the last 10 checkpoints",

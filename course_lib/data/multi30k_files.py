@@ -1,7 +1,8 @@
 """Multi30k: captions of pictures in German and English, read from a folder or downloaded once.
 
 It was made by Elliott, Frank, Sima'an and Specia (2016) from Flickr30k, and is provided for
-"non-commercial research and/or educational purposes". This repository contains no part of it.
+"non-commercial research and/or educational purposes". This repository quotes five of its sentences
+(``course_lib/tasks/multi30k_translations.json``) and contains nothing else of it.
 """
 
 import gzip

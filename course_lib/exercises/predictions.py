@@ -332,8 +332,8 @@ def bits_per_byte() -> float:
     (2 / 3, "That is the fraction of positions with a token. The others are padding."),
     (1 / 2, "That is 16 padding positions per 32 tokens. Divide by *all* positions."),
 )
-def share_of_padding_of_two() -> float:
-    """Return the share of padding: a short pair in one batch with a long one."""
+def padding_of_two_pairs() -> float:
+    """Return the fraction of padding: a short pair in one batch with a long one."""
     return padding_fraction([(4, 4), (12, 12)], [[0, 1]])
 
 

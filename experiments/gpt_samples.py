@@ -1,0 +1,39 @@
+"""Train the GPT of chapter 19, and record what it writes after 100, 600 and 2,000 steps."""
+
+import sys
+from dataclasses import replace
+
+from training_runs import fit_language_model, main
+
+from course_lib.gpt import GPT
+from course_lib.tasks.language_model import LanguageModel, TextGenerator, TextGeneratorConfig
+from course_lib.trainer.results import Entry, record_of
+
+USUAL = TextGeneratorConfig(val_every=100)  # what `course train --task gpt` runs
+LOOKS = (100, 600, 2_000)  # the steps after which the model writes
+PROMPT, LENGTH = "def ", 240
+RUNS: list[Entry] = [{"seed": 0}]
+
+
+class SampledLanguageModel(LanguageModel):
+    """Measure the loss, and let the model write after some of the steps."""
+
+    def measure(self, pipeline: TextGenerator, step: int) -> dict:
+        """Measure the loss on the first windows of val; add a text after the steps ``LOOKS``."""
+        line: dict = super().measure(pipeline, step)
+        if step in LOOKS:
+            line["text"] = pipeline.generate(PROMPT, LENGTH)[0]
+        return line
+
+
+def train_one(run: Entry) -> Entry:
+    """Train from one seed; return the texts and the loss on val at the time."""
+    task = SampledLanguageModel(replace(USUAL, seed=run["seed"]), None)
+    state, description = fit_language_model(task, lambda V: GPT(USUAL.of_model(V)))
+    looks = [line for line in state.history if "text" in line]
+    samples = [{name: line[name] for name in ("step", "val_loss", "text")} for line in looks]
+    return {"samples": samples} | description
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, record_of("gpt_samples"), RUNS, train_one))
