@@ -43,7 +43,7 @@ class DecoderOnly(nn.Module):
     sinusoidal, or learned as in GPT. Attributes: ``config``, ``embedding``, ``positions``,
     ``stack`` (an ``Encoder``, called with a causal mask) and ``output`` (its weight is the
     embedding's).
-    Differs: there is no encoder, no cross-attention, no padding.
+    Differs: there is no encoder, no cross-attention and no padding.
     """
 
     def __init__(self, config: TransformerConfig, learned_positions: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Chapter 18: what is struck out of the Transformer, and what is left of it."""
+"""Chapter 18: the parts that are removed from the Transformer, and the model that remains."""
 
 from colours import INK, LINE, LIT_FILL, PAPER, SOFT, mix, shade, tint
 from drawing import Box, arrow, centred, circle, group, page, path, polygon, rect, text
@@ -7,13 +7,14 @@ from model_parts import ROLES, badge, change, mask_grid, plus, wave
 from token_cells import blocked, cell
 
 TITLE = (
-    "Without a source, half of the Transformer goes;\nfour more changes, and what is left is a GPT"
+    "Without a source, half of the Transformer is not needed,\n"
+    "and four more changes make the rest a GPT"
 )
 DESC = (
     "On the left the Transformer of chapter 09 from bottom to top. Its encoder is crossed out, "
     "and so are cross-attention and the add and norm above it: cut 1. On the right, in the same "
-    "rows, one stack is left: embedding plus learned positions (cut 3); N times norm (cut 2), "
-    "one product for V, K and Q (cut 5), masked self-attention and a sum, then norm, feed "
+    "rows, one stack remains: embedding plus learned positions (cut 3); N times norm (cut 2), "
+    "one projection for V, K and Q (cut 5), masked self-attention and a sum, then norm, feed "
     "forward with GELU (cut 4) and a sum; a last norm and the output. A thick line leads from "
     "sum to sum past every norm."
 )
@@ -26,20 +27,20 @@ ENCODER = Box(12, 274, 152, BOTTOM - 274)
 DECODER, LEFT_OVER = Box(174, TOP, 152, BOTTOM - TOP), Box(354, TOP, 154, BOTTOM - TOP)
 PALE, NEW = dict(fill=PAPER, stroke=SOFT), dict(fill=LIT_FILL, stroke=INK, width=2.2)
 PALE_INK = mix(INK, PAPER, 0.35)
-MADE_X, INSTEAD_X = 338, 522  # where the numbers of the cuts stand, left and right
+MADE_X, INSTEAD_X = 338, 522  # the places of the numbers of the changes, left and right
 MADE = ((UPPER + 12, 2), (FEED + 17, 4), (MIDDLE + 36, 1), (LOWER + 12, 2), (PRODUCT + 10, 5))
 INSTEAD = (
     (LAST + 12, 2, "a last norm"),
     (FEED + 17, 4, "GELU,\nnot ReLU"),
     (MIDDLE + 12, 2, "norm first"),
-    (PRODUCT + 10, 5, "V, K and Q:\none product"),
+    (PRODUCT + 10, 5, "V, K and Q:\none projection"),
     (FIRST + 12, 2, "norm first"),
     (SUM, 3, "learned\npositions"),
 )
 
 
 def row(x: float, y: float, h: float = STRIP) -> Box:
-    """Where a part stands in the column whose middle is x."""
+    """Return the box of a part in the column whose middle is x."""
     return Box(x - W / 2, y, W, h)
 
 
