@@ -14,7 +14,7 @@ DESC = (
     "On the left the Transformer of chapter 09 from bottom to top. Its encoder is crossed out, "
     "and so are cross-attention and the add and norm above it: cut 1. On the right, in the same "
     "rows, one stack remains: embedding plus learned positions (cut 3); N times norm (cut 2), "
-    "one projection for V, K and Q (cut 5), masked self-attention and a sum, then norm, feed "
+    "one matrix for V, K and Q (cut 5), masked self-attention and a sum, then norm, feed "
     "forward with GELU (cut 4) and a sum; a last norm and the output. A thick line leads from "
     "sum to sum past every norm."
 )
@@ -33,7 +33,7 @@ INSTEAD = (
     (LAST + 12, 2, "a last norm"),
     (FEED + 17, 4, "GELU,\nnot ReLU"),
     (MIDDLE + 12, 2, "norm first"),
-    (PRODUCT + 10, 5, "V, K and Q:\none projection"),
+    (PRODUCT + 10, 5, "V, K and Q:\none matrix"),
     (FIRST + 12, 2, "norm first"),
     (SUM, 3, "learned\npositions"),
 )
