@@ -157,7 +157,7 @@ class CachedDecoderLayer:
 class Engine(ABC):
     """Score the next token step by step, with one ``AttentionCache`` for each layer.
 
-    Use an engine for one call only: it may copy weights, and a training step does not update copies.
+    Use an engine for one call only: it may copy weights, and training does not update the copies.
     """
 
     caches: Sequence[AttentionCache]
