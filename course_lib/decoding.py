@@ -25,10 +25,10 @@ def sample_tokens(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Draw a token of every row at random: logits (B, V) → tokens (B,).
+    """Draw one token at random for each row: logits (B, V) → tokens (B,).
 
-    The logits are divided by ``temperature`` (above 0). ``top_k`` keeps the k most likely tokens,
-    and ``top_p``, in (0, 1], as few of those as reach this probability together (the nucleus).
+    The logits are divided by ``temperature`` (above 0). ``top_k`` keeps the k most likely tokens.
+    ``top_p``, in (0, 1], keeps the fewest of those whose total reaches this probability.
     Raises ValueError if a value is out of range, or if a row of logits has no valid softmax.
     """
     k = logits.size(-1) if top_k is None else min(top_k, logits.size(-1))

@@ -78,7 +78,7 @@ class CausalSelfAttention(nn.Module):
     Paper: §3.2.2; the mask of §3.2.3.
     Submodules: the linear layers w_qkv (d_model → 3 · d_model) and w_o.
     Raises ValueError if the heads do not divide d_model.
-    Differs: W^Q, W^K and W^V stand in one matrix, in this order; the paper drops no weights.
+    Differs: W^Q, W^K and W^V are one matrix, in this order; the paper drops no weights.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ def next_token_loss(logits: Tensor, targets: Tensor | None) -> Tensor | None:
 class GPT(nn.Module):
     """Score every next token of a text, and measure the loss.
 
-    Paper: figure 1's decoder without a source; weights start as in ``initialize_gpt``.
+    Paper: figure 1's decoder without a source; ``initialize_gpt`` draws the weights.
     Submodules: embedding (not scaled), positions, layers, norm, and output, which shares the
     embedding's weight.
     """
@@ -172,7 +172,7 @@ class GPT(nn.Module):
         initialize_gpt(self, c.init_std, c.num_layers)
 
     def forward(self, ids: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Turn ids (B, T) into logits (B, T, V); with targets (B, T), compute the loss, too.
+        """Turn ids (B, T) into logits (B, T, V); with targets (B, T), also compute the loss.
 
         The loss is the mean in nats per token, or None without targets.
         Raises ValueError if the ids do not fit the config, or the targets do not fit the ids.
@@ -203,7 +203,7 @@ def param_groups(model: nn.Module, weight_decay: float) -> list[dict]:
 class GPTEngine(Engine):
     """Generate text with a ``GPT``, and compute every token only once.
 
-    ``max_len`` is the room for tokens. Use the model in eval mode.
+    The caches have room for ``max_len`` tokens. Use the model in eval mode.
     """
 
     def __init__(self, model: GPT, max_len: int) -> None:
@@ -268,8 +268,9 @@ def sample(
     """Continue a text token by token, each drawn at random by ``sample_tokens``.
 
     Shapes: ids (B, T), T from 1 → (B, T + max_new_tokens). Only the last ``max_len`` tokens of a
-    longer text are read. ``use_cache`` saves time, with the same tokens. The model writes in eval
-    mode, and gets its own mode back. Raises ValueError if the ids or the options do not fit.
+    longer text are read. ``use_cache`` saves time and gives the same tokens. The model generates
+    in eval mode; afterwards, its own mode is restored. Raises ValueError if the ids or the options
+    do not fit.
     """
     limit = model.config.max_len
     check_ids(ids, model.config.vocab_size, ids.size(-1), "prompt")
@@ -307,5 +308,5 @@ def parse_rate(snippets: Sequence[str]) -> float:
 
     if not snippets:
         raise ValueError("there is no text to parse")
-    with warnings.catch_warnings(action="ignore"):  # an odd backslash only warns
+    with warnings.catch_warnings(action="ignore"):  # an invalid escape only warns
         return sum(parses(snippet.strip()) for snippet in snippets) / len(snippets)

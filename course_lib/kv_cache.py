@@ -157,7 +157,7 @@ class CachedDecoderLayer:
 class Engine(ABC):
     """Score the next token step by step, with one ``AttentionCache`` for each layer.
 
-    Use an engine for one call only, because joined weights are out of date when the model learns.
+    Use an engine for one call only, because it may copy weights, and training does not update them.
     """
 
     caches: Sequence[AttentionCache]

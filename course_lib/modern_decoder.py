@@ -40,11 +40,11 @@ from .multi_head import join_heads, split_heads
 
 
 class RMSNorm(nn.Module):
-    """Divide every vector by its root mean square, then scale each number by its gain.
+    """Divide every vector by its root mean square, then multiply each number by its gain.
 
     Paper: Zhang and Sennrich (2019), equation (4).
-    The gains are the parameter ``weight`` (d_model,), at first 1.
-    Differs: ε, which the paper does not write.
+    The gains are the parameter ``weight`` (d_model,), and start at 1.
+    Differs: we add ε under the root, which the paper's formula does not have.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:
@@ -75,12 +75,12 @@ class SwiGLU(nn.Module):
         self.linear2 = nn.Linear(d_ff, d_model, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Transform every position of x (..., d_model) by itself."""
+        """Transform each vector of x (..., d_model) separately."""
         return self.linear2(F.silu(self.gate(x)) * self.linear1(x))  # (..., d_model)
 
 
 def rope_angles(length: int, d_k: int, base: float = 10_000.0) -> Tensor:
-    """Return the angle by which each pair of columns is rotated at each position.
+    """Compute the angle by which each pair of columns is rotated at each position.
 
     Paper: Su and others (2021), §3.2.2; the angles are those of chapter 03 (§3.5).
     Returns position / base^(2i / d_k), of shape (length, d_k / 2) and torch's default type.
@@ -136,7 +136,7 @@ class GroupedQueryAttention(nn.Module):
     def project(self, x: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Turn x (B, T, d_model) into queries (B, H, T, d_k), keys and values (B, G, T, d_k).
 
-        Queries and keys are rotated by the angles (T, d_k / 2), if there are any.
+        Queries and keys are rotated by the angles (T, d_k / 2), unless these are None.
         """
         q = split_heads(self.w_q(x), self.num_heads)  # (B, H, T, d_k)
         k = split_heads(self.w_k(x), self.num_kv_heads)  # (B, G, T, d_k)
@@ -155,8 +155,8 @@ class ExtendedAttention(GroupedQueryAttention):
     """Add to grouped-query attention what later models add: wide heads, biases and QK-norm.
 
     Paper: Henry and others (2020), §3, with RMSNorm and one gain per column, as in Qwen3.
-    ``config`` is a ``ModernConfig``, which says which of them. Submodules: those of the base,
-    where w_q, w_k and w_v may have biases, and q_norm and k_norm, which may do nothing.
+    The ``config`` (``ModernConfig``) says which of them to add. Submodules: those of the base,
+    where w_q, w_k and w_v may have biases, and q_norm and k_norm, which may be identities.
     """
 
     def __init__(self, config: "ModernConfig") -> None:
@@ -180,7 +180,7 @@ class ExtendedAttention(GroupedQueryAttention):
 
 
 def scaled_angles(config: "ModernConfig") -> Tensor:
-    """Return a model's angles (max_len, d_k / 2), each pair's divided by its own factor.
+    """Compute the angles (max_len, d_k / 2), and divide those of each pair by its factor.
 
     Raises ValueError if there are factors, but not a positive one for each pair.
     """
@@ -196,9 +196,9 @@ def scaled_angles(config: "ModernConfig") -> Tensor:
 class ModernConfig:
     """Hold the hyperparameters of a decoder in the Llama layout; the defaults are SmolLM2-135M's.
 
-    ``rope_base`` is that of ``rope_angles``, and ``norm_eps`` that of ``RMSNorm``. Later models
-    add ``d_k`` (of a head; None: d_model / num_heads), ``qkv_bias`` and ``qk_norm``, as in
-    ``ExtendedAttention``, and ``rope_factors``: what the angles of each pair are divided by.
+    ``rope_base`` belongs to ``rope_angles``, and ``norm_eps`` to ``RMSNorm``. Later models
+    add ``d_k`` (None: d_model / num_heads), ``qkv_bias`` and ``qk_norm``, as in
+    ``ExtendedAttention``, and ``rope_factors``, which divide the angles of each pair.
     Raises ValueError, with name and value, if a hyperparameter is out of range.
     """
 
@@ -222,7 +222,7 @@ class ModernConfig:
 
 
 class ModernLayer(nn.Module):
-    """Attend, then transform every position by itself; both add to the residual stream.
+    """Attend, then transform each position separately; add both to the residual stream.
 
     Submodules: norm1 before self_attn, and norm2 before feed_forward.
     """
@@ -245,7 +245,7 @@ class ModernLayer(nn.Module):
 
 
 class Float32Angles(nn.Module):
-    """Keep the buffer ``angles`` as it is when all other tensors are rounded to 16 bits."""
+    """Keep the buffer ``angles`` in 32 bits when all other tensors are rounded to 16."""
 
     angles: Tensor
 
@@ -264,7 +264,7 @@ class Float32Angles(nn.Module):
 class ModernDecoder(Float32Angles):
     """Score every next token of a text, in the layout of Llama.
 
-    Paper: Touvron and others (2023), §2.2; weights start as in ``initialize_gpt``.
+    Paper: Touvron and others (2023), §2.2; ``initialize_gpt`` initializes the weights.
     Submodules: embedding (not scaled), layers, norm, and output, which shares the embedding's
     weight if tied. The buffer ``angles`` (max_len, d_k / 2) is never rounded to 16 bits.
     """
@@ -282,7 +282,7 @@ class ModernDecoder(Float32Angles):
         initialize_gpt(self, 0.02, c.num_layers)
 
     def forward(self, ids: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Turn ids (B, T) into logits (B, T, V); with targets (B, T), compute the loss, too.
+        """Turn ids (B, T) into logits (B, T, V); with targets (B, T), also compute the loss.
 
         Raises ValueError if the ids do not fit the config, or the targets do not fit the ids.
         """
@@ -299,7 +299,7 @@ class ModernDecoder(Float32Angles):
 class ModernEngine(Engine):
     """Generate text with a ``ModernDecoder``, and compute every token only once.
 
-    ``max_len`` is the room for tokens. Use the model in eval mode.
+    ``max_len`` is the number of tokens that fit into the caches. Use the model in eval mode.
     """
 
     def __init__(self, model: ModernDecoder, max_len: int) -> None:
@@ -308,7 +308,7 @@ class ModernEngine(Engine):
 
     @torch.no_grad()
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
-        """Read the new tokens (B, T), and return logits (B, V), or all: (B, T, V)."""
+        """Read the new tokens (B, T); return the last logits (B, V), or all of them (B, T, V)."""
         model, start = self.model, self.length
         check_ids(ids, model.config.vocab_size, model.config.max_len, "input", start)
         x = model.embedding(ids)  # (B, T, d_model)

@@ -89,20 +89,17 @@ def train_bpe(
     with the smallest ids is merged. The ids are those of ``BYTES``, and each new token gets the
     next one. Returns at most ``num_merges`` pairs, and fewer if no pair is left.
     """
-    words: dict[tuple[bytes, ...], int] = Counter(byte_words(text, pre_tokenize))
+    words: Mapping[tuple[bytes, ...], int] = Counter(byte_words(text, pre_tokenize))
     ids = {token: number for number, token in enumerate(BYTES)}
-    pairs: Counter[tuple[bytes, bytes]] = Counter()
-    pairs += count_pairs(words)
     merges: list[tuple[bytes, bytes]] = []
-    while pairs and len(merges) < num_merges:
+    for _ in range(num_merges):
+        pairs = count_pairs(words)
+        if not pairs:
+            break
         best = min(pairs, key=lambda pair: (-pairs[pair], ids[pair[0]], ids[pair[1]]))
         merges.append(best)
         ids.setdefault(best[0] + best[1], len(ids))
-        old = {tokens: n for tokens, n in words.items() if best in pairwise(tokens)}
-        new = {merge_pair(tokens, best): n for tokens, n in old.items()}
-        pairs -= count_pairs(old)  # this also removes the pairs whose count is now 0
-        pairs += count_pairs(new)
-        words = {tokens: n for tokens, n in words.items() if tokens not in old} | new
+        words = {merge_pair(tokens, best): count for tokens, count in words.items()}
     return merges
 
 

@@ -12,6 +12,7 @@ from training_runs import main
 
 from course_lib.gpt import GPT, initialize_gpt
 from course_lib.modern_decoder import GroupedQueryAttention, RMSNorm, SwiGLU, rope_angles
+from course_lib.multi_head import split_heads
 from course_lib.positions import PositionalEncoding
 from course_lib.trainer.results import Entry, record_of
 
@@ -56,6 +57,28 @@ def sinusoids(model: GPT) -> None:
     model.positions.encoding *= USUAL.init_std * math.sqrt(2)  # a table of sines has the RMS 1/√2
 
 
+class SinusoidAttention(GroupedQueryAttention):
+    """Attention that adds sinusoids to what the queries and keys are computed from."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__(USUAL.d_model, USUAL.num_heads, USUAL.num_heads)
+        self.positions = PositionalEncoding(USUAL.d_model, USUAL.max_len, dropout=0.0)
+        self.positions.encoding *= scale
+
+    def project(self, x: Tensor, angles: None) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute queries and keys from x and the positions, and values from x alone."""
+        placed = self.positions(x)  # (B, T, d_model)
+        q, k, v = self.w_q(placed), self.w_k(placed), self.w_v(x)  # (B, T, d_model) each
+        return tuple(split_heads(part, self.num_heads) for part in (q, k, v))
+
+
+def sinusoids_in_every_layer(model: GPT, scale: float) -> None:
+    """Add the paper's table, times a scale, inside every attention, and none to the embeddings."""
+    model.positions = nn.Identity()
+    for layer in model.layers:
+        layer.self_attn = SinusoidAttention(scale)
+
+
 def build(exchange: Callable[[GPT], None], vocab_size: int) -> GPT:
     """Build a GPT without biases, exchange a part, and initialize old and new parts alike."""
     model = GPT(replace(USUAL, bias=False).of_model(vocab_size))
@@ -69,7 +92,9 @@ PARTS: dict[str, Callable[[int], nn.Module]] = {
     "RMSNorm": partial(build, rms_norm),
     "SwiGLU": partial(build, swiglu),
     "RoPE": partial(build, rope),
-    "sinusoids": partial(build, sinusoids),  # a control: fixed positions, added
+    "sinusoids": partial(build, sinusoids),  # controls: fixed positions, added
+    "in every layer": partial(build, partial(sinusoids_in_every_layer, scale=1.0)),
+    "in every layer, × 3": partial(build, partial(sinusoids_in_every_layer, scale=3.0)),
 }
 RUNS: list[Entry] = [{"name": name, "seed": seed, "steps": 500} for name in PARTS for seed in SEEDS]
 

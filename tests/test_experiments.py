@@ -12,6 +12,7 @@ import digit_reversal
 import encoder_only
 import gpt_samples
 import gpt_starts
+import long_context
 import modern_parts
 import mutant_tables
 import mutants
@@ -38,6 +39,7 @@ SMALL = replace(ablation.USUAL, **LIBRARY_SIZES, d_model=12)
 TRAIN = [("Die Lehrerin, die Lehrerin", "the teacher ."), ("Ein rotes Rad", "a red bike")]
 VAL = [("Die rotes Katze .", "the the red cat")]
 ASSISTANTS = ("base", "all counted", "votes", "GRPO", "more answers")
+CONTROLS = ("RoPE", "sinusoids", "in every layer")
 SOME_MISTAKES = (None, "causal_sees_next", "causal_device_ignored", "padding_on_queries")
 
 
@@ -49,6 +51,11 @@ def text(monkeypatch, tmp_path):
     settings, reversal = scaling.settings, partial(digit_reversal.ReversalConfig, steps=8)
     monkeypatch.setattr(ablation, "USUAL", SMALL)
     monkeypatch.setattr(modern_parts, "USUAL", SMALL)
+    short_windows = replace(long_context.USUAL, **LIBRARY_SIZES, d_model=12)
+    long_windows = replace(short_windows, max_len=32, steps=2, warmup_steps=1)
+    sizes = dict(USUAL=short_windows, TUNED=long_windows, TRAINED=8, LONG=32, STRETCH=4)
+    for name, value in sizes.items():
+        monkeypatch.setattr(long_context, name, value)
     monkeypatch.setattr(gpt_starts, "USUAL", tiny)
     monkeypatch.setattr(gpt_samples, "USUAL", tiny)
     monkeypatch.setattr(gpt_samples, "LOOKS", (2, 4))
@@ -96,6 +103,7 @@ EXPERIMENTS = {
     ),
     "gpt_starts": (short(gpt_starts.RUNS), gpt_starts.train_one),
     "gpt_samples": (gpt_samples.RUNS, gpt_samples.train_one),
+    "long_context": (short(long_context.RUNS, seeds=(0, 1), steps=3), long_context.train_one),
     "scaling": (short(scaling.RUNS[:4], seeds=(0, 1), steps=4), scaling.train_one),
     "difference_effects": (short(difference_effects.RUNS), difference_effects.train_one),
     "mutants": (
@@ -164,6 +172,7 @@ def test_a_record_that_cannot_be_used_is_explained_before_anything_is_trained(
     [
         (record_of("ablation"), ablation.RUNS),
         (record_of("modern_parts"), modern_parts.RUNS),
+        (record_of("long_context"), long_context.RUNS),
         (record_of("gpt_starts"), gpt_starts.RUNS),
         (record_of("gpt_samples"), gpt_samples.RUNS),
         (record_of("scaling"), scaling.RUNS),
@@ -202,7 +211,8 @@ def test_each_cut_and_each_part_changes_what_it_says(text):
     ]
     models = {name: build(V) for name, build in modern_parts.PARTS.items()}
     extra = {name: parameters(model) - parameters(models["GPT"]) for name, model in models.items()}
-    assert extra == dict(GPT=0, RMSNorm=0, SwiGLU=0, RoPE=-positions, sinusoids=-positions)
+    learned = ("GPT", "RMSNorm", "SwiGLU")
+    assert extra == {name: 0 if name in learned else -positions for name in modern_parts.PARTS}
     assert sum(isinstance(part, RMSNorm) for part in models["RMSNorm"].modules()) == 3
     assert not any(isinstance(part, nn.LayerNorm) for part in models["RMSNorm"].modules())
     for model in models.values():
@@ -211,7 +221,7 @@ def test_each_cut_and_each_part_changes_what_it_says(text):
         assert std == pytest.approx(SMALL.init_std / 2**0.5, rel=0.2)
 
 
-@pytest.mark.parametrize("name", ["encoder and decoder", "no encoder", "GPT", "RoPE", "sinusoids"])
+@pytest.mark.parametrize("name", ["encoder and decoder", "no encoder", "GPT", *CONTROLS])
 def test_a_model_scores_the_end_of_a_window_by_the_order_before_it_alone(name, text):
     V = len(text.characters)
     model = (ablation.MODELS | modern_parts.PARTS)[name](V).eval()

@@ -191,7 +191,7 @@ def loss_of_a_leak() -> float:
 
 @asked(7)
 def distance_without_positions() -> float:
-    """Return how far apart they come out: one word alone, and four times in a row."""
+    """Return the distance between the two outputs: one word alone, and four times in a row."""
     layer = EncoderLayer(d_model=8, num_heads=2, d_ff=16)
     word = torch.linspace(-1, 1, 8).expand(1, 1, 8)
     with torch.no_grad():

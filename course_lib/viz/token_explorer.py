@@ -13,7 +13,7 @@ from course_lib.viz.explorer_base import Explorer
 
 @cache
 def number_tokenizer() -> BPETokenizer:
-    """Train the tokenizer of chapter 10, which takes about half a second."""
+    """Train the tokenizer of chapter 10, which takes about a second."""
     numbers = [n for n in range(1000) if split_of(n) == "train"]
     text = "\n".join(spell(n, language) for language in ("en", *LANGUAGES) for n in numbers)
     return BPETokenizer(train_bpe(text, 200))

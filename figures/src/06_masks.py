@@ -4,11 +4,11 @@ from colours import INK, KEY, QUERY, shade
 from drawing import Box, centred, circle, group, page, text
 from token_cells import blocked, cell
 
-TITLE = "A mask says who may look: padding hides empty keys,\ncausality hides the future"
+TITLE = "The padding mask hides the keys that are padding,\nand the causal mask hides later keys"
 DESC = (
     "Three tables of queries down and keys across, a dot where a query may look. Padding "
-    "hatches the last column, causal hatches everything above the diagonal, and both together "
-    "hatch what either hatches."
+    "hatches the last column, causal hatches everything above the diagonal, and the two together "
+    "hatch every cell that one of them hatches."
 )
 TARGET = ("[bos]", "drei", "hundert", "fünf", "[pad]")
 CELL, LEFT, TOP, PITCH = 29, 86, 156, 187

@@ -6,8 +6,8 @@ from model_layers import CENTRE, ENCODER_H, LAYER_W, encoder_layer, small_layer
 from token_cells import column, token
 
 TITLE = (
-    "An encoder layer lets positions look at each other, then\n"
-    "works on each alone; N layers make memory"
+    "In an encoder layer, tokens look at each other, and then each\n"
+    "is transformed alone. N such layers compute the memory"
 )
 DESC = (
     "Left, one encoder layer from bottom to top: multi-head attention, add and norm, feed "

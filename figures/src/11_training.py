@@ -7,12 +7,12 @@ from model_parts import badge
 from token_cells import token
 
 TITLE = (
-    "In training every position predicts its next token at once,\n"
+    "In training, every position predicts its next token at once,\n"
     "each from the true tokens before it"
 )
 DESC = (
-    "Six tokens from [bos] to vierzig enter the decoder together; above them stand the six "
-    "tokens to predict, from drei to [eos], the same sentence shifted by one place. Bold "
+    "Six tokens from [bos] to vierzig enter the decoder together; above them are the six "
+    "tokens that it must predict, drei to [eos], shifted by one position. Bold "
     "lines show that fünf is predicted from [bos], drei and hundert only."
 )
 TARGET = ("[bos]", "drei", "hundert", "fünf", "und", "vierzig", "[eos]")

@@ -1,4 +1,4 @@
-"""Chapter 19: how a GPT writes, one drawn character after another."""
+"""Chapter 19: how a GPT writes one character after another."""
 
 from colours import INK, LINE, LIT_FILL, PAPER
 from drawing import Box, arrow, centred, group, page, path, rect, text
@@ -9,28 +9,29 @@ TITLE = (
     "draws what comes next, and reads again"
 )
 DESC = (
-    "Three steps, one below the other. In each a frame of up to five places lies over the text, an "
-    "arrow leads from it up to a box named GPT, and beside this stand five bars, one for each "
-    "of the most likely next characters. One character is drawn, not always the first, and an "
-    "arrow sets it behind the text. After “def ” it is r, after “def r” it is e; now the frame "
-    "is full and moves on, d is hatched because it fell out, and after “ef re” it is a."
+    "Three steps, one below the other. In each step, a frame marks the window: at most five "
+    "characters of the text. An arrow leads from the window to a box named GPT, and from there to "
+    "five bars, one for each of the most likely next characters. One character is drawn, not "
+    "always the most likely one, and an arrow appends it to the text. After “def ” it is r, after "
+    "“def r” it is e. Now the frame is full and moves on, and d is hatched because it has left the "
+    "window. After “ef re” the next character is a."
 )
-START, WINDOW = "def ", 5  # what is there at first, and the places of the window
-# What follows the text in the frame, in percent: counted in what read_library trains on, 3.11.7.
+START, WINDOW = "def ", 5  # the first text, and the size of the window
+# The most likely next characters in percent, counted in the library of Python 3.11.7.
 STEPS = (
     ("the window has room for one more", "r", {"_": 41, "s": 6, "r": 6, "g": 6, "c": 5}),
     ("the window is full", "e", {"e": 84, "u": 9, "a": 3, "g": 1, "o": 1}),
-    ("the first character has fallen out", "a", {"a": 54, "s": 11, "p": 11, "m": 8, "g": 4}),
+    ("the first character has left", "a", {"a": 54, "s": 11, "p": 11, "m": 8, "g": 4}),
 )
 NOTE = "Here the probabilities are counted in Python's own library; a GPT has to learn them."
 TOP, STEP = 98, 166  # the first heading, and from one to the next
 LEFT, SIDE, PITCH = 26, 34, 46  # of the characters of the text
-BARS, BAR, APART, UNIT = 376, 30, 52, 0.62  # the bars: where, how wide, how far; px per percent
-ROW, AXIS = 92, 72  # from the heading down to the text and to the foot of the bars
+BARS, BAR, APART, UNIT = 376, 30, 52, 0.62  # left end, width, distance; pixels per percent
+ROW, AXIS = 92, 72  # from the heading to the text and to the foot of the bars
 
 
 def place(i: int, step: int) -> Box:
-    """Where the character number i of the text is drawn in a step."""
+    """Return the place of character i of the text in a step."""
     return Box(LEFT + PITCH * i, TOP + STEP * step + ROW, SIDE, SIDE)
 
 
@@ -40,19 +41,19 @@ def shown(character: str) -> str:
 
 
 def fallen(read: str) -> int:
-    """Count the characters that the window holds no more."""
+    """Count the characters that have left the window."""
     return max(0, len(read) - WINDOW)
 
 
 def window(step: int, read: str) -> Box:
-    """Where the frame lies around the places that the model may read."""
+    """Return the frame around the characters that the model may read."""
     first = place(fallen(read), step)
     pad = (PITCH - SIDE) / 2
     return Box(first.x - pad, first.y - pad, PITCH * min(len(read), WINDOW), PITCH)
 
 
 def written(step: int, read: str, drawn: str) -> str:
-    """Draw the text: what fell out, what is read in its frame, and what was drawn just now."""
+    """Draw the text: lost characters, the window in its frame, and the new character."""
     boxes = [place(i, step) for i in range(len(read) + 1)]
     return group(
         rect(window(step, read), fill=PAPER, stroke=INK, width=2.6, radius=10),
@@ -83,7 +84,7 @@ def bars(step: int, drawn: str, shares: dict[str, int]) -> str:
 
 
 def turn(step: int, read: str) -> str:
-    """Draw one step: the window, the model, its bars, and the way of what is drawn."""
+    """Draw one step: the window, the model, its bars, and the path of the drawn character."""
     words, drawn, shares = STEPS[step]
     top, frame, goal = TOP + STEP * step, window(step, read), place(len(read), step)
     model = Box(frame.cx - 40, top + 24, 80, 34)
@@ -103,7 +104,7 @@ def turn(step: int, read: str) -> str:
 
 
 def draw() -> str:
-    """Draw three steps in which a text grows behind a window that moves on when it is full."""
+    """Draw three steps in which a text grows and the window moves on when it is full."""
     drawn = "".join(step[1] for step in STEPS)
     end = TOP + STEP * len(STEPS)
     return page(

@@ -1,4 +1,4 @@
-"""Chapter 21: one layer of a GPT beside one of a later model, and the four parts exchanged."""
+"""Chapter 21: a layer of a GPT next to one of a later model, which has replaced four parts."""
 
 from math import cos, pi, sin
 
@@ -9,7 +9,7 @@ from model_parts import badge, change, plus
 from token_cells import cell
 
 TITLE = (
-    "A later model is still a GPT, with four parts exchanged:\n"
+    "A later model is still a GPT, with four parts replaced:\n"
     "norm, feed forward, positions, keys and values"
 )
 DESC = (
@@ -17,9 +17,9 @@ DESC = (
     "are added to the embedding; LayerNorm, self-attention with eight queries, eight keys and "
     "eight values, a sum; LayerNorm, feed forward with up, GELU and down, a sum. On the right a "
     "later model: nothing is added to the embedding (3); RMSNorm (1), self-attention whose eight "
-    "queries share two keys and two values (4), queries and keys turned by position (3), a sum; "
-    "RMSNorm (1), feed forward with up and, beside it, a gate through SiLU, multiplied, then "
-    "down (2), a sum. A thick line leads from sum to sum past every norm."
+    "queries share two keys and two values (4), queries and keys rotated by position (3), a sum; "
+    "RMSNorm (1), feed forward with up and a gate through SiLU, which are multiplied, then "
+    "down (2), a sum. A thick line leads from sum to sum and passes every norm."
 )
 GPT, LATER = Box(12, 108, 226, 454), Box(402, 108, 226, 454)  # the outlines of the layers
 NUMBERS = GPT.right + 17  # the x of the numbers of the changes
@@ -195,8 +195,8 @@ def draw() -> str:
         change(NUMBERS, FEED + FEED_H / 2, 2, "a gate decides\nwhat passes"),
         change(NUMBERS, SECOND + 12, 1, "no mean, no shift"),
         text(GPT.right + 8, LOOK - 5, "Self-attention", bold=True),
-        change(NUMBERS, LOOK + 30, 4, "8 heads share\n2 sets of K and V"),
-        change(NUMBERS, LOOK + 82, 3, "Q and K turned\nby position"),
+        change(NUMBERS, LOOK + 30, 4, "8 heads share\n2 KV heads"),
+        change(NUMBERS, LOOK + 82, 3, "Q and K rotated\nby position"),
         change(NUMBERS, FIRST + 12, 1, "no mean, no shift"),
         change(NUMBERS, ADD, 3, "nothing is added"),
     )

@@ -271,8 +271,8 @@ MISTAKES = (
         seen="facebookresearch/xformers #233; tier4/Diffusion-Planner #239",
     ),
     layer(
-        "lambda_ignores_its_argument: the lambda uses the outer x instead of its argument, so "
-        "pre-norm attention reads no norm",
+        "lambda_ignores_its_argument: the lambda uses the outer x instead of its argument, so in "
+        "pre-norm attention reads vectors that are not normalized",
         (ATTEND, "x = self.add_norm1(x, lambda z: self.self_attn(x, x, x, mask)[0])"),
     ),
     layer(

@@ -63,7 +63,7 @@ def projected(says: str, build: Mapping[str, int], *inputs: Tensor) -> Trial:
 
 SMALL = GPTConfig(vocab_size=11, max_len=9, num_layers=2, num_heads=H, d_model=D_MODEL, dropout=0.0)
 IDS = (7 * torch.arange(20) % 11).view(5, 4)
-TARGETS = (3 * torch.arange(20) % 5).view(5, 4)  # other tokens than the ids, and fewer
+TARGETS = (3 * torch.arange(20) % 5).view(5, 4)  # other tokens than the ids, from a smaller range
 
 
 def scored(label: str, **inputs: Tensor) -> Trial:
@@ -90,11 +90,11 @@ def parts(candidate: Callable) -> dict[str, str]:
 
 @as_trial(
     "dropout=0.2 in training",
-    "Dropout acts on each attention weight by itself, and divides the rest by 1 - dropout.",
+    "Dropout drops each attention weight independently and divides the other ones by 1 - dropout.",
     "train and eval",
 )
 def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
-    """Attend evenly; values that are two identities in each head show which weights are left."""
+    """Attend evenly; values that are two identities in each head show the weights."""
     layer = candidate(**PLAIN, dropout=0.2).train()
     with torch.no_grad():
         for name, weight in by_name(layer).items():
@@ -287,8 +287,8 @@ MISTAKES = (
         (EMBEDDED, f"{EMBEDDED} * math.sqrt(self.config.d_model)"),
     ),
     model(
-        "last_norm_missing: the last norm is never called: a pre-norm model needs it before the "
-        "output layer",
+        "last_norm_missing: the last norm is never called, but a pre-norm model needs it before "
+        "the output layer",
         ("self.norm(x)", "x"),
         seen="vllm-project/speculators #313",
     ),
@@ -332,7 +332,7 @@ class ModelByHand(nn.Module):
         initialize_gpt(self, config.init_std, config.num_layers)
 
     def forward(self, idx, targets=None):
-        """Read all tokens, and average the surprise at the next ones."""
+        """Return the logits and the mean loss."""
         x = nn.Sequential(self.embedding, self.positions, *self.layers, self.norm)(idx)
         logits, loss = F.linear(x, self.embedding.weight), None
         if targets is not None:

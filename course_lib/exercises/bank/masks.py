@@ -129,8 +129,8 @@ MISTAKES = (
         seen="wzhouad/RE_improved_baseline #3; kpe/bert-for-tf2 #68",
     ),
     padding(
-        "padding_by_length: the mask keeps the first tokens by their number, which is wrong for "
-        "padding at the start",
+        "padding_by_length: the mask counts the real tokens and keeps that many from the start, "
+        "which is wrong for padding at the start",
         (KEYS, "(torch.arange(ids.size(1)) < (ids != pad_id).sum(1, keepdim=True))[:, None, None]"),
         seen="TransformerLensOrg/TransformerLens #390; NVIDIA-NeMo/Automodel #3704",
     ),

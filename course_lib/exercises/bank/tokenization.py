@@ -7,15 +7,15 @@ from itertools import pairwise
 from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import ignored, mistakes_of
 from course_lib.exercises.trial import Trial, as_trial
-from course_lib.tokenization import BYTES, byte_words, count_pairs, merge_pair
+from course_lib.tokenization import merge_pair, train_bpe_indexed
 
 FOUR_WORDS = {"s i x": 5, "s i x t e e n": 2, "s e v e n": 4, "s e v e n t e e n": 3}
 FOUR_MERGES = ("e n", "e v", "i x", "s ev", "s ix", "sev en", "e en", "t een")
 NUMBER_MERGES = ("n t", "e nt", "e n", "s i", "si e", "sie b", "sieb en")
 TEXT = "\n".join(word.replace(" ", "") for word, n in FOUR_WORDS.items() for _ in range(n))
-COUNTS = "A pair counts at every position where its tokens are neighbors, times the word's count."
+COUNTS = "Count a pair at every position where its tokens are neighbors, times the word's count."
 LEFT_TO_RIGHT = "Go from left to right, and continue after the two tokens that you have glued."
-RANKS = "Of all neighbors in the word, the pair with the lowest rank is merged first."
+RANKS = "Of all pairs of neighbors in the word, merge the one with the lowest rank first."
 Pair = tuple[bytes, bytes]
 Tokens = tuple[bytes, ...]
 
@@ -123,7 +123,7 @@ EXERCISES = (
                 merged(
                     "tokens that end or begin like the pair",
                     *(("th e s", "the s"), ("the s e", "e s"), ("x s ev", "s e")),
-                    says="Compare whole tokens, and not a text in which tokens are joined.",
+                    says="Compare whole tokens instead of a text in which the tokens are joined.",
                 ),
             ),
             "short words": (merged("at most one token", ("a", "a a"), ("", "a a")),),
@@ -340,15 +340,15 @@ MISTAKES = (
         seen="rasbt/LLMs-from-scratch #975",
     ),
     training(
-        "empty_pair_list: the loop continues when no pair is left, and the best of no pairs is an "
-        "error",
-        ("while pairs and len(merges)", "while len(merges)"),
+        "empty_pair_list: the loop continues when no pair is left, so `min` gets an empty list and "
+        "raises an error",
+        ("        if not pairs:\n            break\n", ""),
         seen="karpathy/minbpe #114, rasbt/LLMs-from-scratch #1004",
     ),
     training(
         "stops_at_pairs_seen_once: the loop stops when no pair appears twice, as it does in "
         "subword-nmt; here and in the library tokenizers it continues",
-        ("while pairs and", "while pairs and max(pairs.values()) > 1 and"),
+        ("if not pairs:", "if not pairs or max(pairs.values()) == 1:"),
         seen="rsennrich/subword-nmt #33",
     ),
     training(
@@ -362,14 +362,14 @@ MISTAKES = (
     training(
         "counts_not_updated: the pairs are counted only once, before the first merge",
         (
-            "        pairs -= count_pairs(old)",
-            "        continue\n        pairs -= count_pairs(old)",
+            "for _ in range(num_merges):\n        pairs = count_pairs(words)\n",
+            "pairs = count_pairs(words)\n    for _ in range(num_merges):\n",
         ),
     ),
     training(
         "vocabulary_size: `num_merges` is taken for the size of the vocabulary, which also "
         "contains the 256 bytes",
-        ("len(merges) < num_merges", "len(merges) < num_merges - 256"),
+        ("range(num_merges)", "range(num_merges - 256)"),
     ),
     *ignored(
         training,
@@ -442,28 +442,6 @@ def merge_the_rest(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tupl
     return (b"".join(tokens[:size]), *merge_the_rest(tokens[size:], pair))
 
 
-def count_again(
-    text: str, num_merges: int, *, pre_tokenize: bool = True
-) -> list[tuple[bytes, bytes]]:
-    """Count all pairs again for every merge."""
-    words = Counter(byte_words(text, pre_tokenize))
-    order = list(BYTES)
-    merges: list[tuple[bytes, bytes]] = []
-    for _ in range(num_merges):
-        pairs = count_pairs(words)
-        if not pairs:
-            break
-        top = max(pairs.values())
-        best = min(
-            (pair for pair in pairs if pairs[pair] == top),
-            key=lambda pair: (order.index(pair[0]), order.index(pair[1])),
-        )
-        merges.append(best)
-        order.append(best[0] + best[1])
-        words = Counter({merge_pair(word, best): count for word, count in words.items()})
-    return merges
-
-
 def apply_all_in_order(
     tokens: tuple[bytes, ...], ranks: Mapping[tuple[bytes, bytes], int]
 ) -> tuple[bytes, ...]:
@@ -488,6 +466,6 @@ def apply_until_infinity(
 ANSWERS = {
     "count_pairs": (count_by_position,),
     "merge_pair": (merge_on_a_stack, merge_the_rest),
-    "train_bpe": (count_again,),
+    "train_bpe": (train_bpe_indexed,),
     "apply_merges": (apply_all_in_order, apply_until_infinity),
 }
