@@ -17,7 +17,7 @@ class LayerNorm(nn.Module):
 
     Paper: §3.1; Ba, Kiros and Hinton (2016).
     ``eps`` is added to the variance, so that a constant vector does not divide by zero. The
-    parameters ``weight`` (at first ones) and ``bias`` (at first zeros) have shape (d_model,).
+    parameters ``weight`` (initially ones) and ``bias`` (initially zeros) have shape (d_model,).
     Raises ValueError if d_model is below 1.
     Differs: the paper names no ε; the default is torch's.
     """
@@ -46,7 +46,7 @@ class AddNorm(nn.Module):
     Paper: §3.1, LayerNorm(x + Sublayer(x)); dropout before the sum: §5.4.
     ``dropout`` is the dropout probability of the sub-layer's output; ``bias=False`` removes the
     norm's bias. Attributes: ``norm``, ``dropout`` (an ``nn.Dropout``) and ``norm_first``.
-    Differs: the norm is ``torch.nn.LayerNorm``, tested equal to ours.
+    Differs: the norm is ``torch.nn.LayerNorm``; a test compares it with ours.
     Differs: ``norm_first=True`` normalizes what the sub-layer reads instead (pre-norm, as GPT-2).
     """
 

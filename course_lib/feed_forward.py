@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from .input_checks import check_choice, check_sizes, check_width
 
-ACTIVATIONS = {  # the paper's; GPT-2's and BERT's; opus-mt's
+ACTIVATIONS = {  # relu: the paper; gelu: GPT-2, BERT; silu: opus-mt
     "relu": nn.ReLU,
     "gelu": nn.GELU,
     "silu": nn.SiLU,
@@ -22,7 +22,7 @@ class FeedForward(nn.Module):
     ``activation`` is "relu" as in the paper, "gelu" or "silu"; ``bias=False`` removes both biases.
     Attributes: ``linear1``, ``activation``, ``dropout`` (an ``nn.Dropout``) and ``linear2``.
     Raises ValueError if a size is below 1 or the activation is unknown.
-    Differs: ``dropout`` acts on the features; the paper has none here, and neither has the default.
+    Differs: ``dropout`` acts on the features. The paper has no dropout here, so the default is 0.
     """
 
     def __init__(
