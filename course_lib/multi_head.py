@@ -34,7 +34,7 @@ def attention_output(
     """Compute the output of ``scaled_dot_product_attention``, but not the weights.
 
     PyTorch's function of the same name chooses a fused kernel when the sizes allow it.
-    Shapes and errors as there.
+    Shapes and errors are the same as in ``scaled_dot_product_attention``.
     """
     check_attention_inputs(query, key, value, mask)
     if mask is not None:
@@ -47,9 +47,9 @@ class MultiHeadAttention(nn.Module):
 
     Paper: §3.2.2, figure 2 (right). d_k and d_v default to d_model / num_heads.
     Submodules: the linear layers w_q, w_k, w_v (all heads side by side) and w_o.
-    Raises ValueError if the heads do not divide d_model or a number is out of range.
+    Raises ValueError if num_heads does not divide d_model or a number is out of range.
     Differs: the projections have biases, as in ``torch.nn``; ``bias=False`` removes them.
-    Differs: ``dropout`` acts on the weights; the paper drops none, and neither does the default.
+    Differs: ``dropout`` drops attention weights; the paper describes no such dropout (default 0).
     """
 
     def __init__(

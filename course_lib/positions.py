@@ -32,7 +32,7 @@ class PositionalEncoding(nn.Module):
     Paper: §3.5; dropout after the sum: §5.4.
     ``dropout`` is a dropout probability. The table ``encoding`` (max_len, d_model) is a buffer
     that is not saved (``persistent=False``). Raises ValueError if a size is below 1.
-    Differs: the paper's formula has no longest sequence; the table ends at ``max_len``.
+    Differs: the paper's formula works for any position; the table ends at ``max_len``.
     """
 
     encoding: Tensor
@@ -58,7 +58,7 @@ class LearnedPositionalEmbedding(nn.Module):
     Paper: §3.5 and table 3, row (E).
     ``dropout`` is a dropout probability. The parameter ``weight`` (max_len, d_model) is initialized
     from a normal distribution with standard deviation 0.02. Raises ValueError if a size is below 1.
-    Differs: the paper does not say how the rows start; ours start as ``weight`` says.
+    Differs: the paper does not say how its learned rows are initialized.
     """
 
     def __init__(self, d_model: int, max_len: int, dropout: float = 0.0) -> None:

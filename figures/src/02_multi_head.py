@@ -7,7 +7,7 @@ from drawing import Box, arrow, group, page, path, text
 from model_parts import attention, badge, block, sheets
 from token_cells import heat, vector
 
-TITLE = "Several narrow heads look, each in its own way;\nside by side, their answers fill d_model"
+TITLE = "Each head has a map of its own;\ntogether, their outputs are d_model wide"
 DESC = (
     "A vector of 6 numbers goes to three heads, each with its own V, K and Q of 2 numbers and "
     "its own map of weights: bright on the diagonal, bright one place earlier, bright in the "
@@ -87,7 +87,9 @@ def draw() -> str:
         text(shell.x + 14, shell.y + 26, "Multi-head attention", bold=True),
         badge(shell.x + 196, shell.y + 21, "02"),
         text(MIDDLE + 70, JOIN_Y + 14, f"{len(HEADS)} heads of d_v = {D_K}"),
-        text(20, IN_Y + 52, "Maps of weights: queries down, keys across; bright: looks here."),
+        text(
+            20, IN_Y + 52, "Queries run down, keys run across; bright means a large weight."
+        ),
         path([(MIDDLE, IN_Y), (MIDDLE, FORK)]),
         path([(ends[0], FORK), (ends[-1], FORK)]),
         *(head(x, name, look) for x, name, look in zip(places, HEADS, LOOKS, strict=True)),

@@ -4,7 +4,7 @@ from colours import INK, mix
 from drawing import Box, arrow, group, page, text
 from token_cells import cell
 
-TITLE = "Split the last axis, then exchange two axes:\nevery head gets its columns of every token"
+TITLE = "Split the last axis, then swap two axes:\nevery head gets its columns of every token"
 HEADS = ("#CC79A7", "#E69F00", "#56B4E9")  # no roles: three heads
 L, D_K, CELL = 2, 2, 30
 TOP = 118
@@ -65,5 +65,5 @@ def draw() -> str:
         heads(360, exchange=True),
         text(554, TOP - 14, "view alone: mixed", anchor="middle", bold=True),
         heads(534, exchange=False),
-        text(20, 356, "Right shape on both sides. Only the left one keeps rows for tokens."),
+        text(20, 356, "Both results have the right shape, but view alone mixes the tokens."),
     )

@@ -6,9 +6,9 @@ from model_parts import sheets
 
 TITLE = "One layer, three uses: they differ in where queries,\nkeys and values come from"
 USES = (  # name, what is below V K Q from left to right, who may look where
-    ("encoder self-attention", (("source", "VKQ"),), "every word at every word"),
-    ("masked self-attention", (("target so far", "VKQ"),), "at itself and before"),
-    ("cross-attention", (("memory", "VK"), ("target", "Q")), "at all of memory"),
+    ("encoder self-attention", (("source", "VKQ"),), "each word sees all words"),
+    ("masked self-attention", (("target so far", "VKQ"),), "no word sees later words"),
+    ("cross-attention", (("memory", "VK"), ("target", "Q")), "each word sees memory"),
 )
 ROLES = {"V": VALUE, "K": KEY, "Q": QUERY}
 PITCH, PORT, TOP, BELOW = 206, 56, 116, 212

@@ -7,7 +7,7 @@ from drawing import Box, arrow, centred, circle, group, page, path, rect, text
 from model_parts import plus, wave
 from token_cells import cell
 
-TITLE = "Slow and fast waves, read like the hands of a clock,\ntell every position apart"
+TITLE = "Slow and fast waves, like the hands of a clock,\ngive every position its own code"
 DESC = (
     "Four waves over the positions 0 to 40, each slower than the one above. Position 13 is "
     "marked on all of them; its place on each wave is shown as a clock hand and as a sine and "

@@ -228,7 +228,7 @@ MISTAKES = (
         (".transpose(-3, -2)", ""),
     ),
     split_mistake(
-        "heads_interleaved: every head takes each num_heads-th column instead of its own block of "
+        "heads_interleaved: every head takes every num_heads-th column instead of its own block of "
         "columns",
         ("x.unflatten(-1, (num_heads, -1))", "x.unflatten(-1, (-1, num_heads)).transpose(-1, -2)"),
     ),
@@ -350,7 +350,7 @@ MISTAKES = (
     ),
     heads(
         "heads_joined_by_another_axis: tokens and width change places before the heads are "
-        "joined; exchange tokens and heads instead, with `transpose(1, 2)`",
+        "joined; swap tokens and heads instead, with `transpose(1, 2)`",
         (JOIN, "heads.transpose(-2, -1).reshape(*query.shape[:-1], -1)"),
     ),
     heads(

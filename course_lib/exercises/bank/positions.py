@@ -48,7 +48,7 @@ def learned(candidate: Callable[..., nn.Module]) -> dict[str, int]:
 
 
 @as_trial(
-    "its state_dict", "No file has to contain a table that can be computed.", kind="parameters"
+    "its state_dict", "Do not save the table, because it can be computed again.", kind="parameters"
 )
 def saved(candidate: Callable[..., nn.Module]) -> dict[str, int]:
     return {"saved tensors": len(candidate(**BUILD).state_dict())}
