@@ -32,7 +32,7 @@ class PositionalEncoding(nn.Module):
     Paper: §3.5; dropout after the sum: §5.4.
     ``dropout`` is a dropout probability. The table ``encoding`` (max_len, d_model) is a buffer
     that is not saved (``persistent=False``). Raises ValueError if a size is below 1.
-    Differs: the paper's formula works for any position; the table ends at ``max_len``.
+    Differs: the paper's formula works for every position; the table ends at ``max_len``.
     """
 
     encoding: Tensor

@@ -87,9 +87,7 @@ def draw() -> str:
         text(shell.x + 14, shell.y + 26, "Multi-head attention", bold=True),
         badge(shell.x + 196, shell.y + 21, "02"),
         text(MIDDLE + 70, JOIN_Y + 14, f"{len(HEADS)} heads of d_v = {D_K}"),
-        text(
-            20, IN_Y + 52, "Queries run down, keys run across; bright means a large weight."
-        ),
+        text(20, IN_Y + 52, "Queries run down, keys run across; bright means a large weight."),
         path([(MIDDLE, IN_Y), (MIDDLE, FORK)]),
         path([(ends[0], FORK), (ends[-1], FORK)]),
         *(head(x, name, look) for x, name, look in zip(places, HEADS, LOOKS, strict=True)),
