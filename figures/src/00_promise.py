@@ -8,9 +8,7 @@ from drawing import Box, group, page, text
 from token_cells import cell
 
 RECORD = Path(__file__).with_suffix(".json")
-TITLE = (
-    "What you will have built: a model that translates, and\nshows where it looks while it writes"
-)
+TITLE = "You will build a model that translates,\nand that shows where it looks while it writes"
 LEFT, TOP, WIDE, HIGH = 230, 130, 92, 38
 
 
@@ -68,7 +66,9 @@ def draw() -> str:
             )
             for i, (word, weights) in enumerate(rows)
         ),
-        text(20, TOP + HIGH * len(rows) + 34, "Each row adds up to 1. Bright: there it looks."),
+        text(
+            20, TOP + HIGH * len(rows) + 34, "Each row adds up to 1. It looks at the bright cells."
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from colours import INK, KEY, QUERY, VALUE, mix, shade
 from drawing import Box, arrow, group, page, polygon, rect, text
 from token_cells import number, vector
 
-TITLE = "Attention averages the values, weighted by how well\neach key answers the query"
+TITLE = "Attention averages the values, weighted by how well\neach key matches the query"
 SOURCE = ("three", "hundred", "forty", "five")
 ASKED = [2.0, 1.0]
 KEYS = [[1.0, -1.0], [-1.0, 0.5], [0.5, 1.0], [2.0, 1.0]]
@@ -17,7 +17,7 @@ BAR, FLOW = 64, 22  # px that stand for a weight of 1: the length of its bar, th
 
 
 def scores() -> list[float]:
-    """How well each key answers the query: their dot product over the root of d_k."""
+    """Return how well each key matches the query: their dot product over the root of d_k."""
     return [sum(q * k for q, k in zip(ASKED, key, strict=True)) / sqrt(len(ASKED)) for key in KEYS]
 
 

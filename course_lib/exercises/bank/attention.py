@@ -71,7 +71,8 @@ def fully_blocked_row(candidate: Callable) -> dict[str, Tensor]:
 
 
 @as_trial(
-    "no dropout_p", "Nothing may be dropped unless dropout_p is passed, and dtypes must stay."
+    "no dropout_p",
+    "Nothing may be dropped unless dropout_p is passed, and the dtype must not change.",
 )
 def without_dropout(candidate: Callable) -> dict[str, Any]:
     tensors = inputs().values()
