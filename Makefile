@@ -63,7 +63,7 @@ help:  ## list the commands
 
 define install
 @echo "installing $(1) into .venv; the first time takes minutes"
-@$(BIN)/python -m pip install --quiet $(1) >.venv/pip.log 2>&1 || { echo "pip could not install it. Is there a network? \
+@$(BIN)/python -m pip install --quiet $(1) >.venv/pip.log 2>&1 || { echo "pip could not install the packages. Are you online? \
 Does PyTorch support this computer (docs/troubleshooting.md)? .venv/pip.log says more.$(if $(wildcard $@), To continue \
 with what is installed: touch .venv/.ready*)"; exit 1; }
 endef

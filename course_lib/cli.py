@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         in_torch = any(words in str(error) for words in NO_MEMORY)
         if not in_torch and not isinstance(error, MemoryError):
             raise
-        sentence = "it does not fit into the memory; take a smaller model or smaller batches"
+        sentence = "not enough memory; use a smaller model or smaller batches"
     except KeyboardInterrupt:
         print(f"\ncourse {command}: stopped", file=sys.stderr)
         return STOPPED
@@ -101,7 +101,7 @@ class Parser(argparse.ArgumentParser):
 
 def overview() -> str:
     """List the commands and the tasks, with examples."""
-    lines = ["Learn the Transformer part by part, and train, use and measure models.", ""]
+    lines = ["Learn the Transformer part by part, and train, use and evaluate models.", ""]
     groups = {f"{group}:": dict(listed) for group, listed in COMMANDS.items()}
     groups["Tasks of train, translate, sample and evaluate (--task NAME):"] = {
         name: f"{task.described()}; {next(iter(task.sizes.values()))}"

@@ -26,7 +26,7 @@ COMMANDS = {
         "train": "train a model, by default a translator of number words",
         "translate": "translate a text, or each line that you type",
         "sample": "let a GPT or a published model continue a text",
-        "chat": "talk with a published model that was trained to answer",
+        "chat": "chat with a published, instruction-tuned model",
         "evaluate": "measure a trained model",
         "download": "download a corpus or a published model, and check its files",
     },
@@ -71,7 +71,7 @@ def shortened(sentence: str) -> str:
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """Return a question that names what is most similar to a word, or nothing."""
+    """Return “Did you mean …?” with the name closest to a word, or an empty string."""
     near = difflib.get_close_matches(word[:QUOTED], list(names), n=1)
     return f". Did you mean `{near[0]}`?" if near else ""
 

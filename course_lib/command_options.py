@@ -27,7 +27,7 @@ class TaskOptions:
     examples: dict[str, str] = field(default_factory=dict)  #: for a first try, by the variant
 
     def described(self, variant: str | None = None) -> str:
-        """Say what is trained, by default in the usual variant."""
+        """Describe what the task trains, for the default variant unless one is given."""
         words = next(iter(self.settings.values()))["choices"]
         return self.what.format(words[variant or next(iter(words))])
 
@@ -56,18 +56,18 @@ SAMPLING: Options = {
     "--top-p": dict(
         type=float,
         metavar="P",
-        help="choose only among the most likely tokens that reach the probability P together",
+        help="keep only the most likely tokens, until their probabilities add up to P",
     ),
     "--draw": dict(
-        type=int, default=0, help="seed of the sampling; another number gives another text"
+        type=int, default=0, help="sampling seed; a different number gives a different text"
     ),
 }
-TASK_HELP = "what to train or use; each task has other options"
+TASK_HELP = "what to train or use; each task has its own options"
 LINES = "if you leave it out, the command reads lines from the terminal or from a file"
 TASK_OPTIONS = {
     "numbers": TaskOptions(
         what="a translator of number words, English to {}, on generated numbers",
-        sizes={"course": "about half a minute of one CPU core", "smoke": "a few seconds"},
+        sizes={"course": "about half a minute on one CPU core", "smoke": "a few seconds"},
         settings={
             "to": dict(choices={"de": "German", "fr": "French", "zh": "Chinese"}),
             "steps": dict(type=whole_from_one, help="number of training steps"),
@@ -87,9 +87,9 @@ TASK_OPTIONS = {
     "multi30k": TaskOptions(
         what="a translator of sentences, {}, on the captions of Multi30k",
         sizes={
-            "laptop": "about an hour of two cores",
+            "laptop": "about an hour on two cores",
             "smoke": "half a minute, with number words in place of the captions",
-            "short": "about half an hour of two cores",
+            "short": "about half an hour on two cores",
         },
         settings={
             "direction": dict(choices={"de-en": "German to English", "en-de": "English to German"})
@@ -104,7 +104,7 @@ TASK_OPTIONS = {
     ),
     "gpt": TaskOptions(
         what="a GPT that continues a text, on {}",
-        sizes={"cpu": "about 2 minutes of one CPU core", "smoke": "a few seconds"},
+        sizes={"cpu": "about 2 minutes on one CPU core", "smoke": "a few seconds"},
         settings={
             "text": dict(
                 choices={
@@ -178,7 +178,7 @@ def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None
 
 
 def _add_options(command: argparse.ArgumentParser, name: str, own: Options) -> None:
-    """Describe which training run is meant, what computes, and what else a task needs."""
+    """Add the options that select a run and a device, and the task's own options."""
     chosen = TASK_OPTIONS[name]
     command.add_argument("--task", choices=TASK_OPTIONS, default=name, help=TASK_HELP)
     usual = next(iter(chosen.sizes))
@@ -187,10 +187,10 @@ def _add_options(command: argparse.ArgumentParser, name: str, own: Options) -> N
     command.add_argument("--seed", type=int, help="seed of the training run")
     _add_arguments(command, {f"--{setting}": about for setting, about in chosen.settings.items()})
     command.add_argument(
-        "--data", type=path_of, metavar="DIR", help="folder of the texts (default: COURSE_DATA)"
+        "--data", type=path_of, metavar="DIR", help="folder with the texts (default: COURSE_DATA)"
     )
     command.add_argument(
-        "--out", type=path_of, metavar="DIR", help="folder of the run, if it is not the usual one"
+        "--out", type=path_of, metavar="DIR", help="folder for the run, instead of the default"
     )
     threads = f"default: {chosen.threads or 'all'}"
     command.add_argument("--threads", type=int, default=chosen.threads, help=threads)

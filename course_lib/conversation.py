@@ -1,4 +1,4 @@
-"""Text and conversations that a published language model writes token by token."""
+"""Generate text and hold conversations with a published language model, token by token."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

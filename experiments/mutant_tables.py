@@ -39,12 +39,14 @@ def seen_by_probes() -> str:
     often = ", ".join(f"{name} {count}" for name, count in counts.most_common())
     writing = [entry["probes"] for each, entry in recorded() if each and each.module == "decoding"]
     return (
-        f"Of {len(alarms)} known mistakes of the chapters 06 to 11 that change the outputs or "
-        f"gradients of an assembled model, the probes see {len(seen)}, "
-        f"{len(seen) / len(alarms):.0%}. In {seen.count(['call'])} of these the model cannot even "
-        f"be called. Seen by: {often}. The mistakes of chapter 12 change what is written, not the "
-        f"model: with `generate`, {sum(map(bool, writing))} of {len(writing)} are seen, those that "
-        "write another token than the arg max, but not what follows an end."
+        f"Chapters 06 to 11 have {len(alarms)} known mistakes that change the outputs or gradients "
+        f"of a complete model. The probes catch {len(seen)} of them "
+        f"({len(seen) / len(alarms):.0%}). In {seen.count(['call'])} of these, calling the model "
+        f"already fails. Each probe catches: {often}. The mistakes of chapter 12 are in the "
+        f"decoding, not in the model. With `generate`, the probes catch "
+        f"{sum(map(bool, writing))} of {len(writing)}: the ones that choose "
+        "a token other than the arg max. They do not catch mistakes in "
+        "what comes after the end token."
     )
 
 

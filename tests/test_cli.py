@@ -106,7 +106,7 @@ def test_errors_of_the_memory_are_explained_and_mistakes_of_our_own_are_not_hidd
     monkeypatch.setattr(training_commands, "start", fail)
     for _ in range(2):
         assert main(["train"]) == 2
-        assert "does not fit into the memory" in capsys.readouterr().err
+        assert "not enough memory" in capsys.readouterr().err
     with pytest.raises(RuntimeError, match="memory format"):
         main(["train"])
     monkeypatch.setattr(sys, "stdout", sys.stdout)  # it is replaced: nothing is flushed at the end

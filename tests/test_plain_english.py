@@ -13,7 +13,7 @@ AVOIDED = {
     r"\btrainings\b": "training runs",
     r"\bby heart\b(?!\.\"|\*)": "memorize",  # not the phrase that chapter 20 searches for
     r"\blikeliest\b": "most likely",
-    r"\bhangs? on\b(?! (to|a|the) (wall|hook))": "depend on",
+    r"\bhangs? on\b": "depend on",
     r"\b(bring|brings|brought) forth\b": "produce",
     r"\bfillers?\b": "padding",
     r"\ba whole number from (?!0)": "a positive integer",
@@ -25,7 +25,9 @@ SUFFIXES = (".py", ".md", ".ipynb", ".js", ".toml", ".cff")
 
 def texts() -> list[tuple[str, str]]:
     """Return the name and the text of every tracked file that people read."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     names = [name for name in listed.stdout.splitlines() if name.endswith(SUFFIXES)]
     return [(name, read(ROOT / name)) for name in names if name != "tests/test_plain_english.py"]
 

@@ -39,4 +39,5 @@ def test_the_question_of_chapter_11_has_the_answer_it_gives():
     assert all(losses[-5] - losses[-1] > 0.3 for losses in RUNS[4000]["losses"])
     assert f"rate of {warmup_inverse_sqrt(1, 128, 1):.3f}" in answer
     assert f"only reached {warmup_inverse_sqrt(450, 128, 4000):.5f}" in answer
+    assert f"peak would be {warmup_inverse_sqrt(50, 128, 50):.4f}" in answer
     assert f"peak becomes {0.15 * warmup_inverse_sqrt(50, 128, 50):.4f}" in answer

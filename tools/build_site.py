@@ -1,7 +1,8 @@
 """Build the site from the committed, executed chapters and docs/: make site, make site-open.
 
-No chapter is executed and nothing is fetched. What Sphinx reads is laid out in .build/site, as the
-repository is, with docs/_site, the glossary and a page for each module. It writes site/.
+No chapter is executed and nothing is fetched. The input of Sphinx is written to .build/site, laid
+out as the repository is, with docs/_site, the glossary and a page for each module. The result is
+written to site/.
 """
 
 import argparse

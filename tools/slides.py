@@ -47,7 +47,7 @@ def deck(chapter: HtmlElement, name: str) -> str:
     """Return a deck.
 
     Args:
-        chapter: The chapter, as it stands in its page; its links are changed on the way.
+        chapter: The chapter, as its page has it; its links are changed.
         name: The name of the page, and of the deck, in another folder.
     """
     for part in chapter.xpath(LEFT_OUT):

@@ -41,7 +41,7 @@ TRAINING = {  # in each table: the record's name of a row, and the page's
     "like for like": "like for like: dropout wherever `torch.nn` has it",
     "dropout as the paper": "dropout as in the paper, and fused Adam",
     "loss in chunks": "and the loss in chunks",
-    "bfloat16": "and bfloat16, where a quick measurement finds it faster",
+    "bfloat16": "and bfloat16 for the operations that a quick test finds faster",
     "dropout as the paper, compiled": "the second row, with `torch.compile`",
 }
 ATTENTION = {
@@ -76,7 +76,7 @@ GPTS = {
 }
 GPT_RATIOS = {
     "GPT, training step": "a training step against `torch.nn`",
-    "GPT, a token written": "a token with the KV cache against one without",
+    "GPT, a token written": "generating a token with the KV cache against without it",
 }
 LANGUAGES = {"de": "German", "fr": "French", "zh": "Chinese"}
 TEXTS = {  # the text, and the standard deviation of the initial weights
@@ -191,17 +191,19 @@ def training_notes() -> str:
     ]
     (mixed,) = bench("mixed")["rows"]
     return paragraph(
-        f"Saved activations (small and base): {saved[0]} of torch's like for like, {saved[1]} with "
-        "the paper's dropout. On sentences of mixed length, the small model learns from "
-        f"{with_range(mixed['ratio'], 1)} times as many real tokens in a second "
-        "as `torch.nn.Transformer` in the usual loop of random padded batches."
+        f"Like for like, our small and base models keep {saved[0]} times as many activations as "
+        f"torch's; with the paper's dropout, {saved[1]} times. On sentences of mixed length, the "
+        f"small model trains on {with_range(mixed['ratio'], 1)} times as many real tokens per "
+        "second as `torch.nn.Transformer` in the usual loop over random padded batches."
     )
 
 
 def waiting() -> str:
     """Say how long the tests take."""
     parts = [f"{row['name']} {row['seconds']:.0f}" for row in bench("tests")["rows"]]
-    return paragraph(f"Seconds of `make test` on two cores, by part: {', '.join(parts)}.")
+    return paragraph(
+        f"On two cores, the parts of `make test` take, in seconds: {', '.join(parts)}."
+    )
 
 
 # --- docs/results.md
@@ -270,7 +272,7 @@ def table_2() -> str:
     rows = [["the paper, as printed", *(f"{t[-1]:.1e}" for t in paper_audit.TRAININGS.values())]]
     rows += [[way, *(f"{cost[way]:.2e}" for cost in costs.values())] for way in costs["base"]]
     parts = (100 * cost["counted"] / cost["GPU-seconds"] for cost in costs.values())
-    rows.append(["counted, of the GPU-seconds", *(f"{part:.0f} %" for part in parts)])
+    rows.append(["counted, as a share of the GPU-seconds", *(f"{part:.0f} %" for part in parts)])
     return table(["operations", *costs], rows)
 
 
@@ -284,11 +286,11 @@ def summary() -> str:
     (translator,) = translators(TEST, 28, 0.3, 10)
     return paragraph(
         f"A training step of the small model runs at {speed:.2f} times the speed of "
-        f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). Number "
-        "words that the model never saw in training are translated without a wrong letter in "
-        f"{accuracy:.1f} % of cases (mean of three languages and three seeds). On Multi30k, German "
-        f"to English, {translator['minutes']['wall']:.0f} minutes of training on two cores reach "
-        f"{translator['bleu']:.1f} BLEU (one seed)."
+        f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). The model "
+        f"translates {accuracy:.1f} % of the number words that it never saw in training without a "
+        "single wrong letter (mean of three languages and three seeds). On Multi30k, German to "
+        f"English, it reaches {translator['bleu']:.1f} BLEU after "
+        f"{translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."
     )
 
 
@@ -308,7 +310,8 @@ def mistake_counts() -> str:
     cited = sum(citations(mistake) > 0 for mistake in mistakes)
     return paragraph(
         f"The checks of {len(exercises())} definitions recognize {len(mistakes):,} mistakes by "
-        f"name; {cited} of them were seen in public code, and cite the issue or pull request."
+        f"name. We found {cited} of these mistakes in public code, and cite the issue or pull "
+        "request."
     )
 
 

@@ -62,7 +62,7 @@ def _multiply(spans: list[tuple[int, int, list[int]]], scale: int) -> list[int]:
 
 @cache
 def _values(language: str) -> dict[str, int]:
-    """Map the words that do not multiply to their values."""
+    """Map the number words to their values, except multipliers such as “thousand”."""
     numbers = range(10) if language == "zh" else [*range(20), *range(20, 100, 10)]
     values = {spell(number, language): number for number in numbers} | INSIDE_ONLY.get(language, {})
     return {word: value for word, value in values.items() if word not in SCALES[language]}

@@ -4,7 +4,7 @@ from tqdm.auto import tqdm
 
 
 class LimitedProgress(tqdm):
-    """Stop a download without an end before it fills the memory or the disk."""
+    """Stop an endless download before it fills up the memory or the disk."""
 
     max_bytes = 2_000_000_000  # more than any file has that the course downloads
     received: float = 0

@@ -2,7 +2,7 @@
 
 It was made by Elliott, Frank, Sima'an and Specia (2016) from Flickr30k, and is provided for
 "non-commercial research and/or educational purposes". This repository quotes five of its sentences
-(``course_lib/tasks/multi30k_translations.json``) and contains nothing else of it.
+(``course_lib/tasks/multi30k_translations.json``) and contains nothing else from it.
 """
 
 import gzip

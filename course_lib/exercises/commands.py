@@ -32,7 +32,7 @@ def _add_chapter_commands(commands: argparse._SubParsersAction) -> None:
     learns = add_command(commands, "learn", learn_command)
     learns.add_argument("folder", nargs="?", metavar="DIR", help=f"{WHERE}, or a new folder for it")
     opens = add_command(commands, "lab", lab_command)
-    where = "a new or empty folder, or the one from last time (default: chapters)"
+    where = "a new or empty folder, or the one you used before (default: chapters)"
     opens.add_argument("folder", nargs="?", metavar="DIR", help=where)
     for command in (learns, opens):
         command.add_argument("--copy-only", action="store_true", help="do not open JupyterLab")
@@ -43,7 +43,7 @@ def _add_chapter_commands(commands: argparse._SubParsersAction) -> None:
     writes = add_command(commands, "workbook", workbook_command)
     writes.add_argument("folder", type=Path, metavar="DIR", help="a new or empty folder")
     writes.add_argument(
-        "--force", action="store_true", help="write it again, and keep your changes in a folder"
+        "--force", action="store_true", help="write it again; your changed files are moved first"
     )
     writes.add_argument(
         "--no-solutions", action="store_true", help="leave the solutions out, for a class"
@@ -66,14 +66,14 @@ def _add_answer_commands(commands: argparse._SubParsersAction) -> None:
         "folder", type=Path, help="a workbook, its my_lib, or a folder of workbooks"
     )
     grades.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for the table (default: this one)"
+        "--out", type=Path, metavar="DIR", help="folder for the table (default: current folder)"
     )
     grades.add_argument("--force", action="store_true", help="replace an existing table")
     grades.add_argument(
         "--limit",
         type=whole_from_one,
         default=LIMIT,
-        help="seconds for each module (default: %(default)s)",
+        help="time limit in seconds for each module (default: %(default)s)",
     )
 
 

@@ -1,4 +1,4 @@
-"""The course's definitions, run with the learner's parts, for what a learner has not written."""
+"""Fill in what a learner has not written with the course's code and the learner's own parts."""
 
 import dis
 import inspect

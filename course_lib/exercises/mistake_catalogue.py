@@ -25,7 +25,7 @@ class Mistake:
         module: Where that definition stands.
         name: Short name, ``words_with_underscores``.
         sentence: Completes "This is what you get when …"; no full stop.
-        edits: Pairs of what stands in the right source and what stands there instead.
+        edits: Pairs of a text in the right source and the text that replaces it.
         seen: Public code in which somebody made it, as ``owner/repository #number``; may be empty.
         pattern: A pattern in the text of an attempt that tells this mistake from others that give
             the same numbers; empty where the numbers tell.

@@ -205,7 +205,7 @@ def distance_without_positions() -> float:
     close=0.0005,
 )
 def parameters_more_in_decoder() -> int:
-    """Return how many more the decoder layer has: of the paper's two layers."""
+    """Return how many more parameters the paper's decoder layer has than its encoder layer."""
     sizes = 512, 8, 2048  # d_model, num_heads, d_ff
     return count(DecoderLayer(*sizes)) - count(EncoderLayer(*sizes))
 

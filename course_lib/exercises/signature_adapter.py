@@ -50,7 +50,7 @@ NO_ORDER: Mapping[str, str] = {}
 
 
 class MissingOption(TypeError):
-    """An argument of the course's definition that an answer does not take yet."""
+    """Raised when an answer lacks an argument that the course's definition has."""
 
 
 @cache
@@ -73,8 +73,8 @@ def fit(
 ) -> tuple[tuple, dict[str, Any]]:
     """Translate the arguments of a call of the course's definition into those of an answer.
 
-    What has the same name, or a synonym, goes there; what is left goes by its place. An option
-    at its default is left out where the answer does not take it.
+    An argument goes to the parameter with the same name or a synonym, and the remaining ones go by
+    position. An option at its default is left out if the answer does not take it.
 
     Raises:
         MissingOption: If an option with another value has no place.

@@ -70,12 +70,13 @@ class Tie:
 
 
 def tie(course: nn.Module, answer: nn.Module) -> Tie:
-    """Let an answer compute with the parameters of the course's module, and with its layers.
+    """Make an answer use the parameters and layers of the course's module.
 
-    Parts of the answer that are an exercise's class go into the course's module, with its numbers.
+    If a part of the answer is a class from an exercise, it replaces the course's own part and
+    takes over its weights.
 
     Raises:
-        ValueError: If a parameter of one has no counterpart in the other.
+        ValueError: If the two modules do not have the same parameters.
     """
     names = _counterparts(course, answer)
     slots: list[Slot] = []
@@ -125,7 +126,7 @@ def _counterparts(course: nn.Module, answer: nn.Module) -> dict[str, str]:
 
 
 def _place(course: nn.Module, part: nn.Module, path: str, names: dict[str, str]) -> str:
-    """Find the part of the course's module that a part of an answer can stand for, if any."""
+    """Find the part of the course's module that a part of an answer can replace, if any."""
     kinds = {kind.__name__ for kind in type(part).__mro__}
     inside = [name.removeprefix(f"{path}.") for name in names if name.startswith(f"{path}.")]
     if not inside:

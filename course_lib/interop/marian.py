@@ -86,8 +86,8 @@ def from_pretrained(
     by_vocabulary = (tokenizer.pad_id, tokenizer.eos_id, tokenizer.bos_id)
     if by_config != by_vocabulary:
         raise ValueError(
-            f"config.json says {by_config} for the id of padding, the id of the end, and the "
-            f"number of tokens, but vocab.json says {by_vocabulary}; get both files again"
+            f"config.json and vocab.json disagree about the padding id, the end id and the "
+            f"vocabulary size: {by_config} and {by_vocabulary}; download both files again"
         )
     return model, tokenizer
 

@@ -64,7 +64,7 @@ def _read_shards(index: Path, present: list[str]) -> dict[str, Tensor]:
         expected = {name for name, place in places.items() if place == file}
         if tensors.keys() != expected:
             names = ", ".join(sorted(tensors.keys() ^ expected)[:3])
-            raise ValueError(f"{index} and {file} disagree about {names}; get both files again")
+            raise ValueError(f"{index} and {file} disagree about {names}; download both again")
         weights |= tensors
     return weights
 
@@ -166,7 +166,7 @@ class Layout:
                 parameter.copy_(value)
 
     def _without_copies(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Leave out what a file contains twice, and what no model reads."""
+        """Drop tensors that are duplicates or that no model uses."""
         needed = {n: value for n, value in weights.items() if not re.fullmatch(self.unread, n)}
         for copy, original in self.copies.items():
             value = needed.pop(copy, None)

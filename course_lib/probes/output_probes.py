@@ -149,7 +149,7 @@ def _gap_when_padding_is_louder(probed: ProbedModel, pad_id: int) -> float:
 
 @as_probe
 def batch_invariance(probed: ProbedModel) -> Finding | None:
-    """A row's logits are the same alone, and at another place of the batch."""
+    """A row gets the same logits alone and at any position in the batch."""
     ids = probed.batch()
     base = probed.logits(*ids)
     turned = probed.logits(*(each.flip(0) for each in ids)).flip(0)

@@ -1,1 +1,1 @@
-"""What is trained: number words, real sentences, a text to go on with."""
+"""Training tasks: number words, real sentences, and texts to continue."""

@@ -14,7 +14,7 @@ LAST = 100_000  # step of the picture
 
 
 def recorded_runs() -> list[Entry]:
-    """Read how the loss fell with each warm-up, once for every seed."""
+    """Read the loss curves for each warm-up length, one per seed."""
     runs: dict[int, Entry] = {}
     for entry in read_record("warm_ups"):
         same = {"d_model": entry["d_model"], "every": entry["steps"][0], "losses": []}

@@ -39,7 +39,7 @@ def transposed(rows: Table) -> Table:
 
 
 def table(x: float, rows: Table, lit: tuple[int, ...]) -> str:
-    """Draw a matrix, with the cells lit that stand in these rows of the file."""
+    """Draw a matrix, and highlight the cells in these rows of the file."""
     return group(
         *(
             cell(

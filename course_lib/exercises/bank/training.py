@@ -200,7 +200,7 @@ EXERCISES = (
             ),
         },
         hints=(
-            "There are two curves, a line through 0 and 1/√step. The rate is the smaller of both.",
+            "There are two curves, a line through 0 and 1/√step. Return the smaller of the two.",
             "Write `d_model**-0.5 * min(…, …)`, where the line is `step * warmup_steps**-1.5`.",
         ),
         unnamed=("step**-0.5", "step**-0.6"),
@@ -339,8 +339,8 @@ LOSSES = (
         (MEAN_OF_REAL, "losses.sum() / real.sum()"),
     ),
     loss_mistake(
-        "doubt_at_padding: padding is left out of the first term only, so its smoothing term is "
-        "still in the sum",
+        "smoothing_at_padding: padding is left out of the first term only, so its smoothing term "
+        "is still in the sum",
         (SUM_OF_BOTH + "  # (...)", "-((1 - smoothing) * right * real + smoothing * average)"),
         (MEAN_OF_REAL, "losses.sum() / real.sum()"),
         seen="pytorch/pytorch #73205",
