@@ -286,11 +286,11 @@ def summary() -> str:
     (translator,) = translators(TEST, 28, 0.3, 10)
     return paragraph(
         f"A training step of the small model runs at {speed:.2f} times the speed of "
-        f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). The model "
-        f"translates {accuracy:.1f} % of the number words that it never saw in training without a "
-        "single wrong letter (mean of three languages and three seeds). On Multi30k, German to "
-        f"English, it reaches {translator['bleu']:.1f} BLEU after "
-        f"{translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."
+        f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). The "
+        f"translators of number words write {accuracy:.1f} % of the numbers that they never saw in "
+        "training without a single wrong letter (mean of three languages and three seeds). A "
+        f"translator of sentences reaches {translator['bleu']:.1f} BLEU on Multi30k, German to "
+        f"English, after {translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."
     )
 
 
