@@ -290,7 +290,8 @@ def summary() -> str:
         f"translators of number words write {accuracy:.1f} % of the numbers that they never saw in "
         "training without a single wrong letter (mean of three languages and three seeds). A "
         f"translator of sentences reaches {translator['bleu']:.1f} BLEU on Multi30k, German to "
-        f"English, after {translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."
+        f"English, after {translator['minutes']['wall']:.0f} minutes of training on two cores "
+        "(one seed)."
     )
 
 
