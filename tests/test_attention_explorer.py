@@ -39,7 +39,7 @@ def test_the_question_of_chapter_01_has_the_answer_it_gives():
     undivided = {d_k: AttentionExplorer(d_k=d_k, divide=False).numbers() for d_k in WIDTHS}
     gone = [d_k for d_k in WIDTHS if undivided[d_k]["gradient"] < SATURATED]
     assert gone == [d_k for d_k in WIDTHS if d_k >= gone[0]]
-    assert f"gone from a width of {gone[0]} on" in answer
+    assert f"below {SATURATED} if the width is {gone[0]} or more" in answer
     for d_k in (2, gone[0], 64):  # what the chapter's cell prints of the same vectors
         assert f"d_k {d_k:2}, temperature 1:" in answer
         assert f"gradient {undivided[d_k]['gradient']:.0e}" in answer
