@@ -84,6 +84,13 @@ def test_the_package_depends_on_exactly_what_it_and_its_chapters_import():
     assert set(COME_WITH.values()) <= NEEDED.keys()
 
 
+def test_the_installation_check_knows_the_pinned_versions():
+    pins = {**PINS, "course-lib": PROJECT["version"]}
+    assert all(
+        pins[name].startswith(f"{tested}.") for name, tested in environment_check.TESTED.items()
+    )
+
+
 def test_the_installation_check_warns_of_other_versions_and_names_what_cannot_work(monkeypatch):
     assert "everything is installed" in check_installation()
     monkeypatch.setitem(environment_check.TESTED, "torch", "2.1")

@@ -18,7 +18,7 @@ TESTED = {  # the libraries whose versions show in the outputs of the chapters
     "unicode-rbnf": "2.4",
     "sacrebleu": "2.6",
     "sentencepiece": "0.2",
-    "course-lib": "0.1",
+    "course-lib": "1.0",
 }
 
 

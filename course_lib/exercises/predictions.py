@@ -1,6 +1,7 @@
 """Predictions: the reader writes down a number, and the computer then calculates it."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,8 +105,8 @@ def asked(
     """Make a prediction from a function whose docstring says what is asked for."""
 
     def make(truth: Callable[[], Any]) -> Prediction:
-        """Take the name of the function, and the words of its docstring before the colon."""
-        what = str(truth.__doc__).removeprefix("Return ").partition(":")[0]
+        """Take the name of the function, and the words of its docstring before colon or period."""
+        what = re.split("[:.]", str(truth.__doc__).removeprefix("Return "))[0]
         return Prediction(truth.__name__, chapter, what, truth, close, guesses, minutes)
 
     return make

@@ -37,9 +37,8 @@ def test_in_a_notebook_pointer_and_keys_reach_python(kind, trait, first, course,
     assert value() == first
     handle.press("ArrowLeft")
     by_key = value()
-    handle.scroll_into_view_if_needed()
+    handle.hover()  # waits until JupyterLab has scrolled to the cell and the handle stands still
     box = handle.locator("circle").first.bounding_box()
-    lab.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     lab.page.mouse.down()
     lab.page.mouse.move(box["x"] - 20, box["y"] + box["height"] / 2)
     lab.page.mouse.up()
