@@ -42,7 +42,11 @@ def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
 
 
 def sampler(seed: int = 0, **options: Any) -> Draw:
-    """Return a function that draws the next token, with options of ``sample_tokens``."""
+    """Return a function that draws the next token, with options of ``sample_tokens``.
+
+    Raises ValueError if an option is out of range.
+    """
+    sample_tokens(torch.zeros(1, 1), **options)  # checks the options before a model is loaded
     generator = torch.Generator().manual_seed(seed)
     return lambda logits: sample_tokens(logits, generator=generator, **options)
 

@@ -70,6 +70,8 @@ def sampling_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options of sampling, and the seed."""
     names = ("temperature", "top_k", "top_p")
     sampling = {name: getattr(options, name) for name in names}
+    if options.temperature == 0:
+        sampling |= {"temperature": 1.0, "top_k": 1}
     return {"seed": options.draw % (LAST_SEED + 1), **sampling}
 
 

@@ -169,6 +169,19 @@ def test_a_chat_in_the_terminal_continues_after_ctrl_c_and_after_a_long_answer(
     assert out.endswith("x\n> fine\n> ")
 
 
+def test_a_chat_chooses_the_most_likely_tokens_unless_a_temperature_is_given(folder, capsys):
+    chat = ["chat", "--weights", str(folder), "--tokens", "12"]
+    answers = []
+    for options in ((), ("--temperature", "0"), ("--top-k", "1"), ("--temperature", "5")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdin", io.StringIO("One\n"))
+            assert cli.main([*chat, *options]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1] == answers[2] != answers[3]
+    assert cli.main([*chat, "--temperature", "-1"]) == 2
+    assert "temperature=-1.0 must be positive" in capsys.readouterr().err
+
+
 def test_a_chat_needs_a_model_that_answers(folder, tmp_path, monkeypatch, capsys):
     save_published("llama", tmp_path)
     assert cli.main(["chat", "--weights", str(tmp_path)]) == 2
