@@ -19,7 +19,7 @@ class LayerNorm(nn.Module):
     ``eps`` is added to the variance, so that a constant vector does not divide by zero. The
     parameters ``weight`` (initially ones) and ``bias`` (initially zeros) have shape (d_model,).
     Raises ValueError if d_model is below 1.
-    Differs: the paper names no ε; the default is torch's.
+    Differs: the paper gives no value for ε; the default is torch's.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:

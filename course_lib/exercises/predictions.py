@@ -121,7 +121,7 @@ def scores_of_two() -> Tensor:
 
 @asked(0, ([1.5, 0.5], "That is the result for two words. Now *three* has a weight as well."))
 def where_two_ends() -> Tensor:
-    """Return where “two” ends: among three words."""
+    """Return the output of “two”: among three words."""
     words = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
     return scaled_dot_product_attention(words, words, words)[0][1]
 
@@ -174,7 +174,7 @@ def largest_after_norm() -> float:
 
 @asked(5, (30, "You left out the biases: 5 in the first layer, 3 in the second."))
 def parameters_of_feed_forward() -> int:
-    """Return what it learns: a small feed-forward layer."""
+    """Return the number of parameters: of a small feed-forward layer."""
     return count(FeedForward(d_model=3, d_ff=5))
 
 

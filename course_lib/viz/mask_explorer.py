@@ -38,7 +38,7 @@ class MaskExplorer(Explorer):
     module = "masks"
     alt = (
         "A table of which query of “[bos] drei hundert fünf [pad] [pad]” may look at which key, "
-        "below it the row of “fünf” in three conventions, and beside it the weights of a trained "
+        "below it the row of “fünf” in three conventions, and next to it the weights of a trained "
         "layer. Everything above the diagonal and both padding columns are blocked, so nothing "
         "leaks from the future."
     )

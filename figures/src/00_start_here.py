@@ -8,10 +8,10 @@ from token_cells import token
 
 TITLE = "An encoder reads, a decoder writes, and at every step\nattention decides what to look at"
 DESC = (
-    "The Transformer from bottom to top: on the left, source tokens pass embedding, "
+    "The Transformer from bottom to top: on the left, source tokens go through embedding, "
     "positional encoding and N encoder layers and become memory; on the right, the target so "
-    "far passes N decoder layers, which also look at memory, and becomes logits, one for every "
-    "token that may come next. Every part carries the number of the chapter that builds it."
+    "far goes through N decoder layers, which also look at memory, and becomes logits, one for "
+    "every token that may come next. Every part carries the number of the chapter that builds it."
 )
 UP = 46  # px that the frame moves towards the title
 SOURCE, TARGET = Box(LEFT - 95, TOKENS_Y, 190, 30), Box(RIGHT - 95, TOKENS_Y, 190, 30)
@@ -33,7 +33,7 @@ def legend(x: float, y: float) -> str:
     """Explain the signs of the map."""
     roles = (("Q", QUERY, "query: what a position asks for"),)
     roles += (("K", KEY, "key: what a position offers"),)
-    roles += (("V", VALUE, "value: what a position says"),)
+    roles += (("V", VALUE, "value: what a position passes on"),)
     return group(
         badge(x + 12, y, "05"),
         text(x + 36, y + 5, "the chapter that builds the part"),

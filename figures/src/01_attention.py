@@ -75,7 +75,7 @@ def query() -> str:
     return group(
         vector(box, ASKED, colour=QUERY),
         text(KEY_X - 10, box.cy + 5, "query", bold=True, anchor="end", colour=shade(QUERY)),
-        text(box.right + 12, box.cy + 5, "of the position that is to write “fünf”"),
+        text(box.right + 12, box.cy + 5, "of the position that will write “fünf”"),
         arrow([(box.cx, box.bottom), (box.cx, FIRST - 48)], colour=QUERY, width=2.2),
     )
 

@@ -6,7 +6,7 @@ from colours import BOX_FILL, INK, KEY, QUERY, VALUE, shade, tint
 from drawing import Box, arrow, centred, group, page, rect, text
 from token_cells import cell, heat
 
-TITLE = "Every query is one row: of the scores, of the weights,\nand of the output"
+TITLE = "Every query has one row in the scores, in the weights,\nand in the output"
 Q = [[2.0, 0.0, 1.0], [0.0, 1.0, -1.0]]
 K = [[1.0, 0.0, 0.5], [-1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.5, -0.5, 1.0]]
 D_V, CELL, CENTRE = 2, 20, 152
@@ -57,7 +57,7 @@ def draw() -> str:
     return page(
         TITLE,
         "From left to right: Q, with T rows of d_k numbers, times K transposed gives scores with T "
-        "rows and S columns. Divided by the root of d_k, softmax along each row makes the weights. "
+        "rows and S columns. They are divided by the root of d_k, and softmax makes the weights. "
         "The weights times V give the output, T rows of d_v numbers. One row is framed throughout.",
         262,
         matrix(q, T, d_k, "Q", "(T, d_k)", QUERY),

@@ -11,7 +11,7 @@ TITLE = "Each head has a map of its own;\ntogether, their outputs are d_model wi
 DESC = (
     "A vector of 6 numbers goes to three heads, each with its own V, K and Q of 2 numbers and "
     "its own map of weights: bright on the diagonal, bright one place earlier, bright in the "
-    "last column. Their answers stand side by side as 6 numbers again and are mixed."
+    "last column. Their outputs, side by side, make 6 numbers again and are mixed."
 )
 HEADS = ("Head 0", "Head 1", "Head 2")
 D_K, TOKENS, CELL = 2, 4, 18
@@ -96,5 +96,5 @@ def draw() -> str:
         block(mixing, "mix: w_o", "02"),
         arrow([(MIDDLE, mixing.y), (MIDDLE, OUT_Y + CELL)]),
         wide(IN_Y, "each position"),
-        wide(OUT_Y, "its answer"),
+        wide(OUT_Y, "its output"),
     )

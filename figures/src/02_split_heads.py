@@ -54,8 +54,8 @@ def draw() -> str:
     return page(
         TITLE,
         "A table of two tokens by six columns, two columns for each of three heads in three "
-        "colours. Split and exchanged, every head holds its two columns of both tokens. With view "
-        "alone, head 0 holds columns 0 to 3 of token 0 and nothing of token 1.",
+        "colors. After the split and the swap, every head has its columns of both tokens. With "
+        "view alone, head 0 has columns 0 to 3 of token 0 and nothing of token 1.",
         372,
         text(20, TOP - 14, "(L, H · d_k)", bold=True),
         cells(76, y, numbers()),

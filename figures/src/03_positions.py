@@ -20,12 +20,12 @@ CLOCK_X, SIN_X, COS_X = 428, 492, 552
 
 
 def rate(pair: int) -> float:
-    """Radians by which a pair of dimensions turns from one position to the next."""
+    """Radians by which a pair of columns turns from one position to the next."""
     return 10000 ** (-2 * pair / D_MODEL)
 
 
 def strip(pair: int) -> str:
-    """Draw the sine of one pair of dimensions over the positions, with a dot at each."""
+    """Draw the sine of one pair of columns over the positions, with a dot at each."""
     y = TOP + PITCH * pair
     fine = [(LEFT + PX * p / 8, y - HEIGHT * sin(rate(pair) * p / 8)) for p in range(8 * LAST + 1)]
     dots = [(LEFT + PX * p, y - HEIGHT * sin(rate(pair) * p)) for p in range(LAST + 1)]
@@ -44,7 +44,7 @@ def reading(pair: int) -> str:
     values = ((SIN_X, sin(angle)), (COS_X, cos(angle)))
     return group(
         circle(at, y - HEIGHT * sin(angle), 5, fill=INK, stroke=INK),
-        text(LEFT, y - 30, f"dimensions {2 * pair} and {2 * pair + 1}"),
+        text(LEFT, y - 30, f"columns {2 * pair} and {2 * pair + 1}"),
         circle(CLOCK_X, y, 26),
         arrow([(CLOCK_X, y), hand], colour=INK, width=2.2),
         *(
@@ -59,7 +59,7 @@ def reading(pair: int) -> str:
 
 
 def encoding() -> list[float]:
-    """All numbers of the chosen position: sine and cosine of every pair of dimensions."""
+    """All numbers of the chosen position: sine and cosine of every pair of columns."""
     angles = [rate(pair) * CHOSEN for pair in range(D_MODEL // 2)]
     return [wave_of(angle) for angle in angles for wave_of in (sin, cos)]
 
@@ -69,7 +69,7 @@ def whole(y: float) -> str:
     size = 22
     return group(
         wave(LEFT + 14, y - 20),
-        text(LEFT + 38, y - 15, f"all {D_MODEL} dimensions of position {CHOSEN}"),
+        text(LEFT + 38, y - 15, f"all {D_MODEL} numbers of position {CHOSEN}"),
         *(
             cell(Box(LEFT + size * i, y, size, size), fill=on_map((value + 1) / 2, RDBU_R))
             for i, value in enumerate(encoding())

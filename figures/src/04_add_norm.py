@@ -6,7 +6,10 @@ from colours import INK, LINE, PAPER, SOFT
 from drawing import Box, arrow, centred, group, page, path, rect, text
 from model_parts import badge, look, plus
 
-TITLE = "Add keeps the old vector beside the change;\nnorm brings every vector back to one scale"
+TITLE = (
+    "Add keeps the old vector and adds the change to it;\n"
+    "norm brings every vector back to one scale"
+)
 OLD = [2.0, 0.6, 3.4, 1.2, 2.6, 0.2]
 CHANGE = [0.8, -0.5, 1.4, 0.6, -0.9, -0.6]
 CENTRE, SIDE = 164, 34  # the main path, and the path around the sub-layer

@@ -7,8 +7,8 @@ from colours import INK, LINE
 from drawing import Box, centred, group, page, path, rect, text
 
 TITLE = (
-    "Each sub-layer is passed or skipped, so three of them\n"
-    "give eight paths, and the gradient is their sum"
+    "A path goes through each sub-layer or skips it, so three\n"
+    "sub-layers give eight paths; the gradient is their sum"
 )
 PLACES = (120, 200, 280)  # px: the middle of each sub-layer
 FIRST, PITCH = 118, 34  # px: the first row, and from row to row
@@ -46,9 +46,10 @@ def draw() -> str:
     bottom = FIRST + len(paths) * PITCH
     return page(
         TITLE,
-        "Eight lines from left to right. The first passes no sub-layer, three pass one, three pass "
-        "two, and the last passes all three. The slope of each path is on its right, and the "
-        "sums below: 1.331 if every slope is 0.1, and 0.125 if every slope is minus 0.5.",
+        "Eight lines from left to right. The first goes through no sub-layer, three go through "
+        "one, three through two, and the last through all three. The slope of each path is on its "
+        "right, and the sums below: 1.331 if every slope is 0.1, and 0.125 if every slope is "
+        "minus 0.5.",
         bottom + 34,
         text(352, 88, "slope of path"),
         *(

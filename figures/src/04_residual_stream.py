@@ -4,7 +4,10 @@ from colours import INK, PAPER
 from drawing import Box, arrow, centred, group, page, rect, text
 from model_parts import plus
 
-TITLE = "In pre-norm the residual stream is one unbroken line;\nin post-norm the norms stand on it"
+TITLE = (
+    "In pre-norm the residual stream is one unbroken line;\n"
+    "in post-norm the norms are on the line itself"
+)
 NAMES = ("attention", "feed forward", "attention", "feed forward")
 FIRST, PITCH, REACH = 92, 136, 64  # px; from where a sub-layer reads to where it adds
 STREAMS = {"pre-norm": 132, "post-norm": 300}
@@ -47,9 +50,9 @@ def draw() -> str:
     """Draw both streams through two layers."""
     return page(
         TITLE,
-        "Two thick lines from left to right. Above, pre-norm: four sub-layers hang below the line; "
+        "Two thick lines from left to right. Above, pre-norm: four sub-layers are below the line; "
         "each reads from it through a norm and adds to it, and the line is unbroken. Below, "
-        "post-norm: the norms stand on the line itself, one after every sum.",
+        "post-norm: the norms are on the line itself, one after every sum.",
         422,
         *(stream(*each) for each in STREAMS.items()),
     )

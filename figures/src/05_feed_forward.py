@@ -5,11 +5,11 @@ from drawing import Box, arrow, group, page, polygon, text
 from model_parts import feed_forward, hexagon, look
 from token_cells import cell, number, token, vector
 
-TITLE = "At every position alone, the same network goes up to d_ff\nand comes back down to d_model"
+TITLE = "At each position, the same network projects up to d_ff\nand back down to d_model"
 DESC = (
     "Inside a wide hexagon the 4 numbers of the token three become 8, the negative ones turn "
-    "to 0, and 4 numbers come out. Beside it the tokens hundred, forty and five each pass the "
-    "same small hexagon; no line joins them."
+    "to 0, and 4 numbers come out. Next to it, hundred, forty and five each go through "
+    "the same small hexagon; no line joins them."
 )
 X = [1.0, -0.5, 0.5, 2.0]
 D_MODEL, D_FF, CELL = len(X), 8, 38

@@ -6,7 +6,7 @@ from token_cells import blocked, cell
 
 TITLE = "The padding mask hides the keys that are padding,\nand the causal mask hides later keys"
 DESC = (
-    "Three tables of queries down and keys across, a dot where a query may look. Padding "
+    "Three tables with queries down and keys across, a dot where a query may look. Padding "
     "hatches the last column, causal hatches everything above the diagonal, and the two together "
     "hatch every cell that one of them hatches."
 )
