@@ -27,8 +27,8 @@ EXERCISES = (
             )
         },
         hints=(
-            "To get the mean over all tokens, multiply each process's mean by its number of tokens, "
-            "add up the results, and divide by the number of all tokens. The average over the "
+            "For the mean over all tokens, multiply each process's mean by its number of tokens, "
+            "add the results, and divide by the number of all tokens. The average over the "
             "processes divides by `world_size` instead.",
             "A process with n tokens has the weight n / all_tokens in the mean over tokens, and "
             "1 / world_size in the mean over processes. The factor is the first weight "
