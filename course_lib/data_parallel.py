@@ -29,15 +29,16 @@ def token_loss_scale(num_tokens: int, all_tokens: int, world_size: int) -> float
     """Compute the factor that turns the average over processes into the average over tokens.
 
     Paper: §5.1, where a batch is a number of tokens.
-    Multiply the mean loss of a process by it: ``num_tokens`` of the ``all_tokens`` target tokens
-    are in its part of the batch. Raises ValueError if there are no processes, no tokens, or more
-    tokens here than in the whole batch.
+    A process multiplies its mean loss by this factor. Its part of the batch contains
+    ``num_tokens`` of the ``all_tokens`` target tokens. Raises ValueError if there are no
+    processes, no tokens, or more tokens here than in the whole batch.
 
     >>> [token_loss_scale(tokens, 8, world_size=2) for tokens in (6, 2)]
     [1.5, 0.5]
     """
     if world_size < 1 or not 0 <= num_tokens <= all_tokens or all_tokens < 1:
         raise ValueError(
-            f"{num_tokens=} must be in 0 to {all_tokens=}, which must be positive, as {world_size=}"
+            f"{num_tokens=} must be between 0 and {all_tokens=}, and both {all_tokens=} and "
+            f"{world_size=} must be positive"
         )
     return world_size * num_tokens / all_tokens

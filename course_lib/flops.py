@@ -59,7 +59,7 @@ def forward_flops(config: TransformerConfig, src_len: int, tgt_len: int) -> int:
 
     Paper: §3.1, figure 1.
     Includes the matrix multiplications of all layers and of the output layer for S source and T
-    target tokens. The backward pass takes twice as many.
+    target tokens. The backward pass takes twice as many operations.
     """
     attention = partial(
         attention_flops, config.d_model, config.num_heads, d_k=config.d_k, d_v=config.d_v

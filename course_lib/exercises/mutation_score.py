@@ -182,6 +182,13 @@ TESTS = (
         "test_of_the_counts",
         24,
         "attention_flops",
-        ("keys_by_target", "scores_and_averages_forgotten", "heads_forgotten"),
+        (
+            "keys_by_target",
+            "scores_squared",
+            "scores_and_averages_forgotten",
+            "averages_forgotten",
+            "projections_forgotten",
+            "heads_forgotten",
+        ),
     ),
 )

@@ -403,14 +403,14 @@ def rows_of_k_proj() -> int:
 
 @asked(
     24,
-    (512.0, "That is where the n² · d of table 1 equals its n · d², a recurrent layer."),
+    (512.0, "At this length, self-attention and a recurrent layer are equal in table 1."),
     (1024.0, "You counted the four projections. Add the feed-forward layer."),
     (2048.0, "Count four projections *and* two matrices in the feed-forward layer."),
-    (6144.0, "Scores *and* weighted average are two matrix products of n · n · d."),
+    (6144.0, "Scores *and* weighted average: these are two matrix multiplications of n · n · d."),
     minutes=6,
 )
 def length_where_attention_rules() -> float:
-    """Return the length: where what grows with n² is as much as what grows with n."""
+    """Return the length: there, the terms with n² are as large as the terms with n."""
     one, two = (attention_flops(512, 8, n, n) for n in (1, 2))
     pairs = (two - 2 * one) / 2  # scores and weighted average, for n = 1
     layer = FeedForward(512, 2048)
@@ -423,11 +423,11 @@ def length_where_attention_rules() -> float:
     (112.0, "That is the total. Each of the 8 devices holds an eighth."),
     (3.5, "Those are the weights. Add the gradients and Adam's two moments."),
     (7.0, "Those are weights and gradients. Add Adam's two moments for each number."),
-    (38.5, "You divided gradients and moments by 8. The weights are divided as well."),
+    (38.5, "You divided the gradients and moments by 8. The weights are divided as well."),
     (14e9 / 2**30, "That is in GiB, which have 2^30 bytes. A GB has 10^9."),
 )
 def memory_of_a_share() -> float:
-    """Return GB on each device: of the bytes that training keeps for seven billion numbers."""
+    """Return GB on each device: a share of the weights, gradients and moments."""
     weight, gradient, moments = 4, 4, 2 * 4
     return 7e9 * (weight + gradient + moments) / 8 / 1e9
 

@@ -18,9 +18,9 @@ DESC = (
     "of one layer the other half is borrowed. Tensor: half of every matrix, the first cut into "
     "columns and the second into rows, all texts, a plus at every layer. Context: all layers and "
     "half of the positions of every text; keys and values go both ways. Pipeline: two layers "
-    "each, all texts; activations go ahead and gradients back. Beside it two rows of squares "
-    "show when each works on the micro-batches 1 to 4, with hatched squares at the start, in "
-    "the middle and at the end where one waits."
+    "each, all texts; activations go forward and their gradients go back. Next to it, two rows of "
+    "squares show when each works on the micro-batches 1 to 4, with hatched squares at the start, "
+    "in the middle and at the end where a processor waits."
 )
 LAYERS, ROWS, LENGTH = 4, 4, 8  # of the model; texts of the batch, and their positions
 BACK = 2  # how often the forward pass fits into the backward pass
@@ -215,16 +215,16 @@ def timeline(x: float, y: float) -> str:
 
 def legend(x: float, y: float) -> str:
     """Explain the squares of the timeline, and the signs of all panels."""
-    ahead, back, waits = (Box(x + d, y, w, 17) for d, w in ((0, UNIT), (83, 2 * UNIT), (173, UNIT)))
+    ahead, back, waits = (Box(x + d, y, w, 17) for d, w in ((0, UNIT), (83, 2 * UNIT), (197, UNIT)))
     mine, other = Box(x, y + 78, MATRIX, PITCH - 5), Box(x + 128, y + 78, MATRIX, PITCH - 5)
     idle = Fraction(TIMES - sum(long for _, long, _ in schedule(0)), TIMES)
     return group(
         cell(ahead, stroke=INK),
-        text(ahead.right + 8, y + 14, "ahead"),
+        text(ahead.right + 6, y + 14, "forward"),
         cell(back, fill=BEHIND, stroke=INK),
-        text(back.right + 8, y + 14, "back"),
+        text(back.right + 6, y + 14, "backward"),
         blocked(waits),
-        text(waits.right + 8, y + 14, f"waits: {idle}"),
+        text(waits.right + 6, y + 14, f"waits: {idle}"),
         layer(x, y + 31),
         text(x + 80, y + 44, "a layer: two matrices"),
         sentence(Box(x, y + 58, LENGTH * CELL, CELL), NONE),

@@ -12,7 +12,7 @@ SIZES = {
     "all of 5 tokens, 4 processes": (5, 5, 4),
     "all tokens, one process": (9, 9, 1),
 }
-RATIO = "Divide the number of tokens of this process by the average over all processes."
+RATIO = "Divide the number of tokens of this process by the average number of tokens per process."
 NONE = "A process may have no tokens, and then its factor is 0."
 
 EXERCISES = (
@@ -27,10 +27,12 @@ EXERCISES = (
             )
         },
         hints=(
-            "The mean over all tokens adds up each process's mean times its number of tokens, and "
-            "divides by all tokens. The average over the processes divides by `world_size`.",
+            "For the mean over all tokens, multiply each process's mean by its number of tokens, "
+            "add the results, and divide by the number of all tokens. The average over the "
+            "processes divides by `world_size` instead.",
             "A process with n tokens has the weight n / all_tokens in the mean over tokens, and "
-            "1 / world_size in the mean over processes. The factor is the ratio of both.",
+            "1 / world_size in the mean over processes. The factor is the first weight "
+            "divided by the second.",
             "Return `world_size * num_tokens / all_tokens`. `num_tokens` may be 0.",
         ),
         extras={
@@ -55,8 +57,8 @@ MISTAKES = (
         seen="huggingface/transformers #34242, PrimeIntellect-ai/prime-rl #2562, #1957",
     ),
     scale(
-        "world_size_forgotten: the factor lacks `world_size`, by which the mean over processes "
-        "divides",
+        "world_size_forgotten: `world_size` is missing in the factor, although the average over "
+        "processes divides by it",
         (SCALE, "num_tokens / all_tokens"),
         seen="verl-project/verl-SpeCo #29, Snowflake-AI-Research/Arctic-Platform #119",
     ),

@@ -15,12 +15,12 @@ SEVERAL = {
     "the base model": (512, 8, 25, 25),
 }
 SIX_PRODUCTS = (
-    "There are six matrix multiplications: four projections, the scores and the weighted sum. "
-    "Each takes 2 · a · b · c, and the heads split `d_model`."
+    "There are six matrix multiplications: four projections, the scores and the weighted average. "
+    "Each takes 2 · a · b · c operations, and the heads split `d_model`."
 )
 
 
-@as_trial("T and S exchanged", "An exchange of T and S does not change the count.")
+@as_trial("T and S exchanged", "If you exchange T and S, the count must stay the same.")
 def exchanged(candidate: Callable) -> dict[str, bool]:
     counts = [number(candidate(D_MODEL, H, *lengths)) for lengths in ((4, 9), (9, 4))]
     return {"the count stays the same": counts[0] == counts[1]}
@@ -46,10 +46,10 @@ EXERCISES = (
         },
         hints=(
             "First write down the shapes of the six matrix multiplications of one head. Which of "
-            "them have T rows, and which have S?",
+            "them have T rows, and which have S rows?",
             "Queries `(T, d_model) @ (d_model, d_k)` and the output projection `(T, d_v) @ (d_v, "
             "d_model)` depend on T, and keys and values on S. The scores `(T, d_k) @ (d_k, S)` and "
-            "the weighted sum `(T, S) @ (S, d_v)` depend on both.",
+            "the weighted average `(T, S) @ (S, d_v)` depend on both.",
             "Add the six a · b · c, and multiply the sum by 2 and by `num_heads`. If `d_k` or "
             "`d_v` is None, it is `head_width(d_model, num_heads)`.",
         ),
@@ -93,18 +93,18 @@ MISTAKES = (
     ),
     attention(
         "scores_and_averages_forgotten: only the four projections are counted, without the scores "
-        "and the weighted sum",
+        "and the weighted average",
         *lost("scores", "averages"),
         seen="MrYxJ/calculate-flops.pytorch #48, autoliuweijie/FastBERT #14",
     ),
     attention(
-        "averages_forgotten: the scores are counted, but the weighted sum of the values is not",
+        "averages_forgotten: the scores are counted, but the weighted average of the values is not",
         *lost("averages"),
         seen="pytorch/torchtitan #4366, caomaolufei/AIInfraGuide #21",
     ),
     attention(
-        "projections_forgotten: only the scores and the weighted sum are counted, without the "
-        "four projections",
+        "projections_forgotten: only the scores and the weighted average are counted, without "
+        "the four projections",
         *lost("queries", "keys", "values", "mixing"),
     ),
     attention(
@@ -114,8 +114,8 @@ MISTAKES = (
         (VALUES, "values, mixing = tgt_len * d_model * d_v, tgt_len * d_v * d_model"),
     ),
     attention(
-        "scores_squared: scores and weighted sum are counted for T · T instead of T · S pairs of "
-        "positions",
+        "scores_squared: scores and weighted average are counted for T · T instead of T · S pairs "
+        "of positions",
         (PAIRS, PAIRS.replace("src_len", "tgt_len")),
         seen="facebookresearch/xformers #1402",
     ),
