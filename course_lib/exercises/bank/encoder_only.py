@@ -135,8 +135,8 @@ EXERCISES = (
             "Draw a second number for each token, its fate. Chosen tokens with a fate below 0.8 "
             "become `mask_id`, those with a fate from 0.9 on become a random id, and those between "
             "stay. `torch.where(condition, new, old)` puts them together.",
-            "The targets are `ids` at the chosen positions, also at those that stay, and `pad_id` "
-            "everywhere else: `ids.masked_fill(~chosen, pad_id)`.",
+            "The targets are `ids` at the chosen positions, including those that stay, and "
+            "`pad_id` everywhere else: `ids.masked_fill(~chosen, pad_id)`.",
         ),
         extras={"generator": (draws,)},
         unnamed=("< 0.15", "< 0.5"),
