@@ -48,7 +48,7 @@ class EncoderOnlyConfig:
 class EncoderOnly(nn.Module):
     """Turn each token into a vector that depends on the tokens before and after it.
 
-    Paper: figure 1, left; with learned positions, GELU and segments as in BERT (2019).
+    Paper: figure 1, left side. Positions, segments and GELU are those of BERT (2019).
     Submodules: embedding, positions, segments, norm, dropout and encoder.
     Differs: BERT learns its positions, adds a segment, and normalizes the sum of all three.
     """

@@ -55,8 +55,8 @@ class GPTConfig:
     """Hold the hyperparameters of a GPT; the defaults are those of GPT-2's smallest model.
 
     ``dropout`` acts on the attention weights, on each sub-layer's output and on the embeddings.
-    ``init_std`` is the standard deviation of new matrices (of ``w_o`` and ``linear2`` divided by
-    √(2N)). Raises ValueError, with name and value, if a hyperparameter is out of range.
+    ``init_std`` is the standard deviation of new matrices, divided by √(2N) for ``w_o`` and
+    ``linear2``. Raises ValueError, with name and value, if a hyperparameter is out of range.
     """
 
     vocab_size: int
@@ -78,7 +78,7 @@ class CausalSelfAttention(nn.Module):
     Paper: §3.2.2; the mask of §3.2.3.
     Submodules: the linear layers w_qkv (d_model → 3 · d_model) and w_o.
     Raises ValueError if the heads do not divide d_model.
-    Differs: W^Q, W^K and W^V are one matrix, in this order; the paper drops no weights.
+    Differs: W^Q, W^K and W^V form one matrix, in this order; dropout acts on the weights.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class CausalSelfAttention(nn.Module):
 
 
 class GPTLayer(nn.Module):
-    """Attend to the past, then transform each position; both add to the residual stream.
+    """Attend to earlier tokens, transform each position, and add both results to the stream.
 
     Paper: §3.1; pre-norm, GELU and d_ff = 4 · d_model as in GPT-2.
     Submodules: self_attn and feed_forward, and around them add_norm1 and add_norm2.
@@ -152,7 +152,7 @@ def next_token_loss(logits: Tensor, targets: Tensor | None) -> Tensor | None:
 
 
 class GPT(nn.Module):
-    """Score every next token of a text, and measure the loss.
+    """Compute logits for the next token at every position, and the loss.
 
     Paper: figure 1's decoder without a source; ``initialize_gpt`` draws the weights.
     Submodules: embedding (not scaled), positions, layers, norm, and output, which shares the
@@ -241,7 +241,7 @@ def generation_engine(
 ) -> Engine:
     """Return the engine that continues a prompt (B, T): the model's, or one that recomputes.
 
-    As ``decoding_engine``, for models without a source.
+    It works like ``decoding_engine``, but for models without a source.
     """
     recompute = lambda: RecomputingEngine(lambda ids: model(ids)[0])  # noqa: E731
     if not use_cache or prompt.size(1) > max_len:
@@ -267,7 +267,7 @@ def sample(
 ) -> Tensor:
     """Continue a text token by token, each drawn at random by ``sample_tokens``.
 
-    Shapes: ids (B, T), T from 1 → (B, T + max_new_tokens). Only the last ``max_len`` tokens of a
+    Shapes: ids (B, T) with T ≥ 1 → (B, T + max_new_tokens). Only the last ``max_len`` tokens of a
     longer text are read. ``use_cache`` saves time and gives the same tokens. The model generates
     in eval mode; afterwards, its own mode is restored. Raises ValueError if the ids or the options
     do not fit.
@@ -282,7 +282,7 @@ def sample(
         for _ in range(max_new_tokens):
             if ids.size(1) <= limit:
                 logits = engine.step(ids[:, engine.length :])  # (B, V)
-            else:  # in a window that moves, every token has another position
+            else:  # the window has moved, so every token has another position
                 logits = model(ids[:, -limit:])[0][:, -1]  # (B, V)
             new = sample_tokens(
                 logits, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator
@@ -294,7 +294,7 @@ def sample(
 
 
 def parse_rate(snippets: Sequence[str]) -> float:
-    """Return the fraction of some texts that Python accepts as programs, in [0, 1].
+    """Return the fraction of texts that Python accepts as programs, in [0, 1].
 
     An empty text or a comment alone is not a program. Raises ValueError if there is no text.
     """
@@ -303,7 +303,7 @@ def parse_rate(snippets: Sequence[str]) -> float:
         """Check that a text is a program of at least one statement."""
         try:
             return bool(ast.parse(source).body)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # all that ast.parse raises
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # all errors of ast.parse
             return False
 
     if not snippets:

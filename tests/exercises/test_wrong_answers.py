@@ -240,6 +240,15 @@ UNNAMED = {
         ("top_p", decoding.KEPT, f"({decoding.KEPT})[:1]"),
         ("top_p", decoding.KEPT, f"({decoding.KEPT}).all(dim=0)"),
     ),
+    "mask_tokens": tuple(
+        (stage, f"{name} = {old}torch.rand(ids.shape, generator=generator)", f"{name} = {old}{new}")
+        for stage, name, old in (("choice", "chosen", "("), ("fates", "fate", ""))
+        for new in (
+            "torch.rand(ids.shape[1:], generator=generator)",  # the same for every sentence
+            "torch.rand(len(ids), 1, generator=generator)",  # the same for a whole sentence
+            "(torch.arange(ids.size(1)) % 20 / 20 + 0.01)",  # not random
+        )
+    ),
     "DecodingEngine": tuple(
         ("several tokens", kv_cache.ENGINE,
          kv_cache.masked_by(mask)[0][1].replace("MaskedLayer", "CachedDecoderLayer"))

@@ -26,6 +26,15 @@ def percent(flags: Tensor) -> str:
     return f"about {5 * round(20 * flags.float().mean().item())} %" if flags.numel() else "none"
 
 
+def varies(flags: Tensor, among: Tensor) -> str:
+    """Say along which axes some flags differ, in most rows and columns; ``among`` selects them."""
+    yes, no = flags & among, ~flags & among
+    axes = {"sentences": 0, "tokens": 1}
+    mixed = {axis: (yes.any(dim) & no.any(dim))[among.any(dim)] for axis, dim in axes.items()}
+    found = [axis for axis, both in mixed.items() if both.float().mean() > 0.5]
+    return "differs between " + " and ".join(found or ["nothing"])
+
+
 def hidden(candidate: Callable[..., Any], **options: Any) -> tuple[Tensor, ...]:
     """Return many ids and what a candidate makes of them: ids, inputs, targets, and the chosen."""
     ids = long_ids()
@@ -35,13 +44,15 @@ def hidden(candidate: Callable[..., Any], **options: Any) -> tuple[Tensor, ...]:
 
 @as_trial(
     "many tokens, a third of them padding",
-    "Each real token is chosen with probability 0.15, and only chosen tokens have a target.",
+    "Each real token is chosen independently with probability 0.15. Only chosen tokens have a "
+    "target.",
 )
 def choice(candidate: Callable[..., Any]) -> dict[str, Any]:
     ids, _, targets, chosen = hidden(candidate)
     return {
         "real tokens with a target": percent(chosen[ids != PAD]),
         "padding with a target": percent(chosen[ids == PAD]),
+        "the choice": varies(chosen, ids != PAD),
         "the target of a chosen token is its id": bool((targets == ids)[chosen].all()),
     }
 
@@ -58,6 +69,7 @@ def fates(candidate: Callable[..., Any]) -> dict[str, Any]:
         "chosen tokens that become mask_id": percent(masked[chosen]),
         "chosen tokens that become another id": percent(~(masked | same)[chosen]),
         "chosen tokens that stay": percent(same[chosen]),
+        "the fate of a chosen token": varies(masked, chosen),
         "other real tokens that change": percent(~same[~chosen & (ids != PAD)]),
         "padding that changes": percent(~same[ids == PAD]),
         "random ids, how many kinds": len(random_ids.unique()),
@@ -123,8 +135,8 @@ EXERCISES = (
             "Draw a second number for each token, its fate. Chosen tokens with a fate below 0.8 "
             "become `mask_id`, those with a fate from 0.9 on become a random id, and those between "
             "stay. `torch.where(condition, new, old)` puts them together.",
-            "The targets are `ids` at the chosen positions, also at those that stay, and `pad_id` "
-            "everywhere else: `ids.masked_fill(~chosen, pad_id)`.",
+            "The targets are `ids` at the chosen positions, including those that stay, and "
+            "`pad_id` everywhere else: `ids.masked_fill(~chosen, pad_id)`.",
         ),
         extras={"generator": (draws,)},
         unnamed=("< 0.15", "< 0.5"),

@@ -126,7 +126,7 @@ EXERCISES = (
         },
         hints=(
             "`self.w_qkv(x)` has 3 · d_model columns. Split them into queries, keys and values "
-            "first, and then into heads. Which axis must the heads' axis be exchanged with?",
+            "first, and then into heads. Which two axes have to change places after that?",
             "`unflatten(-1, (3, num_heads, -1))` splits the columns, and `permute(2, 0, 3, 1, 4)` "
             "turns (B, T, 3, H, d_k) into (3, B, H, T, d_k). `join_heads` joins the heads again.",
             "Call `F.scaled_dot_product_attention(q, k, v, dropout_p=…, is_causal=True)`, where "
@@ -244,7 +244,7 @@ MISTAKES = (
         seen="karpathy/nanoGPT #240",
     ),
     attention(
-        "output_dropped_too: dropout also acts on the output, but AddNorm does that in a layer",
+        "output_dropped_too: dropout also acts on the output, although AddNorm already does that",
         (f"self.w_o({JOIN})", f"F.dropout(self.w_o({JOIN}), dropout_p)"),
     ),
     attention(
@@ -299,7 +299,7 @@ MISTAKES = (
         seen="meta-llama/llama #294, simple-stories/simple_stories_train #32",
     ),
     model(
-        "targets_shifted_twice: the targets are shifted once more, although they already hold the "
+        "targets_shifted_twice: the targets are shifted once more, although they are already the "
         "next tokens",
         (LOSS, "None if targets is None else next_token_loss(logits[:, :-1], targets[:, 1:])"),
         seen="huggingface/transformers #47394, huggingface/transformers #37830",
