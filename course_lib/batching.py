@@ -39,7 +39,7 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
     ``lengths`` contains the tokens (S, T) of every pair. A batch has B · (S + T) positions, where S
     and T are its longest source and target. Returns lists of indices into ``lengths``, sorted by
     the longer side, then by the shorter one. Raises ValueError if one pair exceeds ``tokens``.
-    Differs: the paper counts source and target tokens apart; here both are one sum.
+    Differs: the paper counts source and target tokens separately; here one limit covers both.
 
     >>> batch_by_tokens([(2, 2), (9, 9), (2, 1)], tokens=20)
     [[2, 0], [1]]
@@ -61,14 +61,14 @@ def batch_by_tokens(lengths: Sequence[tuple[int, int]], tokens: int) -> list[lis
 
 
 class TokenBatches:
-    """Return the batch of any step, with little padding, the same one at every call.
+    """Return the batch of a step, with little padding, and the same batch at every call.
 
     Paper: §5.1, sentence pairs batched together by approximate sequence length.
-    Each epoch shuffles all pairs, divides them into pools of ``pool_size`` pairs, cuts each pool
-    with ``batch_by_tokens``, and shuffles the batches; a batch depends only on seed and step.
+    Each epoch shuffles all pairs, divides them into pools of ``pool_size`` pairs, and each pool
+    with ``batch_by_tokens``; then it shuffles the batches. A batch depends only on seed and step.
     ``rows`` contains source ids, and target ids from bos to eos, of every pair.
     Raises ValueError if there are no pairs, a pair exceeds ``tokens``, or a size is below 1.
-    Differs: the paper counts 25,000 source and 25,000 target tokens; here both are one sum.
+    Differs: the paper counts 25,000 source and 25,000 target tokens; here one limit covers both.
     """
 
     def __init__(

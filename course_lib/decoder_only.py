@@ -39,10 +39,10 @@ class DecoderOnly(nn.Module):
     """Predict the next token of a text from the tokens before it, without a source.
 
     Paper: §3.1, the decoder without its second sub-layer.
-    It uses only the target's fields of a ``TransformerConfig``, and no ``pad_id``. Positions are
+    It ignores ``pad_id`` and the source fields of a ``TransformerConfig``. Positions are
     sinusoidal, or learned as in GPT. Attributes: ``config``, ``embedding``, ``positions``,
-    ``stack`` (an ``Encoder``, called with a causal mask) and ``output`` (its weight is the
-    embedding's).
+    ``stack`` (an ``Encoder``, called with a causal mask) and ``output``, which shares the weight of
+    the embedding.
     Differs: there is no encoder, no cross-attention and no padding.
     """
 

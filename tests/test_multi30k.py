@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from course_lib.batching import TokenBatches
 from course_lib.data import Tokenizer, draw_pairs, pad_rows
-from course_lib.data.multi30k_files import CAPTIONS
+from course_lib.data.multi30k_files import CAPTIONS, load_multi30k
 from course_lib.evaluation import corpus_scores
 from course_lib.tasks import multi30k
 from course_lib.tasks.multi30k import SIZES, Multi30k, RealConfig, RealTranslator, read_pairs
@@ -185,6 +185,35 @@ def test_the_commands_of_the_page_make_the_record(entry):
 
 def test_the_test_set_was_read_once_by_each_training():
     assert sorted((e["epochs"], e["seed"]) for e in TEST) == [(10, 0), (10, 1), (10, 2), (28, 0)]
+
+
+(QUOTED,) = read_record("multi30k_translations")
+
+
+def test_the_quoted_translations_come_from_the_command_that_is_recorded():
+    train, translate = (command.split(" --out ")[0] for command in QUOTED["commands"])
+    seed = QUOTED["seed"]
+    assert train == (
+        f"course train --task multi30k --size short --set epochs={QUOTED['epochs']} --seed {seed} "
+        "--data DIR"
+    )
+    assert translate == f"course translate --task multi30k --size short --seed {seed}"
+    replace(RealConfig(**SIZES["short"]), epochs=QUOTED["epochs"], seed=seed)  # a valid config
+
+
+def test_five_different_lines_are_quoted_from_the_first_45_and_each_shows_a_difference():
+    lines = [quoted["line"] for quoted in QUOTED["sentences"]]
+    assert len(set(lines)) == 5 and 1 <= min(lines) and max(lines) <= 45
+    assert all(quoted["model"] != quoted["reference"] for quoted in QUOTED["sentences"])
+
+
+def test_the_quoted_sentences_are_those_of_val():
+    try:
+        val = load_multi30k("val")
+    except ValueError as error:  # the corpus is not on this computer
+        pytest.skip(str(error))
+    for quoted in QUOTED["sentences"]:
+        assert val[quoted["line"] - 1] == (quoted["source"], quoted["reference"])
 
 
 def test_captions_are_read_in_the_language_that_is_translated_from(kept, monkeypatch):

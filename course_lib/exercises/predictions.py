@@ -332,6 +332,7 @@ def bits_per_byte() -> float:
     17,
     (2 / 3, "That is the fraction of positions with a token. The others are padding."),
     (1 / 2, "That is 16 padding positions per 32 tokens. Divide by *all* positions."),
+    (100 / 3, "That is a percentage. A fraction is between 0 and 1."),
 )
 def padding_of_two_pairs() -> float:
     """Return the fraction of padding: a short pair in one batch with a long one."""

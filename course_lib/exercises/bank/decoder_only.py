@@ -110,7 +110,7 @@ def who_sees_whom(candidate: Callable) -> dict[str, bool]:
     return found
 
 
-@as_trial("a new model", "`initialize` sets every matrix, and the tied one as an embedding.")
+@as_trial("a new model", "`initialize` sets every matrix, and treats the tied one as an embedding.")
 def new_model(candidate: Callable) -> dict[str, float]:
     named = by_name(candidate(WIDE))
     table = named["embedding.weight"].detach()
