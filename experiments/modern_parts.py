@@ -1,4 +1,4 @@
-"""Train a GPT without biases, and again with each part of chapter 21 exchanged alone."""
+"""Train a GPT without biases, and again with one part of chapter 21 exchanged at a time."""
 
 import math
 import sys
@@ -52,7 +52,7 @@ def rope(model: GPT) -> None:
 
 
 def sinusoids(model: GPT) -> None:
-    """Add the paper's table, as large as the initial embeddings: no position is learned."""
+    """Add the paper's table, as large as the initial embeddings, so no position is learned."""
     model.positions = PositionalEncoding(USUAL.d_model, USUAL.max_len, dropout=0.0)
     model.positions.encoding *= USUAL.init_std * math.sqrt(2)  # a table of sines has the RMS 1/√2
 
@@ -80,7 +80,7 @@ def sinusoids_in_every_layer(model: GPT, scale: float) -> None:
 
 
 def build(exchange: Callable[[GPT], None], vocab_size: int) -> GPT:
-    """Build a GPT without biases, exchange a part, and initialize old and new parts alike."""
+    """Build a GPT without biases, exchange a part, and initialize all parts by the same rule."""
     model = GPT(replace(USUAL, bias=False).of_model(vocab_size))
     exchange(model)
     initialize_gpt(model, USUAL.init_std, USUAL.num_layers)
