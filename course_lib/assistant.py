@@ -50,7 +50,7 @@ class ChatTokens(NamedTuple):
 def answer_mask(ids: Tensor, tokens: ChatTokens) -> Tensor:
     """Mark the tokens that the assistant has to learn: its answers, each with its [end].
 
-    Paper: Ouyang and others (2022), §3.5, train on demonstrations; here, only on their answers.
+    Paper: Ouyang and others (2022), §3.5, train on demonstrations. We train only on the answers.
     Shapes: ids (B, L) → bool (B, L - 1), as ``token_log_probs``: position t is about token t + 1.
     """
     opened = (ids == tokens.assistant).cumsum(dim=1)  # (B, L)
@@ -112,7 +112,7 @@ def clipped_policy_loss(
     clip: float = 0.2,
     kl_weight: float = 0.04,
 ) -> Tensor:
-    """Make answers with a positive advantage more likely, in steps that are clipped.
+    """Make answers with a positive advantage more likely, and clip the probability ratios.
 
     Paper: Shao and others (2024), equations (3) and (4).
     Shapes: log-probabilities (B, L - 1) under the model, under the one that drew the answers, and

@@ -119,7 +119,7 @@ class GroupedQueryAttention(nn.Module):
     Paper: Ainslie and others (2023), §2.2; rotated as in Su and others (2021).
     Query head i of H reads KV head i // (H / G) of G. Submodules: the linear layers w_q, w_k, w_v
     and w_o, without biases.
-    Raises ValueError if the heads do not divide d_model, or the KV heads the heads.
+    Raises ValueError unless num_kv_heads divides num_heads, and num_heads divides d_model.
     """
 
     def __init__(self, d_model: int, num_heads: int, num_kv_heads: int) -> None:
@@ -253,7 +253,7 @@ class Float32Angles(nn.Module):
         super().__init__()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Float32Angles":
-        """Move or convert all tensors, but leave the angles as they are instead of 16 bits."""
+        """Move or convert all tensors, but do not round the angles to 16 bits."""
         angles = self.angles
         super()._apply(fn, recurse)
         if self.angles.dtype.itemsize < 4:

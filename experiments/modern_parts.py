@@ -1,4 +1,4 @@
-"""Train a GPT without biases, and again with each part of chapter 21 exchanged alone."""
+"""Train a GPT without biases, and again with one part of chapter 21 exchanged at a time."""
 
 import math
 import sys
@@ -51,10 +51,10 @@ def rope(model: GPT) -> None:
         layer.self_attn = RotaryAttention()
 
 
-def sinusoids(model: GPT) -> None:
-    """Add the paper's table, as large as the initial embeddings: no position is learned."""
+def sinusoids(model: GPT, scale: float = 1.0) -> None:
+    """Add the paper's table, scale times as large as the embeddings; no position is learned."""
     model.positions = PositionalEncoding(USUAL.d_model, USUAL.max_len, dropout=0.0)
-    model.positions.encoding *= USUAL.init_std * math.sqrt(2)  # a table of sines has the RMS 1/√2
+    model.positions.encoding *= scale * USUAL.init_std * math.sqrt(2)  # sines have the RMS 1/√2
 
 
 class SinusoidAttention(GroupedQueryAttention):
@@ -80,7 +80,7 @@ def sinusoids_in_every_layer(model: GPT, scale: float) -> None:
 
 
 def build(exchange: Callable[[GPT], None], vocab_size: int) -> GPT:
-    """Build a GPT without biases, exchange a part, and initialize old and new parts alike."""
+    """Build a GPT without biases, exchange a part, and initialize all parts by the same rule."""
     model = GPT(replace(USUAL, bias=False).of_model(vocab_size))
     exchange(model)
     initialize_gpt(model, USUAL.init_std, USUAL.num_layers)
@@ -93,6 +93,7 @@ PARTS: dict[str, Callable[[int], nn.Module]] = {
     "SwiGLU": partial(build, swiglu),
     "RoPE": partial(build, rope),
     "sinusoids": partial(build, sinusoids),  # controls: fixed positions, added
+    "sinusoids, × 3": partial(build, partial(sinusoids, scale=3.0)),
     "in every layer": partial(build, partial(sinusoids_in_every_layer, scale=1.0)),
     "in every layer, × 3": partial(build, partial(sinusoids_in_every_layer, scale=3.0)),
 }

@@ -272,9 +272,10 @@ def test_positions_with_the_variance_or_the_rate_of_embeddings_change_nothing_el
     torch.optim.Adam(fast.parameters(), lr=0.001).step()
     moved = (fast.positions(zeros) - before).abs().median().item()
     assert moved == pytest.approx(0.001 * 128**0.5, rel=0.01)
-    control = modern_parts.PARTS["sinusoids"](96)
-    size = control.positions.encoding.square().mean().sqrt().item()
-    assert size == pytest.approx(control.embedding.weight.std().item(), rel=0.05)
+    for name, scale in {"sinusoids": 1, "sinusoids, × 3": 3}.items():
+        control = modern_parts.PARTS[name](96)
+        size = control.positions.encoding.square().mean().sqrt().item()
+        assert size == pytest.approx(scale * control.embedding.weight.std().item(), rel=0.05)
 
 
 def test_only_the_matrices_that_are_named_start_larger():

@@ -16,8 +16,8 @@ from course_lib.exercises.trial import Trial, as_trial, function_trial, normal, 
 TOKENS = ChatTokens(user=7, assistant=8, end=9)
 CHATS = torch.tensor([[7, 3, 4, 5, 8, 2, 1, 9, 0, 0], [7, 6, 3, 8, 1, 2, 4, 2, 5, 9],
                       [7, 5, 8, 4, 9, 0, 0, 0, 0, 0]])  # fmt: skip
-TURNS = torch.tensor(
-    [[7, 3, 8, 2, 9, 7, 4, 5, 8, 1, 6, 9, 0], [7, 1, 2, 8, 6, 4, 9, 7, 5, 8, 3, 9, 0]]
+TURNS = torch.tensor(  # an answer may contain id 0, which is not always padding
+    [[7, 3, 8, 2, 9, 7, 4, 5, 8, 0, 6, 9, 0], [7, 1, 2, 8, 6, 4, 9, 7, 5, 8, 3, 9, 0]]
 )
 CUT_OFF = torch.tensor([[7, 3, 4, 8, 2, 1, 5], [7, 6, 2, 8, 4, 9, 0]])  # no room for [end]
 COUNTED = (
@@ -99,8 +99,8 @@ EXERCISES = (
             "An answer is open if there are more [assistant] than [end] tokens so far.",
             "`(ids == tokens.assistant).cumsum(dim=1)` counts the [assistant] tokens up to each "
             "position. Compare it with the same count of [end].",
-            "The token at position t decides about the prediction of token t + 1, so leave out the "
-            "last column.",
+            "Column t of the mask is about token t + 1. Nothing follows the last token, so leave "
+            "out the last column.",
         ),
         extras={"cut-off answer": (masks("an answer without [end]", CUT_OFF),)},
         unnamed=("opened > closed", "opened < closed"),
@@ -398,7 +398,7 @@ def dpo_by_softplus(
 def dpo_by_cross_entropy(
     pc: Tensor, pr: Tensor, rc: Tensor, rr: Tensor, beta: float = 0.1
 ) -> Tensor:
-    """See the two rewards as the logits of a choice."""
+    """Treat the two rewards as the logits of a choice between the answers."""
     rewards = beta * torch.stack([pc - rc, pr - rr], dim=1)
     return F.cross_entropy(rewards, torch.zeros(len(pc), dtype=torch.long))
 

@@ -365,7 +365,7 @@ MISTAKES = (
         seen="PSAL-POSTECH/ONNXim #34",
     ),
     group_mistake(
-        "values_rotated: the values are rotated, too",
+        "values_rotated: the values are also rotated",
         ("return q, k, v", "return q, k, v if angles is None else apply_rope(v, angles)"),
     ),
     group_mistake(
@@ -395,7 +395,7 @@ def rotated_as_complex_numbers(x, freqs):
 
 
 def rotated_with_repeated_angles(x, angles):
-    """Turn every pair by a right angle, and mix it with the pair itself."""
+    """Add sin times the pair, rotated by a right angle, to cos times the pair."""
     cos, sin = (table.repeat_interleave(2, dim=-1) for table in (angles.cos(), angles.sin()))
     first, second = x.unflatten(-1, (-1, 2)).unbind(dim=-1)
     return x * cos + torch.stack((-second, first), dim=-1).reshape(x.shape) * sin
