@@ -21,10 +21,10 @@ from itertools import pairwise
 
 
 def count_pairs(words: Mapping[tuple[bytes, ...], int]) -> Counter[tuple[bytes, bytes]]:
-    """Count how often each token is followed by each other token, inside words.
+    """Count how often each pair of tokens appears side by side within a word.
 
-    Paper: §5.1, byte-pair encoding. The keys of ``words`` are the tokens of a word, and the value
-    says how often the text contains the word. Returns a count for each pair of neighbors.
+    Paper: §5.1, byte-pair encoding. Each key of ``words`` contains the tokens of a word, and its
+    value says how often the text contains the word. Returns a count for each pair of neighbors.
 
     >>> count_pairs({(b"s", b"i", b"x"): 5, (b"i", b"x"): 1})
     Counter({(b'i', b'x'): 6, (b's', b'i'): 5})
@@ -39,7 +39,7 @@ def count_pairs(words: Mapping[tuple[bytes, ...], int]) -> Counter[tuple[bytes, 
 def merge_pair(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
     """Glue the two tokens of the pair together wherever they are neighbors, from left to right.
 
-    Paper: §5.1, byte-pair encoding. Returns a tuple, because a dictionary needs one as its key.
+    Paper: §5.1, byte-pair encoding. Returns a tuple, so that a dictionary can use it as a key.
 
     >>> merge_pair((b"a", b"a", b"a", b"n"), (b"a", b"a"))
     (b'aa', b'a', b'n')
@@ -62,7 +62,7 @@ BYTES = [bytes([n]) for n in sorted(range(256), key=lambda n: n == 32 or not chr
 def byte_words(text: str, pre_tokenize: bool = True) -> list[tuple[bytes, ...]]:
     """Cut a text into words, and each word into bytes.
 
-    Paper: not mentioned; the rule is GPT-2's. Without ``pre_tokenize``, the text is one long word.
+    Paper: not mentioned; the rule is GPT-2's. Without ``pre_tokenize``, the whole text is one word.
     """
     kinds = ""
     for character in text:
@@ -70,7 +70,7 @@ def byte_words(text: str, pre_tokenize: bool = True) -> list[tuple[bytes, ...]]:
             kinds += character
         elif character.isalpha():
             kinds += "x"
-        elif character.isalnum():  # a numeral, because letters are done
+        elif character.isalnum():  # a numeral, because letters are handled above
             kinds += "0"
         else:
             kinds += "\t" if character.isspace() else "!"
@@ -108,8 +108,8 @@ def apply_merges(
 ) -> tuple[bytes, ...]:
     """Merge the tokens of a word in the order in which the merges were learned.
 
-    Paper: §5.1, byte-pair encoding. ``ranks`` gives the place of each merge in the list of merges.
-    The pair with the lowest rank is merged first. Returns the tokens when no merge fits any more.
+    Paper: §5.1, byte-pair encoding. ``ranks`` maps each merge to its position in the list of
+    merges. The pair with the lowest rank is merged first, until no merge fits any more.
     """
     while True:
         fitting = [pair for pair in pairwise(tokens) if pair in ranks]
@@ -121,10 +121,10 @@ def apply_merges(
 class BPETokenizer:
     """Turn text into ids and back, by byte-level byte-pair encoding.
 
-    Paper: §5.1, byte-pair encoding; the byte level and the special tokens are GPT-2's.
+    Paper: §5.1, byte-pair encoding; the byte level and the order of the ids are GPT-2's.
     Takes the result of ``train_bpe``. The ids are those of the bytes, the merges and the special
     tokens, in this order. Raises ValueError if a merge needs a token that no earlier merge has
-    made, or a special token is empty or not new.
+    made, or a special token is empty or repeated.
     """
 
     def __init__(
@@ -206,8 +206,8 @@ def train_bpe_indexed(
 ) -> list[tuple[bytes, bytes]]:
     """Learn the same merges as ``train_bpe``, faster: with an index and a heap.
 
-    Paper: §5.1, byte-pair encoding. The index leads from a pair to the places of the words that
-    contain it, or have contained it. The heap may contain a count that has changed since.
+    Paper: §5.1, byte-pair encoding. The index maps each pair to the positions of the words that
+    contain it or once contained it. The heap may contain a count that has changed since.
     """
     counts = Counter(byte_words(text, pre_tokenize))
     words, times = list(counts), list(counts.values())

@@ -116,8 +116,8 @@ def training_step(
     """Update the weights once, with the summed gradients of the losses.
 
     Paper: §5.3; it does not mention clipping.
-    The losses are scalars. They may come from a generator that computes one after the other.
-    All parameter groups get the rate. Gradients with a joint norm above clip_norm are scaled to it.
+    The losses are scalars. They may come from a generator that computes them one by one.
+    All parameter groups get the rate. Gradients with a joint norm above clip_norm are scaled down.
     Returns the sum of the losses before the update, a detached scalar.
     """
     optimizer.zero_grad()
@@ -139,9 +139,10 @@ def warmup_cooldown(
     """Fit the paper's schedule to a short training run of a small model.
 
     Paper: §5.3, equation (3).
-    Returns scale times the paper's rate; over the last cooldown_steps, it falls linearly to zero.
+    Returns scale times the paper's rate. Over the last cooldown_steps, this falls linearly, and it
+    would be zero one step after the last.
     Raises ValueError if a count is below 1, or the step is after the last one.
-    Differs: scaled, and lowered to zero at the end, so that the last weights have settled.
+    Differs: scaled, and lowered toward zero at the end, so that the weights settle.
     """
     if not 1 <= step <= steps or cooldown_steps < 1:
         raise ValueError(f"{step=} must be in 1 to {steps=}, and {cooldown_steps=} positive")

@@ -58,7 +58,7 @@ def split_of(number: int) -> str:
 
 
 def draw_numbers(split: str, count: int, *, seed: int = 0) -> list[int]:
-    """Draw numbers from a split; every number of digits is equally likely.
+    """Draw numbers of a split: d from 1 to 6, all equally likely, then a number below 10^d.
 
     There are few short numbers, so the training split repeats them. In the other splits all numbers
     are different, so that a score counts each of them once.

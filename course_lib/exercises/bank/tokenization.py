@@ -143,7 +143,16 @@ EXERCISES = (
         core={
             "most frequent": (
                 learned(
-                    "counts that differ", "ten\n" * 5 + "ben\n" * 3, 3, "Merge what is common."
+                    "counts that differ",
+                    *("ten\n" * 5 + "ben\n" * 3, 3, "Merge the most frequent pair."),
+                ),
+                learned(
+                    "repeated letters and capitals",
+                    *(
+                        "aaa aaa\n" + "BC\n" * 3,
+                        3,
+                        "Count with `count_pairs`, and leave the text unchanged.",
+                    ),
                 ),
             ),
             "ties": (
@@ -165,7 +174,9 @@ EXERCISES = (
                 learned("few pairs", "ab", 5, "Stop when no pair is left."),
                 learned("an empty text", "", 5, "Stop when no pair is left."),
             ),
-            "bytes": (learned("Chinese text", "七七八", 2, "The first tokens are bytes."),),
+            "bytes": (
+                learned("Chinese text", "七七八", 2, "Begin with bytes instead of characters."),
+            ),
         },
         hints=(
             "`Counter(byte_words(text, pre_tokenize))` counts the words. Then repeat: count the "

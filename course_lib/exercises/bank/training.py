@@ -193,7 +193,7 @@ EXERCISES = (
         10,
         core={
             "warm-up": (rates("warm-up steps", range(1, 6), 16, 5),),
-            "decay": (rates("steps after the peak", range(6, 12), 16, 5),),
+            "decay": (rates("steps after the peak", (*range(6, 12), 450), 16, 5),),
             "d_model": (
                 rates("a wider model", (1, 2, 3, 6), 25, 2),
                 rates("a warm-up of one step", (1, 2, 3), 4, 1),
@@ -421,7 +421,7 @@ QUOTIENT = "m_hat / (v_hat.sqrt() + eps)"
 
 
 def corrected(old: str, new: str) -> tuple[tuple[str, str], ...]:
-    """Edit the bias correction of both moments alike."""
+    """Edit the bias correction of both moments in the same way."""
     return (M_HAT, M_HAT.replace(old, new)), (V_HAT, V_HAT.replace(old, new))
 
 
