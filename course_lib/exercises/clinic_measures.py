@@ -157,7 +157,7 @@ def weights_of_another(patient: Patient) -> Measurement:
     """Load the weights of a right model, and compare the logits."""
     there, here = (p.with_good_weights()(SRC, TGT) for p in (Patient(), patient))
     gap = (there - here).abs().max().item()
-    return f"with these weights, a correct model's logits differ by up to {gap:.1f}", gap > 0.01
+    return f"with the same weights, the logits differ from the right ones by {gap:.1f}", gap > 0.01
 
 
 def what_has_moved(patient: Patient) -> Measurement:
@@ -165,6 +165,6 @@ def what_has_moved(patient: Patient) -> Measurement:
     model = patient.fresh()
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     patient.fit(model, steps=10)
-    still = sum(p.equal(start[name]) for name, p in model.named_parameters())
-    sentence = f"after 10 steps, {still} of {len(start)} weight tensors have not changed"
-    return sentence, still > 0
+    moved = sum(not p.equal(start[name]) for name, p in model.named_parameters())
+    sentence = f"after 10 steps, {moved} of {len(start)} weight tensors have changed"
+    return sentence, moved < len(start)

@@ -109,7 +109,7 @@ def context(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def padding_invariance(probed: ProbedModel) -> Finding | None:
-    """The logits do not depend on padding: not on its length, nor on its embedding in a source."""
+    """Neither padding after a sequence nor the embedding of padding changes the logits."""
     if probed.pad_id is None:
         return None
     ids = probed.batch()
