@@ -21,7 +21,7 @@ from .input_checks import check_targets
 def exact_match(texts: Sequence[str], references: Sequence[str]) -> float:
     """Compute the fraction of texts that equal their reference exactly.
 
-    Paper: none; it reports BLEU, because a sentence has several correct translations.
+    Paper: none; it reports BLEU. (A sentence usually has several correct translations.)
     Both arguments are in the same order. Raises ValueError if their lengths differ or are 0.
 
     >>> exact_match(["eins", "zwo"], ["eins", "zwei"])

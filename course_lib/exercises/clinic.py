@@ -7,6 +7,7 @@ from functools import cache, cached_property
 from course_lib.exercises.catalogue import find
 from course_lib.exercises.check_report import Report, Stage
 from course_lib.exercises.clinic_cases import CASES, DECOYS, Case
+from course_lib.exercises.clinic_measures import computes_the_same
 from course_lib.exercises.clinic_models import PARTS, Line, Patient, fixed, to_probe
 from course_lib.exercises.exercise_bank import look_up
 from course_lib.exercises.mistake_catalogue import course_source
@@ -153,14 +154,29 @@ def _another(chart: PatientChart, cause: object) -> str:
     sentence, probe = others[cause]
     meaning = f"{cause!r} would mean that {sentence}. Then the probe {probe!r}"
     if probe not in chart.asked:
-        return f"{meaning} would sound an alarm. Does it?"
+        return f"{meaning} would report an alarm. Does it?"
     if chart.asked[probe].passed:
-        return f"{meaning} would sound an alarm, but it is quiet. Which probe does sound one?"
-    return f"{meaning} sounds an alarm, as it does here, but other causes fit as well. Try another."
+        return f"{meaning} would report an alarm, but it is quiet. Which probe does report one?"
+    return f"{meaning} reports an alarm, as it does here, but other causes fit as well. Try one."
+
+
+def side_effect(case: Case, patient: Patient) -> str:
+    """Say what is wrong with a model whose symptom is gone; empty if nothing is."""
+    try:
+        if computes_the_same(patient):
+            return ""
+        known = not case.fresh
+    except RuntimeError:  # a fix may give its own names to new parameters
+        known = False
+    for name in PROBES_BY_NAME:
+        result = try_probe(case, patient, name)
+        if not result.passed:
+            return f"{name} reports an alarm: {result.hint}"
+    return "with the weights of the healthy model, it computes other logits" if known else ""
 
 
 def examine_fix(chart: PatientChart, fix: object) -> tuple[bool, str]:
-    """Replace lines; return whether the symptom and the alarm are gone, and a sentence."""
+    """Replace lines; return whether the model is healthy now, and a sentence."""
     lines: list[Line] = []
     pairs = [fix]
     if isinstance(fix, list | tuple) and not any(isinstance(x, str) for x in fix):
@@ -176,12 +192,15 @@ def examine_fix(chart: PatientChart, fix: object) -> tuple[bool, str]:
         patient = Patient(case.mistakes, lines)
         sentence, ill = case.measure(patient)
         result = try_probe(case, patient, case.probe)
+        other = "" if ill or not result.passed else side_effect(case, patient)
     except Exception as error:
         return False, f"The model does not run with these lines: {type(error).__name__}: {error}"
     if ill:
         return False, f"The symptom is still there: {sentence}."
     if not result.passed:
-        return False, f"The symptom is gone, but {result.name} sounds an alarm: {result.hint}."
+        return False, f"The symptom is gone, but {result.name} reports an alarm: {result.hint}."
+    if other:
+        return False, f"The symptom is gone, but {other}."
     first = case.mistakes[0]
     seen = f" Seen in: {first.seen}." if first.seen else ""
-    return True, f"It was this: {first.sentence}. Now {sentence}.{seen}"
+    return True, f"The cause: {first.sentence}. Now {sentence}.{seen}"

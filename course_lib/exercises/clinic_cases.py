@@ -109,7 +109,7 @@ CASES = (
     ),
     case(
         "right_with_a_teacher_only", forced_and_free, "free running",
-        catalogued("greedy_decode", "starts_with_padding"), fresh=False,
+        catalogued("greedy_decode", "starts_with_padding"),
     ),
     case(
         "another_loss_in_eval_mode", both_modes, "training and eval mode",

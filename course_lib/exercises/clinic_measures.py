@@ -3,17 +3,48 @@
 import torch
 from torch import Tensor, nn
 
-from course_lib.exercises.clinic_models import LENGTHS, PAD, ROWS, Patient, mixed_rows, rows_of
+from course_lib.data import pad_rows
+from course_lib.exercises.clinic_models import (
+    BOS,
+    EOS,
+    LENGTHS,
+    PAD,
+    ROWS,
+    Patient,
+    mixed_rows,
+    rows_of,
+)
 
 Measurement = tuple[str, bool]
+ROUNDING = 1e-3  # of a logit
 SRC, TGT = rows_of(LENGTHS[-1], seed=10**6)  # rows that no model has seen in training
+
+
+@torch.no_grad()
+def computes_the_same(patient: Patient) -> bool:
+    """Say whether a model computes and writes what the healthy one does, with its weights.
+
+    Raises:
+        RuntimeError: If its parameters have other names, so that it cannot load the weights.
+    """
+    src, wanted = mixed_rows()
+    tgt = pad_rows([[BOS, *row, EOS] for row in wanted], PAD)
+    real = tgt[:, 1:] != PAD
+    numbers, outputs = [], []
+    for each in (Patient(), patient):
+        model = each.with_good_weights()
+        logits = [model.train(mode)(src, tgt[:, :-1])[real].flatten() for mode in (True, False)]
+        loss = each.parts.sequence_loss(model, src, tgt)
+        numbers.append(torch.cat([*logits, loss.view(1)]))
+        outputs.append(each.write(model, src))
+    return outputs[0] == outputs[1] and torch.allclose(*numbers, atol=ROUNDING)
 
 
 def loss_and_writing(patient: Patient) -> Measurement:
     """Train the model, and decode."""
     model, losses = patient.trained()
     right = patient.fraction_right(model, *mixed_rows())
-    sentence = f"the loss ends at {losses[-1]:.2f}; {right:.0%} of the sequences are written right"
+    sentence = f"the final loss is {losses[-1]:.2f}, and {right:.0%} of the outputs are right"
     return sentence, losses[-1] < 0.1 and right < 0.5
 
 
@@ -29,8 +60,8 @@ def one_row(patient: Patient) -> Measurement:
     model = patient.fresh()
     losses = patient.fit(model, batch=lambda step: row)
     right = _teacher_forced(model, *row)
-    sentence = f"one row, {len(losses)} times: {right:.0%} of its tokens are right, "
-    return f"{sentence}and the loss stops at {losses[-1]:.2f}", right == 1 and losses[-1] > 1
+    sentence = f"after {len(losses)} steps on one row, {right:.0%} of its tokens are right, "
+    return f"{sentence}and the loss is {losses[-1]:.2f}", right == 1 and losses[-1] > 1
 
 
 def what_the_optimizer_gets(patient: Patient) -> Measurement:
@@ -38,7 +69,7 @@ def what_the_optimizer_gets(patient: Patient) -> Measurement:
     moved, due = (
         sum(p.numel() for p in model.parameters()) for model in (patient.fresh(), Patient().fresh())
     )
-    return f"the optimizer moves {moved:,} of {due:,} parameters", moved < due
+    return f"the optimizer gets {moved:,} of {due:,} parameters", moved < due
 
 
 def alone_and_in_a_batch(patient: Patient) -> Measurement:
@@ -49,7 +80,7 @@ def alone_and_in_a_batch(patient: Patient) -> Measurement:
     right = [patient.fraction_right(model, row[row != PAD][None], [text]) for row, text in rows]
     alone = sum(right) / len(right)
     together = patient.fraction_right(model, src, wanted)
-    return f"alone, {alone:.0%} are right; in a batch, {together:.0%}", together < 0.9 * alone
+    return f"{alone:.0%} are right alone, and {together:.0%} in a batch", together < 0.9 * alone
 
 
 @torch.no_grad()
@@ -57,7 +88,7 @@ def both_modes(patient: Patient) -> Measurement:
     """Compute the loss of the same rows in training mode and in eval mode."""
     model, loss = patient.with_good_weights(), patient.parts.sequence_loss
     losses = [loss(model.train(mode), SRC, TGT).item() for mode in (True, False)]
-    sentence = "the same rows, no dropout: loss {:.2f} in training mode, {:.2f} in eval mode"
+    sentence = "without dropout, the loss is {:.2f} in training mode and {:.2f} in eval mode"
     return sentence.format(*losses), abs(losses[0] - losses[1]) > 0.1
 
 
@@ -68,7 +99,7 @@ def half_precision(patient: Patient) -> Measurement:
     for kind in (torch.float32, torch.float16):
         logits = patient.with_good_weights().to(kind)(SRC, TGT[:, :-1])
         means.append(logits.float().logsumexp(-1).mean())
-    sentence = "mean of log Σ exp of the logits: {:.2f} in float32, {:.2f} in float16"
+    sentence = "the mean of log Σ exp of the logits is {:.2f} in float32 and {:.2f} in float16"
     return sentence.format(*means), not torch.stack(means).isfinite().all()
 
 
@@ -77,12 +108,12 @@ def forced_and_free(patient: Patient) -> Measurement:
     model = patient.with_good_weights()
     forced = _teacher_forced(model, SRC, TGT)
     free = patient.fraction_right(model, *mixed_rows())
-    sentence = f"teacher-forced, {forced:.0%} of the tokens are right; free-running, {free:.0%}"
-    return f"{sentence} of the sequences", free < forced - 0.3
+    sentence = f"with teacher forcing, {forced:.0%} of the tokens are right; without it, {free:.0%}"
+    return f"{sentence} of the outputs", free < forced - 0.3
 
 
 def _different_answers(patient: Patient, sources: Tensor) -> tuple[int, str]:
-    """Train the model, and count the different answers to some sources, in words, too."""
+    """Train the model, and count its different answers to some sources; return a phrase as well."""
     model, _ = patient.trained()
     count = len(set(map(tuple, patient.write(model, sources))))
     return count, f"{count} different answers" if count > 1 else "one answer"
@@ -91,14 +122,14 @@ def _different_answers(patient: Patient, sources: Tensor) -> tuple[int, str]:
 def same_sequence_many_times(patient: Patient) -> Measurement:
     """Decode many copies of the same source."""
     count, answers = _different_answers(patient, SRC[1:2].expand(ROWS, -1))
-    return f"{ROWS} times the same source: {answers}", count > 1
+    return f"{ROWS} copies of the same source give {answers}", count > 1
 
 
 def how_many_answers(patient: Patient) -> Measurement:
     """Count the different answers to different sources."""
     sources = SRC.unique(dim=0)
     count, answers = _different_answers(patient, sources)
-    return f"{len(sources)} different sources: {answers}", count < 10
+    return f"{len(sources)} different sources give {answers}", count < 10
 
 
 def one_batch_after_another(patient: Patient) -> Measurement:
@@ -108,7 +139,7 @@ def one_batch_after_another(patient: Patient) -> Measurement:
     padded[:, 1:] = PAD
     wanted = TGT[:, 1:-1].tolist()
     right = [patient.fraction_right(model, batch, wanted) for batch in (SRC, padded, SRC)]
-    sentence = f"a batch: {right[0]:.0%} right; the same one, after another: {right[2]:.0%}"
+    sentence = f"before a padded batch, {right[0]:.0%} are right; after it, {right[2]:.0%}"
     return sentence, right[2] < right[0]
 
 
@@ -117,7 +148,7 @@ def loss_and_one_answer(patient: Patient) -> Measurement:
     model, losses = patient.trained()
     src, tgt = rows_of(LENGTHS[-1], seed=10**6, rows=1)
     output = patient.write(model, src)[0]
-    sentence = f"the loss ends at {losses[-1]:.2f}; to {src[0].tolist()} it writes {output}"
+    sentence = f"the final loss is {losses[-1]:.2f}; for {src[0].tolist()}, it writes {output}"
     return sentence, losses[-1] < 0.1 and output != tgt[0, 1:-1].tolist()
 
 
@@ -126,7 +157,7 @@ def weights_of_another(patient: Patient) -> Measurement:
     """Load the weights of a right model, and compare the logits."""
     there, here = (p.with_good_weights()(SRC, TGT) for p in (Patient(), patient))
     gap = (there - here).abs().max().item()
-    return f"the same weights elsewhere: the largest difference of a logit is {gap:.1f}", gap > 0.01
+    return f"with the same weights, the logits differ from the right ones by {gap:.1f}", gap > 0.01
 
 
 def what_has_moved(patient: Patient) -> Measurement:
@@ -134,8 +165,6 @@ def what_has_moved(patient: Patient) -> Measurement:
     model = patient.fresh()
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     patient.fit(model, steps=10)
-    still = sum(p.equal(start[name]) for name, p in model.named_parameters())
-    sentence = (
-        f"after 10 steps, {still} of {len(start)} tensors of weights are exactly as they began"
-    )
-    return sentence, still > 0
+    moved = sum(not p.equal(start[name]) for name, p in model.named_parameters())
+    sentence = f"after 10 steps, {moved} of {len(start)} weight tensors have changed"
+    return sentence, moved < len(start)

@@ -42,7 +42,7 @@ def parts_used_once(probed: ProbedModel) -> Finding:
 
 @as_probe
 def finite_numbers(probed: ProbedModel) -> Finding:
-    """Nothing is nan or infinite, in the model's own type, in bfloat16 and in float16."""
+    """All numbers are finite, in the model's own type, in bfloat16 and in float16."""
     ids = list(probed.batch())
     if probed.pad_id is not None:
         ids[0][1:, -2:] = probed.pad_id
@@ -98,7 +98,7 @@ class _DropoutRates(TorchFunctionMode):
 
 @as_probe
 def dropout_rate(probed: ProbedModel) -> Finding | None:
-    """In training mode torch's dropout acts in every layer, at the rate asked for or not at all."""
+    """In training mode, every layer applies dropout at the rate that you pass."""
     if probed.dropout is None:
         return None
     rates_by_layer: dict[str, set[float]] = {}
@@ -118,7 +118,7 @@ def dropout_rate(probed: ProbedModel) -> Finding | None:
     for name, rates in rates_by_layer.items():
         if rates != requested:
             listed = ", ".join(f"{rate:g}" for rate in sorted(rates)) or "no rate"
-            hint = f"{name} drops at {listed}, asked for is {probed.dropout:g}"
+            hint = f"{name} drops at {listed} instead of {probed.dropout:g}"
             return False, hint, rates_by_layer
     if not rates_by_layer:
         return None

@@ -50,7 +50,7 @@ def influence(probed: ProbedModel, side: int) -> Tensor:
         side: Which input, -1 for the target or the text.
 
     Returns:
-        Shape ``(T, L)``, in units of the largest logit: row t moves when token l changes.
+        Shape ``(T, L)``, in units of the largest logit: how far row t moves if token l changes.
     """
     ids = probed.batch()
     base = probed.logits(*ids)  # (B, T, V)
@@ -64,7 +64,7 @@ def influence(probed: ProbedModel, side: int) -> Tensor:
 
 @as_probe
 def causality(probed: ProbedModel) -> Finding | None:
-    """No logits move when a later token changes, in eval mode and in training mode.
+    """If a later token changes, the logits do not change, in eval mode and in training mode.
 
     Dropout is off in both, because a model may draw more often after one token than another.
     """
@@ -83,7 +83,7 @@ def causality(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def context(probed: ProbedModel) -> Finding | None:
-    """Every position's logits move when a token changes that it should see.
+    """If a token changes, the logits change at every position that should see it.
 
     A window of at least two tokens is a design, if all positions have the same one.
     """
@@ -109,7 +109,7 @@ def context(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def padding_invariance(probed: ProbedModel) -> Finding | None:
-    """Padding behind a sequence moves no logits, nor does what a padded source position holds."""
+    """Neither padding after a sequence nor the embedding of padding changes the logits."""
     if probed.pad_id is None:
         return None
     ids = probed.batch()
@@ -119,13 +119,13 @@ def padding_invariance(probed: ProbedModel) -> Finding | None:
         longer[side] = F.pad(ids[side], (0, 2), value=probed.pad_id)
         gap = difference(probed.logits(*longer)[:, : base.size(1)], base)
         if not gap < ROUNDING:
-            hint = f"padding behind the {name} moves the logits by {gap:.1g} of the largest"
+            hint = f"padding after the {name} changes the logits by {gap:.1g} times the largest"
             return False, f"{hint}: look at the padding mask, its polarity and its axes"
     if probed.reads_source:
         gap = _gap_when_padding_is_louder(probed, probed.pad_id)
         if not gap < NOISE:
             return False, "padding in front of or inside a source is read: count no lengths"
-    return True, "padding moves nothing"
+    return True, "padding changes no logits"
 
 
 def _gap_when_padding_is_louder(probed: ProbedModel, pad_id: int) -> float:
@@ -149,22 +149,22 @@ def _gap_when_padding_is_louder(probed: ProbedModel, pad_id: int) -> float:
 
 @as_probe
 def batch_invariance(probed: ProbedModel) -> Finding | None:
-    """A row gets the same logits alone and at any position in the batch."""
+    """A row gets the same logits alone and at any place in a batch."""
     ids = probed.batch()
     base = probed.logits(*ids)
     turned = probed.logits(*(each.flip(0) for each in ids)).flip(0)
     alone = torch.cat([probed.logits(*(each[[row]] for each in ids)) for row in range(ROWS)])
-    for place, logits in {"at another place of the batch": turned, "alone": alone}.items():
+    for place, logits in {"at another place in the batch": turned, "alone": alone}.items():
         gap = difference(logits, base)
         if not gap < ROUNDING:
-            hint = f"a row {place} differs by {gap:.1g} of the largest logit"
-            return False, f"{hint}: an operation takes the batch's axis for another"
+            hint = f"the logits of a row {place} differ by {gap:.1g} times the largest"
+            return False, f"{hint}: an operation confuses the batch axis with another one"
     return True, "no row depends on another"
 
 
 @as_probe
 def order_sensitivity(probed: ProbedModel) -> Finding | None:
-    """The last logits move when two earlier tokens change places, on either side."""
+    """If two earlier tokens are swapped, in source or target, the last logits change."""
     amplify(probed.model)
     ids = probed.batch()
     base = probed.logits(*ids)[:, -1]
@@ -180,7 +180,7 @@ def order_sensitivity(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def determinism(probed: ProbedModel) -> Finding | None:
-    """In eval mode the same ids give the same logits, whatever is drawn or read in between."""
+    """In eval mode, the same ids always give the same logits, also after another batch."""
     ids = probed.batch()
     base = probed.logits(*ids)
     torch.manual_seed(1)
@@ -218,14 +218,14 @@ def training_and_eval_mode(probed: ProbedModel) -> Finding | None:
         )
     gap = difference(without, base)
     if not gap < ROUNDING:
-        hint = f"without dropout, the modes still differ by {gap:.1g} of the largest logit"
+        hint = f"without dropout, the modes still differ by {gap:.1g} times the largest logit"
         return False, f"{hint}; loss: {losses_by_mode}", losses
     return True, f"apart from dropout, both modes compute the same; loss: {losses_by_mode}", losses
 
 
 @as_probe
 def free_running(probed: ProbedModel) -> Finding | None:
-    """Written one by one, the tokens are the arg max of one pass over what was written."""
+    """Each token that the model writes is the arg max of one pass over the whole output."""
     *source, text = probed.batch()
     if probed.generate is not None:
         return _own_generate(probed, probed.generate, source, text)
@@ -237,7 +237,7 @@ def free_running(probed: ProbedModel) -> Finding | None:
     at_once = probed.logits(*source, written[:, :-1])[:, 1:]  # (B, 4, V)
     gap = difference(torch.stack(steps, dim=1), at_once)
     if not gap < ROUNDING:
-        hint = f"step by step, the logits differ by {gap:.1g} of the largest"
+        hint = f"step by step, the logits differ by {gap:.1g} times the largest"
         return False, f"{hint}: they depend on the length, or on what comes later"
     return True, "step by step and at once, the logits are the same"
 
@@ -268,11 +268,11 @@ def _written_as_in_one_pass(
         wrong, new = _not_arg_max(probed, inputs, outputs[-1], prompt.size(1))
         count += new
         if wrong:
-            hint = f"{wrong} of {new} tokens written are not the arg max of one pass"
+            hint = f"{wrong} of {new} new tokens are not the arg max of one pass over the output"
             return False, f"{hint}: look at the first token it reads, the cache, and the mode"
     if not torch.equal(outputs[0], outputs[2]):
         return False, "the same call writes other tokens later: something is kept between calls"
-    return True, f"all {count} tokens written are the arg max of one pass"
+    return True, f"all {count} new tokens are the arg max of one pass over the output"
 
 
 def _not_arg_max(
@@ -291,7 +291,7 @@ def _not_arg_max(
 
 @as_probe
 def returns_logits(probed: ProbedModel) -> Finding:
-    """The model returns logits: no probabilities, and not their logarithms."""
+    """The outputs are logits, neither probabilities nor their logarithms."""
     logits = probed.logits(*probed.batch()).float()
     if difference(logits.exp().sum(dim=-1), torch.ones(())) < ROUNDING:
         return False, "it returns log-probabilities; cross-entropy takes the logarithm itself"

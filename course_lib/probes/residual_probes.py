@@ -105,7 +105,7 @@ def _handed_on(given: Tensor, answer: Tensor) -> bool:
 
 @as_probe
 def residual_paths(probed: ProbedModel) -> Finding | None:
-    """A layer whose matrices are zero hands its input on, and each sub-layer alone adds to it.
+    """A layer of zero matrices returns its input, and each sub-layer adds its output to it.
 
     The input may be normalized on its way.
     """
@@ -125,7 +125,7 @@ def residual_paths(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def final_norm(probed: ProbedModel) -> Finding | None:
-    """A norm follows a pre-norm stack, so the scale of its input does not move the logits."""
+    """A norm follows a pre-norm stack, so the scale of its input does not change the logits."""
     base = probed.logits(*probed.batch())
     silent = _silent_pass(probed)
     stacks = []

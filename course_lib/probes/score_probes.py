@@ -109,10 +109,10 @@ def attention_scores(probed: ProbedModel) -> Finding | None:
         right = seen.width**-0.5
         if any(math.isclose(seen.scale, scale, rel_tol=0.01) for scale in {right, *intended}):
             continue
-        hint = f"scores of queries with {seen.width} numbers are divided by {1 / seen.scale:.3g}"
+        hint = f"with {seen.width} numbers per query, scores are divided by {1 / seen.scale:.3g}"
         if _is_mistake(seen, probed.model):
-            hint = f"{hint}, √d_k is {1 / right:.3g}"
-            return False, f"{hint}: pass attention_scale= if you mean it", reader.scalings
+            hint = f"{hint} instead of √d_k = {1 / right:.3g}"
+            return False, f"{hint}: pass attention_scale= if this is intended", reader.scalings
         others.add(hint)
     return True, min(others, default="scores are scaled by the width of a head"), reader.scalings
 

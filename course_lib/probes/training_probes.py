@@ -30,7 +30,7 @@ REGISTERED = ("_modules", "_parameters", "_buffers")
 
 @as_probe_of_first_weights
 def gradient_reach(probed: ProbedModel) -> Finding:
-    """Within a few steps each parameter that is to learn gets a gradient that is not zero.
+    """Within a few steps, each trainable parameter gets a gradient that is not zero.
 
     One step is not enough behind an output projection that starts at zero, nor for experts that
     few tokens reach. The model is in training mode, as some routers learn in no other.
@@ -132,7 +132,7 @@ def initial_loss(probed: ProbedModel) -> Finding:
 
 @as_probe
 def overfit_one_batch(probed: ProbedModel) -> Finding:
-    """Three short rows of four words are memorized, which takes the context of each word."""
+    """The model can memorize three short rows, which is impossible without using the context."""
     ids = list(probed.batch(most_words=4, length=TARGET + 1))
     if not probed.reads_source:
         ids[0][:, 0] = probed.words(torch.arange(ROWS, device=ids[0].device))
@@ -179,7 +179,7 @@ def _has_finished(losses: list[float]) -> bool:
 
 @as_probe
 def loss_per_token(probed: ProbedModel) -> Finding | None:
-    """Your loss is the mean over real tokens, however long the rows are, and keeps the mode."""
+    """Your loss is the mean over the real tokens of a batch, and does not change the mode."""
     if probed.loss is None:
         return None
     *source, text = probed.batch(length=TARGET + 1)
@@ -203,7 +203,7 @@ def loss_per_token(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def loss_targets(probed: ProbedModel) -> Finding | None:
-    """Your loss pulls each position's probabilities to a distribution around the next token.
+    """Your loss pulls each position toward the next token, and ignores padding.
 
     The gradient of a mean cross-entropy is (p - q) / n: from it q, the target, is read.
     """

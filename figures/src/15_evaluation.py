@@ -3,12 +3,12 @@
 from drawing import Box, arrow, group, page, path, text
 from token_cells import token
 
-TITLE = "Teacher forcing corrects each mistake;\nwhen it runs freely, the model continues after it"
+TITLE = "Teacher forcing corrects each mistake;\nin free running, the model continues from it"
 DESC = (
     "Two panels, each with a row of tokens that the decoder reads and a row that it predicts. "
-    "Teacher-forced, it predicts acht where fünf is right, reads the true fünf next, and predicts "
-    "the other tokens right: five of six tokens. Free-running, it reads its own acht and predicts "
-    "[eos]: the sentence is wrong."
+    "Under teacher forcing, it predicts acht instead of fünf, but then it reads the true fünf, and "
+    "its other predictions are right, so five of six tokens are right. In free running, it reads "
+    "its own acht and predicts [eos], so the sentence is wrong."
 )
 RIGHT = ("drei", "hundert", "fünf", "und", "vierzig", "[eos]")
 WRONG = 2  # the position of the mistake

@@ -1,4 +1,4 @@
-"""Chapter 16: the bug clinic, where one symptom has four causes and probes tell them apart."""
+"""Chapter 16: the bug clinic, where one symptom has four causes and probes distinguish them."""
 
 from typing import NamedTuple
 
@@ -6,21 +6,22 @@ from colours import INK, LIT_FILL, PAPER, SOFT, mix
 from drawing import Box, arrow, centred, group, lines, page, rect, text
 from token_cells import cell
 
-TITLE = "One symptom has four causes,\nand a different probe shows the evidence of each"
+TITLE = "One symptom has four causes,\nand a different probe reveals each"
 DESC = (
     "A table with four rows, one for each cause of the symptom: a loss near zero and most outputs "
-    "wrong. Each row shows a probe, what it measures in a right model and in this one, and the "
-    "cause. Causality: 0 against 21 of 21 later tokens move the logits, no causal mask. Padding "
-    "invariance: padding moves the logits by 0 against 0.2 of the largest, heads mixed up. Overfit "
-    "one batch: 100% against 14% are right, labels not shifted. Free running: 9 of 9 tokens are "
-    "those of one pass, against 8 of 12, wrong first token."
+    "wrong. Each row shows a probe, what it measures in a correct and in a broken model, and the "
+    "cause. Causality: a later token changes the logits in 0 of 21 cases and in 21 of 21; there is "
+    "no causal mask. Padding invariance: padding changes the logits by 0 and by 0.2 of the "
+    "largest; the heads are mixed up. Overfit one batch: 100% and 14% are right; the labels are "
+    "not shifted. Free running: 9 of 9 tokens and 0 of 3 are those of one pass; the first token "
+    "is wrong."
 )
 LENGTH = 7  # tokens of the target that causality changes, one after the other
 NORMAL = mix(SOFT, PAPER, 0.55)
 
 
 class Row(NamedTuple):
-    """A probe, its claim, the share that breaks it in the case of the clinic, and the cause."""
+    """A probe, its claim, the fraction that breaks it in a case of the clinic, and the cause."""
 
     case: str
     probe: str
@@ -37,8 +38,8 @@ ROWS = (
         "causality",
         "later tokens do\nnot change logits",
         "no causal mask",
-        "0 of 21 move them",
-        "21 of 21 move them",
+        "0 of 21 do",
+        "21 of 21 do",
         1,
     ),
     Row(
@@ -46,7 +47,7 @@ ROWS = (
         "padding invariance",
         "padding does\nnot change logits",
         "heads mixed up",
-        "moved by 0",
+        "changed by 0",
         "by 0.2 of the largest",
         0.2,
     ),
@@ -65,8 +66,8 @@ ROWS = (
         "it writes what\none pass predicts",
         "wrong first token",
         "9 of 9 are the same",
-        "8 of 12 are the same",
-        4 / 12,
+        "0 of 3 are the same",
+        1,
     ),
 )
 TOP, FIRST, STEP = 132, 96, 82
@@ -75,7 +76,7 @@ WIDE = 120
 
 
 def influence(cx: float, y: float, share: float) -> str:
-    """Draw which token (across) moves which position's logits (down)."""
+    """Draw which token (across) changes which position's logits (down)."""
     size = 8
     fill = {True: LIT_FILL if share else PAPER, False: NORMAL}
     return group(
@@ -104,7 +105,7 @@ def bar(cx: float, y: float, share: float) -> str:
 
 def cells(cx: float, y: float, share: float) -> str:
     """Draw the tokens that a model writes; the last ones are those that differ."""
-    count, size = (12 if share else 9), WIDE / 12
+    count, size = (3 if share else 9), WIDE / 12
     same = round(count * (1 - share))
     return group(
         *(
@@ -148,7 +149,11 @@ def draw() -> str:
         text(PROBE + 88, 84, "the loss is near zero, and most outputs are wrong"),
         *(
             centred(x, TOP - 20, words, bold=True)
-            for x, words in ((RIGHT, "a right model"), (WRONG, "this model"), (CAUSE + 67, "cause"))
+            for x, words in (
+                (RIGHT, "correct model"),
+                (WRONG, "broken model"),
+                (CAUSE + 67, "cause"),
+            )
         ),
         text(PROBE, TOP - 15, "probe and claim", bold=True),
         *(drawn(i, row) for i, row in enumerate(ROWS)),
@@ -157,7 +162,6 @@ def draw() -> str:
         lines(
             PROBE + 196,
             legend.y + 15,
-            "grids: changed tokens run across, logits down;\n"
-            "with the heads mixed up, causality is broken, too",
+            "grids: changed tokens run across, logits down;\nmixed-up heads also break causality",
         ),
     )

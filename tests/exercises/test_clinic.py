@@ -56,7 +56,7 @@ def test_the_score_counts_each_probe_once_over_all_runs():
 
 def test_a_case_without_an_answer_asks_for_the_next_step():
     first = diagnose("loss_near_zero", ...)
-    assert not first.attempted and "the loss ends at" in first.detail
+    assert not first.attempted and "the final loss is" in first.detail
     assert "Choose one or more probes" in first.hint
     second = diagnose("loss_near_zero", ["causality"], ...)
     assert not second.attempted and "What is wrong?" in second.hint
@@ -111,3 +111,37 @@ def test_a_probe_that_does_not_exist_is_an_answer_and_costs_nothing():
 def test_lines_that_fix_nothing_are_answered(fix, said):
     cured, hint = examine_fix(clinic("loss_near_zero"), fix)
     assert not cured and said in hint
+
+
+@pytest.mark.parametrize(
+    ("name", "fix", "said"),
+    [
+        ("another_loss_in_eval_mode", ("if self.training else", "|"), "causality"),
+        ("many_answers_to_one_source", ("self.encoding[: x.size(0)].unsqueeze(1)", "0"), "order"),
+        ("nan_in_half_precision", ("scores.exp()", "scores.clamp(max=10).exp()"), "other logits"),
+    ],
+)
+def test_a_fix_that_hides_the_symptom_and_breaks_something_else_is_rejected(name, fix, said):
+    cured, hint = examine_fix(clinic(name), fix)
+    assert not cured and "The symptom is gone" in hint and said in hint
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("loss_near_zero", ("padding_mask(tgt, self.config.pad_id)", "causal_mask(tgt.size(1))")),
+        (
+            "too_few_parameters",
+            [
+                (
+                    "self.feed_forward =",
+                    "self.end = AddNorm(d_model, dropout); self.feed_forward =",
+                ),
+                ("return self.add_norm1", "return self.end"),
+            ],
+        ),
+    ],
+)
+def test_a_fix_in_another_style_is_accepted(name, fix):
+    cured, hint = examine_fix(clinic(name), fix)
+    assert cured, hint
