@@ -327,7 +327,7 @@ def test_the_bug_clinic_drawing_shows_what_the_probes_of_the_cases_measure():
     moves, repeats, writes = (re.findall(r"[\d.]+", row.wrong) for row in rest)
     drawn = [float(moves[0]), 1 - int(repeats[0]) / 100, 1 - int(writes[0]) / int(writes[1])]
     assert [row.share for row in rest] == pytest.approx(drawn)
-    # Each case trains its model, so processors differ here, by a token of twelve where we looked.
+    # Two of these cases train a model first, so processors may differ a little.
     assert measured == pytest.approx(drawn, abs=0.1)
     assert not clinic("loss_near_zero_again").probe("causality").passed
 
