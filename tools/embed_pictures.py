@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 
 import nbformat
@@ -74,8 +75,8 @@ def reduced(drawn: Image.Image, svg: str) -> Image.Image:
     counts = np.bincount(place.ravel())
     mixed = [tuple(color) not in named for color in colors.tolist()]
     edges = np.repeat(colors[mixed], counts[mixed], axis=0)  # (pixels, 3)
-    others = Image.fromarray(edges[None]).quantize(COLORS - len(named)).getpalette()
-    palette = np.array([*np.ravel(named), *others]).reshape(-1, 3)  # (COLORS, 3), at most
+    others = Image.fromarray(edges[None]).quantize(COLORS - len(named)).getpalette() or []
+    palette = np.array([*chain(*named), *others]).reshape(-1, 3)  # (COLORS, 3), at most
     nearest = np.square(colors[:, None] - palette).sum(axis=-1).argmin(axis=-1)
     few = Image.fromarray(nearest[place].reshape(pixels.shape[:2]).astype(np.uint8), "P")
     few.putpalette(palette.astype(np.uint8).tobytes())
