@@ -18,6 +18,7 @@ from chapter_times import prose, sections
 from code_metrics import code_lines
 from nbconvert import HTMLExporter
 from notebook_sections import printed_bodies
+from PIL import Image
 
 from course_lib.exercises.exercise_bank import exercise
 from notebooks import HIDE, METADATA, NEEDS_WEIGHTS, metadata_of
@@ -78,6 +79,16 @@ def test_every_chapter_embeds_its_pictures_as_they_are_now():
     assert old == f"{start}data:image/png;base64,"
     assert embed_pictures.embedded(old, lambda name: "new") == old + "new"
     assert embed_pictures.as_files(old) == f"{start}../figures/07_encoder.svg"
+
+
+def test_an_embedded_picture_keeps_the_colors_that_its_drawing_names():
+    drawn = Image.linear_gradient("L").convert("RGB")  # 256 grays
+    named = {"#005686": (0, 86, 134), "#007656": (0, 118, 86)}  # of the letters Q and V
+    for place, color in enumerate(named.values()):
+        drawn.putpixel((place, 0), color)
+    few = embed_pictures.reduced(drawn, " ".join(named)).convert("RGB")
+    assert [few.getpixel((place, 0)) for place in range(2)] == list(named.values())
+    assert len(few.getcolors()) <= embed_pictures.COLORS
 
 
 @chapter

@@ -12,11 +12,13 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 
 import nbformat
+import numpy as np
 from browser_driver import NO_BROWSER, chromium
-from PIL import Image
+from PIL import Image, ImageColor
 from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Page
 
@@ -24,7 +26,8 @@ from course_lib.atomic_write import write_whole
 from notebooks import ROOT, chapters
 
 SCALE = 1.25  # 800 pixels wide, which viewers show at this width
-COLORS = 64  # drawings use few colors
+COLORS = 96  # of a picture: those that a drawing names, and mixtures of them at the edges
+NAMED = re.compile(r"#[0-9A-Fa-f]{6}\b")
 AS_FILE = re.compile(r"(!\[[^\]]*\])\(\.\./figures/([\w.]+\.svg)\)")  # in a new cell
 AS_NAME = re.compile(r"!\[[^\]]*\]\[([\w.]+\.svg)\]")
 DEFINITION = re.compile(r"\[([\w.]+\.svg)\]: data:image/png;base64,([\w+/=]*)")
@@ -36,8 +39,9 @@ def as_files(text: str) -> str:
 
 
 def checksum(name: str) -> str:
-    """Return a checksum of a drawing in ``figures``."""
-    return hashlib.sha256((ROOT / "figures" / name).read_bytes()).hexdigest()
+    """Return a checksum of a drawing in ``figures``, and of how we make a picture of it."""
+    drawing = (ROOT / "figures" / name).read_bytes()
+    return hashlib.sha256(drawing + f"{SCALE} {COLORS}".encode()).hexdigest()
 
 
 def checksum_inside(data: str) -> str:
@@ -60,13 +64,33 @@ def embedded(text: str, picture: Callable[[str], str]) -> str:
     return "\n".join([f"{words}\n", *lines]) if lines else words
 
 
+def reduced(drawn: Image.Image, svg: str) -> Image.Image:
+    """Reduce a picture to few colors, and keep the colors that its drawing names.
+
+    Pillow alone gives rare colors that are similar, such as those of two letters, the same color.
+    """
+    named = [ImageColor.getrgb(color) for color in dict.fromkeys(NAMED.findall(svg))]
+    pixels = np.asarray(drawn)  # (height, width, 3)
+    colors, place = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True)
+    counts = np.bincount(place.ravel())
+    mixed = [tuple(color) not in named for color in colors.tolist()]
+    edges = np.repeat(colors[mixed], counts[mixed], axis=0)  # (pixels, 3)
+    others = Image.fromarray(edges[None]).quantize(COLORS - len(named)).getpalette() or []
+    palette = np.array([*chain(*named), *others]).reshape(-1, 3)  # (COLORS, 3), at most
+    nearest = np.square(colors[:, None] - palette).sum(axis=-1).argmin(axis=-1)
+    few = Image.fromarray(nearest[place].reshape(pixels.shape[:2]).astype(np.uint8), "P")
+    few.putpalette(palette.astype(np.uint8).tobytes())
+    return few
+
+
 def draw(page: Page, name: str) -> str:
     """Draw a picture in the browser; return it as a PNG picture in base64."""
-    page.set_content((ROOT / "figures" / name).read_text(encoding="utf-8"))
+    svg = (ROOT / "figures" / name).read_text(encoding="utf-8")
+    page.set_content(svg)
     drawn = Image.open(BytesIO(page.locator("svg").first.screenshot())).convert("RGB")
     info, file = PngInfo(), BytesIO()
     info.add_text("Source", checksum(name))
-    few = drawn.quantize(COLORS, dither=Image.Dither.NONE)
+    few = reduced(drawn, svg)
     few.save(file, "PNG", optimize=True, pnginfo=info)
     return base64.b64encode(file.getvalue()).decode()
 
