@@ -11,7 +11,7 @@ Row = TypeVar("Row")
 
 
 def split_batch(rows: Sequence[Row], rank: int, world_size: int) -> list[Row]:
-    """Return this process's rows of a batch: every ``world_size``-th one, from row ``rank`` on.
+    """Return this process's rows: every ``world_size``-th row of the batch, starting with ``rank``.
 
     Paper: §5.2, one model trained on eight processors.
     Every row goes to exactly one process, and rows sorted by length are spread evenly.

@@ -15,7 +15,7 @@ def layer_operations(length: int, d_model: int, *, kernel_size: int = 3) -> dict
 
     Paper: §4, table 1, complexity per layer (n = length, d = d_model, k = kernel_size).
     Returns a dict with the keys "self-attention", "recurrent" and "convolution". As in the table,
-    each count is the largest term only. Raises ValueError if an argument is below 1.
+    each count includes only the largest term. Raises ValueError if an argument is below 1.
     """
     check_sizes(length=length, d_model=d_model, kernel_size=kernel_size)
     return {

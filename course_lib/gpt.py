@@ -188,8 +188,8 @@ class GPT(nn.Module):
 def param_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     """Group the trainable parameters for AdamW: matrices decay, biases and gains do not.
 
-    Returns two groups, each with "params" and "weight_decay": the parameters with two or more
-    axes, and the others with 0. Raises ValueError if ``weight_decay`` is below 0.
+    Returns two groups, each with "params" and "weight_decay". Parameters with two or more axes
+    get ``weight_decay``, and all other parameters get 0. Raises ValueError if it is below 0.
     """
     if weight_decay < 0:
         raise ValueError(f"{weight_decay=} must not be negative: it would push weights away from 0")
@@ -201,7 +201,7 @@ def param_groups(model: nn.Module, weight_decay: float) -> list[dict]:
 
 
 class GPTEngine(Engine):
-    """Generate text with a ``GPT``, and compute every token only once.
+    """Generate text with a ``GPT``, and read every token only once.
 
     The caches have room for ``max_len`` tokens. Use the model in eval mode.
     """
