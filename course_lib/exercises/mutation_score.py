@@ -82,7 +82,9 @@ def judge_test(task: TestTask, test: object) -> Report:
         if not caught:
             hint += " A test must raise an exception, as `assert` does; we ignore its result."
         return Report(task.name, False, "too_content", hint, "property", score)
-    return Report(task.name, True, detail=f"finds what it must; {score}; no false alarm")
+    return Report(
+        task.name, True, detail=f"finds every mistake that the task names; {score}; no false alarm"
+    )
 
 
 def outcome(test: Callable, candidate: Callable) -> tuple[BaseException | None, Outcome]:
