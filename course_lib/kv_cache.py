@@ -157,7 +157,7 @@ class CachedDecoderLayer:
 class Engine(ABC):
     """Score the next token step by step, with one ``AttentionCache`` for each layer.
 
-    Use an engine for one call only, because it may copy weights that training does not update.
+    Use an engine for one call only, because training does not update the weights that it copies.
     """
 
     caches: Sequence[AttentionCache]
