@@ -32,7 +32,7 @@ def beam_step(logits: Tensor, totals: Tensor, pad_id: int) -> tuple[Tensor, Tens
 
 
 def take(lines: Tensor, chosen: Tensor) -> Tensor:
-    """Select lines of every sentence: of (B, L, T) those that ``chosen`` (B, n) names."""
+    """From the lines (B, L, T) of every sentence, select those in ``chosen`` (B, n)."""
     return lines.gather(1, chosen.unsqueeze(-1).expand(-1, -1, lines.size(-1)))  # (B, n, T)
 
 
@@ -57,7 +57,7 @@ class FinishedPool:
 
 
 def length_penalty(lengths: Tensor | int, alpha: float) -> Tensor | float:
-    """Return what log-probabilities are divided by, so that long sentences can compete.
+    """Return divisors of log-probabilities, so that long sentences can compete.
 
     Paper: §6.1 takes alpha = 0.6; the formula is equation (14) of Wu et al. (2016).
     Shapes: lengths, of any shape, → ``((5 + lengths) / 6) ** alpha``, of the same shape.
@@ -129,7 +129,7 @@ def beam_search(
     Shapes: src (B, S) → ids (B, K, T) without bos_id, best first, and scores (B, K), the
     log-probability divided by the penalty. If none of a sentence's hypotheses has ended at the
     limit, the unfinished ones are returned. A score of -inf marks a missing sentence.
-    Raises ValueError for beam_size below 1, alpha below 0, or as ``generation_mode`` does.
+    Raises ValueError if beam_size is below 1 or alpha below 0, and as ``generation_mode`` does.
     Differs: the paper writes at most 50 tokens more than the source has, we write at most
     ``max_new_tokens``.
     Differs: the paper stops early "when possible"; here a sentence is done when no unfinished

@@ -103,7 +103,10 @@ class Decoder(nn.Module):
         self_mask: Tensor | None = None,
         cross_mask: Tensor | None = None,
     ) -> Tensor:
-        """Transform x (B, T, d_model) with the memory (B, S, d_model) in view; same shape as x."""
+        """Transform x (B, T, d_model), and let it attend to the memory (B, S, d_model).
+
+        Returns (B, T, d_model).
+        """
         for layer in self.layers:
             x = layer(x, memory, self_mask, cross_mask)  # (B, T, d_model)
         return x if self.norm is None else self.norm(x)

@@ -146,7 +146,7 @@ def check_config(config: object, activations: Collection[str] = ()) -> None:
 
     Raises ValueError, with the field's name and value, if a size is not a positive integer, another
     number is out of range, the heads do not divide the width, or the vocabularies and the padding
-    do not fit each other.
+    do not fit together.
     """
     values = vars(config)
     for name, kind in get_annotations(type(config)).items():
@@ -353,15 +353,15 @@ def check_rows(ids: Tensor, sources: int) -> None:
 
 
 def check_scores(scores: Tensor, temperature: float) -> None:
-    """Check that every row of scores has a softmax; the message holds the temperature.
+    """Check that every row of scores has a softmax; the message contains the temperature.
 
-    Raises ValueError if a row holds nan, infinity, or no finite score. The values are checked on
+    Raises ValueError if a row contains nan, infinity, or no finite score. The values are checked on
     the CPU only, because reading them on a GPU would wait for the device.
     """
     if scores.device.type == "cpu" and not scores.amax(dim=-1).isfinite().all():
         raise ValueError(
-            f"logits divided by temperature={temperature} hold nan, infinity, or a row without a "
-            "finite score, so no token can be drawn; check the logits, or raise the temperature"
+            f"logits divided by temperature={temperature} contain nan, infinity, or a row without "
+            "a finite score, so no token can be drawn; check the logits, or raise the temperature"
         )
 
 

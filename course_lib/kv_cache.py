@@ -157,7 +157,7 @@ class CachedDecoderLayer:
 class Engine(ABC):
     """Score the next token step by step, with one ``AttentionCache`` for each layer.
 
-    Use an engine for one call only: it may copy weights, and training does not update the copies.
+    Use an engine for one call only, because training does not update the weights that it copies.
     """
 
     caches: Sequence[AttentionCache]
@@ -273,9 +273,9 @@ def choose_engine(
 ) -> Engine:
     """Return ``build(max_len)`` if it computes what the model computes, or else ``recompute()``.
 
-    Nothing is compared if the class ``has_engine`` of its own and all parts are the course's.
-    Otherwise, both read ``ids`` (R, 3), and a warning says if the logits differ or a part is
-    missing.
+    If the class ``has_engine`` of its own and all parts are the course's, nothing is compared.
+    Otherwise, both engines read ``ids`` (R, 3), and the function warns if the logits differ or a
+    part is missing.
     """
     if has_engine and all(_is_original(module) for module in model.modules()):
         return build(max_len)

@@ -41,7 +41,7 @@ class TransformerConfig:
     ``tie_embeddings`` is "all" (source, target and output share one matrix, §3.4), "decoder"
     (target and output) or "none"; ``activation`` is "relu" as in the paper, "gelu" or "silu".
     d_k and d_v default to d_model / num_heads.
-    Raises ValueError, with name and value, if the hyperparameters do not fit each other.
+    Raises ValueError, with name and value, if the hyperparameters do not fit together.
     """
 
     src_vocab_size: int

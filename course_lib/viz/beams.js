@@ -164,7 +164,7 @@ const TREE = {
 function describe(state) {
   const { all, columns, ended, followed, greedy, best } = run(state);
   const follows = `You follow “${followed.text.trim()}” (${followed.fate}).`;
-  if (columns.length < all.length) return ["The search goes on.", follows];
+  if (columns.length < all.length) return ["The search continues.", follows];
   const finds = ({ score }) => (score < best.score - 1e-9 ? "misses" : "finds");
   return [
     `The search ${finds(ended[0])} the sentence with the best score.`,
