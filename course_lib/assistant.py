@@ -93,7 +93,7 @@ def dpo_loss(
 
 
 def group_advantages(rewards: Tensor, eps: float = 1e-4) -> Tensor:
-    """Compare the reward of every answer with the other answers to the same question.
+    """Compare the reward of every answer with the rewards of its group.
 
     Paper: Shao and others (2024), §4.1.2.
     Shapes: rewards (Q, G), G answers to each of Q questions → the same shape: minus the mean of

@@ -54,7 +54,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalize every vector of x (..., d_model); raises ValueError for another width."""
+        """Normalize every vector of x (..., d_model); raises ValueError if the width is wrong."""
         check_width(x, self.weight.numel())
         return self.weight * x * (x.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
 
@@ -64,7 +64,7 @@ class SwiGLU(nn.Module):
 
     Paper: Shazeer (2020), equation (6): FFN_SwiGLU, without biases.
     Submodules: linear1 (d_model → d_ff, the features), gate (d_model → d_ff), linear2 (d_ff →
-    d_model). At two thirds of a ``FeedForward``'s d_ff it has as many parameters.
+    d_model). With two thirds of a ``FeedForward``'s d_ff, it has as many weights.
     """
 
     def __init__(self, d_model: int, d_ff: int) -> None:
@@ -88,7 +88,7 @@ def rope_angles(length: int, d_k: int, base: float = 10_000.0) -> Tensor:
     """
     check_sizes(length=length, d_k=d_k)
     if not base > 0:
-        raise ValueError(f"{base=} of the angles must be positive")
+        raise ValueError(f"the base of the angles must be positive, got {base}")
     if d_k % 2:
         raise ValueError(f"RoPE rotates pairs of columns, so d_k must be even, got {d_k}")
     position = torch.arange(length, dtype=torch.float64).unsqueeze(1)  # (length, 1)
@@ -101,7 +101,7 @@ def apply_rope(x: Tensor, angles: Tensor) -> Tensor:
 
     Paper: Su and others (2021), equation (34).
     Shapes: queries or keys x (..., T, d_k), angles (T, d_k / 2) → (..., T, d_k), of x's type.
-    Raises ValueError if there is not one angle for each position and pair.
+    Raises ValueError unless there is one angle for each position and pair.
     """
     T, d_k = x.shape[-2:]
     if angles.shape != (T, d_k / 2):
@@ -152,11 +152,11 @@ class GroupedQueryAttention(nn.Module):
 
 
 class ExtendedAttention(GroupedQueryAttention):
-    """Add to grouped-query attention what later models add: wide heads, biases and QK-norm.
+    """Extend grouped-query attention with wide heads, biases and QK-norm, as in later models.
 
     Paper: Henry and others (2020), §3, with RMSNorm and one gain per column, as in Qwen3.
-    The ``config`` (``ModernConfig``) says which of them to add. Submodules: those of the base,
-    where w_q, w_k and w_v may have biases, and q_norm and k_norm, which may be identities.
+    The ``config`` (``ModernConfig``) says which of them to add. Submodules: those of the base
+    class, where w_q, w_k and w_v may have biases, and q_norm and k_norm, which may be identities.
     """
 
     def __init__(self, config: "ModernConfig") -> None:
@@ -171,7 +171,7 @@ class ExtendedAttention(GroupedQueryAttention):
         self.k_norm = RMSNorm(d_k, c.norm_eps) if c.qk_norm else nn.Identity()
 
     def project(self, x: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Project x (B, T, d_model) as the base does, and normalize before rotating."""
+        """Project x (B, T, d_model) as the base class does, and normalize before rotating."""
         q, k, v = super().project(x, None)
         q, k = self.q_norm(q), self.k_norm(k)
         if angles is not None:
@@ -182,7 +182,7 @@ class ExtendedAttention(GroupedQueryAttention):
 def scaled_angles(config: "ModernConfig") -> Tensor:
     """Compute the angles (max_len, d_k / 2), and divide those of each pair by its factor.
 
-    Raises ValueError if there are factors, but not a positive one for each pair.
+    Raises ValueError unless there are no factors or one positive factor for each pair.
     """
     c = config
     angles = rope_angles(c.max_len, head_width(c.d_model, c.num_heads, c.d_k), c.rope_base)
@@ -262,7 +262,7 @@ class Float32Angles(nn.Module):
 
 
 class ModernDecoder(Float32Angles):
-    """Score every next token of a text, in the layout of Llama.
+    """Compute logits for the next token at every position, and the loss, in the Llama layout.
 
     Paper: Touvron and others (2023), §2.2; ``initialize_gpt`` initializes the weights.
     Submodules: embedding (not scaled), layers, norm, and output, which shares the embedding's
