@@ -155,7 +155,8 @@ def test_the_box_names_what_the_reader_writes_and_nothing_else(path):
     sentence = re.search(r"\*\*You will build\*\* .*?\.(?=\s|$)", opening, re.DOTALL)[0]
     checked = re.findall(r'^check\("(\w+)", \1\)', code, re.MULTILINE)
     stubs = {stub for name in checked for stub in exercise(name).stubs}
-    assert set(re.findall(r"`([\w.]+)`", sentence)) == stubs
+    named = set(re.findall(r"`([\w.]+)`", sentence))
+    assert named == stubs, "the sentence *You will build* must name what the check cells check"
     for call, word in {"predict": "prediction", "score_test": "test", "diagnose": "bug"}.items():
         assert (word in sentence) == bool(re.search(rf"^{call}\(.*\bmy_", code, re.MULTILINE))
 

@@ -22,8 +22,9 @@ def test_the_browser_tests_know_every_explorer():
     modules = [import_module(f"{viz.__name__}.{name}") for name in names]
     kinds = {kind for each in modules for kind in vars(each).values() if isinstance(kind, type)}
     explorers = {kind for kind in kinds if issubclass(kind, Explorer)} - {Explorer}
-    assert explorers == set(EXPLORERS)
-    assert {path.stem for path in FOLDER.glob("stills/*.png")} == {e.module for e in EXPLORERS}
+    assert explorers == set(EXPLORERS), "add it to EXPLORERS in tools/explorer_page.py"
+    stills = {path.stem for path in FOLDER.glob("stills/*.png")}
+    assert stills == {e.module for e in EXPLORERS}, "run: python tools/explorer_page.py"
 
 
 @every_explorer
@@ -31,7 +32,8 @@ def test_an_output_holds_the_widget_a_still_picture_and_the_state_for_the_site(k
     explorer = kind()
     data, metadata = explorer._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
-    assert data["text/plain"] == kind.alt and len(kind.alt.split()) > 15
+    assert data["text/plain"] == kind.alt
+    assert len(kind.alt.split()) > 15, "describe the picture in at least 16 words"
     image, tag = shown_image(data)
     kept = Image.open(FOLDER / "stills" / f"{kind.module}.png")
     assert image.size == kept.size and tag["alt"] == metadata["image/png"]["alt"] == kind.alt

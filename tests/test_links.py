@@ -173,7 +173,9 @@ def test_a_new_neighbor_is_linked(tmp_path):
 def test_the_recap_links_the_next_chapter(place):
     texts = cells(CHAPTERS[place])
     recap = next(n for n, text in enumerate(texts) if text.startswith("## Recap"))
-    assert f"]({CHAPTERS[place + 1].name})" in "\n".join(texts[recap : recap + 3])
+    following = CHAPTERS[place + 1].name
+    ends_with = "\n".join(texts[recap : recap + 3])
+    assert f"]({following})" in ends_with, f"link {following} in the recap, after *Next:*"
 
 
 @pytest.mark.parametrize("solutions", [True, False])

@@ -98,4 +98,6 @@ if __name__ == "__main__":
     name = parser.parse_args().name
     if wrong := problem(name):
         parser.error(wrong)
-    print("wrote:", *write(name), "Edit them, then run: make sync", sep="\n")
+    before = [path.name for path in chapters() if path.name < name][-1]
+    print("wrote:", *write(name), sep="\n")
+    print(f"Edit them, link the chapter in the recap of {before}, then run: make sync")

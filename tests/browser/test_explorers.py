@@ -123,6 +123,7 @@ def flat(value: object) -> list[float]:
 @every_explorer
 def test_the_module_computes_the_numbers_of_the_package(page: Page, explorer: type[Explorer]):
     draw = random.Random(0)
+    assert explorer.module in SAMPLERS, "add a function that draws random states to SAMPLERS"
     samples = [SAMPLERS[explorer.module](draw) for _ in range(STATES)]
     states = [explorer(**sample).state() for sample in samples]
     load = "async ([name, states]) => states.map((await import(name)).compute)"
