@@ -4,7 +4,10 @@ from colours import KEY, VALUE, shade, tint
 from drawing import Box, centred, group, page, text
 from token_cells import cell, token
 
-TITLE = "The keys and values of earlier tokens do not change,\nso with a cache each step computes only the newest token"
+TITLE = (
+    "The keys and values of earlier tokens do not change,\n"
+    "so with a cache each step computes only the newest token"
+)
 DESC = (
     "Two staircases of four steps. On the left all tokens read so far are computed again in "
     "every step, ten positions in all; on the right only the newest is, four in all, and each "
