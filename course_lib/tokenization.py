@@ -109,7 +109,7 @@ def apply_merges(
     """Merge the tokens of a word in the order in which the merges were learned.
 
     Paper: §5.1, byte-pair encoding. ``ranks`` maps each merge to its position in the list of
-    merges. The pair with the lowest rank is merged first, until no merge fits any more.
+    merges. The pair with the lowest rank is merged first, until no merge fits anymore.
     """
     while True:
         fitting = [pair for pair in pairwise(tokens) if pair in ranks]
@@ -145,7 +145,7 @@ class BPETokenizer:
         self.special_ids: dict[str, int] = {}
         for special in special_tokens:
             if not special or special in self.special_ids:
-                raise ValueError(f"special tokens must be different texts, got {special_tokens}")
+                raise ValueError(f"special tokens must be distinct and not empty: {special_tokens}")
             self.special_ids[special] = len(self.tokens)
             self.tokens.append(special.encode())
         longest_first = sorted(self.special_ids, key=len, reverse=True)
@@ -195,7 +195,7 @@ def _merge_in_words(
         new = Counter(count_pairs({words[place]: times[place]}))
         pairs.update(new)
         pairs.subtract(old)
-        for pair in new - old:  # those that this word has gained
+        for pair in new - old:  # the pairs that this word has gained
             index[pair].add(place)
             gained.add(pair)
     return gained

@@ -30,7 +30,7 @@ def label_smoothed_cross_entropy(
     Paper: §5.4, label smoothing with ε = 0.1.
     Shapes: logits (..., V), targets (...). Returns a scalar, in nats per real token. Without a
     pad_id, every target counts, and the smoothing mass is spread over all V tokens, as in torch.
-    A batch of padding alone has the loss 0.
+    A batch that contains only padding has a loss of 0.
     Raises ValueError if the shapes do not match, or targets, smoothing or pad_id are out of range.
     Differs: padding gets no smoothing mass; the paper does not say which tokens get it.
     """

@@ -129,7 +129,7 @@ def test_wrong_merges_special_tokens_and_ids_are_explained():
     with pytest.raises(ValueError, match=r"no earlier merge has made.*b'xy'"):
         BPETokenizer([(b"xy", b"z")])
     for special in (["[pad]", "[pad]"], [""]):
-        with pytest.raises(ValueError, match="must be different texts"):
+        with pytest.raises(ValueError, match="must be distinct and not empty"):
             BPETokenizer([], special)
     for wrong in (256, -1):
         with pytest.raises(ValueError, match=rf"{wrong} is not an id from 0 to 255"):
