@@ -35,7 +35,8 @@ def exact_match(texts: Sequence[str], references: Sequence[str]) -> float:
 def token_accuracy(logits: Tensor, targets: Tensor, pad_id: int) -> float:
     """Compute the fraction of next tokens that are right under teacher forcing.
 
-    It does not measure translation, because every mistake is corrected before the next prediction.
+    It does not measure translation quality, because every mistake is corrected before the next
+    prediction.
     Shapes: logits (B, T, V), targets (B, T); targets equal to ``pad_id`` are not counted.
     Raises ValueError if the targets do not fit the logits, or all of them are padding.
     """
@@ -53,7 +54,7 @@ def corpus_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, 
     Paper: §6.1, table 2, BLEU.
     Returns ``bleu``, ``bleu_lower`` (of lower-cased text) and ``chrf`` in percent, and the
     signature of each, such as ``bleu_signature``. Each text has one reference.
-    Raises ValueError if their numbers differ or there are no texts.
+    Raises ValueError if the numbers of texts and references differ, or if there are none.
     Differs: the paper scores tokenized text with compounds split at hyphens; we score plain text.
     """
     if not references or len(texts) != len(references):
