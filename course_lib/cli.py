@@ -76,7 +76,7 @@ class Parser(argparse.ArgumentParser):
     """Ask whether a similar word was meant, and do not quote long words whole."""
 
     commands: argparse._SubParsersAction | None = None  #: of the program itself
-    task = "numbers"  #: which has one of the commands ``translate`` and ``sample``
+    task = "numbers"  #: whose options and verb the commands have
 
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
         """Let the command say which of its options is wrong, because it knows the others."""
@@ -140,7 +140,8 @@ def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
     top = Parser(prog="course")
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")
     top.commands = top.add_subparsers(dest="command", required=True)
-    top.task = task if task in TASK_OPTIONS else top.task
+    usual = "gpt" if command == "sample" else "numbers"
+    top.task = task if task in TASK_OPTIONS else usual
     add_commands(top.commands, top.task)
     if not command or command in LEARNERS:
         resolve_name("course_lib.exercises.commands:add_learners_commands")(top.commands)

@@ -38,6 +38,7 @@ def folder(tmp_path, monkeypatch):
             ["translate", "one", "--task", "gpt"],
             ["task gpt has no command translate", "sample"],
         ),
+        (["sample", "--task", "letters"], ["'letters'", "numbers", "gpt"]),
         (["sample", "--task"], ["course sample", "--task: expected one argument"]),
         (
             ["sample", "--task", "numbers"],
