@@ -226,7 +226,7 @@ def check_finite(name: str, value: float, state: TrainState) -> None:
     if not math.isfinite(value):
         raise ValueError(
             f"the {name} is {value} at step {state.step}: start again with a lower learning rate; "
-            "earlier checkpoints are as they were"
+            "earlier checkpoints are unchanged"
         )
 
 
