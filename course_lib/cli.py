@@ -76,6 +76,7 @@ class Parser(argparse.ArgumentParser):
     """Ask whether a similar word was meant, and do not quote long words whole."""
 
     commands: argparse._SubParsersAction | None = None  #: of the program itself
+    task = "numbers"  #: whose options and verb the commands have
 
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
         """Let the command say which of its options is wrong, because it knows the others."""
@@ -90,6 +91,9 @@ class Parser(argparse.ArgumentParser):
         names: list[str] = []
         if wrong := re.search(r"invalid choice: '(.*?)'.*choose from (.*)\)", message):
             names = re.findall(r"[^\s',]+", wrong[2])
+            if self.commands and wrong[1] in ("translate", "sample"):
+                verb = TASK_OPTIONS[self.task].verb
+                super().error(f"the task {self.task} has no command {wrong[1]}; use {verb}")
         elif wrong := re.search(r"unrecognized arguments: (--[^\s=]+)", message):
             names = re.findall(r"--[\w-]+", super().format_help())
         super().error(shortened(message + (did_you_mean(wrong[1], names) if wrong else "")))
@@ -136,7 +140,9 @@ def parser(task: str = "numbers", command: str = "") -> argparse.ArgumentParser:
     top = Parser(prog="course")
     top.add_argument("--version", action="version", version=f"course {version('course-lib')}")
     top.commands = top.add_subparsers(dest="command", required=True)
-    add_commands(top.commands, task if task in TASK_OPTIONS else "numbers")
+    usual = "gpt" if command == "sample" else "numbers"
+    top.task = task if task in TASK_OPTIONS else usual
+    add_commands(top.commands, top.task)
     if not command or command in LEARNERS:
         resolve_name("course_lib.exercises.commands:add_learners_commands")(top.commands)
     else:

@@ -40,12 +40,17 @@ SEARCH: Options = {
     ),
     "--alpha": dict(type=float, default=0.6, help="length penalty (default: %(default)s)"),
     "--average": dict(
-        type=whole_from_one, default=1, help="number of last epochs whose weights are averaged"
+        type=whole_from_one,
+        default=1,
+        metavar="N",
+        help="average the weights of the last N epochs (default: %(default)s)",
     ),
 }
 SAMPLING: Options = {
     "--tokens": dict(
-        type=whole_from_one, default=300, help="generate at most this many (default: %(default)s)"
+        type=whole_from_one,
+        default=300,
+        help="maximum number of tokens to generate (default: %(default)s)",
     ),
     "--temperature": dict(
         type=float,
@@ -54,12 +59,12 @@ SAMPLING: Options = {
         help="divides the logits; 0 chooses the most likely token (default: %(default)s)",
     ),
     "--top-k": dict(
-        type=whole_from_one, metavar="K", help="choose only among the K most likely tokens"
+        type=whole_from_one, metavar="K", help="sample only from the K most likely tokens"
     ),
     "--top-p": dict(
         type=float,
         metavar="P",
-        help="keep only the most likely tokens, until their probabilities add up to P",
+        help="sample only from the most likely tokens whose probabilities add up to P",
     ),
     "--draw": dict(
         type=int, default=0, help="sampling seed; a different number gives a different text"
@@ -72,7 +77,10 @@ TASK_OPTIONS = {
         what="a translator of number words, English to {}, on generated numbers",
         sizes={"course": "about half a minute on one CPU core", "smoke": "a few seconds"},
         settings={
-            "to": dict(choices={"de": "German", "fr": "French", "zh": "Chinese"}),
+            "to": dict(
+                choices={"de": "German", "fr": "French", "zh": "Chinese"},
+                help="language to translate into (default: de)",
+            ),
             "steps": dict(type=whole_from_one, help="number of training steps"),
         },
         threads=1,
@@ -95,12 +103,19 @@ TASK_OPTIONS = {
             "short": "about half an hour on two cores",
         },
         settings={
-            "direction": dict(choices={"de-en": "German to English", "en-de": "English to German"})
+            "direction": dict(
+                choices={"de-en": "German to English", "en-de": "English to German"},
+                help="source and target language (default: de-en)",
+            )
         },
         verb="translate",
         use_options={"text": dict(nargs="*", help=f"such as a caption; {LINES}"), **SEARCH},
         evaluate_options={
-            "--split": dict(choices=("val", "test_2016_flickr"), default="val"),
+            "--split": dict(
+                choices=("val", "test_2016_flickr"),
+                default="val",
+                help="split to measure on (default: %(default)s)",
+            ),
             **SEARCH,
         },
         examples={"de-en": "Ein Mann fährt Fahrrad.", "en-de": "A man is riding a bicycle."},
@@ -113,7 +128,8 @@ TASK_OPTIONS = {
                 choices={
                     "library": "the source code of Python's standard library",
                     "shakespeare": "the plays of Shakespeare",
-                }
+                },
+                help="text to train on (default: library)",
             ),
             "steps": dict(type=whole_from_one, help="number of training steps"),
         },
@@ -174,10 +190,11 @@ def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None
     probes.add_argument(
         "factory",
         metavar="MODULE:FUNCTION",
-        help="a function that returns the model, or a dict of arguments of probe()",
+        help="a function that returns the model, or a dict of arguments for probe()",
     )
-    probes.add_argument("--vocab-size", type=whole_from_one, metavar="V")
-    probes.add_argument("--pad-id", type=int, metavar="ID")
+    about = "number of tokens in the vocabulary"
+    probes.add_argument("--vocab-size", type=whole_from_one, metavar="V", help=about)
+    probes.add_argument("--pad-id", type=int, metavar="ID", help="id of the padding token, if any")
 
 
 def _add_options(command: argparse.ArgumentParser, name: str, own: Options) -> None:

@@ -85,7 +85,7 @@ def continue_text(path: Path | str, prompt: str, tokens: int, draw: Draw) -> Ite
     model, tokenizer = load_writer(path)
     ids = tokenizer.encode(prompt).ids
     if not ids:
-        raise ValueError("the prompt has no token; give the text a beginning with --prompt TEXT")
+        raise ValueError("the prompt is empty; pass the beginning of the text with --prompt TEXT")
     limit = model.config.max_len
     if len(ids) > limit:
         raise ValueError(

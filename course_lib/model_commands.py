@@ -86,7 +86,7 @@ def chat_command(options: argparse.Namespace) -> int:
             yield from conversation.answer(question)
         except ValueError as error:
             conversation.messages.clear()
-            raise ValueError(f"{error}; it starts again, without what was said") from None
+            raise ValueError(f"{error}; we start a new conversation") from None
 
     invitation = "Ask something. Ctrl-C ends an answer, and an empty line ends this."
     return for_each_line("chat", invitation, answer)

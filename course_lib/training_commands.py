@@ -62,7 +62,7 @@ def train_command(options: argparse.Namespace) -> int:
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Take the threads and the device that were asked for, or else all threads and a GPU."""
+    """Use the chosen threads and device, or by default all threads and a GPU."""
     if options.threads is None:
         options.threads = torch.get_num_threads()
     if options.device is None:
@@ -180,12 +180,12 @@ def evaluate_sentences(translator: RealTranslator, options: argparse.Namespace) 
 def evaluate_text(generator: TextGenerator, options: argparse.Namespace) -> dict[str, Any]:
     """Measure the loss on all of val, and of Python, how many generated lines can be parsed.
 
-    Raises ValueError if the text has other characters than the model knows.
+    Raises ValueError if the text has characters that the model does not know.
     """
     config = generator.config
     text = read_text(config.text, options.data)
     if text.characters.characters != generator.tokenizer.characters:
-        raise ValueError("this model was trained on another text: it has other characters")
+        raise ValueError("this model was trained on a different text, with different characters")
     windows = side_by_side(text.val, config.max_len)
     loss = language_model.loss_on(generator.model, windows)
     every = f"all {len(windows):,} windows of {config.max_len}, side by side"
@@ -224,7 +224,7 @@ def read_setting(config_class: type[TrainingConfig], text: str) -> tuple[str, An
     types: dict[str, type] = {field.name: type(field.default) for field in fields(config_class)}
     if name not in types:
         near = did_you_mean(name, types)
-        raise ValueError(f"--set {text}: {name!r} is none of {', '.join(types)}{near}")
+        raise ValueError(f"--set {text}: {name!r} is not one of {', '.join(types)}{near}")
     truths = {"True": True, "False": False}
     try:
         return name, truths[value] if types[name] is bool else types[name](value)

@@ -14,7 +14,7 @@ SCORES = ("val_loss", "accuracy", "exact_match")
 
 
 def recorded() -> list[tuple[Mistake | None, Entry]]:
-    """Return the right model and every mistake, in the order of the course, with its entry."""
+    """Return the correct model and every mistake, in the order of the course, with its entry."""
     models = [None, *mutants()]
     entries = entries_of(RECORD, [identity(mistake) for mistake in models])
     return [(mistake, entry) for mistake, entry in zip(models, entries, strict=True) if entry]
@@ -67,7 +67,7 @@ def training_scores() -> list[list[str]]:
         finished = [run for run in runs if run["outcome"] == "trains"]
         means = [fmean(run[score] for run in finished) for score in SCORES if finished]
         name = f"`{mistake.exercise}`: {mistake.name.replace('_', ' ')}" if mistake else ""
-        cells = [name or "**the right model**"]
+        cells = [name or "**the correct model**"]
         cells += [f"{mean:.3f}" for mean in means] or ["–"] * len(SCORES)
         cells += [str(len(runs)), ", ".join(entry["probes"]) or "–"]
         if runs:

@@ -124,7 +124,7 @@ def effect(mistake: Mistake, **changes: Any) -> str:
 
 
 def alarms(mistake: Mistake | None, **changes: Any) -> list[str]:
-    """Return the names of the probes that see a mistake without a right model to compare with."""
+    """Return the names of the probes that see a mistake without a correct model to compare with."""
     with planted(mistake):
         model = build(mistake, ReversalConfig(), **changes)
         functions = dict(loss=loss_of_step, generate=write)
@@ -144,7 +144,7 @@ def mutants() -> list[Mistake]:
 
 
 def identity(mistake: Mistake | None) -> Entry:
-    """Return what identifies a mistake, or the right model, and a checksum of its edits."""
+    """Return what identifies a mistake, or the correct model, and a checksum of its edits."""
     name = ("", "") if mistake is None else (mistake.exercise, mistake.name)
     checksum = crc32(repr(mistake and mistake.edits).encode())
     return {"exercise": name[0], "mistake": name[1], "edits": checksum}
@@ -182,7 +182,7 @@ def scores_of(mistake: Mistake | None, seed: int) -> Entry:
 
 
 def runs() -> list[Entry]:
-    """List the right model and all mistakes, as the record orders them."""
+    """List the correct model and all mistakes, as the record orders them."""
     mistakes = sorted(mutants(), key=lambda mistake: (mistake.exercise, mistake.name))
     return [identity(mistake) for mistake in [None, *mistakes]]
 

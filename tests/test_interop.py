@@ -115,11 +115,11 @@ def test_weights_survive_the_round_trip(pair):
 # --- errors
 
 MISFITS = {
-    "no way from TransformerDecoderLayer to EncoderLayer; known: MultiHeadAttention–": lambda: (
+    "cannot pair TransformerDecoderLayer with EncoderLayer; known: MultiHeadAttention–": lambda: (
         EncoderLayer(*SIZES),
         torch_layer("Decoder"),
     ),
-    "no way from RMSNorm to LayerNorm": lambda: (
+    "cannot pair RMSNorm with LayerNorm": lambda: (
         Encoder(N, *SIZES, norm_first=True),
         with_final_norm(nn.RMSNorm(D_MODEL), norm_first=True),
     ),

@@ -190,7 +190,7 @@ def test_one_new_token_and_a_source_without_padding_need_no_mask(generator, monk
 
 
 class Textbook(nn.Module):
-    """A right model of one's own: encode and decode are there, and nothing has our names."""
+    """A correct model that somebody wrote: it has encode and decode, but none of our names."""
 
     def __init__(self, config):
         super().__init__()

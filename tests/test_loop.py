@@ -157,7 +157,7 @@ def test_fit_trains_the_same_and_writes_nothing(task, whole, data, tmp_path, mon
 
 
 def test_a_diverging_run_stops_and_keeps_its_last_good_checkpoint(task, tmp_path):
-    parts = ("loss", "at step", "lower rate", "earlier checkpoints are")
+    parts = ("loss", "at step", "lower learning rate", "earlier checkpoints are")
     with pytest.raises(ValueError, match=says(*parts)):
         train(task.begin(tmp_path, **task.wild), tmp_path)
     assert not find_checkpoint(tmp_path)
@@ -217,7 +217,7 @@ def test_other_data_are_rejected(task, whole, tmp_path, monkeypatch):
     folder = write_play(tmp_path)
     path = folder / "tinyshakespeare" / "input.txt"
     path.write_text(path.read_text().replace("went", "gone"))  # the same characters otherwise
-    with pytest.raises(ValueError, match="trained on another text"):
+    with pytest.raises(ValueError, match="trained on a different text"):
         start(task.task_class, task.config, read_checkpoint(whole[1]), data=folder)
 
 

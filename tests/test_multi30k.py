@@ -157,7 +157,7 @@ def test_a_translation_without_an_end_is_cut_off_by_its_own_length(kept, monkeyp
 def test_pairs_of_too_many_tokens_are_rejected(kept):
     long = "drei " * 200
     for pair in ((long, "three"), ("drei", long)):
-        with pytest.raises(ValueError, match="tokens: this model reads 128"):
+        with pytest.raises(ValueError, match="tokens, but this model reads at most 128"):
             kept.rows([("drei", "three"), pair])
 
 

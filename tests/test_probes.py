@@ -1,4 +1,4 @@
-"""Probes raise no alarm on right models, and each sees a mistake of its kind."""
+"""Probes raise no alarm on correct models, and each sees a mistake of its kind."""
 
 import re
 from functools import partial
@@ -193,7 +193,7 @@ def test_a_probe_sees_a_known_mistake_of_its_kind(name, exercise, mistake):
 
 
 class Wrapped(nn.Module):
-    """Hand on what a right model says, changed by a function."""
+    """Return what a correct model returns, changed by a function."""
 
     def __init__(self, change) -> None:
         super().__init__()

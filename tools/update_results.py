@@ -76,7 +76,7 @@ GPTS = {
 }
 GPT_RATIOS = {
     "GPT, training step": "a training step against `torch.nn`",
-    "GPT, a token written": "generating a token with the KV cache against without it",
+    "GPT, a token written": "generating a token with the KV cache, compared with without",
 }
 LANGUAGES = {"de": "German", "fr": "French", "zh": "Chinese"}
 TEXTS = {  # the text, and the standard deviation of the initial weights
@@ -200,9 +200,11 @@ def training_notes() -> str:
 
 def waiting() -> str:
     """Say how long the tests take."""
-    parts = [f"{row['name']} {row['seconds']:.0f}" for row in bench("tests")["rows"]]
+    seconds = {row["name"]: f"{row['seconds']:.0f}" for row in bench("tests")["rows"]}
+    total = seconds.pop("all")
+    parts = ", ".join(" ".join(part) for part in seconds.items())
     return paragraph(
-        f"On two cores, the parts of `make test` take, in seconds: {', '.join(parts)}."
+        f"On two cores, `make test` takes {total} seconds. Its parts take, in seconds: {parts}."
     )
 
 
@@ -272,7 +274,7 @@ def table_2() -> str:
     rows = [["the paper, as printed", *(f"{t[-1]:.1e}" for t in paper_audit.TRAININGS.values())]]
     rows += [[way, *(f"{cost[way]:.2e}" for cost in costs.values())] for way in costs["base"]]
     parts = (100 * cost["counted"] / cost["GPU-seconds"] for cost in costs.values())
-    rows.append(["counted, as a share of the GPU-seconds", *(f"{part:.0f} %" for part in parts)])
+    rows.append(["counted, as a fraction of the GPU-seconds", *(f"{part:.0f} %" for part in parts)])
     return table(["operations", *costs], rows)
 
 
@@ -287,11 +289,10 @@ def summary() -> str:
     return paragraph(
         f"A training step of the small model runs at {speed:.2f} times the speed of "
         f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). The "
-        f"translators of number words write {accuracy:.1f} % of the numbers that they never saw in "
-        "training without a single wrong letter (mean of three languages and three seeds). A "
-        f"translator of sentences reaches {translator['bleu']:.1f} BLEU on Multi30k, German to "
-        f"English, after {translator['minutes']['wall']:.0f} minutes of training on two cores "
-        "(one seed)."
+        f"number-word translators get {accuracy:.1f} % of the numbers that they never saw in "
+        "training exactly right (mean of three languages and three seeds). A model that translates "
+        f"sentences from German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "
+        f"{translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."
     )
 
 
@@ -310,9 +311,9 @@ def mistake_counts() -> str:
     mistakes = every_mistake()
     cited = sum(citations(mistake) > 0 for mistake in mistakes)
     return paragraph(
-        f"The checks of {len(exercises())} definitions recognize {len(mistakes):,} mistakes by "
-        f"name. We found {cited} of these mistakes in public code, and cite the issue or pull "
-        "request."
+        f"The checks cover {len(exercises())} definitions and recognize {len(mistakes):,} mistakes "
+        f"by name. We found {cited} of these mistakes in public code, and we cite an issue or a "
+        "pull request for each."
     )
 
 

@@ -102,7 +102,7 @@ def draw_pairs(split: str, count: int, *, to: str = "de", seed: int = 0) -> list
         Pairs of English words and their translation.
 
     Raises:
-        ValueError: As ``draw_numbers`` and ``spell``.
+        ValueError: For the same reasons as in ``draw_numbers`` and ``spell``.
 
     Example:
         >>> draw_pairs("valid", 1, to="zh")  # doctest: +ELLIPSIS
@@ -144,7 +144,7 @@ def read_number(text: str) -> int:
 def spell_digits(text: str) -> str:
     """Write a number below one million in words if the text is one in digits, such as 1,234.
 
-    Other texts are returned as they are. Raises ValueError if they contain digits.
+    Other texts are returned unchanged. Raises ValueError if they contain digits.
 
     Example:
         >>> spell_digits("1,234"), spell_digits("nine")

@@ -105,7 +105,7 @@ def read_library(folder: Path | str | None = None) -> Text:
         folder: As in ``library_files``.
 
     Raises:
-        ValueError: As ``library_files`` does.
+        ValueError: For the same reasons as in ``library_files``.
     """
     characters = Characters(PRINTABLE)
     parts = [
@@ -144,7 +144,7 @@ def read_text(name: str, folder: Path | str | None = None) -> Text:
     """Read ``"library"``, or ``"shakespeare"`` from a folder of data.
 
     Raises:
-        ValueError: If the name is another one, or as ``read_library`` and ``read_shakespeare`` do.
+        ValueError: If the name is not one of these, or if the text cannot be read.
     """
     check_choice("text", name, ("library", "shakespeare"))
     return read_library() if name == "library" else read_shakespeare(folder)

@@ -113,7 +113,7 @@ def _agrees(task: Exercise, place: int, outcome: Outcome) -> bool:
 
 
 def ordered(task: Exercise, seen: Sequence[Outcome]) -> list[Failure]:
-    """List all that is wrong: stage by stage, and in each the coarse before the subtle."""
+    """List everything that is wrong, stage by stage, with coarse errors before subtle ones."""
     single = any(outcome.alone for outcome in seen)  # some trials take it apart as a pair
 
     def place(failure: Failure) -> tuple[bool, bool, bool, bool, bool, int, int]:

@@ -65,7 +65,7 @@ def one_row(patient: Patient) -> Measurement:
 
 
 def what_the_optimizer_gets(patient: Patient) -> Measurement:
-    """Compare the number of parameters with the right one."""
+    """Compare the number of parameters with the correct one."""
     moved, due = (
         sum(p.numel() for p in model.parameters()) for model in (patient.fresh(), Patient().fresh())
     )
@@ -113,7 +113,7 @@ def forced_and_free(patient: Patient) -> Measurement:
 
 
 def _different_answers(patient: Patient, sources: Tensor) -> tuple[int, str]:
-    """Train the model, and count its different answers to some sources; return a phrase as well."""
+    """Train the model, and count its distinct answers to some sources, in a phrase as well."""
     model, _ = patient.trained()
     count = len(set(map(tuple, patient.write(model, sources))))
     return count, f"{count} different answers" if count > 1 else "one answer"
@@ -154,7 +154,7 @@ def loss_and_one_answer(patient: Patient) -> Measurement:
 
 @torch.no_grad()
 def weights_of_another(patient: Patient) -> Measurement:
-    """Load the weights of a right model, and compare the logits."""
+    """Load the weights of a correct model, and compare the logits."""
     there, here = (p.with_good_weights()(SRC, TGT) for p in (Patient(), patient))
     gap = (there - here).abs().max().item()
     return f"with the same weights, the logits differ from the right ones by {gap:.1f}", gap > 0.01

@@ -60,7 +60,7 @@ def rows_of(length: int, seed: int, rows: int = ROWS) -> tuple[Tensor, Tensor]:
 
 
 def mixed_rows(seed: int = 10**6) -> tuple[Tensor, list[list[int]]]:
-    """Draw padded sources of all lengths, and the right answers."""
+    """Draw padded sources of all lengths, and the correct answers."""
     drawn = [rows_of(length, seed + length, 16) for length in LENGTHS]
     src = pad_rows([row for src, _ in drawn for row in src.tolist()], PAD)
     return src, [row[1:-1] for _, tgt in drawn for row in tgt.tolist()]
@@ -129,7 +129,7 @@ class Patient:
         return self.fresh(weights).eval(), losses
 
     def with_good_weights(self) -> nn.Module:
-        """Return the model with the weights of a right model that was trained."""
+        """Return the model with the weights of a correct model after training."""
         return self.fresh(Patient().trained()[0].state_dict()).eval()
 
     def write(self, model: nn.Module, src: Tensor) -> list[list[int]]:
@@ -144,7 +144,7 @@ class Patient:
 
 
 def decoder(parts: SimpleNamespace, most: int) -> Callable[[nn.Module, Tensor], Tensor]:
-    """Return a function that decodes sources greedily, at most so many tokens."""
+    """Return a function that decodes sources greedily and writes at most ``most`` tokens."""
     ids = {"bos_id": BOS, "eos_id": EOS}
     return partial(parts.greedy_decode, max_new_tokens=most, use_cache=False, **ids)
 

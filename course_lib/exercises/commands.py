@@ -37,16 +37,18 @@ def _add_chapter_commands(commands: argparse._SubParsersAction) -> None:
     for command in (learns, opens):
         command.add_argument("--copy-only", action="store_true", help="do not open JupyterLab")
         command.add_argument(
-            "options", nargs="*", help="options of JupyterLab, after --, such as -- --no-browser"
+            "options", nargs="*", help="options for JupyterLab, after --; example: -- --no-browser"
         )
 
     writes = add_command(commands, "workbook", workbook_command)
     writes.add_argument("folder", type=Path, metavar="DIR", help="a new or empty folder")
     writes.add_argument(
-        "--force", action="store_true", help="write it again; your changed files are moved first"
+        "--force",
+        action="store_true",
+        help="write the chapters again; files that you changed are first moved to a backup folder",
     )
     writes.add_argument(
-        "--no-solutions", action="store_true", help="leave the solutions out, for a class"
+        "--no-solutions", action="store_true", help="leave out the solutions, for use in a class"
     )
 
 

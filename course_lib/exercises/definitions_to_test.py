@@ -1,4 +1,4 @@
-"""Definitions that learners write tests for, with mistakes and other right versions."""
+"""Definitions that learners write tests for, with mistakes and other correct versions."""
 
 from torch import Tensor
 

@@ -1,4 +1,4 @@
-"""Look up exercises, their known mistakes and their right answers in the bank."""
+"""Look up exercises, their known mistakes and their correct answers in the bank."""
 
 import difflib
 import re
@@ -29,7 +29,7 @@ class Exercise:
         name: The exported definition.
         module: The module that exports it.
         minutes: How long a first-time learner needs.
-        core: What every right answer must do, by the names of its stages: required arguments and
+        core: What every correct answer must do, by the names of its stages: required arguments and
             masks, gradients and parameters. The first trial is the textbook case.
         hints: Help for the learner, from gentle to plain.
         shortcuts: Functions of torch that already are the solution, and what to say about each.
@@ -121,7 +121,7 @@ def known_mistakes(name: str) -> list[Mistake]:
 
 
 def right_answers(name: str) -> tuple[Any, ...]:
-    """Return the bank's right answers to an exercise, besides the course's own."""
+    """Return the bank's correct answers to an exercise, without the course's own."""
     return _room(exercise(name).module).ANSWERS.get(name, ())
 
 

@@ -37,7 +37,7 @@ def provide_fallbacks(namespace: dict[str, Any]) -> None:
 
 
 def core_only(name: str, answer: Callable[..., Any], *missed: str) -> Callable[..., Any]:
-    """Let an answer take the place of the course's definition, but for the stages it missed."""
+    """Use an answer instead of the course's definition, except for the stages it missed."""
     return serve(answer, exercise(name).definition, missed, order_of(name, answer))
 
 

@@ -35,7 +35,7 @@ class TestTask:
     __test__ = False  # tells pytest that this is not a test
 
     def right(self) -> Sequence[Callable]:
-        """Return right and complete answers in several styles."""
+        """Return correct and complete answers in several styles."""
         for mistake in MISTAKES:
             if mistake.exercise == self.exercise:
                 others = [way.implementation for way in RIGHT_WAYS if way.exercise == self.exercise]
@@ -51,14 +51,14 @@ class TestTask:
 
 @cache
 def whole_answers(name: str) -> tuple[Callable, ...]:
-    """Return the right answers to an exercise that pass the extras as well."""
+    """Return the correct answers to an exercise that pass the extras as well."""
     task = exercise(name)
     whole = [answer for answer in right_answers(name) if examine(name, answer).complete]
     return (task.definition, *(adapt(answer, task.definition) for answer in whole))
 
 
 def judge_test(task: TestTask, test: object) -> Report:
-    """Run a learner's test on right and wrong answers; no test makes this raise an exception."""
+    """Run a learner's test on correct and wrong answers; this never raises an exception."""
     if not callable(test):
         return Report(task.name, False, hint="Write a function of one candidate.", attempted=False)
     right = [outcome(test, candidate) for candidate in task.right()]

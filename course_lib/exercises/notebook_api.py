@@ -41,7 +41,7 @@ def predict(name: str, answer: object) -> Report:
 
 
 def score_test(name: str, test: Callable[[Any], Any]) -> Report:
-    """Score a test by the known mistakes that it finds and by its false alarms on right answers.
+    """Score a test by the known mistakes that it finds and by its false alarms on correct answers.
 
     Args:
         name: The task, such as ``"test_of_the_past"``.

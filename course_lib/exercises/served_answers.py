@@ -87,7 +87,7 @@ def _served(
             more, options = _as_the_course_means(answer, definition, args, kwargs)
 
             def build() -> Tie:
-                """Tie the answer, and leave the random numbers of the next cells as they are."""
+                """Tie the answer without changing the random numbers that later cells draw."""
                 with torch.random.fork_rng(devices=[]):
                     return tie(self, fitted(*more, **options))
 
@@ -125,7 +125,7 @@ def _delegating(
 
     @wraps(course)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call the answer's method with the parameters as they are now."""
+        """Call the answer's method with the current parameters."""
         replaced = any(getattr(type(self), n) is not getattr(served, n) for n in others)
         if self.tie is None or replaced:  # an answer does not know the methods of a subclass
             return course(self, *args, **kwargs)
@@ -207,9 +207,9 @@ def _as_the_course_means(
 
 
 def _options(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> dict[str, str]:
-    """Return what a call asks for beyond the core: in words, with the name in a check's stages.
+    """Describe what a call asks for beyond the core, and name the stage of the check it is in.
 
-    A mask belongs to the core, but for one that hides all from somebody: a fully masked row.
+    A mask belongs to the core unless it hides every key from a query (a fully masked row).
     Numbers in float64 are compared to their last digits, so they ask for the course's ``eps``.
     """
     signature = signature_of(function)
@@ -235,7 +235,7 @@ def _options(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) 
 
 
 def _options_of(config: Any) -> dict[str, str]:
-    """Return the choices of a config that are not at their default; sizes are no choices."""
+    """Return the options of a config that are not at their default, without the sizes."""
     asked = {}
     for field in dataclasses.fields(config):
         usual = 0.0 if field.name == "dropout" else field.default

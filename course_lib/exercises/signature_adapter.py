@@ -117,7 +117,7 @@ def _fits_already(
 def _placed(
     mine: inspect.Signature, course: inspect.Signature, bound: Mapping[str, Any], by_place: int
 ) -> dict[str, Any]:
-    """Find a place for every argument, by name, by synonym, or by order where it came so."""
+    """Find a place for every argument, by name, by synonym, or by position."""
     placed, rest = {}, []
     for name in bound:
         names = [n for n in (name, *SYNONYMS.get(name, ())) if n in mine.parameters]

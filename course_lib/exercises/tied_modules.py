@@ -108,7 +108,7 @@ def _tables(course: nn.Module, own: Sequence[nn.Module]) -> Iterator[Slot]:
 
 
 def _same_numbers(mine: Tensor, table: Tensor) -> bool:
-    """Compare two tables but for their shape; on the meta device there are no numbers."""
+    """Compare two tables apart from their shape; on the meta device there are no numbers."""
     if mine.numel() != table.numel() or mine.is_meta or table.is_meta:
         return False
     return torch.allclose(mine.detach().flatten().to(table), table.flatten(), atol=1e-4)
@@ -141,7 +141,7 @@ def _place(course: nn.Module, part: nn.Module, path: str, names: dict[str, str])
 
 
 def _share(course: nn.Module, part: nn.Module, answer: nn.Module, path: str, place: str) -> None:
-    """Let both modules have one layer: torch's own of the course's, or else the answer's."""
+    """Share one layer: the course's if it is torch's own, and otherwise the answer's."""
     target = course.get_submodule(place)
     owner, name = _owner(course, place)
     if type(part) is type(target) and not list(part.children()):

@@ -72,7 +72,7 @@ def function_trial(
     kind: str = "equality",
     says: str = "",
 ) -> Trial:
-    """Call a function, inputs by place and options by name; compare results and gradients.
+    """Call a function with inputs by position, options by name; compare results and gradients.
 
     ``names`` are those of the returned values, with ``None`` for one that is not compared.
     """

@@ -50,7 +50,7 @@ def restore_workbook(folder: Path) -> tuple[list[str], bool]:
     if _holds_files(folder) and not is_workbook:
         inside = as_typed("learn", str(folder / "workbook"))
         raise ValueError(
-            f"{folder} holds other files and no workbook; choose another folder, such as `{inside}`"
+            f"{folder} has files but no workbook; choose another folder, such as `{inside}`"
         )
     texts = [readme, *(path.read_bytes() for path in folder.glob("0[01]_*.ipynb"))]
     files = workbook_files(solutions=not any(HELP[False].encode() in text for text in texts))
@@ -91,7 +91,7 @@ def copy_chapters(folder: Path) -> Path:
     In a clone of the course, the course's own folder already holds them.
 
     Raises:
-        ValueError: If a folder holds other files, but none of the chapters.
+        ValueError: If a folder contains other files, but none of the chapters.
     """
     if folder.resolve() == COURSE.resolve() != PACKAGE:
         return folder / "notebooks" / "00_start_here.ipynb"
@@ -109,7 +109,7 @@ def _check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; name a folder")
     if folder.resolve() in (COURSE.resolve(), COURSE.resolve() / "notebooks"):
-        raise ValueError(f"{folder} holds the course itself; choose another folder")
+        raise ValueError(f"{folder} contains the course itself; choose another folder")
 
 
 def _holds_files(folder: Path) -> bool:

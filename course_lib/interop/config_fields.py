@@ -126,7 +126,7 @@ def read_config(
     path = Path(folder) / "config.json"
     if not path.is_file():
         raise ValueError(
-            f"{folder} is not a folder with a config.json; name that of a published model "
+            f"{folder} is not a folder with a config.json; pass a published model "
             f"(`{as_typed('download', '--help')}` lists those that you can download)"
         )
     fields = ConfigFields(read_json(path))

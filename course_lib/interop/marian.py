@@ -55,7 +55,7 @@ class MarianConfig(TransformerConfig):
     """Hold the hyperparameters of a Marian model.
 
     Args:
-        bos_id: What every target begins with: V, one past the published vocabulary. Its embedding
+        bos_id: The id that starts every target: V, one past the published vocabulary. Its embedding
             is that of padding; as an id of its own it is not hidden as padding is.
         eos_id: What ends a source and a target.
     """
@@ -95,7 +95,7 @@ def from_pretrained(
 def build(
     config: MarianConfig, model_class: Callable[[TransformerConfig], Transformer] = Transformer
 ) -> Transformer:
-    """Build a model, and give it what Marian has beside: a bias, and positions in halves."""
+    """Build a model, and add what only Marian has: a bias, and positions in halves."""
     model = model_class(config)
     model.output.bias = nn.Parameter(torch.zeros(config.tgt_vocab_size))
     model.positions.encoding = _encoding_in_halves(config.max_len, config.d_model)
@@ -109,7 +109,7 @@ def _encoding_in_halves(max_len: int, d_model: int) -> Tensor:
 
 
 def _to_config(fields: ConfigFields) -> MarianConfig:
-    """Translate the configuration; refuse two sides that differ, and another start."""
+    """Translate the configuration; reject sides that differ, or another start token."""
     V = fields.integer("vocab_size")
     d_model = fields.integer("d_model")
     num_heads = fields.integer("encoder_attention_heads", divides=d_model)

@@ -19,7 +19,7 @@ from course_lib.interop.config_fields import read_json
 
 DAMAGED = (
     "{} cannot be read as tensors ({}); it is damaged, a pointer that git-lfs left, or an object "
-    "that was pickled whole: get the file again, or write it by `save_pretrained`"
+    "that was pickled whole: get the file again, or write it with `save_pretrained`"
 )
 SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -30,7 +30,7 @@ Model = TypeVar("Model", bound=nn.Module)
 def read_weights(folder: Path | str) -> dict[str, Tensor]:
     """Read all weights of a folder by name; code in a file never runs.
 
-    Raises ValueError if there are none, if a file contains something else than tensors, if there
+    Raises ValueError if there are none, if a file contains anything but tensors, if there
     are several files without an index, or if the index and the files disagree.
     """
     for single in SINGLE_FILES:
@@ -83,7 +83,7 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         if not isinstance(name, str) or not isinstance(value, Tensor) or not _is_complete(value):
             raise ValueError(
                 f"{path} contains a {type(value).__name__} under the name {name!r}, where we "
-                "expect a dense tensor; write the file again by `save_pretrained`"
+                "expect a dense tensor; write the file again with `save_pretrained`"
             )
     return content
 

@@ -59,7 +59,7 @@ def to_blocked(mask: Tensor) -> Tensor:
         tensor([False,  True])
     """
     if mask.dtype != torch.bool:  # of numbers, ~ would turn 1 into -2
-        raise ValueError(f"a mask is boolean, True = may look; got {mask.dtype}")
+        raise ValueError(f"a mask must be boolean (True = may look), got {mask.dtype}")
     return ~mask
 
 
@@ -105,7 +105,7 @@ def _gradient(parameter: Tensor) -> Tensor:
 
 
 def _check_equal(property_name: str, mine: object, other: object) -> None:
-    """Refuse two modules that differ in a property that no weight shows."""
+    """Reject two modules that differ in a property that no weight shows."""
     if mine != other:
         raise ValueError(f"{property_name} differs: ours {mine}, torch's {other}")
 
@@ -138,7 +138,7 @@ def _walk(ours: nn.Module, theirs: nn.Module) -> Walk:
             return walks[name][1](ours, theirs)
     pairs = ", ".join(f"{name}–{torch_class.__name__}" for name, (torch_class, _) in walks.items())
     raise ValueError(
-        f"no way from {type(theirs).__name__} to {type(ours).__name__}; known: {pairs}"
+        f"cannot pair {type(theirs).__name__} with {type(ours).__name__}; known: {pairs}"
     )
 
 
@@ -202,6 +202,6 @@ def _stack(ours: Any, theirs: Any) -> Walk:
 
 
 def _transformer(ours: Any, theirs: nn.Transformer) -> Walk:
-    """Pair the two stacks; torch's model has no embeddings and no output projection."""
+    """Pair encoders and decoders; torch's model has no embeddings or output projection."""
     yield from _walk(ours.encoder, theirs.encoder)
     yield from _walk(ours.decoder, theirs.decoder)

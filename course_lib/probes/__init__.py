@@ -117,11 +117,11 @@ def probe_made(factory: str, **options: Any) -> list[ProbeResult]:
     try:
         made = resolve_name(factory)()
     except (ImportError, AttributeError, TypeError) as error:
-        raise ValueError(f"{factory} makes no model: {error}") from error
+        raise ValueError(f"{factory} failed to build a model: {error}") from error
     arguments = made if isinstance(made, dict) else {"model": made}
     if not isinstance(arguments.get("model"), nn.Module):
         raise ValueError(f"{factory} returns neither a model nor a dict with one")
     arguments = arguments | {name: value for name, value in options.items() if value is not None}
     if "vocab_size" not in arguments:
-        raise ValueError("how many ids does the model know? Say --vocab-size")
+        raise ValueError("how many tokens does the vocabulary have? Pass --vocab-size")
     return probe(**arguments)

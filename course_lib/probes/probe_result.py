@@ -9,7 +9,7 @@ class ProbeResult:
     """Report on one probe; a notebook shows it as a line with a colored edge.
 
     Args:
-        name: Of the probe.
+        name: Name of the probe.
         passed: Whether its claim holds.
         hint: What the probe saw, and if the claim does not hold, where to look.
         data: The numbers behind it; ``course_lib.viz.probe_picture`` draws some of them.

@@ -63,7 +63,7 @@ class ProbedModel:
         return self.loss(self.model, *(each.contiguous() for each in ids))
 
     def words(self, indices: Tensor) -> Tensor:
-        """Turn any integers into ids of words, which excludes ``never_drawn``."""
+        """Map any integers to ids of words; the id ``never_drawn`` is left out."""
         count = self.vocab_size - (self.never_drawn is not None)
         ids = indices % count
         return ids if self.never_drawn is None else ids + (ids >= self.never_drawn).long()
@@ -227,7 +227,7 @@ def _run_on_copy(
 
 
 def as_probe(function: Callable[[ProbedModel], Finding | None]) -> Probe:
-    """Make a function a probe of its own name, and add it to ``PROBES``.
+    """Turn a function into a probe with the same name, and add it to ``PROBES``.
 
     The function gets a copy in which parameters that were zero everywhere are noise, and returns
     whether its claim holds, a hint and data.
@@ -236,7 +236,7 @@ def as_probe(function: Callable[[ProbedModel], Finding | None]) -> Probe:
 
 
 def as_probe_of_first_weights(function: Callable[[ProbedModel], Finding | None]) -> Probe:
-    """Make a function a probe, as ``as_probe`` does, whose copy has the weights as they are."""
+    """Turn a function into a probe whose copy has exactly the weights of the model."""
     return _add_probe(function, nudged=False)
 
 

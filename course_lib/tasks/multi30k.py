@@ -109,7 +109,10 @@ class RealTranslator(Translator):
         rows = [(self.tokenizer.encode(s), self.tokenizer.encode_target(t)) for s, t in pairs]
         longest = max(max(len(source), len(target) - 1) for source, target in rows)
         if longest > self.config.max_len:
-            raise ValueError(f"{longest} tokens: this model reads {self.config.max_len}")
+            raise ValueError(
+                f"a sentence has {longest} tokens, but this model reads at most "
+                f"{self.config.max_len}"
+            )
         return rows
 
     def search(self, src: Tensor, **options: Any) -> Tensor:

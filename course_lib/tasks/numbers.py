@@ -116,7 +116,7 @@ class Translator(Pipeline):
         return translations
 
     def search(self, src: Tensor, **options: Any) -> Tensor:
-        """Return the ids ``(B, T)`` that ``greedy_decode`` writes, called with ``options``."""
+        """Call ``greedy_decode`` with ``options``, and return the ids ``(B, T)``."""
         ids = self.tokenizer
         return greedy_decode(self.model, src, bos_id=ids.bos_id, eos_id=ids.eos_id, **options)
 

@@ -141,6 +141,6 @@ def explaining(path: Path, what: str) -> Iterator[None]:
         yield
     except (*EXPLAINED, SafetensorError) as error:
         raise ValueError(
-            f"{path} is not a checkpoint of {what}; take another folder, or {AGAIN} "
+            f"{path} is not a checkpoint of {what}; choose another folder, or {AGAIN} "
             f"({type(error).__name__}: {first_line(error)})"
         ) from None

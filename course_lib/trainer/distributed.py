@@ -59,7 +59,9 @@ def init_distributed(device: str = "cpu") -> Iterator[World]:
         rank = int(os.environ["LOCAL_RANK"])
         gpus = torch.cuda.device_count()
         if rank >= gpus:
-            raise ValueError(f"{gpus} GPUs for more processes: start as many, or --device cpu")
+            raise ValueError(
+                f"there are more processes than GPUs: start {gpus} processes, or use --device cpu"
+            )
         torch.cuda.set_device(rank)
     dist.init_process_group("nccl" if device == "cuda" else "gloo")
     try:

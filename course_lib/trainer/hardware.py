@@ -20,14 +20,14 @@ MEMORY_LIMITS = (CGROUP / "memory.max", CGROUP / "memory" / "memory.limit_in_byt
 
 
 def prepare_machine(threads: int, device: str) -> None:
-    """Take as many threads as asked for.
+    """Use this many threads.
 
-    Raises ValueError if there is no thread to take, or no such device.
+    Raises ValueError if the number is out of range, or the device does not exist.
     """
     if not 1 <= threads <= MOST_THREADS:
-        raise ValueError(f"--threads {threads} is not from 1 to {MOST_THREADS}")
+        raise ValueError(f"--threads must be from 1 to {MOST_THREADS}, got {threads}")
     if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("there is no CUDA device here; take --device cpu")
+        raise ValueError("no CUDA device was found; use --device cpu")
     torch.set_num_threads(threads)
 
 
@@ -52,7 +52,7 @@ def total_memory() -> float:
 
 
 def check_memory(config: TrainingConfig, vocab_size: int, positions: float = 0) -> None:
-    """Raise ValueError if a model, and a batch of so many positions, cannot be trained here.
+    """Raise ValueError if a model, and a batch with this many positions, do not fit here.
 
     The estimate is a lower bound: 16 bytes for a parameter, its gradient and the two moments of
     Adam, and at least eight vectors in bfloat16 for a position in a layer.

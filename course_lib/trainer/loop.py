@@ -183,7 +183,7 @@ def latest_losses(state: TrainState) -> str:
 
 
 def fit(task: Task, model: nn.Module) -> TrainState:
-    """Train a model of one's own as a task trains its own, and write nothing.
+    """Train a given model as a task trains its own, and write nothing.
 
     The task's pipeline gets the model. Raises ValueError if a loss is nan or infinite.
     """

@@ -76,5 +76,5 @@ def check_same_config(folder: Path, stored: TrainingConfig, requested: TrainingC
     if others:
         raise ValueError(
             f"{folder} keeps a training run with {'; '.join(others)}: "
-            "ask for the same, take another folder, or delete this one"
+            "use the same configuration, choose another folder, or delete this one"
         )

@@ -200,7 +200,8 @@ def restore(state: TrainState, checkpoint: Checkpoint) -> None:
     metadata = checkpoint.metadata
     if metadata["data"] != state.task.checksum:
         raise ValueError(
-            f"{checkpoint.folder} was trained on another text: take another folder, or train again"
+            f"{checkpoint.folder} was trained on a different text: choose another folder, or train "
+            "again"
         )
     with explaining(checkpoint.folder, state.pipeline.what):
         weights = named_weights(state.pipeline.model, all_names=True)
@@ -224,8 +225,8 @@ def check_finite(name: str, value: float, state: TrainState) -> None:
     """Raise ValueError if a number is nan or infinite; the message names it and the step."""
     if not math.isfinite(value):
         raise ValueError(
-            f"the {name} is {value} at step {state.step}: begin again with a lower rate; "
-            "earlier checkpoints are as they were"
+            f"the {name} is {value} at step {state.step}: start again with a lower learning rate; "
+            "earlier checkpoints are unchanged"
         )
 
 
@@ -233,7 +234,7 @@ def check_finite(name: str, value: float, state: TrainState) -> None:
 def locked(out: Path, *, wait: bool = False) -> Iterator[None]:
     """Keep a second training run out of a folder, which is made if it is missing.
 
-    If another process trains there, wait until it is done, or raise ValueError.
+    If another process is training there, wait until it is done, or raise ValueError.
     """
     out.mkdir(parents=True, exist_ok=True)
     (out / LOCK).touch()  # where it cannot be written, FileLock says that another process holds it
@@ -241,4 +242,6 @@ def locked(out: Path, *, wait: bool = False) -> Iterator[None]:
         with FileLock(out / LOCK, timeout=-1 if wait else 0):
             yield
     except Timeout:
-        raise ValueError(f"another process trains in {out}: stop it, or take --out") from None
+        raise ValueError(
+            f"another process is training in {out}: stop it, or choose another folder with --out"
+        ) from None

@@ -96,7 +96,7 @@ class Task(ABC, Generic[P]):
     def micro_batch(self, step: int, number: int, parts: int) -> tuple[tuple[Tensor, ...], float]:
         """Return one of the parts of a step's batch, and the weight of its mean loss.
 
-        If there are fewer rows than parts, some consist of a row of weight 0: others wait for it.
+        If there are fewer rows than parts, some parts are a row of weight 0.
         """
         batch = self.batches(step)
         if parts == 1:

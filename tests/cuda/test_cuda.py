@@ -24,7 +24,7 @@ from course_lib.transformer import Transformer, TransformerConfig
 DEVICE = os.environ.get("COURSE_TEST_DEVICE", "cuda")
 ON_GPU = DEVICE == "cuda"
 pytestmark = pytest.mark.skipif(
-    ON_GPU and not torch.cuda.is_available(), reason="there is no CUDA device here"
+    ON_GPU and not torch.cuda.is_available(), reason="no CUDA device was found"
 )
 PRECISIONS = {torch.float32: 1e-4, torch.bfloat16: 0.1}  # how far apart logits may be
 LAYERS = dict(num_encoder_layers=2, num_decoder_layers=2)

@@ -314,7 +314,7 @@ def test_the_course_itself_is_never_overwritten(course, monkeypatch):
     before = files_in(course)
     monkeypatch.chdir(course / "notebooks")
     for folder in (course, Path(".."), Path("../notebooks")):
-        with pytest.raises(ValueError, match="holds the course itself"):
+        with pytest.raises(ValueError, match="contains the course itself"):
             make_workbook(folder, force=True)
     assert files_in(course) == before
 

@@ -1,1 +1,1 @@
-"""One module for each chapter that has exercises: trials, known mistakes, right answers."""
+"""One module for each chapter that has exercises: trials, known mistakes, correct answers."""

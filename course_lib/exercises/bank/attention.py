@@ -1,4 +1,4 @@
-"""Exercises of chapter 01: trials, known mistakes and right answers."""
+"""Exercises of chapter 01: trials, known mistakes and correct answers."""
 
 import math
 from collections.abc import Callable, Collection

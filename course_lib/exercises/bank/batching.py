@@ -1,4 +1,4 @@
-"""Exercises of chapter 17: trials, known mistakes and right answers."""
+"""Exercises of chapter 17: trials, known mistakes and correct answers."""
 
 from bisect import bisect_right
 from collections.abc import Sequence

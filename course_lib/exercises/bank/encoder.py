@@ -1,4 +1,4 @@
-"""Exercises of chapter 07: trials, known mistakes and right answers."""
+"""Exercises of chapter 07: trials, known mistakes and correct answers."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""Exercises of chapter 20: trials, known mistakes and right answers."""
+"""Exercises of chapter 20: trials, known mistakes and correct answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ def percent(flags: Tensor) -> str:
 
 
 def varies(flags: Tensor, among: Tensor) -> str:
-    """Say along which axes some flags differ, in most rows and columns; ``among`` selects them."""
+    """Name the axes along which most rows differ in their flags; ``among`` selects flags."""
     yes, no = flags & among, ~flags & among
     axes = {"sentences": 0, "tokens": 1}
     mixed = {axis: (yes.any(dim) & no.any(dim))[among.any(dim)] for axis, dim in axes.items()}

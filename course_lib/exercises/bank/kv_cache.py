@@ -1,4 +1,4 @@
-"""Exercises of chapter 13: trials, known mistakes and right answers."""
+"""Exercises of chapter 13: trials, known mistakes and correct answers."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -423,7 +423,7 @@ class CopyingCache:
         return self.keys.narrow(2, 0, self.length), self.values.narrow(2, 0, self.length)
 
     def reorder(self, rows):
-        """Let row i continue row ``rows[i]``."""
+        """Reorder the rows, so that row i continues the old row ``rows[i]``."""
         if self.keys is not None:
             self.keys = self.keys.index_select(0, rows)
             self.values = self.values.index_select(0, rows)
@@ -483,7 +483,7 @@ class EngineByHand(Engine):
         return self._attend(self.layers[n].cross_attn, y, *copies)
 
     def reorder(self, rows, sources=None):
-        """Let row i continue row ``rows[i]``."""
+        """Reorder the rows, so that row i continues the old row ``rows[i]``."""
         super().reorder(rows)
         if sources is not None:
             self.memory = [[part[sources] for part in pair] for pair in self.memory]

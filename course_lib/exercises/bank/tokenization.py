@@ -1,4 +1,4 @@
-"""Exercises of chapter 10: trials, known mistakes and right answers."""
+"""Exercises of chapter 10: trials, known mistakes and correct answers."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
