@@ -1,6 +1,6 @@
 // Masks: open and block cells, and see what each word may look at, and what leaks from the future.
 import { mount } from "./explorer.js";
-import { clamp, cut, dot, number, range, sinusoid, softmax, sum } from "./numbers.js";
+import { cut, dot, number, range, sinusoid, softmax, sum } from "./numbers.js";
 import { shade, table, text } from "./shapes.js";
 
 const ENCODER = "encoder self-attention";
@@ -115,7 +115,7 @@ const surround = (state, title) => {
 function drawMask(state, { mask, blocked, additive }) {
   const { queries, keys, t, at } = read(state);
   const below = at.y(queries.length);
-  const rows = table(70, below + 56, keys.length * CELL, 3 * CELL, 3, keys.length);
+  const rows = table(70, below + 54, keys.length * CELL, 84, 3, keys.length);
   const printed = [mask[t], blocked, additive.map((value) => (value ? "−inf" : "0"))];
   const named = (value) => ({ true: "True", false: "False" })[value] ?? value;
   return [
@@ -152,10 +152,10 @@ function dragCells(point, state, phase) {
   return places.length ? paint(state, places, open) : undefined;
 }
 
-function moveCursor(_key, state, step) {
-  const { queries, keys, t, s } = read(state);
-  const row = step && clamp(t + step[0], 0, queries.length - 1);
-  return step && { row, column: clamp(s + step[1], 0, keys.length - 1) };
+function moveCursor(step, state) {
+  const { t, s, at } = read(state);
+  const [row, column] = at.move([t, s], step);
+  return { row, column };
 }
 
 const MASK = {
@@ -166,11 +166,10 @@ const MASK = {
     return [drawCells(state, numbers, sign, paper), at.box(t, s, "open thick", { more: -7 })];
   },
   drag: dragCells,
-  keys: (key, state, step) => {
+  keys: moveCursor,
+  press: (state) => {
     const { t, s } = read(state);
-    return key === " "
-      ? paint(state, [[t, s]], !makeMask(state)[t][s])
-      : moveCursor(key, state, step);
+    return paint(state, [[t, s]], !makeMask(state)[t][s]);
   },
   valueText: (state, { mask }) => {
     const { queries, keys, t, s } = read(state);
@@ -183,8 +182,8 @@ const WEIGHTS = {
   look: "scrolls",
   draw: (state, numbers) => {
     const weight = (t, s) => numbers.weights[t][s];
-    const pale = (t, s) => shade(0.55 * weight(t, s)); // enough for its number
-    return drawCells(state, numbers, (t, s) => [number(weight(t, s))], pale);
+    const color = (t, s) => shade(weight(t, s));
+    return drawCells(state, numbers, (t, s) => [number(weight(t, s))], color);
   },
   drag: (point, state) => {
     const { at } = read(state);
@@ -237,7 +236,7 @@ const VIEW = {
   defaults: DEFAULTS,
   data: ["layer"],
   panes: [
-    { name: "the mask, and its chosen row", size: [328, 502], draw: drawMask, handles: [MASK] },
+    { name: "the mask, and its chosen row", size: [328, 466], draw: drawMask, handles: [MASK] },
     { name: "the weights", size: [328, 334], draw: drawWeights, handles: [WEIGHTS] },
   ],
   controls: {
