@@ -59,7 +59,9 @@ function bars(title, heights, tall, up, yTicks) {
       text(at.x(n), 338 + tall, NAMES[n], "middle"),
     ];
   };
-  return [at.frame({ yTicks, show: (tick) => number(tick, tick % 1 ? 1 : 0) }), heights.map(draw)];
+  const show = (tick) =>
+    Math.abs(tick) < 1000 ? number(tick, tick % 1 ? 1 : 0) : `${number(tick / 1000, 0)}k`;
+  return [at.frame({ yTicks, show }), heights.map(draw)];
 }
 
 /** Show the gradient on a logarithmic axis, and where the softmax counts as saturated. */
@@ -78,7 +80,7 @@ function gauge(gradient) {
 
 function drawKeys(_state, { scores }) {
   const most = Math.max(...scores.map(Math.abs));
-  const reach = [2.5, 10, 40, 160, 640, 2560].find((each) => each > 1.2 * most);
+  const reach = [2.5, 10, 40, 200, 1000, 2000].find((each) => each > 1.2 * most);
   return [
     KEY_PLANE.frame(TICKS),
     KEYS.map((key) => arrow(key, 3, "key")),

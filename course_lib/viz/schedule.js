@@ -44,7 +44,7 @@ function drawRates(state, { yours, paper, recorded }) {
   return [
     RATES.frame({
       xTicks: range(6).map((n) => 10 ** n),
-      yTicks: range(8).map((n) => n - 7),
+      yTicks: range(7).map((n) => n - 7),
       show: (tick) => (tick < 0 ? power(tick) : tick < 1000 ? tick : `${tick / 1000}k`),
       xLabel: "step",
     }),

@@ -5,7 +5,7 @@ import { disc, line, rect, shade, text } from "./shapes.js";
 
 const MOST = 20; // bytes of the text, and rows of the picture
 const WORD = /'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
-const [LEFT, TOP, WIDTH, HEIGHT] = [76, 44, 420, 420];
+const [LEFT, TOP, WIDTH, HEIGHT] = [84, 44, 420, 420];
 const NUMBERS = range(256);
 const isVisible = (byte) => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
 const BYTES = [...NUMBERS.filter(isVisible), ...NUMBERS.filter((byte) => !isVisible(byte))];
