@@ -1,5 +1,5 @@
 // Attention in the plane: drag the query, and see scores, weights and output follow.
-import { mount } from "./explorer.js";
+import { explorer } from "./explorer.js";
 import { clamp, dot, mix, number, power, softmax, sum } from "./numbers.js";
 import { disc, line, panel, rect, shape, svg, text } from "./shapes.js";
 
@@ -137,7 +137,7 @@ function describe(_state, { weights, output, gradient }) {
 const LEFT = "the query and the keys, and their scores";
 const RIGHT = "the values and the output, their weights, and the gradient";
 const POWERS = [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-const VIEW = {
+export default explorer({
   defaults: DEFAULTS,
   panes: [
     { name: LEFT, size: [300, 526], draw: drawKeys, handles: [QUERY] },
@@ -150,6 +150,4 @@ const VIEW = {
   },
   compute,
   describe,
-};
-
-export default { render: ({ model, el }) => mount(model, el, VIEW) };
+});

@@ -1,5 +1,5 @@
 // Beam search as a tree: hypotheses are kept, cut, or end; follow one, and read its sum.
-import { mount } from "./explorer.js";
+import { explorer } from "./explorer.js";
 import { clamp, number, range } from "./numbers.js";
 import { disc, line, rect, shade, text } from "./shapes.js";
 
@@ -89,8 +89,7 @@ export function compute(state) {
   };
 }
 
-function drawTree(state) {
-  const { all, columns, followed } = run(state);
+function drawTree({ all, columns, followed }) {
   const way = path(followed);
   const edge = ({ parent, length, y }, look) =>
     line(LEFT[length - 1] + (length > 1 && WIDTH), parent.y, LEFT[length], y, look);
@@ -123,16 +122,15 @@ const lines = (top, rows) =>
     text(SUM, top + 22 * n, value, "end"),
   ]);
 
-function drawSums(state) {
-  const { ended, followed, greedy, best } = run(state);
+function drawSums({ alpha, ended, followed, greedy, best }) {
   const { total, length, fate, score } = followed;
-  const divisor = `((5 + ${length}) / 6)^${number(state.alpha, 1)}`;
+  const divisor = `((5 + ${length}) / 6)^${number(alpha, 1)}`;
   return [
     lines(14, [
       ["You follow"],
       ...path(followed).map(({ word, p }) => [word, number(Math.log(p)), `log ${number(p)}`]),
       ["sum", number(total)],
-      ["penalty", `÷ ${number(penalty(length, state.alpha))}`, divisor],
+      ["penalty", `÷ ${number(penalty(length, alpha))}`, divisor],
       ["score", fate === ENDED ? number(score) : "not in the pool"],
     ]),
     lines(234, [
@@ -153,13 +151,11 @@ const TREE = {
   label: "followed hypothesis: move it with the arrow keys",
   look: "scrolls",
   draw: () => rect(0, TOP, LEFT[5] + WIDTH, HIGH, "clear"),
-  drag: ([x, y], state) => {
+  drag: ([x, y], { columns }) => {
     const far = (node) => Math.hypot(LEFT[node.length] + WIDTH / 2 - x, node.y - y);
-    const nodes = run(state).columns.flat();
-    return follow(nodes.sort((a, b) => far(a) - far(b))[0]);
+    return follow(columns.flat().sort((a, b) => far(a) - far(b))[0]);
   },
-  keys: ([down, right], state) => {
-    const { columns, followed } = run(state);
+  keys: ([down, right], { columns, followed }) => {
     const [way, column] = [path(followed), columns[followed.length - 1]];
     if (down) return follow(column[clamp(followed.rank + down, 0, column.length - 1)]);
     if (right < 0) return follow(way.at(right - 1) ?? way[0]);
@@ -167,11 +163,10 @@ const TREE = {
     const continues = (node) => path(node).includes(followed);
     return follow(later.map((nodes) => nodes.find(continues)).findLast(Boolean));
   },
-  valueText: (state) => `${run(state).followed.text}, ${run(state).followed.fate}`,
+  valueText: ({ followed }) => `${followed.text}, ${followed.fate}`,
 };
 
-function describe(state) {
-  const { all, columns, ended, followed, greedy, best } = run(state);
+function describe({ all, columns, ended, followed, greedy, best }) {
   const follows = `You follow “${followed.text}” (${followed.fate}).`;
   if (columns.length < all.length) return ["The search goes on.", follows];
   const finds = ({ score }) => (score < best.score - 1e-9 ? "misses" : "finds");
@@ -182,9 +177,10 @@ function describe(state) {
   ];
 }
 
-const VIEW = {
+export default explorer({
   defaults: DEFAULTS,
   data: ["language"],
+  read: run,
   panes: [
     { name: "the tree of hypotheses", size: [364, 440], draw: drawTree, handles: [TREE] },
     { name: "a sum, and the finished sentences", size: [SUM, 440], draw: drawSums },
@@ -200,6 +196,4 @@ const VIEW = {
   },
   compute,
   describe,
-};
-
-export default { render: ({ model, el }) => mount(model, el, VIEW) };
+});

@@ -111,6 +111,7 @@ function makePane({ name, size: [width, height], draw, handles = [] }, current, 
  *
  * `model` holds the state (anywidget's, or the site's). `view` has
  * - `defaults`, the first state, and perhaps `data`, the names of traits that only Python sets;
+ * - perhaps `read(state)`, which returns what to add to the state for all functions below;
  * - `compute(state)`, which returns the numbers, and throws an Error if the input is wrong;
  * - `panes`, each with a `name`, a `size` [width, height], `draw(state, numbers)` and perhaps
  *   `handles`. A handle has a `label`, `draw`, `valueText(state, numbers)`, and what a pointer and
@@ -126,7 +127,10 @@ function makePane({ name, size: [width, height], draw, handles = [] }, current, 
  */
 export function mount(model, el, view) {
   const names = [...Object.keys(view.defaults), ...(view.data ?? [])];
-  const current = () => Object.fromEntries(names.map((name) => [name, model.get(name)]));
+  const current = () => {
+    const state = Object.fromEntries(names.map((name) => [name, model.get(name)]));
+    return { ...state, ...view.read?.(state) };
+  };
   let isBusy = false;
   const changed = (values) => {
     if (!values) return;
@@ -167,3 +171,5 @@ export function mount(model, el, view) {
   for (const name of names) model.on(`change:${name}`, () => isBusy || update());
   update();
 }
+
+export const explorer = (view) => ({ render: ({ model, el }) => mount(model, el, view) });

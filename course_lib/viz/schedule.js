@@ -1,5 +1,5 @@
 // The learning rate over the steps: drag its peak, and see recorded runs with such a warm-up.
-import { mount } from "./explorer.js";
+import { explorer } from "./explorer.js";
 import { clamp, grouped, number, power, range } from "./numbers.js";
 import { disc, line, panel, text } from "./shapes.js";
 
@@ -104,7 +104,7 @@ function describe(state, { recorded, reached }) {
 }
 
 const SIZE = [310, 412];
-const VIEW = {
+export default explorer({
   defaults: DEFAULTS,
   data: ["runs"],
   panes: [
@@ -116,6 +116,4 @@ const VIEW = {
   },
   compute,
   describe,
-};
-
-export default { render: ({ model, el }) => mount(model, el, VIEW) };
+});

@@ -1,5 +1,5 @@
 // Tokenization: type a word, and watch its bytes merge into tokens, step by step.
-import { mount } from "./explorer.js";
+import { explorer } from "./explorer.js";
 import { range } from "./numbers.js";
 import { disc, line, rect, shade, text } from "./shapes.js";
 
@@ -122,13 +122,11 @@ function describe(state, numbers) {
   return `${done} ${count}, with the ids ${ids.join(", ")}.`;
 }
 
-const VIEW = {
+export default explorer({
   defaults: DEFAULTS,
   data: ["merges"],
   panes: [{ name: "the merges of the text", size: [WIDTH, HEIGHT], draw, handles: [BAR] }],
   controls: { text: { label: "text", kind: "text" } },
   compute,
   describe,
-};
-
-export default { render: ({ model, el }) => mount(model, el, VIEW) };
+});
