@@ -45,7 +45,8 @@ def test_the_question_of_chapter_01_has_the_answer_it_gives():
         assert f"gradient {undivided[d_k]['gradient']:.0e}" in answer
     cooled = AttentionExplorer(d_k=64, divide=False, temperature=8).numbers()
     assert cooled["weights"] == pytest.approx(first.numbers()["weights"])
-    assert "With the temperature 8, the weight 0.84 and the gradient come back" in answer
+    printed = f"weight {max(cooled['weights']):.2f}, gradient {cooled['gradient']:.0e}"
+    assert f"d_k 64, temperature 8: {printed}" in answer
     at_64 = {place: undivided_at(*place) for place in [(0.1, 0.1), (2, -1), (2, 1), (-2, 1)]}
     assert [place for place in at_64 if at_64[place]["gradient"] > SATURATED] == [*at_64][:2]
     assert at_64[2, -1]["weights"] == pytest.approx([0.5, 0, 0, 0.5], abs=1e-6)

@@ -1,5 +1,5 @@
 // Attention in the plane: drag the query, and see scores, weights and output follow.
-import { mount } from "./explorer.js";
+import { explorer } from "./explorer.js";
 import { clamp, dot, mix, number, power, softmax, sum } from "./numbers.js";
 import { disc, line, panel, rect, shape, svg, text } from "./shapes.js";
 
@@ -8,7 +8,7 @@ const WORDS = {
   three: [1, -1, 3, 0, 6, 16, -4, 22],
   hundred: [-1, 0.5, 0, 2, -8, -10, -10, -10],
   forty: [0.5, 1, -1, 1, -8, -10, -4, 22],
-  five: [2, 1, 1, 3, 8, 4, 12, 4],
+  five: [2, 1, 1, 3, 8, 4, 16, 4],
 };
 const NAMES = Object.keys(WORDS);
 const [KEYS, VALUES, KEY_NAMES, VALUE_NAMES] = [0, 2, 4, 6].map((from) =>
@@ -55,11 +55,13 @@ function bars(title, heights, tall, up, yTicks) {
     const value = number(height, Math.abs(height) < 10 ? 2 : 0);
     return [
       line(at.x(n), at.y(0), at.x(n), at.y(height), { class: "line", "stroke-width": 40 }),
-      text(at.x(n), at.y(Math.max(height, 0)) - 4, value, "middle"),
+      text(at.x(n), at.y(Math.max(height, 0)) - 4, value, "middle halo"),
       text(at.x(n), 338 + tall, NAMES[n], "middle"),
     ];
   };
-  return [at.frame({ yTicks, show: (tick) => number(tick, tick % 1 ? 1 : 0) }), heights.map(draw)];
+  const show = (tick) =>
+    Math.abs(tick) < 1000 ? number(tick, tick % 1 ? 1 : 0) : `${number(tick / 1000, 0)}k`;
+  return [at.frame({ yTicks, show }), heights.map(draw)];
 }
 
 /** Show the gradient on a logarithmic axis, and where the softmax counts as saturated. */
@@ -78,7 +80,7 @@ function gauge(gradient) {
 
 function drawKeys(_state, { scores }) {
   const most = Math.max(...scores.map(Math.abs));
-  const reach = [2.5, 10, 40, 160, 640, 2560, 10240].find((each) => each >= most);
+  const reach = [2.5, 10, 40, 200, 1000, 2000].find((each) => each > 1.2 * most);
   return [
     KEY_PLANE.frame(TICKS),
     KEYS.map((key) => arrow(key, 3, "key")),
@@ -109,9 +111,13 @@ const place = (x, y) => {
 };
 const QUERY = {
   label: "query: move it with the arrow keys",
-  draw: ({ x, y }) => [arrow([x, y], 6, "query"), disc(...KEY_PLANE.place([x, y]), 16, "clear")],
+  draw: ({ x, y }) => [
+    arrow([x, y], 6, "query"),
+    disc(...KEY_PLANE.place([0, 0]), 5, "query"),
+    disc(...KEY_PLANE.place([x, y]), 16, "clear"),
+  ],
   drag: (point) => place(...KEY_PLANE.value(point)),
-  keys: (_key, { x, y }, step) => step && place(x + step[1] / 10, y - step[0] / 10),
+  keys: (step, { x, y }) => place(x + step[1] / 10, y - step[0] / 10),
   valueText: ({ x, y }) => `${number(x, 1)} across, ${number(y, 1)} up`,
 };
 
@@ -131,7 +137,7 @@ function describe(_state, { weights, output, gradient }) {
 const LEFT = "the query and the keys, and their scores";
 const RIGHT = "the values and the output, their weights, and the gradient";
 const POWERS = [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-const VIEW = {
+export default explorer({
   defaults: DEFAULTS,
   panes: [
     { name: LEFT, size: [300, 526], draw: drawKeys, handles: [QUERY] },
@@ -144,6 +150,4 @@ const VIEW = {
   },
   compute,
   describe,
-};
-
-export default { render: ({ model, el }) => mount(model, el, VIEW) };
+});

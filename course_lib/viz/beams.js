@@ -1,6 +1,6 @@
 // Beam search as a tree: hypotheses are kept, cut, or end; follow one, and read its sum.
-import { mount } from "./explorer.js";
-import { number, range } from "./numbers.js";
+import { explorer } from "./explorer.js";
+import { clamp, number, range } from "./numbers.js";
 import { disc, line, rect, shade, text } from "./shapes.js";
 
 export const DEFAULTS = { beam_size: 2, alpha: 0, step: 5, column: 3, rank: 0 };
@@ -10,12 +10,12 @@ const EDGED = { stroke: "currentColor", "stroke-width": 2 };
 const LOOK = {
   [CUT]: {},
   [KEPT]: { ...EDGED, class: "query", rx: 14 },
-  [ENDED]: { ...EDGED, class: "value", "stroke-width": 5 },
+  [ENDED]: { ...EDGED, class: "value", "stroke-width": 4 },
 };
 const LIMIT = 9; // tokens of a sentence
 const WIDE = 16; // this many hypotheses miss no sentence of the language
 const LEFT = [8, 28, 98, 168, 238, 308]; // of the box in each step
-const [TOP, HIGH, BOX, WIDTH, SUM] = [44, 388, 44, 50, 256];
+const [TOP, HIGH, BOX, WIDTH, SUM] = [34, 404, 44, 54, 256];
 const START = { word: "bos", total: 0, length: 0, rank: 0, y: TOP + 114, text: "" };
 
 const penalty = (length, alpha) => ((5 + length) / 6) ** alpha;
@@ -25,7 +25,14 @@ const path = (node) => (node.parent ? [...path(node.parent), node] : []);
 function grow(parent, language) {
   return Object.entries(language[parent.word]).map(([word, p]) => {
     const total = parent.total + Math.log(p);
-    return { parent, word, p, total, length: parent.length + 1, text: `${parent.text} ${word}` };
+    return {
+      parent,
+      word,
+      p,
+      total,
+      length: parent.length + 1,
+      text: `${parent.text} ${word}`.trim(),
+    };
   });
 }
 
@@ -82,20 +89,19 @@ export function compute(state) {
   };
 }
 
-function drawTree(state) {
-  const { all, columns, followed } = run(state);
+function drawTree({ all, columns, followed }) {
   const way = path(followed);
   const edge = ({ parent, length, y }, look) =>
     line(LEFT[length - 1] + (length > 1 && WIDTH), parent.y, LEFT[length], y, look);
   const box = (node) => {
     const [x, y] = [LEFT[node.length], node.y];
-    const look = { fill: shade(way.includes(node) / 4), ...LOOK[node.fate] };
+    const look = { fill: shade(way.includes(node) / 2), ...LOOK[node.fate] };
     const style = node.fate === CUT ? "text-decoration: line-through" : "";
     return [
       rect(x, y - BOX / 2, WIDTH, BOX, look),
-      text(x + WIDTH / 2, y - 8, node.word, { class: "middle", style }),
-      text(x + WIDTH / 2, y + 5, number(node.total), "middle"),
-      text(x + WIDTH / 2, y + 18, node.fate, "middle"),
+      text(x + WIDTH / 2, y - 9, node.word, { class: "middle", style }),
+      text(x + WIDTH / 2, y + 4, number(node.total), "middle"),
+      text(x + WIDTH / 2, y + 17, node.fate, "middle"),
     ];
   };
   const over = columns.length === all.length ? ", and the search is over" : "";
@@ -116,26 +122,25 @@ const lines = (top, rows) =>
     text(SUM, top + 22 * n, value, "end"),
   ]);
 
-function drawSums(state) {
-  const { ended, followed, greedy, best } = run(state);
+function drawSums({ alpha, ended, followed, greedy, best }) {
   const { total, length, fate, score } = followed;
-  const divisor = `((5 + ${length}) / 6)^${number(state.alpha, 1)}`;
+  const divisor = `((5 + ${length}) / 6)^${number(alpha, 1)}`;
   return [
     lines(14, [
       ["You follow"],
       ...path(followed).map(({ word, p }) => [word, number(Math.log(p)), `log ${number(p)}`]),
       ["sum", number(total)],
-      ["penalty", `÷ ${number(penalty(length, state.alpha))}`, divisor],
+      ["penalty", `÷ ${number(penalty(length, alpha))}`, divisor],
       ["score", fate === ENDED ? number(score) : "not in the pool"],
     ]),
     lines(234, [
       ["Pool: the best that have ended"],
-      ...ended.map((node) => [node.text, number(node.score, 3)]),
+      ...(ended.length ? ended.map((node) => [node.text, number(node.score, 3)]) : [["none yet"]]),
     ]),
     lines(366, [
       ["For comparison"],
-      [`greedy:${greedy.text}`, number(greedy.score, 3)],
-      [`best:${best.text}`, number(best.score, 3)],
+      [`greedy: ${greedy.text}`, number(greedy.score, 3)],
+      [`best: ${best.text}`, number(best.score, 3)],
     ]),
   ];
 }
@@ -146,24 +151,23 @@ const TREE = {
   label: "followed hypothesis: move it with the arrow keys",
   look: "scrolls",
   draw: () => rect(0, TOP, LEFT[5] + WIDTH, HIGH, "clear"),
-  drag: ([x, y], state) => {
+  drag: ([x, y], { columns }) => {
     const far = (node) => Math.hypot(LEFT[node.length] + WIDTH / 2 - x, node.y - y);
-    const nodes = run(state).columns.flat();
-    return follow(nodes.sort((a, b) => far(a) - far(b))[0]);
+    return follow(columns.flat().sort((a, b) => far(a) - far(b))[0]);
   },
-  keys: (_key, state, step) => {
-    const { columns, followed } = run(state);
-    if (!step) return false;
-    if (step[1] < 0) return follow(followed.parent);
-    if (step[0]) return follow(columns[followed.length - 1][followed.rank + step[0]]);
-    return follow(columns[followed.length]?.find(({ parent }) => parent === followed));
+  keys: ([down, right], { columns, followed }) => {
+    const [way, column] = [path(followed), columns[followed.length - 1]];
+    if (down) return follow(column[clamp(followed.rank + down, 0, column.length - 1)]);
+    if (right < 0) return follow(way.at(right - 1) ?? way[0]);
+    const later = columns.slice(followed.length, followed.length + right);
+    const continues = (node) => path(node).includes(followed);
+    return follow(later.map((nodes) => nodes.find(continues)).findLast(Boolean));
   },
-  valueText: (state) => `${run(state).followed.text}, ${run(state).followed.fate}`,
+  valueText: ({ followed }) => `${followed.text}, ${followed.fate}`,
 };
 
-function describe(state) {
-  const { all, columns, ended, followed, greedy, best } = run(state);
-  const follows = `You follow “${followed.text.trim()}” (${followed.fate}).`;
+function describe({ all, columns, ended, followed, greedy, best }) {
+  const follows = `You follow “${followed.text}” (${followed.fate}).`;
   if (columns.length < all.length) return ["The search continues.", follows];
   const finds = ({ score }) => (score < best.score - 1e-9 ? "misses" : "finds");
   return [
@@ -173,9 +177,10 @@ function describe(state) {
   ];
 }
 
-const VIEW = {
+export default explorer({
   defaults: DEFAULTS,
   data: ["language"],
+  read: run,
   panes: [
     { name: "the tree of hypotheses", size: [364, 440], draw: drawTree, handles: [TREE] },
     { name: "a sum, and the finished sentences", size: [SUM, 440], draw: drawSums },
@@ -183,10 +188,12 @@ const VIEW = {
   controls: {
     step: { label: "after step", options: [1, 2, 3, 4, 5], show: (n) => (n < 5 ? n : "the last") },
     beam_size: { label: "beam size K", options: [1, 2, 3, 4] },
-    alpha: { label: "length penalty α", options: range(21).map((n) => n / 10), show: number },
+    alpha: {
+      label: "length penalty α",
+      options: range(21).map((n) => n / 10),
+      show: (n) => number(n, 1),
+    },
   },
   compute,
   describe,
-};
-
-export default { render: ({ model, el }) => mount(model, el, VIEW) };
+});

@@ -2,7 +2,16 @@
 // A module calls `mount` with its state, its numbers and its drawing; see attention.js.
 import { html, redraw, svg } from "./shapes.js";
 
-const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const STEPS = {
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+  PageUp: [-10, 0],
+  PageDown: [10, 0],
+  Home: [0, -1000],
+  End: [0, 1000],
+};
 
 /** Make buttons that each set several traits; those of the present state are pressed. */
 function makeButtons({ label, options }, changed) {
@@ -55,23 +64,25 @@ function makeHandle(surface, { label, look = "drags", ...about }, current, chang
     const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix);
     changed(about.drag([x, y], current(), phase));
   };
+  const isTap = ({ pointerType }) => look === "scrolls" && pointerType === "touch";
   const pointerdown = (event) => {
     node.setPointerCapture(event.pointerId);
     event.preventDefault();
-    node.focus({ preventScroll: true });
-    dragged(event, "down");
+    node.focus({ preventScroll: true, focusVisible: false });
+    if (!isTap(event)) dragged(event, "down");
   };
   const pointermove = (event) => {
-    if (node.hasPointerCapture(event.pointerId)) dragged(event, "move");
+    if (node.hasPointerCapture(event.pointerId) && !isTap(event)) dragged(event, "move");
   };
+  const pointerup = (event) => isTap(event) && dragged(event, "down"); // not if it has scrolled
   const keydown = (event) => {
-    const next = about.keys(event.key, current(), STEPS[event.key]);
-    if (!next) return;
+    const step = STEPS[event.key];
+    if (!(step || event.key === " ") || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     event.stopPropagation(); // or the notebook moves to another cell
-    changed(next);
+    changed(step ? about.keys(step, current()) : about.press?.(current()));
   };
-  const listeners = { pointerdown, pointermove, keydown };
+  const listeners = { pointerdown, pointermove, pointerup, keydown };
   const role = { role: "slider", "aria-label": label, "aria-valuenow": 0, tabindex: 0 };
   const node = svg("g", { class: `handle ${look}`, ...role, ...listeners });
   const follow = (state, numbers) => {
@@ -100,12 +111,14 @@ function makePane({ name, size: [width, height], draw, handles = [] }, current, 
  *
  * `model` holds the state (anywidget's, or the site's). `view` has
  * - `defaults`, the first state, and perhaps `data`, the names of traits that only Python sets;
+ * - perhaps `read(state)`, which returns what to add to the state for all functions below;
  * - `compute(state)`, which returns the numbers, and throws an Error if the input is wrong;
  * - `panes`, each with a `name`, a `size` [width, height], `draw(state, numbers)` and perhaps
  *   `handles`. A handle has a `label`, `draw`, `valueText(state, numbers)`, and what a pointer and
- *   a key change: `drag([x, y], state, phase)`, where the phase is "down" or "move", and
- *   `keys(key, state, step)`, where the step of an arrow key is [rows, columns]. A finger scrolls
- *   the page on a handle whose `look` is "scrolls", where a tap is enough;
+ *   a key change: `drag([x, y], state, phase)`, where the phase is "down" or "move",
+ *   `keys([rows, columns], state)` for the arrow keys, Home, End and the page keys, and perhaps
+ *   `press(state)` for the space bar. A finger scrolls the page on a handle whose `look` is
+ *   "scrolls", where a tap is enough;
  * - `controls` by trait, each with a `label`, perhaps a `kind`, and `options`: a "slider" moves over
  *   a list, or over that of a function of the state, and shows `show(value)`; a "choice" lists
  *   words; "buttons" set several traits each; a "check" and a "text" have no options;
@@ -114,7 +127,10 @@ function makePane({ name, size: [width, height], draw, handles = [] }, current, 
  */
 export function mount(model, el, view) {
   const names = [...Object.keys(view.defaults), ...(view.data ?? [])];
-  const current = () => Object.fromEntries(names.map((name) => [name, model.get(name)]));
+  const current = () => {
+    const state = Object.fromEntries(names.map((name) => [name, model.get(name)]));
+    return { ...state, ...view.read?.(state) };
+  };
   let isBusy = false;
   const changed = (values) => {
     if (!values) return;
@@ -155,3 +171,5 @@ export function mount(model, el, view) {
   for (const name of names) model.on(`change:${name}`, () => isBusy || update());
   update();
 }
+
+export const explorer = (view) => ({ render: ({ model, el }) => mount(model, el, view) });

@@ -99,7 +99,7 @@ function drawAnswer(state, { weights, right }) {
   const [at, map] = drawWeights(weights, state.chosen, 104, 236, 176);
   const waiting = problem ? "There is no new translation" : "Translating…";
   const verdict = `The translation is ${right ? "right ✓" : "wrong ✗"}`;
-  const value = (weight, t, s) => at.write(t, s, number(weight), weight > 0.5 ? "paper" : "");
+  const value = (weight, t, s) => at.write(t, s, number(weight));
   const [place] = state.chosen;
   const short = (token) => cut(token, 9);
   const query = place === "encoder" ? "English token" : "about to write";
@@ -158,12 +158,13 @@ const SWITCHES = {
     if (where && point[0] - GRID.x(where[2]) <= SMALL) return { chosen: where };
     return where && phase === "down" && toggle(state, where);
   },
-  keys: (key, state, step) => {
-    if (key === " ") return toggle(state, state.chosen);
-    const next = step && HEADS[placeOf(state) + 4 * step[0] + step[1]];
-    return step && { chosen: next ?? state.chosen };
+  keys: (step, state) => {
+    const [row, column] = GRID.move(GRID.cells[placeOf(state)], step);
+    return { chosen: HEADS[4 * row + column] };
   },
-  valueText: (state) => `${nameOf(state.chosen)}, ${isOff(state, state.chosen) ? "off" : "on"}`,
+  press: (state) => toggle(state, state.chosen),
+  valueText: (state) =>
+    `${nameOf(state.chosen)}, which is ${isOff(state, state.chosen) ? "off" : "on"}`,
 };
 
 function describe(state, { weights, right }) {

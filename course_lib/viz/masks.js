@@ -1,6 +1,6 @@
 // Masks: open and block cells, and see what each word may look at, and what leaks from the future.
-import { mount } from "./explorer.js";
-import { clamp, cut, dot, number, range, sinusoid, softmax, sum } from "./numbers.js";
+import { explorer } from "./explorer.js";
+import { cut, dot, number, range, sinusoid, softmax, sum } from "./numbers.js";
 import { shade, table, text } from "./shapes.js";
 
 const ENCODER = "encoder self-attention";
@@ -91,7 +91,7 @@ const paper = () => "var(--paper)";
 
 /** Draw the cells; those that leak have a red frame, and the chosen row has a blue one. */
 function drawCells(state, { mask }, words, color) {
-  const { keys, t: chosen, at } = read(state);
+  const { keys, t: chosen, at } = state;
   const leaking = at.cells.filter(([t, s]) => mask[t][s] && leaks(state, t, s));
   return [
     at.map(colored(mask, color), "edged"),
@@ -101,21 +101,18 @@ function drawCells(state, { mask }, words, color) {
   ];
 }
 
-const surround = (state, title) => {
-  const { queries, keys, at } = read(state);
-  return [
-    text(0, 16, title, "title"),
-    text(62, 66, "key →", "end"),
-    text(62, 84, "query ↓", "end"),
-    at.words(queries.map(short), keys.map(short)),
-  ];
-};
+const surround = ({ queries, keys, at }, title) => [
+  text(0, 16, title, "title"),
+  text(62, 66, "key →", "end"),
+  text(62, 84, "query ↓", "end"),
+  at.words(queries.map(short), keys.map(short)),
+];
 
 /** Draw the words of the mask, and below it the chosen row in three conventions. */
 function drawMask(state, { mask, blocked, additive }) {
-  const { queries, keys, t, at } = read(state);
+  const { queries, keys, t, at } = state;
   const below = at.y(queries.length);
-  const rows = table(70, below + 56, keys.length * CELL, 3 * CELL, 3, keys.length);
+  const rows = table(70, below + 54, keys.length * CELL, 84, 3, keys.length);
   const printed = [mask[t], blocked, additive.map((value) => (value ? "−inf" : "0"))];
   const named = (value) => ({ true: "True", false: "False" })[value] ?? value;
   return [
@@ -140,7 +137,7 @@ let stroke; // of a pointer that is down: its last cell, and whether it opens ce
 
 /** Open or block all cells on the way of the pointer, as it did with the first. */
 function dragCells(point, state, phase) {
-  const { at } = read(state);
+  const { at } = state;
   const here = at.cells[at.find(point)];
   if (phase === "down") stroke = undefined;
   if (!here) return undefined;
@@ -152,30 +149,23 @@ function dragCells(point, state, phase) {
   return places.length ? paint(state, places, open) : undefined;
 }
 
-function moveCursor(_key, state, step) {
-  const { queries, keys, t, s } = read(state);
-  const row = step && clamp(t + step[0], 0, queries.length - 1);
-  return step && { row, column: clamp(s + step[1], 0, keys.length - 1) };
+function moveCursor(step, { t, s, at }) {
+  const [row, column] = at.move([t, s], step);
+  return { row, column };
 }
 
 const MASK = {
   label: "mask: move with the arrow keys, open or block a cell with the space bar",
   draw: (state, numbers) => {
-    const { t, s, at } = read(state);
+    const { t, s, at } = state;
     const sign = (...cell) => (leaks(state, ...cell) ? ["!", "future bold"] : ["✓"]);
     return [drawCells(state, numbers, sign, paper), at.box(t, s, "open thick", { more: -7 })];
   },
   drag: dragCells,
-  keys: (key, state, step) => {
-    const { t, s } = read(state);
-    return key === " "
-      ? paint(state, [[t, s]], !makeMask(state)[t][s])
-      : moveCursor(key, state, step);
-  },
-  valueText: (state, { mask }) => {
-    const { queries, keys, t, s } = read(state);
-    return `${queries[t]} ${mask[t][s] ? "may" : "may not"} look at ${keys[s]}`;
-  },
+  keys: moveCursor,
+  press: (state) => paint(state, [[state.t, state.s]], !makeMask(state)[state.t][state.s]),
+  valueText: ({ queries, keys, t, s }, { mask }) =>
+    `${queries[t]} ${mask[t][s] ? "may" : "may not"} look at ${keys[s]}`,
 };
 
 const WEIGHTS = {
@@ -183,25 +173,22 @@ const WEIGHTS = {
   look: "scrolls",
   draw: (state, numbers) => {
     const weight = (t, s) => numbers.weights[t][s];
-    const pale = (t, s) => shade(0.55 * weight(t, s)); // enough for its number
-    return drawCells(state, numbers, (t, s) => [number(weight(t, s))], pale);
+    const color = (t, s) => shade(weight(t, s));
+    return drawCells(state, numbers, (t, s) => [number(weight(t, s))], color);
   },
-  drag: (point, state) => {
-    const { at } = read(state);
+  drag: (point, { at }) => {
     const [row, column] = at.cells[at.find(point)] ?? [];
     return row >= 0 && { row, column };
   },
   keys: moveCursor,
-  valueText: (state, { weights }) => {
-    const { queries, keys, t } = read(state);
-    return `${queries[t]}: ${keys.map((key, s) => `${key} ${number(weights[t][s])}`).join(", ")}`;
-  },
+  valueText: ({ queries, keys, t }, { weights }) =>
+    `${queries[t]}: ${keys.map((key, s) => `${key} ${number(weights[t][s])}`).join(", ")}`,
 };
 
 const quoted = (word) => `“${short(word)}”`;
 
 function describe(state, { mask, weights, leaked }) {
-  const { queries, keys, t } = read(state);
+  const { queries, keys, t } = state;
   const open = mask.map((row) => row.filter(Boolean).length);
   const top = Math.max(...weights[t]);
   const best = quoted(keys[weights[t].indexOf(top)]);
@@ -233,11 +220,12 @@ const PRESETS = {
   "nothing blocked": { mask: "nothing blocked" },
 };
 const drawWeights = (state) => surround(state, "Weights of a trained layer");
-const VIEW = {
+export default explorer({
   defaults: DEFAULTS,
   data: ["layer"],
+  read,
   panes: [
-    { name: "the mask, and its chosen row", size: [328, 502], draw: drawMask, handles: [MASK] },
+    { name: "the mask, and its chosen row", size: [328, 466], draw: drawMask, handles: [MASK] },
     { name: "the weights", size: [328, 334], draw: drawWeights, handles: [WEIGHTS] },
   ],
   controls: {
@@ -249,6 +237,4 @@ const VIEW = {
   disabled: ({ attention }) => ({ [ENCODER]: ["target"], [DECODER]: ["source"] })[attention],
   compute,
   describe,
-};
-
-export default { render: ({ model, el }) => mount(model, el, VIEW) };
+});

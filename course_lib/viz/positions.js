@@ -84,9 +84,9 @@ const chooser = (label, draw, find) => ({
   look: "scrolls",
   draw,
   drag: (point, state) => choose(state, ...find(point, state)),
-  keys: (_key, state, step) => {
+  keys: ([rows, columns], state) => {
     const { position, pair } = choose(state);
-    return step && choose(state, position + step[0], pair + step[1]);
+    return choose(state, position + rows, pair + columns);
   },
   valueText: (state, { table: codes }) => {
     const { position, pair } = choose(state);

@@ -1,5 +1,5 @@
 // The learning rate over the steps: drag its peak, and see recorded runs with such a warm-up.
-import { mount } from "./explorer.js";
+import { explorer } from "./explorer.js";
 import { clamp, grouped, number, power, range } from "./numbers.js";
 import { disc, line, panel, text } from "./shapes.js";
 
@@ -34,19 +34,13 @@ export function compute({ runs, ...yours }) {
 const lastStep = ([{ every, losses }]) => every * losses[0].length;
 const peakOf = (one) => `${Number(rate(one.warmup_steps, one).toPrecision(3))}`;
 const whereIsPeak = (one) => `${peakOf(one)} at step ${grouped(one.warmup_steps)}`;
-const ENDS = { across: [1, LAST], up: [-7.6, -0.4], log: true };
+const ENDS = { across: [1, LAST], up: [-7.6, 0.2], log: true };
 const RATES = panel(46, 30, 250, 340, { ...ENDS, title: "Learning rate: drag its peak" });
 
 function drawRates(state, { yours, paper, recorded }) {
-  const mark = ({ warmup_steps }) =>
-    text(
-      RATES.x(warmup_steps),
-      370,
-      "▲",
-      warmup_steps === recorded ? "middle big query" : "middle",
-    );
+  const mark = ({ warmup_steps: at }) =>
+    text(RATES.x(at), 370, "▲", at === recorded ? "middle big query" : "middle");
   const [peak, end] = [state.warmup_steps, lastStep(state.runs)].map(RATES.x);
-  const [from, align] = peak > 170 ? [peak - 10, "end"] : [peak + 10, "start"];
   return [
     RATES.frame({
       xTicks: range(6).map((n) => 10 ** n),
@@ -57,11 +51,11 @@ function drawRates(state, { yours, paper, recorded }) {
     line(end, 30, end, 370, "line dashed"),
     text(end + 6, 42, "the runs end"),
     state.runs.map(mark),
-    text(296, 352, "▲ recorded warm-ups", "end"),
-    text(from, RATES.y(yours[1][1]) - 10, whereIsPeak(state), align),
+    text(296, 352, "▲ recorded warm-ups", "end halo"),
+    text(clamp(peak, 110, 230), RATES.y(yours[1][1]) - 28, whereIsPeak(state), "middle halo"),
     RATES.curve(yours, "query thick"),
     RATES.curve(paper, "dashed"),
-    text(100, 302, "paper’s base model"),
+    text(100, 302, "paper’s base model", "halo"),
   ];
 }
 
@@ -72,10 +66,9 @@ const PEAK = {
     disc(...RATES.place(yours[1]), 8, "key"),
   ],
   drag: (point) => ({ warmup_steps: nearest(WARM_UPS, 10 ** RATES.value(point)[0]) }),
-  keys: (_key, { warmup_steps }, step) => {
-    const place = WARM_UPS.indexOf(nearest(WARM_UPS, warmup_steps));
-    const next = step && clamp(place + step[1] - step[0], 0, WARM_UPS.length - 1);
-    return step && { warmup_steps: WARM_UPS[next] };
+  keys: ([rows, columns], { warmup_steps }) => {
+    const place = WARM_UPS.indexOf(nearest(WARM_UPS, warmup_steps)) + columns - rows;
+    return { warmup_steps: WARM_UPS[clamp(place, 0, WARM_UPS.length - 1)] };
   },
   valueText: whereIsPeak,
 };
@@ -88,7 +81,7 @@ function drawLosses({ runs }, { recorded }) {
       const points = all.map((loss, n) => [(n + 1) * every, loss]);
       return at.curve(points, warmup_steps === recorded ? "query thick" : "masked");
     });
-  const axes = { xLabel: "step", yLabel: "nats per token" };
+  const axes = { xLabel: "step (gray: other warm-ups)", yLabel: "nats per token" };
   const isLast = (one, other) =>
     (one.warmup_steps === recorded) - (other.warmup_steps === recorded);
   return [
@@ -100,7 +93,7 @@ function drawLosses({ runs }, { recorded }) {
 function describe(state, { recorded, reached }) {
   const { d_model, warmup_steps, runs } = state;
   const [lowest, highest] = [Math.min, Math.max].map((end) => number(end(...reached)));
-  const root = `1/\u2060√(${d_model}\u00a0·\u00a0${grouped(warmup_steps)})`;
+  const root = `1/\u2060√(${grouped(d_model)}\u00a0·\u00a0${grouped(warmup_steps)})`;
   const width = runs[0].d_model;
   return [
     `The rate peaks with ${peakOf(state)} = ${root} at step ${grouped(warmup_steps)}.`,
@@ -111,7 +104,7 @@ function describe(state, { recorded, reached }) {
 }
 
 const SIZE = [310, 412];
-const VIEW = {
+export default explorer({
   defaults: DEFAULTS,
   data: ["runs"],
   panes: [
@@ -119,10 +112,8 @@ const VIEW = {
     { name: "the losses of recorded runs", size: SIZE, draw: drawLosses },
   ],
   controls: {
-    d_model: { label: "width d_model", options: [32, 64, 128, 256, 512, 1024] },
+    d_model: { label: "width d_model", options: [32, 64, 128, 256, 512, 1024], show: grouped },
   },
   compute,
   describe,
-};
-
-export default { render: ({ model, el }) => mount(model, el, VIEW) };
+});

@@ -2,7 +2,7 @@
 // A look is a class, or an object of attributes. The classes of explorer.css name colors: a shape
 // is filled, and a line is drawn, in `query`, `key`, `value`, `future`, `line`, `faint`, `masked`,
 // `paper` or, without a class, in the color of the words.
-import { range } from "./numbers.js";
+import { clamp, range } from "./numbers.js";
 
 const SPACE = "http://www.w3.org/2000/svg";
 const styled = (look) => (typeof look === "string" ? { class: look } : look);
@@ -44,8 +44,8 @@ export function curve(points, look) {
 const mixed = (color, part) =>
   `color-mix(in srgb, var(--${color}) ${5 * Math.round(20 * Math.min(part, 1))}%, var(--paper))`;
 
-/** Return the color of a value between 0 and 1, from paper to blue. */
-export const shade = (value) => mixed("query", value);
+/** Return the color of a value between 0 and 1, from paper to a blue that words can be read on. */
+export const shade = (value) => mixed("query", 0.55 * value);
 
 /** Return the color of a value between −1 and 1, from blue over paper to orange. */
 export const signed = (value) => mixed(value < 0 ? "query" : "key", Math.abs(value));
@@ -90,6 +90,11 @@ export function table(left, top, width, height, rows, columns) {
     const isInside = row >= 0 && row < rows && column >= 0 && column < columns;
     return isInside ? row * columns + column : undefined;
   };
+  /** Return the row and column that are a step away, or as far as the table goes. */
+  const move = ([row, column], [down, across]) => [
+    clamp(row + down, 0, rows - 1),
+    clamp(column + across, 0, columns - 1),
+  ];
   /** Draw a rectangle over some cells, wider than them by some pixels. */
   const box = (row, column, look, { down = 1, across = 1, more = 0 } = {}) => {
     const size = [across * wide + 2 * more, down * high + 2 * more];
@@ -110,5 +115,5 @@ export function table(left, top, width, height, rows, columns) {
     queries.map((word, row) => text(left - 8, y(row + 0.5) + 5, word, "end")),
     keys.map((word, column) => turned(x(column + 0.5), top - 8, -50, word)),
   ];
-  return { x, y, cells, find, box, map, write, words };
+  return { x, y, cells, find, move, box, map, write, words };
 }

@@ -1,18 +1,16 @@
 // Tokenization: type a word, and watch its bytes merge into tokens, step by step.
-import { mount } from "./explorer.js";
+import { explorer } from "./explorer.js";
 import { range } from "./numbers.js";
-import { svg } from "./shapes.js";
+import { disc, line, rect, shade, text } from "./shapes.js";
 
 const MOST = 20; // bytes of the text, and rows of the picture
 const WORD = /'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
-const [LEFT, TOP, WIDTH, HEIGHT] = [96, 44, 600, 420];
+const [LEFT, TOP, WIDTH, HEIGHT] = [84, 44, 420, 420];
 const NUMBERS = range(256);
 const isVisible = (byte) => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
 const BYTES = [...NUMBERS.filter(isVisible), ...NUMBERS.filter((byte) => !isVisible(byte))];
-const BOLD = "font-weight:600";
-const OLD = "fill:var(--paper);stroke:var(--line)";
-const NEW =
-  "fill:color-mix(in srgb, var(--query) 30%, var(--paper));stroke:var(--query);stroke-width:3";
+const OLD = { class: "paper edged", rx: 4 };
+const NEW = { fill: shade(0.5), class: "query", stroke: "currentColor", "stroke-width": 3, rx: 4 };
 export const DEFAULTS = { text: "siebentausend", step: 3 };
 
 /** Cut a text into words, and each word into the ids of its bytes. */
@@ -60,29 +58,31 @@ function speller(merges) {
   };
 }
 
-const write = (x, y, words, style = "") => svg("text", { x, y, style }, words);
 const last = ({ step }, { steps }) => Math.min(step, steps.length - 1);
 const heightOf = ({ steps }) => Math.min(34, (HEIGHT - TOP) / steps.length);
 
 function drawRow({ steps, places }, row, spell) {
-  const [wide, tall] = [Math.min(36, (WIDTH - LEFT) / steps[0].length), heightOf({ steps })];
+  const [wide, tall] = [Math.min(28, (WIDTH - LEFT) / steps[0].length), heightOf({ steps })];
   const top = TOP + row * tall;
+  const style = `font-size: ${Math.min(13, 0.65 * wide)}px`; // of a byte in base 16
   let x = LEFT;
   const tokens = steps[row].map((id) => {
     const { words, length } = spell(id);
     const look = row && !steps[row - 1].includes(id) ? NEW : OLD;
-    const size = { x, y: top + 2, width: length * wide - 3, height: tall - 4, rx: 4 };
+    const width = length * wide - 3;
     x += length * wide;
-    const middle = write(size.x + size.width / 2, top + tall / 2 + 5, words, "text-anchor:middle");
-    return [svg("rect", { ...size, style: look }), middle];
+    return [
+      rect(x - width - 3, top + 2, width, tall - 4, look),
+      text(x - width / 2 - 3, top + tall / 2 + 5, words, { class: "middle", style }),
+    ];
   });
-  return [write(40, top + tall / 2 + 5, row ? `${places[row]}` : "none"), tokens];
+  return [text(34, top + tall / 2 + 5, row ? places[row] : "none"), tokens];
 }
 
 function draw(state, numbers) {
   const rows = range(last(state, numbers) + 1);
   const spell = speller(state.merges);
-  const heads = [write(40, 24, "merge", BOLD), write(LEFT, 24, "tokens", BOLD)];
+  const heads = [text(34, 24, "merge", "bold"), text(LEFT, 24, "tokens", "bold")];
   return [heads, rows.map((row) => drawRow(numbers, row, spell))];
 }
 
@@ -96,19 +96,18 @@ const BAR = {
     const end = TOP + numbers.steps.length * tall;
     const cy = TOP + (last(state, numbers) + 0.5) * tall;
     return [
-      svg("rect", { width: WIDTH, height: end, style: "fill:transparent" }),
-      svg("path", { d: `M16,${TOP}V${end}`, style: "stroke:var(--line);stroke-width:4" }),
-      svg("circle", { cx: 16, cy, r: 9, style: "fill:var(--query)" }),
+      rect(0, 0, LEFT - 4, end, "clear"),
+      line(16, TOP, 16, end, { class: "line", "stroke-width": 4 }),
+      disc(16, cy, 9, "query"),
     ];
   },
   drag: ([, y], state) => {
     const numbers = compute(state);
     return goTo(Math.floor((y - TOP) / heightOf(numbers)), numbers);
   },
-  keys: (key, state) => {
+  keys: ([rows, columns], state) => {
     const numbers = compute(state);
-    const move = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[key];
-    return move && goTo(last(state, numbers) + move, numbers);
+    return goTo(last(state, numbers) + rows + columns, numbers);
   },
   valueText: (state, numbers) => `${last(state, numbers)} of ${numbers.steps.length - 1}`,
 };
@@ -123,13 +122,11 @@ function describe(state, numbers) {
   return `${done} ${count}, with the ids ${ids.join(", ")}.`;
 }
 
-const VIEW = {
+export default explorer({
   defaults: DEFAULTS,
   data: ["merges"],
   panes: [{ name: "the merges of the text", size: [WIDTH, HEIGHT], draw, handles: [BAR] }],
   controls: { text: { label: "text", kind: "text" } },
   compute,
   describe,
-};
-
-export default { render: ({ model, el }) => mount(model, el, VIEW) };
+});

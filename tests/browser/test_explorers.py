@@ -198,5 +198,31 @@ def test_it_fits_on_a_screen_in_both_themes(browser, address, explorer, theme, w
     page.close()
 
 
+@every_explorer
+def test_no_slider_key_moves_the_page(page: Page, explorer: type[Explorer]):
+    page.evaluate("document.body.style.padding = '2000px 0'")
+    for handle in page.locator(".explorer .handle").all():
+        handle.focus()
+        before = page.evaluate("scrollY")
+        for key in ("Home", "End", "PageUp", "PageDown", "Space", *["ArrowUp"] * 3, "ArrowLeft"):
+            page.keyboard.press(key)
+        page.wait_for_timeout(100)
+        assert page.evaluate("scrollY") == before
+
+
+@every_explorer
+def test_a_finger_that_scrolls_the_page_presses_nothing(page: Page, explorer: type[Explorer]):
+    page.evaluate("document.body.style.padding = '2000px 0'")
+    fingers = page.context.new_cdp_session(page)
+    for handle in page.locator(".explorer .handle.scrolls").all():
+        handle.scroll_into_view_if_needed()
+        before, box = page.locator(".explorer").inner_html(), handle.bounding_box()
+        x, y = box["x"] + 59, box["y"] + box["height"] / 2  # on a switch of the heads
+        for n, kind in enumerate(["touchStart", *["touchMove"] * 8, "touchEnd"]):
+            points = [] if kind == "touchEnd" else [{"x": x, "y": y - 15 * n}]
+            fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        assert page.locator(".explorer").inner_html() == before
+
+
 def test_there_is_a_browser(browser):
     assert browser, NO_BROWSER

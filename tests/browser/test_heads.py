@@ -193,16 +193,17 @@ def test_the_record_is_the_fewest_heads_with_which_a_number_is_right(page: Page)
 
 
 def test_keys_choose_a_head_and_switch_it(page: Page):
+    said = page.locator(".said")
     grid(page).focus()
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowRight")
-    expect(page.locator(".said")).to_contain_text("head 1, cross-attention, layer 0, on")
+    expect(said).to_contain_text("head 1, cross-attention, layer 0, which is on")
     for key, now in (("Space", "off"), ("Space", "on"), ("Space", "off")):
         page.keyboard.press(key)
-        expect(page.locator(".said")).to_contain_text(f"head 1, cross-attention, layer 0, {now}")
+        expect(said).to_contain_text(f"head 1, cross-attention, layer 0, which is {now}")
     for _ in range(8):
         page.keyboard.press("ArrowUp")  # beyond the first row nothing happens
-    expect(page.locator(".said")).to_contain_text("head 1, encoder self-attention, layer 0, on")
+    expect(said).to_contain_text("head 1, encoder self-attention, layer 0, which is on")
 
 
 def test_a_file_that_does_not_come_is_said_and_the_maps_stay(page: Page):
