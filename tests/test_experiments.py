@@ -21,6 +21,7 @@ import scaling
 import tokenizer_speed
 import torch
 import training_runs
+import waiting
 import warm_ups
 from tiny_tasks import write_library
 from torch import nn
@@ -61,6 +62,7 @@ def text(monkeypatch, tmp_path):
     monkeypatch.setattr(gpt_samples, "LOOKS", (2, 4))
     words = replace(warm_ups.USUAL, num_pairs=300, vocab_size=80, d_model=16, steps=16)
     monkeypatch.setattr(warm_ups, "USUAL", words)
+    monkeypatch.setattr(waiting, "USUAL", words)
     monkeypatch.setattr(scaling, "settings", lambda run: replace(settings(run), **LIBRARY_SIZES))
     monkeypatch.setattr(difference_effects, "ReversalConfig", reversal)
     monkeypatch.setattr(mutants, "ReversalConfig", reversal)
@@ -115,6 +117,7 @@ EXPERIMENTS = {
         encoder_only.train_one,
     ),
     "warm_ups": (short(warm_ups.RUNS[:3]), warm_ups.train_one),
+    "waiting": (short(waiting.RUNS[:9]), waiting.train_one),
     "corpus_stats": ([{}], corpus_stats.measure),
     "tokenizer_speed": ([{}], tokenizer_speed.measure),
     "assistant": ([{"name": name, "seed": 0} for name in ASSISTANTS], assistant.train_one),
@@ -178,6 +181,7 @@ def test_a_record_that_cannot_be_used_is_explained_before_anything_is_trained(
         (record_of("scaling"), scaling.RUNS),
         (record_of("encoder_only"), encoder_only.RUNS),
         (record_of("warm_ups"), warm_ups.RUNS),
+        (record_of("waiting"), waiting.RUNS),
         (record_of("assistant"), assistant.RUNS),
         (difference_effects.RECORD, difference_effects.RUNS),
         (mutants.RECORD, mutants.runs()),

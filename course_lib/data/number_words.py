@@ -8,7 +8,7 @@ digits decides which split a number belongs to, so the three splits are disjoint
 import random
 import re
 import zlib
-from functools import cache
+from functools import cache, lru_cache
 
 from unicode_rbnf import RbnfEngine
 
@@ -41,6 +41,12 @@ def spell(number: int, language: str) -> str:
         raise ValueError(f"language {language!r} is not one of en, {', '.join(LANGUAGES)}")
     if type(number) is not int or not 0 <= number < 10**15:
         raise ValueError(f"the number must be an integer from 0 to 10^15 - 1, got {number!r}")
+    return _words(number, language)
+
+
+@lru_cache(maxsize=2**16)  # a chapter and the task that it trains draw the same numbers
+def _words(number: int, language: str) -> str:
+    """Apply the rules, which takes most of the time of drawing pairs."""
     return _engine(language).format_number(number).text
 
 
