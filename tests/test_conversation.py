@@ -139,7 +139,7 @@ def test_a_text_continues_until_a_special_token_which_is_hidden(folder):
     draw = script(folder, f"é{END}no")
     assert "".join(continue_text(folder, f"{START}Once", 50, draw)) == "Onceé"
     assert "".join(continue_text(folder, "Once", 3, script(folder, "abcde"))) == "Onceabc"
-    for prompt, reason in (("", "has no token"), (99 * "x", "99 tokens")):
+    for prompt, reason in (("", "prompt is empty"), (99 * "x", "99 tokens")):
         with pytest.raises(ValueError, match=reason):
             list(continue_text(folder, prompt, 3, draw))
 
@@ -165,7 +165,7 @@ def test_a_chat_in_the_terminal_continues_after_ctrl_c_and_after_a_long_answer(
     assert cli.main(["chat", "--weights", str(folder)]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("Ask something.") and "> yes\n> n\n> xxx" in out
-    assert "course chat: the conversation has 81 tokens" in err and "starts again" in err
+    assert "course chat: the conversation has 81 tokens" in err and "start a new conversation" in err
     assert out.endswith("x\n> fine\n> ")
 
 

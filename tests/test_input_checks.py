@@ -120,8 +120,8 @@ REFUSED = [  # a call, and words of the message
     (lambda: AttentionCache(9).append(VECTORS, VECTORS), [(B, T, 6)]),
     (lambda: AttentionCache(9).append(KEYS, KEYS[:, :, 1:]), [(B, 1, T, 6), (B, 1, T - 1, 6)]),
     (lambda: rope_angles(T, 5), ["even", 5]),
-    (lambda: rope_angles(T, 6, base=0.0), ["base=0.0", "positive"]),
-    (lambda: rope_angles(T, 6, base=math.nan), ["base=nan", "positive"]),
+    (lambda: rope_angles(T, 6, base=0.0), ["base of the angles", "got 0.0"]),
+    (lambda: rope_angles(T, 6, base=math.nan), ["base of the angles", "got nan"]),
     (lambda: PositionalEncoding(6, T)(VECTORS[:, :1], start=-1), ["start=-1"]),  # no row is left
     (lambda: apply_rope(VECTORS, torch.zeros(1, 3)), [(1, 3), T, 6]),
     (lambda: GroupedQueryAttention(12, 6, 0), [6, 0]),

@@ -280,7 +280,7 @@ def holding_a_generator():
         (translator, dict(vocab_size=5), "6 words"),
         (lambda: Decoder(last_only=True), {}, r"\(3, 1, 40\) for ids of shape \(3, 7\).*forward="),
         (Decoder, {}, "calls the original"),
-        (holding_a_generator, {}, "work on a copy"),
+        (holding_a_generator, {}, "need a copy"),
     ],
 )
 def test_a_model_that_cannot_be_probed_is_explained(make, options, message):

@@ -60,7 +60,8 @@ def init_distributed(device: str = "cpu") -> Iterator[World]:
         gpus = torch.cuda.device_count()
         if rank >= gpus:
             raise ValueError(
-                f"there are more processes than GPUs: start {gpus} processes, or use --device cpu"
+                f"each process needs a GPU, and there are only {gpus} GPUs; start {gpus} processes, "
+                "or use --device cpu"
             )
         torch.cuda.set_device(rank)
     dist.init_process_group("nccl" if device == "cuda" else "gloo")
