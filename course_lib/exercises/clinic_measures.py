@@ -37,7 +37,7 @@ def computes_the_same(patient: Patient) -> bool:
         loss = each.parts.sequence_loss(model, src, tgt)
         numbers.append(torch.cat([*logits, loss.view(1)]))
         outputs.append(each.write(model, src))
-    return outputs[0] == outputs[1] and torch.allclose(*numbers, atol=ROUNDING)
+    return outputs[0] == outputs[1] and numbers[0].allclose(numbers[1], atol=ROUNDING)
 
 
 def loss_and_writing(patient: Patient) -> Measurement:
