@@ -13,7 +13,7 @@ def capture_attention(
     """Run a model, and return the attention weights that its layers have computed.
 
     Two hooks are registered on each layer. The first asks for the weights before ``forward`` runs,
-    and the second records them afterwards. Both are removed at the end, even after an error.
+    and the second records them afterward. Both are removed at the end, even after an error.
 
     Args:
         attentions: Lists of ``MultiHeadAttention`` layers, by name.

@@ -16,7 +16,7 @@ from typing import TextIO
 MODULES = {"course": "course_lib.cli", "pip": "pip"}
 COMMANDS = {
     "Learn": {
-        "learn": "open your workbook in JupyterLab, or create it if you have none",
+        "learn": "open your workbook in JupyterLab, or create one if you have none",
         "lab": "copy the worked chapters, with all answers, and open them in JupyterLab",
         "workbook": "write a workbook, which has the chapters without their answers",
         "check": "check an answer in your my_lib; the exit code is 0 if it is correct, 1 if not",
@@ -27,7 +27,7 @@ COMMANDS = {
         "translate": "translate a text, or each line that you type",
         "sample": "let a GPT or a published model continue a text",
         "chat": "chat with a published, instruction-tuned model",
-        "evaluate": "measure a trained model",
+        "evaluate": "measure how well a trained model does",
         "download": "download a corpus or a published model, and check its files",
     },
     "Check": {

@@ -74,7 +74,7 @@ TASK_HELP = "what to train or use; each task has its own options"
 LINES = "if you leave it out, the command reads lines from the terminal or from a file"
 TASK_OPTIONS = {
     "numbers": TaskOptions(
-        what="a translator of number words, English to {}, on generated numbers",
+        what="a translator of number words, English to {}, trained on generated numbers",
         sizes={"course": "about half a minute on one CPU core", "smoke": "a few seconds"},
         settings={
             "to": dict(
@@ -96,7 +96,7 @@ TASK_OPTIONS = {
         examples=dict.fromkeys(("de", "fr", "zh"), "three hundred forty-five"),
     ),
     "multi30k": TaskOptions(
-        what="a translator of sentences, {}, on the captions of Multi30k",
+        what="a translator of sentences, {}, trained on the captions of Multi30k",
         sizes={
             "laptop": "about an hour on two cores",
             "smoke": "half a minute, with number words in place of the captions",
@@ -121,7 +121,7 @@ TASK_OPTIONS = {
         examples={"de-en": "Ein Mann fährt Fahrrad.", "en-de": "A man is riding a bicycle."},
     ),
     "gpt": TaskOptions(
-        what="a GPT that continues a text, on {}",
+        what="a GPT that continues a text, trained on {}",
         sizes={"cpu": "about 2 minutes on one CPU core", "smoke": "a few seconds"},
         settings={
             "text": dict(
@@ -129,7 +129,7 @@ TASK_OPTIONS = {
                     "library": "the source code of Python's standard library",
                     "shakespeare": "the plays of Shakespeare",
                 },
-                help="text to train on (default: library)",
+                help="text that the model is trained on (default: library)",
             ),
             "steps": dict(type=whole_from_one, help="number of training steps"),
         },

@@ -93,7 +93,9 @@ def _begin(options: argparse.Namespace, out: Path, world: World) -> TrainState:
     """Start a training run, or continue the one in the folder."""
     checkpoint = run_folder.read_checkpoint(out) if options.resume else None
     if not (options.resume or options.force) and run_folder.find_checkpoint(out):
-        raise ValueError(f"{out} keeps a training run; --resume continues it, --force replaces it")
+        raise ValueError(
+            f"{out} contains a training run; --resume continues it, --force replaces it"
+        )
     task = TASKS[options.task]
     config_class = task.pipeline_class.config_class
     settings = _settings(options)
@@ -178,8 +180,9 @@ def evaluate_sentences(translator: RealTranslator, options: argparse.Namespace) 
 
 
 def evaluate_text(generator: TextGenerator, options: argparse.Namespace) -> dict[str, Any]:
-    """Measure the loss on all of val, and of Python, how many generated lines can be parsed.
+    """Measure the loss on all of val.
 
+    If the text is Python, also measure how many generated lines can be parsed.
     Raises ValueError if the text has characters that the model does not know.
     """
     config = generator.config

@@ -41,9 +41,9 @@ def seen_by_probes() -> str:
     return (
         f"Chapters 06 to 11 have {len(alarms)} known mistakes that change the outputs or gradients "
         f"of a complete model. The probes catch {len(seen)} of them "
-        f"({len(seen) / len(alarms):.0%}). In {seen.count(['call'])} of these, calling the model "
-        f"already fails. Each probe catches: {often}. The mistakes of chapter 12 are in the "
-        f"decoding, not in the model. With `generate`, the probes catch "
+        f"({len(seen) / len(alarms):.0%}). In {seen.count(['call'])} of these cases, the model "
+        f"fails as soon as it is called. Here is how many each probe catches: {often}. The "
+        f"mistakes of chapter 12 are in the decoding, not in the model. With `generate`, the probes catch "
         f"{sum(map(bool, writing))} of {len(writing)}: the ones that choose "
         "a token other than the arg max. They do not catch mistakes in "
         "what comes after the end token."

@@ -38,7 +38,7 @@ def make_batch():
 
 
 def plain_loss(model, src, tgt, smoothing):
-    """Compute the loss the plain way: all logits, padding taken out afterwards."""
+    """Compute the loss the plain way: all logits, padding taken out afterward."""
     logits, right = model(src, tgt[:, :-1]), tgt[:, 1:]
     real = right != 0
     return label_smoothed_cross_entropy(logits[real], right[real], smoothing=smoothing)

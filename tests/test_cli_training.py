@@ -133,7 +133,7 @@ def test_an_existing_run_is_resumed_or_replaced(task, monkeypatch):
     code, out, _ = task.train("--resume")
     assert code == 0 and out.startswith("Continuing ") and f": {task.folder}\n" in out
     before = contents(task.folder)
-    other = f"keeps a training run with dropout={task.config.dropout}, not 0.5: use the same"
+    other = f"contains a training run with dropout={task.config.dropout}, not 0.5: use the same"
     assert_one_sentence(task.train("--set", "dropout=0.5", "--resume"), task.folder, other)
     wild = [word for setting in task.wild.items() for word in ("--set", "{}={}".format(*setting))]
     assert task.train("--set", task.impossible, "--force")[0] == 2

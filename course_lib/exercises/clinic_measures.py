@@ -22,7 +22,7 @@ SRC, TGT = rows_of(LENGTHS[-1], seed=10**6)  # rows that no model has seen in tr
 
 @torch.no_grad()
 def computes_the_same(patient: Patient) -> bool:
-    """Say whether a model computes and writes what the healthy one does, with its weights.
+    """Say whether a model with the healthy model's weights computes and writes the same.
 
     Raises:
         RuntimeError: If its parameters have other names, so that it cannot load the weights.

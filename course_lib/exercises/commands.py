@@ -17,7 +17,7 @@ from course_lib.exercises.progress import noted, progress
 from course_lib.exercises.separate_process import examine_apart, state_of
 from course_lib.exercises.workbook import copy_chapters, make_workbook, restore_workbook
 
-WHERE = "the workbook (default: . or workbook)"
+WHERE = "the workbook (default: this folder if it is a workbook, or else workbook/)"
 UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()`."
 
 

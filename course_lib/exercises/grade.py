@@ -92,7 +92,7 @@ def learners(folder: Path) -> dict[str, Path | None]:
         others = {name: place for name, place in packages.items() if place}
         return {"." if others else own.parent.name: own, **others}
     if not any(packages.values()):
-        raise ValueError(f"there is no {LIBRARY} to grade in {folder} or in its folders")
+        raise ValueError(f"there is no {LIBRARY} to grade in {folder} or in its subfolders")
     return packages
 
 

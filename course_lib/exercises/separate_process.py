@@ -165,7 +165,7 @@ def _report(name: str, answer: Mapping[str, Any]) -> Report:
 
 
 def _compared(task: Exercise, answer: Mapping[str, Any]) -> Report:
-    """Read a report; one that says "correct" counts only if the results with it are right."""
+    """Read a report. Accept "correct" only if the results that come with it are right."""
     mistake, hint, detail = (str(answer[key]) for key in ("mistake", "hint", "detail"))
     report = Report(task.name, False, mistake, hint, detail=detail)
     if answer["passed"] is not True:

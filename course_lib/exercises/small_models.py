@@ -47,7 +47,10 @@ class RecordedModel(nn.Module):
 
 
 class SmallModel(RecordedModel):
-    """Predict each token from the sum of the source and of the target so far: causal and fast."""
+    """Predict each token from the sum of the source and of the target so far.
+
+    This model is causal and fast.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)

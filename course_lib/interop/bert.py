@@ -43,10 +43,11 @@ SUPPORTED: Supported = {  # field: (what it means if absent, what is covered)
 
 
 def from_pretrained(folder: Path | str) -> tuple[EncoderOnly, Tokenizer | None]:
-    """Load BERT, or a model in its layout, from a folder as it is published.
+    """Load BERT, or a model in its layout, from a folder in the published format.
 
-    Returns a model without dropout, in eval mode, and the tokenizer, or None without one.
-    Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
+    Returns a model without dropout, in eval mode, and the tokenizer, or None if there is none.
+    Raises ValueError if the loader does not support a field of the configuration, or if a weight
+    does not fit.
     """
     fields = read_config(folder, ["bert"], SUPPORTED)
     eps = fields.number("layer_norm_eps", 1e-12, least=0.0)

@@ -84,7 +84,10 @@ class ConfigFields:
         raise self.uncovered(name, " or ".join(map(repr, covered)), default)
 
     def section(self, name: str, names: Collection[str]) -> "ConfigFields":
-        """Return the fields of an object with these names at most; absent or null, it is empty."""
+        """Return the fields of a nested object, which may have only these names.
+
+        If the object is missing or null, return no fields.
+        """
         value = self.content.get(name)
         value = {} if value is None else value
         if not isinstance(value, dict) or not value.keys() <= set(names):

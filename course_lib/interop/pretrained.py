@@ -134,7 +134,10 @@ class Layout:
     unread: str
 
     def published_names(self, model: nn.Module) -> dict[str, str]:
-        """Map our name of every parameter to its published one; a shared one is named once."""
+        """Map each of our parameter names to the published name.
+
+        A shared parameter appears once.
+        """
         published = {}
         for ours, _ in model.named_parameters():
             number = re.search(r"\.(\d+)\.", ours)

@@ -75,6 +75,6 @@ def check_same_config(folder: Path, stored: TrainingConfig, requested: TrainingC
     others = [f"{n}={before[n]!r}, not {v!r}" for n, v in vars(requested).items() if before[n] != v]
     if others:
         raise ValueError(
-            f"{folder} keeps a training run with {'; '.join(others)}: "
+            f"{folder} contains a training run with {'; '.join(others)}: "
             "use the same configuration, choose another folder, or delete this one"
         )

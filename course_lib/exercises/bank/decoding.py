@@ -46,7 +46,7 @@ def script(training: bool = True) -> SmallScript:
 
 
 def decode(candidate: Callable, model: nn.Module, src: Tensor, **options: Any) -> Any:
-    """Call a candidate with gradients switched on, and restore the setting afterwards."""
+    """Call a candidate with gradients switched on, and restore the setting afterward."""
     with torch.enable_grad():
         return candidate(model, src, bos_id=BOS, eos_id=EOS, **options)
 
@@ -96,7 +96,7 @@ def modes(candidate: Callable) -> dict[str, Any]:
         back = {"training" if module.training else "eval" for module in model.modules()}
         for part, noted in model.modes.items():
             shown[f"called in {mode} mode: the {part} runs in training mode"] = any(noted)
-        shown[f"called in {mode} mode: the mode afterwards"] = " and ".join(sorted(back))
+        shown[f"called in {mode} mode: the mode afterward"] = " and ".join(sorted(back))
     return shown
 
 
