@@ -43,8 +43,8 @@ def seen_by_probes() -> str:
         f"of a complete model. The probes catch {len(seen)} of them "
         f"({len(seen) / len(alarms):.0%}). In {seen.count(['call'])} of these cases, the model "
         f"fails as soon as it is called. Here is how many each probe catches: {often}. The "
-        f"mistakes of chapter 12 are in the decoding, not in the model. With `generate`, the probes catch "
-        f"{sum(map(bool, writing))} of {len(writing)}: the ones that choose "
+        f"mistakes of chapter 12 are in the decoding, not in the model. With `generate`, "
+        f"the probes catch {sum(map(bool, writing))} of {len(writing)}: the ones that choose "
         "a token other than the arg max. They do not catch mistakes in "
         "what comes after the end token."
     )
