@@ -54,7 +54,7 @@ def sample_tokens(
 def generation_mode(
     model: Transformer, bos_id: int, eos_id: int, max_new_tokens: int | None = None
 ) -> Iterator[int]:
-    """Switch dropout and gradients off while a model writes; afterwards restore its mode.
+    """Switch dropout and gradients off while a model writes, and then restore its mode.
 
     Yields the number of tokens that may be written: ``max_new_tokens``, or else the model's
     ``max_len``. Raises ValueError if that is not in 1 … max_len, or if bos, eos and padding are

@@ -89,8 +89,8 @@ def mask_tokens(
     """Hide some tokens of ids (B, L), and return the inputs and the targets, both (B, L).
 
     Paper: not mentioned; BERT (2019), §3.1.
-    A real token is chosen with probability 0.15. A chosen one becomes ``mask_id`` in 80 % of the
-    cases, a random id below ``num_ordinary`` in 10 %, and is kept in 10 %. The target of a chosen
+    A real token is chosen with probability 0.15. A chosen one becomes ``mask_id`` in 80% of the
+    cases, a random id below ``num_ordinary`` in 10%, and is kept in 10%. The target of a chosen
     token is its id; all other targets are ``pad_id``, so the loss leaves them out.
     """
     chosen = (torch.rand(ids.shape, generator=generator) < 0.15) & (ids != pad_id)  # (B, L)

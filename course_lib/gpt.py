@@ -212,7 +212,7 @@ class GPTEngine(Engine):
 
     @torch.no_grad()
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
-        """Read the new tokens (B, T), and return logits (B, V), or all: (B, T, V)."""
+        """Read the new tokens (B, T), and return the logits (B, V), or all of them (B, T, V)."""
         model, c = self.model, self.model.config
         check_ids(ids, c.vocab_size, c.max_len, "input")
         x = model.positions(model.embedding(ids), self.length)  # (B, T, d_model)
@@ -269,7 +269,7 @@ def sample(
 
     Shapes: ids (B, T) with T ≥ 1 → (B, T + max_new_tokens). Only the last ``max_len`` tokens of a
     longer text are read. ``use_cache`` saves time and gives the same tokens. The model generates
-    in eval mode; afterwards, its own mode is restored. Raises ValueError if the ids or the options
+    in eval mode; afterward, its own mode is restored. Raises ValueError if the ids or the options
     do not fit.
     """
     limit = model.config.max_len

@@ -62,7 +62,7 @@ class AttentionCache:
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
     def reorder(self, rows: Tensor) -> None:
-        """Let row i continue the old row ``rows[i]``; an old row may occur twice or not at all.
+        """Make row i continue the old row ``rows[i]``; an old row may occur twice or not at all.
 
         Only the filled part is copied, into the tensors that the previous reordering replaced.
         """
@@ -176,7 +176,7 @@ class Engine(ABC):
         """
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Let row i continue row ``rows[i]``, and source i be source ``sources[i]`` if given."""
+        """Make row i continue row ``rows[i]``; if given, keep only these ``sources``."""
         for cache in self.caches:
             cache.reorder(rows)
 
@@ -206,7 +206,7 @@ class DecodingEngine(Engine):
 
     @torch.no_grad()
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
-        """Read the new tokens (R, T), and return logits (R, V), or all: (R, T, V)."""
+        """Read the new tokens (R, T), and return the logits (R, V), or all of them (R, T, V)."""
         model, c = self.model, self.model.config
         check_ids(ids, c.tgt_vocab_size, c.max_len, "target")
         check_rows(ids, len(self.layers[0].keys))
@@ -218,7 +218,7 @@ class DecodingEngine(Engine):
         return model.output(x if model.decoder.norm is None else model.decoder.norm(x))
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Let row i continue row ``rows[i]``, and source i be source ``sources[i]`` if given."""
+        """Make row i continue row ``rows[i]``; if given, keep only these ``sources``."""
         super().reorder(rows)
         if sources is not None:
             for layer in self.layers:
@@ -245,14 +245,14 @@ class RecomputingEngine(Engine):
 
     @torch.no_grad()
     def step(self, ids: Tensor, *, all_positions: bool = False) -> Tensor:
-        """Read the new tokens (R, T), and return logits (R, V), or all: (R, T, V)."""
+        """Read the new tokens (R, T), and return the logits (R, V), or all of them (R, T, V)."""
         self.ids = ids if self.ids is None else torch.cat([self.ids, ids], dim=1)  # (R, length)
         shared = (x.repeat_interleave(len(ids) // len(x), dim=0) for x in self.sources)
         logits = self.decode(self.ids, *shared)[:, -ids.size(1) :]  # (R, T, V)
         return logits if all_positions else logits[:, -1]
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Let row i continue row ``rows[i]``, and source i be source ``sources[i]`` if given."""
+        """Make row i continue row ``rows[i]``; if given, keep only these ``sources``."""
         self.ids = None if self.ids is None else self.ids[rows]
         if sources is not None:
             self.sources = tuple(x[sources] for x in self.sources)

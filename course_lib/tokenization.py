@@ -37,7 +37,7 @@ def count_pairs(words: Mapping[tuple[bytes, ...], int]) -> Counter[tuple[bytes, 
 
 
 def merge_pair(tokens: tuple[bytes, ...], pair: tuple[bytes, bytes]) -> tuple[bytes, ...]:
-    """Glue the two tokens of the pair together wherever they are neighbors, from left to right.
+    """Join the two tokens of the pair wherever they are neighbors, from left to right.
 
     Paper: §5.1, byte-pair encoding. Returns a tuple, so that a dictionary can use it as a key.
 
@@ -83,7 +83,7 @@ def byte_words(text: str, pre_tokenize: bool = True) -> list[tuple[bytes, ...]]:
 def train_bpe(
     text: str, num_merges: int, *, pre_tokenize: bool = True
 ) -> list[tuple[bytes, bytes]]:
-    """Learn merges: merge the most frequent pair of neighboring tokens, again and again.
+    """Learn merges by repeatedly merging the most frequent pair of neighboring tokens.
 
     Paper: §5.1, byte-pair encoding; the byte level is GPT-2's. Of equally frequent pairs, the one
     with the smallest ids is merged. The ids are those of ``BYTES``, and each new token gets the

@@ -28,7 +28,7 @@ def initialize(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
-    for module in model.modules():  # afterwards, because the output may share this matrix
+    for module in model.modules():  # only now, because the output may share this matrix
         if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
 

@@ -39,7 +39,7 @@ LOOKS = (200, 400, 800, 1600)  # steps after which gaps are filled
 FINE_TUNING_STEPS, FINE_TUNING_RATE, FROZEN_RATE = 100, 1e-3, 1e-2
 EPOCHS = 20
 NEXT = "left, next token"
-GAPS = ("both directions", NEXT, f"{NEXT}, 15 %", "left, masked", "both, always [mask]")
+GAPS = ("both directions", NEXT, f"{NEXT}, 15%", "left, masked", "both, always [mask]")
 WINDOWS = {  # name: visible characters before and after the gap
     "4 before, 4 after": (4, 4),
     "8 before": (8, 0),

@@ -130,7 +130,7 @@ def test_positions_are_fixed_unless_asked_and_head_widths_reach_every_layer():
 def test_matrices_are_initialized_as_those_of_the_whole_model():
     with seeded():
         model = DecoderOnly(config(tgt_vocab_size=900, d_model=64, num_heads=4, d_ff=96))
-    # 57,600 draws know their spread to 0.3 %
+    # 57,600 draws know their spread to 0.3%
     assert model.embedding.weight.std().item() == pytest.approx(64**-0.5, rel=0.02)
     for matrix in (p for p in model.stack.parameters() if p.dim() > 1):
         bound = math.sqrt(6 / sum(matrix.shape))  # Glorot and Bengio: uniform

@@ -49,5 +49,5 @@ def test_agrees_with_an_embedding_of_the_positions_counted_from_0(generator, kin
 def test_learned_rows_are_saved_and_initialized_small():
     module = LearnedPositionalEmbedding(64, 1000)
     assert module.state_dict().keys() == {"weight"}
-    # 64,000 draws know their spread to 0.3 %
+    # 64,000 draws know their spread to 0.3%
     assert module.weight.std().item() == pytest.approx(0.02, rel=0.03)

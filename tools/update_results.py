@@ -274,7 +274,7 @@ def table_2() -> str:
     rows = [["the paper, as printed", *(f"{t[-1]:.1e}" for t in paper_audit.TRAININGS.values())]]
     rows += [[way, *(f"{cost[way]:.2e}" for cost in costs.values())] for way in costs["base"]]
     parts = (100 * cost["counted"] / cost["GPU-seconds"] for cost in costs.values())
-    rows.append(["counted, as a fraction of the GPU-seconds", *(f"{part:.0f} %" for part in parts)])
+    rows.append(["counted, as a fraction of the GPU-seconds", *(f"{part:.0f}%" for part in parts)])
     return table(["operations", *costs], rows)
 
 
@@ -289,7 +289,7 @@ def summary() -> str:
     return paragraph(
         f"A training step of the small model runs at {speed:.2f} times the speed of "
         f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). The "
-        f"number-word translators get {accuracy:.1f} % of the numbers that they never saw in "
+        f"number-word translators get {accuracy:.1f}% of the numbers that they never saw in "
         "training exactly right (mean of three languages and three seeds). A model that translates "
         f"sentences from German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "
         f"{translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."

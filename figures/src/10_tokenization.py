@@ -26,7 +26,7 @@ LEFT, TOP, WIDE, PITCH, HIGH = 150, 92, 50, 40, 30
 
 
 def glued(tokens: list[str], new: str) -> list[str]:
-    """Glue the two neighbors that make the new token."""
+    """Join the two neighbors that make the new token."""
     place = next(n for n in range(len(tokens)) if "".join(tokens[n : n + 2]) == new)
     return [*tokens[:place], new, *tokens[place + 2 :]]
 

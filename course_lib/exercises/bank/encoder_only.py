@@ -22,7 +22,7 @@ def long_ids() -> Tensor:
 
 
 def percent(flags: Tensor) -> str:
-    """Return how many flags are True, to the nearest 5 %; no random draw comes near a border."""
+    """Return how many flags are True, to the nearest 5%; no random draw comes near a border."""
     return f"about {5 * round(20 * flags.float().mean().item())} %" if flags.numel() else "none"
 
 
@@ -59,7 +59,7 @@ def choice(candidate: Callable[..., Any]) -> dict[str, Any]:
 
 @as_trial(
     "what happens to the chosen tokens",
-    "Of the chosen tokens, 80 % become mask_id, 10 % a random ordinary id, and 10 % stay.",
+    "Of the chosen tokens, 80% become mask_id, 10% a random ordinary id, and 10% stay.",
 )
 def fates(candidate: Callable[..., Any]) -> dict[str, Any]:
     ids, inputs, _, chosen = hidden(candidate)
@@ -220,11 +220,11 @@ MISTAKES = (
         ("(fate >= 0.9)", "(fate > 1)"),
     ),
     masking(
-        "none_stays: 20 % of the chosen tokens become a random id, so none stays",
+        "none_stays: 20% of the chosen tokens become a random id, so none stays",
         ("fate >= 0.9", "fate >= 0.8"),
     ),
     masking(
-        "none_random: 20 % of the chosen tokens stay, and none becomes a random id",
+        "none_random: 20% of the chosen tokens stay, and none becomes a random id",
         ("torch.where(chosen & (fate >= 0.9), random_ids, inputs)", "inputs"),
     ),
     masking(
@@ -232,15 +232,15 @@ MISTAKES = (
         (" & (ids != pad_id)", ""),
     ),
     masking(
-        "chosen_inverted: 85 % of the tokens are chosen instead of 15 %",
+        "chosen_inverted: 85% of the tokens are chosen instead of 15%",
         ("< 0.15", "> 0.15"),
     ),
     masking(
-        "random_everywhere: a random id replaces 10 % of all tokens, and not only chosen ones",
+        "random_everywhere: a random id replaces 10% of all tokens, and not only chosen ones",
         ("torch.where(chosen & (fate >= 0.9)", "torch.where((fate >= 0.9) & (ids != pad_id)"),
     ),
     masking(
-        "masks_everywhere: mask_id replaces 80 % of all tokens, and not only chosen ones",
+        "masks_everywhere: mask_id replaces 80% of all tokens, and not only chosen ones",
         ("ids.masked_fill(chosen & (fate < 0.8)", "ids.masked_fill((fate < 0.8)"),
     ),
     masking(
@@ -366,7 +366,7 @@ def mask_by_coins(ids, num_ordinary, mask_id, pad_id):
 
 
 def mask_in_a_loop(ids, *, num_ordinary, mask_id, pad_id, generator=None):
-    """Choose 15 % of the real tokens of each sentence exactly, and decide for groups of them."""
+    """Choose 15% of the real tokens of each sentence exactly, and decide for groups of them."""
     inputs, targets = ids.clone(), torch.full_like(ids, pad_id)
     for row, (sentence, target) in enumerate(zip(ids, targets, strict=True)):
         real = (sentence != pad_id).nonzero().flatten()
