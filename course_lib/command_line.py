@@ -16,23 +16,23 @@ from typing import TextIO
 MODULES = {"course": "course_lib.cli", "pip": "pip"}
 COMMANDS = {
     "Learn": {
-        "learn": "open your workbook in JupyterLab, or create one if you have none",
-        "lab": "copy the worked chapters, with all answers, and open them in JupyterLab",
-        "workbook": "write a workbook, which has the chapters without their answers",
+        "learn": "open your workbook in JupyterLab; if you have none, create it first",
+        "lab": "copy the completed chapters, with all answers, and open them in JupyterLab",
+        "workbook": "write a workbook: the chapters without the answers",
         "check": "check an answer in your my_lib; the exit code is 0 if it is correct, 1 if not",
         "progress": "show what you have done and what comes next",
     },
     "Train and use models": {
-        "train": "train a model, by default a translator of number words",
-        "translate": "translate a text, or each line that you type",
-        "sample": "let a GPT or a published model continue a text",
+        "train": "train a model, by default a number-word translator",
+        "translate": "translate some text, or each line that you type",
+        "sample": "continue a prompt with a GPT or a published model",
         "chat": "chat with a published, instruction-tuned model",
         "evaluate": "measure how well a trained model does",
         "download": "download a corpus or a published model, and check its files",
     },
     "Check": {
         "probe": "look for mistakes in your own model",
-        "grade": "check the answers of a class; the learners' code runs on this computer",
+        "grade": "check the answers of all learners in a class; their code runs on this computer",
     },
 }
 STOPPED = 130  # the exit code after Ctrl-C

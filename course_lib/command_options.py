@@ -67,14 +67,14 @@ SAMPLING: Options = {
         help="sample only from the most likely tokens whose probabilities add up to P",
     ),
     "--draw": dict(
-        type=int, default=0, help="sampling seed; a different number gives a different text"
+        type=int, default=0, help="sampling seed; use a different number to get different output"
     ),
 }
 TASK_HELP = "what to train or use; each task has its own options"
 LINES = "if you leave it out, the command reads lines from the terminal or from a file"
 TASK_OPTIONS = {
     "numbers": TaskOptions(
-        what="a translator of number words, English to {}, trained on generated numbers",
+        what="a number-word translator, English to {}, trained on generated numbers",
         sizes={"course": "about half a minute on one CPU core", "smoke": "a few seconds"},
         settings={
             "to": dict(
@@ -96,7 +96,7 @@ TASK_OPTIONS = {
         examples=dict.fromkeys(("de", "fr", "zh"), "three hundred forty-five"),
     ),
     "multi30k": TaskOptions(
-        what="a translator of sentences, {}, trained on the captions of Multi30k",
+        what="a sentence translator, {}, trained on the captions of Multi30k",
         sizes={
             "laptop": "about an hour on two cores",
             "smoke": "half a minute, with number words in place of the captions",
@@ -121,7 +121,7 @@ TASK_OPTIONS = {
         examples={"de-en": "Ein Mann fährt Fahrrad.", "en-de": "A man is riding a bicycle."},
     ),
     "gpt": TaskOptions(
-        what="a GPT that continues a text, trained on {}",
+        what="a GPT that continues a prompt, trained on {}",
         sizes={"cpu": "about 2 minutes on one CPU core", "smoke": "a few seconds"},
         settings={
             "text": dict(
@@ -160,8 +160,8 @@ def _add_training_commands(commands: argparse._SubParsersAction, name: str) -> N
     about = "split each batch into K micro-batches: less memory, the same gradients"
     trains.add_argument("--accumulate", type=whole_from_one, default=1, metavar="K", help=about)
     mode = trains.add_mutually_exclusive_group()
-    mode.add_argument("--resume", action="store_true", help="continue the run in the folder")
-    mode.add_argument("--force", action="store_true", help="replace the run in the folder")
+    mode.add_argument("--resume", action="store_true", help="continue an interrupted run")
+    mode.add_argument("--force", action="store_true", help="replace an existing run")
     evaluates = add_command(commands, "evaluate", f"{module}evaluate_command")
     _add_options(evaluates, name, chosen.evaluate_options)
     evaluates.add_argument(
@@ -179,7 +179,7 @@ def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None
     _add_arguments(chats, SAMPLING)
     chats.set_defaults(temperature=0.0)  # SmolLM2-135M answers better so than when it draws
     for command in (uses, chats):
-        about = "a folder or a GGUF file of a model, or the name of one that you have downloaded"
+        about = "a model's folder or GGUF file, or the name of a downloaded model"
         command.add_argument("--weights", type=path_of, metavar="PATH", help=about)
     downloads = add_command(commands, "download", f"{module}download_command")
     models = json.loads(CATALOG.read_text(encoding="utf-8"))
@@ -190,7 +190,7 @@ def _add_model_commands(commands: argparse._SubParsersAction, name: str) -> None
     probes.add_argument(
         "factory",
         metavar="MODULE:FUNCTION",
-        help="a function that returns the model, or a dict of arguments for probe()",
+        help="a function that returns either the model or a dict of arguments for probe()",
     )
     about = "number of tokens in the vocabulary"
     probes.add_argument("--vocab-size", type=whole_from_one, metavar="V", help=about)
@@ -207,10 +207,10 @@ def _add_options(command: argparse.ArgumentParser, name: str, own: Options) -> N
     command.add_argument("--seed", type=int, help="seed of the training run")
     _add_arguments(command, {f"--{setting}": about for setting, about in chosen.settings.items()})
     command.add_argument(
-        "--data", type=path_of, metavar="DIR", help="folder with the texts (default: COURSE_DATA)"
+        "--data", type=path_of, metavar="DIR", help="folder with the corpora (default: COURSE_DATA)"
     )
     command.add_argument(
-        "--out", type=path_of, metavar="DIR", help="folder for the run, instead of the default"
+        "--out", type=path_of, metavar="DIR", help="folder of the run, if it is not the default one"
     )
     threads = f"default: {chosen.threads or 'all'}"
     command.add_argument("--threads", type=int, default=chosen.threads, help=threads)

@@ -46,7 +46,7 @@ def use_command(options: argparse.Namespace) -> int:
     elif options.text:
         print_parts(use(" ".join(" ".join(options.text).split())))
     else:
-        invitation = "Type a text to translate it. An empty line ends this."
+        invitation = "Type some text to translate it. An empty line ends the program."
         return for_each_line("translate", invitation, use)
     return 0
 
@@ -88,7 +88,7 @@ def chat_command(options: argparse.Namespace) -> int:
             conversation.messages.clear()
             raise ValueError(f"{error}; we start a new conversation") from None
 
-    invitation = "Ask something. Ctrl-C ends an answer, and an empty line ends this."
+    invitation = "Ask a question. Ctrl-C ends an answer, and an empty line ends the chat."
     return for_each_line("chat", invitation, answer)
 
 

@@ -93,7 +93,7 @@ def test_the_first_words_do_not_wait_for_torch(tmp_path):
         ("trian", 2, ""),
         ("train --help", 0, "usage: course train"),
         ("train --steps 0", 2, ""),
-        ("train --to fr", 7, "Training a translator of number words, English to French, trained"),
+        ("train --to fr", 7, "Training a number-word translator, English to French, trained"),
         ("check causal_mask", 7, ""),
     ]:
         command = [sys.executable, "-m", "course_lib.cli", *words.split()]

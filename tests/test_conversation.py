@@ -164,7 +164,7 @@ def test_a_chat_in_the_terminal_continues_after_ctrl_c_and_after_a_long_answer(
     monkeypatch.setattr(sys, "stdin", Terminal("One\nTwo\nThree\nFour\n\nFive\n"))
     assert cli.main(["chat", "--weights", str(folder)]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("Ask something.") and "> yes\n> n\n> xxx" in out
+    assert out.startswith("Ask a question.") and "> yes\n> n\n> xxx" in out
     assert "course chat: the conversation has 81 tokens" in err and "new conversation" in err
     assert out.endswith("x\n> fine\n> ")
 

@@ -1,4 +1,4 @@
-"""A translator of sentences trains as plain code does, and its search and scores are right."""
+"""A sentence translator trains as plain code does, and its search and scores are right."""
 
 import shutil
 from argparse import Namespace

@@ -100,4 +100,4 @@ if __name__ == "__main__":
         parser.error(wrong)
     before = [path.name for path in chapters() if path.name < name][-1]
     print("wrote:", *write(name), sep="\n")
-    print(f"Edit them, link the chapter in the recap of {before}, then run: make sync")
+    print(f"Edit them, link to the chapter from the recap of {before}, and then run: make sync")

@@ -284,14 +284,15 @@ def table_2() -> str:
 def summary() -> str:
     """Summarize speed and quality in three numbers."""
     speed = rows_by("training", "table")["like for like", next(iter(SIZES))]["ratio"]["median"]
+    machine = re.sub(r"(?=\d+ of \d+ threads)", "using ", bench("training")["machine"])
     accuracy = 100 * fmean(entry["exact_match"] for entry in read_entries(NUMBERS))
     (translator,) = translators(TEST, 28, 0.3, 10)
     return paragraph(
-        f"A training step of the small model runs at {speed:.2f} times the speed of "
-        f"`torch.nn.Transformer` with the same weights ({bench('training')['machine']}). The "
-        f"number-word translators get {accuracy:.1f}% of the numbers that they never saw in "
-        "training exactly right (mean of three languages and three seeds). A model that translates "
-        f"sentences from German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "
+        f"A training step of a small model runs at {speed:.2f} times the speed of "
+        f"`torch.nn.Transformer` with the same weights ({machine}). The number-word translators "
+        f"translate {accuracy:.1f}% of the numbers that were not in the training data exactly "
+        "right (mean over three languages and three seeds). A model that translates sentences "
+        f" from German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "
         f"{translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."
     )
 
@@ -311,9 +312,9 @@ def mistake_counts() -> str:
     mistakes = every_mistake()
     cited = sum(citations(mistake) > 0 for mistake in mistakes)
     return paragraph(
-        f"The checks cover {len(exercises())} definitions and recognize {len(mistakes):,} mistakes "
-        f"by name. We found {cited} of these mistakes in public code, and we cite an issue or a "
-        "pull request for each."
+        f"The checks cover {len(exercises())} functions and classes, and tell you which of "
+        f"{len(mistakes):,} known mistakes you made. We found {cited} of these mistakes in public "
+        "code, and we cite an issue or a pull request for each."
     )
 
 

@@ -17,7 +17,7 @@ from course_lib.exercises.progress import noted, progress
 from course_lib.exercises.separate_process import examine_apart, state_of
 from course_lib.exercises.workbook import copy_chapters, make_workbook, restore_workbook
 
-WHERE = "the workbook (default: this folder if it is a workbook, or else workbook/)"
+USUAL = "(default: this folder if it is a workbook, or else workbook/)"
 UNSAVED = "{} has no answer of yours yet. Run your cell, and then `export_mine()`."
 
 
@@ -30,7 +30,8 @@ def add_learners_commands(commands: argparse._SubParsersAction) -> None:
 def _add_chapter_commands(commands: argparse._SubParsersAction) -> None:
     """Describe the commands that write and open chapters."""
     learns = add_command(commands, "learn", learn_command)
-    learns.add_argument("folder", nargs="?", metavar="DIR", help=f"{WHERE}, or a new folder for it")
+    where = f"an existing workbook, or the folder for a new one {USUAL}"
+    learns.add_argument("folder", nargs="?", metavar="DIR", help=where)
     opens = add_command(commands, "lab", lab_command)
     where = "a new or empty folder, or the one you used before (default: chapters)"
     opens.add_argument("folder", nargs="?", metavar="DIR", help=where)
@@ -55,7 +56,7 @@ def _add_chapter_commands(commands: argparse._SubParsersAction) -> None:
 def _add_answer_commands(commands: argparse._SubParsersAction) -> None:
     """Describe the commands that show and check answers."""
     shows = add_command(commands, "progress", progress_command)
-    shows.add_argument("folder", type=Path, nargs="?", help=WHERE)
+    shows.add_argument("folder", type=Path, nargs="?", help=f"the workbook {USUAL}")
     shows.add_argument("--all", action="store_true", help="list every exercise")
 
     checks = add_command(commands, "check", check_command)
@@ -68,9 +69,12 @@ def _add_answer_commands(commands: argparse._SubParsersAction) -> None:
         "folder", type=Path, help="a workbook, its my_lib, or a folder of workbooks"
     )
     grades.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for the table (default: current folder)"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder for the table of results (default: this folder)",
     )
-    grades.add_argument("--force", action="store_true", help="replace an existing table")
+    grades.add_argument("--force", action="store_true", help="replace an existing table of results")
     grades.add_argument(
         "--limit",
         type=whole_from_one,
@@ -97,7 +101,7 @@ def learn_command(options: argparse.Namespace) -> int:
 
 
 def lab_command(options: argparse.Namespace) -> int:
-    """Copy the worked chapters unless they are there, and open the first one."""
+    """Copy the completed chapters unless they are there, and open the first one."""
     here = Path("notebooks", "00_start_here.ipynb").is_file()
     folder, for_jupyterlab = _folder_and_options(options, "." if here else "chapters")
     first = copy_chapters(folder)

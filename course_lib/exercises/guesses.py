@@ -19,7 +19,7 @@ NOT_FOUND = "The course has no explanation of this question. Was the question ch
 
 @dataclass(frozen=True, repr=False)
 class AnsweredGuess:
-    """A guess in the worked edition: the question, with the author's answer folded below it."""
+    """A guess in the completed edition: the question, with the author's answer folded below it."""
 
     question: str
     explanation: str
@@ -44,14 +44,14 @@ def guess(
 ) -> Any:
     """Ask a question, and explain the answer after the reader has guessed.
 
-    The worked edition contains the explanation, so its answer is folded below the question. The
+    The completed edition contains the explanation, so its answer is folded below the question. The
     learner's edition contains only the question: it shows a box, and after an answer it shows the
     explanation from the course's own notebooks. Guesses are not graded. They are kept in
     ``my_lib`` if the current folder has one, and nothing is sent anywhere.
 
     Args:
         question: The question; it may contain `code`, *emphasis* and $formulas$.
-        explanation: The author's answer, for the worked edition.
+        explanation: The author's answer, for the completed edition.
         choices: Answers to choose from; without them, the reader types an answer.
     """
     if explanation is not None:
@@ -83,7 +83,7 @@ def keep(question: str, answer: str) -> None:
 
 @cache
 def explanations() -> dict[str, str]:
-    """Return the explanation of every question in the course's worked chapters."""
+    """Return the explanation of every question in the course's completed chapters."""
     paths = sorted((workbook.COURSE / "notebooks").glob("[0-9][0-9]_*.ipynb"))
     sources = [source for path in paths for source in Chapter.read(path).sources]
     calls = [call for call in map(stubs.guess_call, sources) if call and len(call.args) == 2]

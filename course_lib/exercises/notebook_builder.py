@@ -24,7 +24,7 @@ NOTE = (
 )
 NAVIGATION = "navigation"  # the id of the last cell: it links the chapters before and after
 EXPLAINED = ("00_", "01_")  # only these chapters explain how exercises work
-EDITIONS = ("You are in the worked edition now.", "You are in your workbook now.")  # in chapter 00
+EDITIONS = ("You are in the completed edition now.", "You are in your workbook now.")  # chapter 00
 HELP = {
     True: "Below a definition you can open a hint and the solution.",
     False: "Below a definition you can open a hint.",

@@ -86,7 +86,7 @@ def fill(folder: Path, files: Mapping[str, bytes], *, force: bool = False) -> li
 
 
 def copy_chapters(folder: Path) -> Path:
-    """Copy the worked chapters that are not there yet; return the first chapter.
+    """Copy the completed chapters that are not there yet; return the first chapter.
 
     In a clone of the course, the course's own folder already holds them.
 

@@ -1,4 +1,4 @@
-"""A GPT that continues a text, character by character: its data, loss and scores."""
+"""A GPT that continues a prompt, character by character: its data, loss and scores."""
 
 import math
 import zlib
@@ -68,7 +68,7 @@ class TextGeneratorConfig(TrainingConfig):
 class TextGenerator(Pipeline):
     """Put a ``GPT`` and its ``Characters`` together: a text in, a longer one out."""
 
-    what = "a GPT that continues a text"
+    what = "a GPT that continues a prompt"
     config_class = TextGeneratorConfig
     model_class = GPT
     tokenizer_class = Characters

@@ -87,7 +87,7 @@ def read_pairs(config: RealConfig, split: str, folder: Path | None = None) -> Pa
 class RealTranslator(Translator):
     """Translate sentences; see ``Translator``."""
 
-    what = "a translator of sentences"
+    what = "a sentence translator"
     config_class = RealConfig
     config: RealConfig  # type: ignore[assignment]  # a sibling of the other translator's
 
@@ -128,7 +128,7 @@ class RealTranslator(Translator):
 
 
 class Multi30k(Task[RealTranslator]):
-    """Train a translator of sentences, measured after every epoch; see ``Task``."""
+    """Train a sentence translator, measured after every epoch; see ``Task``."""
 
     name = "multi30k"
     sizes = SIZES

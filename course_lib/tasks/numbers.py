@@ -51,7 +51,7 @@ class TranslationConfig(TrainingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TranslatorConfig(TranslationConfig):
-    """Hold the hyperparameters of a translator of number words."""
+    """Hold the hyperparameters of a number-word translator."""
 
     choices = {"to": LANGUAGES}
     to: str = "de"  #: the language it writes, one of ``data.LANGUAGES``
@@ -77,7 +77,7 @@ class TranslatorConfig(TranslationConfig):
 class Translator(Pipeline):
     """Put a ``Transformer`` and its ``Tokenizer`` together: text in, text out."""
 
-    what = "a translator of number words"
+    what = "a number-word translator"
     config_class: ClassVar[type[TrainingConfig]] = TranslatorConfig
     model_class = Transformer
     tokenizer_class = Tokenizer
@@ -96,7 +96,7 @@ class Translator(Pipeline):
         for text, row in zip(texts, rows, strict=True):
             if not text.strip() or len(row) > limit:
                 raise ValueError(
-                    f"a text must have words, and at most {limit} tokens; this one has {len(row)}: "
+                    f"the text must have words, and at most {limit} tokens, but it has {len(row)}: "
                     f"{text[:QUOTED]!r}"
                 )
         return pad_rows(rows, self.tokenizer.pad_id).to(self.device)
@@ -122,7 +122,7 @@ class Translator(Pipeline):
 
 
 class Numbers(Task[Translator]):
-    """Train a translator of number words; they are generated: no folder of data is read."""
+    """Train a number-word translator; its data are generated, so no folder is read."""
 
     name = "numbers"
     sizes = {

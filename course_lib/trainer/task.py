@@ -23,7 +23,7 @@ from course_lib.training import ADAM
 class Pipeline(ABC):
     """A model, what turns text into its ids and back, and the configuration of both."""
 
-    what: ClassVar[str]  #: for people, such as "a translator of sentences"
+    what: ClassVar[str]  #: for people, such as "a sentence translator"
     config_class: ClassVar[type[TrainingConfig]]  #: all fields have defaults
     model_class: ClassVar[type[nn.Module]]
     tokenizer_class: ClassVar[type[Any]]  #: reads what ``vocabulary`` returns

@@ -193,5 +193,5 @@ def test_make_runs_the_command_with_options(target):
 
 def test_the_first_chapter_says_which_edition_it_is(opened):
     make_workbook(BOOK)
-    for folder, name in ((BOOK, "your workbook"), (workbook.COURSE / "notebooks", "the worked")):
+    for folder, name in ((BOOK, "your workbook"), (workbook.COURSE / "notebooks", "the completed")):
         assert f"You are in {name}" in (folder / FIRST).read_text("utf-8")

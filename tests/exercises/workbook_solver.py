@@ -50,7 +50,7 @@ def filled(
         folder: The workbook.
         file: The chapter.
         answers: Sources of definitions, by the name of the exercise; the rest stays as it is.
-        others: Whether to answer the other exercises (``#| exercise``) as the worked chapter does.
+        others: Whether to answer other exercises (``#| exercise``) as the completed chapter does.
     """
     cells = json.loads((folder / file).read_text(encoding="utf-8"))["cells"]
     worked = {cell["id"]: source_of(cell) for cell in WORKED[file].cells}
