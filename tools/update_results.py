@@ -292,7 +292,7 @@ def summary() -> str:
         f"`torch.nn.Transformer` with the same weights ({machine}). The number-word translators "
         f"translate {accuracy:.1f}% of the numbers that were not in the training data exactly "
         "right (mean over three languages and three seeds). A model that translates sentences "
-        f" from German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "
+        f"from German to English reaches {translator['bleu']:.1f} BLEU on Multi30k after "
         f"{translator['minutes']['wall']:.0f} minutes of training on two cores (one seed)."
     )
 

@@ -69,12 +69,9 @@ def _add_answer_commands(commands: argparse._SubParsersAction) -> None:
         "folder", type=Path, help="a workbook, its my_lib, or a folder of workbooks"
     )
     grades.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="folder for the table of results (default: this folder)",
+        "--out", type=Path, metavar="DIR", help="folder for grades.csv (default: current folder)"
     )
-    grades.add_argument("--force", action="store_true", help="replace an existing table of results")
+    grades.add_argument("--force", action="store_true", help="replace an existing grades.csv")
     grades.add_argument(
         "--limit",
         type=whole_from_one,
