@@ -53,7 +53,7 @@ def train_command(options: argparse.Namespace) -> int:
             with graceful_shutdown(patient=world.size > 1) as stop:
                 done = train(state, out, minutes=options.minutes, stop=stop, report=report)
     if world.is_main:
-        end = f"step {state.step}, {state.seconds['wall'] / 60:.1f} minutes in all"
+        end = f"step {state.step}, {state.seconds['wall'] / 60:.1f} minutes in total"
         print(f"trained to {end}: {out}" if done else f"stopped at {end}; nothing is lost")
         use = first_try(options, state.pipeline.config)
         for words in [use, find_words(options, "evaluate", "data")] if done else [again]:
@@ -78,8 +78,8 @@ def _describe(
     parameters = sum(p.numel() for p in state.pipeline.model.parameters())
     threads = f"the CPU with {options.threads} thread" + "s" * (options.threads > 1)
     device = "the GPU" if options.device == "cuda" else threads
-    print(f"The model has {parameters:,} parameters, and learns for {total:,} steps on {device}.")
-    print(f"The result goes to {out}", flush=True)
+    print(f"The model has {parameters:,} parameters, and trains for {total:,} steps on {device}.")
+    print(f"It will be saved in {out}", flush=True)
 
     def report(line: dict[str, float]) -> None:
         """Print the losses of a measurement."""
@@ -188,7 +188,7 @@ def evaluate_text(generator: TextGenerator, options: argparse.Namespace) -> dict
     config = generator.config
     text = read_text(config.text, options.data)
     if text.characters.characters != generator.tokenizer.characters:
-        raise ValueError("this model was trained on a different text, with different characters")
+        raise ValueError("this model was trained on different text, with different characters")
     windows = side_by_side(text.val, config.max_len)
     loss = language_model.loss_on(generator.model, windows)
     every = f"all {len(windows):,} windows of {config.max_len}, side by side"

@@ -217,7 +217,7 @@ def test_other_data_are_rejected(task, whole, tmp_path, monkeypatch):
     folder = write_play(tmp_path)
     path = folder / "tinyshakespeare" / "input.txt"
     path.write_text(path.read_text().replace("went", "gone"))  # the same characters otherwise
-    with pytest.raises(ValueError, match="trained on a different text"):
+    with pytest.raises(ValueError, match="trained on different data"):
         start(task.task_class, task.config, read_checkpoint(whole[1]), data=folder)
 
 

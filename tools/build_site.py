@@ -212,7 +212,7 @@ def main() -> int:
         return build()
     handler = partial(Pages, directory=SITE)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 8000), handler) as server:
-        print("http://127.0.0.1:8000, until Ctrl-C")
+        print("The site is at http://127.0.0.1:8000. Press Ctrl-C to stop.")
         try:
             server.serve_forever()
         except KeyboardInterrupt:

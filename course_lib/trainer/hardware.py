@@ -67,7 +67,7 @@ def check_memory(config: TrainingConfig, vocab_size: int, positions: float = 0) 
         raise ValueError(
             f"{parameters:,} parameters and {positions:,.0f} positions in a batch need "
             f"{needed / 1e9:,.0f} GB of memory, but there are {available / 1e9:,.0f} GB: "
-            "take a smaller model or smaller batches"
+            "use a smaller model or smaller batches"
         )
 
 

@@ -200,7 +200,7 @@ def restore(state: TrainState, checkpoint: Checkpoint) -> None:
     metadata = checkpoint.metadata
     if metadata["data"] != state.task.checksum:
         raise ValueError(
-            f"{checkpoint.folder} was trained on a different text: choose another folder, or train "
+            f"{checkpoint.folder} was trained on different data: choose another folder, or train "
             "again"
         )
     with explaining(checkpoint.folder, state.pipeline.what):
