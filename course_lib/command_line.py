@@ -84,7 +84,7 @@ def has_colors(stream: TextIO) -> bool:
 
 
 def paint(text: str, color: str) -> str:
-    """Color a text for stdout, where there are colors."""
+    """Color a string for stdout, if stdout shows colors."""
     return f"\033[{CODES[color]}m{text}\033[0m" if has_colors(sys.stdout) else text
 
 

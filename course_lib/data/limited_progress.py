@@ -1,4 +1,4 @@
-"""Progress bars of downloads with a limit."""
+"""Progress bars that limit how much may be downloaded."""
 
 from tqdm.auto import tqdm
 

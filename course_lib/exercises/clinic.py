@@ -78,7 +78,7 @@ def _changed(wrong: str, right: str) -> str:
 
 
 def _functions(text: str) -> list[ast.FunctionDef]:
-    """Return the functions and methods in a text."""
+    """Return the functions and methods in source code."""
     return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
 
 

@@ -58,7 +58,7 @@ def try_out(trial: Trial, candidate: object) -> Outcome:
 
 
 def normal(name: str, *shape: int) -> Tensor:
-    """Draw standard normal numbers that depend on the name only."""
+    """Draw standard normal numbers that depend only on the name."""
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     return torch.randn(shape, generator=generator)
 
@@ -117,7 +117,7 @@ def parameters_trial(build: Mapping[str, Any], says: str) -> Trial:
 
 
 def names_trial(build: Mapping[str, Any]) -> Trial:
-    """Compare the names of all parameters with the course's, which is an extra of every module."""
+    """Compare the names of all parameters with the course's; this is an extra for every module."""
     says = "The mathematics is right. With the course's names, it can also load saved weights."
 
     @as_trial("the names of its parameters", says, "parameters")

@@ -77,7 +77,7 @@ def finite_numbers(probed: ProbedModel) -> Finding:
 
 
 class _DropoutRates(TorchFunctionMode):
-    """Note at which rates dropout acts."""
+    """Record the rates at which dropout is applied."""
 
     def __init__(self) -> None:
         super().__init__()

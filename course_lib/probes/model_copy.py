@@ -15,9 +15,9 @@ GATE = 0.5  # the least scale of vectors, such as gates, in an amplified model
 
 
 def copy_model(model: nn.Module) -> nn.Module:
-    """Copy a model, together with the functions in its attributes that use its parts.
+    """Copy a model, and the functions in its attributes if they use its parts.
 
-    Parameters in 16 bit become float32. A tensor that is the result of an earlier forward pass is
+    16-bit parameters become float32. A tensor that is the result of an earlier forward pass is
     copied without its history.
 
     Raises:

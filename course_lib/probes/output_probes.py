@@ -64,9 +64,9 @@ def influence(probed: ProbedModel, side: int) -> Tensor:
 
 @as_probe
 def causality(probed: ProbedModel) -> Finding | None:
-    """If a later token changes, the logits do not change, in eval mode and in training mode.
+    """If a token changes, the logits before it do not change, in eval mode and in training mode.
 
-    Dropout is off in both, because a model may draw more often after one token than another.
+    Dropout is off in both, because a model may draw more numbers after one token than after another.
     """
     for mode in ("eval", "training"):
         probed.model.train(mode == "training")

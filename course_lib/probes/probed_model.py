@@ -95,16 +95,16 @@ PROBES: list[Probe] = []
 
 
 def find_logits(output: object) -> Tensor | None:
-    """Find the logits in what a model returns: a tensor, a tuple's first, or ``.logits``."""
+    """Find the logits in a model's output: a tensor, a tuple's first, or ``.logits``."""
     output = getattr(output, "logits", output)
     logits = output[0] if isinstance(output, tuple) and output else output
     return logits if isinstance(logits, Tensor) and logits.dim() == 3 else None
 
 
 def logits_of(output: object) -> Tensor:
-    """Return the logits in what a model returns.
+    """Return the logits in a model's output.
 
-    A token that may never be written, with -inf everywhere, gets the least score of its position.
+    A token that the model rules out by -inf everywhere gets the lowest logit of each position.
     """
     logits = find_logits(output)
     if logits is None:
@@ -208,10 +208,10 @@ def _call_once(probed: ProbedModel) -> None:
 def _run_on_copy(
     probed: ProbedModel, function: Callable[[ProbedModel], Result], nudged: bool = False
 ) -> Result:
-    """Run something on a copy in eval mode, without gradients, and keep the random state.
+    """Call a function on a copy in eval mode, without gradients, and restore the random state.
 
-    The fused inference path of ``nn.TransformerEncoder`` is switched off meanwhile, because it
-    passes over hooks and returns shorter outputs for padded batches.
+    The fused inference path of ``nn.TransformerEncoder`` is switched off for this time, because it
+    skips hooks and returns shorter outputs for padded batches.
     """
     model = copy_model(probed.model).eval()
     devices = {p.device.index or 0 for p in model.parameters() if p.is_cuda}

@@ -183,7 +183,7 @@ class Multi30k(Task[RealTranslator]):
 
 @torch.no_grad()
 def val_loss(translator: RealTranslator, pairs: Pairs) -> float:
-    """Measure the teacher-forced loss on pairs in nats per token, without smoothing or dropout."""
+    """Measure the teacher-forced loss in nats per token, without smoothing or dropout."""
     batches = TokenBatches(translator.rows(pairs), 4_096, pad_id=translator.tokenizer.pad_id)
     loss = ChunkedLoss(translator.model.eval(), smoothing=0.0)
     total = 0.0

@@ -86,7 +86,7 @@ def picture_output(
 
 
 def image_tag(png: str, alt: str, width: int, height: int) -> str:
-    """Write the HTML of a PNG picture, given in base64."""
+    """Write the HTML for a PNG picture in base64."""
     size = f'width="{width}" height="{height}"'
     return f'<img alt="{html.escape(alt)}" {size} src="data:image/png;base64,{png}">'
 
