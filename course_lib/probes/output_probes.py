@@ -66,7 +66,7 @@ def influence(probed: ProbedModel, side: int) -> Tensor:
 def causality(probed: ProbedModel) -> Finding | None:
     """If a token changes, the logits before it do not change, in eval mode and in training mode.
 
-    Dropout is off in both, because a model may draw more numbers after one token than after another.
+    Dropout is off in both, because a model may draw more numbers after one token than another.
     """
     for mode in ("eval", "training"):
         probed.model.train(mode == "training")

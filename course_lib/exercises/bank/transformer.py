@@ -207,8 +207,8 @@ WORDS = (
     ),
     *(
         model(
-            f"scale_missing_{side}: the {other}'s vectors are multiplied by √d_model, but the {side}'s "
-            "are not",
+            f"scale_missing_{side}: the {other}'s vectors are multiplied by √d_model, but the "
+            f"{side}'s are not",
             (lookup + SCALE, lookup),
         )
         for side, other, lookup in (("source", "target", SOURCE), ("target", "source", TARGET))
