@@ -75,7 +75,7 @@ class Exercise:
         return list(accumulate(map(len, [*self.core.values(), *self.extras.values()])))
 
     def stages(self, failed: Collection[int], wrong: Collection[int] = ()) -> tuple[Stage, ...]:
-        """Return the stages; in the trials in ``wrong``, something other than an argument failed."""
+        """Return the stages; a trial in ``wrong`` failed although no argument is missing."""
         missed, bad = ({bisect(self.ends, trial) for trial in each} for each in (failed, wrong))
         names = enumerate([*self.core, *self.extras])
         return tuple(Stage(x, n < len(self.core), n not in missed, n in bad) for n, x in names)

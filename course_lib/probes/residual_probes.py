@@ -15,7 +15,7 @@ FORGOTTEN = 0.1  # a move of the logits that an epsilon does not explain
 
 
 def layers_of(model: nn.Module) -> dict[str, nn.Module]:
-    """Find the layers by name: members of a ``ModuleList`` that have parts, outermost only."""
+    """Find the layers by name: members of an outermost ``ModuleList`` that have parts."""
     layers: dict[str, nn.Module] = {}
     for name, group in model.named_modules():
         inside = any(f"{name}.".startswith(f"{layer}.") for layer in layers)
@@ -42,7 +42,7 @@ def _sublayers(layer: nn.Module) -> dict[str, list[nn.Module]]:
 def _quieten(layer: nn.Module, loud: Sequence[nn.Module]) -> None:
     """Set the matrices and biases of a layer to zero, and those of its loud parts to noise.
 
-    Gains of norms become 1, and vectors that a layer itself owns, such as gates, become 0.5.
+    The gains of norms become 1, and a layer's own vectors, such as gates, become 0.5.
     """
     noisy = {id(module) for part in loud for module in part.modules()}
     for module in layer.modules():
@@ -73,7 +73,7 @@ def _silent_pass(probed: ProbedModel, loud: str = "") -> dict[str, tuple[Tensor,
                 silent[name] = given[0], answer
 
     def listen(name: str, given: tuple, more: dict, output: Any) -> None:
-        """Keep the shape that a loud part returns, if it reads anything."""
+        """Record the shape of a loud part's output, if its input is not zero."""
         if any(isinstance(x, Tensor) and x.any() for x in (*given, *more.values())):
             returned.setdefault(name, []).append(getattr(_first(output), "shape", torch.Size()))
 
@@ -92,7 +92,7 @@ def _silent_pass(probed: ProbedModel, loud: str = "") -> dict[str, tuple[Tensor,
 
 
 def _first(output: Any) -> Any:
-    """Return the first of what a module returns."""
+    """Return a module's output, or the first item if it is a tuple."""
     return output[0] if isinstance(output, tuple | list) else output
 
 
@@ -142,7 +142,7 @@ def final_norm(probed: ProbedModel) -> Finding | None:
 
 
 def _scaled(values: Any) -> Any:
-    """Multiply a tensor by three, or the first thing of a tuple; leave all else as it is."""
+    """Multiply the first tensor by three, and leave everything else unchanged."""
     if isinstance(values, tuple) and values:
         return _scaled(values[0]), *values[1:]
     return 3 * values if isinstance(values, Tensor) and values.is_floating_point() else values
