@@ -105,7 +105,7 @@ class TokenBatches:
         return [batches[i] for i in mixed]
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
-        """Return source ids (B, S) and target ids (B, T + 1), bos to eos, for a step (from 1)."""
+        """Return source ids (B, S) and target ids (B, T + 1), from bos to eos, for step ≥ 1."""
         if not 1 <= step <= len(self.steps):
             raise ValueError(f"steps count from 1 to {len(self.steps)}, got step={step}")
         return self.batch(self.steps[step - 1])
@@ -120,7 +120,7 @@ def average_weights(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Average the weights of several checkpoints of one model.
 
     Paper: §6.1, the last 5 checkpoints of the base model, the last 20 of the big one.
-    Takes state dicts, averages in float64, and returns a new one with the dtypes of the first.
+    Takes state dicts, averages them in float64, and returns a new one with the first one's dtypes.
     Raises ValueError if there are none, or if names or shapes differ.
 
     >>> average_weights([{"w": torch.tensor([1.0, 4.0])}, {"w": torch.tensor([3.0, 0.0])}])

@@ -1,7 +1,7 @@
 """The command ``course``, which opens the chapters and trains, uses and measures models.
 
 Each task (``numbers``, ``multi30k``, ``gpt``) has its own options: ``course train --task gpt -h``.
-A command's modules are imported when it is called, because importing torch takes long.
+A command's modules are imported only when it is called, because importing torch is slow.
 """
 
 import argparse
@@ -122,7 +122,7 @@ def overview() -> str:
 
 
 def task_of(arguments: Sequence[str]) -> str:
-    """Return the task that the options name; a GPT samples, and weights translate sentences."""
+    """Return the task that the options name, or the one that fits the command."""
     finder = argparse.ArgumentParser(add_help=False)
     finder.add_argument("--task", nargs="?")  # without a value: an error later
     finder.add_argument("--weights", nargs="?")

@@ -1,4 +1,4 @@
-"""The purposes of the commands, and functions that print their messages."""
+"""What each command is for, and functions that print messages."""
 
 import argparse
 import difflib
@@ -52,21 +52,21 @@ def add_command(
 
 
 def whole_from_one(text: str) -> int:
-    """Read a positive integer, or say what is wrong."""
+    """Read a positive integer; a wrong value raises an error with an explanation."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)
 
 
 def path_of(text: str) -> Path:
-    """Read the name of a file or a folder, in which ``~`` is the user's own."""
+    """Read the name of a file or a folder; ``~`` stands for the user's home folder."""
     if not text:
         raise argparse.ArgumentTypeError("the name of a file or a folder is empty")
     return Path(text).expanduser()
 
 
 def shortened(sentence: str) -> str:
-    """Cut words with more than ``QUOTED`` characters."""
+    """Shorten words that have more than ``QUOTED`` characters."""
     return re.sub(rf"(\S{{{QUOTED}}})\S+", r"\1…", sentence)
 
 
@@ -84,7 +84,7 @@ def has_colors(stream: TextIO) -> bool:
 
 
 def paint(text: str, color: str) -> str:
-    """Color a text for stdout, where there are colors."""
+    """Color a string for stdout, if stdout shows colors."""
     return f"\033[{CODES[color]}m{text}\033[0m" if has_colors(sys.stdout) else text
 
 
@@ -94,7 +94,7 @@ def paint_signs(text: str) -> str:
 
 
 def tell(sentence: str) -> None:
-    """Tell people what happens; programs that read the output of a command do not see it."""
+    """Print a message for people; programs that read a command's output do not see it."""
     if sys.stderr.isatty():
         print(sentence, file=sys.stderr, flush=True)
 

@@ -21,7 +21,7 @@ class TaskOptions:
     sizes: dict[str, str]  #: how long each takes; the usual one first
     settings: Options  #: hyperparameters that have an option of their own; the variant first
     threads: int | None = None  #: that compute unless asked for; all if ``None``
-    verb: str  #: the command that uses what was trained
+    verb: str  #: the command that uses the trained model
     use_options: Options
     evaluate_options: Options = field(default_factory=dict)
     examples: dict[str, str] = field(default_factory=dict)  #: for a first try, by the variant

@@ -28,15 +28,15 @@ Draw = Callable[[Tensor], Tensor]  # logits (1, V) → the next token (1,)
 def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
     """Load a model in the layout of GPT-2 or Llama, and its tokenizer.
 
-    Raises ValueError if the folder or the file holds another model or no tokenizer.
+    Raises ValueError if the folder or the file contains another kind of model, or no tokenizer.
     """
     config = Path(path) / "config.json"
     is_gpt2 = config.is_file() and read_json(config).get("model_type") == "gpt2"
     model, tokenizer = (gpt2 if is_gpt2 else llama).from_pretrained(path)
     if tokenizer is None:
         raise ValueError(
-            f"{path} has no tokenizer.json to read the text with; the library transformers "
-            f"writes it: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
+            f"{path} has no tokenizer.json to read the text with; the transformers library "
+            f"can write it: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
         )
     return model, tokenizer
 
@@ -54,9 +54,9 @@ def sampler(seed: int = 0, **options: Any) -> Draw:
 def write(
     engine: Engine, ids: Sequence[int], tokenizer: Tokenizer, draw: Draw, tokens: int
 ) -> Iterator[int]:
-    """Read ids with an engine, and yield the ids that follow, at most a number of them.
+    """Read ids with an engine, and yield at most ``tokens`` ids that follow.
 
-    Every special token ends the text, because none of them is part of a text.
+    Any special token ends the text, because none of them belongs in it.
     """
     added = tokenizer.get_added_tokens_decoder()
     ends = {number for number, token in added.items() if token.special}
@@ -78,9 +78,9 @@ def decode(tokenizer: Tokenizer, tokens: Iterable[int]) -> Iterator[str]:
 
 
 def continue_text(path: Path | str, prompt: str, tokens: int, draw: Draw) -> Iterator[str]:
-    """Yield a prompt, and piece by piece the text with which a published model continues it.
+    """Yield a prompt, and then piece by piece how a published model continues it.
 
-    Raises ValueError as ``load_writer`` does, or if the prompt has no token or too many.
+    Raises ValueError as ``load_writer`` does, or if the prompt is empty or too long.
     """
     model, tokenizer = load_writer(path)
     ids = tokenizer.encode(prompt).ids
@@ -97,7 +97,7 @@ def continue_text(path: Path | str, prompt: str, tokens: int, draw: Draw) -> Ite
 
 
 class Conversation:
-    """Talk with a published model that was trained to answer; it reads every token only once.
+    """Talk with a published model that was trained to answer; it reads each token only once.
 
     Args:
         path: A folder or a GGUF file, as for ``load_writer``, with a chat template.
@@ -119,7 +119,7 @@ class Conversation:
         self.ids: list[int] = []  # of the conversation; the engine has read the first of them
 
     def answer(self, question: str) -> Iterator[str]:
-        """Yield the answer to a question piece by piece; what was said before counts.
+        """Yield the answer to a question piece by piece, given what was said before.
 
         If the caller stops early, the answer so far is part of the conversation.
         Raises ValueError if the conversation gets too long for the model.
@@ -157,9 +157,9 @@ class Conversation:
 
 
 def render(template: ChatTemplate, messages: Sequence[Message]) -> str:
-    """Write messages as the template says, up to where the answer begins.
+    """Format messages with the template, up to the place where the answer begins.
 
-    Raises ValueError if the template rejects them, or is not a template in the language of Jinja.
+    Raises ValueError if the template rejects them, or is not a valid Jinja template.
     """
 
     def reject(reason: str) -> None:

@@ -209,7 +209,7 @@ def check_factors(factors: Sequence[float], pairs: int) -> None:
 
 
 def check_ids(ids: Tensor, vocab_size: int, max_len: int, name: str, start: int = 0) -> None:
-    """Check that an embedding can look up ids (B, L), which the message calls ``name`` ids.
+    """Check that an embedding can look up ids (B, L); ``name`` is what the message calls them.
 
     Raises ValueError if they are not integers of shape (B, L), if there are none, if there are more
     than ``max_len`` with the ``start`` tokens before them, or if they are not all in 0 to
@@ -353,7 +353,7 @@ def check_rows(ids: Tensor, sources: int) -> None:
 
 
 def check_scores(scores: Tensor, temperature: float) -> None:
-    """Check that every row of scores has a softmax; the message contains the temperature.
+    """Check that the softmax of every row of scores is defined.
 
     Raises ValueError if a row contains nan, infinity, or no finite score. The values are checked on
     the CPU only, because reading them on a GPU would wait for the device.

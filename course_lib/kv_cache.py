@@ -309,9 +309,9 @@ def _is_original(module: nn.Module) -> bool:
 def decoding_engine(
     model: Transformer, src: Tensor, max_len: int, *, use_cache: bool = True
 ) -> Engine:
-    """Return an engine that scores the next target token of every source (B, S).
+    """Return an engine that scores the next target token for every source (B, S).
 
-    With ``use_cache``, it is a ``DecodingEngine`` if it fits the model's class; otherwise the
+    With ``use_cache``, this is a ``DecodingEngine`` if it fits the model's class; otherwise the
     prefix is recomputed for every token, with the same logits.
     """
     recompute = lambda: RecomputingEngine(model.decode, model.encode(src), src)  # noqa: E731

@@ -25,7 +25,7 @@ CHAT_MODEL = "smollm2-135m-instruct"
 
 
 def use_command(options: argparse.Namespace) -> int:
-    """Translate a text or many lines, or continue a text."""
+    """Translate text or many lines, or continue a prompt."""
     if options.weights:
         prepare(options)
         path = weights_path(options.weights)
@@ -38,7 +38,7 @@ def use_command(options: argparse.Namespace) -> int:
         pipeline, _ = load(options)
 
     def use(text: str) -> Iterator[str]:
-        """Yield a translation, or the continuation of a text."""
+        """Yield a translation, or the continuation of a prompt."""
         yield write(pipeline, text, options)
 
     if options.command == "sample":
@@ -76,7 +76,7 @@ def sampling_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def chat_command(options: argparse.Namespace) -> int:
-    """Answer what somebody types, or every line of a pipe; Ctrl-C ends an answer."""
+    """Answer what the user types, or every line of piped input; Ctrl-C ends an answer."""
     path = weights_path(options.weights or CHAT_MODEL)
     conversation = Conversation(path, sampler(**sampling_options(options)), options.tokens)
 
@@ -93,7 +93,7 @@ def chat_command(options: argparse.Namespace) -> int:
 
 
 def for_each_line(command: str, invitation: str, use: Callable[[str], Iterable[str]]) -> int:
-    """Use each line that somebody types or a pipe contains; return 2 if one of a pipe fails.
+    """Use each line that is typed or piped; return 2 if a piped line fails.
 
     ``use`` returns the parts of a line of output, which is empty if the line is empty or fails.
     """
@@ -149,7 +149,7 @@ def download_command(options: argparse.Namespace) -> int:
 
 
 def probe_command(options: argparse.Namespace) -> int:
-    """Probe what a function of the user's makes; 1 when a probe fails."""
+    """Probe the model that the user's function returns; return 1 if a probe fails."""
     sys.path.insert(0, os.getcwd())
     results = probe_made(options.factory, vocab_size=options.vocab_size, pad_id=options.pad_id)
     for result in results:

@@ -37,7 +37,7 @@ MOST_ALPHA = 10.0  # of the length penalty; beyond it, nothing but the length co
 
 
 def train_command(options: argparse.Namespace) -> int:
-    """Train to the end, or to the end of the step at which somebody asks to stop."""
+    """Train to the end, or until the end of the step in which the user asks to stop."""
     names = ("set", "data", "threads", "device", "accumulate", "shard")
     again = [*find_words(options, "train", *names), "--resume"]
     prepare(options)
@@ -73,7 +73,7 @@ def prepare(options: argparse.Namespace) -> None:
 def _describe(
     state: TrainState, options: argparse.Namespace, out: Path
 ) -> Callable[[dict[str, float]], None] | None:
-    """Say what is trained on what; return what prints a measurement where there is no bar."""
+    """Say what is trained; return a function that prints measurements if there is no bar."""
     total = state.task.steps
     parameters = sum(p.numel() for p in state.pipeline.model.parameters())
     threads = f"the CPU with {options.threads} thread" + "s" * (options.threads > 1)
@@ -144,7 +144,7 @@ def evaluate_command(options: argparse.Namespace) -> int:
 
 
 def evaluate_numbers(translator: Translator, options: argparse.Namespace) -> dict[str, Any]:
-    """Count exact matches on numbers of the test split."""
+    """Count exact matches on numbers from the test split."""
     config = translator.config
     sources, references = zip(*draw_pairs("test", options.count, to=config.to), strict=True)
     exact = exact_match(translator.translate(sources), references)
@@ -217,7 +217,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _own_names(options: argparse.Namespace) -> list[str]:
-    """Name the hyperparameters that have an option of their own."""
+    """Name the hyperparameters that have their own option."""
     return ["seed", *TASK_OPTIONS[options.task].settings]
 
 
@@ -243,7 +243,7 @@ def _folder(options: argparse.Namespace) -> Path:
 
 
 def find_words(options: argparse.Namespace, verb: str, *names: str) -> list[str]:
-    """Return a command about the same training run, with those of the named options given here."""
+    """Return a command for the same training run, with the named options that were given."""
     words = [verb] if options.task == "numbers" else [verb, "--task", options.task]
     for name in ("size", *_own_names(options), "out", *names):
         value = getattr(options, name)
@@ -254,14 +254,14 @@ def find_words(options: argparse.Namespace, verb: str, *names: str) -> list[str]
 
 
 def first_try(options: argparse.Namespace, config: TrainingConfig) -> list[str]:
-    """Return a command that uses what was trained."""
+    """Return a command that uses the trained model."""
     chosen = TASK_OPTIONS[options.task]
     example = chosen.examples.get(getattr(config, TASKS[options.task].variant))
     return [*find_words(options, chosen.verb), *([example] if example else [])]
 
 
 def load(options: argparse.Namespace) -> tuple[Pipeline, dict[str, Any]]:
-    """Load what was trained, averaged over the last epochs if asked, and the metadata."""
+    """Load the trained model, averaged over the last epochs if asked, and the metadata."""
     prepare(options)
     task = TASKS[options.task]
     out = _folder(options)

@@ -66,7 +66,7 @@ def training_scores() -> list[list[str]]:
         runs = entry["runs"]
         finished = [run for run in runs if run["outcome"] == "trains"]
         means = [fmean(run[score] for run in finished) for score in SCORES if finished]
-        name = f"`{mistake.exercise}`: {mistake.name.replace('_', ' ')}" if mistake else ""
+        name = f"`{mistake.exercise}`: `{mistake.name}`" if mistake else ""
         cells = [name or "**the correct model**"]
         cells += [f"{mean:.3f}" for mean in means] or ["–"] * len(SCORES)
         cells += [str(len(runs)), ", ".join(entry["probes"]) or "–"]

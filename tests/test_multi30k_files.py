@@ -149,7 +149,7 @@ PACKED_ENDLESS = gzip.compress(ENDLESS)
         (PACKED_ENDLESS[:12] + b"xyz" + PACKED_ENDLESS[15:], OSError, "decompressing"),
         (PACKED_ENDLESS, ValueError, "does not match the known hash"),
         (ENDLESS, OSError, "sent more than 100000 bytes"),
-        (None, OSError, "404.*network"),
+        (None, OSError, "404.*online"),
     ],
     ids=["other", "cut off", "not packed", "damaged", "endless content", "endless file", "missing"],
 )

@@ -39,7 +39,7 @@ EXPLORER = "<!-- the explorer of the heads -->"  # on the home page
 DOWNLOADS = """
 
 Download this chapter as a notebook: <a href="../downloads/to_fill_in/{0}" download>to fill in</a>,
-or <a href="../downloads/worked/{0}" download>worked, with every answer</a>."""
+or <a href="../downloads/worked/{0}" download>completed, with every answer</a>."""
 
 
 def lay_out() -> None:

@@ -40,16 +40,16 @@ SIZES = {"training step, small": "small", "training step, base": "base"}
 TRAINING = {  # in each table: the record's name of a row, and the page's
     "like for like": "like for like: dropout wherever `torch.nn` has it",
     "dropout as the paper": "dropout as in the paper, and fused Adam",
-    "loss in chunks": "and the loss in chunks",
-    "bfloat16": "and bfloat16 for the operations that a quick test finds faster",
+    "loss in chunks": "plus the loss in chunks",
+    "bfloat16": "plus bfloat16 for the operations that a quick test finds to be faster in it",
     "dropout as the paper, compiled": "the second row, with `torch.compile`",
 }
 ATTENTION = {
     "the fused kernel": "the fused kernel",
-    "all heads at once": "all heads at once, by hand",
+    "all heads at once": "all heads at once, without the fused kernel",
     "all heads at once, compiled": "all heads at once, with `torch.compile`",
-    "past only, by mask, fused": "causal, by a mask, fused",
-    "past only, is_causal, fused": "causal, by `is_causal`, fused",
+    "past only, by mask, fused": "the fused kernel, causal with a mask",
+    "past only, is_causal, fused": "the fused kernel, causal with `is_causal`",
     "the fused kernel, dropout": "the fused kernel, with dropout on the weights",
 }
 DECODING = {
@@ -76,7 +76,7 @@ GPTS = {
 }
 GPT_RATIOS = {
     "GPT, training step": "a training step against `torch.nn`",
-    "GPT, a token written": "generating a token with the KV cache, compared with without",
+    "GPT, a token written": "generating a token: the KV cache against no cache",
 }
 LANGUAGES = {"de": "German", "fr": "French", "zh": "Chinese"}
 TEXTS = {  # the text, and the standard deviation of the initial weights
@@ -253,7 +253,7 @@ def translators(split: str, *wanted: float) -> list[Entry]:
 def multi30k() -> str:
     """Write the scores on Multi30k."""
     head = ["German to English", "seeds", "BLEU, cased", "BLEU, lower-cased", "chrF"]
-    head += ["BLEU on *val*, lower-cased", "minutes: wall, processor"]
+    head += ["BLEU on *val*, lower-cased", "minutes (wall clock, CPU)"]
     rows = []
     for wanted, name in TRANSLATORS.items():
         test, val = translators(TEST, *wanted), translators("val", *wanted)
@@ -380,7 +380,7 @@ REGIONS: dict[str, Callable[[], str]] = {
         read_entries(EFFECTS), itemgetter("name"), "val_loss"
     ),
     "probes": lambda: paragraph(mutant_tables.seen_by_probes()),
-    "not_seen": lambda: table(["in", "what no probe sees"], mutant_tables.not_seen()),
+    "not_seen": lambda: table(["where", "what no probe sees"], mutant_tables.not_seen()),
     "mutants": lambda: table(MUTANT_COLUMNS, mutant_tables.training_scores()),
 }  # fmt: skip
 

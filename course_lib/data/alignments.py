@@ -32,7 +32,7 @@ def part_spans(number: int, language: str) -> list[tuple[int, int, list[int]]]:
         For each word, its start and end in ``spell(number, language)``, and its parts.
 
     Raises:
-        ValueError: If the number is not below ``LIMIT``, or as ``spell`` does.
+        ValueError: If the number is not below ``LIMIT``, or ``spell`` rejects it.
 
     Example:
         >>> part_spans(300, "en")
@@ -50,7 +50,7 @@ def part_spans(number: int, language: str) -> list[tuple[int, int, list[int]]]:
 
 
 def _multiply(spans: list[tuple[int, int, list[int]]], scale: int) -> list[int]:
-    """Multiply all smaller parts directly before a scale word, and return the word's own parts."""
+    """Multiply the smaller parts directly before a scale word, and return the word's own parts."""
     multiplied = []
     for _, _, parts in reversed(spans):
         if max(parts) >= scale:

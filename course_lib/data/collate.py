@@ -60,7 +60,7 @@ class BatchMaker:
         self.seed = seed
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
-        """Return source ids ``(B, S)`` and target ids ``(B, T + 1)``, bos to eos, for a step."""
+        """Return source ids ``(B, S)`` and target ids ``(B, T + 1)``, from bos to eos."""
         generator = torch.Generator().manual_seed(1_000_003 * self.seed + step)
         chosen = torch.randint(len(self.rows), (self.batch_size,), generator=generator)
         sources, targets = zip(*(self.rows[i] for i in chosen.tolist()), strict=True)

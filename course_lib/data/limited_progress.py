@@ -1,4 +1,4 @@
-"""Progress bars of downloads with a limit."""
+"""Progress bars that limit how much may be downloaded."""
 
 from tqdm.auto import tqdm
 
@@ -10,12 +10,12 @@ class LimitedProgress(tqdm):
     received: float = 0
 
     def update(self, n: float | None = 1) -> bool | None:
-        """Count the next bytes, and raise OSError if they are more than ``max_bytes`` together."""
+        """Count the next bytes, and raise OSError if there are more than ``max_bytes`` in all."""
         self.received += n or 0
         if self.received > self.max_bytes:
             raise OSError(f"the server sent more than {self.max_bytes} bytes")
         return super().update(n)
 
     def __bool__(self) -> bool:
-        """Return true also when the length is unknown, because pooch only then counts the bytes."""
+        """Return True even if the length is unknown, because otherwise pooch counts no bytes."""
         return True

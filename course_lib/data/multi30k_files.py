@@ -1,4 +1,4 @@
-"""Multi30k: captions of pictures in German and English, read from a folder or downloaded once.
+"""Multi30k: picture captions in German and English, read from a folder or downloaded once.
 
 It was made by Elliott, Frank, Sima'an and Specia (2016) from Flickr30k, and is provided for
 "non-commercial research and/or educational purposes". This repository quotes five of its sentences
@@ -43,8 +43,8 @@ def multi30k_folder(folder: Path | str | None = None) -> Path:
     """Find the folder that holds the six files.
 
     Args:
-        folder: This folder, or the one that contains it under the name ``multi30k``. The default
-            is the course's data folder.
+        folder: The corpus folder, or the folder that contains it under the name ``multi30k``. The
+            default is the course's data folder.
 
     Raises:
         ValueError: If files are missing; the message says which files, and how to get them.
@@ -132,7 +132,7 @@ def download_multi30k(folder: Path | str | None = None, *, url: str = URL) -> Pa
             corpus.fetch(name, downloader=download_unpacked)
         except (OSError, EOFError, zlib.error) as error:  # of the network, the disk, or gzip
             raise OSError(
-                f"{addresses[name]} could not be read ({error}); is there a network? The complete "
-                f"files stay in {target}: call it again, or copy the folder from another computer"
+                f"{addresses[name]} could not be read ({error}); are you online? The complete "
+                f"files stay in {target}: try again, or copy the folder from another computer"
             ) from error
     return target

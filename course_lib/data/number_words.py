@@ -46,12 +46,12 @@ def spell(number: int, language: str) -> str:
 
 @lru_cache(maxsize=2**16)  # a chapter and the task that it trains draw the same numbers
 def _words(number: int, language: str) -> str:
-    """Apply the rules, which takes most of the time of drawing pairs."""
+    """Apply the rules, which takes most of the time when pairs are drawn."""
     return _engine(language).format_number(number).text
 
 
 def split_of(number: int) -> str:
-    """Return the split of a number. From 100 on, "valid" and "test" each get one in ten.
+    """Return the split of a number. From 100 on, "valid" and "test" each get one number in ten.
 
     Example:
         >>> split_of(7), split_of(345)
@@ -148,9 +148,9 @@ def read_number(text: str) -> int:
 
 
 def spell_digits(text: str) -> str:
-    """Write a number below one million in words if the text is one in digits, such as 1,234.
+    """Turn a number below one million in digits, such as 1,234, into words.
 
-    Other texts are returned unchanged. Raises ValueError if they contain digits.
+    Text without digits is returned unchanged. Raises ValueError if the digits are no such number.
 
     Example:
         >>> spell_digits("1,234"), spell_digits("nine")
@@ -172,7 +172,7 @@ def check_number_words(text: str) -> None:
 
     Raises:
         ValueError: If the text is empty, contains another word, or is not a number that is spelled
-            this way. The message says which.
+            this way. The message says what is wrong.
     """
     words = text.replace("-", " ").split()
     example = "for example, write: three hundred forty-five"

@@ -37,7 +37,7 @@ class Characters:
         return len(self.characters)
 
     def encode(self, text: str) -> Tensor:
-        """Return the ids ``(L,)`` of a text.
+        """Return the ids ``(L,)`` of the characters.
 
         Raises:
             ValueError: If it contains a character that is not in the vocabulary.
@@ -74,12 +74,12 @@ class Text:
 def library_files(folder: Path | str | None = None) -> tuple[list[Path], list[Path]]:
     """List the modules of Python's standard library for training and for validation, by name.
 
-    About one file in ten is for validation: those whose name has a checksum that ends in 0. So a
-    file belongs to the same part in every version of Python. Files with other characters than
+    About one file in ten is for validation: those whose name has a checksum ending in 0. So a
+    file belongs to the same part in every version of Python. Files with characters that are not in
     ``PRINTABLE`` are left out.
 
     Args:
-        folder: The folder of the library. The default is the library of the running Python.
+        folder: The folder of the library. The default is the library of the Python that is running.
 
     Raises:
         ValueError: If there are not enough files, because some installations contain none.
@@ -141,7 +141,7 @@ def read_shakespeare(folder: Path | str | None = None) -> Text:
 
 
 def read_text(name: str, folder: Path | str | None = None) -> Text:
-    """Read ``"library"``, or ``"shakespeare"`` from a folder of data.
+    """Read ``"library"``, or read ``"shakespeare"`` from the data folder.
 
     Raises:
         ValueError: If the name is not one of these, or if the text cannot be read.

@@ -1,4 +1,4 @@
-"""A byte-pair-encoding tokenizer (paper, §5.1), trained by the library ``tokenizers``."""
+"""A byte-pair-encoding tokenizer (paper, §5.1), trained by the ``tokenizers`` library."""
 
 from collections.abc import Iterable
 from itertools import takewhile
@@ -38,7 +38,7 @@ class Tokenizer:
         """Merge the most frequent pair of tokens repeatedly, until the vocabulary is full.
 
         Args:
-            texts: Training text only, of both languages.
+            texts: Text in both languages, from the training split only.
             vocab_size: Number of tokens at the end, including the four special ones. There are
                 fewer if the text has no more pairs.
             split_punctuation: Whether every punctuation mark is a token of its own. Then ``Mann``
@@ -46,7 +46,7 @@ class Tokenizer:
                 word, so there it is False.
         """
         if isinstance(texts, str):
-            raise ValueError("the tokenizer learns from a list of texts, got one string")
+            raise ValueError("learn from a list of texts, not from one string")
         import tokenizers
         from tokenizers import decoders, models, pre_tokenizers, trainers
 

@@ -1,4 +1,4 @@
-"""The learner's side: exercises that name the mistake, and a workbook that becomes a library."""
+"""Exercises that name the learner's mistakes, and a workbook that grows into a library."""
 
 from course_lib.exercises.attempts import attempt
 from course_lib.exercises.check_report import Report

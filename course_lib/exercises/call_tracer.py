@@ -11,14 +11,14 @@ from torch.overrides import TorchFunctionMode
 
 
 class _Listener(TorchFunctionMode):
-    """Note every function of torch that is called."""
+    """Record every function of torch that is called."""
 
     def __init__(self) -> None:
         super().__init__()
         self.heard: set[Any] = set()
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        """Note it, and let it do its work."""
+        """Record the function, and call it."""
         self.heard.add(function)
         return function(*args, **(kwargs or {}))
 
@@ -27,21 +27,21 @@ class _Listener(TorchFunctionMode):
 def watched(
     shortcuts: Mapping[Any, str], definition: object, candidate: object
 ) -> Iterator[Callable]:
-    """Watch which functions run inside; yield a function that returns a complaint, or nothing.
+    """Watch which functions run in the block; yield a function that returns a complaint, if any.
 
-    The shortcuts of torch must not be called, and the course's own definition only by itself.
+    Torch's shortcuts must not be called, and only the course's own code may call its definition.
     """
     # by identity: two codes of the same text on the same line are equal
     codes = set() if candidate is definition else {id(code) for code in codes_of(definition)}
     used = []
 
     def notice(frame: FrameType, event: str, _: Any) -> None:
-        """Note that the course's own code runs."""
+        """Record that the course's own code runs."""
         if event == "call" and id(frame.f_code) in codes:
             used.append(frame.f_code)
 
     def verdict() -> str:
-        """Name a function that must not be called, but was."""
+        """Name a forbidden function that was called."""
         for function, complaint in shortcuts.items():
             if function in listener.heard:
                 return complaint

@@ -1,4 +1,4 @@
-"""Check an attempt: try it, sort its errors by severity, and name the mistake."""
+"""Check an attempt: run its trials, sort the errors by severity, and name the mistake."""
 
 import inspect
 from bisect import bisect
@@ -32,7 +32,7 @@ UNTRIED = Outcome(error=NotImplementedError())
 
 @usual_settings()
 def examine(name: str, candidate: object) -> Report:
-    """Try an attempt in every way that its exercise asks for; never raise on its mistakes.
+    """Run all trials of an exercise on an attempt, whose mistakes never raise an exception.
 
     Raises:
         ValueError: If there is no exercise of that name.
@@ -78,11 +78,11 @@ def observations(task: Exercise, candidate: Callable[..., Any]) -> list[Outcome]
 def layer_order(
     task: Exercise, candidate: Callable[..., Any], seen: Sequence[Outcome]
 ) -> dict[str, str]:
-    """Find which of an attempt's layers does the work of which of the course's.
+    """Match each layer of an attempt with the layer of the course that does the same work.
 
     Names decide this where they can. Where they cannot, several layers of one shape may be matched
     in the wrong order, so the first trial of the core that fails is tried in the other orders.
-    We return the course's name for each layer, or nothing if the usual order is right.
+    We return the course's name for each layer, or None if the usual order is right.
     """
     for place, outcome in enumerate(seen[: task.core_size]):
         if not _agrees(task, place, outcome):
@@ -96,7 +96,7 @@ def layer_order(
 
 
 def order_of(name: str, answer: Callable[..., Any]) -> dict[str, str]:
-    """Find the order of an answer's layers before it is served; mostly there is only one."""
+    """Find the order of an answer's layers before it is served; usually, only one is possible."""
     task = exercise(name)
     tried = adapt(answer, task.definition)
     seen = [try_out(task.trials[0], tried)]
@@ -106,7 +106,7 @@ def order_of(name: str, answer: Callable[..., Any]) -> dict[str, str]:
 
 
 def _agrees(task: Exercise, place: int, outcome: Outcome) -> bool:
-    """Say whether a trial shows what it should."""
+    """Say whether a trial has the expected outcome."""
     expected = expected_outcomes(task.name)[place]
     wrong = differences(outcome, expected, task.trials[place].kind, "")
     return outcome.error is None and not any(wrong)
@@ -146,7 +146,7 @@ def complaints(task: Exercise, seen: Sequence[Outcome]) -> Iterator[Failure]:
 
 
 def _not_a_candidate(task: Exercise, candidate: object) -> Report:
-    """Answer something that is not an attempt, or a class in place of a function."""
+    """Reject what is not an attempt, such as a class in place of a function."""
     if candidate is None or candidate is ...:
         return Report(task.name, False, hint="There is no attempt yet.", attempted=False)
     kind = "class" if inspect.isclass(task.definition) else "function"
@@ -166,7 +166,7 @@ def _unwritten(task: Exercise, error: NotImplementedError) -> Report:
 def _named(
     task: Exercise, candidate: object, seen: Sequence[Outcome], failures: Sequence[Failure]
 ) -> Report:
-    """Report the first thing that is wrong, under the name of the known mistake it looks like."""
+    """Report the first thing that is wrong, and name the known mistake that it looks like."""
     first = failures[0]
     if seen[first.trial].alone:
         seen = [outcome if outcome.alone else UNTRIED for outcome in seen]
@@ -204,7 +204,7 @@ def _second_problem(
 
 
 def caught_at(mistake: Mistake) -> tuple[str, str]:
-    """Return which stages a known mistake fails, and how it shows first, one of ``KINDS``."""
+    """Return the stages that a known mistake fails, and the kind of its first failure."""
     task = exercise(mistake.exercise)
     seen = [outcome_of(mistake, place) for place in range(len(task.trials))]
     failures = ordered(task, seen)

@@ -1,4 +1,4 @@
-"""Reports on an attempt: one verdict, the stages, and at most one hint."""
+"""A report on an attempt has one verdict, the stages, and at most one hint."""
 
 import html
 import re
@@ -20,7 +20,7 @@ class Stage:
         name: Its subject; for an option, the name of the argument.
         core: Whether it belongs to the core.
         held: Whether the attempt passes all its trials.
-        wrong: Whether one fails although no argument is missing.
+        wrong: Whether a trial fails although no argument is missing.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Stage:
     wrong: bool = False
 
     def __str__(self) -> str:
-        """Show its name with a sign."""
+        """Show the stage's name with a sign."""
         return f"{'✓' if self.held else '○'} {self.name}"
 
 
@@ -97,7 +97,7 @@ class Report:
         return "\n".join(line for line in (self.title, self.ladder, self.hint, self.detail) if line)
 
     def _repr_html_(self) -> str:
-        """Show the same as a box in JupyterLab; its text has the colors of the theme."""
+        """Show the report as a box in JupyterLab, in the colors of the theme."""
         texts = [f"<strong>{rendered(self.title)}</strong>", rendered(self.ladder)]
         texts += [rendered(self.hint)]
         lines = "".join(f"<div>{text}</div>" for text in texts if text)
@@ -107,7 +107,7 @@ class Report:
 
 
 def rendered(text: str) -> str:
-    """Write a text as HTML, with code, emphasis and formulas as Markdown marks them.
+    """Turn Markdown with code, emphasis and formulas into HTML.
 
     Public issues become links.
     """

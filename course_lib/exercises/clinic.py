@@ -19,7 +19,7 @@ TRAINED_ONLY = "initial loss"  # the probe for untrained models
 
 
 class PatientChart:
-    """Keep a case's symptom and the probes that were asked for."""
+    """Keep a case's symptom and the probes that were run."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -33,11 +33,11 @@ class PatientChart:
 
     @property
     def score(self) -> int:
-        """Count the probes that were asked for."""
+        """Return how many probes were run."""
         return len(self.asked)
 
     def probe(self, name: str) -> ProbeResult:
-        """Try a probe of ``PROBES_BY_NAME``; it counts once, however often it is asked for.
+        """Run a probe from ``PROBES_BY_NAME``, which counts only the first time.
 
         Raises:
             ValueError: If there is no such probe; the message lists similar names.
@@ -55,7 +55,7 @@ class PatientChart:
 
 
 def try_probe(case: Case, patient: Patient, name: str) -> ProbeResult:
-    """Try a probe on a fresh or a trained model, as the case says."""
+    """Run a probe on a fresh or a trained model, as the case requires."""
     if name == TRAINED_ONLY and not case.fresh:
         return ProbeResult(name, True, "this model is trained, so its initial loss is not known")
     model = patient.fresh() if case.fresh else patient.with_good_weights()
@@ -64,7 +64,7 @@ def try_probe(case: Case, patient: Patient, name: str) -> ProbeResult:
 
 
 def _changed(wrong: str, right: str) -> str:
-    """Return the functions of a text that differ from the right ones, without docstrings."""
+    """Return the functions in source code that differ from the correct ones, without docstrings."""
     right_functions = {ast.unparse(node) for node in _functions(right)}
     lines = wrong.splitlines()
     shown = []
@@ -78,7 +78,7 @@ def _changed(wrong: str, right: str) -> str:
 
 
 def _functions(text: str) -> list[ast.FunctionDef]:
-    """Return the functions and methods in a text."""
+    """Return the functions and methods in source code."""
     return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
 
 
@@ -93,7 +93,7 @@ def clinic(name: str) -> PatientChart:
 
 
 def causes() -> list[str]:
-    """Return the causes of all cases and a few others, sorted."""
+    """Return the causes of all cases and a few other causes, sorted."""
     return sorted([*(case.cause for case in CASES), *DECOYS])
 
 
@@ -102,9 +102,9 @@ def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object =
 
     Args:
         name: The case.
-        probes: Names of probes; each one that is tried counts.
+        probes: Names of probes; each one that is run counts.
         cause: One of ``causes()``.
-        fix: One pair ``(old, new)`` of lines in the code that is shown once you named the cause,
+        fix: One pair ``(old, new)`` of lines in the code that is shown after you name the cause,
             or a list of such pairs.
 
     Raises:
@@ -142,12 +142,12 @@ def diagnose(name: str, probes: object = ..., cause: object = ..., fix: object =
 
 
 def _is_blank(answer: object) -> bool:
-    """Say whether an answer was not given yet."""
+    """Say whether no answer was given yet."""
     return answer is ... or answer is None or answer == ""
 
 
 def _another(chart: PatientChart, cause: object) -> str:
-    """Say what another cause would mean, and which probe would show it."""
+    """Say what a different cause would mean, and which probe would show it."""
     others = {case.cause: (case.mistakes[0].sentence, case.probe) for case in CASES} | DECOYS
     if not isinstance(cause, str) or cause not in others:
         return f"{cause!r} is not among the causes: {', '.join(causes())}."
@@ -161,7 +161,7 @@ def _another(chart: PatientChart, cause: object) -> str:
 
 
 def side_effect(case: Case, patient: Patient) -> str:
-    """Say what is wrong with a model whose symptom is gone; empty if nothing is."""
+    """Say what is still wrong with a model whose symptom is gone, or return ""."""
     try:
         if computes_the_same(patient):
             return ""

@@ -50,7 +50,7 @@ def loss_and_writing(patient: Patient) -> Measurement:
 
 @torch.no_grad()
 def _teacher_forced(model: nn.Module, src: Tensor, tgt: Tensor) -> float:
-    """Return the fraction of tokens that are right under teacher forcing."""
+    """Return the fraction of tokens that are correct under teacher forcing."""
     return (model(src, tgt[:, :-1]).argmax(-1) == tgt[:, 1:]).float().mean().item()
 
 
@@ -104,7 +104,7 @@ def half_precision(patient: Patient) -> Measurement:
 
 
 def forced_and_free(patient: Patient) -> Measurement:
-    """Count right tokens under teacher forcing, and right sequences in free running."""
+    """Count correct tokens under teacher forcing, and correct sequences in free running."""
     model = patient.with_good_weights()
     forced = _teacher_forced(model, SRC, TGT)
     free = patient.fraction_right(model, *mixed_rows())
@@ -113,7 +113,7 @@ def forced_and_free(patient: Patient) -> Measurement:
 
 
 def _different_answers(patient: Patient, sources: Tensor) -> tuple[int, str]:
-    """Train the model, and count its distinct answers to some sources, in a phrase as well."""
+    """Train the model; return the number of its distinct answers, also in words."""
     model, _ = patient.trained()
     count = len(set(map(tuple, patient.write(model, sources))))
     return count, f"{count} different answers" if count > 1 else "one answer"
@@ -133,7 +133,7 @@ def how_many_answers(patient: Patient) -> Measurement:
 
 
 def one_batch_after_another(patient: Patient) -> Measurement:
-    """Decode the same batch before and after one with padding."""
+    """Decode the same batch before and after a batch with padding."""
     model = patient.with_good_weights()
     padded = SRC.clone()
     padded[:, 1:] = PAD

@@ -67,7 +67,7 @@ def mixed_rows(seed: int = 10**6) -> tuple[Tensor, list[list[int]]]:
 
 
 def one_length(step: int) -> tuple[Tensor, Tensor]:
-    """Draw the batch of a step; its rows have one length, so there is no padding."""
+    """Draw the batch for a step; all rows have the same length, so there is no padding."""
     return rows_of(LENGTHS[step % len(LENGTHS)], step)
 
 
@@ -85,7 +85,7 @@ class Patient:
         self.texts = tuple(sorted((n, t) for n, t in wrong.items() if t != right[n]))
 
     def fresh(self, weights: Mapping[str, Tensor] | None = None) -> nn.Module:
-        """Return the model with its initial weights, the same each time, or with given ones."""
+        """Return the model with the given weights, or with its initial weights."""
         config = TransformerConfig(
             src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY, d_model=48, num_heads=4,
             num_encoder_layers=1, num_decoder_layers=1, d_ff=96, dropout=0.0, max_len=64,
@@ -133,7 +133,7 @@ class Patient:
         return self.fresh(Patient().trained()[0].state_dict()).eval()
 
     def write(self, model: nn.Module, src: Tensor) -> list[list[int]]:
-        """Decode greedily, and return the tokens before each end."""
+        """Decode greedily, and return the tokens before each end token."""
         rows = decoder(self.parts, 7)(model, src).tolist()
         return [[*row, EOS][: [*row, EOS].index(EOS)] for row in rows]
 

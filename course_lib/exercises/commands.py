@@ -1,4 +1,4 @@
-"""The commands for learners, such as ``learn``, ``workbook`` and ``check``, and ``grade``."""
+"""The commands for learners, such as ``learn`` and ``check``, and ``grade`` for teachers."""
 
 import argparse
 import json
@@ -108,7 +108,7 @@ def lab_command(options: argparse.Namespace) -> int:
 
 
 def _folder_and_options(options: argparse.Namespace, usual: str) -> tuple[Path, list[str]]:
-    """Return the folder, and the options for JupyterLab, which ``--`` may put in its place."""
+    """Return the folder and the options for JupyterLab; the folder may be missing."""
     if (options.folder or "").startswith("-"):
         return Path(usual), [options.folder, *options.options]
     return Path(options.folder or usual), options.options
@@ -184,6 +184,6 @@ def _in_chapter(package: Path, name: str) -> dict[str, str | None]:
 
 
 def grade_command(options: argparse.Namespace) -> int:
-    """Grade, and print a line for each learner."""
+    """Grade the learners, and print a line for each of them."""
     grade(options.folder, options.out, force=options.force, limit=options.limit)
     return 0

@@ -1,4 +1,4 @@
-"""Check that Python and the libraries fit the course."""
+"""Check that Python and the libraries have versions that the course supports."""
 
 import re
 import sys
@@ -23,9 +23,9 @@ TESTED = {  # the libraries whose versions show in the outputs of the chapters
 
 
 def check_installation() -> str:
-    """Check Python and the libraries, and return a sentence that says that they fit.
+    """Check Python and the libraries, and return a sentence if all is well.
 
-    Another version of a library than the tested one gives a warning.
+    A library whose version is not the tested one gives a warning.
 
     Raises:
         ValueError: If Python is too old, or a library is missing or has an older main version.
@@ -60,5 +60,5 @@ def check_installation() -> str:
 
 
 def _release(text: str) -> list[int]:
-    """Read the first two numbers of a version."""
+    """Return the first two numbers of a version."""
     return [int(number) for number in re.findall(r"\d+", text)[:2]]

@@ -28,7 +28,7 @@ ADVICE = {  # what torch or Python says, and what usually caused it
 
 
 def explain(error: BaseException) -> tuple[str, str]:
-    """Turn an exception into a sentence, and the learner's line with the shapes around it."""
+    """Turn an exception into a sentence; add the learner's line and the shapes around it."""
     if isinstance(error, NotImplementedError):
         frame = list(traceback.walk_tb(error.__traceback__))[-1][0]
         return f"{frame.f_code.co_qualname} is not written yet.", ""
@@ -59,7 +59,7 @@ def wrote_above(error: NotImplementedError) -> bool:
 
 
 def learners_frame(error: BaseException) -> tuple[FrameType, int] | None:
-    """Find the deepest line of the traceback that belongs neither to torch nor to the course."""
+    """Find the deepest line of the traceback that is not in torch or in the course."""
     frames = [
         (frame, number)
         for frame, number in traceback.walk_tb(error.__traceback__)

@@ -31,7 +31,7 @@ class Exercise:
         minutes: How long a first-time learner needs.
         core: What every correct answer must do, by the names of its stages: required arguments and
             masks, gradients and parameters. The first trial is the textbook case.
-        hints: Help for the learner, from gentle to plain.
+        hints: Hints for the learner; each says more than the one before.
         shortcuts: Functions of torch that already are the solution, and what to say about each.
         extras: Other options, corner cases and devices, by the names of their stages.
         methods: Of a class, the methods that the learner writes; all of them if empty.
@@ -71,11 +71,11 @@ class Exercise:
 
     @property
     def ends(self) -> list[int]:
-        """Return where each stage ends, in the order of the trials."""
+        """Return the number of trials up to the end of each stage."""
         return list(accumulate(map(len, [*self.core.values(), *self.extras.values()])))
 
     def stages(self, failed: Collection[int], wrong: Collection[int] = ()) -> tuple[Stage, ...]:
-        """Return the stages, given the trials that failed and those that lacked no argument."""
+        """Return the stages; a trial in ``wrong`` failed although no argument is missing."""
         missed, bad = ({bisect(self.ends, trial) for trial in each} for each in (failed, wrong))
         names = enumerate([*self.core, *self.extras])
         return tuple(Stage(x, n < len(self.core), n not in missed, n in bad) for n, x in names)
@@ -99,7 +99,7 @@ def _catalogue() -> dict[str, Exercise]:
 
 
 def _room(module: str) -> ModuleType:
-    """Import what the bank holds for one module of the course."""
+    """Import the bank's exercises for one module of the course."""
     with usual_settings():  # it computes numbers when it is imported
         return import_module(f"course_lib.exercises.bank.{module}")
 
@@ -126,7 +126,7 @@ def right_answers(name: str) -> tuple[Any, ...]:
 
 
 def look_up(name: str, entries: Mapping[str, Entry], kind: str) -> Entry:
-    """Return the entry of that name, or raise a ValueError that says which names are near."""
+    """Return the entry of that name, or raise a ValueError that lists similar names."""
     if name in entries:
         return entries[name]
     near = difflib.get_close_matches(str(name), entries, n=3) or entries

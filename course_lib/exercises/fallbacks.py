@@ -42,7 +42,7 @@ def core_only(name: str, answer: Callable[..., Any], *missed: str) -> Callable[.
 
 
 def from_course(definition: object) -> bool:
-    """Say whether the lines of a function or class are the course's, wherever they run."""
+    """Say whether a function or class was written by the course, wherever it runs."""
     files = map(Path, files_of(definition))
     return any(file.is_relative_to(COURSE) for file in files)
 
@@ -73,7 +73,7 @@ def parts_of_yours(*things: Callable[..., object]) -> str:
 
 
 def _used(thing: Any, package: str) -> Iterator[Any]:
-    """Yield the functions and classes of a package that another one of them names."""
+    """Yield the functions and classes of a package that a function or class refers to."""
     functions = functions_of(thing)
     named = [f.__globals__.get(name) for f in functions for name in _names(f.__code__)]
     for value in [*named, *getattr(thing, "__bases__", ())]:
@@ -83,7 +83,7 @@ def _used(thing: Any, package: str) -> Iterator[Any]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Yield the global names that a code reads, and the codes inside it."""
+    """Yield the global names that a code object reads, including the code objects inside it."""
     yield from (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
     for inner in code.co_consts:
         if isinstance(inner, CodeType):

@@ -43,10 +43,10 @@ def grade(
     limit: float = LIMIT,
     tell: Callable[[str], None] = print,
 ) -> None:
-    """Check what learners wrote, write ``grades.csv`` after each learner, and tell the counts.
+    """Check what learners wrote, write ``grades.csv`` after each learner, and report the counts.
 
-    The folder is a workbook's, the ``my_lib`` in it, or a folder of learners' folders, which we do
-    not change. The table goes to the folder ``out``, or else to the current folder. A module may
+    The folder is a workbook, the ``my_lib`` in it, or a folder of learners' folders; we do not
+    change it. The table goes to the folder ``out``, or else to the current folder. A module may
     take ``limit`` seconds. We call ``tell`` with each line for the teacher.
     Raises ValueError if there is nothing to grade, or the table must not be written there.
     """
@@ -73,7 +73,7 @@ def grade(
 
 
 def learners(folder: Path) -> dict[str, Path | None]:
-    """Find the packages to grade by the names of their folders; ``None`` if one has no package."""
+    """Map the folders to grade to their packages, or to ``None`` where there is no package."""
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder} to grade")
     packages: dict[str, Path | None] = {}
@@ -97,7 +97,7 @@ def learners(folder: Path) -> dict[str, Path | None]:
 
 
 def package_of(folder: Path) -> Path | None:
-    """Return the learner's package that a folder holds, or is; a link may be a classmate's."""
+    """Return the learner's package in a folder, or the folder itself; a link inside is ignored."""
     place = folder.resolve()
     inside = place / LIBRARY
     if inside.is_dir() and not inside.is_symlink():
@@ -126,7 +126,7 @@ def grade_one(learner: str, package: Path | None, limit: float) -> list[Row]:
 
 
 def printable(text: str) -> str:
-    """Write control characters, such as line breaks, as their codes."""
+    """Replace control characters, such as line breaks, by their codes."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

@@ -53,14 +53,14 @@ class GuessBox(widgets.VBox):
             self.show_explanation(kept)
 
     def ask(self) -> None:
-        """Show the place for the answer, and no explanation."""
+        """Show the input field, and no explanation."""
         self.entered, self.text.value = False, ""
         self.message.value = self.explanation.value = ""
         self._swap(self.entry, self.again)
         self.entry.children[0].focus()
 
     def answer(self, answer: str) -> None:
-        """Accept an answer and explain, or ask for one if it is empty."""
+        """Accept an answer and show the explanation; if the answer is empty, ask for one."""
         answer = " ".join(answer.encode(errors="replace").decode().split())
         if not answer:
             self.message.value = f'<p role="status" style="{WRAPPED}">{EMPTY}</p>'
@@ -92,14 +92,14 @@ class GuessBox(widgets.VBox):
         return box
 
     def _button(self, label: str, act: Callable[[], None]) -> widgets.Button:
-        """Return a button that is as wide as its label, with a function for a press."""
+        """Return a button that is as wide as its label, and calls a function when it is pressed."""
         layout = widgets.Layout(width="auto", align_self="flex-start")
         button = widgets.Button(description=label, layout=layout)
         button.on_click(lambda _: act())
         return button
 
     def _choice(self, choice: str) -> widgets.Button:
-        """Return the button of a choice."""
+        """Return the button for a choice."""
         return self._button(choice, lambda: self.answer(choice))
 
     def _press_key(self, widget: Any, content: dict[str, Any], buffers: Any) -> None:
@@ -114,7 +114,7 @@ class GuessBox(widgets.VBox):
             self.answer(change["new"])
 
     def _swap(self, shown: widgets.DOMWidget, hidden: widgets.DOMWidget) -> None:
-        """Show one part, and hide another."""
+        """Show one part, and hide the other."""
         shown.layout.display, hidden.layout.display = "flex", "none"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:

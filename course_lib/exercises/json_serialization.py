@@ -17,7 +17,7 @@ MOST_PARTS = 50_000  # commas and brackets: each number, list and pair needs one
 
 
 def to_json(value: object) -> bytes:
-    """Write tensors, dtypes, numbers, texts and collections of them in one line."""
+    """Write tensors, dtypes, numbers, strings and collections of them in one line."""
     return json.dumps(_packed(value)).encode()
 
 
@@ -29,7 +29,7 @@ def from_json(line: bytes) -> Any:
 
 
 def _packed(value: object) -> Any:
-    """Replace what JSON does not know; anything unknown becomes the name of its type."""
+    """Convert types that JSON lacks; an unknown type becomes its name."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Tensor):
@@ -47,7 +47,7 @@ def _packed(value: object) -> Any:
 
 
 def _unpacked(entry: dict[str, Any]) -> Any:
-    """Turn one JSON object back; those inside it have been turned back before."""
+    """Convert one JSON object back; the objects inside it have been converted already."""
     ((kind, content),) = entry.items()
     if kind == "tensor":
         return load(base64.b64decode(content))[""]

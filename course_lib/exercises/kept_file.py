@@ -22,8 +22,8 @@ class KeptFile:
 
     Args:
         name: The name of the file.
-        content: What it keeps, as a message calls it, such as ``"your progress"``.
-        is_valid: Whether an entry is one of ours; it may raise an exception if not.
+        content: What a message calls the content, such as ``"your progress"``.
+        is_valid: Says whether an entry is one of ours; it may also raise an exception.
     """
 
     name: str
@@ -46,7 +46,7 @@ class KeptFile:
     def change(self, package: Path, add: Callable[[dict[str, Any]], bool]) -> None:
         """Let a function change the entries, and write them if it returns ``True``.
 
-        Several chapters can do this at the same time. A failure is a message, not an exception.
+        Several chapters can do this at the same time. If it fails, we print a message.
         """
         try:
             with FileLock(package / LOCK, timeout=PATIENCE):

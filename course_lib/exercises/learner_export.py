@@ -50,7 +50,7 @@ class Export:
     problem: str = ""  # why nothing was written
 
     def __repr__(self) -> str:
-        """Show a line for each definition."""
+        """Show one line for each definition."""
         if self.problem:
             return f"Nothing was written: {self.problem}."
         count = len(self.yours) + len(self.course) + len(self.back)
@@ -79,7 +79,7 @@ def export_mine(*, without: str | Collection[str] = ()) -> Export:
 
 
 def export(package: Path, notebook: Mapping[str, Any], back: Collection[str] = ()) -> Export:
-    """Write what passed to the learner's package; the names in ``back`` become the course's."""
+    """Write the answers that passed to the learner's package, except for the names in ``back``."""
     modules = {exercise(name).module: None for name in [*back] or list(LAST)[-1:]}
     if not modules:
         return Export(problem=UNTRIED)
@@ -102,7 +102,7 @@ def export(package: Path, notebook: Mapping[str, Any], back: Collection[str] = (
 def _planned(
     package: Path, module: str, notebook: Mapping[str, Any], back: Collection[str]
 ) -> tuple[str, dict[str, str], dict[str, str]]:
-    """Return a module's new text, with a remark for what is the learner's, and for the rest.
+    """Return a module's new text, and remarks on the learner's definitions and on the others.
 
     Raises:
         ValueError: If the file was changed by hand, or does not run.
@@ -127,7 +127,7 @@ def _planned(
 def _not_to_be_taken(
     names: Collection[str], notebook: Mapping[str, Any], package: Path
 ) -> dict[str, str]:
-    """Find answers that passed, but that the notebook has replaced, or that lack the right name."""
+    """Find answers that passed but were replaced in the notebook, or have the wrong name."""
     reasons = {}
     for name in names:
         last = PASSED[name].result if name in PASSED else None
@@ -196,7 +196,7 @@ def _ordered(chosen: Mapping[str, str], names: Collection[str]) -> dict[str, str
     """Put cells in the order of the chapter, without definitions that come from other cells."""
 
     def own(cell: str) -> str:
-        """Leave out what another of the chosen cells defines."""
+        """Leave out the definitions of the other chosen cells."""
         others = {name for name in names if chosen.get(name) != cell}
         return without(cell, lambda node: not others.isdisjoint(exported(ast.unparse(node))))
 

@@ -31,7 +31,7 @@ CHANGED = (
 
 
 def module_text(module: str, cells: Mapping[str, str] | None = None) -> str:
-    """Write a module of the learner's library from the cell of each name; two may share one."""
+    """Write a module of the learner's library from the cells; names may share a cell."""
     together: dict[str, list[str]] = {}
     for name, cell in (cells or {}).items():
         together.setdefault(cell.strip("\n"), []).append(name)
@@ -54,7 +54,7 @@ def changed_by_hand(text: str) -> bool:
 
 
 def find_library(folder: Path) -> Path:
-    """Return the ``my_lib`` that a folder holds, or is; raise ValueError if there is none."""
+    """Return the ``my_lib`` in a folder, or the folder if it is one; else raise ValueError."""
     package = folder if folder.resolve().name == LIBRARY else folder / LIBRARY
     if not package.is_dir():
         make = as_typed("learn", "workbook")
@@ -63,5 +63,5 @@ def find_library(folder: Path) -> Path:
 
 
 def _digest(text: str) -> str:
-    """Return a checksum of a text."""
+    """Return a checksum of a string."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -18,17 +18,17 @@ NOTHING: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Mistake:
-    """Describe a mistake that people make, so that it is recognised.
+    """Describe a mistake that people make, so that a check can recognize it.
 
     Args:
-        exercise: The definition in which it is made.
-        module: Where that definition stands.
+        exercise: The definition that contains the mistake.
+        module: The module of that definition.
         name: Short name, ``words_with_underscores``.
         sentence: Completes "This is what you get when …"; no full stop.
-        edits: Pairs of a text in the right source and the text that replaces it.
+        edits: Pairs: a passage of the correct source, and what replaces it.
         seen: Public code in which somebody made it, as ``owner/repository #number``; may be empty.
-        pattern: A pattern in the text of an attempt that tells this mistake from others that give
-            the same numbers; empty where the numbers tell.
+        pattern: A pattern in the source of an attempt that tells this mistake from others that
+            give the same numbers; empty if the numbers suffice.
     """
 
     exercise: str
@@ -41,7 +41,7 @@ class Mistake:
 
     @property
     def source(self) -> str:
-        """Return the wrong definition as text, or raise a ValueError if a passage is missing."""
+        """Return the source of the wrong definition; raise ValueError if a passage is missing."""
         text = course_source(self.module, self.exercise)
         for old, new in self.edits:
             if old not in text:
@@ -62,16 +62,16 @@ def course_definition(module: str, name: str) -> Callable[..., Any]:
 
 @cache
 def course_source(module: str, name: str) -> str:
-    """Return the text of the course's own definition; to look it up takes a while."""
+    """Return the source of the course's own definition, which takes a while to look up."""
     return inspect.getsource(course_definition(module, name))
 
 
 def define(
     source: str, module: str, name: str, file: str, beside: Mapping[str, Any] = NOTHING
 ) -> Callable[..., Any]:
-    """Run the text of a definition among the names of its module, and return what it defines.
+    """Run the source of a definition in its module's namespace, and return what it defines.
 
-    Tracebacks call the text ``file``. Names in ``beside`` replace those of the module.
+    Tracebacks call the source ``file``. Names in ``beside`` replace those of the module.
     """
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names = dict(math=math, torch=torch, nn=nn, F=F) | vars(import_module(f"course_lib.{module}"))

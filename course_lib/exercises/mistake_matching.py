@@ -54,7 +54,7 @@ def _changes_nothing(seen: Sequence[Outcome], mistake: Mistake) -> bool:
 
 
 def _pairs(task: Exercise, place: int) -> Iterator[Mistake]:
-    """Yield two mistakes at once: of those that fail a trial, each with each of the others."""
+    """Yield all pairs of the mistakes that fail a trial."""
     failing = [mistake for mistake in known_mistakes(task.name) if fails(mistake, place)]
     for one, other in combinations(failing, 2):
         for first, second in ((one, other), (other, one)):
@@ -100,7 +100,7 @@ def likeness(mine: Sequence[Outcome], mistake: Mistake) -> float:
 
 
 def fails(mistake: Mistake, place: int) -> bool:
-    """Say whether a known mistake goes wrong in one trial."""
+    """Say whether code with a known mistake fails one trial."""
     wrong, trial = outcome_of(mistake, place), exercise(mistake.exercise).trials[place]
     expected = expected_outcomes(mistake.exercise)[place]
     return wrong.error is not None or any(differences(wrong, expected, trial.kind, ""))
@@ -108,13 +108,13 @@ def fails(mistake: Mistake, place: int) -> bool:
 
 @cache
 def outcome_of(mistake: Mistake, place: int) -> Outcome:
-    """Try a known mistake on one trial, once per process; most differ in the first."""
+    """Run one trial on a known mistake, once per process."""
     task = exercise(mistake.exercise)
     return try_out(task.trials[place], adapt(mistake.implementation, task.definition))
 
 
 @cache
 def expected_outcomes(name: str) -> list[Outcome]:
-    """Try the course's own definition, once per process."""
+    """Run the trials on the course's own definition, once per process."""
     task = exercise(name)
     return [try_out(trial, adapt(task.definition, task.definition)) for trial in task.trials]

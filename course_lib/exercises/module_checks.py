@@ -46,7 +46,7 @@ def survivors(x: Tensor, *axes: str) -> dict[str, str]:
 
 
 def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: float) -> Trial:
-    """Check that dropout acts in training mode only."""
+    """Check that dropout is active in training mode only."""
 
     @as_trial(
         "dropout in eval mode",
@@ -66,7 +66,7 @@ def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: fl
 
 
 def sees_later(module: nn.Module, first: int, *pair: tuple[Tensor, ...]) -> dict[str, bool]:
-    """Report whether inputs that differ after the *first* positions change the outputs before."""
+    """Report whether a change after the *first* positions changes the outputs before it."""
     effects = {}
     for mode, training in (("in training", True), ("in eval mode", False)):
         answers = []
@@ -122,7 +122,7 @@ def dropout_trials(
 
 
 def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
-    """Check that ``dropout`` acts on the outputs of the sub-layers only, not inside them."""
+    """Check that ``dropout`` is applied to the sub-layers' outputs, and nowhere inside them."""
 
     @as_trial(
         "dropout=0.2 in training, norm_first=True",
@@ -139,7 +139,7 @@ def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
 
 
 def inside(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
-    """Ask that the two inner dropouts act on attention weights and on features, each by itself."""
+    """Require that the two inner dropouts are applied to attention weights and to features."""
     alone = [x[:, :1].repeat(16, 1, 1) for x in inputs]  # a single key: its weight is 1
 
     @as_trial(
@@ -160,7 +160,7 @@ def inside(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
 
 
 def first_reading(model: nn.Module, call: Callable[[nn.Module], Any]) -> Tensor:
-    """Return what the first part with parameters reads that is not ids: embedded tokens."""
+    """Return the embedded tokens: the first floating-point input of a part with parameters."""
     read: list[Tensor] = []
 
     def note(module: nn.Module, args: tuple[Any, ...]) -> None:
@@ -177,7 +177,7 @@ def first_reading(model: nn.Module, call: Callable[[nn.Module], Any]) -> Tensor:
 
 
 def embedding_dropout(config: Any, **calls: Callable[[nn.Module], Any]) -> Trial:
-    """Ask that dropout acts on each number of the embedded tokens by itself.
+    """Require that dropout drops each number of the embedded tokens independently.
 
     The dropout in ``config`` is 0.2; ``calls`` holds the call in which a model reads each side.
     """

@@ -43,7 +43,7 @@ class TestTask:
         return whole_answers(self.exercise)
 
     def wrong(self) -> Mapping[str, tuple[str, Callable]]:
-        """Return a sentence and a wrong answer for each mistake, by its short name."""
+        """Map the short name of each mistake to a sentence and a wrong answer."""
         of_others = [m for m in MISTAKES if m.exercise == self.exercise]
         mistakes = of_others or known_mistakes(self.exercise)
         return {m.name: (m.sentence, m.implementation) for m in mistakes}

@@ -1,4 +1,4 @@
-"""Turn a worked chapter into the learner's: stubs, help below them, and no outputs."""
+"""Turn a completed chapter into the learner's, which has stubs, hints and no outputs."""
 
 import ast
 import json
@@ -46,7 +46,7 @@ Cell = dict[str, Any]
 
 @dataclass(frozen=True)
 class Chapter:
-    """A worked chapter: the name of its file, and the notebook in it."""
+    """A completed chapter: the name of its file, and the notebook in it."""
 
     file: str
     notebook: dict[str, Any]
@@ -79,7 +79,7 @@ class Chapter:
         return [name for source in marked for name in stubs.exported(source)]
 
     def place(self, text: str) -> int:
-        """Return the number of the first cell that contains some words; 0 if there is none."""
+        """Return the index of the first cell that contains certain words, or 0."""
         return next((n for n, cell in enumerate(self.cells) if text in source_of(cell)), 0)
 
     def explains(self, place: int) -> bool:
@@ -90,7 +90,7 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Edition:
-    """Turn chapters into the learner's."""
+    """Turn chapters into the learner's versions."""
 
     tasks: Mapping[str, Exercise]
     modules: frozenset[str]  # those in the learner's own library
@@ -141,7 +141,7 @@ class Edition:
             yield new_cell("parts-of-yours", text.format(", ".join(wanted)), "code")
 
     def _code(self, cell: Cell, explained: bool) -> Iterator[Cell]:
-        """Yield the learner's version of a code cell, and the help below it."""
+        """Yield the learner's version of a code cell, and the hints below it."""
         worked = source_of(cell)
         if self.repository:
             worked = worked.replace(PLACE, f"git+{self.repository}")
@@ -205,12 +205,12 @@ def new_cell(name: str, text: str, kind: str = "markdown", metadata: Cell | None
 
 
 def folded(title: str, text: str) -> str:
-    """Fold a text under a title."""
+    """Put text into a collapsed section with a title."""
     return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
 def folded_hints(title: str, hints: Sequence[str]) -> str:
-    """Fold hints, each plainer one inside the one before."""
+    """Collapse hints, each inside the one before."""
     first, *plainer = hints
     inner = f"\n\n{folded_hints('A plainer hint', plainer)}" if plainer else ""
     return folded(title, first + inner)

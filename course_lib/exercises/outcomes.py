@@ -27,7 +27,7 @@ class Outcome:
     """Hold everything that one trial showed.
 
     Args:
-        values: Results by name: tensors, numbers, texts, and dicts and lists of them.
+        values: Results by name: tensors, numbers, strings, and dicts and lists of them.
         gradients: By the name of the input or parameter; ``None`` if there is none.
         changed: Names of the inputs that the call changed.
         error: The exception, if there was one.
@@ -43,7 +43,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Failure:
-    """Say that something is wrong, how it shows, and with which numbers."""
+    """Say what is wrong, how it shows, and with which numbers."""
 
     kind: str
     sentence: str
@@ -79,7 +79,7 @@ def close(one: object, other: object) -> bool:
 
 
 def alike(mine: Outcome, right: Outcome) -> bool:
-    """Say whether two calls showed the same values, gradients and changes, or both an error.
+    """Say whether two calls gave the same values, gradients and changes, or both raised an error.
 
     A single tensor in place of a pair is compared with the first of the pair.
     """
@@ -96,7 +96,7 @@ def alike(mine: Outcome, right: Outcome) -> bool:
 
 
 def differences(seen: Outcome, wanted: Outcome, kind: str, says: str) -> Iterator[Failure]:
-    """Yield what is wrong with a call that raised nothing, compared with the course's."""
+    """Compare a call that raised no exception with the course's, and yield the differences."""
     if kind == "parameters" and "shapes" in wanted.values:
         yield from _wrong_parameters(seen.values, wanted.values, says)
         return
@@ -155,7 +155,7 @@ def _wrong_parameters(mine: dict, right: dict, says: str) -> Iterator[Failure]:
 
 
 def _wrong_leaf(path: str, mine: object, right: object, kind: str, says: str) -> Iterator[Failure]:
-    """Compare one result, from the coarse to the subtle; yield at most one failure."""
+    """Compare one result, coarse errors first; yield at most one failure."""
     if close(mine, right):
         return
     if not isinstance(right, Tensor):
@@ -195,7 +195,7 @@ def _wrong_gradient(path: str, mine: Any, right: Tensor | None) -> Iterator[Fail
 
 
 def describe(value: object) -> str:
-    """Describe a result: a tensor by type and shape, anything else by its text, cut short."""
+    """Describe a tensor by type and shape, and anything else by its shortened repr."""
     if isinstance(value, Tensor):
         kind = "a tensor" if value.is_floating_point() else f"a tensor of {value.dtype}"
         return f"{kind} of shape {tuple(value.shape)}"

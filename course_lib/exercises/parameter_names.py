@@ -34,7 +34,7 @@ def recognise(
     kwargs: dict,
     order: Mapping[str, str],
 ) -> list[dict[str, str]]:
-    """Match parameters of other names with the course's, and make them known under both.
+    """Match parameters that have other names with the course's, so that both names work.
 
     Where names do not decide, ``order`` gives the course's name for each of the learner's layers.
     Returns the other orders that are possible there.
@@ -63,7 +63,7 @@ def recognise(
 
 
 def matched(strange: Shapes, missing: Shapes, order: Mapping[str, str]) -> dict[str, str]:
-    """Give parameters of other names the course's: whole layers first, then single parameters.
+    """Give parameters the course's names: whole layers first, then single parameters.
 
     A linear layer and a norm have vectors of one width; layer by layer, they are not mixed up.
     """
@@ -92,7 +92,7 @@ def _orders(strange: Shapes, missing: Shapes) -> Iterator[dict[str, str]]:
 
 
 def _by_name(ours: Mapping[str, Shapes], courses: Mapping[str, Shapes]) -> dict[str, str]:
-    """Match the layers whose names say enough, each with the one that is most like it."""
+    """Match layers with similar names."""
     decided: dict[str, str] = {}
     for layer, parts in courses.items():
         fitting = [o for o in ours if _fits(ours[o], parts) and o not in decided]
@@ -105,7 +105,7 @@ def _by_name(ours: Mapping[str, Shapes], courses: Mapping[str, Shapes]) -> dict[
 def _left(
     ours: Mapping[str, Shapes], courses: Mapping[str, Shapes], decided: Mapping[str, str]
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield for each shape the layers of both that no name decides, in their order."""
+    """Yield, for each shape, the layers on both sides that no name decides, in their order."""
     rest = [layer for layer in courses if layer not in decided.values()]
     while rest:
         same = [layer for layer in rest if _fits(courses[layer], courses[rest[0]])]
@@ -125,7 +125,7 @@ def _fits(ours: Shapes, courses: Shapes) -> bool:
 
 
 def _grouped(shapes: Mapping[str, torch.Size], group: bool) -> dict[str, dict[str, torch.Size]]:
-    """Put the parameters of one layer together, or each apart."""
+    """Group the parameters by layer, or make each a group of its own."""
     layers: dict[str, dict[str, torch.Size]] = {}
     for name, shape in shapes.items():
         layers.setdefault(name.rpartition(".")[0] if group else name, {})[name] = shape
@@ -142,7 +142,7 @@ def _ordered(ours: Mapping[str, torch.Size], courses: list[str]) -> list[str]:
 
 
 def _likeness(course: str, other: str) -> int:
-    """Count the parts of a name that another name has, too, as letters or as a word."""
+    """Count what two names have in common, in letters and in words."""
     parts = set(re.findall(r"[a-z]+\d*", other.lower()))
     return sum(
         _letters(part) in _letters(other) or bool(parts & LAYERS.get(part, set()))
@@ -154,7 +154,7 @@ _SHAPES: dict[tuple[type[nn.Module], str], Shapes] = {}
 
 
 def _shapes(definition: type[nn.Module], args: tuple, kwargs: dict) -> Shapes:
-    """Return the course's names and shapes, once for each set of arguments."""
+    """Return the course's names and shapes; computed once for each set of arguments."""
     key = definition, repr((args, kwargs))
     if key not in _SHAPES:
         profile = sys.getprofile()
@@ -171,5 +171,5 @@ def _shapes(definition: type[nn.Module], args: tuple, kwargs: dict) -> Shapes:
 
 
 def _letters(name: str) -> str:
-    """Keep what two spellings of a name share."""
+    """Return the letters of a name, without what varies between spellings."""
     return name.replace("_", "").lower()

@@ -42,7 +42,7 @@ class Prediction:
     Args:
         asks: A few words that say which number it is.
         truth: Computes the number.
-        close: The relative error that a right guess may have.
+        close: The relative error that a correct guess may have.
         guesses: Common wrong answers, with a hint for each.
     """
 
@@ -82,7 +82,7 @@ def judge_prediction(task: Prediction, answer: object) -> Report:
 
 
 def _near(guess: Tensor, truth: Tensor, share: float) -> bool:
-    """Say whether a guess is near enough, at least to two digits after the point."""
+    """Say whether a guess is close enough; two decimals always suffice."""
     return torch.allclose(guess.double(), truth.double(), rtol=share, atol=0.005)
 
 
@@ -102,10 +102,10 @@ def count(module: nn.Module) -> int:
 def asked(
     chapter: int, *guesses: tuple[Any, str], close: float = 0.01, minutes: int = 3
 ) -> Callable[[Callable], Prediction]:
-    """Make a prediction from a function whose docstring says what is asked for."""
+    """Make a prediction from a function; its docstring says which number is asked for."""
 
     def make(truth: Callable[[], Any]) -> Prediction:
-        """Take the name of the function, and the words of its docstring before colon or period."""
+        """Take the function's name, and its docstring up to the first colon or period."""
         what = re.split("[:.]", str(truth.__doc__).removeprefix("Return "))[0]
         return Prediction(truth.__name__, chapter, what, truth, close, guesses, minutes)
 

@@ -27,7 +27,7 @@ class Item:
     minutes: int
 
     def __str__(self) -> str:
-        """Show all but the chapter."""
+        """Show everything but the chapter."""
         return f"{self.name:29} {self.kind:14} {self.minutes:3} min"
 
 
@@ -75,9 +75,10 @@ class Progress:
 
 
 def note(report: Report) -> Report:
-    """Keep the state of an exercise if the current folder has a ``my_lib``; return the report.
+    """Save the state of an exercise if the current folder has a ``my_lib``; return the report.
 
-    A state that was correct once is kept; otherwise the latest one is. Nothing is sent anywhere.
+    Once an exercise is correct, it stays correct; otherwise the latest state counts. Nothing is
+    sent anywhere.
     """
     package = Path(LIBRARY)
     if package.is_dir() and report.state != UNTOUCHED:
@@ -123,7 +124,7 @@ def _done_and_left(states: Mapping[Item, str]) -> str:
 
 
 def _sign(states: Collection[str]) -> str:
-    """Return the sign of a report whose state sums up some states."""
+    """Return the sign for a state that sums up several states."""
     if {*states} == {CORRECT, UNTOUCHED}:
         return "◐"  # begun, and nothing is wrong
     done = set(states) == {CORRECT}

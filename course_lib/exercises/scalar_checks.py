@@ -34,13 +34,13 @@ def calls(
     kind: str = "equality",
     says: str = "",
 ) -> Trial:
-    """Call a function with the arguments of several cases, and look for changes of them.
+    """Call a function with the arguments of several cases, and check that it does not change them.
 
-    ``read`` turns an answer, together with the arguments, into what is compared.
+    ``read`` turns a result and the arguments into what is compared.
     """
 
     def measure(candidate: Callable[..., Any]) -> Outcome:
-        """Call it in every case."""
+        """Call the function in every case."""
         values, changed = {}, False
         for name, arguments in cases.items():
             copies = deepcopy(arguments)

@@ -53,7 +53,7 @@ def examine_apart(
 ) -> dict[str, Report]:
     """Examine a learner's modules in another process, and start a new one after a crash.
 
-    We run a copy of the package, in which ``texts`` replace the modules of their names. A module or
+    We run a copy of the package, in which ``texts`` replace the modules of these names. A module or
     an exercise may take ``limit`` seconds, and all of them together ten times as long.
     """
     reports: dict[str, Report] = {}
@@ -118,7 +118,7 @@ def _ending(process: subprocess.Popen, sent: BinaryIO, limit: float, end: float)
 
 
 def _judged(todo: Todo, lines: Sequence[bytes], ending: str) -> dict[str, Report]:
-    """Turn a process's answers into reports, and take these exercises off the list."""
+    """Turn a process's answers into reports, and remove these exercises from the list."""
     answers = _read(lines, ending)
     reports: dict[str, Report] = {}
     for module in list(todo):
@@ -235,7 +235,7 @@ def _limit_resources() -> None:
 
 
 def _answers(place: Path, todo: Todo) -> Iterator[dict[str, Any]]:
-    """Yield for each module whether it runs, then an answer for each of its exercises."""
+    """For each module, yield whether it runs, and then an answer for each of its exercises."""
     for module, names in todo.items():
         try:
             mine = import_module(f"{LIBRARY}.{module}")

@@ -61,7 +61,7 @@ def serve(
 
 
 def lacks_attributes(answer: object, definition: object) -> bool:
-    """Say whether a module has not all the attributes that the course's constructor sets."""
+    """Say whether a module lacks an attribute that the course's constructor sets."""
     if not (inspect.isclass(definition) and issubclass(definition, nn.Module)):
         return False
     attributes = []
@@ -75,7 +75,7 @@ def lacks_attributes(answer: object, definition: object) -> bool:
 def _served(
     answer: Any, fitted: Any, definition: type[nn.Module], run: Callable[..., Any]
 ) -> type[nn.Module]:
-    """Make the subclass of the course's class that lets the answer compute."""
+    """Make a subclass of the course's class in which the answer does the computing."""
 
     class Served(definition):  # type: ignore[misc, valid-type]
         """Hold the course's parts, and an answer that shares their parameters."""
@@ -94,7 +94,7 @@ def _served(
             self.__dict__["tie"] = run(build, lambda: None, _options(definition, args, kwargs))
 
         def __getattr__(self, name: str) -> Any:
-            """Find what the course's class lacks in the answer."""
+            """Look up in the answer what the course's class lacks."""
             try:
                 return super().__getattr__(name)
             except AttributeError:
@@ -119,7 +119,7 @@ def _served(
 def _delegating(
     served: type, fitted: Any, course: Callable, names: Collection[str], run: Callable[..., Any]
 ) -> Callable:
-    """Make a method that calls the answer's, or the course's of the same name."""
+    """Make a method that calls the answer's method, or the course's."""
     name = course.__name__
     others = [other for other in names if other != name]
 
@@ -131,7 +131,7 @@ def _delegating(
             return course(self, *args, **kwargs)
 
         def call() -> Any:
-            """Bring the answer up to date, and call it."""
+            """Update the answer's parts, and call it."""
             if not self.tie.renewed(self):
                 raise RuntimeError("one of its parts was replaced")
             mine = getattr(fitted, name)
@@ -145,13 +145,13 @@ def _delegating(
 
 
 def _runner(definition: Any, missed: Collection[str]) -> Callable[..., Any]:
-    """Return a function that runs an answer, or the course's definition, and says once why."""
+    """Return a function that runs an answer, or else the course's definition, and says once why."""
     stages = set(re.findall(r"\w+", " ".join(missed)))
     stages |= {"dropouts"} if "dropout" in stages else set()
     printed: set[str] = set()
 
     def run(call: Callable[[], Any], course: Callable[[], Any], asked: Mapping[str, str]) -> Any:
-        """Return the answer's result, or the course's where the answer has none."""
+        """Return the answer's result, or the course's if the answer has none."""
         lacking = [option for option, stage in asked.items() if stage in stages]
         why = f"without {', '.join(missed)}"
         if not lacking:
@@ -185,7 +185,7 @@ def _has_nan(result: Any) -> bool:
 def _as_the_course_means(
     answer: Any, definition: Any, args: tuple, kwargs: dict[str, Any]
 ) -> tuple[tuple, dict[str, Any]]:
-    """Give an answer the course's defaults, and no device that is the usual one anyway."""
+    """Add the course's defaults to a call, and leave out a device that is the default anyway."""
     mine, course = signature_of(answer), signature_of(definition)
     if mine is None or course is None:
         return args, kwargs

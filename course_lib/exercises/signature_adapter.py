@@ -55,7 +55,7 @@ class MissingOption(TypeError):
 
 @cache
 def signature_of(function: Callable[..., Any], method: bool = False) -> inspect.Signature | None:
-    """Return a signature, a method's without ``self``; or nothing where Python knows none."""
+    """Return a signature without ``self``, or None if Python finds no signature."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -146,7 +146,7 @@ def _placed(
 
 
 def _readable(config: Any) -> Any:
-    """Let a configuration be read under the synonyms of its names, too, or as a dictionary."""
+    """Make a configuration readable under synonyms of its names, and as a dictionary."""
     original: Any = type(config)
 
     class Readable(original):
@@ -184,7 +184,7 @@ def same_value(value: object, default: object) -> bool:
 def adapt(
     answer: Callable[..., Any], definition: Callable[..., Any], order: Mapping[str, str] = NO_ORDER
 ) -> Callable[..., Any]:
-    """Make an answer callable as the course's definition is, wherever that has one meaning.
+    """Make an answer callable like the course's definition, wherever the meaning is unambiguous.
 
     Each call gets the arguments that the answer knows. The parameters of a module are found under
     the course's names. We match them by name, shape and order; where names do not decide,
@@ -194,7 +194,7 @@ def adapt(
 
         @wraps(answer)
         def fitted(*args: Any, **kwargs: Any) -> Any:
-            """Call the answer with its own names."""
+            """Call the answer under its own argument names."""
             args, kwargs = fit(answer, definition, args, kwargs)
             return answer(*args, **kwargs)
 
@@ -207,7 +207,7 @@ def _adapted(answer: Any, definition: Any, order: Mapping[str, str]) -> Any:
     """Make the subclass of an answer that takes the arguments of the course's class."""
 
     class Adapted(answer):
-        """Fit the arguments of constructor and ``forward``."""
+        """Translate the arguments of the constructor and of ``forward``."""
 
         orders: ClassVar[list[dict[str, str]]] = []
 
@@ -218,7 +218,7 @@ def _adapted(answer: Any, definition: Any, order: Mapping[str, str]) -> Any:
                 Adapted.orders = recognise(self, definition, args, kwargs, order)
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
-            """Call the answer's with its own names."""
+            """Call the answer's ``forward`` under its own argument names."""
             args, kwargs = fit(answer.forward, definition.forward, args, kwargs, method=True)
             return super().forward(*args, **kwargs)
 

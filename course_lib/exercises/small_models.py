@@ -22,7 +22,7 @@ def small_config(pad_id: int, max_len: int) -> TransformerConfig:
 
 
 class RecordedModel(nn.Module):
-    """Record the mode of every call, and stop a loop that does not end."""
+    """Record the mode of every call, and stop endless loops."""
 
     encode: Callable[[Tensor], Tensor]
     decode: Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -47,7 +47,7 @@ class RecordedModel(nn.Module):
 
 
 class SmallModel(RecordedModel):
-    """Predict each token from the sum of the source and of the target so far.
+    """Predict each token from the sum of the source ids and the target ids so far.
 
     This model is causal and fast.
     """

@@ -1,4 +1,4 @@
-"""Replace the bodies of finished source by stubs, and keep every other character."""
+"""Replace function bodies in source code by stubs, and keep every other character."""
 
 import ast
 from collections.abc import Callable, Collection, Iterator

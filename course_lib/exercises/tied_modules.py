@@ -1,4 +1,4 @@
-"""Two modules of different structure that compute with the same parameters."""
+"""Two modules of different structure that share their parameters."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -27,7 +27,7 @@ class Slot:
     path: str
 
     def filled(self, modules: Mapping[str, nn.Module]) -> bool:
-        """Put what the course's module has now into the answer; say if it has any."""
+        """Put the course's present part into the answer; say whether there is one."""
         above, _, name = self.path.rpartition(".")
         parts = getattr(modules.get(above), self.source, {})
         if name not in parts:
@@ -51,14 +51,14 @@ class Tie:
     rest: dict[str, nn.Module]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Tie":
-        """Copy the answer, and forget the graphs of what it keeps from its last call."""
+        """Copy the answer, without the graphs of tensors from its last call."""
         for module in self.own:
             graphs = {n: x for n, x in vars(module).items() if isinstance(x, Tensor) and x.grad_fn}
             vars(module).update({name: x.detach() for name, x in graphs.items()})
         return Tie(*(deepcopy(part, memo) for part in vars(self).values()))
 
     def renewed(self, course: nn.Module) -> bool:
-        """Give the answer the parts that the course's module has now; say if that can be done."""
+        """Give the answer the present parts of the course's module; say whether that worked."""
         modules = dict(course.named_modules(remove_duplicate=False))
         if any(modules.get(path) is not module for path, module in self.rest.items()):
             return False
@@ -98,7 +98,7 @@ def tie(course: nn.Module, answer: nn.Module) -> Tie:
 
 
 def _tables(course: nn.Module, own: Sequence[nn.Module]) -> Iterator[Slot]:
-    """Find the course's buffers in an answer, whatever their shape: a table of positions."""
+    """Find the course's buffers, such as a table of positions, in an answer, in any shape."""
     for name, table in course.named_buffers():
         for module in own:
             for kind in (BUFFERS, "__dict__"):
@@ -108,7 +108,7 @@ def _tables(course: nn.Module, own: Sequence[nn.Module]) -> Iterator[Slot]:
 
 
 def _same_numbers(mine: Tensor, table: Tensor) -> bool:
-    """Compare two tables apart from their shape; on the meta device there are no numbers."""
+    """Compare the numbers of two tables; on the meta device, there are none."""
     if mine.numel() != table.numel() or mine.is_meta or table.is_meta:
         return False
     return torch.allclose(mine.detach().flatten().to(table), table.flatten(), atol=1e-4)

@@ -21,7 +21,7 @@ class Trial:
     """Try a candidate once.
 
     Args:
-        label: What is special about it; completes "With …".
+        label: What is special about the trial; completes "With …".
         measure: Tries a candidate; ``try_out`` catches what it raises.
         kind: How a wrong value is reported, one of ``KINDS``.
         says: What a wrong value means here, in a sentence.
@@ -47,7 +47,7 @@ def usual_settings() -> Iterator[None]:
 
 
 def try_out(trial: Trial, candidate: object) -> Outcome:
-    """Try a candidate, the same way every time, and catch what it raises."""
+    """Run a trial under fixed settings, and catch what the candidate raises."""
     with usual_settings(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.default_generator.manual_seed(0)  # torch.manual_seed also seeds every device, slowly
@@ -58,7 +58,7 @@ def try_out(trial: Trial, candidate: object) -> Outcome:
 
 
 def normal(name: str, *shape: int) -> Tensor:
-    """Draw standard normal numbers that depend on the name only."""
+    """Draw standard normal numbers that depend only on the name."""
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     return torch.randn(shape, generator=generator)
 
@@ -72,9 +72,9 @@ def function_trial(
     kind: str = "equality",
     says: str = "",
 ) -> Trial:
-    """Call a function with inputs by position, options by name; compare results and gradients.
+    """Call a function, inputs by position and options by name; compare results and gradients.
 
-    ``names`` are those of the returned values, with ``None`` for one that is not compared.
+    ``names`` are the names of the returned values; ``None`` means that a value is not compared.
     """
 
     def measure(candidate: Callable[..., Any]) -> Outcome:
@@ -117,7 +117,7 @@ def parameters_trial(build: Mapping[str, Any], says: str) -> Trial:
 
 
 def names_trial(build: Mapping[str, Any]) -> Trial:
-    """Compare the names of all parameters with the course's, which is an extra of every module."""
+    """Compare the names of all parameters with the course's; this is an extra for every module."""
     says = "The mathematics is right. With the course's names, it can also load saved weights."
 
     @as_trial("the names of its parameters", says, "parameters")
@@ -138,7 +138,7 @@ def as_trial(
 
 
 def answer_to(call: Callable[[], Any]) -> str:
-    """Return which exception a call raises; a missing implementation is raised again."""
+    """Return the exception that a call raises; NotImplementedError is raised again."""
     try:
         call()
     except NotImplementedError:
@@ -154,7 +154,7 @@ def observe(
     names: Sequence[str | None],
     parameters: Mapping[str, Tensor] | None = None,
 ) -> Outcome:
-    """Call something on copies of the inputs; keep results, all gradients, and changed inputs."""
+    """Call a function on copies of the inputs; record results, gradients, and changed inputs."""
     leaf = {
         name: x.detach().clone().requires_grad_()
         for name, x in inputs.items()
@@ -214,7 +214,7 @@ def filled(module: Filled) -> Filled:
 
 
 def by_name(module: nn.Module) -> dict[str, nn.Parameter]:
-    """List every parameter once, under the first of its names in the alphabet."""
+    """List every parameter once, under its alphabetically first name."""
     named = sorted(_named_parameters(module), reverse=True)
     names = {id(parameter): name for name, parameter in named}
     return {name: parameter for name, parameter in named if names[id(parameter)] == name}
@@ -235,7 +235,7 @@ def census(module: nn.Module) -> dict[str, Any]:
 
 
 def _named_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """List all parameters, under the course's names where ``recognise`` found them."""
+    """List all parameters, under the course's names if ``recognise`` found them."""
     renamed = vars(module).get("course_names", {})
     named = module.named_parameters(remove_duplicate=False)
     return [(renamed.get(name, name), parameter) for name, parameter in named]

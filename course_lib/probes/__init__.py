@@ -68,17 +68,17 @@ def probe(
     Args:
         model: Called as ``model(ids)`` if one argument is enough, else as ``model(src, tgt)``;
             returns logits ``(B, T, V)``, a tuple with them first, or an object with ``.logits``.
-        vocab_size: Ids are drawn below it.
+        vocab_size: Number of tokens; the probes draw ids below it.
         pad_id: Padding, if the model has any.
         forward: ``forward(model, ids)`` or ``forward(model, src, tgt)`` for all other models.
         loss: Your own, ``loss(model, ids)`` or ``loss(model, src, tgt)`` of whole sequences
             ``(B, T + 1)``, with which one batch is then learned.
         generate: Your own greedy decoding, ``generate(model, src)``, which returns ids without
-            ``bos_id``, or ``generate(model, ids)``, which returns the ids it got and what follows.
+            ``bos_id``, or ``generate(model, ids)``, which returns the given ids and what follows.
         bos_id: Id of the token that starts every target; required with ``generate`` and a source.
-        dropout: The rate that the model was asked for, if every layer should drop at it.
-        attention_scale: What the design multiplies attention's scores by, if it is not 1/√d_k and
-            no number in ``model.config`` says so.
+        dropout: The dropout rate that every layer should have.
+        attention_scale: What the model multiplies the attention scores by, if that is not 1/√d_k
+            and no number in ``model.config`` says so.
         fresh: ``False`` for a trained model, whose first loss shows nothing.
 
     Returns:
@@ -104,15 +104,15 @@ def probe(
 
 
 def probe_made(factory: str, **options: Any) -> list[ProbeResult]:
-    """Probe what a function makes that is named by its module.
+    """Probe the model that a function returns; the function is given as ``"module:function"``.
 
     Args:
         factory: Such as ``"package.module:function"``; called without arguments, it returns a
             model, or the arguments of ``probe`` as a dict.
-        **options: Arguments of ``probe`` that go before those; ``None`` where there is none.
+        **options: Arguments of ``probe``; unless they are ``None``, they override the dict's.
 
     Raises:
-        ValueError: If nothing comes out that can be probed.
+        ValueError: If the function does not return something that can be probed.
     """
     try:
         made = resolve_name(factory)()

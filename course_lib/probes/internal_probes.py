@@ -17,7 +17,7 @@ from course_lib.probes.residual_probes import layers_of
 def parts_used_once(probed: ProbedModel) -> Finding:
     """No part with weights runs twice in a pass, except for embeddings.
 
-    If the parts that run again hold most of the weights, and each has one name, then a layer is
+    If the parts that run again contain most of the weights, and each has one name, then a layer is
     repeated on purpose, as in the Universal Transformer and in ALBERT.
     """
     calls: Counter[str] = Counter()
@@ -49,7 +49,7 @@ def finite_numbers(probed: ProbedModel) -> Finding:
     culprits: list[str] = []
 
     def trace(name: str, output: object) -> None:
-        """Note the first module that makes one."""
+        """Record the first module whose output has one."""
         first = output[0] if isinstance(output, tuple) and output else output
         first = getattr(first, "logits", first)
         if isinstance(first, Tensor) and first.is_floating_point() and not first.isfinite().all():
@@ -77,7 +77,7 @@ def finite_numbers(probed: ProbedModel) -> Finding:
 
 
 class _DropoutRates(TorchFunctionMode):
-    """Note at which rates dropout acts."""
+    """Record the rates at which dropout is applied."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class _DropoutRates(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Note the rate of a function that drops, and call it."""
+        """Record the rate of a dropout function, and call it."""
         options = kwargs or {}
         name = getattr(func, "__name__", "")
         if name == "dropout" and options.get("training", args[2] if len(args) > 2 else True):
@@ -105,7 +105,7 @@ def dropout_rate(probed: ProbedModel) -> Finding | None:
     with _DropoutRates() as seen:
 
         def note(name: str) -> None:
-            """Give a layer the rates since the layer before it."""
+            """Assign to a layer the rates recorded since the layer before it."""
             rates_by_layer[name] = set(seen.rates) - {0.0}
             seen.rates.clear()
 

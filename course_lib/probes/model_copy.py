@@ -15,9 +15,9 @@ GATE = 0.5  # the least scale of vectors, such as gates, in an amplified model
 
 
 def copy_model(model: nn.Module) -> nn.Module:
-    """Copy a model, together with the functions in its attributes that use its parts.
+    """Copy a model, and the functions in its attributes if they use its parts.
 
-    Parameters in 16 bit become float32. A tensor that is the result of an earlier forward pass is
+    16-bit parameters become float32. A tensor that is the result of an earlier forward pass is
     copied without its history.
 
     Raises:
@@ -61,9 +61,9 @@ def runs_original(model: nn.Module, run: Callable[[], object]) -> bool:
 
 
 def nudge_zeros(model: nn.Module) -> None:
-    """Replace parameters that are zero everywhere by noise, so that every layer contributes.
+    """Replace parameters that are all zero by noise, so that every layer contributes.
 
-    Designs whose layers start as the identity have such output projections and gates. Biases stay
+    Models whose layers start as the identity have such output projections and gates. Biases stay
     zero, because they make all tokens more alike.
     """
     generator = torch.Generator().manual_seed(2)
@@ -74,10 +74,10 @@ def nudge_zeros(model: nn.Module) -> None:
 
 
 def amplify(model: nn.Module, gain: float = 1.0) -> None:
-    """Scale small weights up, so that what a layer adds is as large as what it reads.
+    """Scale up small weights, so that what a layer adds is as large as its input.
 
     In a fresh model each token often predicts itself, whatever the model attends to. Embeddings
-    stay as they are. With a larger gain, attention looks at fewer tokens.
+    stay as they are. With a larger gain, attention concentrates on fewer tokens.
     """
     for module in model.modules():
         if not isinstance(module, nn.Embedding):

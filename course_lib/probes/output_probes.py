@@ -1,4 +1,4 @@
-"""Probes of the logits: which ids, which other rows and which mode change them."""
+"""Probes of the logits: do other ids, other rows or another mode change them?"""
 
 import math
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ from course_lib.probes.probed_model import (
 
 
 class NoDropout(TorchFunctionMode):
-    """Switch every dropout of torch off, in training mode, too."""
+    """Switch off all of torch's dropout, also in training mode."""
 
     def __torch_function__(
         self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
@@ -46,7 +46,7 @@ def influence(probed: ProbedModel, side: int) -> Tensor:
     """Measure how far each position's logits move when one token of an input changes.
 
     Args:
-        probed: In the mode to be looked at.
+        probed: The model, in the mode that is tested.
         side: Which input, -1 for the target or the text.
 
     Returns:
@@ -64,9 +64,9 @@ def influence(probed: ProbedModel, side: int) -> Tensor:
 
 @as_probe
 def causality(probed: ProbedModel) -> Finding | None:
-    """If a later token changes, the logits do not change, in eval mode and in training mode.
+    """If a token changes, the logits before it do not change, in eval mode and in training mode.
 
-    Dropout is off in both, because a model may draw more often after one token than another.
+    Dropout is off in both, because a model may draw more numbers after one token than another.
     """
     for mode in ("eval", "training"):
         probed.model.train(mode == "training")
@@ -85,7 +85,7 @@ def causality(probed: ProbedModel) -> Finding | None:
 def context(probed: ProbedModel) -> Finding | None:
     """If a token changes, the logits change at every position that should see it.
 
-    A window of at least two tokens is a design, if all positions have the same one.
+    A window of at least two tokens is accepted if it is the same at all positions.
     """
     amplify(probed.model)
     matrix = influence(probed, -1)
@@ -149,7 +149,7 @@ def _gap_when_padding_is_louder(probed: ProbedModel, pad_id: int) -> float:
 
 @as_probe
 def batch_invariance(probed: ProbedModel) -> Finding | None:
-    """A row gets the same logits alone and at any place in a batch."""
+    """A row gets the same logits whether it is alone or anywhere in a batch."""
     ids = probed.batch()
     base = probed.logits(*ids)
     turned = probed.logits(*(each.flip(0) for each in ids)).flip(0)
@@ -164,7 +164,7 @@ def batch_invariance(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def order_sensitivity(probed: ProbedModel) -> Finding | None:
-    """If two earlier tokens are swapped, in source or target, the last logits change."""
+    """If two earlier tokens of source or target are swapped, the last position's logits change."""
     amplify(probed.model)
     ids = probed.batch()
     base = probed.logits(*ids)[:, -1]
@@ -199,7 +199,7 @@ def determinism(probed: ProbedModel) -> Finding | None:
 
 @as_probe
 def training_and_eval_mode(probed: ProbedModel) -> Finding | None:
-    """Apart from dropout, both modes compute the same."""
+    """Except for dropout, both modes compute the same logits."""
     ids = probed.batch()
     base = probed.logits(*ids)
     losses = {"eval": shifted_loss(probed, *ids)[0].item()}
@@ -247,8 +247,8 @@ def _own_generate(
 ) -> Finding:
     """Compare what ``generate`` writes with one pass over it, and with a second call.
 
-    The copy then gets larger weights, because a fresh model repeats the token that it reads, with
-    the right cache and with a wrong one.
+    The copy gets larger weights for this, because a fresh model repeats its input token, whether
+    or not the cache is right.
     """
     finding = _written_as_in_one_pass(probed, generate, source, text)
     amplify(probed.model, gain=2.0)

@@ -1,4 +1,4 @@
-"""The result of a probe: whether its claim holds, and what it saw."""
+"""The result of a probe: whether it passed, and what it saw."""
 
 import html
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ class ProbeResult:
 
     Args:
         name: Name of the probe.
-        passed: Whether its claim holds.
-        hint: What the probe saw, and if the claim does not hold, where to look.
+        passed: Whether the probe passed.
+        hint: What the probe saw, and if it failed, where to look.
         data: The numbers behind it; ``course_lib.viz.probe_picture`` draws some of them.
     """
 
@@ -21,11 +21,11 @@ class ProbeResult:
     data: object = None
 
     def __repr__(self) -> str:
-        """Show it as a line of text."""
+        """Show the result as a line of text."""
         return f"{'✓' if self.passed else '✗'} {self.name}: {self.hint}"
 
     def _repr_html_(self) -> str:
-        """Show the same as a line with a colored edge."""
+        """Show the result as a line with a colored edge."""
         color = "#009E73" if self.passed else "#D55E00"
         style = f"border-left: 4px solid {color}; padding: 4px 12px"
         return f'<div role="status" style="{style}">{html.escape(str(self))}</div>'

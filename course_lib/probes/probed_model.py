@@ -29,8 +29,8 @@ class ProbedModel:
     """Hold a model and how it is called; ``prepare_model`` builds it.
 
     Args:
-        model: Ids in, logits out.
-        vocab_size: Ids are drawn below it; where source and target differ, the smaller number.
+        model: Takes ids, and returns logits.
+        vocab_size: Ids are drawn below this number, the smaller one if source and target differ.
         pad_id: Padding, if the model has any.
         never_drawn: The id that is not drawn as a word: padding, or the ``padding_idx`` of an
             embedding, whose vector is zero and never learns.
@@ -52,12 +52,12 @@ class ProbedModel:
     attention_scale: float | None = None
 
     def logits(self, *ids: Tensor) -> Tensor:
-        """Score the ids ``(B, T, V)``; what is random is drawn from the same seed each time."""
+        """Return the logits ``(B, T, V)``; every call uses the same seed."""
         torch.manual_seed(0)
         return self.call(self.model, *(each.contiguous() for each in ids))
 
     def own_loss(self, *ids: Tensor) -> Tensor:
-        """Compute the loss that the model is trained with, as far as it is known."""
+        """Compute the loss that the model is trained with, if it is known."""
         if self.loss is None:
             return shifted_loss(self, *ids)[0]
         return self.loss(self.model, *(each.contiguous() for each in ids))
@@ -69,7 +69,7 @@ class ProbedModel:
         return ids if self.never_drawn is None else ids + (ids >= self.never_drawn).long()
 
     def other_words(self, ids: Tensor) -> Tensor:
-        """Replace each word by another one."""
+        """Replace each word by a different word."""
         if self.never_drawn is None:
             return self.words(ids + 1)
         return self.words(ids - (ids > self.never_drawn).long() + 1)
@@ -77,7 +77,7 @@ class ProbedModel:
     def batch(
         self, most_words: int = 10**6, length: int = TARGET, seed: int = 1
     ) -> tuple[Tensor, ...]:
-        """Draw ids, the same ones for each seed, of at most this many different words."""
+        """Draw ids of at most ``words`` different words; the same seed draws the same ids."""
         generator = torch.Generator().manual_seed(seed)
         device = next(self.model.parameters(), torch.empty(0)).device
         sizes = ([SOURCE] if self.reads_source else []) + [length]
@@ -95,16 +95,16 @@ PROBES: list[Probe] = []
 
 
 def find_logits(output: object) -> Tensor | None:
-    """Find the logits in what a model returns: a tensor, a tuple's first, or ``.logits``."""
+    """Find the logits in a model's output: a tensor, a tuple's first, or ``.logits``."""
     output = getattr(output, "logits", output)
     logits = output[0] if isinstance(output, tuple) and output else output
     return logits if isinstance(logits, Tensor) and logits.dim() == 3 else None
 
 
 def logits_of(output: object) -> Tensor:
-    """Return the logits in what a model returns.
+    """Return the logits in a model's output.
 
-    A token that may never be written, with -inf everywhere, gets the least score of its position.
+    A token that the model rules out by -inf everywhere gets the lowest logit of each position.
     """
     logits = find_logits(output)
     if logits is None:
@@ -172,7 +172,7 @@ def _needs_two_arguments(model: nn.Module, forward: Callable[..., object] | None
 
 
 def _call_once(probed: ProbedModel) -> None:
-    """Call a copy of the model, and explain what is wrong with the call or with its result."""
+    """Call a copy of the model, and explain what is wrong with the call or its result."""
     if probed.vocab_size < 6 + (probed.pad_id is not None):
         message = f"the probes need 6 words besides padding, got vocab_size={probed.vocab_size}"
         raise ValueError(message)
@@ -182,7 +182,7 @@ def _call_once(probed: ProbedModel) -> None:
     remedy = f"see forward=, or is vocab_size={probed.vocab_size} too large?"
 
     def call_copy() -> None:
-        """Keep the logits of a copy."""
+        """Return the logits of a copy."""
         results.append(_run_on_copy(probed, lambda copied: copied.logits(*ids)))
 
     try:
@@ -208,10 +208,10 @@ def _call_once(probed: ProbedModel) -> None:
 def _run_on_copy(
     probed: ProbedModel, function: Callable[[ProbedModel], Result], nudged: bool = False
 ) -> Result:
-    """Run something on a copy in eval mode, without gradients, and keep the random state.
+    """Call a function on a copy in eval mode, without gradients, and restore the random state.
 
-    The fused inference path of ``nn.TransformerEncoder`` is switched off meanwhile, because it
-    passes over hooks and returns shorter outputs for padded batches.
+    The fused inference path of ``nn.TransformerEncoder`` is switched off for this time, because it
+    skips hooks and returns shorter outputs for padded batches.
     """
     model = copy_model(probed.model).eval()
     devices = {p.device.index or 0 for p in model.parameters() if p.is_cuda}
@@ -229,14 +229,14 @@ def _run_on_copy(
 def as_probe(function: Callable[[ProbedModel], Finding | None]) -> Probe:
     """Turn a function into a probe with the same name, and add it to ``PROBES``.
 
-    The function gets a copy in which parameters that were zero everywhere are noise, and returns
-    whether its claim holds, a hint and data.
+    The function gets a copy in which noise replaces parameters that were all zero, and returns
+    whether the probe passes, a hint and data.
     """
     return _add_probe(function, nudged=True)
 
 
 def as_probe_of_first_weights(function: Callable[[ProbedModel], Finding | None]) -> Probe:
-    """Turn a function into a probe whose copy has exactly the weights of the model."""
+    """Turn a function into a probe whose copy has exactly the model's weights."""
     return _add_probe(function, nudged=False)
 
 
@@ -245,7 +245,7 @@ def _add_probe(function: Callable[[ProbedModel], Finding | None], nudged: bool) 
 
     @functools.wraps(function)
     def run(probed: ProbedModel) -> ProbeResult | None:
-        """Run it on a copy; ``None`` where it does not apply."""
+        """Run the probe on a copy; return ``None`` if it does not apply."""
         try:
             finding = _run_on_copy(probed, function, nudged)
         except Exception as error:

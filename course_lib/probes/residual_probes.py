@@ -15,7 +15,7 @@ FORGOTTEN = 0.1  # a move of the logits that an epsilon does not explain
 
 
 def layers_of(model: nn.Module) -> dict[str, nn.Module]:
-    """Find the layers by name: members of a ``ModuleList`` that have parts, outermost only."""
+    """Find the layers by name: members of an outermost ``ModuleList`` that have parts."""
     layers: dict[str, nn.Module] = {}
     for name, group in model.named_modules():
         inside = any(f"{name}.".startswith(f"{layer}.") for layer in layers)
@@ -42,7 +42,7 @@ def _sublayers(layer: nn.Module) -> dict[str, list[nn.Module]]:
 def _quieten(layer: nn.Module, loud: Sequence[nn.Module]) -> None:
     """Set the matrices and biases of a layer to zero, and those of its loud parts to noise.
 
-    Gains of norms become 1, and vectors that a layer itself owns, such as gates, become 0.5.
+    The gains of norms become 1, and a layer's own vectors, such as gates, become 0.5.
     """
     noisy = {id(module) for part in loud for module in part.modules()}
     for module in layer.modules():
@@ -56,16 +56,16 @@ def _quieten(layer: nn.Module, loud: Sequence[nn.Module]) -> None:
 
 
 def _silent_pass(probed: ProbedModel, loud: str = "") -> dict[str, tuple[Tensor, Tensor]]:
-    """Set the matrices of all layers to zero; return three times what each reads, and its answer.
+    """Set the matrices of all layers to zero; return each layer's input, times three, and output.
 
-    Layers that read zeros alone, or whose answer has another shape, are left out. With a loud
-    part, the layers in which it reads zeros alone or returns another shape are left out, too.
+    Layers are left out if the input is all zeros or the output has another shape. The ``loud``
+    parts keep random weights, and layers are left out if these read zeros or change the shape.
     """
     silent = {}
     returned: dict[str, list[torch.Size]] = {}
 
     def note(name: str, given: tuple, output: Any) -> None:
-        """Keep what a layer reads and answers."""
+        """Keep the input and the output of a layer."""
         answer = _first(output)
         reads = given and isinstance(given[0], Tensor) and given[0].any()
         if reads and given[0].shape == answer.shape:
@@ -73,7 +73,7 @@ def _silent_pass(probed: ProbedModel, loud: str = "") -> dict[str, tuple[Tensor,
                 silent[name] = given[0], answer
 
     def listen(name: str, given: tuple, more: dict, output: Any) -> None:
-        """Keep the shape that a loud part returns, if it reads anything."""
+        """Record the shape of a loud part's output, if its input is not zero."""
         if any(isinstance(x, Tensor) and x.any() for x in (*given, *more.values())):
             returned.setdefault(name, []).append(getattr(_first(output), "shape", torch.Size()))
 
@@ -92,12 +92,12 @@ def _silent_pass(probed: ProbedModel, loud: str = "") -> dict[str, tuple[Tensor,
 
 
 def _first(output: Any) -> Any:
-    """Return the first of what a module returns."""
+    """Return a module's output, or the first item if it is a tuple."""
     return output[0] if isinstance(output, tuple | list) else output
 
 
-def _handed_on(given: Tensor, answer: Tensor) -> bool:
-    """Say whether an answer is what was read, as it is or normalized."""
+def _passed_on(given: Tensor, answer: Tensor) -> bool:
+    """Say whether an output is the input, unchanged or normalized."""
     widths = given.shape[-1:]
     norms = F.layer_norm(given, widths), F.rms_norm(given, widths), F.normalize(given, dim=-1)
     return any(torch.allclose(answer, x, atol=1e-2) for x in (given, *norms))
@@ -110,13 +110,13 @@ def residual_paths(probed: ProbedModel) -> Finding | None:
     The input may be normalized on its way.
     """
     silent = _silent_pass(probed)
-    lost = [name for name, pair in silent.items() if not _handed_on(*pair)]
+    lost = [name for name, pair in silent.items() if not _passed_on(*pair)]
     if lost:
         hint = f"with its matrices at zero, {lost[0]} does not hand on what it reads"
         return False, f"{hint}: a residual path is missing, or added twice", lost
     for part in {part for layer in layers_of(probed.model).values() for part in _sublayers(layer)}:
         alone = _silent_pass(probed, part)
-        lost += [f"{part} of {name}" for name, pair in alone.items() if _handed_on(*pair)]
+        lost += [f"{part} of {name}" for name, pair in alone.items() if _passed_on(*pair)]
     if lost:
         hint = f"with all other matrices at zero, {min(lost)} adds nothing to the layer's output"
         return False, f"{hint}: a later sum starts from an earlier vector", sorted(lost)
@@ -142,7 +142,7 @@ def final_norm(probed: ProbedModel) -> Finding | None:
 
 
 def _scaled(values: Any) -> Any:
-    """Multiply a tensor by three, or the first thing of a tuple; leave all else as it is."""
+    """Multiply the first tensor by three, and leave everything else unchanged."""
     if isinstance(values, tuple) and values:
         return _scaled(values[0]), *values[1:]
     return 3 * values if isinstance(values, Tensor) and values.is_floating_point() else values

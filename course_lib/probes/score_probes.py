@@ -16,7 +16,7 @@ PRODUCTS = ("matmul", "__matmul__", "bmm", "einsum")
 
 
 class _Scaling(NamedTuple):
-    """Hold what the scores were multiplied by, and the sizes that go with it."""
+    """Hold the factor by which scores were multiplied, and the sizes that belong to it."""
 
     scale: float
     width: int  # of the queries
@@ -25,7 +25,7 @@ class _Scaling(NamedTuple):
 
 
 class _ScoreReader(TorchFunctionMode):
-    """Note how attention's scores are scaled, masked and turned into weights."""
+    """Record how attention's scores are scaled, masked and turned into weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class _ScoreReader(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Look at the arguments of each function of torch, and call it."""
+        """Look at the arguments of each torch function, and call it."""
         options = kwargs or {}
         name = getattr(func, "__name__", "")
         if name == "softmax":
@@ -53,7 +53,7 @@ class _ScoreReader(TorchFunctionMode):
         return result
 
     def read_softmax(self, scores: Tensor, axis: int) -> None:
-        """Compare what enters a softmax with the last product of its shape."""
+        """Compare the input of a softmax with the latest matrix product of the same shape."""
         for product, width in reversed(self.products):
             if product.shape == scores.shape:
                 if axis % scores.dim() != scores.dim() - 1:
@@ -70,7 +70,7 @@ class _ScoreReader(TorchFunctionMode):
     def read_kernel(
         self, query: Tensor, key: Tensor, attn_mask: Tensor | None = None, **options: Any
     ) -> None:
-        """Read what torch's kernel is called with."""
+        """Read the arguments of torch's attention kernel."""
         if attn_mask is not None:
             self.read_mask(attn_mask if attn_mask.dtype == torch.bool else attn_mask > BLOCKED)
         scale = options.get("scale") or query.size(-1) ** -0.5
@@ -80,11 +80,11 @@ class _ScoreReader(TorchFunctionMode):
         self.note(scale, query.size(-1), key.size(-2), deviation)
 
     def note(self, scale: float, width: int, keys: int, deviation: float) -> None:
-        """Add what one attention does."""
+        """Record what one attention layer does."""
         self.scalings.append(_Scaling(scale, width, keys, deviation))
 
     def read_mask(self, allowed: Tensor) -> None:
-        """See whether every query may look at something; blocks of a text may hold padding."""
+        """Check whether every query may attend to a key; blocks of text may contain padding."""
         whole = allowed.dim() < 2 or allowed.size(-2) in (1, SOURCE, TARGET)
         if whole and not allowed.any(dim=-1).all():
             self.mistakes.append("a query may look at nothing, though no token is padding")
@@ -94,8 +94,8 @@ class _ScoreReader(TorchFunctionMode):
 def attention_scores(probed: ProbedModel) -> Finding | None:
     """Scores are divided by √d_k, every query has a key, and the softmax is over the keys.
 
-    A design may ask for another scale, with ``attention_scale`` or in its configuration. Another
-    one is an alarm if it is larger and saturates the softmax, or if it is a common mistake.
+    A model may ask for a different scale, with ``attention_scale`` or in its configuration. Any
+    other scale is an alarm if it is larger and saturates the softmax, or is a common mistake.
     """
     with _ScoreReader() as reader:
         probed.logits(*probed.batch())
@@ -130,7 +130,7 @@ def _scales_of(model: nn.Module) -> set[float]:
 
 
 def _is_mistake(seen: _Scaling, model: nn.Module) -> bool:
-    """Say whether a scale saturates the softmax, or is taken from a wrong size."""
+    """Say whether a scale saturates the softmax, or comes from the wrong size."""
     if seen.scale > seen.width**-0.5:
         return seen.deviation > MODERATE
     widths = {

@@ -33,7 +33,7 @@ def gradient_reach(probed: ProbedModel) -> Finding:
     """Within a few steps, each trainable parameter gets a gradient that is not zero.
 
     One step is not enough behind an output projection that starts at zero, nor for experts that
-    few tokens reach. The model is in training mode, as some routers learn in no other.
+    few tokens reach. The model is in training mode, because some routers learn only there.
     """
     learning = {n: p for n, p in probed.model.train().named_parameters() if p.requires_grad}
     if not learning:
@@ -85,7 +85,7 @@ def parameters_registered(probed: ProbedModel) -> Finding:
 
 
 class _Moves(TorchFunctionMode):
-    """Note whether a tensor, or a part of it, is moved to the device or type of another."""
+    """Record whether a tensor, or a part of it, is moved to another tensor's device or type."""
 
     def __init__(self, watched: Tensor) -> None:
         super().__init__()
@@ -95,14 +95,14 @@ class _Moves(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Iterable, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Look at what a function of torch gets, and call it."""
+        """Look at the arguments of a torch function, and call it."""
         if getattr(func, "__name__", "") in ("to", "type_as", "cuda"):
             self.has_moved |= args[0].untyped_storage().data_ptr() == self.storage
         return func(*args, **(kwargs or {}))
 
 
 def _matters(probed: ProbedModel, thing: Tensor | nn.Module, base: Tensor) -> bool:
-    """Say whether something unregistered learns, or moves the logits when it changes.
+    """Say whether an unregistered module or tensor learns, or affects the logits.
 
     A constant that the model itself moves to the device of its input needs no registration.
     """
@@ -168,7 +168,7 @@ def _learn(probed: ProbedModel, ids: list[Tensor]) -> list[float]:
 def _has_finished(losses: list[float]) -> bool:
     """Say whether a batch is learned, or the last STEPS did not improve the loss by a tenth.
 
-    At the rate that learns quickly, the loss sometimes jumps up. The last step is not taken then.
+    The loss sometimes jumps up at a high rate; then the last step is not the result.
     """
     if losses[-1] < LEARNED or not math.isfinite(losses[-1]) or len(losses) > 4 * STEPS:
         return True
@@ -205,7 +205,7 @@ def loss_per_token(probed: ProbedModel) -> Finding | None:
 def loss_targets(probed: ProbedModel) -> Finding | None:
     """Your loss pulls each position toward the next token, and ignores padding.
 
-    The gradient of a mean cross-entropy is (p - q) / n: from it q, the target, is read.
+    The gradient of a mean cross-entropy is (p - q) / n, which tells us the target q.
     """
     if probed.loss is None:
         return None

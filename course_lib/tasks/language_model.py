@@ -66,7 +66,7 @@ class TextGeneratorConfig(TrainingConfig):
 
 
 class TextGenerator(Pipeline):
-    """Put a ``GPT`` and its ``Characters`` together: a text in, a longer one out."""
+    """Put a ``GPT`` and its ``Characters`` together, to continue text."""
 
     what = "a GPT that continues a prompt"
     config_class = TextGeneratorConfig
@@ -83,10 +83,10 @@ class TextGenerator(Pipeline):
     def generate(
         self, prompt: str, tokens: int, *, copies: int = 1, seed: int = 0, **options: Any
     ) -> list[str]:
-        """Continue a prompt by a number of tokens; return several texts that begin with it.
+        """Continue a prompt by ``tokens`` characters; return several texts that begin with it.
 
-        Another seed gives other texts. Options are those of ``sample``; the temperature is 0.8
-        unless given. Raises ValueError if the prompt is empty or has unknown characters.
+        A different seed gives different texts. Options are those of ``sample``; the temperature
+        is 0.8 unless given. Raises ValueError if the prompt is empty or has unknown characters.
         """
         ids = self.tokenizer.encode(prompt).repeat(copies, 1).to(self.device)  # (B, T)
         generator = torch.Generator(self.device).manual_seed(seed)
@@ -130,14 +130,14 @@ class LanguageModel(Task[TextGenerator]):
         self.checksum = zlib.crc32(self.text.train.numpy().tobytes())  # of another Python: another
 
     def optimizer(self) -> torch.optim.Optimizer:
-        """Make AdamW, under which matrices decay."""
+        """Return AdamW, with weight decay for matrices."""
         config = self.pipeline.config
         groups = param_groups(self.pipeline.model, config.weight_decay)
         betas = (config.beta1, config.beta2)
         return torch.optim.AdamW(groups, lr=config.peak_rate, betas=betas, fused=True)
 
     def batches(self, step: int) -> tuple[Tensor, Tensor]:
-        """Draw windows, and what follows each of their characters, each of shape ``(B, T)``."""
+        """Draw windows and their targets, the next characters; both have the shape ``(B, T)``."""
         config = self.pipeline.config
         return random_windows(self.text.train, config.batch_size, config.max_len)
 

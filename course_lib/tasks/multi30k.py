@@ -97,7 +97,7 @@ class RealTranslator(Translator):
     ) -> Self:
         """Load a published Marian model, as ``marian.from_pretrained`` does, and its tokenizer.
 
-        Raises ValueError if the folder holds no Marian model, or no tokenizer.
+        Raises ValueError if the folder contains no Marian model, or no tokenizer.
         """
         model, tokenizer = marian.from_pretrained(path, model_class)
         if tokenizer is None:
@@ -105,7 +105,7 @@ class RealTranslator(Translator):
         return cls(model, tokenizer, model.config)  # type: ignore[arg-type]  # ours have the same
 
     def rows(self, pairs: Pairs) -> list[tuple[list[int], list[int]]]:
-        """Turn pairs into source ids, and target ids from bos to eos; check their lengths."""
+        """Turn pairs into source ids and target ids (from bos to eos); check their lengths."""
         rows = [(self.tokenizer.encode(s), self.tokenizer.encode_target(t)) for s, t in pairs]
         longest = max(max(len(source), len(target) - 1) for source, target in rows)
         if longest > self.config.max_len:
@@ -162,7 +162,7 @@ class Multi30k(Task[RealTranslator]):
         self.checksum = zlib.crc32(str(self.batches.rows).encode())
 
     def training_module(self) -> nn.Module:
-        """Return the module that computes the loss of a step: its logits never exist at once."""
+        """Return the module that computes the loss of a step without all logits at once."""
         config = self.pipeline.config
         return ChunkedLoss(self.pipeline.model, config.smoothing, bfloat16=config.bfloat16)
 
@@ -183,7 +183,7 @@ class Multi30k(Task[RealTranslator]):
 
 @torch.no_grad()
 def val_loss(translator: RealTranslator, pairs: Pairs) -> float:
-    """Measure the teacher-forced loss on pairs in nats per token, without smoothing or dropout."""
+    """Measure the teacher-forced loss in nats per token, without smoothing or dropout."""
     batches = TokenBatches(translator.rows(pairs), 4_096, pad_id=translator.tokenizer.pad_id)
     loss = ChunkedLoss(translator.model.eval(), smoothing=0.0)
     total = 0.0

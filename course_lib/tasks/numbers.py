@@ -1,4 +1,4 @@
-"""Number words: how the chapters' translator is configured, trained, kept and used (§5)."""
+"""Number words: how the chapters' translator is configured, trained, saved and used (§5)."""
 
 import zlib
 from collections.abc import Sequence
@@ -102,9 +102,9 @@ class Translator(Pipeline):
         return pad_rows(rows, self.tokenizer.pad_id).to(self.device)
 
     def translate(self, texts: Sequence[str], *, tokens: int = 2_048, **options: Any) -> list[str]:
-        """Translate texts, those of about the same length at once, with options of ``search``.
+        """Translate texts in batches of similar length; ``options`` are those of ``search``.
 
-        At most ``tokens`` source positions are searched at once. The order of the texts stays.
+        A batch has at most ``tokens`` source positions. The order of the texts is kept.
         """
         lengths = [(len(self.tokenizer.encode(text)), 0) for text in texts]
         translations = [""] * len(texts)
@@ -172,10 +172,10 @@ def folder_of(config: TranslatorConfig) -> Path:
 
 
 def load_or_train(config: TranslatorConfig | None = None) -> Translator:
-    """Return the trained translator, by default from English to German, or train it first.
+    """Return the translator, by default English to German; train it if necessary.
 
     Training takes half a minute. The random state and the number of threads stay as they were.
-    Raises ValueError if the folder is damaged, or keeps a run with other hyperparameters.
+    Raises ValueError if the folder is damaged, or contains a run with other hyperparameters.
     """
     config = config or TranslatorConfig()
     out = folder_of(config)
@@ -193,7 +193,7 @@ def load_or_train(config: TranslatorConfig | None = None) -> Translator:
 
 
 def _trained(config: TranslatorConfig, out: Path) -> Translator | None:
-    """Return the translator that a folder keeps, if it is finished and has this configuration."""
+    """Return the translator in a folder, if it is fully trained with this configuration."""
     if run_folder.find_checkpoint(out) is None:
         return None
     translator, metadata = run_folder.load_pipeline(Translator, out)

@@ -1,4 +1,4 @@
-"""Keep a training run on disk, whole or not at all: tensors as safetensors, the rest as JSON.
+"""Save a training run, completely or not at all: tensors as safetensors, the rest as JSON.
 
 A checkpoint is a folder. Every process writes a file of tensors, whether it has all weights or a
 shard of them, and any number of processes can continue. Nothing in a checkpoint is code.
@@ -31,7 +31,7 @@ EXPLAINED = (LookupError, AttributeError, TypeError, ValueError, ArithmeticError
 
 
 class Checkpoint(NamedTuple):
-    """What was read from a checkpoint: everything but its tensors."""
+    """Everything in a checkpoint except its tensors."""
 
     folder: Path
     metadata: dict[str, Any]
@@ -40,10 +40,10 @@ class Checkpoint(NamedTuple):
 def save_checkpoint(
     folder: Path, metadata: dict[str, Any], tensors: dict[str, Tensor], world: World = ALONE
 ) -> None:
-    """Write a checkpoint; a process that is killed leaves all of it, or half of one.
+    """Write a checkpoint, the metadata last, so that one that is cut off does not count.
 
-    Metadata are numbers, texts, and lists and dicts of them. No two tensors may share memory. All
-    processes of ``world`` must call, each with its shards. Raises OSError if it cannot be written.
+    The metadata are numbers, strings, and lists and dicts of them. No two tensors may share memory.
+    All processes of ``world`` must call, each with its shards. Raises OSError if writing fails.
     """
     if world.is_main:
         if folder.exists() or folder.is_symlink():
@@ -91,7 +91,7 @@ def read_metadata(folder: Path) -> dict[str, Any]:
 
 
 def load_tensors(folder: Path, tensors: dict[str, Tensor]) -> None:
-    """Fill tensors, whole ones or shards, with those of a checkpoint, whichever processes wrote it.
+    """Fill tensors, whole or sharded, from a checkpoint, however many processes wrote it.
 
     A tensor may have several names, as tied weights have. The checkpoint needs one of them.
 
@@ -110,7 +110,7 @@ def load_tensors(folder: Path, tensors: dict[str, Tensor]) -> None:
 
 @contextmanager
 def _torch_checkpoints() -> Iterator[ModuleType]:
-    """Lend torch's module without its warnings; its own error is not even an ``Exception``."""
+    """Yield torch's module without its warnings; turn its errors into ValueError."""
     from torch.distributed import checkpoint  # takes half a second, so only its users wait
 
     logging.disable()  # torch logs a traceback of what we say in a sentence
@@ -126,7 +126,7 @@ def _torch_checkpoints() -> Iterator[ModuleType]:
 
 
 def checksums(folder: Path, metadata: dict[str, Any]) -> dict[str, int]:
-    """Add up the bytes of every file of tensors, and of the metadata."""
+    """Compute a checksum of every file of tensors, and of the metadata."""
     sums = {path.name: zlib.crc32(path.read_bytes()) for path in sorted(folder.glob(TENSORS))}
     return sums | {METADATA: zlib.crc32(json.dumps(metadata).encode())}
 

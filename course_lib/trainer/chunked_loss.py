@@ -18,7 +18,7 @@ class ChunkedLoss(nn.Module):
     Args:
         model: The ``Transformer``.
         smoothing: Label smoothing, in [0, 1].
-        bfloat16: Whether logits are computed in it; then the loss of a step has 8 bits, too.
+        bfloat16: Whether logits are computed in bfloat16; then the loss also has only 8 bits.
     """
 
     def __init__(
@@ -33,8 +33,8 @@ class ChunkedLoss(nn.Module):
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
         """Return the mean loss of every next token, in nats per real token; 0 if there is none.
 
-        Shapes: source ids (B, S), and target ids (B, T + 1) from bos to eos, on any device. On the
-        CPU they are counted there, so that nothing waits for a GPU, and ValueError is raised if one
+        Shapes: source ids (B, S), and target ids (B, T + 1) from bos to eos, on any device. Ids on
+        the CPU are counted there, so that nothing waits for a GPU, and ValueError is raised if one
         is not in the vocabulary.
         """
         config = self.model.config

@@ -1,4 +1,4 @@
-"""Several processes train one model: who they are, what each may do, and how they agree (§5.2)."""
+"""Several processes train one model: their ranks, their tasks, and how they communicate (§5.2)."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 @dataclass(frozen=True)
 class World:
-    """Know which of the processes this one is; a process alone is a world of size one."""
+    """Say which of the processes this one is; a single process is a world of size one."""
 
     rank: int = 0  #: which of them
     size: int = 1  #: how many there are
@@ -36,7 +36,7 @@ class World:
         return numbers
 
     def any_rank(self, wish: bool, device: str = "cpu") -> bool:
-        """Return whether any process wants something; all must call, and get the same answer."""
+        """Return whether any process passes True; all must call, and get the same answer."""
         if self.size == 1:
             return wish
         return bool(self.total(torch.tensor(float(wish), device=device)))
@@ -47,10 +47,10 @@ ALONE = World()
 
 @contextmanager
 def init_distributed(device: str = "cpu") -> Iterator[World]:
-    """Find the other processes that ``torchrun`` has started, for as long as it is entered.
+    """Join the processes that ``torchrun`` has started, until the context ends.
 
-    They communicate through gloo, or on the device ``"cuda"`` through nccl, with a GPU each. Raises
-    ValueError if there are fewer GPUs than processes.
+    They communicate through gloo, or on the device ``"cuda"`` through nccl with one GPU each.
+    Raises ValueError if there are fewer GPUs than processes.
     """
     if not dist.is_torchelastic_launched():
         yield ALONE
@@ -72,7 +72,7 @@ def init_distributed(device: str = "cpu") -> Iterator[World]:
 
 
 def parallelize(model: nn.Module, world: World, *, sharded: bool = False) -> nn.Module:
-    """Give every process its part of the work; return what is to be called in training.
+    """Divide the work among the processes; return the module to call in training.
 
     Each has all weights (DDP), or, sharded in place, no process has all of them (FSDP2).
     """

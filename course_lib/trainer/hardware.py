@@ -20,7 +20,7 @@ MEMORY_LIMITS = (CGROUP / "memory.max", CGROUP / "memory" / "memory.limit_in_byt
 
 
 def prepare_machine(threads: int, device: str) -> None:
-    """Use this many threads.
+    """Set the number of threads, and check the device.
 
     Raises ValueError if the number is out of range, or the device does not exist.
     """
@@ -43,7 +43,7 @@ def describe_machine(device: str) -> str:
 
 
 def total_memory() -> float:
-    """Return the bytes of memory that this process may use, or infinity where nobody says."""
+    """Return the bytes of memory that this process may use, or infinity if unknown."""
     sizes = [math.inf]
     if hasattr(os, "sysconf"):  # not on Windows
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -73,7 +73,7 @@ def check_memory(config: TrainingConfig, vocab_size: int, positions: float = 0) 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute with one thread: in a model this small, several only wait for each other."""
+    """Compute with one thread, because in a small model several threads wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -86,7 +86,7 @@ def one_thread() -> Iterator[None]:
 def mixed_precision(bfloat16: bool = True, device: str = "cpu") -> Iterator[None]:
     """Compute matrix products in bfloat16, if asked to; on a CPU by torch's plain attention.
 
-    There, backward, its fused one takes several times as long in bfloat16.
+    The fused kernel's backward pass is several times slower in bfloat16 there.
     """
     if not bfloat16:
         yield

@@ -1,4 +1,4 @@
-"""One loop for everything that learns: a step, a measurement, a checkpoint (§5)."""
+"""One loop for all tasks: steps, measurements and checkpoints (§5)."""
 
 import signal
 import time
@@ -37,12 +37,12 @@ def start(
     sharded: bool = False,
     accumulate: int = 1,
 ) -> TrainState:
-    """Begin a training run, or continue that of a checkpoint from ``read_checkpoint``.
+    """Begin a training run, or continue the one in a checkpoint from ``read_checkpoint``.
 
-    Data come from the folder ``data``, or from COURSE_DATA. All processes of ``world`` must call;
-    if ``sharded``, they divide the weights among them. Each makes ``accumulate`` micro-batches of
-    its rows. Raises ValueError if the checkpoint is of another run, data are missing, or the memory
-    cannot be enough.
+    The data come from the folder ``data``, or from COURSE_DATA. All processes of ``world`` must
+    call; if ``sharded``, they divide the weights among them. Each makes ``accumulate``
+    micro-batches of its rows. Raises ValueError if the checkpoint is from another run, the data
+    are missing, or the memory cannot be enough.
     """
     pipeline = None
     if checkpoint:
@@ -61,7 +61,7 @@ def start(
 
 
 def make_step(state: TrainState) -> None:
-    """Make the next training step without reading a number from the device."""
+    """Make the next training step, without waiting for a number from the device."""
     state.module.train()
     losses, rate = micro_batch_losses(state), state.task.rate(state.step + 1)
     model, clip_norm = state.pipeline.model, state.task.clip_norm
@@ -72,7 +72,7 @@ def make_step(state: TrainState) -> None:
 def micro_batch_losses(state: TrainState) -> Iterator[Tensor]:
     """Yield the loss of each of this process's micro-batches of the next step.
 
-    It is weighted by its tokens, so that gradients add up to those of the whole batch.
+    Each loss is weighted by its tokens, so that the gradients add up to those of the whole batch.
     """
     parts = state.accumulate * state.world.size
     for part in range(state.accumulate):
@@ -93,7 +93,7 @@ def micro_batch_losses(state: TrainState) -> Iterator[Tensor]:
 
 
 def seed_step(state: TrainState, part: int) -> None:
-    """Seed the next step on the devices in use, because seeding the others takes long."""
+    """Seed the next step, only on the devices in use, because seeding the others is slow."""
     seed = SEEDS * (state.pipeline.config.seed + SEEDS * part) + state.step + 1
     torch.default_generator.manual_seed(seed)
     if state.losses.is_cuda:
@@ -134,7 +134,7 @@ def train(
     stop: Callable[[], bool] = lambda: False,
     report: Callable[[dict[str, float]], None] | None = None,
 ) -> bool:
-    """Train to the last step, or until time is up or somebody asks to stop.
+    """Train to the last step, or until the time is up or the user asks to stop.
 
     Checkpoints go to the folder ``out``; nothing is written if it is ``None``. ``minutes`` counts
     all starts, ``stop`` is called after every step, and ``report`` with every new line of the
@@ -166,7 +166,7 @@ def train(
 
 
 def advance(bar: tqdm, state: TrainState) -> None:
-    """Show another step in the bar, and now and then the losses."""
+    """Advance the bar by a step, and now and then show the losses."""
     if not bar.disable and (state.step % SHOW_EVERY == 0 or state.task.is_measured(state.step)):
         bar.set_postfix_str(latest_losses(state), refresh=False)
     bar.update()
@@ -183,7 +183,7 @@ def latest_losses(state: TrainState) -> str:
 
 
 def fit(task: Task, model: nn.Module) -> TrainState:
-    """Train a given model as a task trains its own, and write nothing.
+    """Train a given model on a task, and write no files.
 
     The task's pipeline gets the model. Raises ValueError if a loss is nan or infinite.
     """
@@ -199,7 +199,7 @@ def clocks() -> dict[str, float]:
 
 
 def any_rank(state: TrainState, wish: bool) -> bool:
-    """Return whether any process wants to stop; several ask each other every few steps only."""
+    """Return whether any process wants to stop; several processes check only every few steps."""
     asked = state.world.size == 1 or state.step % ASK_EVERY == 0
     return asked and state.world.any_rank(wish, state.losses.device.type)
 
@@ -208,12 +208,12 @@ def any_rank(state: TrainState, wish: bool) -> bool:
 def graceful_shutdown(*, patient: bool = False) -> Iterator[Callable[[], bool]]:
     """Let Ctrl-C (and a plain kill) ask for a stop after the step; a second one stops at once.
 
-    Not if it is ``patient``: both the terminal and ``torchrun`` tell each of several processes.
+    If ``patient``, a second one is ignored: the terminal and ``torchrun`` both signal each process.
     """
     asked: list[int] = []
 
     def ask(number: int, frame: Any) -> None:
-        """Remember the first signal; obey the second."""
+        """Remember the first signal; stop at the second."""
         if asked and not patient:
             raise KeyboardInterrupt
         asked.append(number)

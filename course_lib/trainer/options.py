@@ -64,13 +64,13 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
 
 
 def shared_fields(config_class: type, config: object) -> dict[str, Any]:
-    """Return the values of those fields of a configuration that another class of them has, too."""
+    """Return the values of the fields that a configuration shares with another class."""
     names = [field.name for field in fields(config_class) if hasattr(config, field.name)]
     return {name: getattr(config, name) for name in names}
 
 
 def check_same_config(folder: Path, stored: TrainingConfig, requested: TrainingConfig) -> None:
-    """Raise ValueError, naming what differs, if a folder keeps a run with another configuration."""
+    """Raise ValueError, naming the differences, if a folder's run has another configuration."""
     before = vars(stored)
     others = [f"{n}={before[n]!r}, not {v!r}" for n, v in vars(requested).items() if before[n] != v]
     if others:

@@ -1,4 +1,4 @@
-"""The results of training runs, in files that a person can read: never half of one."""
+"""The results of training runs, in readable files that are replaced in one step."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def record_of(name: str) -> Path:
 
 
 def read_entries(path: Path) -> list[Entry]:
-    """Return the entries of a record; none, if there is no such file.
+    """Return the entries of a record, or none if there is no such file.
 
     Raises ValueError if the file is not a list of entries.
     """
@@ -39,15 +39,15 @@ def read_record(name: str) -> list[Entry]:
 
 
 def add_entry(path: Path, entry: Entry, key: Callable[[Entry], list]) -> None:
-    """Write an entry of finite numbers and texts into a record, a line for each.
+    """Write an entry of finite numbers and strings into a record, one line per entry.
 
-    ``key`` distinguishes training runs, and sorts them; an older entry with the same key goes.
+    ``key`` distinguishes training runs and sorts them; an entry with the same key is replaced.
     """
     others = [other for other in read_entries(path) if key(other) != key(entry)]
     write_entries(path, sorted([*others, entry], key=key))
 
 
 def write_entries(path: Path, entries: list[Entry]) -> None:
-    """Write a whole record, a line for each entry."""
+    """Write a whole record, one line per entry."""
     lines = ",\n".join(json.dumps(e, ensure_ascii=False, allow_nan=False) for e in entries)
     write_whole(path, f"[\n{lines}\n]\n")

@@ -39,14 +39,14 @@ def checkpoints_folder() -> Path:
 
 
 def find_checkpoint(out: Path) -> Path | None:
-    """Return the newest whole checkpoint of a training run, or ``None``."""
+    """Return the newest complete checkpoint of a training run, or ``None``."""
     return max((metadata.parent for metadata in out.glob(f"{LAST}/{METADATA}")), default=None)
 
 
 def read_checkpoint(out: Path) -> Checkpoint:
     """Read the newest checkpoint of a training run, except its tensors.
 
-    Raises ValueError if there is none, or it was changed, or is not of a training run.
+    Raises ValueError if there is none, or it was changed, or is not from a training run.
     """
     folder = find_checkpoint(out)
     if folder is None:
@@ -75,7 +75,7 @@ def build_pipeline(pipeline_class: type[P], checkpoint: Checkpoint) -> P:
 
 
 def load_pipeline(pipeline_class: type[P], out: Path) -> tuple[P, dict[str, Any]]:
-    """Load the pipeline that a folder keeps; return it with the metadata of its checkpoint.
+    """Load the pipeline in a folder; return it with the metadata of its checkpoint.
 
     Raises ValueError if there is none, or the checkpoint is of something else.
     """
@@ -93,13 +93,13 @@ def load_pipeline(pipeline_class: type[P], out: Path) -> tuple[P, dict[str, Any]
 
 
 def named_weights(model: nn.Module, all_names: bool = False) -> dict[str, Tensor]:
-    """Name all weights; those that layers have in common once, or under all their names."""
+    """Name all weights; shared ones once, or under all their names."""
     named = model.named_parameters(remove_duplicate=not all_names)
     return {f"model.{name}": weight for name, weight in named}
 
 
 def named_moments(state: TrainState) -> dict[str, Tensor]:
-    """Name what an optimizer like Adam remembers; a new one begins with zeros."""
+    """Name the moments of an optimizer like Adam; in a new one, they are zeros."""
     named: dict[str, Tensor] = {}
     for name, weight in state.pipeline.model.named_parameters():
         moments = state.optimizer.state[weight]
@@ -160,7 +160,7 @@ def load_average(out: Path, count: int, model: nn.Module) -> None:
     """
     epochs = saved_epochs(out)
     if not 1 <= count <= len(epochs):
-        raise ValueError(f"{out} keeps {len(epochs)} epochs; {count} cannot be averaged")
+        raise ValueError(f"{out} contains {len(epochs)} epochs, so {count} cannot be averaged")
     states = []
     for path in epochs[-count:]:
         load_weights(path, model)

@@ -21,7 +21,7 @@ from course_lib.training import ADAM
 
 @dataclass(frozen=True)
 class Pipeline(ABC):
-    """A model, what turns text into its ids and back, and the configuration of both."""
+    """A model, its tokenizer, and the configuration of both."""
 
     what: ClassVar[str]  #: for people, such as "a sentence translator"
     config_class: ClassVar[type[TrainingConfig]]  #: all fields have defaults
@@ -34,7 +34,7 @@ class Pipeline(ABC):
 
     @classmethod
     def from_metadata(cls, metadata: dict[str, Any]) -> Self:
-        """Build it from what ``metadata`` returned."""
+        """Build a pipeline from what ``metadata`` returned."""
         config = cls.config_class(**metadata["config"])
         return cls.new(config, cls.tokenizer_class(metadata["tokenizer"]))
 
@@ -46,7 +46,7 @@ class Pipeline(ABC):
         return cls(cls.model_class(config.of_model(len(tokenizer))), tokenizer, config)
 
     def metadata(self) -> dict[str, Any]:
-        """Return everything but the weights: numbers, texts, and lists and dicts of them."""
+        """Return everything but the weights: numbers, strings, and lists and dicts of them."""
         return {"config": asdict(self.config), "tokenizer": self.vocabulary()}
 
     @abstractmethod
@@ -63,7 +63,7 @@ P = TypeVar("P", bound=Pipeline)
 
 
 class Task(ABC, Generic[P]):
-    """Say how a pipeline is trained: on what, to which loss, at which rate, and how it is scored.
+    """Define how a pipeline is trained: its data, loss, learning rate and scores.
 
     Whatever is random in a step follows from the seed and the number of the step, so a run that
     continues after a stop makes the same steps that it would have made without it.
@@ -86,10 +86,10 @@ class Task(ABC, Generic[P]):
 
     @abstractmethod
     def __init__(self, config: TrainingConfig, data: Path | None, pipeline: P | None) -> None:
-        """Read the data in a folder, or where COURSE_DATA says, and build a missing pipeline."""
+        """Read the data from a folder or COURSE_DATA, and build a pipeline if there is none."""
 
     def optimizer(self) -> torch.optim.Optimizer:
-        """Return a new optimizer of the model's parameters: Adam, with the paper's numbers."""
+        """Return a new optimizer for the model's parameters: Adam, with the paper's settings."""
         numbers: dict[str, Any] = ADAM
         return torch.optim.Adam(self.pipeline.model.parameters(), fused=True, **numbers)
 
@@ -107,7 +107,7 @@ class Task(ABC, Generic[P]):
         return tuple(ids[rows or [0]] for ids in batch), weight
 
     def predictions(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Count the tokens of each row that the loss is of: all but bos and padding. ``(B,)``."""
+        """Count the tokens of each row that the loss counts: all but bos and padding. ``(B,)``."""
         return (batch[-1][:, 1:] != Tokenizer.pad_id).sum(dim=1)
 
     @abstractmethod
@@ -115,7 +115,7 @@ class Task(ABC, Generic[P]):
         """Measure on val; ``"val_loss"`` is part of it."""
 
     def training_module(self) -> nn.Module:
-        """Return the module whose forward pass a step calls, and processes have in common."""
+        """Return the module whose forward pass a step calls, and which processes share."""
         return self.pipeline.model
 
     def is_measured(self, step: int) -> bool:
@@ -128,7 +128,7 @@ class Task(ABC, Generic[P]):
 
     @classmethod
     def folder_name(cls, config: TrainingConfig, size: str) -> str:
-        """Name the folder of a training run; another seed has another folder."""
+        """Name the folder of a training run; each seed has its own."""
         return f"{cls.name}-{size}-{getattr(config, cls.variant)}-seed{config.seed}"
 
 
@@ -150,5 +150,5 @@ class TrainState:
 
     @property
     def pipeline(self) -> Pipeline:
-        """Return what learns."""
+        """Return the model, its tokenizer and its configuration."""
         return self.task.pipeline

@@ -1,6 +1,6 @@
 """The base class of all explorers: drawings that a browser computes and that react to the pointer.
 
-Each explorer is an ES module in this folder. In a notebook it is a widget of the library anywidget,
+Each explorer is an ES module in this folder. In a notebook it is an anywidget widget,
 and on the site it runs without a kernel. Both start from the same state.
 """
 
@@ -18,7 +18,7 @@ IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.M)
 
 
 def whole_module(name: str) -> str:
-    """Return an ES module with the modules that it imports, because a notebook loads only one."""
+    """Return an ES module together with its imports, because a notebook loads only one module."""
     sources: dict[str, str] = {}
 
     def add(module: str) -> None:
@@ -33,7 +33,7 @@ def whole_module(name: str) -> str:
 
 
 class Explorer(anywidget.AnyWidget):
-    """Show an explorer, and a still picture of it where there is no kernel and no JavaScript.
+    """Show an explorer, or its still picture if there is no kernel or no JavaScript.
 
     The traits of a subclass are the state that the module draws.
 

@@ -37,7 +37,7 @@ def number_words(text: str) -> str:
 
 
 def heads_off(attention: nn.Module, heads: Collection[int]) -> RemovableHandle:
-    """Let some heads of a ``MultiHeadAttention`` give zeros to ``w_o``; no weight changes.
+    """Replace the outputs of some heads of a ``MultiHeadAttention`` by zeros; no weight changes.
 
     Returns the handle of a hook. Use it with ``with``.
     """
@@ -76,7 +76,7 @@ def read_through(translator: Translator, words: str, off: Sequence[Head]) -> dic
 
 
 class HeadsExplorer(Explorer):
-    """Look at every head of the trained translator, and switch off those it does not need.
+    """Show every head of the trained translator, and let the reader switch them off.
 
     The translator is that of chapter 11. If it does not exist yet, it is trained in half a minute.
     """
@@ -99,7 +99,7 @@ class HeadsExplorer(Explorer):
 
     @observe("text", "off")
     def read(self, change: object = None) -> None:
-        """Translate again; what the browser sees as a mistake in the text changes nothing."""
+        """Translate again; text that is not a number changes nothing."""
         try:
             words = number_words(self.text)
         except ValueError:

@@ -65,7 +65,7 @@ def picture_output(
     """Store a picture as HTML, PNG and plain text.
 
     JupyterLab shows the HTML, because it gives a PNG no alt text. GitHub removes the pictures from
-    HTML, so a chapter is saved without it. The PNG has at most 256 colors, which take a third of
+    HTML, so a chapter is saved without it. The PNG has at most 256 colors, which takes a third of
     the bytes.
 
     Args:
@@ -86,7 +86,7 @@ def picture_output(
 
 
 def image_tag(png: str, alt: str, width: int, height: int) -> str:
-    """Write the HTML of a PNG picture, given in base64."""
+    """Write the HTML for a PNG picture in base64."""
     size = f'width="{width}" height="{height}"'
     return f'<img alt="{html.escape(alt)}" {size} src="data:image/png;base64,{png}">'
 
@@ -261,7 +261,7 @@ def _write_numbers(ax: Axes, values: Tensor, low: float, high: float, colors: st
 
 
 def probe_picture(result: ProbeResult, *, ax: Axes | None = None) -> Axes:
-    """Draw the data of a probe: the influence of each token on each position, or a loss.
+    """Draw a probe's data: the influence of each token on each position, or a loss.
 
     Args:
         result: A result with data, such as those of ``causality``, ``context`` and

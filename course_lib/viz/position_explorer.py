@@ -19,7 +19,7 @@ RECORD = Path(__file__).with_name("learned_positions.json")  # by experiments
 
 @contextmanager
 def float64() -> Iterator[None]:
-    """Make float64 the default type, which the course's tables have."""
+    """Make float64 the default type, so that the course's tables have it."""
     kept = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

@@ -1,4 +1,4 @@
-"""An explorer of byte-pair encoding: a text, and how the merges of chapter 10 cut it."""
+"""An explorer of byte-pair encoding: how the merges of chapter 10 cut a text."""
 
 from functools import cache
 from typing import Any
@@ -20,7 +20,7 @@ def number_tokenizer() -> BPETokenizer:
 
 
 class TokenExplorer(Explorer):
-    """Type a text, and follow the merges that cut it into tokens, step by step."""
+    """Show step by step how merges cut a typed text into tokens."""
 
     module = "tokens"
     alt = (

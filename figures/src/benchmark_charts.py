@@ -43,7 +43,7 @@ FAST = "times as fast as torch"
 DESC = (
     "How many times as fast as torch.nn: bars for a training step of two sizes, one change after "
     "another; lines for attention alone by length, in several ways; lines for decoding with the KV "
-    "cache by the number of new tokens. Short strokes show the range of all rounds."
+    "cache by the number of new tokens. Error bars show the range of all rounds."
 )
 
 Row = dict[str, Any]

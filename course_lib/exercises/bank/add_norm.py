@@ -327,7 +327,7 @@ MISTAKES = (
     ),
     norm(
         "variance_squared: the centered vector is divided by the square of variance plus eps "
-        "instead of its root",
+        "instead of its square root",
         (ROOT, "(variance + self.eps) ** 2"),
     ),
     norm(

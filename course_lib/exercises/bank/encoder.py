@@ -265,8 +265,8 @@ MISTAKES = (
         ("(y, y, y, mask)", "(y, y, y, mask if mask is None else ~mask)"),
     ),
     layer(
-        "keys_not_normalized: in pre-norm only the queries are normalized, because keys and "
-        "values are the outer x",
+        "keys_not_normalized: with pre-norm, only the queries are normalized, because the keys "
+        "and values are the outer x",
         (ATTEND, "x = self.add_norm1(x, lambda z: self.self_attn(z, x, x, mask)[0])"),
         seen="facebookresearch/xformers #233; tier4/Diffusion-Planner #239",
     ),
@@ -282,8 +282,8 @@ MISTAKES = (
         seen="IBM/TabFormer #14; Exorust/TorchLeet #5",
     ),
     layer(
-        "dropout_as_in_torch: `dropout` acts in all three places, as in torch.nn, but here each "
-        "has its own argument",
+        "dropout_as_in_torch: `dropout` is used in all three places, as in torch.nn, but here "
+        "each place has its own argument",
         ("dropout=attention_dropout", "dropout=dropout"),
         (FEED_FORWARD, "FeedForward(d_model, d_ff, dropout, activation)"),
     ),
@@ -350,8 +350,8 @@ MISTAKES = (
         seen="NVIDIA-NeMo/Speech #2197; marian-nmt/marian-dev #719",
     ),
     stack(
-        "last_norm_in_post_norm: a post-norm stack ends with one more norm, but its last layer "
-        "already ends with one",
+        "last_norm_in_post_norm: a post-norm stack ends with an extra norm, although its last "
+        "layer already ends with one",
         (LAST_NORM, "nn.LayerNorm(d_model)"),
         seen="pytorch/pytorch #50086; Atten4Vis/ConditionalDETR #11",
     ),

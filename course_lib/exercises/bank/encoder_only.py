@@ -344,7 +344,7 @@ def mask_by_one_draw(
     pad_id: int,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Read choice and fate from one number: below 0.12, 0.135 and 0.15."""
+    """Choose tokens and decide what happens to them by one random number for each."""
     draw = torch.rand(ids.size(), generator=generator).masked_fill(ids == pad_id, 1.0)
     inputs, targets = ids.clone(), ids.clone()
     targets[draw >= 0.15] = pad_id

@@ -267,7 +267,7 @@ MISTAKES = (
         ("self.weight * x", "(1 + self.weight) * x"),
     ),
     norm_mistake(
-        "root_missing: x is divided by the mean of the squares instead of its root",
+        "root_missing: x is divided by the mean of the squares instead of its square root",
         (f"* {ROOT}", f"/ ({SQUARES} + self.eps)"),
     ),
     norm_mistake(
@@ -412,7 +412,7 @@ class GroupsOfLlama(nn.Module):
         self.wk, self.wv = (nn.Linear(dim, width, bias=False) for _ in range(2))
 
     def project(self, x, freqs=None):
-        """Cut into heads, and rotate."""
+        """Split into heads, and rotate each of them."""
         wide = (self.wq(x), self.wk(x), self.wv(x))
         q, k, v = (y.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for y in wide)
         if freqs is not None:

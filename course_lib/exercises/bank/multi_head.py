@@ -76,7 +76,7 @@ def first_output(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
 
 
 def dropped(label: str, **options: Any) -> Trial:
-    """Drop some of the equal weights; two identity matrices as values show which ones."""
+    """Return a trial that shows which of some equal attention weights dropout removes."""
 
     @as_trial(
         f"dropout=0.2 in training{label}",

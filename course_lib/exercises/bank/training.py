@@ -525,7 +525,7 @@ RATE_MISTAKES = (
         ("min(step**-0.5, step * warmup_steps**-1.5)", "step**-0.5"),
     ),
     paper(
-        "d_model_without_the_root: the rate is divided by d_model instead of its root, √d_model",
+        "d_model_without_the_root: the rate is divided by d_model instead of √d_model",
         ("d_model**-0.5", "d_model**-1.0"),
     ),
     paper(

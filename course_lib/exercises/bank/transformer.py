@@ -207,13 +207,14 @@ WORDS = (
     ),
     *(
         model(
-            f"scale_missing_{side}: only the {side}'s vectors are not multiplied by √d_model",
+            f"scale_missing_{side}: the {other}'s vectors are multiplied by √d_model, but the "
+            f"{side}'s are not",
             (lookup + SCALE, lookup),
         )
-        for side, lookup in (("source", SOURCE), ("target", TARGET))
+        for side, other, lookup in (("source", "target", SOURCE), ("target", "source", TARGET))
     ),
     model(
-        "scale_d_model: the vectors are multiplied by d_model instead of its root, √d_model",
+        "scale_d_model: the vectors are multiplied by d_model instead of √d_model",
         ("math.sqrt(self.config.d_model)", "self.config.d_model"),
     ),
     model(
@@ -224,7 +225,7 @@ WORDS = (
     *(
         model(
             f"positions_missing_{side}: "
-            f"the {side} gets no positions, so the order of its tokens is lost",
+            f"no positions are added to the {side}, so the order of its tokens is lost",
             (f"self.{stack}({PLACED}", f"self.{stack}(vectors"),
         )
         for side, stack in (("source", "encoder"), ("target", "decoder"))
@@ -320,8 +321,8 @@ PARTS = (
         (LOGITS, f"{LOGITS}.log_softmax(dim=-1)"),
     ),
     model(
-        "output_not_tied: the output never shares the embedding's matrix; a copy of its numbers "
-        "is not enough",
+        "output_not_tied: the output layer never shares the embedding's matrix, but only "
+        "starts with a copy of it",
         ('c.tie_embeddings != "none"', "False"),
     ),
     model("output_bias: the output layer has a bias", (", bias=False", "")),
