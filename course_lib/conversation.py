@@ -35,8 +35,8 @@ def load_writer(path: Path | str) -> tuple[GPT | ModernDecoder, Tokenizer]:
     model, tokenizer = (gpt2 if is_gpt2 else llama).from_pretrained(path)
     if tokenizer is None:
         raise ValueError(
-            f"{path} has no tokenizer.json to read the text with; the library transformers "
-            f"writes it: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
+            f"{path} has no tokenizer.json to read the text with; the `transformers` "
+            f"library writes it: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
         )
     return model, tokenizer
 

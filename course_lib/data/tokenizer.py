@@ -1,4 +1,4 @@
-"""A byte-pair-encoding tokenizer (paper, §5.1), trained by the library ``tokenizers``."""
+"""A byte-pair-encoding tokenizer (paper, §5.1), trained by the ``tokenizers`` library."""
 
 from collections.abc import Iterable
 from itertools import takewhile

@@ -18,7 +18,7 @@ NOTHING: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Mistake:
-    """Describe a mistake that people make, so that it is recognised.
+    """Describe a mistake that people make, so that it is recognized.
 
     Args:
         exercise: The definition in which it is made.

@@ -46,12 +46,12 @@ def survivors(x: Tensor, *axes: str) -> dict[str, str]:
 
 
 def keeps_still(build: Mapping[str, Any], inputs: Mapping[str, Any], **rates: float) -> Trial:
-    """Check that dropout acts in training mode only."""
+    """Check that dropout is active only in training mode."""
 
     @as_trial(
         "dropout in eval mode",
-        "Dropout may act in training mode only. nn.Dropout knows the mode, but F.dropout needs "
-        "training=self.training.",
+        "Dropout must be active only in training mode. nn.Dropout knows the mode, but F.dropout "
+        "needs training=self.training.",
         "train and eval",
     )
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def dropout_trials(
         inputs,
         training=True,
         kind="train and eval",
-        says="`dropout` acts on the output of each sub-layer, before the sum.",
+        says="`dropout` is applied to the output of each sub-layer, before the sum.",
     )
     still = keeps_still(build, inputs, attention_dropout=0.5, activation_dropout=0.5)
     return {
@@ -122,11 +122,12 @@ def dropout_trials(
 
 
 def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
-    """Check that ``dropout`` acts on the outputs of the sub-layers only, not inside them."""
+    """Check that ``dropout`` is applied only to the sub-layers' outputs, not inside them."""
 
     @as_trial(
         "dropout=0.2 in training, norm_first=True",
-        "`dropout` drops each entry of a sub-layer's output independently, and acts nowhere else.",
+        "`dropout` drops each entry of a sub-layer's output independently, and is applied nowhere "
+        "else.",
         "train and eval",
     )
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
@@ -139,13 +140,13 @@ def nowhere_else(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
 
 
 def inside(inputs: Sequence[Tensor], speakers: Sequence[str]) -> Trial:
-    """Ask that the two inner dropouts act on attention weights and on features, each by itself."""
+    """Ask that the two inner dropouts drop attention weights and features, each by itself."""
     alone = [x[:, :1].repeat(16, 1, 1) for x in inputs]  # a single key: its weight is 1
 
     @as_trial(
         "the inner dropouts at 0.2 in training",
-        "`attention_dropout` acts on each attention weight, `activation_dropout` on each of the "
-        "d_ff features; both divide the rest by 1 - dropout.",
+        "`attention_dropout` is applied to each attention weight, `activation_dropout` to each of "
+        "the d_ff features; both divide the rest by 1 - dropout.",
         "train and eval",
     )
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, dict[str, str]]:
@@ -177,15 +178,15 @@ def first_reading(model: nn.Module, call: Callable[[nn.Module], Any]) -> Tensor:
 
 
 def embedding_dropout(config: Any, **calls: Callable[[nn.Module], Any]) -> Trial:
-    """Ask that dropout acts on each number of the embedded tokens by itself.
+    """Ask that dropout is applied to each number of the embedded tokens by itself.
 
     The dropout in ``config`` is 0.2; ``calls`` holds the call in which a model reads each side.
     """
 
     @as_trial(
         "dropout=0.2 in training",
-        "Dropout acts on each number of the embedded tokens by itself, and divides the rest by "
-        "1 - dropout.",
+        "Dropout is applied to each number of the embedded tokens by itself, and divides the rest "
+        "by 1 - dropout.",
         "train and eval",
     )
     def measure(candidate: Callable[..., nn.Module]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def number_tokenizer() -> BPETokenizer:
 
 
 class TokenExplorer(Explorer):
-    """Type a text, and follow the merges that cut it into tokens, step by step."""
+    """Type some text, and follow the merges that split it into tokens, step by step."""
 
     module = "tokens"
     alt = (
