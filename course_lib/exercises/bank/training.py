@@ -30,10 +30,7 @@ FORMULA = (
     "The loss of a token is minus the sum of two terms: (1 - smoothing) times the log-probability "
     "of the correct token, and smoothing times the mean log-probability of all tokens but padding."
 )
-PADDING = (
-    "Leave out targets that are padding, both in the sum and in the count that the sum is divided "
-    "by."
-)
+PADDING = "Leave targets that are padding out of both the sum and the number of tokens."
 EQUATION = "Equation (3) is 1/√d_model times the smaller of 1/√step and step / warmup_steps^1.5."
 SHIFT = "The model reads `tgt[:, :-1]` and must predict `tgt[:, 1:]`."
 CORRECTION = "Divide each moment by 1 - beta**step before you use it, and return it undivided."
