@@ -19,7 +19,7 @@ NOT_FOUND = "The course has no explanation of this question. Was the question ch
 
 @dataclass(frozen=True, repr=False)
 class AnsweredGuess:
-    """A guess in the worked edition: the question, with the author's answer folded below it."""
+    """A guess in the worked edition: the question, with the author's answer collapsed below it."""
 
     question: str
     explanation: str
@@ -44,7 +44,7 @@ def guess(
 ) -> Any:
     """Ask a question, and explain the answer after the reader has guessed.
 
-    The worked edition contains the explanation, so its answer is folded below the question. The
+    The worked edition contains the explanation, so its answer is collapsed below the question. The
     learner's edition contains only the question: it shows a box, and after an answer it shows the
     explanation from the course's own notebooks. Guesses are not graded. They are kept in
     ``my_lib`` if the current folder has one, and nothing is sent anywhere.
