@@ -1,4 +1,4 @@
-"""Measure decoding against ``generate`` of the library ``transformers``, on the same weights."""
+"""Measure decoding against ``generate`` of the ``transformers`` library, on the same weights."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -22,7 +22,7 @@ class FeedForward(nn.Module):
     ``activation`` is "relu" as in the paper, "gelu" or "silu"; ``bias=False`` removes both biases.
     Attributes: ``linear1``, ``activation``, ``dropout`` (an ``nn.Dropout``) and ``linear2``.
     Raises ValueError if a size is below 1 or the activation is unknown.
-    Differs: ``dropout`` acts on the features. The paper has no dropout here, so the default is 0.
+    Differs: ``dropout`` is applied to the features. The paper has none here, so the default is 0.
     """
 
     def __init__(

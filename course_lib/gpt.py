@@ -54,7 +54,7 @@ from .positions import LearnedPositionalEmbedding
 class GPTConfig:
     """Hold the hyperparameters of a GPT; the defaults are those of GPT-2's smallest model.
 
-    ``dropout`` acts on the attention weights, on each sub-layer's output and on the embeddings.
+    ``dropout`` is applied to the attention weights, each sub-layer's output and the embeddings.
     ``init_std`` is the standard deviation of new matrices, divided by √(2N) for ``w_o`` and
     ``linear2``. Raises ValueError, with name and value, if a hyperparameter is out of range.
     """
@@ -78,7 +78,7 @@ class CausalSelfAttention(nn.Module):
     Paper: §3.2.2; the mask of §3.2.3.
     Submodules: the linear layers w_qkv (d_model → 3 · d_model) and w_o.
     Raises ValueError if the heads do not divide d_model.
-    Differs: W^Q, W^K and W^V form one matrix, in this order; dropout acts on the weights.
+    Differs: W^Q, W^K and W^V form one matrix, in this order; dropout is applied to the weights.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ class RMSNorm(nn.Module):
 
     Paper: Zhang and Sennrich (2019), equation (4).
     The gains are the parameter ``weight`` (d_model,), and start at 1.
-    Differs: we add ε under the root, which the paper's formula does not have.
+    Differs: we add ε inside the square root, which the paper's formula does not have.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:

@@ -22,7 +22,7 @@ BETA, CLIP, KL_WEIGHT = 0.3, 0.2, 0.04
 
 
 def small_llama(folder: str, seed: int) -> Any:
-    """Build a small model of the library ``transformers`` with large random weights.
+    """Build a small model of the ``transformers`` library with large random weights.
 
     It is saved and loaded, because the trainers look for its configuration in a folder.
     """

@@ -1,4 +1,4 @@
-"""Compare SmolLM2-135M-Instruct on the course's classes with the library transformers.
+"""Compare SmolLM2-135M-Instruct on the course's classes with the ``transformers`` library.
 
 The record contains, for each of ten prompts, the tokens that both write and the differences of
 their logits, and for the first prompt the library's residual stream after every layer.

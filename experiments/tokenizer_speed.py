@@ -24,7 +24,7 @@ ROUNDS = 3
 
 
 def library(text: str, num_merges: int) -> tokenizers.Tokenizer:
-    """Train the byte-level BPE of the library ``tokenizers``."""
+    """Train the byte-level BPE of the ``tokenizers`` library."""
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(

@@ -1,4 +1,4 @@
-"""Small random models of the library ``transformers``, saved as published ones are."""
+"""Small random models of the ``transformers`` library, saved as published ones are."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A model in BERT's layout agrees with the library ``transformers``, from saved files."""
+"""A model in BERT's layout agrees with the ``transformers`` library, from saved files."""
 
 import pytest
 import tokenizers

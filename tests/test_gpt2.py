@@ -1,4 +1,4 @@
-"""A model in GPT-2's layout agrees with the library ``transformers``, from saved files."""
+"""A model in GPT-2's layout agrees with the ``transformers`` library, from saved files."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Our Transformer with Marian's weights agrees with the library ``transformers``."""
+"""Our Transformer with Marian's weights agrees with the ``transformers`` library."""
 
 import json
 import random

@@ -30,7 +30,7 @@ def translator(**other) -> nn.Module:
 
 
 def published(name: str, **options) -> nn.Module:
-    """Build a small model of the library ``transformers``, with random weights."""
+    """Build a small model of the ``transformers`` library, with random weights."""
     torch.manual_seed(0)
     config_class = transformers.CONFIG_MAPPING[name]
     default = config_class()

@@ -75,7 +75,7 @@ OWN = "padding_mask(tgt, self.config.pad_id)"
 ENCODED = "return self.encoder(self.positions(vectors), padding_mask(src, self.config.pad_id))"
 
 DECOYS = {  # causes that no case has, with a sentence and the probe that would show them
-    "dropout in eval mode": ("dropout also acts in eval mode", "determinism"),
+    "dropout in eval mode": ("dropout is also active in eval mode", "determinism"),
     "positions missing": ("the order of the tokens is lost", "order sensitivity"),
     "residual path missing": ("a layer does not add its input to its output", "residual paths"),
 }

@@ -56,7 +56,7 @@ MISTAKES = (
         ("return ", "return 2 * "),
     ),
     rotation(
-        "sign_lost: one of the two formulas has a wrong sign, so the result is not a rotation",
+        "sign_lost: one of the two formulas has the wrong sign, so the result is not a rotation",
         (
             ROTATED,
             "torch.stack([apply_rope(x, -angles)[..., 0::2], apply_rope(x, angles)[..., 1::2]], "

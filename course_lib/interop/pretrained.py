@@ -96,7 +96,7 @@ def _is_complete(value: Tensor) -> bool:
 
 
 def read_tokenizer(folder: Path | str) -> Tokenizer | None:
-    """Read ``tokenizer.json`` with the library ``tokenizers``; ``None`` where there is none.
+    """Read ``tokenizer.json`` with the ``tokenizers`` library; ``None`` where there is none.
 
     Truncation and padding, which a file can switch on, would change prompts: both are off.
     Raises ValueError if it is not a tokenizer.

@@ -52,7 +52,7 @@ def markdown() -> str:
         "",
         "Written by `make figures` from `course_lib.exercises`.",
         "",
-        "A check says: *This is what comes out when …*, and the sentence of the mistake. A mistake "
+        "A check says: *This is what you get when …*, and the sentence of the mistake. A mistake "
         "fails only the stages that its sentence touches.",
     ]
     for name in exercises():

@@ -25,7 +25,7 @@ from course_lib.exercises.trial import (
 BUILD = {"d_model": D_K}
 PRE = BUILD | {"norm_first": True}
 TAKEN = (
-    "This calls torch's own normalization, and here you build it yourself. Write out the mean, the "
+    "This calls torch's own normalization, but here you build it yourself. Write out the mean, the "
     "variance and the square root. `AddNorm`, later in this chapter, may use torch's version."
 )
 GAIN_AND_SHIFT = "`weight` and `bias` are nn.Parameters of shape (d_model,)."
@@ -99,7 +99,7 @@ def reads(build: dict, says: str) -> Trial:
 
 @as_trial(
     "a sub-layer that returns zeros",
-    "In pre-norm the output must then be x itself, because nothing is on the residual path.",
+    "In pre-norm, the output must then be x itself, because nothing is on the residual path.",
 )
 def zero_sublayer(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     module = candidate(**PRE).eval()
@@ -108,8 +108,8 @@ def zero_sublayer(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
 
 @as_trial(
     "the mean and variance of the output",
-    "The post-norm output must have mean 0 and variance 1 before training, because the norm acts "
-    "last, on the sum.",
+    "The post-norm output must have mean 0 and variance 1 before training, because the norm is "
+    "applied last, to the sum.",
 )
 def one_scale(candidate: Callable[..., nn.Module]) -> dict[str, Tensor]:
     output = candidate(**BUILD).eval()(normal("x", B, T, D_K), sublayer).detach()
@@ -181,7 +181,7 @@ EXERCISES = (
         15,
         core={
             "parameters": (parameters_trial(BUILD, "The only norm is called `norm`."),),
-            "sub-layer": (reads(BUILD, "In post-norm the sub-layer must read x itself."),),
+            "sub-layer": (reads(BUILD, "In post-norm, the sub-layer must read x itself."),),
             "sum and norm": (
                 one_scale,
                 around("sizes that differ", BUILD, B, T, D_K),
@@ -198,7 +198,7 @@ EXERCISES = (
         ),
         extras={
             "norm_first": (
-                reads(PRE, "In pre-norm the sub-layer must read norm(x)."),
+                reads(PRE, "In pre-norm, the sub-layer must read norm(x)."),
                 zero_sublayer,
                 around("norm_first=True", PRE, B, T, D_K),
             ),
@@ -299,12 +299,12 @@ MISTAKES = (
         seen="jadore801120/attention-is-all-you-need-pytorch #17",
     ),
     norm(
-        "root_mean_square: the mean is not subtracted, which is RMSNorm",
+        "root_mean_square: the mean is not subtracted, as in RMSNorm",
         (f"centred = x - {MEAN}", "centred = x"),
     ),
     *ignored(norm, ("eps", ("variance + self.eps", "variance + 1e-5"))),
     norm(
-        "scalar_gain_and_shift: gain and shift are one number for all features",
+        "scalar_gain_and_shift: gain and shift are each one number for all features",
         (GAIN, "nn.Parameter(torch.ones(1))"),
         (SHIFT, "nn.Parameter(torch.zeros(1))"),
         (CHECK, ""),
@@ -332,12 +332,12 @@ MISTAKES = (
     ),
     norm(
         "one_plus_gain: the vector is multiplied by 1 + weight although weight starts at 1, so a "
-        "new norm returns vectors that are twice too long",
+        "new norm returns vectors that are twice as long as they should be",
         ("self.weight * centred", "(1 + self.weight) * centred"),
     ),
     norm(
         "gain_around_zero: weight starts at 0 and the vector is multiplied by 1 + weight, as in "
-        "Gemma; here weight starts at 1 and multiplies alone",
+        "Gemma; here weight starts at 1, and the vector is multiplied by weight alone",
         (GAIN, SHIFT),
         ("self.weight * centred", "(1 + self.weight) * centred"),
     ),
@@ -346,20 +346,21 @@ MISTAKES = (
         (SUM, "total = self.dropout(answer)"),
     ),
     add_norm(
-        "norm_on_answer: in post-norm the norm acts on the sub-layer's output only, before x is "
-        "added",
+        "norm_on_answer: in post-norm, the norm is applied only to the sub-layer's output, before "
+        "x is added",
         (SUM, "total = x + self.dropout(answer if self.norm_first else self.norm(answer))"),
         (LAST, "return total"),
         seen="keras-team/keras-io #1256, mashrurmorshed/Torch-KWT #13",
     ),
     add_norm(
-        "norm_on_path: in post-norm the norm acts on x before the sub-layer's output is added, "
-        "not on the sum",
+        "norm_on_path: in post-norm, the norm is applied to x before the sub-layer's output is "
+        "added, not to the sum",
         (SUM, "total = (x if self.norm_first else self.norm(x)) + self.dropout(answer)"),
         (LAST, "return total"),
     ),
     add_norm(
-        "residual_after_norm: in pre-norm norm(x) is added to the sub-layer's output; add x itself",
+        "residual_after_norm: in pre-norm, norm(x) is added to the sub-layer's output; add x "
+        "itself instead",
         (RUN, "x = self.norm(x) if self.norm_first else x\n        answer = sublayer(x)"),
         seen="pytorch/pytorch #61165, tracel-ai/burn #1056, "
         "Howuhh/faster-trajectory-transformer #3",
@@ -388,19 +389,19 @@ MISTAKES = (
         seen="k2-fsa/snowfall pull request #184",
     ),
     add_norm(
-        "dropout_always_on: F.dropout also acts in eval mode, unless it gets "
+        "dropout_always_on: F.dropout is also active in eval mode unless you pass "
         "training=self.training",
         ("self.dropout(answer)", "nn.functional.dropout(answer, self.dropout.p)"),
         seen="pytorch/pytorch #11999, delip/PyTorchNLPBook #28",
     ),
     add_norm(
-        "dropout_on_sum: dropout acts on the sum, so it also drops entries of x on the residual "
-        "path",
+        "dropout_on_sum: dropout is applied to the sum, so it also drops entries of x on the "
+        "residual path",
         (SUM, "total = self.dropout(x + answer)"),
         seen="codertimo/BERT-pytorch #85, soobinseo/Transformer-TTS #11",
     ),
     add_norm(
-        "dropout_last: dropout acts last, on the result of the whole module",
+        "dropout_last: dropout is applied last, to the result of the whole module",
         (SUM, "total = x + answer"),
         (LAST, "return self.dropout(total if self.norm_first else self.norm(total))"),
         seen="hyunwoongko/transformer #8, FGiuliari/Trajectory-Transformer #22",
@@ -418,7 +419,7 @@ MISTAKES = (
         ("self.norm(total)", "self.norm(total.transpose(1, 2)).transpose(1, 2)"),
     ),
     add_norm(
-        "in_place: `x += …` adds in place, which changes the tensor of the caller",
+        "in_place: `x += …` adds in place, which changes the caller's tensor",
         (SUM, "total = x.add_(self.dropout(answer))"),
         seen="microsoft/unilm pull request #999, iMED-Lab/ER-Net pull request #3",
     ),

@@ -27,8 +27,8 @@ COUNTED = (
 PAIRS = {name: normal(name, 5) - 6 for name in ("chosen", "rejected")}
 REFERENCE = [normal(name, 5) - 6 for name in ("ref_chosen", "ref_rejected")]
 DPO = (
-    "The loss is the mean of -log σ(β · difference), where the difference is how much the "
-    "log-ratio of the chosen answer is above that of the rejected one."
+    "The loss is the mean of -log σ(β · difference), where the difference is the log-ratio of the "
+    "chosen answer minus that of the rejected one."
 )
 MASK = torch.tensor([[0, 1, 1, 1, 0], [0, 0, 1, 1, 1], [1, 1, 0, 0, 0]]).bool()  # (B, L - 1)
 ADVANTAGES = torch.tensor([1.5, -0.5, -1.0])
@@ -194,7 +194,8 @@ MISTAKES = (
         (OPEN, "opened > closed"),
     ),
     mask_mistake(
-        "padding_counted: an answer is never closed, so padding and later questions are counted",
+        "padding_counted: the mask never stops at the end of an answer, so padding and later "
+        "questions are counted",
         ("opened > closed", "opened > 0"),
     ),
     mask_mistake(
@@ -252,26 +253,27 @@ MISTAKES = (
         ("beta", ("beta * (chosen", "0.1 * (chosen"), ("beta * (rejected", "0.1 * (rejected")),
     ),
     group_mistake(
-        "whole_batch: mean and standard deviation are those of the whole batch, instead of each "
-        "group's own",
+        "whole_batch: the mean and the standard deviation are taken over the whole batch instead "
+        "of over each group",
         (MEAN_STD, "rewards.mean(), rewards.std()"),
     ),
     group_mistake(
-        "mean_of_the_batch: the mean is that of the whole batch, so an answer to a hard question "
-        "is compared with answers to other questions",
+        "mean_of_the_batch: the mean is taken over the whole batch, so an answer to a hard "
+        "question is compared with answers to other questions",
         ("rewards.mean(dim=1, keepdim=True)", "rewards.mean()"),
     ),
     group_mistake(
-        "std_of_the_batch: the standard deviation is that of the whole batch",
+        "std_of_the_batch: the standard deviation is taken over the whole batch",
         ("rewards.std(dim=1, keepdim=True)", "rewards.std()"),
     ),
     group_mistake(
-        "columns_compared: mean and standard deviation run over the questions (axis 0) instead of "
-        "the answers to one question (axis 1)",
+        "columns_compared: the mean and the standard deviation run over the questions (axis 0) "
+        "instead of over the answers to one question (axis 1)",
         (MEAN_STD, "rewards.mean(dim=0, keepdim=True), rewards.std(dim=0, keepdim=True)"),
     ),
     group_mistake(
-        "std_missing: the mean is subtracted, but nothing is divided by the standard deviation",
+        "std_missing: the mean is subtracted, but the result is not divided by the standard "
+        "deviation",
         (" / (std + eps)", ""),
     ),
     group_mistake(
@@ -284,7 +286,8 @@ MISTAKES = (
         ("std + eps", "std**2 + eps"),
     ),
     group_mistake(
-        "population_std: the standard deviation divides by G instead of G - 1 as torch.std does",
+        "population_std: the standard deviation divides by G, but it should divide by G - 1, as "
+        "torch.std does",
         ("rewards.std(dim=1, ", "rewards.std(dim=1, correction=0, "),
     ),
     group_mistake(
@@ -305,16 +308,16 @@ MISTAKES = (
         (GAIN, "ratio * advantages"),
     ),
     policy_mistake(
-        "clipped_only: the gain always uses the clipped ratio; take the smaller of both gains, so "
-        "that the model can still correct a bad step",
+        "clipped_only: the gain always uses the clipped ratio; take the smaller of the two gains, "
+        "so that the model can still correct a bad step",
         (GAIN, CLAMPED),
     ),
     policy_mistake(
-        "larger_gain: the larger of both gains is taken instead of the smaller one",
+        "larger_gain: the larger of the two gains is taken instead of the smaller one",
         ("torch.min", "torch.max"),
     ),
     policy_mistake(
-        "gain_clipped: the product of ratio and advantage is clipped instead of the ratio",
+        "gain_clipped: the product of the ratio and the advantage is clipped instead of the ratio",
         (CLAMPED, "(ratio * advantages).clamp(1 - clip, 1 + clip)"),
     ),
     policy_mistake(
@@ -331,7 +334,7 @@ MISTAKES = (
         ("ref_log_probs - log_probs", "log_probs - ref_log_probs"),
     ),
     policy_mistake(
-        "kl_difference: the KL term is the difference of the log-probabilities, which may be "
+        "kl_difference: the KL term is the difference of the log-probabilities, which can be "
         "negative",
         ("log_ratio.exp() - log_ratio - 1", "-log_ratio"),
     ),
@@ -341,12 +344,12 @@ MISTAKES = (
         ("ref_log_probs - log_probs", "old_log_probs - log_probs"),
     ),
     policy_mistake(
-        "mask_ignored: questions and padding are in the sum",
+        "mask_ignored: questions and padding are included in the sum",
         (" * mask", ""),
     ),
     policy_mistake(
-        "mean_over_all_positions: each row's sum is divided by all positions, so short answers "
-        "count less",
+        "mean_over_all_positions: each row's sum is divided by the number of all positions, so "
+        "short answers count less",
         (PER_ANSWER, "objective.mean()"),
     ),
     policy_mistake(

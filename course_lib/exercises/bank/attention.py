@@ -126,13 +126,13 @@ EXERCISES = (
             "with every key?",
             "Divide by the square root of the last size of `query`. Set the scores to "
             "`float('-inf')` where the mask is `False`. Then apply the softmax over the keys, "
-            "which is the last axis.",
+            "which are on the last axis.",
             "If every key of a row is blocked, all its scores are `-inf` and its softmax is nan, "
             "so set the blocked weights to 0 after the softmax. Before you multiply by the values, "
             "apply `F.dropout(weights, dropout_p)`.",
         ),
         shortcuts={
-            F.scaled_dot_product_attention: "This calls torch's own kernel, and here you build "
+            F.scaled_dot_product_attention: "This calls torch's own kernel, but here you build "
             "that function yourself. Write the formula out; from chapter 02 on you may call it."
         },
         extras={
@@ -167,11 +167,13 @@ WRONG_SCALES = {  # what divides the scores of q and k, and the sentence
     "scale_multiplied": ("{q}.size(-1) ** -0.5",
                          "the scores are multiplied by √d_k instead of divided by it"),
     "scale_num_heads": ("{q}.size(1) ** 0.5",
-                        "the scores are divided by √H, where H counts the heads, instead of √d_k"),
+                        "the scores are divided by √H, where H is the number of heads, instead of "
+                        "√d_k"),
     "scale_queries": ("{q}.size(-2) ** 0.5",
-                      "the scores are divided by √T, where T counts the queries, instead of √d_k"),
+                      "the scores are divided by √T, where T is the number of queries, instead of "
+                      "√d_k"),
     "scale_keys": ("{k}.size(-2) ** 0.5",
-                   "the scores are divided by √S, where S counts the keys, instead of √d_k"),
+                   "the scores are divided by √S, where S is the number of keys, instead of √d_k"),
 }  # fmt: skip
 
 
@@ -183,7 +185,7 @@ def wrongly_scaled(
     k: str = "k",
     **seen: str,
 ) -> list[Mistake]:
-    """Make the mistakes in which the scores are divided by another number than √d_k.
+    """Make the mistakes in which the scores are divided by a number other than √d_k.
 
     ``edit`` divides the scores by an expression, in which ``q`` and ``k`` name queries and keys;
     ``seen`` cites public code by the names of the mistakes.
@@ -214,12 +216,12 @@ MISTAKES = (
         (SCALE, "/ math.sqrt(value.size(-1))"),
     ),
     attention(
-        "softmax_over_queries: softmax runs over the queries instead of the keys",
+        "softmax_over_queries: the softmax runs over the queries instead of the keys",
         ("scores.softmax(dim=-1)", "scores.softmax(dim=-2)"),
         seen="labmlai/annotated_deep_learning_paper_implementations #146",
     ),
     attention(
-        "softmax_over_heads: softmax runs over the heads (dim=1) instead of the keys",
+        "softmax_over_heads: the softmax runs over the heads (dim=1) instead of the keys",
         ("scores.softmax(dim=-1)", "scores.softmax(dim=min(1, scores.dim() - 1))"),
         seen="FudanNLP/fastNLP #254",
     ),
@@ -270,7 +272,7 @@ MISTAKES = (
     ),
     attention(
         "key_transposed_by_view: view or reshape replaces the transpose of the keys, so the rows "
-        "and columns get mixed",
+        "and columns get mixed up",
         ("key.transpose(-2, -1)", "key.reshape(*key.shape[:-2], d_k, -1)"),
     ),
     attention(

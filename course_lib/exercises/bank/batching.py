@@ -89,14 +89,14 @@ MISTAKES = (
         seen="NVIDIA-NeMo/Speech #5907",
     ),
     cut(
-        "widths_before_the_pair: the longest source and target are those before the new pair, "
-        "which may be longer",
+        "widths_before_the_pair: the longest source and target are found before the new pair is "
+        "added, but that pair may be longer",
         (POSITIONS, "(len(batch) + 1) * sum(widest)"),
         seen="lhotse-speech/lhotse #1590",
     ),
     cut(
-        "newest_pair_only: the newest pair's lengths count instead of the longest source and the "
-        "longest target of the batch",
+        "newest_pair_only: the newest pair's lengths are used instead of the longest source and "
+        "the longest target in the batch",
         (POSITIONS, "(len(batch) + 1) * sum(lengths[pair])"),
     ),
     cut(
@@ -110,7 +110,7 @@ MISTAKES = (
         (FIRST_OF_A_BATCH, "batch = []"),
     ),
     cut(
-        "not_sorted: the pairs are not sorted, so long and short pairs are in one batch",
+        "not_sorted: the pairs are not sorted, so long and short pairs end up in the same batch",
         (ORDER, "range(len(lengths))"),
         seen="inclusionAI/AReno #204",
     ),

@@ -57,23 +57,25 @@ MISTAKES = (
         seen="huggingface/transformers #34242, PrimeIntellect-ai/prime-rl #2562, #1957",
     ),
     scale(
-        "world_size_forgotten: `world_size` is missing in the factor, although the average over "
+        "world_size_forgotten: `world_size` is missing from the factor, although the average over "
         "processes divides by it",
         (SCALE, "num_tokens / all_tokens"),
         seen="verl-project/verl-SpeCo #29, Snowflake-AI-Research/Arctic-Platform #119",
     ),
     scale(
-        "divided_by_world_size: the factor is divided by `world_size` instead of multiplied",
+        "divided_by_world_size: the factor is divided by `world_size` instead of being multiplied "
+        "by it",
         (SCALE, "num_tokens / all_tokens / world_size"),
     ),
     scale(
-        "world_size_alone: every factor is `world_size`, which is right only for losses divided "
-        "by all tokens",
+        "world_size_alone: every factor is `world_size`, which is correct only for losses that are "
+        "divided by the number of all tokens",
         (SCALE, "float(world_size)"),
         seen="NVIDIA-NeMo/Automodel #3830, neuralmagic/sparseml #135",
     ),
     scale(
-        "for_sums: `num_tokens` is not used, which is right only if each loss is a sum over tokens",
+        "for_sums: `num_tokens` is not used, which is correct only if each loss is a sum over "
+        "tokens",
         (SCALE, "world_size / all_tokens"),
     ),
 )

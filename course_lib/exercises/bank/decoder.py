@@ -83,13 +83,13 @@ EXERCISES = (
         },
         hints=(
             "Build six parts: two `MultiHeadAttention`s, a `FeedForward` and three `AddNorm`s. In "
-            "cross-attention, where do the queries come from, and where the keys and values?",
+            "cross-attention, where do the queries come from, and where do the keys and values "
+            "come from?",
             "`AddNorm` takes x and a function of one argument. Attention returns a pair, so take "
             "its first element. Two of the three lines are already in your EncoderLayer.",
-            "The new line is "
-            "`x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, cross_mask)[0])`. "
-            "Pass `attention_dropout` to both attentions and `activation_dropout` to "
-            "`FeedForward`.",
+            "The new line is `x = self.add_norm2(x, lambda y: self.cross_attn(y, memory, memory, "
+            "cross_mask)[0])`. Pass `attention_dropout` to both attention sub-layers and "
+            "`activation_dropout` to `FeedForward`.",
         ),
         shortcuts=TORCH_ATTENTION,
         extras={
@@ -122,17 +122,18 @@ THINK = "return self.add_norm3(x, self.feed_forward)"
 
 MISTAKES = (
     layer(
-        "memory_asks: cross-attention is called as (memory, x, x), so the queries come from the "
+        "memory_asks: cross-attention is called with (memory, x, x), so the queries come from the "
         "source",
         (ASK, "self.cross_attn(memory, y, y, cross_mask)"),
     ),
     layer(
-        "values_from_target: cross-attention is called as (x, memory, x), so the values come from "
-        "the target",
+        "values_from_target: cross-attention is called with (x, memory, x), so the values come "
+        "from the target",
         (ASK, "self.cross_attn(y, memory, y, cross_mask)"),
     ),
     layer(
-        "cross_reads_target: cross-attention is called as (x, x, x), so no layer reads the memory",
+        "cross_reads_target: cross-attention is called with (x, x, x), so no layer reads the "
+        "memory",
         (ASK, "self.cross_attn(y, y, y, cross_mask)"),
         seen="keitakurita/Practical_NLP_in_PyTorch #1",
     ),
@@ -170,7 +171,7 @@ MISTAKES = (
     ),
     layer(
         "masks_exchanged: the masks are swapped, so self-attention gets cross_mask and "
-        "cross-attention self_mask",
+        "cross-attention gets self_mask",
         ("memory, memory, cross_mask", "memory, memory, self_mask"),
         ("y, y, y, self_mask", "y, y, y, cross_mask"),
     ),
@@ -200,7 +201,7 @@ MISTAKES = (
     *sums_missing(layer, self_attention=BACK, cross_attention=ACROSS, feed_forward=THINK),
     layer(
         "cross_attention_of_input: the queries of cross-attention come from the layer's input "
-        "instead of what add_norm1 returned",
+        "instead of the output of add_norm1",
         (BACK, f"first = x\n        {BACK}"),
         (ASK, ASK.replace("(y", "(first")),
     ),
@@ -210,20 +211,20 @@ MISTAKES = (
         (BACK, BACK.replace("x = ", "found = ", 1)),
     ),
     layer(
-        "feed_forward_reads_first_sum: the feed-forward part reads what add_norm1 returned "
-        "instead of what add_norm2 returned",
+        "feed_forward_reads_first_sum: the feed-forward layer gets the output of add_norm1 instead "
+        "of that of add_norm2",
         (ACROSS, f"first = x\n        {ACROSS}"),
         (THINK, "return self.add_norm3(x, lambda _: self.feed_forward(first))"),
     ),
     layer(
-        "feed_forward_first: the feed-forward part comes before both attentions",
+        "feed_forward_first: the feed-forward layer comes before both attention sub-layers",
         (BACK, "x = self.add_norm1(x, self.feed_forward)"),
         (ACROSS, BACK.replace("add_norm1", "add_norm2")),
         (THINK, ACROSS.replace("x = self.add_norm2", "return self.add_norm3")),
     ),
     layer(
-        "feed_forward_before_cross: the feed-forward part comes between the two attentions "
-        "instead of last",
+        "feed_forward_before_cross: the feed-forward layer comes between the two attention "
+        "sub-layers instead of last",
         (ACROSS, "x = self.add_norm2(x, self.feed_forward)"),
         (THINK, ACROSS.replace("x = self.add_norm2", "return self.add_norm3")),
     ),

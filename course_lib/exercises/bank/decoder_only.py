@@ -85,8 +85,8 @@ def generators(candidate: Callable) -> dict[str, bool]:
     )
     return {
         "the same seed gives the same windows": first.equal(again),
-        "another seed gives other windows": not first.equal(other),
-        "a second call gives other windows": not first.equal(later),
+        "a different seed gives different windows": not first.equal(other),
+        "a second call gives different windows": not first.equal(later),
     }
 
 
@@ -178,8 +178,8 @@ EXERCISES = (
                     {"ids": IDS},
                     training=True,
                     kind="train and eval",
-                    says="Dropout acts on the sum of embeddings and positions, and on the output "
-                    "of every sub-layer.",
+                    says="Dropout is applied to the sum of the embeddings and the positions, and "
+                    "to the output of every sub-layer.",
                 ),
                 embedding_dropout(
                     replace(SINES, dropout=0.2), text=lambda model: model(IDS.repeat(8, 1))
@@ -223,8 +223,8 @@ MISTAKES = (
         seen="huggingface/transformers #47394",
     ),
     windows(
-        "shifted_the_wrong_way: inputs and targets are exchanged, so the model predicts the "
-        "previous token",
+        "shifted_the_wrong_way: inputs and targets are swapped, so the model predicts the previous "
+        "token",
         (PAIR, "return window[:, 1:], window[:, :-1]"),
     ),
     windows(
@@ -239,7 +239,7 @@ MISTAKES = (
         seen="spro/char-rnn.pytorch #7",
     ),
     windows(
-        "side_by_side: windows start at multiples of length only, but they may start at any "
+        "side_by_side: windows start only at multiples of length, but they may start at any "
         "position",
         (STARTS, f"length * {STARTS.replace('len(ids) - length', '(len(ids) - 1) // length')}"),
         seen="ShusenTang/Dive-into-DL-PyTorch #160",
@@ -267,8 +267,8 @@ MISTAKES = (
         (STACK, f"self.stack({PLACED}, None if self.training else past)"),
     ),
     model(
-        "sees_only_itself: only the diagonal of the causal mask is left, so a token attends to "
-        "itself only",
+        "sees_only_itself: only the diagonal of the causal mask is left, so a token attends only "
+        "to itself",
         (PAST, f"{PAST}.triu()"),
     ),
     model(

@@ -35,7 +35,7 @@ LIMITED = "Write max_new_tokens tokens, or stop earlier if every row has ended."
 CHOICE = "`choose(logits)` picks the tokens from logits of shape (B, V)."
 SAMPLED = "Each row draws its own token, with the probabilities of the softmax."
 COLDER = "Divide the logits by the temperature before the softmax."
-NUCLEUS = "Keep the fewest of the most likely tokens whose sum is at least p, and at least one."
+NUCLEUS = "Keep the smallest set of most likely tokens whose probabilities add up to at least p."
 IN_ORDER = "Apply the temperature first, then `top_k`, and `top_p` to the tokens that are left."
 CUT = "Tokens that are cut off are never drawn, and the others keep their proportions."
 
@@ -140,7 +140,7 @@ def generators(candidate: Callable) -> dict[str, bool]:
     )
     return {
         "the same generator gives the same tokens": torch.equal(first, again),
-        "another generator gives other tokens": not torch.equal(first, other),
+        "a different generator gives different tokens": not torch.equal(first, other),
     }
 
 
@@ -184,9 +184,9 @@ EXERCISES = (
             "`engine = decoding_engine(model, src, limit, use_cache=use_cache)` scores the next "
             "token of every row. In each round, call `engine.step(tokens.unsqueeze(1))`, set the "
             "logit of padding to -inf, and call `choose(logits)`.",
-            "Start with a table `ids` full of padding. Keep `rows`, the sentences that have "
-            "not ended, and write for these only. `engine.reorder(unfinished, unfinished)` removes "
-            "the others. Stop when no row is left, or at the limit.",
+            "Start with a table `ids` full of padding. Keep `rows`, the sentences that have not "
+            "ended, and choose tokens only for these. `engine.reorder(unfinished, unfinished)` "
+            "removes the others. Stop when no row is left, or at the limit.",
             "The loop is inside `with generation_mode(…) as limit:`. Return the columns that were "
             "written, without `bos_id`.",
         ),
@@ -271,7 +271,7 @@ WRITING = (
         (LAST, "\n    return F.pad(ids, (1, 0), value=bos_id)\n"),
     ),
     greedy(
-        "never_stops: nothing stops at eos, so every row is written up to the limit",
+        "never_stops: decoding does not stop at eos, so every row runs to the length limit",
         (UNFINISHED, "unfinished = torch.arange(len(rows))"),
         seen="Lightning-AI/lit-llama #153, google/gemma_pytorch #57",
     ),
@@ -326,19 +326,19 @@ WRITING = (
         (READ, AGAIN.replace(PREFIX, "tokens.unsqueeze(1)")),
     ),
     greedy(
-        "source_padding_forgotten: the source's padding is read like words, so the answer depends "
-        "on the batch",
+        "source_padding_forgotten: the source's padding is treated like words, so the answer "
+        "depends on the batch",
         (READ, AGAIN.replace("src[rows])", "torch.full_like(src[rows], bos_id))")),
         seen="bentrevett/pytorch-seq2seq #189",
     ),
     greedy(
-        "eval_missing: model.eval() is missing, so dropout acts while the model writes",
+        "eval_missing: model.eval() is missing, so dropout is still on while the model writes",
         (FRAME, f"{LIMIT}\n    with torch.no_grad():"),
         seen="d2l-ai/d2l-en #1528, wenjtop/transformer #3, karpathy/nanoGPT #749",
     ),
     greedy(
-        "left_in_eval_mode: the model stays in eval mode, so a training run that continues has no "
-        "dropout",
+        "left_in_eval_mode: the model is left in eval mode, so dropout stays off when training "
+        "continues",
         (FRAME, f"{LIMIT}\n    model.eval()\n    with torch.no_grad():"),
         seen="shubhamagarwal92/mmd #14, tk-rusch/coRNN #1",
     ),
@@ -362,12 +362,13 @@ DRAWING = (
         ("torch.multinomial(nucleus, 1, generator=generator)", "nucleus.argmax(-1, keepdim=True)"),
     ),
     sample(
-        "temperature_multiplied: the logits are multiplied by the temperature instead of divided",
+        "temperature_multiplied: the logits are multiplied by the temperature instead of divided "
+        "by it",
         (DIVIDED, "logits.float() * temperature"),
     ),
     sample(
-        "temperature_after_the_softmax: the probabilities are divided by the temperature instead "
-        "of the logits",
+        "temperature_after_the_softmax: the temperature divides the probabilities instead of the "
+        "logits",
         (DIVIDED, "logits.float()"),
         (PROBS, "scores.softmax(dim=-1) / temperature"),
     ),
@@ -381,8 +382,8 @@ DRAWING = (
         (KEPT, "(before + probs <= p * probs.sum(dim=-1, keepdim=True)) | (before == 0)"),
     ),
     sample(
-        "shares_not_renewed: top_p counts the probabilities of tokens that top_k has removed; let "
-        "the probabilities of the remaining tokens add up to 1 first",
+        "shares_not_renewed: top_p counts the probabilities of tokens that top_k has removed; "
+        "first rescale the probabilities of the remaining tokens so that they add up to 1",
         (KEPT, "before < p"),
     ),
     sample(

@@ -265,14 +265,14 @@ MISTAKES = (
         ("(y, y, y, mask)", "(y, y, y, mask if mask is None else ~mask)"),
     ),
     layer(
-        "keys_not_normalized: with pre-norm, only the queries are normalized, because the keys "
-        "and values are the outer x",
+        "keys_not_normalized: with pre-norm, only the queries are normalized, because the keys and "
+        "values come from x before the norm",
         (ATTEND, "x = self.add_norm1(x, lambda z: self.self_attn(z, x, x, mask)[0])"),
         seen="facebookresearch/xformers #233; tier4/Diffusion-Planner #239",
     ),
     layer(
-        "lambda_ignores_its_argument: the lambda uses the outer x instead of its argument, so in "
-        "pre-norm attention reads vectors that are not normalized",
+        "lambda_ignores_its_argument: the lambda uses the layer's x instead of its argument, so "
+        "with pre-norm, attention gets vectors that are not normalized",
         (ATTEND, "x = self.add_norm1(x, lambda z: self.self_attn(x, x, x, mask)[0])"),
     ),
     layer(
@@ -289,8 +289,8 @@ MISTAKES = (
     ),
     *ignored(layer, *IGNORED),
     layer(
-        "feed_forward_reads_input: the feed-forward part reads the layer's input instead of what "
-        "add_norm1 returned",
+        "feed_forward_reads_input: the feed-forward layer gets the layer's input instead of the "
+        "output of add_norm1",
         (ATTEND, f"first = x\n        {ATTEND}"),
         (THINK, "return self.add_norm2(x, lambda _: self.feed_forward(first))"),
     ),
@@ -319,7 +319,7 @@ MISTAKES = (
         ),
     ),
     stack(
-        "every_layer_reads_the_input: every layer reads the stack's input, so only the last layer "
+        "every_layer_reads_the_input: every layer gets the stack's input, so only the last layer "
         "affects the output",
         (LOOP, "first = x\n        for layer in self.layers:\n            x = layer(first, mask)"),
         seen="Atcold/NYU-DLSP20 #270; simon-ging/coot-videotext #5",

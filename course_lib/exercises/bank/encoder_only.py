@@ -59,20 +59,21 @@ def choice(candidate: Callable[..., Any]) -> dict[str, Any]:
 
 @as_trial(
     "what happens to the chosen tokens",
-    "Of the chosen tokens, 80% become mask_id, 10% a random ordinary id, and 10% stay.",
+    "Of the chosen tokens, replace 80% with mask_id and 10% with a random ordinary id, and leave "
+    "10% unchanged.",
 )
 def fates(candidate: Callable[..., Any]) -> dict[str, Any]:
     ids, inputs, _, chosen = hidden(candidate)
     masked, same = inputs == MASK, inputs == ids
     random_ids = inputs[~masked & ~same]
     return {
-        "chosen tokens that become mask_id": percent(masked[chosen]),
-        "chosen tokens that become another id": percent(~(masked | same)[chosen]),
-        "chosen tokens that stay": percent(same[chosen]),
+        "chosen tokens replaced with mask_id": percent(masked[chosen]),
+        "chosen tokens replaced with a different id": percent(~(masked | same)[chosen]),
+        "chosen tokens left unchanged": percent(same[chosen]),
         "the fate of a chosen token": varies(masked, chosen),
         "other real tokens that change": percent(~same[~chosen & (ids != PAD)]),
         "padding that changes": percent(~same[ids == PAD]),
-        "random ids, how many kinds": len(random_ids.unique()),
+        "how many different random ids": len(random_ids.unique()),
         "random ids are ordinary": bool((random_ids < NUM_ORDINARY).all()),
     }
 
@@ -94,7 +95,7 @@ def draws(candidate: Callable[..., Any]) -> dict[str, Any]:
     hidden(candidate, generator=torch.Generator())
     return {
         "the same seed, the same inputs": runs[0][1].equal(runs[1][1]),
-        "another seed, the same inputs": runs[0][1].equal(runs[2][1]),
+        "a different seed, the same inputs": runs[0][1].equal(runs[2][1]),
         "the global seed is left alone": state.equal(torch.get_rng_state()),
     }
 
@@ -108,7 +109,7 @@ def pooled(label: str, real: Tensor) -> Any:
     return function_trial(label, {"vectors": normal("x", B, S, 6), "real": real})
 
 
-@as_trial("a side that size does not divide", "Raise a ValueError, so that no pixel is lost.")
+@as_trial("a side that `size` does not divide", "Raise a ValueError, so that no pixel is lost.")
 def rest(candidate: Callable[..., Tensor]) -> dict[str, str]:
     return {"images of 4 × 5, cut into squares of 2": answer_to(lambda: candidate(PIXELS, 2))}
 
@@ -132,10 +133,11 @@ EXERCISES = (
         hints=(
             "Draw one number from 0 to 1 for each token with `torch.rand(ids.shape)`. A token is "
             "chosen if its number is below 0.15, and if it is not padding.",
-            "Draw a second number for each token, its fate. Chosen tokens with a fate below 0.8 "
-            "become `mask_id`, those with a fate from 0.9 on become a random id, and those between "
-            "stay. `torch.where(condition, new, old)` puts them together.",
-            "The targets are `ids` at the chosen positions, including those that stay, and "
+            "Draw a second number for each token. Replace chosen tokens whose second number is "
+            "below 0.8 with `mask_id` and those whose second number is at least 0.9 with a random "
+            "id; leave those in between unchanged. `torch.where(condition, new, old)` puts them "
+            "together.",
+            "The targets are `ids` at the chosen positions, including those left unchanged, and "
             "`pad_id` everywhere else: `ids.masked_fill(~chosen, pad_id)`.",
         ),
         extras={"generator": (draws,)},
@@ -153,8 +155,8 @@ EXERCISES = (
             ),
         },
         hints=(
-            "Set the vectors of padding to zero, and add up the vectors of each sequence. By which "
-            "number do you divide?",
+            "Set the vectors of padding to zero, and add up the vectors of each sequence. What "
+            "number do you divide by?",
             "`real.unsqueeze(-1)` has the shape (B, L, 1), so it fits the vectors. Its sum over "
             "`dim=1` counts the real tokens of each sequence.",
         ),
@@ -175,8 +177,8 @@ EXERCISES = (
         hints=(
             "Draw an image of 4 × 4 pixels, number the pixels from 0 to 15 in reading order, and "
             "write down the four patches of 2 × 2. Which pixels are in the first one?",
-            "`F.unfold(images.unsqueeze(1), size, stride=size)` cuts the squares. It returns the "
-            "shape (B, size², L), so two axes have to change places.",
+            "`F.unfold(images.unsqueeze(1), size, stride=size)` cuts out the squares. It returns "
+            "the shape (B, size², L), so two axes have to change places.",
         ),
         extras={"rest": (rest,)},
         unnamed=("stride=size)", "stride=size).flip(1)"),
@@ -202,7 +204,8 @@ MISTAKES = (
         seen="lucidrains/mlm-pytorch #2",
     ),
     masking(
-        "targets_at_masks_only: the chosen tokens that stay or become a random id have no target",
+        "targets_at_masks_only: the chosen tokens that are left unchanged or replaced with a "
+        "random id have no target",
         (TARGETS, "ids.masked_fill(inputs != mask_id, pad_id)"),
     ),
     masking(
@@ -215,16 +218,19 @@ MISTAKES = (
         (f"return inputs, {TARGETS}", f"return {TARGETS}, inputs"),
     ),
     masking(
-        "always_masked: every chosen token becomes mask_id, and none is random or stays",
+        "always_masked: every chosen token is replaced with mask_id, and none with a random id or "
+        "left unchanged",
         ("fate < 0.8", "fate < 1"),
         ("(fate >= 0.9)", "(fate > 1)"),
     ),
     masking(
-        "none_stays: 20% of the chosen tokens become a random id, so none stays",
+        "none_stays: 20% of the chosen tokens are replaced with a random id, so none is left "
+        "unchanged",
         ("fate >= 0.9", "fate >= 0.8"),
     ),
     masking(
-        "none_random: 20% of the chosen tokens stay, and none becomes a random id",
+        "none_random: 20% of the chosen tokens are left unchanged, and none is replaced with a "
+        "random id",
         ("torch.where(chosen & (fate >= 0.9), random_ids, inputs)", "inputs"),
     ),
     masking(
@@ -236,19 +242,19 @@ MISTAKES = (
         ("< 0.15", "> 0.15"),
     ),
     masking(
-        "random_everywhere: a random id replaces 10% of all tokens, and not only chosen ones",
+        "random_everywhere: a random id replaces 10% of all tokens, not only of the chosen ones",
         ("torch.where(chosen & (fate >= 0.9)", "torch.where((fate >= 0.9) & (ids != pad_id)"),
     ),
     masking(
-        "masks_everywhere: mask_id replaces 80% of all tokens, and not only chosen ones",
+        "masks_everywhere: mask_id replaces 80% of all tokens, not only of the chosen ones",
         ("ids.masked_fill(chosen & (fate < 0.8)", "ids.masked_fill((fate < 0.8)"),
     ),
     masking(
-        "special_random_ids: a random id can be the padding or mask_id",
+        "special_random_ids: a random id can be pad_id or mask_id",
         ("torch.randint(num_ordinary,", "torch.randint(max(mask_id, pad_id) + 1,"),
     ),
     masking(
-        "one_random_id: the same random id replaces all tokens with this fate",
+        "one_random_id: the same random id is used for all tokens that are replaced at random",
         (
             "random_ids = torch.randint(num_ordinary, ids.shape",
             "random_ids = torch.randint(num_ordinary, ()",
@@ -260,7 +266,7 @@ MISTAKES = (
     ),
     *ignored(masking, ("generator", (", generator=generator)", ")"))),
     pooling(
-        "padding_averaged: the mean is over all positions, so padding is averaged as well",
+        "padding_averaged: the mean is taken over all positions, so padding is averaged, too",
         (MEAN, "return vectors.mean(dim=1)"),
         seen="huggingface/transformers #17463; jsboige/CoursIA #15045; HKUDS/LightRAG #3675",
     ),
@@ -283,7 +289,7 @@ MISTAKES = (
         (MEAN, "return vectors[:, 0]"),
     ),
     pooling(
-        "mask_inverted: the mean is over the padding, because True means a real token here",
+        "mask_inverted: the mean is taken over the padding, because True means a real token here",
         ("column = real.unsqueeze(-1)", "column = ~real.unsqueeze(-1)"),
     ),
     pooling(
@@ -291,16 +297,18 @@ MISTAKES = (
         (MEAN, 'return vectors.masked_fill(~column, float("-inf")).amax(dim=1)'),
     ),
     pooling(
-        "mean_of_features: the mean is over the d_model entries of a vector instead of the tokens",
+        "mean_of_features: the mean is taken over the d_model entries of a vector instead of the "
+        "tokens",
         (MEAN, "return vectors.mean(dim=2)"),
     ),
     pooling(
-        "no_real_token_is_nan: a sequence without a real token gives nan, because it divides by 0",
+        "no_real_token_is_nan: a sequence without a real token gives nan, because its sum is "
+        "divided by 0",
         (".clamp(min=1)", ""),
     ),
     cutting(
-        "reshaped: the image is reshaped without cutting, so a patch holds parts of a row of "
-        "pixels instead of a square",
+        "reshaped: the image is reshaped instead of cut, so a patch holds parts of a row of pixels "
+        "instead of a square",
         (CUT, "return images.reshape(len(images), -1, size * size)"),
         seen="duoan/TorchCode #21",
     ),
@@ -310,8 +318,8 @@ MISTAKES = (
         (".transpose(1, 2)", ""),
     ),
     cutting(
-        "reshaped_after_cutting: reshape has the right shape, but mixes the pixels of different "
-        "patches; transpose exchanges the axes",
+        "reshaped_after_cutting: reshape gives the correct shape, but mixes the pixels of "
+        "different patches; swap the axes with transpose",
         (".transpose(1, 2)", ".reshape(len(images), -1, size * size)"),
     ),
     cutting(
@@ -356,7 +364,7 @@ def mask_by_one_draw(
 
 
 def mask_by_coins(ids, num_ordinary, mask_id, pad_id):
-    """Toss coins in turn, as the library ``transformers`` does: 0.15, then 0.8, then 0.5."""
+    """Toss coins in turn, as the ``transformers`` library does: 0.15, then 0.8, then 0.5."""
     chosen = torch.bernoulli(0.15 * (ids != pad_id).float()).bool()
     masked = torch.bernoulli(torch.full(ids.shape, 0.8)).bool() & chosen
     replaced = torch.bernoulli(torch.full(ids.shape, 0.5)).bool() & chosen & ~masked

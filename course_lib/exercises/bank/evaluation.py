@@ -8,7 +8,10 @@ from course_lib.exercises.exercise_bank import Exercise
 from course_lib.exercises.mistake_catalogue import mistakes_of
 from course_lib.exercises.trial import B, T, Trial, as_trial, normal
 
-ACCURACY = "Divide the right tokens by the real tokens of all rows, and leave out padding in both."
+ACCURACY = (
+    "Divide the number of correct tokens by the number of real tokens in all rows, and leave "
+    "padding out of both."
+)
 
 
 def tokens(label: str, pad_id: int, *shape: int, lengths: tuple[int, ...]) -> Trial:
@@ -44,8 +47,9 @@ EXERCISES = (
         },
         hints=(
             "First build a mask of the targets that are real tokens.",
-            "`argmax(dim=-1)` predicts a token at every position. Count the positions where it is "
-            "right *and* the target is real, and divide by the number of real targets.",
+            "`argmax(dim=-1)` predicts a token at every position. Count the positions where the "
+            "prediction is correct *and* the target is real, and divide by the number of real "
+            "targets.",
         ),
         unnamed=("right.sum().item() /", "right.sum().item() ** 0.5 /"),
     ),
@@ -61,14 +65,14 @@ RATIO = "right.sum().item() / real.sum().item()"
 
 MISTAKES = (
     accuracy(
-        "padding_counted: padding counts as a token, both among the right tokens and among all "
-        "tokens",
+        "padding_counted: padding is counted, both in the number of correct tokens and in the "
+        "total",
         (f"({GUESS}) & real", GUESS),
         (RATIO, "right.float().mean().item()"),
         seen="keras-team/keras #10350, cs230-stanford/cs230-code-examples #13",
     ),
     accuracy(
-        "padding_in_the_denominator: the number of right tokens is divided by the number of all "
+        "padding_in_the_denominator: the number of correct tokens is divided by the number of all "
         "positions, including padding",
         (RATIO, "right.sum().item() / targets.numel()"),
         seen="jsbaan/transformer-from-scratch #7",

@@ -28,7 +28,7 @@ X = normal("x", B, S, 6)
 LAYERS = "linear1 maps d_model to d_ff, linear2 maps d_ff to d_model, and both have a bias."
 
 
-@as_trial("one position changed", "The output at a position may depend on that position only.")
+@as_trial("one position changed", "The output at a position must depend only on that position.")
 def affected_positions(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
     layer = filled(candidate(**EVEN)).eval()
     x = normal("x", 4, 4, 4)
@@ -120,7 +120,8 @@ MISTAKES = (
         seen="namedtensor/notation #72",
     ),
     layer(
-        "activation_ignored: the activation is always ReLU, even if `activation` names another one",
+        "activation_ignored: the activation is always ReLU, even if `activation` names a different "
+        "one",
         (ACTIVATION, "nn.ReLU()"),
         seen="NVlabs/Forecasting-Model-Search #6; bytedance/lightseq #231",
     ),
@@ -134,13 +135,13 @@ MISTAKES = (
         seen="kyutai-labs/pocket-tts #278, chelsea0x3b/dfdx #804",
     ),
     layer(
-        "dropout_always_on: F.dropout also acts in eval mode, unless it gets "
+        "dropout_always_on: F.dropout is also active in eval mode unless you pass "
         "training=self.training",
         (BACK, "self.linear2(nn.functional.dropout(features, self.dropout.p))"),
         seen="pytorch/pytorch #26338; rixwew/pytorch-fm #21",
     ),
     layer(
-        "dropout_on_output: dropout acts on the output of linear2 instead of on the features",
+        "dropout_on_output: dropout is applied to the output of linear2 instead of to the features",
         (BACK, "self.dropout(self.linear2(features))"),
     ),
     layer(

@@ -20,7 +20,7 @@ SIX_PRODUCTS = (
 )
 
 
-@as_trial("T and S exchanged", "If you exchange T and S, the count must stay the same.")
+@as_trial("T and S exchanged", "If you swap T and S, the count must stay the same.")
 def exchanged(candidate: Callable) -> dict[str, bool]:
     counts = [number(candidate(D_MODEL, H, *lengths)) for lengths in ((4, 9), (9, 4))]
     return {"the count stays the same": counts[0] == counts[1]}
@@ -92,8 +92,8 @@ MISTAKES = (
         seen="NVIDIA/Model-Optimizer #387, facebookresearch/fvcore #108, open-mmlab/mmcv #785",
     ),
     attention(
-        "scores_and_averages_forgotten: only the four projections are counted, without the scores "
-        "and the weighted average",
+        "scores_and_averages_forgotten: only the four projections are counted, not the scores and "
+        "the weighted average",
         *lost("scores", "averages"),
         seen="MrYxJ/calculate-flops.pytorch #48, autoliuweijie/FastBERT #14",
     ),
@@ -103,19 +103,19 @@ MISTAKES = (
         seen="pytorch/torchtitan #4366, caomaolufei/AIInfraGuide #21",
     ),
     attention(
-        "projections_forgotten: only the scores and the weighted average are counted, without "
-        "the four projections",
+        "projections_forgotten: only the scores and the weighted average are counted, not the four "
+        "projections",
         *lost("queries", "keys", "values", "mixing"),
     ),
     attention(
-        "keys_by_target: keys and values are counted at T positions instead of the S positions of "
-        "the source",
+        "keys_by_target: keys and values are counted at T positions instead of at the S positions "
+        "of the source",
         (QUERIES, "queries, keys = tgt_len * d_model * d_k, tgt_len * d_model * d_k"),
         (VALUES, "values, mixing = tgt_len * d_model * d_v, tgt_len * d_v * d_model"),
     ),
     attention(
-        "scores_squared: scores and weighted average are counted for T · T instead of T · S pairs "
-        "of positions",
+        "scores_squared: the scores and the weighted average are counted for T · T pairs of "
+        "positions instead of T · S",
         (PAIRS, PAIRS.replace("src_len", "tgt_len")),
         seen="facebookresearch/xformers #1402",
     ),

@@ -43,7 +43,7 @@ EVEN = normal("even", 4, 4, 16)
 SPLIT = "Split `w_qkv(x)` into queries, keys and values, and then into heads."
 
 
-@as_trial("changed later tokens", "A token may not attend to later tokens, whatever the mode.")
+@as_trial("changed later tokens", "A token must not attend to later tokens in any mode.")
 def later(candidate: Callable[..., nn.Module]) -> dict[str, bool]:
     return sees_later(filled(candidate(**PLAIN)), 2, (X.clone(),), (OTHER_X.clone(),))
 
@@ -90,7 +90,7 @@ def parts(candidate: Callable) -> dict[str, str]:
 
 @as_trial(
     "dropout=0.2 in training",
-    "Dropout drops each attention weight independently and divides the other ones by 1 - dropout.",
+    "Dropout drops each attention weight independently and divides the others by 1 - dropout.",
     "train and eval",
 )
 def dropped(candidate: Callable[..., nn.Module]) -> dict[str, Any]:
@@ -239,12 +239,14 @@ MISTAKES = (
         seen="JohnGiorgi/seq2rel #224",
     ),
     attention(
-        "dropout_always_on: dropout also acts in eval mode, because self.training is not tested",
+        "dropout_always_on: dropout is also active in eval mode, because self.training is not "
+        "checked",
         (DROP, "self.dropout"),
         seen="karpathy/nanoGPT #240",
     ),
     attention(
-        "output_dropped_too: dropout also acts on the output, although AddNorm already does that",
+        "output_dropped_too: dropout is also applied to the output, although AddNorm already does "
+        "that",
         (f"self.w_o({JOIN})", f"F.dropout(self.w_o({JOIN}), dropout_p)"),
     ),
     attention(

@@ -104,7 +104,7 @@ def rejected_by_the_cache(candidate: Callable) -> dict[str, str]:
     too_many, one_row = new_tokens(0, 2), new_tokens(0, 1, rows=1)
     return {
         "two tokens, room for one": answer_to(lambda: cache.append(*too_many)),
-        "another number of rows": answer_to(lambda: cache.append(*one_row)),
+        "a different number of rows": answer_to(lambda: cache.append(*one_row)),
     }
 
 
@@ -293,7 +293,7 @@ CACHING = (
         (SWAP, "self.keys, self.spare = self.spare[0], (before[0], self.spare[1])"),
     ),
     cache(
-        "nothing_reordered: `reorder` changes nothing, so every row continues its own tokens",
+        "nothing_reordered: `reorder` changes nothing, so every row keeps its old keys and values",
         ("if self.keys is None or self.values is None:\n            return", "return"),
         seen="huggingface/transformers #46612",
     ),
@@ -311,7 +311,7 @@ CACHING = (
         ZEROS,
     ),
     cache(
-        "only_the_new_returned: `append` returns the new keys and values only, so the earlier "
+        "only_the_new_returned: `append` returns only the new keys and values, so the earlier "
         "tokens are lost",
         (RETURN, "return keys, values"),
     ),

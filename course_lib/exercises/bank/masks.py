@@ -29,7 +29,7 @@ def visible_tokens(candidate: Callable[..., Tensor]) -> dict[str, str]:
     }
 
 
-@as_trial("three positions", "Every position may look at itself and at earlier positions only.")
+@as_trial("three positions", "Every position may look only at itself and at earlier positions.")
 def visible_positions(candidate: Callable[..., Tensor]) -> dict[str, str]:
     mask = candidate(3)
     return {
@@ -107,8 +107,8 @@ MISTAKES = (
         seen="hyunwoongko/transformer #40",
     ),
     padding(
-        "padding_rows_and_columns: padding is hidden in rows and columns, so padding as a query "
-        "may not attend to any key",
+        "padding_rows_and_columns: padding is hidden in rows and columns, so a query at a padding "
+        "position cannot attend to any key",
         (KEYS, "(ids != pad_id)[:, None, :, None] & (ids != pad_id)[:, None, None, :]"),
         seen="hyunwoongko/transformer #1",
     ),

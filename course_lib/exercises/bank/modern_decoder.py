@@ -27,12 +27,15 @@ from course_lib.exercises.trial import (
 SIZES = dict(d_model=D_K, d_ff=D_V)
 X = 3 + 2 * normal("x", B, T, D_K)  # the mean is not 0, and the mean square is not 1
 Y = normal("y", B, T, D_K)
-TAKEN = "Your code calls torch's own norm. Compute the squares, their mean and the root yourself."
+TAKEN = (
+    "Your code calls torch's own norm. Compute the squares, their mean and the square root "
+    "yourself."
+)
 GAINS = "Register one nn.Parameter, the gains `weight` of shape (d_model,), and no bias."
 LAYERS = "Register three nn.Linear layers without biases: linear1, gate and linear2."
 ALONE = "Average the squares of each vector by itself, over the last axis."
-UNDER_THE_ROOT = "Add eps, which is 1e-5 by default, under the root."
-FACTORS = "`F.silu` acts on the output of `gate`, and linear1's output is multiplied unchanged."
+UNDER_THE_ROOT = "Add eps, which is 1e-5 by default, inside the square root."
+FACTORS = "Apply `F.silu` to the output of `gate`, and multiply the result by linear1's output."
 
 
 def norm(label: str, x: Tensor, says: str = "", **build: Any) -> Trial:
@@ -75,7 +78,9 @@ def grouped(label: str, *left_out: str, **build: int) -> Trial:
 
 
 @as_trial(
-    "the names of its parameters", "With the course's names, saved weights load.", "parameters"
+    "the names of its parameters",
+    "Use the course's names, so that saved weights can be loaded.",
+    "parameters",
 )
 def named(candidate: Callable) -> dict[str, str]:
     layer = candidate(**GROUPS)
@@ -167,7 +172,7 @@ EXERCISES = (
             "attention": (grouped("sizes that all differ"), grouped("one KV head", num_kv_heads=1)),
         },
         hints=(
-            "Which of queries, keys and values have `num_heads` heads, and which have "
+            "Which of the queries, keys and values have `num_heads` heads, and which have "
             "`num_kv_heads`? Which of them are rotated?",
             "`split_heads(self.w_q(x), self.num_heads)` gives the queries. Keys and values need "
             "`self.num_kv_heads`. Rotate queries and keys if there are angles.",
@@ -216,8 +221,8 @@ MISTAKES = (
         (SQUARES, "x.var(dim=-1, keepdim=True)"),
     ),
     norm_mistake(
-        "std_for_root_mean_square: x is divided by x.std() + eps, which subtracts the mean and "
-        "has eps outside the root",
+        "std_for_root_mean_square: x is divided by x.std() + eps, which subtracts the mean and has "
+        "eps outside the square root",
         (f"* {ROOT}", "/ (x.std(dim=-1, keepdim=True) + self.eps)"),
     ),
     norm_mistake(
@@ -233,7 +238,7 @@ MISTAKES = (
         seen="mosaicml/llm-foundry #371",
     ),
     norm_mistake(
-        "eps_outside_root: eps is added to the root instead of under it",
+        "eps_outside_root: eps is added after the square root instead of inside it",
         (f"* {ROOT}", f"/ ({SQUARES}.sqrt() + self.eps)"),
         seen="allenai/OLMo #281, EleutherAI/gpt-neox #1342, tile-ai/tilelang #1243",
     ),
@@ -243,8 +248,8 @@ MISTAKES = (
         seen="tenstorrent/tt-metal #55347",
     ),
     norm_mistake(
-        "over_the_sequence: the mean of the squares runs along the sequence (dim=-2) instead of "
-        "over the features",
+        "over_the_sequence: the mean of the squares is taken along the sequence (dim=-2) instead "
+        "of over the features",
         ("dim=-1", "dim=-2"),
         seen="kyegomez/zeta #180",
     ),
@@ -256,13 +261,13 @@ MISTAKES = (
     ),
     norm_mistake(
         "one_plus_gain: x is multiplied by 1 + weight, but weight starts at 1, so the output is "
-        "twice too large",
+        "twice as large as it should be",
         ("self.weight * x", "(1 + self.weight) * x"),
         seen="huggingface/transformers #40449",
     ),
     norm_mistake(
-        "gain_around_zero: weight starts at 0 and x is multiplied by 1 + weight, as in Gemma; "
-        "here weight starts at 1 and multiplies alone",
+        "gain_around_zero: weight starts at 0 and x is multiplied by 1 + weight, as in Gemma; here "
+        "weight starts at 1, and x is multiplied by weight alone",
         ("torch.ones(d_model)", "torch.zeros(d_model)"),
         ("self.weight * x", "(1 + self.weight) * x"),
     ),
@@ -271,18 +276,18 @@ MISTAKES = (
         (f"* {ROOT}", f"/ ({SQUARES} + self.eps)"),
     ),
     norm_mistake(
-        "mean_square_squared: x is divided by the square of the mean of the squares instead of "
-        "its root",
+        "mean_square_squared: x is divided by the square of the mean of the squares instead of by "
+        "its square root",
         (f"* {ROOT}", f"/ ({SQUARES} + self.eps) ** 2"),
     ),
     gated_mistake(
-        "gate_and_features_exchanged: SiLU acts on linear1's features instead of the gate",
+        "gate_and_features_exchanged: SiLU is applied to linear1's features instead of to the gate",
         (INSIDE, "F.silu(self.linear1(x)) * self.gate(x)"),
         seen="ml-explore/mlx-lm #767, ooples/AiDotNet.Tensors #46",
     ),
     gated_mistake(
-        "silu_of_the_product: SiLU acts on the product instead of the gate, because a parenthesis "
-        "closes too late",
+        "silu_of_the_product: SiLU is applied to the product instead of to the gate, because a "
+        "parenthesis closes too late",
         (INSIDE, "F.silu(self.gate(x) * self.linear1(x))"),
         seen="Nijikadesu/breakdown-minimind #3",
     ),
@@ -297,7 +302,8 @@ MISTAKES = (
         (SILU, "self.gate(x)"),
     ),
     gated_mistake(
-        "gate_unused: the gate is created but not used, which leaves a feed-forward with SiLU",
+        "gate_unused: the gate is created but not used, which leaves an ordinary feed-forward "
+        "layer with SiLU",
         (INSIDE, "F.silu(self.linear1(x))"),
         seen="google-research/timesfm #493",
     ),
@@ -316,7 +322,7 @@ MISTAKES = (
     ),
     rope_mistake(
         "halves_paired: column i is paired with column i + d_k / 2, as Llama's code in "
-        "transformers does; this chapter pairs the neighboring columns 2i and 2i + 1",
+        "`transformers` does; this chapter pairs the neighboring columns 2i and 2i + 1",
         ("even = x[..., 0::2]", "even, odd = x.chunk(2, dim=-1)"),
         ("odd = x[..., 1::2]", ""),
         (STACKED, "torch.cat(rotated, dim=-1)"),
@@ -344,7 +350,7 @@ MISTAKES = (
     ),
     rope_mistake(
         "rotated_backward: every pair rotates backward, because the signs of the two sines are "
-        "exchanged",
+        "swapped",
         (ROTATED, "[even * cosine + odd * sine, odd * cosine - even * sine]"),
         seen="karpathy/nanochat #489",
     ),
@@ -374,7 +380,7 @@ MISTAKES = (
         ("apply_rope(k, angles)", "k"),
     ),
     group_mistake(
-        "nothing_rotated: the angles are never used, so the attention does not know the positions",
+        "nothing_rotated: the angles are never used, so attention does not know the positions",
         ("apply_rope(q, angles), apply_rope(k, angles)", "q, k"),
     ),
     group_mistake(

@@ -37,7 +37,7 @@ EVEN = dict(d_model=16, num_heads=4)  # 4 heads of width 4: four tokens in four 
 FOUR = "There are four nn.Linear layers for all heads together: w_q, w_k, w_v and w_o."
 SPLIT = "Head i must get the columns i·width to (i+1)·width - 1 of every vector."
 ITSELF = (
-    "This calls torch's own multi-head attention, and here you build that layer yourself. You may "
+    "This calls torch's own multi-head attention, but here you build that layer yourself. You may "
     "call F.scaled_dot_product_attention inside it."
 )
 
@@ -297,8 +297,8 @@ MISTAKES = (
         seen="pytorch/pytorch #666, #715, #72580; shenwzh3/RGAT-ABSA #9",
     ),
     heads(
-        "mask_inverted: the mask is inverted before attention gets it, but True means *may look* "
-        "in both",
+        "mask_inverted: the mask is inverted before attention gets it, but True already means *may "
+        "look* there",
         (CHECK, "mask = mask if mask is None else ~mask"),
         seen="cnzzx/GeMap #1; InseeFrLab/torchTextClassifiers #92",
     ),
@@ -308,17 +308,17 @@ MISTAKES = (
         (OUT, "self.w_o(join_heads(heads))"),
     ),
     heads(
-        "dropout_always_on: dropout also acts in eval mode, because the code does not check "
+        "dropout_always_on: dropout is also active in eval mode, because the code does not check "
         "self.training",
         (DROP, "self.dropout"),
         seen="karpathy/nanoGPT #240; wenet-e2e/wenet #2699",
     ),
     heads(
-        "softmax_over_heads: softmax runs over the heads (dim=1) instead of the keys",
+        "softmax_over_heads: the softmax runs over the heads (dim=1) instead of the keys",
         attended(axis=1),
     ),
     heads(
-        "softmax_over_queries: softmax runs over the queries instead of the keys",
+        "softmax_over_queries: the softmax runs over the queries instead of the keys",
         attended(axis=-2),
         seen="labmlai/annotated_deep_learning_paper_implementations #146",
     ),

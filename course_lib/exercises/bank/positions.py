@@ -55,8 +55,9 @@ def saved(candidate: Callable[..., nn.Module]) -> dict[str, int]:
 
 
 @as_trial(
-    "another dtype or device",
-    "The table must follow the layer, as a buffer does; a plain attribute keeps dtype and device.",
+    "a different dtype or device",
+    "The table must follow the layer, as a buffer does; a plain attribute keeps its dtype and "
+    "device.",
 )
 def moved(candidate: Callable[..., nn.Module]) -> dict[str, str]:
     layer, x = candidate(**BUILD).eval(), X["x"]
@@ -124,7 +125,7 @@ EXERCISES = (
         },
         hints=(
             "Compute the table once, in `__init__`, and keep it as a *buffer*, which moves with "
-            "the layer but is not learned. In which order does `sinusoidal_encoding` take its "
+            "the layer but is not learned. In what order does `sinusoidal_encoding` take its "
             "sizes?",
             "`self.register_buffer('encoding', table, persistent=False)`; with `persistent=False`, "
             "the table is not saved.",
@@ -164,8 +165,8 @@ MISTAKES = (
         seen="maxjcohen/transformer #62",
     ),
     table_mistake(
-        "exponent_doubled: the column index is doubled, but 2i is already the sine's column, and "
-        "the cosine uses the same exponent",
+        "exponent_doubled: the column index is doubled; but 2i is already the column of the sine, "
+        "and the cosine next to it uses the same exponent",
         (POWER, "position / 10000 ** (2 * even / d_model)"),
         (ANGLES, ANGLES + "    other = position / 10000 ** (2 * (even + 1) / d_model)\n"),
         (STACKED, SINES_AND_COSINES),
@@ -173,8 +174,8 @@ MISTAKES = (
         "shenweichen/DeepCTR #379",
     ),
     table_mistake(
-        "exponent_doubled_for_both: the column index is doubled, but `arange(0, d_model, 2)` "
-        "already is 2i",
+        "exponent_doubled_for_both: the column index is doubled, but `arange(0, d_model, 2)` is "
+        "already 2i",
         (POWER, "position / 10000 ** (2 * even / d_model)"),
     ),
     table_mistake(
@@ -184,18 +185,18 @@ MISTAKES = (
     ),
     table_mistake(
         "exponent_multiplied: the position is multiplied by 10000^(2i / d_model) instead of "
-        "divided, so the waves get faster from pair to pair",
+        "divided by it, so the waves get faster from pair to pair",
         (POWER, "position * 10000 ** (even / d_model)"),
     ),
     table_mistake(
-        "parentheses_missing: parentheses are missing, because Python reads `10000 ** a / b` as "
-        "(10000 ** a) / b",
+        "parentheses_missing: parentheses are missing: Python reads `10000 ** a / b` as (10000 ** "
+        "a) / b",
         (POWER, "position / (10000**even / d_model)"),
         seen="zju3dv/LoFTR #41",
     ),
     table_mistake(
         "integer_division: the exponent is 2i // d_model, which is 0 for every pair, so all waves "
-        "have one frequency",
+        "have the same frequency",
         (POWER, "position / 10000 ** (even // d_model)"),
         seen="Kyubyong/transformer pull request #81",
     ),
@@ -216,8 +217,8 @@ MISTAKES = (
         seen="PrimeIntellect-ai/prime-rl pull request #1545",
     ),
     table_mistake(
-        "odd_d_model_fails: the code does not handle an odd d_model, which has one cosine fewer "
-        "than sines",
+        "odd_d_model_fails: the code does not handle an odd d_model, which needs one more sine "
+        "than cosines",
         (f"waves = {STACKED}", FILLED),
         (CUT, "waves"),
         seen="The Annotated Transformer; codertimo/BERT-pytorch #78, pytorch/pytorch #173958",
@@ -237,8 +238,8 @@ MISTAKES = (
         seen="tanjimin/C.Origami #42, KasperGroesLudvigsen/influenza_transformer #9",
     ),
     encoding(
-        "added_along_batch: rows are counted along the batch, so all tokens of sentence 1 get the "
-        "row of position 1",
+        "added_along_batch: positions are counted along the batch axis, so all tokens of sentence "
+        "1 get the row for position 1",
         (PLACED, "self.encoding[: x.size(0)].unsqueeze(1)"),
         seen="AkiRusProd/numpy-transformer #1, cmu-l3/anlp-fall2025-code #1, songyangco/GETNext #2",
     ),
@@ -248,12 +249,12 @@ MISTAKES = (
         seen="sktime/sktime pull request #9550",
     ),
     encoding(
-        "in_place: `x += …` adds in place, which changes the tensor of the caller",
+        "in_place: `x += …` adds in place, which changes the caller's tensor",
         (TOTAL, f"x.add_({PLACED})"),
         seen="thuanz123/enhancing-transformers #11",
     ),
     encoding(
-        "dropout_always_on: F.dropout also acts in eval mode, unless it gets "
+        "dropout_always_on: F.dropout is also active in eval mode unless you pass "
         "training=self.training",
         (WHOLE, f"nn.functional.dropout(x + {PLACED}, self.dropout.p)"),
         seen="pytorch/pytorch #11999, delip/PyTorchNLPBook #28",

@@ -14,7 +14,7 @@ FOUR_MERGES = ("e n", "e v", "i x", "s ev", "s ix", "sev en", "e en", "t een")
 NUMBER_MERGES = ("n t", "e nt", "e n", "s i", "si e", "sie b", "sieb en")
 TEXT = "\n".join(word.replace(" ", "") for word, n in FOUR_WORDS.items() for _ in range(n))
 COUNTS = "Count a pair at every position where its tokens are neighbors, times the word's count."
-LEFT_TO_RIGHT = "Go from left to right, and continue after the two tokens that you have glued."
+LEFT_TO_RIGHT = "Go from left to right, and continue after the two tokens that you have merged."
 RANKS = "Of all pairs of neighbors in the word, merge the one with the lowest rank first."
 Pair = tuple[bytes, bytes]
 Tokens = tuple[bytes, ...]
@@ -248,7 +248,8 @@ LONGEST = (
 
 MISTAKES = (
     counting(
-        "word_counts_ignored: every different word counts once, however often the text contains it",
+        "word_counts_ignored: each distinct word counts only once, however often the text contains "
+        "it",
         ("+= count", "+= 1"),
     ),
     counting(
@@ -266,7 +267,7 @@ MISTAKES = (
     ),
     counting(
         "overlaps_left_out: in *a·a·a*, the pair *a*, *a* counts once, as it does in "
-        "SentencePiece; here and in the library tokenizers it counts twice",
+        "SentencePiece; here and in the `tokenizers` library it counts twice",
         (
             "for pair in pairwise(tokens):\n",
             "used = -1\n        for n, pair in enumerate(pairwise(tokens)):\n"
@@ -290,7 +291,7 @@ MISTAKES = (
     ),
     merging(
         "right_token_kept: the loop moves forward by only one position after a merge, so the "
-        "right token appears once more",
+        "second token of the pair is also kept",
         ("position += 2", "position += 1"),
     ),
     merging(
@@ -314,8 +315,8 @@ MISTAKES = (
         ("while position < len(tokens):", "while position < len(tokens) - 1:"),
     ),
     merging(
-        "text_replaced: the tokens are joined with spaces and replaced as text, so *the·s* becomes "
-        "*thes* by the merge *e + s*",
+        "text_replaced: the tokens are joined with spaces and replaced as text, so the merge *e + "
+        "s* turns *the·s* into *thes*",
         (
             "merged = []",
             'joined = b" ".join(tokens).replace(b" ".join(pair), b"".join(pair))\n'
@@ -346,7 +347,7 @@ MISTAKES = (
         (BEST, "min(pairs, key=lambda pair: (-pairs[pair], pair))"),
     ),
     training(
-        "across_spaces: the text is not cut into words, so merges reach over spaces",
+        "across_spaces: the text is not split into words, so merges cross spaces",
         ("byte_words(text, pre_tokenize)", "byte_words(text, False)"),
         seen="rasbt/LLMs-from-scratch #975",
     ),
@@ -358,7 +359,7 @@ MISTAKES = (
     ),
     training(
         "stops_at_pairs_seen_once: the loop stops when no pair appears twice, as it does in "
-        "subword-nmt; here and in the library tokenizers it continues",
+        "subword-nmt; here and in the `tokenizers` library it continues",
         ("if not pairs:", "if not pairs or max(pairs.values()) == 1:"),
         seen="rsennrich/subword-nmt #33",
     ),
@@ -367,7 +368,8 @@ MISTAKES = (
         ("-pairs[pair], ids", "pairs[pair], ids"),
     ),
     training(
-        "word_counts_ignored: every different word counts once, however often the text contains it",
+        "word_counts_ignored: each distinct word counts only once, however often the text contains "
+        "it",
         ("Counter(byte_words(text, pre_tokenize))", "Counter(set(byte_words(text, pre_tokenize)))"),
     ),
     training(
@@ -378,7 +380,7 @@ MISTAKES = (
         ),
     ),
     training(
-        "vocabulary_size: `num_merges` is taken for the size of the vocabulary, which also "
+        "vocabulary_size: `num_merges` is treated as the size of the vocabulary, which also "
         "contains the 256 bytes",
         ("range(num_merges)", "range(num_merges - 256)"),
     ),
@@ -401,7 +403,7 @@ MISTAKES = (
         (LOWEST, LOWEST.replace("min", "max")),
     ),
     applying(
-        "longest_token: the word is cut into the longest tokens that some merge has made",
+        "longest_token: the word is split into the longest tokens that some merge has made",
         ("while True:", LONGEST),
     ),
     applying(
@@ -409,7 +411,7 @@ MISTAKES = (
         ("tokens = merge_pair(", "return merge_pair("),
     ),
     applying(
-        "empty_pair_list: `min` gets an empty list when no merge fits any more",
+        "empty_pair_list: `min` gets an empty list when no merge fits anymore",
         ("        if not fitting:\n            return tokens\n", ""),
     ),
     applying(

@@ -28,9 +28,9 @@ BATCHES = [  # with pad_id=0: source (2, 3) and target (2, 5), from bos 1 to eos
 WITH_THREES = tuple(ids + 3 * (ids == 0).long() - 3 * (ids == 3).long() for ids in BATCHES[0])
 FORMULA = (
     "The loss of a token is minus the sum of two terms: (1 - smoothing) times the log-probability "
-    "of the right token, and smoothing times the mean log-probability of all tokens but padding."
+    "of the correct token, and smoothing times the mean log-probability of all tokens but padding."
 )
-PADDING = "Leave out targets that are padding, both in the sum and in the number that divides it."
+PADDING = "Leave targets that are padding out of both the sum and the number of tokens."
 EQUATION = "Equation (3) is 1/√d_model times the smaller of 1/√step and step / warmup_steps^1.5."
 SHIFT = "The model reads `tgt[:, :-1]` and must predict `tgt[:, 1:]`."
 CORRECTION = "Divide each moment by 1 - beta**step before you use it, and return it undivided."
@@ -149,10 +149,11 @@ EXERCISES = (
         },
         hints=(
             "Turn the logits into log-probabilities over the last axis. One term of the loss reads "
-            "them at the right token, and the other averages them over the vocabulary.",
-            "`log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` reads the right tokens. "
-            "Without `pad_id`, the smoothing mass is spread over all V tokens. With it, the mass "
-            "is spread over the V - 1 tokens that are not padding, including the right one.",
+            "them at the correct token, and the other averages them over the vocabulary.",
+            "`log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` reads those of the correct "
+            "tokens. Without `pad_id`, the smoothing mass is spread over all V tokens. With it, "
+            "the mass is spread over the V - 1 tokens that are not padding, including the correct "
+            "one.",
             "With `pad_id`, set the losses where `targets == pad_id` to 0, add up the others, and "
             "divide by the number of real targets. (`pad_id` may be 0, so test `is None`.)",
         ),
@@ -290,7 +291,7 @@ LIMIT = "if clip_norm < math.inf"
 
 LOSSES = (
     loss_mistake(
-        "double_softmax: the logits go through a softmax before the loss takes its own",
+        "double_softmax: the logits go through a softmax before the loss applies its own",
         (LOGS, "logits.softmax(dim=-1).log_softmax(dim=-1)"),
         seen="vinhkhuc/PyTorch-Mini-Tutorials #1, DSKSD/DeepNLP-models-Pytorch #2",
     ),
@@ -322,8 +323,8 @@ LOSSES = (
         seen="markhliu/DGAI #7, bentrevett/pytorch-seq2seq #166",
     ),
     loss_mistake(
-        "padding_counted: padding counts as a token, both in the sum and in the number that "
-        "divides it",
+        "padding_counted: padding counts as a token, both in the sum and in the count that the sum "
+        "is divided by",
         (MEAN_OF_REAL, "losses.mean()"),
         seen="DaoyuanLi2816/Molecule-Generator #20, voidism/DiffCSE #25",
     ),
@@ -334,8 +335,8 @@ LOSSES = (
         seen="tensorflow/docs #1460, eladhoffer/utils.pytorch #4",
     ),
     loss_mistake(
-        "padding_in_the_sum: the losses of padding are in the sum (`masked_fill` returns a new "
-        "tensor, so keep it)",
+        "padding_in_the_sum: the losses of padding are included in the sum (`masked_fill` returns "
+        "a new tensor, so keep it)",
         (MEAN_OF_REAL, "losses.sum() / real.sum()"),
     ),
     loss_mistake(
@@ -374,8 +375,8 @@ LOSSES = (
         (SMOOTHED, "log_probs.sum(dim=-1) / others"),
     ),
     loss_mistake(
-        "smoothing_off_the_right_token: the right token gets no smoothing mass, but it should get "
-        "as much as any other token",
+        "smoothing_off_the_right_token: the correct token gets no smoothing mass, but it should "
+        "get as much as any other token",
         (SMOOTHED, f"({SUM} - right) / (others - 1)"),
         (SMOOTHED_OVER_ALL, "average = (log_probs.sum(dim=-1) - right) / (log_probs.size(-1) - 1)"),
         seen="OpenNMT/OpenNMT-py #1463",
@@ -458,7 +459,7 @@ ADAM_MISTAKES = (
         (f"{QUOTIENT}, m, v", f"{QUOTIENT}, m_hat, v_hat"),
     ),
     adam(
-        "eps_inside_the_root: eps is added under the square root, so tiny gradients get updates "
+        "eps_inside_the_root: eps is added inside the square root, so tiny gradients get updates "
         "that are too small",
         ("(v_hat.sqrt() + eps)", "(v_hat + eps).sqrt()"),
     ),
@@ -476,11 +477,12 @@ ADAM_MISTAKES = (
         ("beta2 * v + ", ""),
     ),
     adam(
-        "moments_swapped: v is divided by the root of m, but m belongs above and v below",
+        "moments_swapped: v is divided by the square root of m, but m belongs in the numerator and "
+        "v in the denominator",
         (QUOTIENT, "v_hat / (m_hat.abs().sqrt() + eps)"),
     ),
     adam(
-        "moments_returned_swapped: v is returned before m, so the next step uses each as the other",
+        "moments_returned_swapped: v is returned before m, so the next step confuses them",
         (f"{QUOTIENT}, m, v", f"{QUOTIENT}, v, m"),
     ),
     adam(
@@ -562,7 +564,7 @@ ONE_BATCH = (
         seen="INK-USC/MHGRN #8, hallerite/ludic #11",
     ),
     batch_loss(
-        "softmax_before_the_loss: the logits go through a softmax before the loss takes its own",
+        "softmax_before_the_loss: the logits go through a softmax before the loss applies its own",
         ("model(src, tgt_in)", "model(src, tgt_in).softmax(dim=-1)"),
         seen="bowang-lab/Transformer-GCN-QA #32, lansinuote/Huggingface_Toturials #6",
     ),

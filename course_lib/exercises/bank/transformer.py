@@ -50,7 +50,7 @@ SPREAD = "√d_model times the standard deviation of"
 LARGEST = "largest entry, divided by Glorot and Bengio's bound, of"
 LATER = "A later token must not affect the logits of earlier ones in any mode."
 PADDED = "A sentence must give the same logits alone and in a batch, with any amount of padding."
-DROPPED = "Dropout acts on the vectors with positions and on the outputs of all sub-layers."
+DROPPED = "Dropout is applied to the vectors with positions and to the outputs of all sub-layers."
 TIED = (
     "The parts are src_embedding, tgt_embedding, positions, encoder, decoder and output, which has "
     "no bias. With tie_embeddings='all', both embeddings and the output are one matrix, with "
@@ -247,7 +247,7 @@ WORDS = (
         for side, stack, words in (("source", "encoder", SOURCE), ("target", "decoder", TARGET))
     ),
     model(
-        "target_through_source_embedding: src_embedding also looks up the target's ids",
+        "target_through_source_embedding: src_embedding is also used for the target's ids",
         (TARGET, "self.src_embedding(tgt)"),
     ),
 )
@@ -304,7 +304,7 @@ MASKS = (
         ("padding_mask(", "~padding_mask("),
     ),
     model(
-        "pad_id_zero: the id of padding is always 0, and config.pad_id is not used",
+        "pad_id_zero: the padding id is always 0, and config.pad_id is ignored",
         ("self.config.pad_id", "0"),
         seen="INK-USC/MHGRN #8; wzhouad/RE_improved_baseline #3",
     ),
@@ -312,7 +312,7 @@ MASKS = (
 
 PARTS = (
     model(
-        "softmax_inside: the model ends with a softmax, and the loss will apply a second one",
+        "softmax_inside: the model ends with a softmax, and the loss applies a second one",
         (LOGITS, f"{LOGITS}.softmax(dim=-1)"),
         seen="bowang-lab/Transformer-GCN-QA #32; bkitano/llama-from-scratch #5",
     ),
@@ -333,7 +333,7 @@ PARTS = (
         seen="pytorch/translate #220",
     ),
     model(
-        "dropout_always_on: F.dropout also acts in eval mode, unless it gets "
+        "dropout_always_on: F.dropout is also active in eval mode unless you pass "
         "training=self.training",
         (PLACED, f"F.dropout({PLACED}, self.config.dropout)"),
         seen="pytorch/pytorch #26338",
