@@ -16,8 +16,7 @@ MOST_LAYERS = 256
 class ConfigFields:
     """Return the fields of a configuration, each checked.
 
-    Every method raises ValueError, with the file (``source``) and the field's name and value, if
-    the value is not covered.
+    A method raises ValueError, with ``source``, name and value, if the value is not covered.
     """
 
     content: Mapping[str, Any]

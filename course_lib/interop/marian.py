@@ -1,4 +1,4 @@
-"""Convert weights between ``Transformer`` and the published layout of Marian (opus-mt), and text.
+"""The weights and the tokenizer of published Marian models (opus-mt), for ``Transformer``.
 
 Differs: the activation is SiLU; the first half of a position's row are the sines, and the second
 half the cosines; the output has a bias; every target begins with the token of padding.
