@@ -61,14 +61,13 @@ class MarianTokenizer:
 
     def __init__(self, folder: Path | str) -> None:
         source = Path(folder) / "source.spm"
-        vocabulary = Path(folder) / "vocab.json"
         try:
             self.source = SentencePieceProcessor(model_file=str(source))
         except (OSError, RuntimeError):
             raise ValueError(f"{source} is not a SentencePiece model; get the file again") from None
-        self.ids: dict[str, int] = read_json(vocabulary)
+        self.ids: dict[str, int] = read_json(Path(folder) / "vocab.json")
         if not self.ids.keys() >= {"<pad>", "</s>", "<unk>"}:
-            raise ValueError(f"{vocabulary} lacks <pad>, </s> or <unk>; get the file again")
+            raise ValueError(f"vocab.json of {folder} lacks <pad>, </s> or <unk>; get it again")
         self.tokens = {number: token for token, number in self.ids.items()}
         self.pad_id = self.ids["<pad>"]
         self.eos_id = self.ids["</s>"]
@@ -107,11 +106,12 @@ def from_pretrained(
     if not (Path(folder) / "source.spm").is_file():
         return model, None
     tokenizer = MarianTokenizer(folder)
-    ids = (tokenizer.pad_id, tokenizer.bos_id)
-    if ids != (config.pad_id, config.tgt_vocab_size - 1):
+    expected = (config.pad_id, config.tgt_vocab_size - 1)
+    found = (tokenizer.pad_id, tokenizer.bos_id)
+    if found != expected:
         raise ValueError(
-            f"vocab.json has the padding id and the size {ids}, but config.json has other ones; "
-            "download both files again"
+            f"the padding id and the vocabulary size are {expected} in config.json, but {found} "
+            "in vocab.json; download both files again"
         )
     return model, tokenizer
 

@@ -29,7 +29,7 @@ def read_weights(folder: Path | str) -> dict[str, Tensor]:
         index = Path(folder) / f"{single}.index.json"
         if index.is_file():
             weights: dict[str, Tensor] = {}
-            for file in set(read_json(index).get("weight_map", {}).values()):
+            for file in sorted(set(read_json(index).get("weight_map", {}).values())):
                 weights |= _read_tensors(index.with_name(file))
             return weights
         present = sorted(path.name for path in Path(folder).glob(single.replace(".", "*.")))
