@@ -63,7 +63,7 @@ def translate(length: int, beams: int) -> Decoders:
     """Translate random sources, by greedy decoding or beam search, into ``length`` tokens."""
     ours, library_model = translators()
     src = torch.randint(3, VOCAB, (SENTENCES, SOURCE), generator=torch.Generator().manual_seed(0))
-    options = dict(bos_id=ours.config.bos_id, eos_id=EOS, max_new_tokens=length)
+    options = dict(bos_id=VOCAB, eos_id=EOS, max_new_tokens=length)
     generate = partial(
         library_model.generate, src, attention_mask=torch.ones_like(src), max_new_tokens=length,
         length_penalty=0.0, num_beams=beams, do_sample=False,

@@ -23,7 +23,7 @@ from course_lib.data_parallel import split_batch
 from course_lib.exercises import clinic
 from course_lib.exercises.check import caught_at
 from course_lib.interop import gpt2, llama
-from course_lib.modern_decoder import ModernConfig, ModernDecoder
+from course_lib.modern_decoder import ModernConfig
 from course_lib.tasks.numbers import load_or_train
 from course_lib.viz import plots
 
@@ -340,7 +340,7 @@ def test_the_published_weights_drawing_moves_cells_as_the_package_does():
 
     query = drawing.matrix(drawing.D_K, drawing.D_MODEL)
     config = ModernConfig(vocab_size=9, num_heads=1, num_kv_heads=1, d_model=drawing.D_K)
-    ours = llama._layout(ModernDecoder(config)).to_ours("self_attn.q_proj.weight", numbers(query))
+    ours = llama._layout(config).to_ours("self_attn.q_proj.weight", numbers(query))
     assert ours.equal(numbers(drawing.to_neighbours(query)))
     wide = drawing.matrix(drawing.D_MODEL, drawing.D_FF)
     ours = gpt2.LAYOUT.to_ours("mlp.c_fc.weight", numbers(wide))

@@ -109,10 +109,12 @@ def test_scaled_rope_and_biases_of_later_models_are_read(tmp_path):
     [
         ({"tokenizer.ggml.model": "llama"}, "tokenizer.ggml.model='llama'"),
         ({"tokenizer.ggml.pre": "tekken"}, "tokenizer.ggml.pre='tekken'"),
-        ({"tokenizer.ggml.tokens": ["a"]}, "vocabulary of small.gguf"),
-        ({"llama.rope.scaling.type": "yarn"}, "llama.rope.scaling.type='yarn'"),
-        ({"llama.attention.head_count": 7}, "llama.attention.head_count=7"),
-        ({"llama.embedding_length": None}, "no field llama.embedding_length"),
+        (
+            {"llama.rope.scaling.type": "yarn"},
+            "small.gguf, in the words of config.json, says type=",
+        ),
+        ({"llama.attention.head_count": 7}, "d_model=96 cannot be split into num_heads=7"),
+        ({"llama.embedding_length": None}, "has no field hidden_size"),
         ({"llama.block_count": 3}, "blk.2.attn_k.weight"),
     ],
 )

@@ -14,10 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from course_lib.interop import gpt2, llama, marian
 from course_lib.interop.pretrained import read_tokenizer, read_weights
-from course_lib.positions import sinusoidal_encoding
 
-WAVES = sinusoidal_encoding(MAX_LEN, 18)
-SINES_THEN_COSINES = torch.cat([WAVES[:, 0::2], WAVES[:, 1::2]], dim=1)
 LOADERS = {"gpt2": gpt2, "llama": llama, "marian": marian}
 
 
@@ -69,7 +66,7 @@ def older(kind, weights):
     else:
         for side in ("encoder", "decoder"):
             weights[f"model.{side}.embed_tokens.weight"] = weights["model.shared.weight"]
-        weights["model.encoder.embed_positions.weight"] = SINES_THEN_COSINES.half()
+        weights["model.encoder.embed_positions.weight"] = torch.ones(MAX_LEN, 18)
     table = dict(gpt2="wte", llama="model.embed_tokens", marian="model.shared")[kind]
     return weights | {"lm_head.weight": weights[f"{table}.weight"]}
 
@@ -101,19 +98,18 @@ SIZES = {
         "encoder_attention_heads", "d_model", "encoder_ffn_dim",
     ),
 }  # fmt: skip
-NOT_SIZES = ("18", None, -1, 0, 1.5, True, [18], 10**30, ...)  # ... stands for an absent field
+NOT_SIZES = ("18", None, -1, 0, 1.5, [18], 10**30, ...)  # ... stands for an absent field
 NAN = float("nan")
 UNCOVERED = {
     "gpt2": {
         "model_type": ["bert", None, ["gpt2"]],
         "layer_norm_epsilon": [1e-6],
-        "scale_attn_by_inverse_layer_idx": [True, 0],
+        "scale_attn_by_inverse_layer_idx": [True],
         "scale_attn_weights": [False],
         "add_cross_attention": [True],
         "tie_word_embeddings": [False],
-        "activation_function": ["tanh", ["gelu_new"]],
+        "activation_function": ["tanh"],
         "n_inner": [7],
-        "n_head": [4],
         "quantization_config": [{"bits": 4}],
     },
     "llama": {
@@ -122,24 +118,18 @@ UNCOVERED = {
         "attention_bias": [True],
         "mlp_bias": [True],
         "tie_word_embeddings": ["yes"],
-        "head_dim": [7, 0],
-        "num_attention_heads": [7],
-        "num_key_value_heads": [4, 0, "2"],
-        "max_position_embeddings": [10**8],
+        "head_dim": [0],
+        "num_key_value_heads": [0, "2"],
         "rms_norm_eps": [None, -1, NAN],
-        "rope_theta": [None, 0, -1, 1e-300, NAN, 10**400, True],
-        "rope_scaling": [{"factor": 2.0}, "linear"],
-        "rope_parameters": [[], {"rope_type": "default", "factor": 2.0}],
+        "rope_theta": [None, 0, -1, 1e-300, NAN, float("inf"), True],
         "partial_rotary_factor": [0.5],
     },
     "marian": {
         "model_type": ["bart"],
-        "scale_embedding": [False],
+        "scale_embedding": [False, ...],  # absent it means False
         "share_encoder_decoder_embeddings": [False],
         "tie_word_embeddings": [False],
         "normalize_before": [True],
-        "normalize_embedding": [True],
-        "add_final_layer_norm": [True],
         "static_position_embeddings": [False],
         "activation_function": ["tanh"],
         "decoder_start_token_id": [EOS, ...],
@@ -147,11 +137,9 @@ UNCOVERED = {
         "decoder_attention_heads": [2, ...],
         "decoder_ffn_dim": [8, ...],
         "pad_token_id": [VOCAB],
-        "eos_token_id": [-1, None],
-        "max_position_embeddings": [10**8],
+        "max_position_embeddings": [10**5],
     },
 }
-FACTOR = {"rope_type": "linear", "factor": 2.0}
 LLAMA3 = {
     "rope_type": "llama3",
     "factor": 8.0,
@@ -159,13 +147,14 @@ LLAMA3 = {
     "original_max_position_embeddings": 8192,
 }
 WITH_OTHER_WORDS = [
-    ("llama", "rope_parameters", LLAMA3, "rope_parameters.high_freq_factor=None"),
-    ("llama", "rope_parameters", LLAMA3 | {"high_freq_factor": 1.0}, "high_freq_factor=1.0"),
-    ("llama", "rope_parameters", {"type": "linear"}, "rope_parameters.factor=None"),
-    ("llama", "rope_parameters", {"rope_type": "yarn"}, "rope_parameters.rope_type='yarn'"),
-    ("llama", "rope_scaling", {"type": "dynamic"}, "rope_scaling.type='dynamic'"),
-    ("llama", "rope_parameters", {"rope_theta": None}, "rope_parameters.rope_theta=None"),
-    ("marian", "scale_embedding", ..., "scale_embedding=False"),  # absent it means that
+    ("llama", "rope_parameters", LLAMA3, "no field high_freq_factor"),
+    ("llama", "rope_parameters", LLAMA3 | {"high_freq_factor": 0.5}, "high_freq_factor=0.5"),
+    ("llama", "rope_parameters", {"type": "linear"}, "no field factor"),
+    ("llama", "rope_parameters", {"rope_type": "yarn"}, "rope_type='yarn'"),
+    ("llama", "rope_parameters", {"rope_type": "default", "factor": 2.0}, "factor=2.0"),
+    ("llama", "rope_scaling", {"type": "dynamic"}, "type='dynamic'"),
+    ("llama", "rope_scaling", {"factor": 2.0}, "factor=2.0"),
+    ("llama", "rope_parameters", {"rope_theta": None}, "rope_theta=None"),
 ]
 
 
@@ -197,10 +186,8 @@ def test_a_value_that_is_not_covered_is_named_with_its_field(copied, kind, field
     ("changes", "words"),
     [
         (dict(model_type="mistral", sliding_window=11), "sliding_window=11"),
-        (dict(model_type="mistral", max_position_embeddings=4097), "sliding_window=None"),
+        (dict(model_type="mistral", max_position_embeddings=4097), "no field sliding_window"),
         (dict(model_type="qwen3", use_sliding_window=True, sliding_window=2), "sliding_window=2"),
-        (dict(model_type="qwen2", use_sliding_window=None), "use_sliding_window=None"),
-        (dict(rope_scaling=FACTOR, rope_parameters=FACTOR), "rope_scaling={"),
     ],
 )
 def test_fields_that_are_not_covered_together_are_named(copied, changes, words):
@@ -211,11 +198,30 @@ def test_fields_that_are_not_covered_together_are_named(copied, changes, words):
 
 
 @pytest.mark.parametrize(
+    ("kind", "changes", "words"),
+    [
+        ("gpt2", dict(n_head=4), "d_model=18 cannot be split into num_heads=4"),
+        ("llama", dict(num_attention_heads=7, head_dim=...), "d_model=24 cannot be split"),
+        ("llama", dict(num_key_value_heads=4), "6 heads cannot share 4 KV heads"),
+        ("llama", dict(head_dim=7), "d_k must be even, got 7"),
+    ],
+)
+def test_heads_that_do_not_fit_are_explained(copied, kind, changes, words):
+    folder = copied(kind)
+    edit_config(folder, **changes)
+    with pytest.raises(ValueError, match=words):
+        LOADERS[kind].from_pretrained(folder)
+
+
+LARGEST = 3 * 2**18
+
+
+@pytest.mark.parametrize(
     ("kind", "sizes"),
     [
-        ("gpt2", dict(n_embd=3 * 10**7, n_layer=256)),
-        ("llama", dict(hidden_size=6 * 10**7, head_dim=10**7, max_position_embeddings=9)),
-        ("marian", dict(vocab_size=10**8, decoder_vocab_size=10**8)),
+        ("gpt2", dict(n_embd=LARGEST, n_layer=256)),
+        ("llama", dict(hidden_size=LARGEST, head_dim=LARGEST)),
+        ("marian", dict(vocab_size=LARGEST, decoder_vocab_size=LARGEST, d_model=LARGEST)),
     ],
 )
 def test_a_configuration_of_more_than_fits_into_memory_is_compared_first(copied, kind, sizes):
@@ -226,7 +232,6 @@ def test_a_configuration_of_more_than_fits_into_memory_is_compared_first(copied,
 
 
 BIAS = "transformer.ln_f.bias"
-POSITIONS = "model.decoder.embed_positions.weight"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +239,6 @@ POSITIONS = "model.decoder.embed_positions.weight"
     [
         ("gpt2", BIAS, None, ("missing", "ln_f.bias")),
         ("gpt2", "other.weight", torch.ones(1), ("unknown", "other.weight")),
-        ("gpt2", "ln_f.bias", torch.ones(18), ("occurs twice",)),
         ("gpt2", BIAS, torch.ones(18, dtype=torch.int8), ("ln_f.bias", "int8")),
         ("gpt2", BIAS, torch.full((18,), NAN), ("ln_f.bias contains nan",)),
         ("gpt2", BIAS, torch.full((18,), -torch.inf), ("ln_f.bias contains nan or infinity",)),
@@ -247,11 +251,10 @@ POSITIONS = "model.decoder.embed_positions.weight"
         ("gpt2", "transformer.h.0.mlp.c_fc.weight", torch.ones(()), ("c_fc.weight", (18, 72))),
         ("llama", "model.layers.1.self_attn.k_proj.weight", torch.ones(9, 24), ("k_proj", (8, 24))),
         ("marian", "final_logits_bias", torch.ones(VOCAB), ("final_logits_bias", (1, VOCAB))),
-        ("gpt2", "lm_head.weight", torch.ones(VOCAB, 18), ("lm_head", "differs from wte", "tied")),
-        ("llama", "lm_head.weight", torch.ones(VOCAB, 24), ("differs from model.embed_tokens",)),
-        ("marian", "lm_head.weight", torch.ones(VOCAB, 18), ("differs from model.shared.weight",)),
-        ("marian", POSITIONS, torch.ones(MAX_LEN, 18), (POSITIONS, "sines and cosines")),
-        ("marian", POSITIONS, SINES_THEN_COSINES[1:], (POSITIONS, MAX_LEN)),
+        *(
+            (kind, "lm_head.weight", torch.ones(VOCAB, width), ("lm_head.weight differs", "tied"))
+            for kind, width in (("gpt2", 18), ("llama", 24), ("marian", 18))
+        ),
     ],
 )
 def test_weights_that_do_not_fit_are_named(copied, kind, name, value, words):
@@ -267,7 +270,7 @@ def test_weights_that_do_not_fit_are_named(copied, kind, name, value, words):
         ("config.json", None, "config.json"),
         *(
             ("config.json", content, "config.json cannot be read as JSON")
-            for content in ("{half", "[" * 100_000, "")
+            for content in ("{half", "")
         ),
         *(
             ("config.json", content, "config.json must contain a JSON object")
@@ -307,19 +310,15 @@ def test_an_index_says_which_file_a_weight_is_read_from(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("index", "words"),
+    ("index", "message"),
     [
-        ([], ("must contain a JSON object",)),
-        ({}, ("lists the files []",)),
-        ({"weight_map": [ONE, TWO]}, ("lists the files []",)),
-        ({"weight_map": {"a": ONE, "b": "../" + TWO}}, ("lists the files", "../model-2")),
-        ({"weight_map": {"a": ONE, "b": "model-3-of-2.safetensors"}}, ("model-3-of-2", TWO)),
-        ({"weight_map": {"a": ONE, "b": TWO, "c": ONE}}, ("disagree about c", ONE)),
+        ([], "index.json must contain a JSON object"),
+        ({"weight_map": {"a": ONE, "b": "model-3.safetensors"}}, "model-3.safetensors cannot be"),
     ],
 )
-def test_an_index_that_does_not_fit_its_files_is_named(tmp_path, index, words):
+def test_an_index_that_does_not_fit_its_files_is_named(tmp_path, index, message):
     write_shards(tmp_path, index)
-    with pytest.raises(ValueError, match=says("index.json", *words)):
+    with pytest.raises(ValueError, match=says(message)):
         read_weights(tmp_path)
 
 
@@ -330,9 +329,6 @@ def test_several_files_are_never_merged_by_guessing(tmp_path, single):
     (tmp_path / f"{stem}-ema.{ending}").touch()
     with pytest.raises(ValueError, match=says(f"{stem}-ema.{ending}", f"leave {single} alone")):
         read_weights(tmp_path)
-    (tmp_path / f"{single}.index.json").write_text(json.dumps({"weight_map": {"a": single}}))
-    with pytest.raises(ValueError, match=says("lists the files", f"{stem}-ema.{ending}")):
-        read_weights(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"version https://git-lfs.github.com/spec/v1", b"\x80\x04."])
@@ -340,24 +336,6 @@ def test_several_files_are_never_merged_by_guessing(tmp_path, single):
 def test_a_file_without_tensors_is_named_with_the_way_out(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=f"{name} cannot be read as tensors.*get the file again"):
-        read_weights(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        torch.ones(2),
-        {1: torch.ones(2)},
-        {"a": [1.0]},
-        {"a": torch.ones(2).to_sparse()},
-        {"a": torch.ones(2, device="meta")},
-        {"a": torch.ones(1).expand(10**6, 10**6)},
-    ],
-    ids=["tensor", "integer key", "numbers", "sparse", "meta", "expanded"],
-)
-def test_a_pickle_of_anything_but_named_dense_tensors_is_rejected(tmp_path, content):
-    torch.save(content, tmp_path / "pytorch_model.bin")
-    with pytest.raises(ValueError, match=says("pytorch_model.bin contains", "dense tensor")):
         read_weights(tmp_path)
 
 

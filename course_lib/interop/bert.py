@@ -3,22 +3,14 @@
 The heads of a published model are left out, because each task has its own.
 """
 
-from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import nn
 
 from course_lib.encoder_only import EncoderOnly, EncoderOnlyConfig
-from course_lib.interop.config_fields import ConfigFields, Supported, read_config
-from course_lib.interop.pretrained import (
-    Layout,
-    as_it_is,
-    build_and_load,
-    read_tokenizer,
-    read_weights,
-)
+from course_lib.interop.config_fields import MOST_LAYERS, read_config
+from course_lib.interop.pretrained import Layout, read_tokenizer, read_weights
 
 NAMES = {  # ours: published
     "embedding": "embeddings.word_embeddings",
@@ -34,63 +26,36 @@ NAMES = {  # ours: published
     "encoder.layers.*.feed_forward.linear2": "encoder.layer.*.output.dense",
     "encoder.layers.*.add_norm2.norm": "encoder.layer.*.output.LayerNorm",
 }
-SUPPORTED: Supported = {  # field: (what it means if absent, what is covered)
-    "hidden_act": ("gelu", ["gelu"]),
-    "position_embedding_type": ("absolute", ["absolute"]),
-    "is_decoder": (False, [False]),
-    "add_cross_attention": (False, [False]),
+FIXED = {  # the only value that is covered, which is also what absence means
+    "hidden_act": "gelu",
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
 }
+HEADS = r"(pooler|cls|classifier)\..*"
+LAYOUT = Layout(NAMES, prefix="bert.", unread=rf"embeddings\.position_ids|{HEADS}")
 
 
 def from_pretrained(folder: Path | str) -> tuple[EncoderOnly, Tokenizer | None]:
     """Load BERT, or a model in its layout, from a folder in the published format.
 
-    Returns a model without dropout, in eval mode, and the tokenizer, or None if there is none.
-    Raises ValueError if the loader does not support a field of the configuration, or if a weight
-    does not fit.
+    Returns a model without dropout, in eval mode, and the tokenizer, or None without one.
+    Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
     """
-    fields = read_config(folder, ["bert"], SUPPORTED)
-    eps = fields.number("layer_norm_eps", 1e-12, least=0.0)
-    build = partial(_build, _to_config(fields), eps)
-    return build_and_load(read_weights(folder), build, load_state_dict), read_tokenizer(folder)
-
-
-def _to_config(fields: ConfigFields) -> EncoderOnlyConfig:
-    """Translate the configuration."""
-    d_model = fields.integer("hidden_size")
-    return EncoderOnlyConfig(
-        vocab_size=fields.integer("vocab_size"),
-        max_len=fields.integer("max_position_embeddings"),
-        num_layers=fields.integer("num_hidden_layers", most=fields.MOST_LAYERS),
-        num_heads=fields.integer("num_attention_heads", divides=d_model),
-        d_model=d_model,
-        d_ff=fields.integer("intermediate_size"),
+    fields = read_config(folder, ["bert"], FIXED)
+    config = EncoderOnlyConfig(
+        vocab_size=fields.size("vocab_size"),
+        max_len=fields.size("max_position_embeddings"),
+        num_layers=fields.size("num_hidden_layers", most=MOST_LAYERS),
+        num_heads=fields.size("num_attention_heads"),
+        d_model=fields.size("hidden_size"),
+        d_ff=fields.size("intermediate_size"),
         dropout=0.0,
-        num_segments=fields.integer("type_vocab_size"),
+        num_segments=fields.size("type_vocab_size"),
     )
-
-
-def _build(config: EncoderOnlyConfig, eps: float) -> EncoderOnly:
-    """Build a model whose norms add another number to the variance: BERT's is 1e-12."""
-    model = EncoderOnly(config)
+    eps = fields.number("layer_norm_eps", 1e-12, least=0.0)
+    model = LAYOUT.build(read_weights(folder), config, EncoderOnly)
     for module in model.modules():
         if isinstance(module, nn.LayerNorm):
             module.eps = eps
-    return model
-
-
-def load_state_dict(model: EncoderOnly, weights: Mapping[str, Tensor]) -> None:
-    """Copy weights into a model, as ``Layout.load`` does; names may begin with ``bert.``."""
-    shorter = {name.removeprefix("bert."): value for name, value in weights.items()}
-    if len(shorter) < len(weights):
-        raise ValueError("a weight occurs twice: with and without `bert.` in front")
-    LAYOUT.load(model, shorter)
-
-
-LAYOUT = Layout(
-    NAMES,
-    as_it_is,
-    as_it_is,
-    copies={},
-    unread=r"embeddings\.position_ids|(pooler|cls|classifier)\..*",
-)
+    return model, read_tokenizer(folder)

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from course_lib.interop.config_fields import read_json
-from course_lib.interop.gguf_file import TOKENIZER, read_metadata
+from course_lib.interop.gguf_file import read_metadata
 
 
 @dataclass(frozen=True)
@@ -27,39 +28,33 @@ def read_chat_template(path: Path | str) -> ChatTemplate:
     """
     path = Path(path)
     content = _from_gguf(path) if path.suffix == ".gguf" else _from_folder(path)
-    source = content.get("chat_template")
-    if not isinstance(source, str):
+    if not isinstance(content.get("chat_template"), str):
         raise ValueError(
             f"{path} contains no chat template, so the model continues texts but does not answer; "
             "choose a model that was trained to chat, which is often called Instruct"
         )
-    return ChatTemplate(source, _token(content, "bos_token"), _token(content, "eos_token"))
+    bos, eos = (content.get(name) or "" for name in ("bos_token", "eos_token"))
+    return ChatTemplate(content["chat_template"], bos, eos)
 
 
-def _from_gguf(path: Path) -> dict[str, object]:
+def _from_gguf(path: Path) -> dict[str, Any]:
     """Return what a GGUF file says, under the names that a folder has."""
     metadata = read_metadata(path)
-    tokens = metadata.get(f"{TOKENIZER}tokens")
     content = {"chat_template": metadata.get("tokenizer.chat_template")}
-    for name in ("bos", "eos"):
-        number = metadata.get(f"{TOKENIZER}{name}_token_id")
-        if isinstance(tokens, list) and isinstance(number, int) and number < len(tokens):
-            content[f"{name}_token"] = tokens[number]
+    for name in ("bos_token", "eos_token"):
+        if (number := metadata.get(f"tokenizer.ggml.{name}_id")) is not None:
+            content[name] = metadata["tokenizer.ggml.tokens"][number]
     return content
 
 
-def _from_folder(folder: Path) -> dict[str, object]:
+def _from_folder(folder: Path) -> dict[str, Any]:
     """Return what ``tokenizer_config.json`` says; newer folders have the template in a file."""
     path = folder / "tokenizer_config.json"
     content = read_json(path) if path.is_file() else {}
     newer = folder / "chat_template.jinja"
     if newer.is_file():
         content["chat_template"] = newer.read_text(encoding="utf-8")
+    for name in ("bos_token", "eos_token"):
+        if isinstance(content.get(name), dict):  # as older files describe a token
+            content[name] = content[name]["content"]
     return content
-
-
-def _token(content: dict[str, object], name: str) -> str:
-    """Return a special token, which older files describe by an object."""
-    token = content.get(name)
-    token = token.get("content") if isinstance(token, dict) else token
-    return token if isinstance(token, str) else ""

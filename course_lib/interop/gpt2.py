@@ -3,8 +3,7 @@
 Differs: GPT-2 was trained with an approximation of GELU by tanh, named ``gelu_new``.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -12,8 +11,8 @@ from torch import Tensor, nn
 
 from course_lib.feed_forward import FeedForward
 from course_lib.gpt import GPT, GPTConfig
-from course_lib.interop.config_fields import ConfigFields, Supported, read_config
-from course_lib.interop.pretrained import Layout, build_and_load, read_tokenizer, read_weights
+from course_lib.interop.config_fields import MOST_LAYERS, read_config
+from course_lib.interop.pretrained import Layout, read_tokenizer, read_weights
 
 NAMES = {  # ours: published
     "embedding": "wte",
@@ -25,20 +24,16 @@ NAMES = {  # ours: published
     "layers.*.feed_forward.linear1": "h.*.mlp.c_fc",
     "layers.*.feed_forward.linear2": "h.*.mlp.c_proj",
     "norm": "ln_f",
+    "output": "lm_head",
 }
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "gelu_new": lambda: nn.GELU("tanh"),
-    "gelu_pytorch_tanh": lambda: nn.GELU("tanh"),
-    "gelu": nn.GELU,
-    "relu": nn.ReLU,
-    "silu": nn.SiLU,
-}
-SUPPORTED: Supported = {  # field: (what it means if absent, what is covered)
-    "layer_norm_epsilon": (1e-5, [1e-5]),
-    "scale_attn_weights": (True, [True]),
-    "scale_attn_by_inverse_layer_idx": (False, [False]),
-    "add_cross_attention": (False, [False]),
-    "tie_word_embeddings": (True, [True]),
+MASKS = r"h\.\d+\.attn\.(bias|masked_bias)"
+GELU = {"gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu": "none"}  # the approximation
+FIXED = {  # the only value that is covered, which is also what absence means
+    "layer_norm_epsilon": 1e-5,
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False,
+    "tie_word_embeddings": True,
 }
 
 
@@ -48,50 +43,33 @@ def from_pretrained(folder: Path | str) -> tuple[GPT, Tokenizer | None]:
     Returns a model without dropout, in eval mode, and the tokenizer, or None without one.
     Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
     """
-    fields = read_config(folder, ["gpt2"], SUPPORTED)
-    activation = ACTIVATIONS[fields.choice("activation_function", "gelu_new", ACTIVATIONS)]
-    build = partial(_build, _to_config(fields), activation)
-    return build_and_load(read_weights(folder), build, load_state_dict), read_tokenizer(folder)
-
-
-def _to_config(fields: ConfigFields) -> GPTConfig:
-    """Translate the configuration."""
-    d_model = fields.integer("n_embd")
-    d_ff = 4 * d_model
-    fields.integer("n_inner", default=d_ff, least=d_ff, most=d_ff)
-    return GPTConfig(
-        vocab_size=fields.integer("vocab_size"),
-        max_len=fields.integer("n_positions"),
-        num_layers=fields.integer("n_layer", most=fields.MOST_LAYERS),
-        num_heads=fields.integer("n_head", divides=d_model),
+    fields = read_config(folder, ["gpt2"], FIXED)
+    d_model = fields.size("n_embd")
+    fields.choice("n_inner", [4 * d_model], default=4 * d_model)
+    approximation = GELU[fields.choice("activation_function", GELU, default="gelu_new")]
+    config = GPTConfig(
+        vocab_size=fields.size("vocab_size"),
+        max_len=fields.size("n_positions"),
+        num_layers=fields.size("n_layer", most=MOST_LAYERS),
+        num_heads=fields.size("n_head"),
         d_model=d_model,
         dropout=0.0,
     )
-
-
-def _build(config: GPTConfig, activation: Callable[[], nn.Module]) -> GPT:
-    """Build a model with another activation function."""
-    model = GPT(config)
+    model = LAYOUT.build(read_weights(folder), config, GPT)
     for module in model.modules():
         if isinstance(module, FeedForward):
-            module.activation = activation()
-    return model
+            module.activation = nn.GELU(approximation)
+    return model, read_tokenizer(folder)
 
 
 def load_state_dict(model: GPT, weights: Mapping[str, Tensor]) -> None:
-    """Copy weights into a model, as ``Layout.load`` does.
-
-    The model needs the activation that they learned with. Names may begin with ``transformer.``.
-    """
-    shorter = {name.removeprefix("transformer."): value for name, value in weights.items()}
-    if len(shorter) < len(weights):
-        raise ValueError("a weight occurs twice: with and without `transformer.` in front")
-    LAYOUT.load(model, shorter)
+    """Copy weights into a model with their activation function, as ``Layout.load`` does."""
+    LAYOUT.load(model, weights)
 
 
 def to_state_dict(model: GPT) -> dict[str, Tensor]:
     """Return copies of a model's weights under GPT-2's names, with ``transformer.`` in front."""
-    return {f"transformer.{name}": value for name, value in LAYOUT.state(model).items()}
+    return LAYOUT.state(model)
 
 
 def _transposed(name: str, value: Tensor) -> Tensor:
@@ -100,10 +78,4 @@ def _transposed(name: str, value: Tensor) -> Tensor:
     return value.t() if is_linear else value
 
 
-LAYOUT = Layout(
-    NAMES,
-    _transposed,
-    _transposed,
-    copies={"lm_head.weight": "wte.weight"},
-    unread=r"h\.\d+\.attn\.(bias|masked_bias)",
-)
+LAYOUT = Layout(NAMES, _transposed, _transposed, prefix="transformer.", unread=MASKS)

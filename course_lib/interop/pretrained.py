@@ -1,8 +1,4 @@
-"""Read the weights and the tokenizer of a published folder, and copy weights by name.
-
-The weights are one file, or several that an index lists: ``*.safetensors``, or ``*.bin`` in older
-folders.
-"""
+"""Read the weights and the tokenizer of a published folder, and copy weights by name."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,30 +13,28 @@ from torch import Tensor, nn
 
 from course_lib.interop.config_fields import read_json
 
-DAMAGED = (
-    "{} cannot be read as tensors ({}); it is damaged, a pointer that git-lfs left, or an object "
-    "that was pickled whole: get the file again, or write it with `save_pretrained`"
-)
 SINGLE_FILES = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
-FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-Convert = Callable[[str, Tensor], Tensor]  # the published name, and the weight
+Config = TypeVar("Config")
 Model = TypeVar("Model", bound=nn.Module)
 
 
 def read_weights(folder: Path | str) -> dict[str, Tensor]:
     """Read all weights of a folder by name; code in a file never runs.
 
-    Raises ValueError if there are none, if a file contains anything but tensors, if there
-    are several files without an index, or if the index and the files disagree.
+    They are one file, or several that an index lists; older folders have ``*.bin`` files.
+    Raises ValueError if there are none, if a file is missing or does not contain tensors by name,
+    or if there are several files without an index.
     """
     for single in SINGLE_FILES:
-        path = Path(folder) / single
-        present = sorted(file.name for file in path.parent.glob(f"{path.stem}*{path.suffix}"))
-        index = path.with_name(f"{single}.index.json")
+        index = Path(folder) / f"{single}.index.json"
         if index.is_file():
-            return _read_shards(index, present)
+            weights: dict[str, Tensor] = {}
+            for file in sorted(set(read_json(index).get("weight_map", {}).values())):
+                weights |= _read_tensors(index.with_name(file))
+            return weights
+        present = sorted(path.name for path in Path(folder).glob(single.replace(".", "*.")))
         if present == [single]:
-            return _read_tensors(path)
+            return _read_tensors(Path(folder) / single)
         if present:
             raise ValueError(
                 f"{folder} contains {', '.join(present)}, and no {index.name} that says which of "
@@ -49,50 +43,17 @@ def read_weights(folder: Path | str) -> dict[str, Tensor]:
     raise ValueError(f"{folder} contains neither {' nor '.join(SINGLE_FILES)}")
 
 
-def _read_shards(index: Path, present: list[str]) -> dict[str, Tensor]:
-    """Read every tensor from the file that the index names for it."""
-    places = read_json(index).get("weight_map")
-    listed = sorted(set(map(str, places.values()))) if isinstance(places, dict) else []
-    if not isinstance(places, dict) or listed != present:
-        raise ValueError(
-            f"{index} lists the files {listed}, but the folder contains {present}; get the "
-            "missing files, and move the others out of the folder"
-        )
-    weights: dict[str, Tensor] = {}
-    for file in present:
-        tensors = _read_tensors(index.with_name(file))
-        expected = {name for name, place in places.items() if place == file}
-        if tensors.keys() != expected:
-            names = ", ".join(sorted(tensors.keys() ^ expected)[:3])
-            raise ValueError(f"{index} and {file} disagree about {names}; download both again")
-        weights |= tensors
-    return weights
-
-
 def _read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read one file, and check that it contains dense tensors by name."""
+    """Read one file, without running code that it may contain."""
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        return dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # foreign bytes make readers fail in a dozen ways
-        raise ValueError(DAMAGED.format(path, type(error).__name__)) from None
-    if not isinstance(content, dict):
-        content = {None: content}
-    for name, value in content.items():
-        if not isinstance(name, str) or not isinstance(value, Tensor) or not _is_complete(value):
-            raise ValueError(
-                f"{path} contains a {type(value).__name__} under the name {name!r}, where we "
-                "expect a dense tensor; write the file again with `save_pretrained`"
-            )
-    return content
-
-
-def _is_complete(value: Tensor) -> bool:
-    """Check that a tensor is not nested, sparse or expanded, and has its numbers in memory."""
-    if value.is_nested or value.layout is not torch.strided or value.device.type != "cpu":
-        return False
-    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
+        raise ValueError(
+            f"{path} cannot be read as tensors ({type(error).__name__}); get the file again, or "
+            "write it with `save_pretrained` if it is an object that was pickled whole"
+        ) from None
 
 
 def read_tokenizer(folder: Path | str) -> Tokenizer | None:
@@ -113,107 +74,96 @@ def read_tokenizer(folder: Path | str) -> Tokenizer | None:
     return tokenizer
 
 
-def as_it_is(name: str, value: Tensor) -> Tensor:
-    """Return a weight that both sides store in the same form."""
-    return value
-
-
 @dataclass(frozen=True)
 class Layout:
     """Say under which names and in which shapes a published format stores a model's parameters.
 
     ``names`` maps our names of modules (or of a parameter) to published ones, where ``*`` stands
-    for the number of a layer. ``copies`` maps names that may occur to those whose weight they must
-    equal, and ``unread`` is a regular expression of names that are left out, such as masks.
+    for the number of a layer. ``to_ours`` and ``to_published`` convert a weight, given its
+    published name. Files may put ``prefix`` in front of every name. ``unread`` is a regular
+    expression of names that are left out, such as masks.
     """
 
     names: Mapping[str, str]
-    to_ours: Convert
-    to_published: Convert
-    copies: Mapping[str, str]
-    unread: str
+    to_ours: Callable[[str, Tensor], Tensor] = lambda name, value: value
+    to_published: Callable[[str, Tensor], Tensor] = lambda name, value: value
+    prefix: str = ""
+    unread: str = ""
 
-    def published_names(self, model: nn.Module) -> dict[str, str]:
-        """Map each of our parameter names to the published name.
+    def build(
+        self,
+        weights: Mapping[str, Tensor],
+        config: Config,
+        course_class: Callable[[Config], Model],
+        model_class: Callable[[Config], Model] | None = None,
+    ) -> Model:
+        """Build a model of the course's class, or of a learner's, with weights, in eval mode.
 
-        A shared parameter appears once.
+        All shapes are compared before the model takes memory, because a configuration can ask for
+        more than any machine has. Raises ValueError as ``load`` does.
         """
-        published = {}
-        for ours, _ in model.named_parameters():
-            number = re.search(r"\.(\d+)\.", ours)
-            general = re.sub(r"\.\d+\.", ".*.", ours, count=1)
-            module, _, parameter = general.rpartition(".")
-            name = self.names.get(general) or f"{self.names[module]}.{parameter}"
-            published[ours] = name.replace("*", number[1]) if number else name
-        return published
+        with torch.device("meta"):
+            outline = course_class(config)
+        self._match(outline, weights)
+        model = (model_class or course_class)(config)
+        self.load(model, weights)
+        return model.eval()
 
     def load(self, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
         """Copy every weight into the parameter that it belongs to.
 
         Raises ValueError, with its name, if a weight is missing, unknown, of another shape or type,
-        not finite, or differs from its copy; then the model stays as it was.
+        not finite, or differs from one that it is tied to; then the model stays as it was.
         """
-        needed = self._without_copies(weights)
-        published = self.published_names(model)
-        missing = sorted(set(published.values()) - needed.keys())[:3]
-        unknown = sorted(needed.keys() - set(published.values()))[:3]
-        if missing or unknown:
-            raise ValueError(f"these weights do not fit the model: {missing=}, {unknown=}")
-        converted = []
-        for ours, name in published.items():
-            parameter = model.get_parameter(ours)
-            _check_weight(name, needed[name], self.to_published(name, parameter.detach()).shape)
-            converted.append((parameter, self.to_ours(name, needed[name])))
+        matched = self._match(model, weights)
         with torch.no_grad():
-            for parameter, value in converted:
+            for parameter, value in matched.items():
                 parameter.copy_(value)
 
-    def _without_copies(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Drop tensors that are duplicates or that no model uses."""
-        needed = {n: value for n, value in weights.items() if not re.fullmatch(self.unread, n)}
-        for copy, original in self.copies.items():
-            value = needed.pop(copy, None)
-            if value is not None and original in needed and not value.equal(needed[original]):
-                raise ValueError(
-                    f"{copy} differs from {original}; this loader covers one tied matrix"
-                )
-        return needed
-
     def state(self, model: nn.Module) -> dict[str, Tensor]:
-        """Return copies of a model's weights under their published names."""
-        return {
-            name: self.to_published(name, model.get_parameter(ours).detach()).clone().contiguous()
-            for ours, name in self.published_names(model).items()
-        }
+        """Return copies of a model's weights under their published names, tied ones once."""
+        state = {}
+        for ours, parameter in model.named_parameters():
+            name = self._published_name(ours)
+            value = self.to_published(name, parameter.detach())
+            state[self.prefix + name] = value.clone(memory_format=torch.contiguous_format)
+        return state
+
+    def _match(self, model: nn.Module, weights: Mapping[str, Tensor]) -> dict[nn.Parameter, Tensor]:
+        """Return the value of each parameter; raise ValueError as ``load`` does."""
+        shorter = {name.removeprefix(self.prefix): value for name, value in weights.items()}
+        given = {n: value for n, value in shorter.items() if not re.fullmatch(self.unread, n)}
+        matched: dict[nn.Parameter, Tensor] = {}
+        for ours, parameter in model.named_parameters(remove_duplicate=False):
+            name = self._published_name(ours)
+            if name in given:
+                _check_weight(name, given[name], self.to_published(name, parameter.detach()).shape)
+                value = self.to_ours(name, given.pop(name))
+                if not matched.setdefault(parameter, value).equal(value):
+                    raise ValueError(f"{name} differs from the weight that it is tied to")
+        named = model.named_parameters()
+        missing = [self._published_name(ours) for ours, p in named if p not in matched][:3]
+        unknown = list(given)[:3]
+        if missing or unknown:
+            raise ValueError(f"these weights do not fit the model: {missing=}, {unknown=}")
+        return matched
+
+    def _published_name(self, ours: str) -> str:
+        """Translate the name of a parameter."""
+        number = re.search(r"\.(\d+)\.", ours)
+        general = re.sub(r"\.\d+\.", ".*.", ours, count=1)
+        module, _, parameter = general.rpartition(".")
+        name = self.names.get(general) or f"{self.names[module]}.{parameter}"
+        return name.replace("*", number[1]) if number else name
 
 
 def _check_weight(name: str, value: Tensor, expected: torch.Size) -> None:
     """Check the shape, the type and the numbers of a published weight."""
-    if value.shape != expected or value.dtype not in FLOATS:
+    if value.shape != expected or not value.is_floating_point():
         turned = " (it is transposed)" if value.shape == expected[::-1] != expected else ""
         raise ValueError(
             f"{name} is {value.dtype} of shape {tuple(value.shape)}{turned}; this model needs "
             f"floating-point numbers of shape {tuple(expected)}"
         )
-    if not torch.stack(value.aminmax()).isfinite().all():
+    if not value.isfinite().all():
         raise ValueError(f"{name} contains nan or infinity; get the file of weights again")
-
-
-def build_and_load(
-    weights: Mapping[str, Tensor],
-    build: Callable[[], Model],
-    load: Callable[[Model, Mapping[str, Tensor]], None],
-    build_mine: Callable[[], Model] | None = None,
-) -> Model:
-    """Build a model with published weights, in eval mode.
-
-    All shapes are compared before the model takes memory, because a configuration can ask for
-    more than any machine has. ``build_mine`` builds a learner's model in place of the course's.
-    Raises ValueError as ``load`` does.
-    """
-    with torch.device("meta"):
-        outline = build()
-    load(outline, weights)
-    model = (build_mine or build)()
-    load(model, weights)
-    return model.eval()
