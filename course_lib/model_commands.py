@@ -12,7 +12,7 @@ from course_lib.data import check_number_words, spell_digits
 from course_lib.data.multi30k_files import download_multi30k
 from course_lib.data.user_folders import data_folder
 from course_lib.interop.download import download
-from course_lib.interop.weights import MODELS, weights_path
+from course_lib.interop.weights import MODELS, find_weights
 from course_lib.probes import probe_made
 from course_lib.tasks.language_model import PROMPTS, TextGenerator
 from course_lib.tasks.multi30k import RealTranslator
@@ -28,7 +28,7 @@ def use_command(options: argparse.Namespace) -> int:
     """Translate text or many lines, or continue a prompt."""
     if options.weights:
         prepare(options)
-        path = weights_path(options.weights)
+        path = find_weights(options.weights)
         if options.command == "sample":
             draw = sampler(**sampling_options(options))
             print_parts(continue_text(path, options.prompt or "", options.tokens, draw))
@@ -77,7 +77,7 @@ def sampling_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def chat_command(options: argparse.Namespace) -> int:
     """Answer what the user types, or every line of piped input; Ctrl-C ends an answer."""
-    path = weights_path(options.weights or CHAT_MODEL)
+    path = find_weights(options.weights or CHAT_MODEL)
     conversation = Conversation(path, sampler(**sampling_options(options)), options.tokens)
 
     def answer(question: str) -> Iterator[str]:

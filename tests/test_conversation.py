@@ -186,7 +186,7 @@ def test_a_chat_needs_a_model_that_answers(folder, tmp_path, monkeypatch, capsys
     save_published("llama", tmp_path)
     assert cli.main(["chat", "--weights", str(tmp_path)]) == 2
     assert "no chat template" in capsys.readouterr().err
-    monkeypatch.setattr("course_lib.interop.weights.find_weights", lambda name: folder)
+    monkeypatch.setattr("course_lib.model_commands.find_weights", lambda name: folder)
     monkeypatch.setattr(sys, "stdin", io.StringIO("One\n\nTwo\n"))
     assert cli.main(["chat", "--tokens", "2", "--top-k", "1"]) == 0
     out = capsys.readouterr().out
