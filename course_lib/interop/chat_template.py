@@ -12,8 +12,8 @@ from course_lib.interop.gguf_file import read_metadata
 class ChatTemplate:
     """Hold a template for conversations, and the special tokens that it relies on.
 
-    ``source`` is in the language of Jinja. ``bos_token`` begins a text, and ``eos_token`` ends an
-    answer. A token that the model does not name is "".
+    ``source`` is a Jinja template. ``bos_token`` begins a text, and ``eos_token`` ends an answer.
+    A token that the model does not name is "".
     """
 
     source: str
@@ -24,13 +24,13 @@ class ChatTemplate:
 def read_chat_template(path: Path | str) -> ChatTemplate:
     """Read the template of a published folder or of a GGUF file.
 
-    Raises ValueError if it has none, as a model that only continues texts.
+    Raises ValueError if there is none, because the model only continues text.
     """
     path = Path(path)
     content = _from_gguf(path) if path.suffix == ".gguf" else _from_folder(path)
     if not isinstance(content.get("chat_template"), str):
         raise ValueError(
-            f"{path} contains no chat template, so the model continues texts but does not answer; "
+            f"{path} contains no chat template, so the model continues text but does not answer; "
             "choose a model that was trained to chat, which is often called Instruct"
         )
     bos, eos = (content.get(name) or "" for name in ("bos_token", "eos_token"))
@@ -38,7 +38,7 @@ def read_chat_template(path: Path | str) -> ChatTemplate:
 
 
 def _from_gguf(path: Path) -> dict[str, Any]:
-    """Return what a GGUF file says, under the names that a folder has."""
+    """Return the settings in a GGUF file, under the names that a folder uses."""
     metadata = read_metadata(path)
     content = {"chat_template": metadata.get("tokenizer.chat_template")}
     for name in ("bos_token", "eos_token"):
@@ -48,7 +48,7 @@ def _from_gguf(path: Path) -> dict[str, Any]:
 
 
 def _from_folder(folder: Path) -> dict[str, Any]:
-    """Return what ``tokenizer_config.json`` says; newer folders have the template in a file."""
+    """Return the settings in ``tokenizer_config.json``; newer folders have a template file."""
     path = folder / "tokenizer_config.json"
     content = read_json(path) if path.is_file() else {}
     newer = folder / "chat_template.jinja"

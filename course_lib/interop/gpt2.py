@@ -1,6 +1,6 @@
 """Convert weights between ``GPT`` and the published layout of GPT-2.
 
-Differs: GPT-2 was trained with an approximation of GELU by tanh, named ``gelu_new``.
+Differs: GPT-2 was trained with the tanh approximation of GELU, named ``gelu_new``.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ NAMES = {  # ours: published
 }
 MASKS = r"h\.\d+\.attn\.(bias|masked_bias)"
 GELU = {"gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu": "none"}  # the approximation
-FIXED = {  # the only value that is covered, which is also what absence means
+FIXED = {  # the only supported value, which is also the default
     "layer_norm_epsilon": 1e-5,
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
@@ -38,10 +38,10 @@ FIXED = {  # the only value that is covered, which is also what absence means
 
 
 def from_pretrained(folder: Path | str) -> tuple[GPT, Tokenizer | None]:
-    """Load GPT-2, or a model in its layout, from a folder as it is published.
+    """Load GPT-2, or a model in its layout, from a folder in the published format.
 
-    Returns a model without dropout, in eval mode, and the tokenizer, or None without one.
-    Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
+    Returns a model without dropout, in eval mode, and the tokenizer, or None if there is none.
+    Raises ValueError if a field of the configuration is not supported, or a weight does not fit.
     """
     fields = read_config(folder, ["gpt2"], FIXED)
     d_model = fields.size("n_embd")
@@ -63,7 +63,7 @@ def from_pretrained(folder: Path | str) -> tuple[GPT, Tokenizer | None]:
 
 
 def load_state_dict(model: GPT, weights: Mapping[str, Tensor]) -> None:
-    """Copy weights into a model with their activation function, as ``Layout.load`` does."""
+    """Copy weights into a model with the same activation function, as ``Layout.load`` does."""
     LAYOUT.load(model, weights)
 
 

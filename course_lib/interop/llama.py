@@ -21,7 +21,7 @@ from course_lib.interop.gguf_file import build_tokenizer, read_metadata, read_te
 from course_lib.interop.pretrained import Layout, read_tokenizer, read_weights
 from course_lib.modern_decoder import ModernConfig, ModernDecoder
 
-NAMES = {  # ours: in a folder, and in a GGUF file where it is known there
+NAMES = {  # ours: the name in a folder, and the name in a GGUF file if it exists there
     "embedding": ("model.embed_tokens", "token_embd"),
     "layers.*.norm1": ("model.layers.*.input_layernorm", "blk.*.attn_norm"),
     "layers.*.self_attn.w_q": ("model.layers.*.self_attn.q_proj", "blk.*.attn_q"),
@@ -52,7 +52,7 @@ GGUF_FIELDS = {  # of config.json: of a GGUF file
     "rope_theta": "llama.rope.freq_base",
     "rms_norm_eps": "llama.attention.layer_norm_rms_epsilon",
 }
-FIXED = {  # the only value that is covered, which is also what absence means
+FIXED = {  # the only supported value, which is also the default
     "hidden_act": "silu",
     "attention_bias": False,
     "mlp_bias": False,
@@ -65,11 +65,11 @@ ROPE_FIELDS = {"default": (), "linear": ("factor",), "llama3": LLAMA3}  # by the
 def from_pretrained(
     path: Path | str, model_class: Callable[[ModernConfig], ModernDecoder] = ModernDecoder
 ) -> tuple[ModernDecoder, Tokenizer | None]:
-    """Load a model in Llama's layout from a folder as it is published, or from one GGUF file.
+    """Load a model in Llama's layout from a folder in the published format, or from a GGUF file.
 
     ``model_class`` is our ``ModernDecoder``, or one that you wrote.
-    Returns the model in eval mode, and the tokenizer, or None without one.
-    Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
+    Returns the model in eval mode, and the tokenizer, or None if there is none.
+    Raises ValueError if a field of the configuration is not supported, or a weight does not fit.
     """
     if Path(path).suffix == ".gguf":
         return _from_gguf(Path(path), model_class)
@@ -134,8 +134,12 @@ def _rope(fields: ConfigFields, d_k: int) -> dict[str, Any]:
     Newer files keep both in ``rope_parameters``. Older ones keep the factors in ``rope_scaling``,
     and call the type ``type``.
     """
-    section = dict(fields.content.get("rope_scaling") or {})
-    section |= fields.content.get("rope_parameters") or {}
+    section: dict[str, Any] = {}
+    for name in ("rope_scaling", "rope_parameters"):
+        part = fields.content.get(name) or {}
+        if not isinstance(part, dict):
+            raise fields.uncovered(name, "objects")
+        section |= part
     rope = ConfigFields(section, fields.source)
     base = rope.number("rope_theta", fields.number("rope_theta", 10_000.0, least=1.0), least=1.0)
     older = rope.choice("type", ROPE_FIELDS, default="default")
@@ -164,7 +168,7 @@ def _llama3_factors(rope: ConfigFields, base: float, d_k: int) -> tuple[float, .
 
 
 def to_state_dict(model: ModernDecoder) -> dict[str, Tensor]:
-    """Return copies of a model's weights under Llama's names; of a tied one without the output."""
+    """Return copies of a model's weights under Llama's names; a tied output is left out."""
     return _layout(model.config).state(model)
 
 

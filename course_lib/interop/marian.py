@@ -1,7 +1,7 @@
 """The weights and the tokenizer of published Marian models (opus-mt), for ``Transformer``.
 
 Differs: the activation is SiLU; the first half of a position's row are the sines, and the second
-half the cosines; the output has a bias; every target begins with the token of padding.
+half the cosines; the output has a bias; every target begins with the padding token.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ TIED = {f"{NAMES[ours]}.weight" for ours in ("tgt_embedding", "src_embedding", "
 UNREAD = r"model\.(encoder|decoder)\.embed_positions\.weight|model\.decoder\.embed_tokens\.weight"
 ACTIVATIONS = {"gelu": "gelu", "relu": "relu", "swish": "silu", "silu": "silu"}
 LONGEST = 2**16  # positions: their table is computed, so no file shows that there are so many
-FIXED = {  # the only value that is covered, which is also what absence means
+FIXED = {  # the only supported value, which is also the default
     "share_encoder_decoder_embeddings": True,
     "tie_word_embeddings": True,
     "normalize_before": False,
@@ -53,8 +53,8 @@ FIXED = {  # the only value that is covered, which is also what absence means
 class MarianTokenizer:
     """Turn text into the subword tokens of a Marian model, and back.
 
-    ``source.spm`` of a folder, a SentencePiece model, cuts the source, and ``vocab.json`` numbers
-    the tokens of both languages. (``target.spm`` cuts targets, which only training needs.)
+    ``source.spm`` in the folder, a SentencePiece model, splits the source, and ``vocab.json``
+    numbers the tokens of both languages. (Only training needs ``target.spm``.)
     ``bos_id``, with which every target begins, is one past the vocabulary.
     Raises ValueError if a file is damaged, or the vocabulary lacks a special token.
     """
@@ -93,12 +93,12 @@ class MarianTokenizer:
 def from_pretrained(
     folder: Path | str, model_class: Callable[[TransformerConfig], Transformer] = Transformer
 ) -> tuple[Transformer, MarianTokenizer | None]:
-    """Load a Marian translator, such as opus-mt, from a folder as it is published.
+    """Load a Marian translator, such as opus-mt, from a folder in the published format.
 
     ``model_class`` is our ``Transformer``, or one that you wrote. Returns the model in eval mode,
-    without dropout, and the tokenizer, or None without one. Every target begins with the id V, one
-    past the published vocabulary, whose logit is -inf: as padding, it would be hidden.
-    Raises ValueError if a field of the configuration is not covered, or a weight does not fit.
+    without dropout, and the tokenizer, or None if there is none. Every target begins with the id
+    V, one past the published vocabulary. Its logit is -inf. (Padding would be masked.)
+    Raises ValueError if a field of the configuration is not supported, or a weight does not fit.
     """
     config = _to_config(read_config(folder, ["marian"], FIXED))
     build_own = partial(build, model_class=model_class)

@@ -37,8 +37,8 @@ def read_weights(folder: Path | str) -> dict[str, Tensor]:
             return _read_tensors(Path(folder) / single)
         if present:
             raise ValueError(
-                f"{folder} contains {', '.join(present)}, and no {index.name} that says which of "
-                f"them belong together; get the index, or leave {single} alone there"
+                f"{folder} contains {', '.join(present)}, and no {index.name} to say which of "
+                f"them belong together; get the index, or remove all of them but {single}"
             )
     raise ValueError(f"{folder} contains neither {' nor '.join(SINGLE_FILES)}")
 

@@ -1,6 +1,6 @@
 """Copy weights and convert masks between this package and ``torch.nn``.
 
-Paper: §3 describes one model; ``torch.nn`` and ``course_lib`` are two of it, and here they meet.
+Paper: §3 describes one model; ``torch.nn`` and ``course_lib`` both implement it.
 """
 
 import re
