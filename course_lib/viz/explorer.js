@@ -5,22 +5,18 @@ import { html, redraw, svg } from "./shapes.js";
 const ROWS = { ArrowUp: -1, ArrowDown: 1, PageUp: -10, PageDown: 10 };
 const COLUMNS = { ArrowLeft: -1, ArrowRight: 1, Home: -1000, End: 1000 };
 
-/** Let parts of the page follow the state, and its numbers if they are drawings. */
-const followAll = (nodes, ...now) => {
-  for (const node of nodes) node.follow(...now);
-};
+// In all functions, `link` has the state as `current()`, sets traits by `changed(values)`, and lists
+// `followers`, called with each new state, and `drawings`, called with the state and its numbers.
 
 /** Make buttons that each set several traits; those of the present state are pressed. */
-function makeButtons({ label, options }, changed) {
+function makeButtons({ label, options }, { changed, followers }) {
   const buttons = Object.entries(options).map(([words, values]) => {
     const button = html("button", { type: "button", click: () => changed(values) }, words);
     const isSet = (state) => Object.entries(values).every(([name, value]) => state[name] === value);
-    button.follow = (state) => button.setAttribute("aria-pressed", isSet(state));
+    followers.push((state) => button.setAttribute("aria-pressed", isSet(state)));
     return button;
   });
-  const node = html("fieldset", {}, html("legend", {}, label), buttons);
-  node.follow = (state) => followAll(buttons, state);
-  return node;
+  return html("fieldset", {}, html("legend", {}, label), buttons);
 }
 
 const INPUTS = {
@@ -31,28 +27,27 @@ const INPUTS = {
 };
 
 /** Make a control of a kind for a trait of the state. */
-function makeControl(name, { kind = "slider", label, options, show = String, isIdle }, changed) {
+function makeControl(name, { kind = "slider", label, options, show = String, isIdle }, link) {
   const [field, isSlider] = [kind === "check" ? "checked" : "value", kind === "slider"];
   const input = INPUTS[kind](options);
   const shown = html("span", { "aria-hidden": "true" }); // a slider says its value itself
-  const node = html("label", kind, html("span", {}, label), shown, input);
-  const set = () => changed({ [name]: isSlider ? options[input.value] : input[field] });
+  const set = () => link.changed({ [name]: isSlider ? options[input.value] : input[field] });
   input.addEventListener("input", set);
-  node.follow = (state) => {
+  link.followers.push((state) => {
     const place = isSlider ? `${options.indexOf(state[name])}` : state[name];
     if (input[field] !== place) input[field] = place; // or the cursor of a text jumps
     input.disabled = Boolean(isIdle?.(state, name));
     if (!isSlider) return;
     shown.textContent = show(state[name]);
     input.setAttribute("aria-valuetext", shown.textContent);
-  };
-  return node;
+  });
+  return html("label", kind, html("span", {}, label), shown, input);
 }
 
 /** Make a part of the drawing that the pointer drags and the keys move. */
-function makeHandle(surface, { label, look = "drags", ...about }, current, changed) {
+function makeHandle({ label, look = "drags", ...about }, { current, changed, drawings }) {
   const dragged = (event, phase) => {
-    const matrix = surface.getScreenCTM().inverse();
+    const matrix = node.getScreenCTM().inverse();
     const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix);
     changed(about.drag([x, y], current(), phase));
   };
@@ -78,40 +73,38 @@ function makeHandle(surface, { label, look = "drags", ...about }, current, chang
   const listeners = { pointerdown, pointermove, pointerup, keydown };
   const role = { role: "slider", "aria-label": label, "aria-valuenow": 0, tabindex: 0 };
   const node = svg("g", { class: `handle ${look}`, ...role, ...listeners });
-  node.follow = (state, numbers) => {
+  drawings.push((state, numbers) => {
     redraw(node, about.draw(state, numbers));
     node.setAttribute("aria-valuetext", about.valueText(state, numbers));
-  };
+  });
   return node;
 }
 
 /** Make a picture, with its handles on top. */
-function makePane({ name, size: [width, height], draw, handles = [] }, current, changed) {
-  const frame = { width, height, viewBox: `0 0 ${width} ${height}` };
+function makePane({ name, size: [width, height], draw, handles = [] }, link) {
   const scene = svg("g");
-  const node = svg("svg", { ...frame, role: "group", "aria-label": name }, scene);
-  node.append(...handles.map((each) => makeHandle(node, each, current, changed)));
-  scene.follow = (state, numbers) => redraw(scene, draw(state, numbers));
-  node.follow = (...now) => followAll(node.children, ...now);
-  return node;
+  link.drawings.push((state, numbers) => redraw(scene, draw?.(state, numbers)));
+  const parts = handles.map((each) => makeHandle(each, link));
+  const frame = { width, height, viewBox: `0 0 ${width} ${height}` };
+  return svg("svg", { ...frame, role: "group", "aria-label": name }, scene, parts);
 }
 
 /**
  * Show an explorer in an element, and draw it again whenever its state changes.
  *
  * `model` holds the state (anywidget's, or the site's), and the names of its traits. `view` has
- * - perhaps `data`, the names of what the module adds to the state;
- * - perhaps `read(state)`, which returns what to add to the state for all functions below;
+ * - perhaps `read(state)`, which returns what to add to the state for all functions below, and
+ *   `data`, the names of what the module itself adds to the model;
  * - `compute(state)`, which returns the numbers, and throws an Error if the input is wrong;
- * - `panes`, each with a `name`, a `size` [width, height], `draw(state, numbers)` and perhaps
- *   `handles`. A handle has a `label`, `draw`, `valueText(state, numbers)`, and what a pointer and
+ * - `panes`, each with a `name`, a `size` [width, height], and `draw(state, numbers)` or `handles`
+ *   or both. A handle has a `label`, `draw`, `valueText(state, numbers)`, and what a pointer and
  *   a key change: `drag([x, y], state, phase)`, where the phase is "down" or "move",
  *   `keys([rows, columns], state)` for the arrow keys, Home, End and the page keys, and perhaps
  *   `press(state)` for the space bar. A finger scrolls the page on a handle whose `look` is
  *   "scrolls", where a tap is enough;
- * - `controls` by trait, each with a `label`, and perhaps `isIdle(state, trait)`, which says that
- *   it does nothing now. Of its `kind`, a "slider" moves over a list of `options` and shows `show(value)`;
- *   a "choice" lists words; "buttons" set several traits each; "check" and "text" have no options;
+ * - `controls` by trait, each with a `label`, and perhaps `isIdle(state, trait)` for when it does
+ *   nothing. Of its `kind`, a "slider" moves over a list of `options` and shows `show(value)`; a
+ *   "choice" lists words; "buttons" set several traits each; "check" and "text" have no options;
  * - `describe(state, numbers)`, which lists sentences about the picture; false ones are left out;
  * - perhaps `start(model, el)`, which adds something to the page.
  */
@@ -129,26 +122,27 @@ export function mount(model, el, view) {
     update();
     model.save_changes();
   };
-  const panes = view.panes.map((each) => makePane(each, current, changed));
+  const link = { current, changed, followers: [], drawings: [] };
   const controls = Object.entries(view.controls).map(([name, about]) =>
-    about.kind === "buttons" ? makeButtons(about, changed) : makeControl(name, about, changed),
+    about.kind === "buttons" ? makeButtons(about, link) : makeControl(name, about, link),
   );
   const reset = html("button", { type: "button", click: () => changed(first) }, "Reset");
   const said = html("p", { class: "said", role: "status" });
-  const pictures = html("div", "panes", panes);
-  redraw(el, html("div", "explorer", pictures, html("div", "side", controls, reset, said)));
+  const side = html("div", "side", controls, reset, said);
+  const panes = html("div", "panes", ...view.panes.map((each) => makePane(each, link)));
+  redraw(el, html("div", "explorer", panes, side));
 
   function update() {
     const now = current();
-    followAll(controls, now);
+    for (const follow of link.followers) follow(now);
     try {
       const numbers = view.compute(now);
-      followAll(panes, now, numbers);
+      for (const draw of link.drawings) draw(now, numbers);
       said.textContent = [view.describe(now, numbers)].flat().filter(Boolean).join(" ");
-      pictures.inert = false;
+      panes.inert = false;
     } catch (error) {
       said.textContent = error.message;
-      pictures.inert = true; // the last good picture stays, and waits for a better input
+      panes.inert = true; // the last good picture stays, and waits for a better input
     }
   }
   for (const name of names) model.on(`change:${name}`, () => isBusy || update());

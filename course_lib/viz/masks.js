@@ -73,25 +73,15 @@ export function compute(state) {
   return { mask, weights, leaked, blocked, additive };
 }
 
-const surround = ({ queries, keys, at }, title) => [
-  text(0, 16, title, "title"),
-  text(62, 66, "key →", "end"),
-  text(62, 84, "query ↓", "end"),
-  at.words(queries.map(short), keys.map(short)),
-];
-const drawWeights = (state) => surround(state, "Weights of a trained layer");
-
 const colored = (isOpen, color = "var(--paper)") => (isOpen ? color : "var(--masked)");
 const PRINTED = { true: "True", false: "False", 0: "0", "-Infinity": "−inf" };
 
-/** Draw the words of the mask, and below it the chosen row in three conventions. */
-function drawMask(state, { mask, blocked, additive }) {
-  const { queries, keys, t, at } = state;
+/** Draw the chosen row in three conventions, below its table. */
+function drawRow({ queries, keys, t, at }, { mask, blocked, additive }) {
   const below = at.y(queries.length);
   const rows = layOut(below + 54, 28, 3, keys.length);
   const conventions = [mask[t], blocked, additive];
   return [
-    surround(state, "Click or drag to open and block cells"),
     text(0, below + 24, `The row of ${quoted(queries[t])} in three conventions:`),
     text(0, below + 44, "ours, of nn.MultiheadAttention, and additive"),
     rows.words(["may look", "blocked", "added"], []),
@@ -100,49 +90,52 @@ function drawMask(state, { mask, blocked, additive }) {
   ];
 }
 
-/** Draw the cells; those that leak have a red frame, and the chosen row has a blue one. */
-function drawCells({ keys, open, leaks, t: chosen, at }, words, color) {
+/** Draw a table; cells that leak have a red frame, and the chosen row has a blue one. */
+function drawTable({ queries, keys, open, leaks, t: chosen, at }, title, words, color) {
   return [
     at.map((t, s) => colored(open[t][s], color?.(t, s)), "edged"),
     at.cells.map(([t, s]) => at.write(t, s, ...(open[t][s] ? words(t, s) : [""]))),
     at.cells.filter(leaks).map(([t, s]) => at.box(t, s, "future open thick")),
     at.box(chosen, 0, "query open thick", { across: keys.length, more: 2 }),
+    at.words(queries.map(short), keys.map(short)),
+    text(0, 16, title, "title"),
+    text(62, 66, "key →", "end"),
+    text(62, 84, "query ↓", "end"),
   ];
 }
 
 const goTo = (cell) => cell && { row: cell[0], column: cell[1] };
 
 /** Open or block some cells; the cursor moves to the first. */
-function paint({ open }, places, isOpening) {
+function paint(open, places, isOpening) {
   const cells = open.map((row) => row.map(Number));
   for (const [t, s] of places) cells[t][s] = Number(isOpening);
   return { mask: "your own", cells: cells.map((row) => row.join("")), ...goTo(places[0]) };
 }
 
-let stroke; // of a pointer that is down: its last cell, and whether it opens cells
+let isOpening; // what a pointer does that is down
 
-/** Open or block all cells on the way of the pointer, as it did with the first. */
-function dragCells(point, { at, open }, phase) {
+/** Open or block all cells from the pointer back to the cursor, as it did with the first. */
+function dragCells(point, { at, open, t, s }, phase) {
   const here = at.cells[at.find(point)];
-  if (phase === "down") stroke = undefined;
-  if (!here) return undefined;
-  stroke ??= { last: here, isOpening: !open[here[0]][here[1]] };
-  const back = here.map((place, axis) => stroke.last[axis] - place);
+  if (phase === "down") isOpening = here && !open[here[0]][here[1]];
+  if (!here || isOpening === undefined) return undefined;
+  const back = phase === "down" ? [0, 0] : [t - here[0], s - here[1]];
   const steps = Math.max(1, ...back.map(Math.abs)); // a fast drag skips none
   const passed = (n) => here.map((place, axis) => Math.round(place + (back[axis] * n) / steps));
-  stroke.last = here;
-  return paint({ open }, range(steps).map(passed), stroke.isOpening);
+  return paint(open, range(steps).map(passed), isOpening);
 }
 
 const MASK = {
   label: "mask: move with the arrow keys, open or block a cell with the space bar",
   draw: (state) => {
     const sign = (...cell) => (state.leaks(cell) ? ["!", "future bold"] : ["✓"]);
-    return [drawCells(state, sign), state.at.box(state.t, state.s, "open thick", { more: -7 })];
+    const table = drawTable(state, "Click or drag to open and block cells", sign);
+    return [table, state.at.box(state.t, state.s, "open thick", { more: -7 })];
   },
   drag: dragCells,
   keys: (step, { t, s, at }) => goTo(at.move([t, s], step)),
-  press: ({ open, t, s }) => paint({ open }, [[t, s]], !open[t][s]),
+  press: ({ open, t, s }) => paint(open, [[t, s]], !open[t][s]),
   valueText: ({ queries, keys, open, t, s }) =>
     `${queries[t]} ${open[t][s] ? "may" : "may not"} look at ${keys[s]}`,
 };
@@ -151,7 +144,8 @@ const WEIGHTS = {
   look: "scrolls",
   draw: (state, { weights }) => {
     const words = (t, s) => [number(weights[t][s])];
-    return drawCells(state, words, (t, s) => shade(weights[t][s]));
+    const color = (t, s) => shade(weights[t][s]);
+    return drawTable(state, "Weights of a trained layer", words, color);
   },
   drag: (point, { at }) => goTo(at.cells[at.find(point)]),
   keys: MASK.keys,
@@ -165,10 +159,8 @@ function describe(state, { mask, weights, leaked }) {
   const top = Math.max(...weights[t]);
   const best = quoted(keys[weights[t].indexOf(top)]);
   const largest = open[t] ? `, and its largest weight, ${number(top)}, goes to ${best}` : "";
-  const isLeaking = (_, n) => keys.some((_, s) => leaks([n, s]));
-  const leaking = queries
-    .map((word, n) => `${quoted(word)} ${number(leaked[n])}`)
-    .filter(isLeaking);
+  const numbered = queries.map((word, n) => `${quoted(word)} ${number(leaked[n])}`);
+  const leaking = numbered.filter((_, n) => keys.some((_, s) => leaks([n, s])));
   const empty = queries.filter((_, n) => !open[n]).map(quoted);
   const isUnknown = (word) => !Object.hasOwn(state.layer.embedding, word);
   const unknown = new Set([...queries, ...keys].filter(isUnknown).map(quoted));
@@ -176,10 +168,10 @@ function describe(state, { mask, weights, leaked }) {
   return [
     `${sum(open)} of ${mask.flat().length} cells are open.`,
     `${quoted(queries[t])} may look at ${open[t]} of ${keys.length} keys${largest}.`,
-    leaking.length > 0 &&
-      `The future leaks (! in a red frame). Weight on later positions: ${leaking.join(", ")}.`,
-    empty.length > 0 &&
-      `Nothing is open for ${empty.join(", ")}: our weights are 0 there, those of nn.MultiheadAttention are nan.`,
+    leaking.length > 0 && "The future leaks (! in a red frame).",
+    leaking.length > 0 && `Weight on later positions: ${leaking.join(", ")}.`,
+    empty.length > 0 && `Nothing is open for ${empty.join(", ")}: our weights are 0 there,`,
+    empty.length > 0 && "those of nn.MultiheadAttention are nan.",
     queries[t] === PADDING && "This query is padding, so its output is never used.",
     isUseless && "The causal mask hides words of the source, although all of it is known.",
     unknown.size > 0 && `The layer uses the vector of [unk] for ${[...unknown].join(", ")}.`,
@@ -189,8 +181,8 @@ function describe(state, { mask, weights, leaked }) {
 export default explorer({
   read,
   panes: [
-    { name: "the mask, and its chosen row", size: [328, 466], draw: drawMask, handles: [MASK] },
-    { name: "the weights", size: [328, 334], draw: drawWeights, handles: [WEIGHTS] },
+    { name: "the mask, and its chosen row", size: [328, 466], draw: drawRow, handles: [MASK] },
+    { name: "the weights", size: [328, 334], handles: [WEIGHTS] },
   ],
   controls: {
     presets: { label: "mask", kind: "buttons", options: PRESETS },

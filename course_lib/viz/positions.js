@@ -1,16 +1,13 @@
 // Positions: a map of codes, clocks that turn as the position plays, and dot products by distance.
 import { explorer } from "./explorer.js";
 import { dot, grouped, number, range } from "./numbers.js";
-import { disc, html, line, panel, rect, shape, signed, svg, table, text } from "./shapes.js";
+import { disc, html, line, panel, shape, signed, svg, table, text } from "./shapes.js";
 
-const TRAINED = 48; // rows of the learned table
-const STEP = 200; // milliseconds for each position
+const STEP = 200; // milliseconds for each position, as in explorer.css
 const WIDTHS = [4, 6, 8, 10, 12, 14, 16, 24, 32, 48, 64, 96, 128];
 const BASES = [10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000, 500000];
-const [SIZE, PLACE] = [
-  [316, 524],
-  [44, 32, 258],
-]; // of a picture, and of what is at its top
+const SIZE = [316, 524];
+const PLACE = [44, 32, 258]; // left, top and width of the map and of the dot products
 const MAP = [...PLACE, 440];
 const TITLES = {
   sinusoidal: "Choose a position and a pair",
@@ -27,13 +24,18 @@ function layOutClocks(pairs) {
 }
 
 /** Read what is chosen, which is in the table, and lay out the map of all pairs and the clocks. */
-function read({ kind, d_model, base, learned, positions, position, pair }) {
+function read({ kind, d_model, base, learned, positions, ...chosen }) {
   const pairs = (kind === "learned" ? learned[0].length : d_model) / 2;
+  const position = Math.min(chosen.position, positions - 1);
+  const pair = Math.min(chosen.pair, pairs - 1);
   const isTurning = kind === "sinusoidal" || kind === "RoPE";
   const speed = (each) => (isTurning ? base ** ((-2 * each) / d_model) : 0); // radians per step
-  const chosen = { position: Math.min(position, positions - 1), pair: Math.min(pair, pairs - 1) };
-  const map = table(...MAP, positions, pairs);
-  return { ...chosen, pairs, isTurning, speed, map, clocks: layOutClocks(pairs) };
+  const turn = (2 * Math.PI) / speed(pair);
+  const turning = isTurning
+    ? `a turn in ${number(turn, turn < 100 ? 1 : 0)} steps`
+    : "it does not turn";
+  const [map, clocks] = [table(...MAP, positions, pairs), layOutClocks(pairs)];
+  return { pairs, position, pair, isTurning, speed, turning, map, clocks };
 }
 
 /** Return the code of a position. RoPE has none: return the vector of a word, rotated. */
@@ -63,18 +65,6 @@ export function compute(given) {
   return { table: codes, products, similar: others.reduce(larger), lows, highs };
 }
 
-function drawMap({ kind, positions, pairs }, { table: codes }) {
-  const ends = { across: [-0.5, 2 * pairs - 0.5], up: [positions - 0.5, -0.5] };
-  const every = (count) => [2, 4, 10, 20].find((step) => count / step <= 8);
-  const ticks = (count) => range(count).filter((n) => n % every(count) === 0);
-  const axes = { xTicks: ticks(2 * pairs), yTicks: ticks(positions), yLabel: "position" };
-  const xLabel = "column: blue is negative, orange positive";
-  return [
-    panel(...MAP, { ...ends, title: TITLES[kind] }).frame({ ...axes, xLabel }),
-    table(...MAP, positions, 2 * pairs).map((row, column) => signed(codes[row][column]), "crisp"),
-  ];
-}
-
 /** Draw the dot products, with a disc at the chosen position and a diamond at the most similar. */
 function drawProducts({ positions, position }, { products, similar, lows, highs }) {
   const last = positions - 1;
@@ -83,16 +73,16 @@ function drawProducts({ positions, position }, { products, similar, lows, highs 
   const ends = { across: [-last - 1, last + 1], up: [low - room, high + room] };
   const at = panel(...PLACE, 170, { ...ends, title: `Dot products of position ${position}` });
   const unit = [0.2, 0.5, 1, 2, 5, 10, 20].find((each) => (high - low) / each <= 5);
-  const yTicks = range(21).map((n) => (n - 10) * unit);
+  const isInside = (tick) => tick >= low && tick <= high;
+  const yTicks = range(21)
+    .map((n) => (n - 10) * unit)
+    .filter(isInside);
+  const xTicks = [-2, -1, 0, 1, 2].map((n) => n * Math.floor(last / 2));
   const [upper, lower] = [highs, lows].map((values) => values.map((value, n) => [n - last, value]));
   const points = products.map((value, each) => [each - position, value]);
   const diamond = ([x, y]) => shape(`M${x},${y - 7}l7,7l-7,7l-7,-7z`, "key");
   return [
-    at.frame({
-      xTicks: [-2, -1, 0, 1, 2].map((n) => n * Math.floor(last / 2)),
-      xLabel: "distance (gray: all positions)",
-      yTicks: yTicks.filter((tick) => tick >= low && tick <= high),
-    }),
+    at.frame({ xTicks, yTicks, xLabel: "distance (gray: all positions)" }),
     at.curve([...upper, ...lower.reverse()], "masked band"),
     at.curve(points, "thin"),
     points.map((point) => disc(...at.place(point), 2)),
@@ -105,16 +95,47 @@ function drawProducts({ positions, position }, { products, similar, lows, highs 
   ];
 }
 
+const choose = (cell) => cell && { position: cell[0], pair: cell[1] };
+const HANDLE = {
+  look: "scrolls",
+  keys: (step, { map, position, pair }) => choose(map.move([position, pair], step)),
+  valueText: ({ position, pair, turning }, { table: codes }) => {
+    const [even, odd] = codes[position].slice(2 * pair).map((value) => number(value));
+    return `position ${position}, pair ${pair}: ${even} and ${odd}, ${turning}`;
+  },
+};
+
+function drawMap({ kind, map, positions, position, pairs, pair }, { table: codes }) {
+  const ends = { across: [-0.5, 2 * pairs - 0.5], up: [positions - 0.5, -0.5] };
+  const every = (count) => [2, 4, 10, 20].find((step) => count / step <= 8);
+  const ticks = (count) => range(count).filter((n) => n % every(count) === 0);
+  const axes = { xTicks: ticks(2 * pairs), yTicks: ticks(positions), yLabel: "position" };
+  const xLabel = "column: blue is negative, orange positive";
+  return [
+    panel(...MAP, { ...ends, title: TITLES[kind] }).frame({ ...axes, xLabel }),
+    table(...MAP, positions, 2 * pairs).map((row, column) => signed(codes[row][column]), "crisp"),
+    map.box(position, 0, "open thick", { across: pairs, more: 1 }),
+    map.box(0, pair, "open thick", { down: positions, more: 1 }),
+  ];
+}
+
+const CELLS = {
+  ...HANDLE,
+  label: "position and pair: choose them with the arrow keys",
+  draw: drawMap,
+  drag: (point, { map }) => choose(map.cells[map.find(point)]),
+};
+
 /** Draw all clocks, with hands of the most similar position (dashed) and of the chosen one. */
 function drawClocks(state, { table: codes, similar }) {
-  const { kind, position, pair, pairs, isTurning, speed, clocks } = state;
+  const { kind, position, pair, pairs, speed, turning, clocks } = state;
   const radius = 0.4 * clocks.wide;
   const hand = (n, each, look) => {
     const [even, odd] = codes[each].slice(2 * n).map((value) => value * radius);
     const root = Math.SQRT2; // of a pair of numbers up to 1, the greatest length
     // a code has the cosine across, as in the chapter's picture
     const [across, up] = kind === "sinusoidal" ? [odd, even] : [even / root, odd / root];
-    const turn = { "data-degrees": (-180 / Math.PI) * speed(n) };
+    const turn = { class: "hand", style: `--turn: ${-speed(n)}rad` };
     return svg("g", turn, line(0, 0, across, -up, look));
   };
   const draw = ([row, column], n) => {
@@ -122,41 +143,19 @@ function drawClocks(state, { table: codes, similar }) {
     const hands = [hand(n, similar, "key thick dashed"), hand(n, position, "query thick")];
     return svg("g", { transform }, disc(0, 0, radius, "line open"), hands);
   };
-  const turn = (2 * Math.PI) / speed(pair);
-  const steps = `: a turn in ${number(turn, turn < 100 ? 1 : 0)} steps`;
   return [
     text(8, 298, "Choose a clock", "title"),
-    text(134, 298, `clock ${pair}${isTurning ? steps : ""}`),
+    text(134, 298, `clock ${pair}: ${turning}`),
     clocks.cells.slice(0, pairs).map(draw),
+    clocks.cells.map((cell) => clocks.box(...cell, "clear")),
+    clocks.box(...clocks.cells[pair], "open thick", { more: -3 }),
   ];
 }
 
-const choose = (cell) => cell && { position: cell[0], pair: cell[1] };
-const HANDLE = {
-  look: "scrolls",
-  keys: (step, { map, position, pair }) => choose(map.move([position, pair], step)),
-  valueText: ({ position, pair }, { table: codes }) => {
-    const [even, odd] = codes[position].slice(2 * pair).map((value) => number(value));
-    return `position ${position}, pair ${pair}: ${even} and ${odd}`;
-  },
-};
-const CELLS = {
-  ...HANDLE,
-  label: "position and pair: choose them with the arrow keys",
-  draw: ({ map, positions, pairs, position, pair }) => [
-    rect(...MAP, "clear"),
-    map.box(position, 0, "open thick", { across: pairs, more: 1 }),
-    map.box(0, pair, "open thick", { down: positions, more: 1 }),
-  ],
-  drag: (point, { map }) => choose(map.cells[map.find(point)]),
-};
 const CLOCKS = {
   ...HANDLE,
   label: "clocks: turn them and choose one with the arrow keys",
-  draw: ({ clocks: { box, cells }, pair }) => [
-    cells.map((cell) => box(...cell, "clear")),
-    box(...cells[pair], "open thick", { more: -3 }),
-  ],
+  draw: drawClocks,
   drag: (point, { clocks, position, pairs }) => {
     const pair = clocks.find(point);
     return pair >= 0 && choose([position, Math.min(pair, pairs - 1)]);
@@ -171,14 +170,10 @@ function describe({ kind, positions, position }, { similar, lows, highs }) {
   return [
     `The position most similar to ${position} is ${similar},`,
     `${distance} ${distance === 1 ? "step" : "steps"} away.`,
-    isFixed &&
-      "A dot product depends on the distance only: the curve keeps its shape at every position.",
-    !isFixed &&
-      "The curve changes its shape: five steps apart, dot products are between " +
-        `${low} and ${high}.`,
-    kind === "learned" &&
-      positions > TRAINED &&
-      `Rows from ${TRAINED} on are noise, because no training sentence was that long.`,
+    isFixed && "Dot products depend on the distance only, so the curve keeps its shape.",
+    !isFixed && "The curve changes its shape: five steps apart, dot products are between",
+    !isFixed && `${low} and ${high}.`,
+    kind === "learned" && "Rows from 48 on are noise, because no training sentence was that long.",
   ];
 }
 
@@ -190,8 +185,9 @@ function addPlayer(model, el) {
     clearInterval(timer);
     timer = isOn && setInterval(step, STEP);
     shown = model.get("position");
+    el.firstChild.classList.toggle("playing", isOn);
     button.textContent = isOn ? "❚❚ Pause" : "▶ Play the positions";
-    el.querySelector(".said").ariaLive = isOn ? "off" : "polite"; // not every position is read aloud
+    el.querySelector(".said").ariaLive = isOn ? "off" : "polite"; // or it reads all aloud
   }
   function step() {
     const last = model.get("positions") - 1;
@@ -199,10 +195,7 @@ function addPlayer(model, el) {
     shown = shown < last ? shown + 1 : 0;
     model.set("position", shown);
     model.save_changes();
-    if (shown === last) return play(false);
-    const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    for (const hand of isCalm ? [] : el.querySelectorAll("[data-degrees]"))
-      hand.animate({ rotate: ["0deg", `${hand.dataset.degrees}deg`] }, STEP);
+    if (shown === last) play(false);
   }
   el.querySelector(".side").prepend(button);
   play(false);
@@ -211,27 +204,13 @@ function addPlayer(model, el) {
 export default explorer({
   read,
   panes: [
-    { name: "the codes of all positions", size: SIZE, draw: drawMap, handles: [CELLS] },
-    {
-      name: "the dot products of the chosen position, and all pairs as clocks",
-      size: SIZE,
-      draw: (...all) => [drawProducts(...all), drawClocks(...all)],
-      handles: [CLOCKS],
-    },
+    { name: "the codes of all positions", size: SIZE, handles: [CELLS] },
+    { name: "the dot products, and all clocks", size: SIZE, draw: drawProducts, handles: [CLOCKS] },
   ],
   controls: {
     kind: { label: "code", kind: "choice", options: Object.keys(TITLES) },
-    d_model: {
-      label: "width d_model",
-      options: WIDTHS,
-      isIdle: ({ kind }) => kind === "learned",
-    },
-    base: {
-      label: "base",
-      options: BASES,
-      show: grouped,
-      isIdle: ({ isTurning }) => !isTurning,
-    },
+    d_model: { label: "width d_model", options: WIDTHS, isIdle: ({ kind }) => kind === "learned" },
+    base: { label: "base", options: BASES, show: grouped, isIdle: ({ isTurning }) => !isTurning },
   },
   compute,
   describe,

@@ -4,7 +4,6 @@
 // `paper` or, without a class, in the color of the words.
 import { clamp, number, range } from "./numbers.js";
 
-const SPACE = "http://www.w3.org/2000/svg";
 const styled = (look) => (typeof look === "string" ? { class: look } : look);
 
 /** Give an element attributes (functions become listeners) and children; false is left out. */
@@ -20,7 +19,7 @@ function fill(node, look, children) {
 export const html = (name, look = {}, ...children) =>
   fill(document.createElement(name), look, children);
 export const svg = (name, look = {}, ...children) =>
-  fill(document.createElementNS(SPACE, name), look, children);
+  fill(document.createElementNS("http://www.w3.org/2000/svg", name), look, children);
 export const redraw = (node, ...children) => fill(node, {}, children);
 
 export const rect = (x, y, width, height, look) =>
@@ -44,7 +43,7 @@ export const shade = (value) => mixed("query", 0.55 * value);
 /** Return the color of a value between −1 and 1, from blue over paper to orange. */
 export const signed = (value) => mixed(value < 0 ? "query" : "key", Math.abs(value));
 
-/** Describe a rectangle with two axes: `place` turns values into a place, and `value` turns back. */
+/** Describe a rectangle with axes: `place` turns values into a place, and `value` turns back. */
 export function panel(left, top, width, height, { across, up, title, log = false }) {
   const scale = (value) => (log ? Math.log10(value) : value);
   const [low, high] = across.map(scale);
@@ -87,10 +86,8 @@ export function table(left, top, width, height, rows, columns) {
     return cells.findIndex((cell) => cell[0] === row && cell[1] === column);
   };
   /** Return the row and column that are a step away, or as far as the table goes. */
-  const move = ([row, column], [down, across]) => [
-    clamp(row + down, 0, rows - 1),
-    clamp(column + across, 0, columns - 1),
-  ];
+  const move = (cell, step) =>
+    [rows, columns].map((count, axis) => clamp(cell[axis] + step[axis], 0, count - 1));
   /** Draw a rectangle over some cells, wider than them by some pixels. */
   const box = (row, column, look, { down = 1, across = 1, more = 0 } = {}) => {
     const size = [across * wide + 2 * more, down * high + 2 * more];

@@ -13,7 +13,7 @@ CHAPTER = "notebooks/03_positions.ipynb"
 LEFT, TOP = 44, 32  # of the map, as in positions.js
 # which positions the picture shows in a second, and how often a hand is between two of them
 WATCH = """async () => {
-    const [shown, hand] = [new Set(), '[data-degrees]'];
+    const [shown, hand] = [new Set(), '.hand'];
     let turned = 0;
     for (const start = performance.now(); performance.now() < start + 1000;) {
         await new Promise(requestAnimationFrame);
