@@ -5,8 +5,8 @@ import { html, redraw, svg } from "./shapes.js";
 const ROWS = { ArrowUp: -1, ArrowDown: 1, PageUp: -10, PageDown: 10 };
 const COLUMNS = { ArrowLeft: -1, ArrowRight: 1, Home: -1000, End: 1000 };
 
-// In all functions, `link` has the state as `current()`, sets traits by `changed(values)`, and lists
-// `followers`, called with each new state, and `drawings`, called with the state and its numbers.
+// In all functions, `link` has the state as `current()`, sets traits with `changed(values)`, and
+// lists `followers` (called with each new state) and `drawings` (called with its numbers, too).
 
 /** Make buttons that each set several traits; those of the present state are pressed. */
 function makeButtons({ label, options }, { changed, followers }) {
@@ -97,11 +97,10 @@ function makePane({ name, size: [width, height], draw, handles = [] }, link) {
  *   `data`, the names of what the module itself adds to the model;
  * - `compute(state)`, which returns the numbers, and throws an Error if the input is wrong;
  * - `panes`, each with a `name`, a `size` [width, height], and `draw(state, numbers)` or `handles`
- *   or both. A handle has a `label`, `draw`, `valueText(state, numbers)`, and what a pointer and
- *   a key change: `drag([x, y], state, phase)`, where the phase is "down" or "move",
- *   `keys([rows, columns], state)` for the arrow keys, Home, End and the page keys, and perhaps
- *   `press(state)` for the space bar. A finger scrolls the page on a handle whose `look` is
- *   "scrolls", where a tap is enough;
+ *   or both. A handle has a `label`, `draw` and `valueText(state, numbers)`, and returns what a
+ *   pointer and a key change: by `drag([x, y], state, phase)`, where the phase is "down" or "move",
+ *   by `keys([rows, columns], state)`, and perhaps by `press(state)` for the space bar. On a handle
+ *   whose `look` is "scrolls", a finger scrolls the page, and presses with a tap;
  * - `controls` by trait, each with a `label`, and perhaps `isIdle(state, trait)` for when it does
  *   nothing. Of its `kind`, a "slider" moves over a list of `options` and shows `show(value)`; a
  *   "choice" lists words; "buttons" set several traits each; "check" and "text" have no options;

@@ -30,8 +30,7 @@ const short = (word) => cut(word, 8);
 const quoted = (word) => `“${short(word)}”`;
 const split = (sentence) => sentence.split(/\s+/).filter(Boolean);
 const isUnused = ({ attention }, side) => !SIDES[attention].includes(side);
-const layOut = (top, high, rows, columns) =>
-  table(70, top, 39 * columns, high * rows, rows, columns);
+const layOut = (y, high, rows, columns) => table(70, y, 39 * columns, high * rows, rows, columns);
 
 /** Read the words, which cells are open (more than there are words), the cursor, and the table. */
 function read({ attention, mask, cells, row, column, ...words }) {
@@ -90,10 +89,13 @@ function drawRow({ queries, keys, t, at }, { mask, blocked, additive }) {
   ];
 }
 
-/** Draw a table; cells that leak have a red frame, and the chosen row has a blue one. */
-function drawTable({ queries, keys, open, leaks, t: chosen, at }, title, words, color) {
+/** Draw the table of the mask or of weights; what leaks is red, and the chosen row is blue. */
+function drawTable({ queries, keys, open, leaks, t: chosen, at }, title, weights) {
+  const sign = (cell) => (leaks(cell) ? ["!", "future bold"] : ["✓"]);
+  const words = (t, s) => (weights ? [number(weights[t][s])] : sign([t, s]));
+  const color = (t, s) => colored(open[t][s], weights && shade(weights[t][s]));
   return [
-    at.map((t, s) => colored(open[t][s], color?.(t, s)), "edged"),
+    at.map(color, "edged"),
     at.cells.map(([t, s]) => at.write(t, s, ...(open[t][s] ? words(t, s) : [""]))),
     at.cells.filter(leaks).map(([t, s]) => at.box(t, s, "future open thick")),
     at.box(chosen, 0, "query open thick", { across: keys.length, more: 2 }),
@@ -128,11 +130,10 @@ function dragCells(point, { at, open, t, s }, phase) {
 
 const MASK = {
   label: "mask: move with the arrow keys, open or block a cell with the space bar",
-  draw: (state) => {
-    const sign = (...cell) => (state.leaks(cell) ? ["!", "future bold"] : ["✓"]);
-    const table = drawTable(state, "Click or drag to open and block cells", sign);
-    return [table, state.at.box(state.t, state.s, "open thick", { more: -7 })];
-  },
+  draw: (state) => [
+    drawTable(state, "Click or drag to open and block cells"),
+    state.at.box(state.t, state.s, "open thick", { more: -7 }),
+  ],
   drag: dragCells,
   keys: (step, { t, s, at }) => goTo(at.move([t, s], step)),
   press: ({ open, t, s }) => paint(open, [[t, s]], !open[t][s]),
@@ -142,11 +143,7 @@ const MASK = {
 const WEIGHTS = {
   label: "weights: choose a row with the arrow keys",
   look: "scrolls",
-  draw: (state, { weights }) => {
-    const words = (t, s) => [number(weights[t][s])];
-    const color = (t, s) => shade(weights[t][s]);
-    return drawTable(state, "Weights of a trained layer", words, color);
-  },
+  draw: (state, { weights }) => drawTable(state, "Weights of a trained layer", weights),
   drag: (point, { at }) => goTo(at.cells[at.find(point)]),
   keys: MASK.keys,
   valueText: ({ queries, keys, t }, { weights }) =>
@@ -154,13 +151,13 @@ const WEIGHTS = {
 };
 
 function describe(state, { mask, weights, leaked }) {
-  const { queries, keys, leaks, t } = state;
+  const { queries, keys, t } = state;
   const open = mask.map((row) => sum(row));
   const top = Math.max(...weights[t]);
   const best = quoted(keys[weights[t].indexOf(top)]);
   const largest = open[t] ? `, and its largest weight, ${number(top)}, goes to ${best}` : "";
   const numbered = queries.map((word, n) => `${quoted(word)} ${number(leaked[n])}`);
-  const leaking = numbered.filter((_, n) => keys.some((_, s) => leaks([n, s])));
+  const leaking = numbered.filter((_, n) => leaked[n] > 0);
   const empty = queries.filter((_, n) => !open[n]).map(quoted);
   const isUnknown = (word) => !Object.hasOwn(state.layer.embedding, word);
   const unknown = new Set([...queries, ...keys].filter(isUnknown).map(quoted));

@@ -3,7 +3,6 @@ import { explorer } from "./explorer.js";
 import { dot, grouped, number, range } from "./numbers.js";
 import { disc, html, line, panel, shape, signed, svg, table, text } from "./shapes.js";
 
-const STEP = 200; // milliseconds for each position, as in explorer.css
 const WIDTHS = [4, 6, 8, 10, 12, 14, 16, 24, 32, 48, 64, 96, 128];
 const BASES = [10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000, 500000];
 const SIZE = [316, 524];
@@ -74,15 +73,13 @@ function drawProducts({ positions, position }, { products, similar, lows, highs 
   const at = panel(...PLACE, 170, { ...ends, title: `Dot products of position ${position}` });
   const unit = [0.2, 0.5, 1, 2, 5, 10, 20].find((each) => (high - low) / each <= 5);
   const isInside = (tick) => tick >= low && tick <= high;
-  const yTicks = range(21)
-    .map((n) => (n - 10) * unit)
-    .filter(isInside);
+  const yTicks = range(21).map((n) => (n - 10) * unit);
   const xTicks = [-2, -1, 0, 1, 2].map((n) => n * Math.floor(last / 2));
   const [upper, lower] = [highs, lows].map((values) => values.map((value, n) => [n - last, value]));
   const points = products.map((value, each) => [each - position, value]);
   const diamond = ([x, y]) => shape(`M${x},${y - 7}l7,7l-7,7l-7,-7z`, "key");
   return [
-    at.frame({ xTicks, yTicks, xLabel: "distance (gray: all positions)" }),
+    at.frame({ xTicks, yTicks: yTicks.filter(isInside), xLabel: "distance (gray: all positions)" }),
     at.curve([...upper, ...lower.reverse()], "masked band"),
     at.curve(points, "thin"),
     points.map((point) => disc(...at.place(point), 2)),
@@ -132,11 +129,10 @@ function drawClocks(state, { table: codes, similar }) {
   const radius = 0.4 * clocks.wide;
   const hand = (n, each, look) => {
     const [even, odd] = codes[each].slice(2 * n).map((value) => value * radius);
-    const root = Math.SQRT2; // of a pair of numbers up to 1, the greatest length
-    // a code has the cosine across, as in the chapter's picture
-    const [across, up] = kind === "sinusoidal" ? [odd, even] : [even / root, odd / root];
+    // a code has the cosine across, as in the chapter's picture; other pairs are as long as √2
+    const end = kind === "sinusoidal" ? [odd, -even] : [even / Math.SQRT2, -odd / Math.SQRT2];
     const turn = { class: "hand", style: `--turn: ${-speed(n)}rad` };
-    return svg("g", turn, line(0, 0, across, -up, look));
+    return svg("g", turn, line(0, 0, ...end, look));
   };
   const draw = ([row, column], n) => {
     const transform = `translate(${clocks.x(column + 0.5)} ${clocks.y(row + 0.5)})`;
@@ -183,7 +179,7 @@ function addPlayer(model, el) {
   const button = html("button", { type: "button", click: () => play(!timer) });
   function play(isOn) {
     clearInterval(timer);
-    timer = isOn && setInterval(step, STEP);
+    timer = isOn && setInterval(step, 200); // milliseconds, as in explorer.css
     shown = model.get("position");
     el.firstChild.classList.toggle("playing", isOn);
     button.textContent = isOn ? "❚❚ Pause" : "▶ Play the positions";

@@ -98,9 +98,8 @@ export function table(left, top, width, height, rows, columns) {
     const groups = Object.entries(Object.groupBy(cells, (cell) => colorOf(...cell)));
     const transform = `translate(${left} ${top}) scale(${wide} ${high})`;
     const square = ([row, column]) => `M${column},${row}h1v1h-1z`;
-    return groups.map(([fill, group]) =>
-      shape(group.map(square).join(""), { class: look, fill, transform }),
-    );
+    const draw = ([fill, all]) => shape(all.map(square).join(""), { class: look, fill, transform });
+    return groups.map(draw);
   };
   /** Write the words of rows and columns outside of the table. */
   const words = (queries, keys) => [

@@ -72,6 +72,8 @@ def test_a_click_chooses_the_cell_under_the_pointer(browser, address):
         page.mouse.click(box["x"] + LEFT + across, box["y"] + TOP + down)
         chosen = re.compile(f"^position {position}, pair {pair}: ")
         expect(map_of(page)).to_have_attribute("aria-valuetext", chosen)
+    page.get_by_role("button", name="Reset").click()  # to the state that Python gave
+    expect(map_of(page)).to_have_attribute("aria-valuetext", re.compile("^position 7, pair 1: "))
     page.close()
 
 
