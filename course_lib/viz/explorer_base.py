@@ -57,6 +57,7 @@ class Explorer(anywidget.AnyWidget):
 
     @default("names")
     def _names(self) -> list[str]:
+        """Return the names of the traits that are the state."""
         return sorted(self.trait_names(state=True))
 
     def state(self) -> dict[str, Any]:
