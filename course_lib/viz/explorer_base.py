@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import anywidget
 from PIL import Image
+from traitlets import List, Unicode, default
 
 from course_lib.viz.plots import SHARPNESS, picture_output
 
@@ -35,16 +36,18 @@ def whole_module(name: str) -> str:
 class Explorer(anywidget.AnyWidget):
     """Show an explorer, or its still picture if there is no kernel or no JavaScript.
 
-    The traits of a subclass are the state that the module draws.
+    The traits of a subclass that are tagged ``state`` are the state that the module draws.
 
     Attributes:
         module: The name of the ES module, and of the still picture.
         alt: A description of the first picture. It is the same on every machine, because strict
             nbval compares it.
+        names: The names of the traits that are the state.
     """
 
     module: ClassVar[str]
     alt: ClassVar[str]
+    names = List(Unicode()).tag(sync=True)
     _css = FOLDER / "explorer.css"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -52,10 +55,14 @@ class Explorer(anywidget.AnyWidget):
             cls._esm = whole_module(cls.module)
         super().__init_subclass__(**kwargs)
 
+    @default("names")
+    def _names(self) -> list[str]:
+        """Return the names of the traits that are the state."""
+        return sorted(self.trait_names(state=True))
+
     def state(self) -> dict[str, Any]:
         """Return the values that the module draws."""
-        names = sorted(self.trait_names(state=True))
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in self.names}
 
     def numbers(self) -> dict[str, Any]:
         """Compute the numbers of the module's ``compute`` with the course's own functions."""

@@ -9,10 +9,10 @@ export const dot = (one, other) => one.reduce((total, value, n) => total + value
 export const mix = (weights, vectors) =>
   vectors[0].map((_, n) => sum(vectors.map((vector, s) => weights[s] * vector[n])));
 
-/** Return one number of the sinusoidal code of a position. */
+/** Return one number of the sinusoidal code of a position, rounded to 32 bits as in Python. */
 export function sinusoid(position, column, width) {
   const angle = position / 10000 ** ((column - (column % 2)) / width);
-  return column % 2 ? Math.cos(angle) : Math.sin(angle);
+  return Math.fround(column % 2 ? Math.cos(angle) : Math.sin(angle));
 }
 
 /** Turn scores into weights; a score of −∞ is blocked, and a row without any other stays 0. */
@@ -25,8 +25,8 @@ export function softmax(scores) {
 
 /** Write a number with a real minus sign. */
 export const number = (value, digits = 2) => {
-  const rounded = value.toFixed(digits);
-  return (Number(rounded) === 0 ? rounded.replace("-", "") : rounded).replace("-", "−");
+  const size = Math.abs(value).toFixed(digits);
+  return value < 0 && Number(size) ? `−${size}` : size;
 };
 
 /** Write a power of ten, such as 10⁻³. */

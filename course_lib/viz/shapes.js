@@ -2,9 +2,8 @@
 // A look is a class, or an object of attributes. The classes of explorer.css name colors: a shape
 // is filled, and a line is drawn, in `query`, `key`, `value`, `future`, `line`, `faint`, `masked`,
 // `paper` or, without a class, in the color of the words.
-import { clamp, range } from "./numbers.js";
+import { clamp, number, range } from "./numbers.js";
 
-const SPACE = "http://www.w3.org/2000/svg";
 const styled = (look) => (typeof look === "string" ? { class: look } : look);
 
 /** Give an element attributes (functions become listeners) and children; false is left out. */
@@ -20,7 +19,7 @@ function fill(node, look, children) {
 export const html = (name, look = {}, ...children) =>
   fill(document.createElement(name), look, children);
 export const svg = (name, look = {}, ...children) =>
-  fill(document.createElementNS(SPACE, name), look, children);
+  fill(document.createElementNS("http://www.w3.org/2000/svg", name), look, children);
 export const redraw = (node, ...children) => fill(node, {}, children);
 
 export const rect = (x, y, width, height, look) =>
@@ -28,18 +27,12 @@ export const rect = (x, y, width, height, look) =>
 export const disc = (cx, cy, r, look) => svg("circle", { cx, cy, r, ...styled(look) });
 export const shape = (d, look) => svg("path", { d, ...styled(look) });
 export const line = (x1, y1, x2, y2, look = "line") =>
-  svg("line", { x1, y1, x2, y2, stroke: "currentColor", ...styled(look) });
+  svg("line", { x1, y1, x2, y2, ...styled(look) });
 
 /** Write words at a place; the classes `middle` and `end` align them, and `title` is bold. */
 export const text = (x, y, words, look) => svg("text", { x, y, ...styled(look) }, words);
 export const turned = (x, y, degrees, words, look) =>
   text(0, 0, words, { transform: `translate(${x} ${y}) rotate(${degrees})`, ...styled(look) });
-
-/** Draw a curve through points [x, y]. */
-export function curve(points, look) {
-  const pen = { points: points.join(" "), stroke: "currentColor", fill: "none", "stroke-width": 2 };
-  return svg("polyline", { ...pen, ...styled(look) });
-}
 
 const mixed = (color, part) =>
   `color-mix(in srgb, var(--${color}) ${5 * Math.round(20 * Math.min(part, 1))}%, var(--paper))`;
@@ -50,13 +43,18 @@ export const shade = (value) => mixed("query", 0.55 * value);
 /** Return the color of a value between −1 and 1, from blue over paper to orange. */
 export const signed = (value) => mixed(value < 0 ? "query" : "key", Math.abs(value));
 
-/** Describe a rectangle with two axes: `place` turns values into a place, and `value` turns back. */
+/** Describe a rectangle with axes: `place` turns values into a place, and `value` turns back. */
 export function panel(left, top, width, height, { across, up, title, log = false }) {
   const scale = (value) => (log ? Math.log10(value) : value);
   const [low, high] = across.map(scale);
   const x = (value) => left + ((scale(value) - low) / (high - low)) * width;
   const y = (value) => top + ((up[1] - value) / (up[1] - up[0])) * height;
-  const frame = ({ xTicks = [], yTicks = [], xLabel, yLabel, show = String }) => [
+  const place = ([across, up]) => [x(across), y(up)];
+  const value = ([px, py]) => [
+    low + ((px - left) / width) * (high - low),
+    up[1] - ((py - top) / height) * (up[1] - up[0]),
+  ];
+  const frame = ({ xTicks = [], yTicks = [], xLabel, yLabel, show = plain }) => [
     text(left, top - 10, title, "title"),
     xTicks.map((tick) => [
       line(x(tick), top, x(tick), top + height, "faint"),
@@ -69,13 +67,11 @@ export function panel(left, top, width, height, { across, up, title, log = false
     text(left + width / 2, top + height + 34, xLabel, "middle"),
     turned(left - 31, top + height / 2, -90, yLabel, "middle"),
   ];
-  const value = ([px, py]) => [
-    low + ((px - left) / width) * (high - low),
-    up[1] - ((py - top) / height) * (up[1] - up[0]),
-  ];
-  const place = ([across, up]) => [x(across), y(up)];
-  return { x, y, place, frame, value, curve: (points, look) => curve(points.map(place), look) };
+  const curve = (points, look) =>
+    svg("polyline", { points: points.map(place).join(" "), "stroke-width": 2, ...styled(look) });
+  return { x, y, place, value, frame, curve };
 }
+const plain = (tick) => number(tick, tick % 1 ? 1 : 0);
 
 /** Describe a table of equal cells, in rows and columns that count from 0. */
 export function table(left, top, width, height, rows, columns) {
@@ -84,17 +80,14 @@ export function table(left, top, width, height, rows, columns) {
   const cells = range(rows * columns).map((n) => [Math.floor(n / columns), n % columns]);
   const write = (row, column, words, look = "") =>
     text(x(column + 0.5), y(row + 0.5) + 5, words, `middle ${look}`);
-  /** Return the place in `cells` of the cell at a point, if there is one. */
+  /** Return the place in `cells` of the cell at a point, or −1. */
   const find = ([px, py]) => {
     const [row, column] = [Math.floor((py - top) / high), Math.floor((px - left) / wide)];
-    const isInside = row >= 0 && row < rows && column >= 0 && column < columns;
-    return isInside ? row * columns + column : undefined;
+    return cells.findIndex((cell) => cell[0] === row && cell[1] === column);
   };
   /** Return the row and column that are a step away, or as far as the table goes. */
-  const move = ([row, column], [down, across]) => [
-    clamp(row + down, 0, rows - 1),
-    clamp(column + across, 0, columns - 1),
-  ];
+  const move = (cell, step) =>
+    [rows, columns].map((count, axis) => clamp(cell[axis] + step[axis], 0, count - 1));
   /** Draw a rectangle over some cells, wider than them by some pixels. */
   const box = (row, column, look, { down = 1, across = 1, more = 0 } = {}) => {
     const size = [across * wide + 2 * more, down * high + 2 * more];
@@ -102,18 +95,16 @@ export function table(left, top, width, height, rows, columns) {
   };
   /** Fill all cells, with one shape for every color. */
   const map = (colorOf, look) => {
-    const shapes = {};
-    for (const [row, column] of cells) {
-      const color = colorOf(row, column);
-      shapes[color] = `${shapes[color] ?? ""}M${column},${row}h1v1h-1z`;
-    }
+    const groups = Object.entries(Object.groupBy(cells, (cell) => colorOf(...cell)));
     const transform = `translate(${left} ${top}) scale(${wide} ${high})`;
-    return Object.entries(shapes).map(([fill, d]) => shape(d, { class: look, fill, transform }));
+    const square = ([row, column]) => `M${column},${row}h1v1h-1z`;
+    const draw = ([fill, all]) => shape(all.map(square).join(""), { class: look, fill, transform });
+    return groups.map(draw);
   };
   /** Write the words of rows and columns outside of the table. */
   const words = (queries, keys) => [
     queries.map((word, row) => text(left - 8, y(row + 0.5) + 5, word, "end")),
     keys.map((word, column) => turned(x(column + 0.5), top - 8, -50, word)),
   ];
-  return { x, y, cells, find, move, box, map, write, words };
+  return { x, y, wide, cells, find, move, box, map, write, words };
 }

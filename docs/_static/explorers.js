@@ -3,7 +3,7 @@ const here = new URL("viz/", import.meta.url);
 
 /** Keep a state as anywidget's model does. */
 function makeModel(values) {
-  const state = { ...values };
+  const state = { names: Object.keys(values), ...values };
   const listeners = {};
   return {
     get: (name) => state[name],

@@ -13,7 +13,7 @@ CHAPTER = "notebooks/03_positions.ipynb"
 LEFT, TOP = 44, 32  # of the map, as in positions.js
 # which positions the picture shows in a second, and how often a hand is between two of them
 WATCH = """async () => {
-    const [shown, hand] = [new Set(), '[data-degrees]'];
+    const [shown, hand] = [new Set(), '.hand'];
     let turned = 0;
     for (const start = performance.now(); performance.now() < start + 1000;) {
         await new Promise(requestAnimationFrame);
@@ -72,6 +72,8 @@ def test_a_click_chooses_the_cell_under_the_pointer(browser, address):
         page.mouse.click(box["x"] + LEFT + across, box["y"] + TOP + down)
         chosen = re.compile(f"^position {position}, pair {pair}: ")
         expect(map_of(page)).to_have_attribute("aria-valuetext", chosen)
+    page.get_by_role("button", name="Reset").click()  # to the state that Python gave
+    expect(map_of(page)).to_have_attribute("aria-valuetext", re.compile("^position 7, pair 1: "))
     page.close()
 
 
