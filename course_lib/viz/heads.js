@@ -1,8 +1,8 @@
 // The heads of the trained translator: look at each, and switch off those that it does not need.
 import { mount } from "./explorer.js";
-import { cut, number, range } from "./numbers.js";
+import { cut, grouped, number, range } from "./numbers.js";
 import { disc, rect, shade, svg, table, text } from "./shapes.js";
-import { readNumber, spell, Translator } from "./translator.js";
+import { readNumber, Translator } from "./translator.js";
 
 const PLACES = {
   // each with its name, and what its queries and its keys are
@@ -24,40 +24,38 @@ const nameOf = ([place, layer, head]) => `head ${head}, ${PLACES[place][0]}, lay
 
 /** Translate, and compare with what is right; the kernel may still have to translate. */
 export function compute({ text: typed, chosen: [place, layer, head], off, reading }) {
-  const [words, german] = ["en", "de"].map((language) => spell(readNumber(typed), language));
-  const answer = translator ? { ...translator.translate(words, off), words, off } : reading;
+  const value = readNumber(typed);
+  const answer = translator ? { ...translator.translate(value, off), number: value, off } : reading;
   const { source, written, maps } = answer;
   const queries = place === "encoder" ? source : written; // the decoder's, by what they write
   const keys = place === "decoder" ? ["[bos]", ...written.slice(0, -1)] : source;
-  const isCurrent = answer.words === words && isSame(answer.off, off);
-  const [right, on] = [answer.text === german, HEADS.length - off.length];
-  if (isCurrent && right) records[words] = Math.min(records[words] ?? on, on);
-  const found = { weights: maps[place][layer][head], queries, keys, german, right };
-  return { ...answer, ...found, isCurrent, on, record: records[words] };
+  const isCurrent = answer.number === value && isSame(answer.off, off);
+  const [right, on] = [answer.text === answer.german, HEADS.length - off.length];
+  if (isCurrent && right) records[value] = Math.min(records[value] ?? on, on);
+  const found = { weights: maps[place][layer][head], queries, keys, isCurrent, right, on };
+  return { ...answer, ...found, record: records[value] };
 }
 
-/** Pair the letters of two texts with as few differences as possible; a gap is "". */
-export function pairLetters(one, other, known = {}) {
-  if (!one || !other) return [...(one || other)].map((x) => (one ? [x, ""] : ["", x]));
-  const pair = (n, m) => {
-    const others = pairLetters(one.slice(n), other.slice(m), known);
-    return [[one.slice(0, n), other.slice(0, m)], ...others];
-  };
-  if (one[0] === other[0]) return pair(1, 1);
-  const differences = (pairs) => pairs.filter(([ours, theirs]) => ours !== theirs).length;
-  const compare = (pairs, others) => differences(pairs) - differences(others);
-  known[[one, other]] ??= [pair(1, 1), pair(1, 0), pair(0, 1)].sort(compare)[0];
-  return known[[one, other]];
+/** Return where a text differs from another: the places between their common beginning and end. */
+export function placesOfChange(text, other) {
+  const most = Math.min(text.length, other.length);
+  let [start, end] = [0, 0];
+  while (start < most && text[start] === other[start]) start++;
+  while (end < most - start && text.at(-1 - end) === other.at(-1 - end)) end++;
+  return [start, text.length - end];
 }
 
-/** Draw what the translator writes above what is right; letters that differ are red. */
+/** Draw what the translator writes above what is right; where they differ, letters are red. */
 function drawLetters(written, right) {
-  const at = table(52, 24, 248, 76, 4, 34);
-  const letters = pairLetters(written, right).map(([ours, theirs], n) => {
-    const [row, column] = [2 * Math.floor(n / 34), n % 34];
-    const look = ours === theirs ? "mono" : "mono future bold underlined";
-    return [at.write(row, column, ours || "_", look), at.write(row + 1, column, theirs, "mono")];
-  });
+  const at = table(52, 24, 248, 76, 4, 34); // two lines for each text
+  const draw = (words, other, line) => {
+    const [start, end] = placesOfChange(words, other);
+    return [...words].map((letter, n) => {
+      const look = n < start || n >= end ? "mono" : "mono future bold underlined";
+      return at.write(line + 2 * Math.floor(n / 34), n % 34, letter, look);
+    });
+  };
+  const letters = [draw(written, right, 0), draw(right, written, 1)];
   return svg("g", { "aria-hidden": "true" }, text(0, 38, "written"), text(0, 57, "right"), letters);
 }
 
@@ -135,13 +133,13 @@ const SWITCHES = {
     `${nameOf(state.chosen)}, which is ${isOff(state, state.chosen) ? "off" : "on"}`,
 };
 
-function describe(state, { words, text: written, german, right, isCurrent, ...numbers }) {
+function describe(state, { text: written, german, right, isCurrent, ...numbers }) {
   if (!isCurrent) return waiting;
   const { weights, queries, keys } = numbers;
   const favorite = (row) => keys[row.indexOf(Math.max(...row))];
   const looks = weights.map((row, t) => `from “${queries[t]}” to “${favorite(row)}”`);
   return [
-    `“${words}” becomes ${written ? `“${written}”` : "nothing"},`,
+    `${grouped(numbers.number)} becomes ${written ? `“${written}”` : "nothing"},`,
     right ? "which is right." : `which is wrong: it should be “${german}”.`,
     `The large map shows ${SWITCHES.valueText(state)}.`,
     `The largest weights go ${looks.join(", ")}.`,

@@ -5,8 +5,6 @@ import { disc, line, panel, text } from "./shapes.js";
 
 const PAPER = { warmup_steps: 4000, d_model: 512 }; // table 3, row (base)
 const LAST = 100000; // step of the picture
-const DIGITS = [1, 2, 3, 4, 5, 6, 8]; // times powers of ten, of the warm-ups to choose
-const WARM_UPS = [1, 10, 100, 1000, 10000].flatMap((ten) => DIGITS.map((digit) => digit * ten));
 
 const rate = (step, { warmup_steps, d_model }) =>
   Math.min(step ** -0.5, step * warmup_steps ** -1.5) / Math.sqrt(d_model);
@@ -15,17 +13,11 @@ const rate = (step, { warmup_steps, d_model }) =>
 const corners = (one) =>
   [1, one.warmup_steps, LAST].map((step) => [step, Math.log10(rate(step, one))]);
 
-/** Find the place in a list of the number that is nearest to a warm-up by its ratio. */
-const nearest = (list, warmUp) => {
-  const distances = list.map((each) => Math.abs(Math.log(each / warmUp)));
-  return distances.indexOf(Math.min(...distances));
-};
-
 /** Compute both curves as powers of ten, and what the runs with the nearest warm-up reach. */
 export function compute({ runs, ...yours }) {
-  const choices = runs.map((run) => run.warmup_steps);
-  const { warmup_steps: recorded, losses } = runs[nearest(choices, yours.warmup_steps)];
-  const reached = losses.map((all) => all.at(-1));
+  const distance = (run) => Math.abs(Math.log(run.warmup_steps / yours.warmup_steps)); // by ratio
+  const [nearest] = runs.toSorted((one, other) => distance(one) - distance(other));
+  const [recorded, reached] = [nearest.warmup_steps, nearest.losses.map((all) => all.at(-1))];
   return { yours: corners(yours), paper: corners(PAPER), recorded, reached };
 }
 
@@ -58,17 +50,17 @@ function drawRates(state, { yours, paper, recorded }) {
   ];
 }
 
+/** Choose a warm-up, rounded to one digit. */
+const choose = (warmUp) => ({ warmup_steps: clamp(Number(warmUp.toPrecision(1)), 1, 10000) });
+
 const PEAK = {
   label: "peak of the learning rate: move it with the arrow keys",
   draw: (_state, { yours: [, peak] }) => [
     disc(...RATES.place(peak), 18, "clear"),
     disc(...RATES.place(peak), 8, "key"),
   ],
-  drag: (point) => ({ warmup_steps: WARM_UPS[nearest(WARM_UPS, 10 ** RATES.value(point)[0])] }),
-  keys: ([rows, columns], { warmup_steps }) => {
-    const place = nearest(WARM_UPS, warmup_steps) + columns - rows;
-    return { warmup_steps: WARM_UPS[clamp(place, 0, WARM_UPS.length - 1)] };
-  },
+  drag: (point) => choose(10 ** RATES.value(point)[0]),
+  keys: ([down, right], { warmup_steps }) => choose(warmup_steps * 1.6 ** (right - down)),
   valueText: whereIsPeak,
 };
 

@@ -1,14 +1,6 @@
-// The translator of chapter 11 in plain JavaScript: number words, tokens, and the Transformer.
+// The translator of chapter 11 in plain JavaScript: it reads and writes number words.
 import { dot, mix, range, sinusoid, softmax, sum } from "./numbers.js";
 
-const EN = `zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen
-  fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
-  hundred thousand`;
-const DE = `null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn
-  fünfzehn sechzehn siebzehn achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig
-  achtzig neunzig hundert tausend`;
-const WORDS = { en: EN.split(/\s+/), de: DE.split(/\s+/) };
-const [TENS, HUNDRED, THOUSAND] = [18, 28, 29]; // places of words: forty is at TENS + 4
 const [PAD, BOS, EOS, UNKNOWN] = [0, 1, 2, 3]; // ids
 const LIMIT = 14; // tokens to write
 const EPSILON = 1e-5; // of the layer norms
@@ -18,21 +10,6 @@ const ATTENTIONS = {
   cross: ["decoder.layers.N.cross_attn", "decoder.layers.N.add_norm2"],
 };
 const namesOf = (place, layer) => ATTENTIONS[place].map((name) => name.replace("N", layer));
-
-/** Write a number from 0 to 999,999 in English ("en") or German ("de") words. */
-export function spell(number, language) {
-  const [words, gap] = [WORDS[language], language === "en" ? " " : ""];
-  const say = (value) => {
-    if (value < 20) return words[value];
-    const [ten, one] = [words[TENS + Math.floor(value / 10)], words[value % 10]];
-    if (value < 100 && value % 10 === 0) return ten;
-    if (value < 100) return gap ? `${ten}-${one}` : `${one}und${ten}`;
-    const [size, place] = value < 1000 ? [100, HUNDRED] : [1000, THOUSAND];
-    const rest = value % size ? gap + say(value % size) : "";
-    return say(Math.floor(value / size)) + gap + words[place] + rest;
-  };
-  return say(number) + (language === "de" && number % 100 === 1 ? "s" : "");
-}
 
 /** Read a number below one million in digits, or say what is wrong. */
 export function readNumber(typed) {
@@ -49,7 +26,8 @@ export class Translator {
     const { __metadata__: about, ...tensors } = JSON.parse(header);
     this.config = JSON.parse(about.config);
     this.tokens = JSON.parse(about.tokens);
-    this.words = JSON.parse(about.words); // their ids
+    this.english = JSON.parse(about.english); // ids of 0 to 999 and 1,000 to 999,000, in words
+    this.german = JSON.parse(about.german); // words of the same numbers
     this.weights = {};
     for (const [name, { data_offsets: ends }] of Object.entries(tensors)) {
       const halves = buffer.slice(...ends.map((end) => start + end));
@@ -92,8 +70,12 @@ export class Translator {
     return this.addNorm(`${layer}.${norm}`, row, output);
   }
 
-  /** Translate English words greedily, without the heads in `off`, a list of [place, layer, head]. */
-  translate(words, off) {
+  /** Translate a number greedily, without the heads in `off`, a list of [place, layer, head]. */
+  translate(number, off) {
+    const rest = number % 1000;
+    const parts = number ? [number - rest, rest].filter(Boolean) : [0];
+    const source = parts.flatMap((part) => this.english[part]);
+    const german = parts.map((part) => this.german[part]).join(""); // what is right
     const [layers, heads] = [range(this.config.num_layers), range(this.config.num_heads)];
     const empty = () => layers.map(() => heads.map(() => []));
     const maps = { encoder: empty(), decoder: empty(), cross: empty() };
@@ -119,7 +101,6 @@ export class Translator {
       return this.addNorm(norm, row, this.linear(`${name}.w_o`, joined));
     };
 
-    const source = words.split(" ").flatMap((word) => this.words[word]);
     let memory = source.map((id, position) => this.embed(id, position));
     for (const layer of layers) {
       const read = project("encoder", layer, memory);
@@ -145,6 +126,6 @@ export class Translator {
     const named = (ids) => ids.map((id) => this.tokens[id]);
     const joined = named(written.filter((id) => id > UNKNOWN)).join("");
     const text = joined.replaceAll("▁", " ").trim();
-    return { source: named(source), written: named(written), text, maps, logits };
+    return { source: named(source), written: named(written), text, german, maps, logits };
   }
 }
