@@ -11,7 +11,7 @@ const WORDS = [
   { name: "five", key: [2, 1], value: [1, 3], away: [16, 4] },
 ];
 const VALUES = WORDS.map(({ value }) => value);
-const SATURATED = 1e-3; // a smaller gradient counts as gone
+const SATURATED = -3; // a gradient below this power of ten counts as gone
 
 /** Compute scores, weights, output, and the gradient of the largest weight for the scores. */
 export function compute({ x, y, d_k, divide, temperature }) {
@@ -60,12 +60,11 @@ function drawBars(title, heights, tall, up) {
 /** Show the gradient on a logarithmic axis, and where the softmax counts as saturated. */
 function drawGauge(gradient) {
   const title = "Gradient of the largest weight";
-  const at = panel(30, 488, 240, 20, { across: [1e-8, 1], up: [0, 1], log: true, title });
-  const [low, edge, here] = [1e-8, SATURATED, Math.max(gradient, 1e-8)].map(at.x);
-  const xTicks = [1e-8, 1e-6, 1e-4, 1e-2, 1];
+  const at = panel(30, 488, 240, 20, { across: [-8, 0], up: [0, 1], title });
+  const [low, edge, here] = [-8, SATURATED, Math.max(Math.log10(gradient), -8)].map(at.x);
   return [
     rect(low, 488, edge - low, 20, "masked"),
-    at.frame({ xTicks, show: (tick) => power(Math.round(Math.log10(tick))) }),
+    at.frame({ xTicks: [-8, -6, -4, -2, 0], show: power }),
     text((low + edge) / 2, 503, "saturated", "middle"),
     line(edge, 484, edge, 512, "future thick"),
     disc(here, 498, 7, "query"),
@@ -116,7 +115,7 @@ const QUERY = {
 function describe(_state, { weights, output, gradient }) {
   const top = Math.max(...weights);
   const best = WORDS.filter((_, n) => weights[n] > top - 1e-9).map(({ name }) => `“${name}”`);
-  const learns = gradient < SATURATED ? "is saturated and can hardly" : "can still";
+  const learns = gradient < 10 ** SATURATED ? "is saturated and can hardly" : "can still";
   return [
     `The largest weight, ${number(top)}, goes to ${best.join(" and ")}.`,
     `The output is [${output.map((each) => number(each)).join(", ")}].`,

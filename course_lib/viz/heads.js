@@ -36,27 +36,26 @@ export function compute({ text: typed, chosen: [place, layer, head], off, readin
   return { ...answer, ...found, record: records[value] };
 }
 
-/** Return where a text differs from another: the places between their common beginning and end. */
-export function placesOfChange(text, other) {
-  const most = Math.min(text.length, other.length);
+/** Count the letters that two texts have in common at their beginning, and then at their end. */
+export function commonEnds(one, other) {
+  const most = Math.min(one.length, other.length);
   let [start, end] = [0, 0];
-  while (start < most && text[start] === other[start]) start++;
-  while (end < most - start && text.at(-1 - end) === other.at(-1 - end)) end++;
-  return [start, text.length - end];
+  while (start < most && one[start] === other[start]) start++;
+  while (end < most - start && one.at(-1 - end) === other.at(-1 - end)) end++;
+  return [start, end];
 }
 
 /** Draw what the translator writes above what is right; where they differ, letters are red. */
 function drawLetters(written, right) {
   const at = table(52, 24, 248, 76, 4, 34); // two lines for each text
-  const draw = (words, other, line) => {
-    const [start, end] = placesOfChange(words, other);
-    return [...words].map((letter, n) => {
-      const look = n < start || n >= end ? "mono" : "mono future bold underlined";
+  const [start, end] = commonEnds(written, right);
+  const draw = (words, line) =>
+    [...words].map((letter, n) => {
+      const look = n < start || n >= words.length - end ? "mono" : "mono future bold underlined";
       return at.write(line + 2 * Math.floor(n / 34), n % 34, letter, look);
     });
-  };
-  const letters = [draw(written, right, 0), draw(right, written, 1)];
-  return svg("g", { "aria-hidden": "true" }, text(0, 38, "written"), text(0, 57, "right"), letters);
+  const names = [text(0, 38, "written"), text(0, 57, "right")];
+  return svg("g", { "aria-hidden": "true" }, names, draw(written, 0), draw(right, 1));
 }
 
 /** Draw the weights of a head; what its mask blocks is gray. */

@@ -81,12 +81,12 @@ function drawLosses({ runs }, { recorded }) {
 
 function describe(state, { recorded, reached }) {
   const { d_model, warmup_steps, runs } = state;
-  const [lowest, highest] = [Math.min, Math.max].map((end) => number(end(...reached)));
   const root = `1/\u2060√(${grouped(d_model)}\u00a0·\u00a0${grouped(warmup_steps)})`;
   return [
     `The rate peaks with ${peakOf(state)} = ${root} at step ${grouped(warmup_steps)}.`,
-    `The recorded runs with the nearest warm-up, ${grouped(recorded)}, reach a loss of ${lowest}`,
-    `to ${highest} nats after ${lastStep(runs)} steps. Their d_model was ${runs[0].d_model}.`,
+    `The three recorded runs with the nearest warm-up, ${grouped(recorded)}, reach losses of`,
+    `${reached.map((loss) => number(loss)).join(", ")} nats after ${lastStep(runs)} steps.`,
+    d_model !== runs[0].d_model && `Their d_model was ${runs[0].d_model}.`,
   ];
 }
 

@@ -18,16 +18,17 @@ export function readNumber(typed) {
   throw new Error(`“${typed.slice(0, 30)}” is not a number below one million, such as 45,345.`);
 }
 
-/** A trained translator, read from a file of the format safetensors with 16-bit floats. */
+/**
+ * A trained translator, read from a file of the format safetensors with 16-bit floats. The file has
+ * the tokens by id, and by number the ids of its English words, and its German words.
+ */
 export class Translator {
   constructor(buffer) {
     const start = 8 + Number(new DataView(buffer).getBigUint64(0, true));
     const header = new TextDecoder().decode(buffer.slice(8, start));
     const { __metadata__: about, ...tensors } = JSON.parse(header);
-    this.config = JSON.parse(about.config);
-    this.tokens = JSON.parse(about.tokens);
-    this.english = JSON.parse(about.english); // ids of 0 to 999 and 1,000 to 999,000, in words
-    this.german = JSON.parse(about.german); // words of the same numbers
+    for (const name of ["config", "tokens", "english", "german"])
+      this[name] = JSON.parse(about[name]);
     this.weights = {};
     for (const [name, { data_offsets: ends }] of Object.entries(tensors)) {
       const halves = buffer.slice(...ends.map((end) => start + end));

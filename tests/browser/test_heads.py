@@ -35,8 +35,11 @@ READ = """async (text) => {
     const { readNumber } = await import("/course_lib/viz/translator.js");
     try { return `${readNumber(text)}`; } catch (error) { return error.message; }
 }"""
-CHANGE = """async ([one, other]) =>
-    one.slice(...(await import("/course_lib/viz/heads.js")).placesOfChange(one, other))"""
+CHANGES = """async ([written, right]) => {
+    const { commonEnds } = await import("/course_lib/viz/heads.js");
+    const [start, end] = commonEnds(written, right);
+    return [written, right].map((text) => text.slice(start, text.length - end));
+}"""
 # how long it takes from a key to the frame that shows the translation with another head off or on
 PRESS = """async (handle) => {
     const times = [];
@@ -139,8 +142,7 @@ def test_what_changes_is_between_the_common_beginning_and_the_common_end(page: P
         right: ["", ""],
     }
     for written, changed in changes.items():
-        pairs = ([written, right], [right, written])
-        assert [page.evaluate(CHANGE, pair) for pair in pairs] == changed
+        assert page.evaluate(CHANGES, [written, right]) == changed
 
 
 def switch(page: Page, place: str, layer: int, head: int) -> None:
