@@ -94,7 +94,7 @@ function drawSums({ alpha, pool, followed, greedy, best }) {
     ["You follow"],
     ...path(followed).map(({ word, p }) => [word, `log ${number(p)} = ${number(Math.log(p))}`]),
     ["sum", number(total)],
-    ["penalty", `((5 + ${length}) / 6)^${alpha} = ${divisor}`],
+    ["penalty", `((5 + ${length}) / 6)^${number(alpha, 1)} = ${divisor}`],
     ["score", hasEnded(followed) ? divided : "not in the pool"],
     ...Array(6 - length).fill([]),
     [`Pool: ${pool.length ? "the best that have ended" : "none has ended yet"}`],
