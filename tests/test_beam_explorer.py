@@ -30,12 +30,12 @@ def test_the_pool_is_that_of_the_search_and_the_best_is_the_best_of_all(beam_siz
         explorer = BeamExplorer(beam_size=beam_size, alpha=alpha, step=9)
         numbers, how = explorer.numbers(), HOW | {"beam_size": beam_size, "alpha": alpha}
         found = beam_search(Language(WEATHER), SOURCE, **how)[1][0].tolist()
-        assert [row[0] for row in numbers["pool"]] == pytest.approx(found)
+        assert [node["score"] for node in numbers["pool"]] == pytest.approx(found)
         assert len(numbers["columns"]) <= 5  # the tree has room for five steps
         every = [
             math.log(p) / ((5 + len(words.split())) / 6) ** alpha for p, words in chapter["ranking"]
         ]
-        assert numbers["best"][0] == pytest.approx(max(every))
+        assert numbers["best"]["score"] == pytest.approx(max(every))
 
 
 def test_the_question_of_chapter_14_has_the_answer_it_gives(chapter):
@@ -44,15 +44,17 @@ def test_the_question_of_chapter_14_has_the_answer_it_gives(chapter):
     places = {}
     for beam_size in SIZES:
         second = BeamExplorer(beam_size=beam_size).numbers()["columns"][1]
-        totals = [round(math.exp(total), 9) for _, _, total, _ in second]
+        totals = [round(math.exp(node["total"]), 9) for node in second]
         places[beam_size] = totals.index(0.1) + 1 if 0.1 in totals else None
-        assert 0.1 not in totals or second[totals.index(0.1)][-1] != ENDED
+        assert 0.1 not in totals or second[totals.index(0.1)]["fate"] != ENDED
     assert places == {1: None, 2: 4, 3: 5, 4: 5}
     assert "K = 2 it is the fourth, and with K = 3 and K = 4 it is the fifth" in answer
     all_numbers = {alpha: BeamExplorer(alpha=alpha).numbers() for alpha in ALPHAS}
-    assert len({tuple(numbers["greedy"][1:]) for numbers in all_numbers.values()}) == 1
-    finds = [a for a, n in all_numbers.items() if n["greedy"][0] > n["best"][0] - 1e-9]
+    assert len({numbers["greedy"]["text"] for numbers in all_numbers.values()}) == 1
+    lead = {a: n["greedy"]["score"] - n["best"]["score"] for a, n in all_numbers.items()}
+    finds = [alpha for alpha in ALPHAS if lead[alpha] > -1e-9]
     assert finds == [alpha for alpha in ALPHAS if alpha >= 1.6]
     assert f"From α = {finds[0]} on, *it is raining* wins" in answer
-    first, second = (f"{row[0]:.3f}".replace("-", "−") for row in all_numbers[finds[0]]["pool"])
+    pool = all_numbers[finds[0]]["pool"]
+    first, second = (f"{node['score']:.3f}".replace("-", "−") for node in pool)
     assert f"score {first}, and *rain falls* has {second}" in answer

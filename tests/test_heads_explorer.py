@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from course_lib.data import spell
 from course_lib.tasks.numbers import Numbers, TranslatorConfig
 from course_lib.viz import heads_explorer as module
 from course_lib.viz.heads_explorer import (
@@ -116,7 +117,8 @@ def test_the_browser_gets_a_new_reading_for_every_change(explorer, translator):
         explorer.set_trait("off", off)
         expected = read_through(translator, number_words(text), off)
         reading = explorer.reading
-        assert (reading["words"], reading["off"]) == (number_words(text), off)
+        assert (reading["number"], reading["off"]) == (int(text), off)
+        assert reading["german"] == spell(int(text), "de")
         assert (reading["text"], reading["written"]) == (expected["text"], expected["written"])
         for place in ATTENTIONS:
             maps = torch.tensor(reading["maps"][place])

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from course_lib.data import spell
+from course_lib.data import LIMIT, spell
 from course_lib.tasks.numbers import load_or_train
 
 TRANSLATOR = "translator.safetensors"  # on the site, next to the modules of the explorers
@@ -20,11 +20,12 @@ def write_translator(path: Path) -> None:
     weights = translator.model.state_dict()
     halves = {name: weight.half() for name, weight in weights.items() if name not in TIED}
     tokenizer = translator.tokenizer
-    words = {word for n in range(100) for word in spell(n, "en").split()} | {"hundred", "thousand"}
+    numbers = [*range(1000), *range(1000, LIMIT, 1000)]  # the parts of every number
     about = {
         "config": asdict(translator.config),
         "tokens": tokenizer.tokens(torch.arange(len(tokenizer))),
-        "words": {word: translator.source_ids([word])[0].tolist() for word in sorted(words)},
+        "english": {n: translator.source_ids([spell(n, "en")])[0].tolist() for n in numbers},
+        "german": {n: spell(n, "de") for n in numbers},
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(halves, path, metadata={name: json.dumps(value) for name, value in about.items()})

@@ -14,7 +14,7 @@ from course_lib.decoding import greedy_decode
 from course_lib.viz.explorer_base import Explorer
 
 PAD, BOS, END = 0, 1, 2
-CUT, KEPT, ENDED = 0, 1, 2  # what happens to a continuation
+CUT, KEPT, ENDED = "cut", "kept", "ended"  # what happens to a continuation
 LIMIT = 9  # tokens of a sentence
 WIDE = 16  # this many hypotheses miss no sentence of the language
 SOURCE = torch.ones(1, 1, dtype=torch.long)  # (B, S), which the language ignores
@@ -39,11 +39,11 @@ class Language(nn.Module):
 
     def __init__(self, steps: dict[str, dict[str, float]]) -> None:
         super().__init__()
-        words = ["pad", "bos", "end", *sorted(steps.keys() - {"bos"})]
-        rows = [steps.get(last, {"pad": 1.0}) for last in words]
-        table = [[row.get(word, 0.0) for word in words] for row in rows]
+        self.words = ["pad", "bos", "end", *sorted(steps.keys() - {"bos"})]
+        rows = [steps.get(last, {"pad": 1.0}) for last in self.words]
+        table = [[row.get(word, 0.0) for word in self.words] for row in rows]
         self.table = torch.tensor(table, dtype=torch.float64).log()  # (V, V): from, to
-        self.config = SimpleNamespace(max_len=LIMIT, pad_id=PAD, tgt_vocab_size=len(words))
+        self.config = SimpleNamespace(max_len=LIMIT, pad_id=PAD, tgt_vocab_size=len(rows))
         self.encode, self.calls = nn.Identity(), 0  # the source does not matter
 
     def decode(self, tgt: Tensor, memory: Tensor, src: Tensor) -> Tensor:
@@ -51,9 +51,13 @@ class Language(nn.Module):
         self.calls += 1
         return self.table[tgt]
 
-    def log_probs(self, ids: list[int]) -> list[float]:
-        """Return the log-probability of each token of a hypothesis."""
-        return [self.table[pair].item() for pair in pairwise([BOS, *ids])]
+    def log_prob(self, ids: list[int]) -> float:
+        """Return the log-probability of a hypothesis."""
+        return sum(self.table[pair].item() for pair in pairwise([BOS, *ids]))
+
+    def text(self, ids: list[int]) -> str:
+        """Write a hypothesis without padding."""
+        return " ".join(self.words[token] for token in ids if token != PAD)
 
 
 class BeamExplorer(Explorer):
@@ -73,9 +77,9 @@ class BeamExplorer(Explorer):
     rank = Int(0, min=0).tag(sync=True, state=True)
     language = Dict(default_value=WEATHER).tag(sync=True, state=True)
 
-    def columns(self, model: Any, steps: int) -> list[list[list[Any]]]:
-        """Return the best 2K continuations of every step: parent, token, total and fate."""
-        columns: list[list[list[Any]]] = []
+    def columns(self, model: Any, steps: int) -> list[list[dict[str, Any]]]:
+        """Return the best 2K continuations of every step: parent, word, total and fate."""
+        columns: list[list[dict[str, Any]]] = []
         kept = [0]
         beams = Beams(model, SOURCE, BOS, self.beam_size, LIMIT, use_cache=False)
         for length in range(1, steps + 1):
@@ -85,11 +89,16 @@ class BeamExplorer(Explorer):
             beams.keep(torch.tensor([0]))
             fates = dict.fromkeys(beams.totals[0].tolist(), KEPT) | dict.fromkeys(ends, ENDED)
             column = [
-                [kept[parent], token, total, fates.get(total, CUT)]
+                {
+                    "parent": {"rank": kept[parent]},
+                    "word": model.words[token],
+                    "total": total,
+                    "fate": fates.get(total, CUT),
+                }
                 for parent, token, total in zip(*best, strict=True)
                 if total > -math.inf
             ]
-            kept = [rank for rank, row in enumerate(column) if row[-1] == KEPT]
+            kept = [rank for rank, node in enumerate(column) if node["fate"] == KEPT]
             columns.append(column)
         return columns
 
@@ -101,24 +110,25 @@ class BeamExplorer(Explorer):
         steps = model.calls
         columns = self.columns(model, min(self.step, steps))
         pool = [
-            [total / length_penalty(length, alpha), length, rank]
+            {"score": node["total"] / length_penalty(length, alpha), "length": length, "rank": rank}
             for length, column in enumerate(columns, 1)
-            for rank, (_, _, total, fate) in enumerate(column)
-            if fate == ENDED
+            for rank, node in enumerate(column)
+            if node["fate"] == ENDED
         ]
         length = min(self.column, len(columns))
-        row = rank = min(self.rank, len(columns[length - 1]) - 1)
-        ids: list[int] = []
+        place = rank = min(self.rank, len(columns[length - 1]) - 1)
+        words: list[str] = []
         for column in reversed(columns[:length]):
-            row, token = column[row][:2]
-            ids.insert(0, token)
+            words.insert(0, column[place]["word"])
+            place = column[place]["parent"]["rank"]
         greedy = greedy_decode(model, SOURCE, **HOW)[0].tolist()
+        greedy_score = model.log_prob(greedy) / length_penalty(len(greedy), alpha)
         best, scores = beam_search(model, SOURCE, beam_size=WIDE, alpha=alpha, **HOW)
         return {
             "steps": steps,
             "columns": columns,
-            "pool": sorted(pool, reverse=True)[:K],
-            "followed": [length, rank, *model.log_probs(ids)],
-            "greedy": [sum(model.log_probs(greedy)) / length_penalty(len(greedy), alpha), *greedy],
-            "best": [scores[0, 0].item(), *best[0, 0][best[0, 0] != PAD].tolist()],
+            "pool": sorted(pool, key=lambda node: node["score"], reverse=True)[:K],
+            "followed": {"length": length, "rank": rank, "text": " ".join(words)},
+            "greedy": {"score": greedy_score, "text": model.text(greedy)},
+            "best": {"score": scores[0, 0].item(), "text": model.text(best[0, 0].tolist())},
         }

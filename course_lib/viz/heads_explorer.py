@@ -108,7 +108,8 @@ class HeadsExplorer(Explorer):
         for place, weights in reading["maps"].items():
             rounded = weights.double().mul(10**DECIMALS).round() / 10**DECIMALS
             reading["maps"][place] = rounded.tolist()
-        self.reading = reading | {"words": words, "off": self.off}
+        number = read_number(words)
+        self.reading = reading | {"number": number, "german": spell(number, "de"), "off": self.off}
 
     def numbers(self) -> dict[str, Any]:
         """Compute the weights of the chosen head, and whether the translation is right."""

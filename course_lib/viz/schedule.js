@@ -3,12 +3,8 @@ import { explorer } from "./explorer.js";
 import { clamp, grouped, number, power, range } from "./numbers.js";
 import { disc, line, panel, text } from "./shapes.js";
 
-export const DEFAULTS = { warmup_steps: 50, d_model: 128 };
 const PAPER = { warmup_steps: 4000, d_model: 512 }; // table 3, row (base)
 const LAST = 100000; // step of the picture
-const ROUND = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8]; // warm-ups to choose, times powers of ten
-const CHOICES = [1, 10, 100, 1000].flatMap((ten) => ROUND.map((one) => Math.floor(one * ten)));
-const WARM_UPS = [...new Set(CHOICES), 10000];
 
 const rate = (step, { warmup_steps, d_model }) =>
   Math.min(step ** -0.5, step * warmup_steps ** -1.5) / Math.sqrt(d_model);
@@ -17,17 +13,11 @@ const rate = (step, { warmup_steps, d_model }) =>
 const corners = (one) =>
   [1, one.warmup_steps, LAST].map((step) => [step, Math.log10(rate(step, one))]);
 
-/** Find the number in a list that is nearest to a warm-up by its ratio. */
-const nearest = (list, warmUp) => {
-  const distance = (each) => Math.abs(Math.log(each / warmUp));
-  return list.reduce((best, each) => (distance(each) < distance(best) ? each : best));
-};
-
 /** Compute both curves as powers of ten, and what the runs with the nearest warm-up reach. */
 export function compute({ runs, ...yours }) {
-  const choices = runs.map((run) => run.warmup_steps);
-  const recorded = nearest(choices, yours.warmup_steps);
-  const reached = runs[choices.indexOf(recorded)].losses.map((losses) => losses.at(-1));
+  const distance = (run) => Math.abs(Math.log(run.warmup_steps / yours.warmup_steps)); // by ratio
+  const [nearest] = runs.toSorted((one, other) => distance(one) - distance(other));
+  const [recorded, reached] = [nearest.warmup_steps, nearest.losses.map((all) => all.at(-1))];
   return { yours: corners(yours), paper: corners(PAPER), recorded, reached };
 }
 
@@ -40,7 +30,8 @@ const RATES = panel(46, 30, 250, 340, { ...ENDS, title: "Learning rate: drag its
 function drawRates(state, { yours, paper, recorded }) {
   const mark = ({ warmup_steps: at }) =>
     text(RATES.x(at), 370, "▲", at === recorded ? "middle big query" : "middle");
-  const [peak, end] = [state.warmup_steps, lastStep(state.runs)].map(RATES.x);
+  const [peak, height] = RATES.place(yours[1]);
+  const end = RATES.x(lastStep(state.runs));
   return [
     RATES.frame({
       xTicks: range(6).map((n) => 10 ** n),
@@ -52,60 +43,56 @@ function drawRates(state, { yours, paper, recorded }) {
     text(end + 6, 42, "the runs end"),
     state.runs.map(mark),
     text(296, 352, "▲ recorded warm-ups", "end halo"),
-    text(clamp(peak, 110, 230), RATES.y(yours[1][1]) - 28, whereIsPeak(state), "middle halo"),
+    text(clamp(peak, 110, 230), height - 28, whereIsPeak(state), "middle halo"),
     RATES.curve(yours, "query thick"),
     RATES.curve(paper, "dashed"),
     text(100, 302, "paper’s base model", "halo"),
   ];
 }
 
+/** Choose a warm-up, rounded to one digit. */
+const choose = (warmUp) => ({ warmup_steps: clamp(Number(warmUp.toPrecision(1)), 1, 10000) });
+
 const PEAK = {
   label: "peak of the learning rate: move it with the arrow keys",
-  draw: (_state, { yours }) => [
-    disc(...RATES.place(yours[1]), 18, "clear"),
-    disc(...RATES.place(yours[1]), 8, "key"),
+  draw: (_state, { yours: [, peak] }) => [
+    disc(...RATES.place(peak), 18, "clear"),
+    disc(...RATES.place(peak), 8, "key"),
   ],
-  drag: (point) => ({ warmup_steps: nearest(WARM_UPS, 10 ** RATES.value(point)[0]) }),
-  keys: ([rows, columns], { warmup_steps }) => {
-    const place = WARM_UPS.indexOf(nearest(WARM_UPS, warmup_steps)) + columns - rows;
-    return { warmup_steps: WARM_UPS[clamp(place, 0, WARM_UPS.length - 1)] };
-  },
+  drag: (point) => choose(10 ** RATES.value(point)[0]),
+  keys: ([down, right], { warmup_steps }) => choose(warmup_steps * 1.5 ** (right - down)),
   valueText: whereIsPeak,
 };
 
 function drawLosses({ runs }, { recorded }) {
   const title = `Recorded losses, warm-up ${grouped(recorded)}`;
   const at = panel(46, 30, 250, 340, { across: [0, lastStep(runs)], up: [0, 7], title });
-  const draw = ({ every, losses, warmup_steps }) =>
-    losses.map((all) => {
-      const points = all.map((loss, n) => [(n + 1) * every, loss]);
-      return at.curve(points, warmup_steps === recorded ? "query thick" : "masked");
-    });
+  const draw = ({ every, losses }, look) => {
+    const points = (all) => all.map((loss, n) => [(n + 1) * every, loss]);
+    return losses.map((all) => at.curve(points(all), look));
+  };
   const axes = { xLabel: "step (gray: other warm-ups)", yLabel: "nats per token" };
-  const isLast = (one, other) =>
-    (one.warmup_steps === recorded) - (other.warmup_steps === recorded);
   return [
     at.frame({ xTicks: [0, 150, 300, 450], yTicks: range(8), ...axes }),
-    runs.toSorted(isLast).map(draw),
+    runs.map((run) => draw(run, "masked")),
+    runs.map((run) => run.warmup_steps === recorded && draw(run, "query thick")), // on top
   ];
 }
 
 function describe(state, { recorded, reached }) {
   const { d_model, warmup_steps, runs } = state;
-  const [lowest, highest] = [Math.min, Math.max].map((end) => number(end(...reached)));
   const root = `1/\u2060√(${grouped(d_model)}\u00a0·\u00a0${grouped(warmup_steps)})`;
-  const width = runs[0].d_model;
   return [
     `The rate peaks with ${peakOf(state)} = ${root} at step ${grouped(warmup_steps)}.`,
-    `The recorded runs with the nearest warm-up, ${grouped(recorded)}, reach a loss of ${lowest}`,
-    `to ${highest} nats after ${lastStep(runs)} steps.`,
-    d_model !== width && `Their d_model was ${width}.`,
+    `The three recorded runs with the nearest warm-up, ${grouped(recorded)}, reach losses of`,
+    `${reached.map((loss) => number(loss)).join(", ")} nats after ${lastStep(runs)} steps.`,
+    d_model !== runs[0].d_model && `Their d_model was ${runs[0].d_model}.`,
   ];
 }
 
 const SIZE = [310, 412];
 export default explorer({
-  defaults: DEFAULTS,
+  defaults: { warmup_steps: 50, d_model: 128 },
   data: ["runs"],
   panes: [
     { name: "the learning rate over the steps", size: SIZE, draw: drawRates, handles: [PEAK] },

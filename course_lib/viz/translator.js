@@ -1,18 +1,8 @@
-// The translator of chapter 11 in plain JavaScript: number words, tokens, and the Transformer.
+// The translator of chapter 11 in plain JavaScript: it reads and writes number words.
 import { dot, mix, range, sinusoid, softmax, sum } from "./numbers.js";
 
-const EN =
-  "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen " +
-  "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety " +
-  "hundred thousand";
-const DE =
-  "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn " +
-  "sechzehn siebzehn achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig " +
-  "neunzig hundert tausend";
-const WORDS = { en: EN.split(" "), de: DE.split(" ") };
-const [TENS, HUNDRED, THOUSAND] = [18, 28, 29]; // places of words: forty is at TENS + 4
-const LIMIT = 1_000_000; // of the numbers
 const [PAD, BOS, EOS, UNKNOWN] = [0, 1, 2, 3]; // ids
+const LIMIT = 14; // tokens to write
 const EPSILON = 1e-5; // of the layer norms
 const ATTENTIONS = {
   encoder: ["encoder.layers.N.self_attn", "encoder.layers.N.add_norm1"],
@@ -21,41 +11,28 @@ const ATTENTIONS = {
 };
 const namesOf = (place, layer) => ATTENTIONS[place].map((name) => name.replace("N", layer));
 
-/** Write a number from 0 to 999,999 in English ("en") or German ("de") words. */
-export function spell(number, language) {
-  const [words, gap] = [WORDS[language], language === "en" ? " " : ""];
-  const say = (value) => {
-    if (value < 20) return words[value];
-    const [size, place] = value < 1000 ? [100, HUNDRED] : [1000, THOUSAND];
-    const [ten, one] = [words[TENS + Math.floor(value / 10)], words[value % 10]];
-    if (value < 100 && value % 10 === 0) return ten;
-    if (value < 100) return gap ? `${ten}-${one}` : `${one}und${ten}`;
-    const rest = value % size ? gap + say(value % size) : "";
-    return say(Math.floor(value / size)) + gap + words[place] + rest;
-  };
-  return say(number) + (language === "de" && number % 100 === 1 ? "s" : "");
-}
-
 /** Read a number below one million in digits, or say what is wrong. */
 export function readNumber(typed) {
   const digits = typed.trim().replaceAll(",", "");
-  if (/^\d+$/.test(digits) && Number(digits) < LIMIT) return Number(digits);
+  if (/^0*\d{1,6}$/.test(digits)) return Number(digits);
   throw new Error(`“${typed.slice(0, 30)}” is not a number below one million, such as 45,345.`);
 }
 
-/** A trained translator, read from a file of the format safetensors with 16-bit floats. */
+/**
+ * A trained translator, read from a file of the format safetensors with 16-bit floats. The file has
+ * the tokens by id, and by number the ids of its English words, and its German words.
+ */
 export class Translator {
   constructor(buffer) {
     const start = 8 + Number(new DataView(buffer).getBigUint64(0, true));
-    const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, start - 8)));
-    const { __metadata__: about, ...tensors } = header;
-    this.config = JSON.parse(about.config);
-    this.tokens = JSON.parse(about.tokens);
-    this.words = JSON.parse(about.words); // their ids
+    const header = new TextDecoder().decode(buffer.slice(8, start));
+    const { __metadata__: about, ...tensors } = JSON.parse(header);
+    for (const name of ["config", "tokens", "english", "german"])
+      this[name] = JSON.parse(about[name]);
     this.weights = {};
-    for (const [name, { data_offsets: places }] of Object.entries(tensors)) {
-      const [from, to] = places.map((place) => start + place);
-      this.weights[name] = Float32Array.from(new Float16Array(buffer.slice(from, to)));
+    for (const [name, { data_offsets: ends }] of Object.entries(tensors)) {
+      const halves = buffer.slice(...ends.map((end) => start + end));
+      this.weights[name] = Float32Array.from(new Float16Array(halves));
     }
   }
 
@@ -94,10 +71,13 @@ export class Translator {
     return this.addNorm(`${layer}.${norm}`, row, output);
   }
 
-  /** Translate English words greedily, without the heads in `off`, a list of [place, layer, head]. */
-  translate(words, off = [], limit = 14) {
+  /** Translate a number greedily, without the heads in `off`, a list of [place, layer, head]. */
+  translate(number, off) {
+    const rest = number % 1000;
+    const parts = number ? [number - rest, rest].filter(Boolean) : [0];
+    const source = parts.flatMap((part) => this.english[part]);
+    const german = parts.map((part) => this.german[part]).join(""); // what is right
     const [layers, heads] = [range(this.config.num_layers), range(this.config.num_heads)];
-    const without = new Set(off.map(String));
     const empty = () => layers.map(() => heads.map(() => []));
     const maps = { encoder: empty(), decoder: empty(), cross: empty() };
 
@@ -116,13 +96,12 @@ export class Translator {
         const part = (vector) => vector.subarray(head * width, (head + 1) * width);
         const weights = softmax(keys.map((key) => dot(part(query), part(key)) / Math.sqrt(width)));
         maps[place][layer][head].push(weights);
-        if (!without.has(`${place},${layer},${head}`))
-          part(joined).set(mix(weights, values.map(part)));
+        const isOff = off.some((each) => `${each}` === `${[place, layer, head]}`);
+        if (!isOff) part(joined).set(mix(weights, values.map(part)));
       }
       return this.addNorm(norm, row, this.linear(`${name}.w_o`, joined));
     };
 
-    const source = words.split(" ").flatMap((word) => this.words[word]);
     let memory = source.map((id, position) => this.embed(id, position));
     for (const layer of layers) {
       const read = project("encoder", layer, memory);
@@ -132,7 +111,7 @@ export class Translator {
     const read = layers.map((layer) => project("cross", layer, memory));
     const past = layers.map(() => [[], []]); // keys and values
     const [written, logits] = [[], []];
-    while (written.length < limit && written.at(-1) !== EOS) {
+    while (written.length < LIMIT && written.at(-1) !== EOS) {
       let row = this.embed(written.at(-1) ?? BOS, written.length);
       for (const layer of layers) {
         for (const [n, [newest]] of project("decoder", layer, [row]).entries())
@@ -148,6 +127,6 @@ export class Translator {
     const named = (ids) => ids.map((id) => this.tokens[id]);
     const joined = named(written.filter((id) => id > UNKNOWN)).join("");
     const text = joined.replaceAll("▁", " ").trim();
-    return { source: named(source), written: named(written), text, maps, logits };
+    return { source: named(source), written: named(written), text, german, maps, logits };
   }
 }
