@@ -96,10 +96,8 @@ function drawValues(_state, { weights, output, gradient }) {
   ];
 }
 
-const place = (x, y) => {
-  const [across, up] = [x, y].map((each) => Math.round(10 * clamp(each, -3, 3)) / 10);
-  return { x: across, y: up };
-};
+const round = (value) => Math.round(10 * clamp(value, -3, 3)) / 10;
+const place = (x, y) => ({ x: round(x), y: round(y) });
 const QUERY = {
   label: "query: move it with the arrow keys",
   draw: ({ x, y }) => [
@@ -127,7 +125,6 @@ function describe(_state, { weights, output, gradient }) {
 const SIZE = [300, 526];
 const POWERS = range(13).map((n) => 2 ** (n - 3)); // from 1/8 to 512
 export default explorer({
-  defaults: { x: 2, y: 1, d_k: 2, divide: true, temperature: 1 },
   panes: [
     { name: "the query, the keys and scores", size: SIZE, draw: drawKeys, handles: [QUERY] },
     { name: "the values, the output, weights and the gradient", size: SIZE, draw: drawValues },

@@ -9,7 +9,6 @@ const LOOK = {
   ended: { class: "value", "stroke-width": 4 },
 };
 const LIMIT = 9; // tokens of a sentence
-const WIDE = 16; // this many hypotheses miss no sentence of the language
 const [TOP, HIGH, BOX, WIDTH, SUM] = [34, 404, 44, 54, 256];
 const START = { word: "bos", total: 0, length: 0, rank: 0, y: TOP + 114, text: "" };
 
@@ -54,7 +53,7 @@ export function compute({ language, beam_size: K, alpha, step, column, rank }) {
   const last = columns[Math.min(column, columns.length) - 1];
   const followed = last[Math.min(rank, last.length - 1)];
   const greedy = search(language, 1, alpha).flat().find(hasEnded); // what ends first
-  const [best] = poolOf(search(language, WIDE, alpha), 1);
+  const [best] = poolOf(search(language, 16, alpha), 1); // so wide a search misses no sentence
   return { steps: all.length, columns, pool: poolOf(columns, K), followed, greedy, best };
 }
 
@@ -75,9 +74,8 @@ function drawTree({ steps, columns, followed }) {
       text(middle, node.y + 17, node.fate, "middle"),
     ];
   };
-  const over = columns.length === steps ? ", and the search is over" : "";
   return [
-    text(0, 14, `Step ${columns.length} of ${steps}${over}`, "title"),
+    text(0, 14, `Step ${columns.length} of ${steps}`, "title"),
     nodes.map((node) => edge(node, node.fate === "cut" ? "line dashed" : "line")),
     way.map((node) => edge(node, "thick")),
     disc(left(START) + WIDTH, START.y, 7),
@@ -133,7 +131,6 @@ function describe({ steps, columns, pool, followed, greedy, best }) {
   const isOver = columns.length === steps;
   const finds = ({ score }) => (score < best.score - 1e-9 ? "misses" : "finds");
   return [
-    !isOver && "The search continues.",
     isOver && `The search ${finds(pool[0])} the sentence with the best score.`,
     isOver && `Greedy decoding ${finds(greedy)} it.`,
     `You follow “${followed.text}” (${followed.fate}).`,
@@ -141,8 +138,6 @@ function describe({ steps, columns, pool, followed, greedy, best }) {
 }
 
 export default explorer({
-  defaults: { beam_size: 2, alpha: 0, step: 5, column: 3, rank: 0 },
-  data: ["language"],
   read: compute, // the keys need it, too
   panes: [
     { name: "the tree of hypotheses", size: [364, 440], draw: drawTree, handles: [TREE] },

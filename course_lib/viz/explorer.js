@@ -92,22 +92,21 @@ function makePane({ name, size: [width, height], draw, handles = [] }, link) {
 /**
  * Show an explorer in an element, and draw it again whenever its state changes.
  *
- * `model` holds the state (anywidget's, or the site's), and the names of its traits. `view` has
- * - perhaps `read(state)`, which returns what to add to the state for all functions below, and
- *   `data`, the names of what the module itself adds to the model;
- * - `compute(state)`, which returns the numbers, and throws an Error if the input is wrong;
+ * `model` holds the state and the `names` of its traits. `view` has
+ * - `compute(state)`, which returns the numbers, or throws an Error if the input is wrong;
  * - `panes`, each with a `name`, a `size` [width, height], and `draw(state, numbers)` or `handles`
- *   or both. A handle has a `label`, `draw` and `valueText(state, numbers)`, and returns what a
- *   pointer and a key change: by `drag([x, y], state, phase)`, where the phase is "down" or "move",
- *   by `keys([rows, columns], state)`, and perhaps by `press(state)` for the space bar. On a handle
- *   whose `look` is "scrolls", a finger scrolls the page, and presses with a tap;
- * - `controls` by trait, each with a `label`, and perhaps `isIdle(state, trait)` for when it does
- *   nothing. Of its `kind`, a "slider" moves over a list of `options` and shows `show(value)`; a
- *   "choice" lists words; "buttons" set several traits each; "check" and "text" have no options;
+ *   or both. A handle has a `label`, `draw` and `valueText(state, numbers)`, and functions that
+ *   return what to change: `drag([x, y], state, phase)`, where the phase is "down" or "move",
+ *   `keys([rows, columns], state)`, and perhaps `press(state)` for the space bar. If its `look` is
+ *   "scrolls", a finger scrolls the page, and presses with a tap;
+ * - `controls` by trait, each with a `label`, perhaps `isIdle(state, trait)`, and a `kind`: a
+ *   "slider" (over a list of `options`, written by `show`), a "choice", "buttons" (which set
+ *   several traits each), a "check" or a "text";
  * - `describe(state, numbers)`, which lists sentences about the picture; false ones are left out;
- * - perhaps `start(model, el)`, which adds something to the page.
+ * - perhaps `read(state)`, which returns what to add to the state, `data`, the names of what the
+ *   module adds to the model, and `start(model, el)`, which is called at the end.
  */
-export function mount(model, el, view) {
+function mount(model, el, view) {
   const names = [...model.get("names"), ...(view.data ?? [])];
   const get = () => Object.fromEntries(names.map((name) => [name, model.get(name)]));
   const first = get();

@@ -1,5 +1,5 @@
 // The heads of the trained translator: look at each, and switch off those that it does not need.
-import { mount } from "./explorer.js";
+import { explorer } from "./explorer.js";
 import { cut, grouped, number, range } from "./numbers.js";
 import { disc, rect, shade, svg, table, text } from "./shapes.js";
 import { readNumber, Translator } from "./translator.js";
@@ -145,19 +145,6 @@ function describe(state, { text: written, german, right, isCurrent, ...numbers }
   ];
 }
 
-const SIZE = [300, 464];
-const VIEW = {
-  defaults: { text: "345", chosen: ["cross", 1, 0], off: [] },
-  data: ["reading", "loaded"],
-  panes: [
-    { name: "the translation, and the map of one head", size: SIZE, draw: drawAnswer },
-    { name: "all heads, each with a switch", size: SIZE, draw: drawHeads, handles: [SWITCHES] },
-  ],
-  controls: { text: { label: "a number below one million", kind: "text" } },
-  compute,
-  describe,
-};
-
 /** Load the translator of the site, and draw again with it. */
 async function load(model) {
   try {
@@ -169,9 +156,20 @@ async function load(model) {
   model.set("loaded", true);
 }
 
-function render({ model, el }) {
-  mount(model, el, VIEW);
+/** Load the translator when the explorer gets the focus, unless a kernel translates. */
+function start(model, el) {
   if (!model.get("kernel")) el.addEventListener("focusin", () => load(model), { once: true });
 }
 
-export default { render };
+const SIZE = [300, 464];
+export default explorer({
+  data: ["loaded"],
+  panes: [
+    { name: "the translation, and the map of one head", size: SIZE, draw: drawAnswer },
+    { name: "all heads, each with a switch", size: SIZE, draw: drawHeads, handles: [SWITCHES] },
+  ],
+  controls: { text: { label: "a number below one million", kind: "text" } },
+  compute,
+  describe,
+  start,
+});

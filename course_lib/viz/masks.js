@@ -4,11 +4,10 @@ import { cut, dot, number, range, sinusoid, softmax, sum } from "./numbers.js";
 import { shade, table, text } from "./shapes.js";
 
 const DECODER = "decoder self-attention";
-const CROSS = "cross-attention";
 const SIDES = {
   "encoder self-attention": ["source", "source"], // of the queries and of the keys
   [DECODER]: ["target", "target"],
-  [CROSS]: ["target", "source"],
+  "cross-attention": ["target", "source"],
 };
 const PADDING = "[pad]";
 const MOST = 6; // words of a side
@@ -22,7 +21,7 @@ const PRESETS = {
   causal: { attention: DECODER, mask: "causal" },
   padding: { mask: "padding" },
   both: { attention: DECODER, mask: "both" },
-  cross: { attention: CROSS, mask: "padding" },
+  cross: { attention: "cross-attention", mask: "padding" },
   "nothing blocked": { mask: "nothing blocked" },
 };
 
@@ -161,7 +160,6 @@ function describe(state, { mask, weights, leaked }) {
   const empty = queries.filter((_, n) => !open[n]).map(quoted);
   const isUnknown = (word) => !Object.hasOwn(state.layer.embedding, word);
   const unknown = new Set([...queries, ...keys].filter(isUnknown).map(quoted));
-  const isUseless = state.attention === CROSS && ["causal", "both"].includes(state.mask);
   return [
     `${sum(open)} of ${mask.flat().length} cells are open.`,
     `${quoted(queries[t])} may look at ${open[t]} of ${keys.length} keys${largest}.`,
@@ -170,7 +168,6 @@ function describe(state, { mask, weights, leaked }) {
     empty.length > 0 && `Nothing is open for ${empty.join(", ")}: our weights are 0 there,`,
     empty.length > 0 && "those of nn.MultiheadAttention are nan.",
     queries[t] === PADDING && "This query is padding, so its output is never used.",
-    isUseless && "The causal mask hides words of the source, although all of it is known.",
     unknown.size > 0 && `The layer uses the vector of [unk] for ${[...unknown].join(", ")}.`,
   ];
 }

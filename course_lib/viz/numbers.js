@@ -3,6 +3,7 @@
 export const range = (length) => [...Array(length).keys()];
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 export const sum = (values) => values.reduce((total, value) => total + value, 0);
+export const grouped = (value) => value.toLocaleString("en-US"); // with commas
 export const dot = (one, other) => one.reduce((total, value, n) => total + value * other[n], 0);
 
 /** Average vectors with weights. */
@@ -32,9 +33,6 @@ export const number = (value, digits = 2) => {
 /** Write a power of ten, such as 10⁻³. */
 export const power = (exponent) =>
   `10${[...`${exponent}`].map((sign) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign] ?? "⁻").join("")}`;
-
-/** Write a large number with commas. */
-export const grouped = (value) => value.toLocaleString("en-US");
 
 /** Shorten a word to some letters. */
 export const cut = (word, most) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);

@@ -92,8 +92,6 @@ function describe(state, { recorded, reached }) {
 
 const SIZE = [310, 412];
 export default explorer({
-  defaults: { warmup_steps: 50, d_model: 128 },
-  data: ["runs"],
   panes: [
     { name: "the learning rate over the steps", size: SIZE, draw: drawRates, handles: [PEAK] },
     { name: "the losses of recorded runs", size: SIZE, draw: drawLosses },

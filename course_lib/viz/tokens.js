@@ -101,8 +101,6 @@ function describe({ steps, places, row, last }) {
 }
 
 export default explorer({
-  defaults: { text: "siebentausend", step: 3 },
-  data: ["merges"],
   read,
   panes: [{ name: "the merges of the text", size: [WIDTH, HEIGHT], draw, handles: [BAR] }],
   controls: { text: { label: "text", kind: "text" } },

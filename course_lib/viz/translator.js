@@ -4,12 +4,10 @@ import { dot, mix, range, sinusoid, softmax, sum } from "./numbers.js";
 const [PAD, BOS, EOS, UNKNOWN] = [0, 1, 2, 3]; // ids
 const LIMIT = 14; // tokens to write
 const EPSILON = 1e-5; // of the layer norms
-const ATTENTIONS = {
-  encoder: ["encoder.layers.N.self_attn", "encoder.layers.N.add_norm1"],
-  decoder: ["decoder.layers.N.self_attn", "decoder.layers.N.add_norm1"],
-  cross: ["decoder.layers.N.cross_attn", "decoder.layers.N.add_norm2"],
-};
-const namesOf = (place, layer) => ATTENTIONS[place].map((name) => name.replace("N", layer));
+const namesOf = (place, layer) =>
+  place === "cross"
+    ? [`decoder.layers.${layer}.cross_attn`, `decoder.layers.${layer}.add_norm2`]
+    : [`${place}.layers.${layer}.self_attn`, `${place}.layers.${layer}.add_norm1`];
 
 /** Read a number below one million in digits, or say what is wrong. */
 export function readNumber(typed) {
@@ -18,10 +16,7 @@ export function readNumber(typed) {
   throw new Error(`“${typed.slice(0, 30)}” is not a number below one million, such as 45,345.`);
 }
 
-/**
- * A trained translator, read from a file of the format safetensors with 16-bit floats. The file has
- * the tokens by id, and by number the ids of its English words, and its German words.
- */
+/** A trained translator from a safetensors file, which also has tokens and number words. */
 export class Translator {
   constructor(buffer) {
     const start = 8 + Number(new DataView(buffer).getBigUint64(0, true));
