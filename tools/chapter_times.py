@@ -85,13 +85,8 @@ def revised(text: str, number: str, times: Times) -> str:
     return BOX.sub(lambda box: f"{box[1]}{times[number][1]}{box[3]}", text)
 
 
-def write(root: Path = ROOT, check: bool = False) -> list[str]:
-    """Correct the boxes and the pages; return the names of the files that changed.
-
-    Args:
-        root: The folder that contains them.
-        check: Whether to change nothing.
-    """
+def write(check: bool = False) -> list[str]:
+    """Correct the boxes and the pages, unless this is a check; return the names of stale files."""
     times = chapter_times()
 
     def corrected(path: Path, text: str) -> str:
@@ -103,8 +98,8 @@ def write(root: Path = ROOT, check: bool = False) -> list[str]:
             cell.source = revised(cell.source, path.name[:2], times)
         return nbformat.writes(notebook) + "\n"
 
-    pages = [root / "README.md", root / "docs" / "_site" / "index.md"]
-    return rewrite([*chapters(root), *pages], corrected, check)
+    pages = [ROOT / "README.md", ROOT / "docs" / "_site" / "index.md"]
+    return rewrite([*chapters(), *pages], corrected, check)
 
 
 if __name__ == "__main__":

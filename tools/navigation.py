@@ -30,12 +30,7 @@ def link(path: Path) -> str:
 
 
 def write(root: Path = ROOT, check: bool = False) -> list[str]:
-    """Correct the links of all chapters; return the names of the files that changed.
-
-    Args:
-        root: The folder that contains ``notebooks/``.
-        check: Whether to change nothing.
-    """
+    """Correct the links of all chapters, unless this is a check; return the names of stale ones."""
     paths = chapters(root)
 
     def linked(path: Path, text: str) -> str:
