@@ -56,7 +56,7 @@ site: $(READY_SITE)  ## build the site from the executed chapters and docs/ into
 	$(BIN)/python tools/build_site.py
 
 site-open: $(READY)  ## open site/ on a local web server
-	$(BIN)/python tools/build_site.py --open
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory site
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'

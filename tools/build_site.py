@@ -1,19 +1,16 @@
-"""Build the site from the committed, executed chapters and docs/: make site, make site-open.
+"""Build the site from the committed, executed chapters and docs/: make site.
 
 No chapter is executed and nothing is fetched. The input of Sphinx is written to .build/site, laid
 out as the repository is, with docs/_site, the glossary and a page for each module. The result is
 written to site/.
 """
 
-import argparse
 import html
-import http.server
 import json
 import re
 import shutil
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +67,7 @@ def lay_out() -> None:
     chapters = sorted(SOURCE.glob("notebooks/*.ipynb"))
     for path in chapters:  # the site has each drawing once, as SVG
         text = path.read_text(encoding="utf-8")
-        path.write_text(with_html(with_drawings(text)), encoding="utf-8")
+        path.write_text(for_site(text), encoding="utf-8")
     slides.list_decks(SOURCE / "slides.md", chapters)
     add_links(chapters)
     (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
@@ -84,31 +81,29 @@ def lay_out() -> None:
     home.write_text(home.read_text(encoding="utf-8").replace(EXPLORER, heads), encoding="utf-8")
 
 
-def with_drawings(text: str) -> str:
-    """Return a chapter whose drawings are files; one with links is in the page, so that they work.
+def for_site(text: str) -> str:
+    """Return a chapter with drawings as files, pictures as HTML with alt text, live explorers."""
+    notebook = json.loads(embed_pictures.as_files(text))
+    for cell in notebook["cells"]:
+        cell["source"] = with_links("".join(cell["source"])).splitlines(keepends=True)
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("metadata", {}):
+                output["data"]["text/html"] = as_html(output["data"], output["metadata"])
+    return json.dumps(notebook)
+
+
+def with_links(source: str) -> str:
+    """Return a cell in which a drawing with links is a part of the page, so that they work.
 
     Its title and its description, which are parts of it, take the place of the alt text.
     """
-    notebook = json.loads(embed_pictures.as_files(text))
-    for cell in notebook["cells"]:
-        source = "".join(cell["source"])
-        for picture in embed_pictures.AS_NAME.finditer(source):
-            drawing = (ROOT / "figures" / picture[1]).read_text(encoding="utf-8")
-            if "<a href" in drawing:
-                drawing = re.sub(r'"../notebooks/(\w+).ipynb"', r'"\1.html"', drawing)
-                drawing = drawing.replace('role="img"', 'role="group"', 1)
-                source = source.replace(picture[0], f'<div class="drawing">\n{drawing}</div>')
-        cell["source"] = source.splitlines(keepends=True)
-    return json.dumps(notebook)
-
-
-def with_html(text: str) -> str:
-    """Return a chapter in which pictures below cells are HTML with alt text, and explorers run."""
-    notebook = json.loads(text)
-    for output in (each for cell in notebook["cells"] for each in cell.get("outputs", [])):
-        if "image/png" in output.get("metadata", {}):
-            output["data"]["text/html"] = as_html(output["data"], output["metadata"])
-    return json.dumps(notebook)
+    for picture in embed_pictures.AS_NAME.finditer(source):
+        drawing = (ROOT / "figures" / picture[1]).read_text(encoding="utf-8")
+        if "<a href" in drawing:
+            drawing = re.sub(r'"../notebooks/(\w+).ipynb"', r'"\1.html"', drawing)
+            drawing = drawing.replace('role="img"', 'role="group"', 1)
+            source = source.replace(picture[0], f'<div class="drawing">\n{drawing}</div>')
+    return source
 
 
 def as_html(data: dict[str, Any], metadata: dict[str, Any]) -> str:
@@ -186,39 +181,5 @@ def build() -> int:
     return code
 
 
-class Pages(http.server.SimpleHTTPRequestHandler):
-    """Send the site as a public host does: for an address without a page, the page that says so."""
-
-    def log_message(self, *args: object) -> None:
-        """Say nothing."""
-
-    def send_error(self, code: int, *args: str | None) -> None:
-        """Send ``404.html``, or what any error gets."""
-        if code != http.HTTPStatus.NOT_FOUND:
-            return super().send_error(code, *args)
-        page = (SITE / "404.html").read_bytes()
-        self.send_response(code)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(page)))
-        self.end_headers()
-        self.wfile.write(page)
-
-
-def main() -> int:
-    """Build it, or with --open serve it on this computer."""
-    reader = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    reader.add_argument("--open", action="store_true", help="serve site/ until Ctrl-C")
-    if not reader.parse_args().open:
-        return build()
-    handler = partial(Pages, directory=SITE)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 8000), handler) as server:
-        print("http://127.0.0.1:8000, until Ctrl-C")
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            return 0
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(build())
