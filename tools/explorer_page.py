@@ -10,30 +10,18 @@ import io
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from browser_driver import NO_BROWSER, ROOT, chromium
 from build_site import explorer_element
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
-from course_lib.viz.attention_explorer import AttentionExplorer
-from course_lib.viz.beam_explorer import BeamExplorer
 from course_lib.viz.explorer_base import FOLDER, Explorer
-from course_lib.viz.heads_explorer import HeadsExplorer
-from course_lib.viz.mask_explorer import MaskExplorer
-from course_lib.viz.position_explorer import PositionExplorer
-from course_lib.viz.schedule_explorer import ScheduleExplorer
-from course_lib.viz.token_explorer import TokenExplorer
 
-EXPLORERS: list[type[Explorer]] = [
-    AttentionExplorer,
-    PositionExplorer,
-    MaskExplorer,
-    ScheduleExplorer,
-    HeadsExplorer,
-    TokenExplorer,
-    BeamExplorer,
-]
+for path in sorted(FOLDER.glob("*_explorer.py")):
+    import_module(f"course_lib.viz.{path.stem}")
+EXPLORERS: list[type[Explorer]] = Explorer.__subclasses__()
 SHARPNESS = 2  # image pixels per CSS pixel
 PAGE = """<!doctype html><html lang="en" data-theme="{theme}"><title>{name}</title>
 <link rel="stylesheet" href="/docs/_static/viz/explorer.css">
