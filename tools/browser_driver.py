@@ -19,7 +19,6 @@ from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, Locator, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
-SCREENSHOTS = ROOT / ".build" / "screenshots"  # git-ignored; CI may keep them
 TIMEOUT = 120_000  # ms, for every wait: a slow machine is not a bug
 POLLING = 50  # ms; by default it paints as often as it can, beside the kernel
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -124,15 +123,9 @@ def code_cells(path: Path) -> dict[int, str]:
 class Lab:
     """Hold JupyterLab in a browser, with what a test does in the notebook that is open there.
 
-    Args:
-        browser: What ``chromium`` yields.
-        address: What ``jupyter_lab`` yields.
-        path: The notebook that it is started with; it stays open.
-
-    Attributes:
-        page: The browser's page.
-        errors: What went wrong, by the console and by exceptions that nothing caught.
-        hosts: Every computer that was asked for something.
+    It starts at an address from ``jupyter_lab``, with the notebook ``path``, which stays open.
+    ``errors`` contains the console's errors and uncaught exceptions, and ``hosts`` every computer
+    that the page has asked for something.
     """
 
     def __init__(self, browser: Browser, address: str, path: str) -> None:
@@ -194,12 +187,6 @@ class Lab:
         output = self.cell(index).locator(".jp-OutputArea-output").filter(has_text=text).first
         expect(output).to_be_visible()
         output.scroll_into_view_if_needed()
-
-    def screenshot(self, name: str, part: Locator | None = None) -> Path:
-        """Take a screenshot of the window, or of a part of it."""
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        (part or self.page).screenshot(path=SCREENSHOTS / f"{name}.png")
-        return SCREENSHOTS / f"{name}.png"
 
     def save(self) -> None:
         """Save the notebook in front."""

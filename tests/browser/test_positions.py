@@ -90,4 +90,3 @@ def test_all_cells_of_its_chapter_run_and_python_knows_what_the_reader_chose(cou
     lab.page.mouse.click(box["x"] + 50, box["y"] + 45)
     lab.run_cell(index + 2, "print(explorer.position, explorer.pair)")
     lab.expect_output(index + 2, "1 0")
-    lab.screenshot("03_positions")

@@ -22,14 +22,11 @@ def test_a_learner_is_told_which_mistake_was_made_and_then_that_it_is_correct(co
     lab.run_cell(exercise, cells[exercise].replace(STUB, WRONG))
     lab.expect_output(exercise, "This is what you get when")
     lab.expect_output(exercise, "Not yet: causal_mask")
-    lab.screenshot("workbook_wrong")
     lab.run_cell(exercise, cells[exercise].replace(STUB, RIGHT))
     lab.expect_output(exercise, "Correct: causal_mask")
-    lab.screenshot("workbook_right")
     last = max(cells)
     lab.run_cell(last)
     lab.expect_output(last, "my_lib/masks.py: 1 of 2 are yours")
-    lab.screenshot("workbook_exported")
     assert "tril()" in (course / "workbook" / "my_lib" / "masks.py").read_text(encoding="utf-8")
 
 
@@ -51,7 +48,6 @@ def test_a_guess_is_explained_only_after_an_answer_and_both_stay(course, lab: La
         lab.expect_output(asked, "Your guess: yes, <b>twice</b>")
         lab.expect_output(asked, "times as large")
         expect(lab.cell(asked).locator("mjx-container")).to_be_visible()  # the formula is set
-        lab.screenshot("guess")
         lab.run_cell(asked)
     lab.cell(asked).get_by_role("button", name="Guess again").press("Enter")
     expect(box).to_be_focused()
