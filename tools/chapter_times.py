@@ -57,11 +57,7 @@ def fast_part(cells: Cells) -> float:
 
 
 def chapter_times() -> Times:
-    """Add up the minutes of every chapter.
-
-    Raises:
-        ValueError: If the box of a chapter does not say them.
-    """
+    """Add up the minutes of every chapter; raise ValueError if a chapter's box lacks them."""
     times = {}
     for path in chapters():
         cells = nbformat.read(path, as_version=4).cells

@@ -50,9 +50,7 @@ def checksum_inside(data: str) -> str:
 def embedded(text: str, picture: Callable[[str], str]) -> str:
     """Return the text of a cell in which every picture shows what its drawing shows now.
 
-    Args:
-        text: A cell's source.
-        picture: Returns a drawing, given its name, as a PNG picture in base64.
+    ``picture`` returns the drawing of a name as a PNG picture in base64.
     """
     old, text = dict(DEFINITION.findall(text)), AS_FILE.sub(r"\1[\2]", text)
     names = dict.fromkeys(AS_NAME.findall(text))  # each once

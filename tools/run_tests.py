@@ -47,15 +47,14 @@ BESIDE = [  # the first group loads what chapter 11 trains, and waits more than 
     {**SITE, "browser": [*PYTEST, "-p", "no:nbval", "tests/browser"]},
     {**STYLE, "types": ["-m", "mypy"]},
 ]
-Result = tuple[tuple[int, int, int], float, str]
+Counts = tuple[int, int, int]  # how many tests passed, failed and were skipped
+Result = tuple[Counts, float, str]  # and the seconds of a part, and what it printed
 
 
 def run(name: str, arguments: list[str], folder: Path, beside: bool = False) -> Result:
-    """Run one part.
-
-    Returns:
-        How many passed, failed and were skipped; its seconds; what it printed, if it runs beside.
-    """
+    """Run one part, and keep what it prints if it runs beside the others."""
+    if not beside:
+        print(f"== {name}", flush=True)
     start, report = time.perf_counter(), folder / f"{name}.xml"
     if arguments[:2] == PYTEST[:2]:
         arguments = [*arguments, f"--junitxml={report}"]
@@ -67,7 +66,7 @@ def run(name: str, arguments: list[str], folder: Path, beside: bool = False) -> 
     return counted(report, done.returncode), time.perf_counter() - start, done.stdout or ""
 
 
-def counted(report: Path, code: int) -> tuple[int, int, int]:
+def counted(report: Path, code: int) -> Counts:
     """Read how many tests passed, failed and were skipped; without a report, ask the exit code."""
     if not report.exists():
         return int(code == 0), int(code != 0), 0
@@ -80,23 +79,16 @@ def counted(report: Path, code: int) -> tuple[int, int, int]:
 
 def run_each(parts: Parts, folder: Path, beside: bool = False) -> dict[str, Result]:
     """Run one part after the other."""
-    results = {}
-    for name, arguments in parts.items():
-        if not beside:
-            print(f"== {name}", flush=True)
-        results[name] = run(name, arguments, folder, beside)
-    return results
+    return {name: run(name, arguments, folder, beside) for name, arguments in parts.items()}
 
 
 def run_all(
     parts: Parts = PARTS, beside: Sequence[Parts] = BESIDE
-) -> tuple[dict[str, float], tuple[int, int, int], list[str]]:
+) -> tuple[dict[str, float], Counts, list[str]]:
     """Run all parts, whatever fails on the way, and each group beside at the same time.
 
-    The first group starts after the first part, and the other groups start at once.
-
-    Returns:
-        The seconds of each part, and of all; how many passed, failed and were skipped; what failed.
+    The first group starts after the first part, and the other groups start at once. Returns the
+    seconds of each part and of all, the sums of all counts, and the names of what failed.
     """
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:

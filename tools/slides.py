@@ -44,12 +44,7 @@ def write_decks(site: Path) -> None:
 
 
 def deck(chapter: HtmlElement, name: str) -> str:
-    """Return a deck.
-
-    Args:
-        chapter: The chapter, as its page has it; its links are changed.
-        name: The name of the page, and of the deck, in another folder.
-    """
+    """Return the deck of a chapter's page, whose links are changed; both files have this name."""
     for part in chapter.xpath(LEFT_OUT):
         part.drop_tree()
     chapter.rewrite_links(

@@ -18,19 +18,13 @@ import notebooks
 
 ROOT = notebooks.ROOT
 EXERCISES = "course_lib/exercises/"
-STEPS = {  # what a script does, where it is, and where a change makes it necessary
-    "add up the minutes of the chapters": (
-        "tools/chapter_times.py",
-        "course_lib notebooks README docs",
-    ),
-    "link the chapters to their neighbors": ("tools/navigation.py", "notebooks"),
-    "draw the figures": ("figures/src/draw_all.py", "figures course_lib notebooks benchmarks"),
-    "embed the figures in the chapters": ("tools/embed_pictures.py", "figures notebooks"),
-    "train models with the new mistakes": ("experiments/mutants.py", "course_lib/exercises/bank"),
-    "rewrite the numbers on the pages": (
-        "tools/update_results.py",
-        "README docs course_lib notebooks benchmarks experiments tools",
-    ),
+STEPS = {  # scripts, and where a change makes each of them necessary
+    "tools/chapter_times.py": "course_lib notebooks README docs",
+    "tools/navigation.py": "notebooks",
+    "figures/src/draw_all.py": "figures course_lib notebooks benchmarks",
+    "tools/embed_pictures.py": "figures notebooks",
+    "experiments/mutants.py": "course_lib/exercises/bank",
+    "tools/update_results.py": "README docs course_lib notebooks benchmarks experiments tools",
 }
 
 
@@ -91,10 +85,10 @@ def main() -> None:
     if stale := notebooks.out_of_step():
         notebooks.export()
         print("exported from the chapters:", ", ".join(stale))
-    for what, (script, places) in STEPS.items():
+    for script, places in STEPS.items():
         changed = changed_files.since_sync()
         if everything or any(file.startswith(tuple(places.split())) for file in changed):
-            print(f"{script}: {what}", flush=True)
+            print(f"{script}: running", flush=True)
             subprocess.run([sys.executable, ROOT / script], cwd=ROOT, check=True)
         else:
             print(f"{script}: skipped, because nothing that it reads has changed")

@@ -207,12 +207,9 @@ def waiting() -> str:
 
 
 def by_seed(entries: Iterable[Entry], name: Callable[[Entry], str], score: str) -> str:
-    """Write a table with a column for each seed, and a mean of every row that has all seeds.
+    """Write a table of scores with a column for each seed, and a mean of rows with all seeds.
 
-    Args:
-        entries: One for each model and seed.
-        name: What the page calls the model of an entry.
-        score: The number that the table shows.
+    ``name`` returns what the page calls the model of an entry.
     """
     scores: dict[str, dict[int, float]] = {}
     for entry in entries:
@@ -373,8 +370,7 @@ REGIONS: dict[str, Callable[[], str]] = {
 def rewritten(page: str) -> str:
     """Return a page with every region rewritten.
 
-    Raises:
-        ValueError: If a region has no end, or a name that stands for nothing.
+    Raises ValueError if a region has no end, or a name that stands for nothing.
     """
     names = [name for _, name, _ in REGION.findall(page)]
     if not len(names) == page.count("<!-- results:") == page.count("<!-- end -->"):
