@@ -12,15 +12,19 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import embed_pictures
 import glossary
 import slides
+from translator_file import TRANSLATOR, write_translator
 
 from course_lib.exercises.exercise_bank import exercise, exercises
 from course_lib.exercises.notebook_builder import Chapter, Edition
 from course_lib.exercises.public_issues import course_repository, report_link
+from course_lib.viz.explorer_base import FOLDER
+from course_lib.viz.heads_explorer import HeadsExplorer
 from course_lib.viz.plots import image_tag
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,13 +54,12 @@ def lay_out() -> None:
     for name in ("_static", "_templates"):
         shutil.copytree(ROOT / "docs" / name, SOURCE / name)
     (SOURCE / "_static" / "viz").mkdir()
-    viz = ROOT / "course_lib" / "viz"
-    for part in [viz / "explorer.css", *viz.glob("*.js")]:
+    for part in [FOLDER / "explorer.css", *FOLDER.glob("*.js")]:
         shutil.copy2(part, SOURCE / "_static" / "viz")
-    shutil.copy2(ROOT / "docs" / "conf.py", SOURCE)
     shutil.copytree(ROOT / "figures", SOURCE / "figures", ignore=shutil.ignore_patterns("src"))
     shutil.copytree(ROOT / "notebooks", SOURCE / "notebooks")
-    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "LICENSE-TEXT"):
+    pages = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "LICENSE-TEXT")
+    for name in (*pages, "docs/conf.py"):
         shutil.copy2(ROOT / name, SOURCE)
     for folder, parts in SHIPPED.items():
         for part in parts:
@@ -72,10 +75,6 @@ def lay_out() -> None:
     add_links(chapters)
     (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")
     write_modules()
-    from translator_file import TRANSLATOR, write_translator  # here, because it loads torch
-
-    from course_lib.viz.heads_explorer import HeadsExplorer
-
     write_translator(SOURCE / "_static" / "viz" / TRANSLATOR)
     home, heads = SOURCE / "index.md", as_html(*HeadsExplorer()._repr_mimebundle_())
     home.write_text(home.read_text(encoding="utf-8").replace(EXPLORER, heads), encoding="utf-8")
@@ -122,13 +121,9 @@ def explorer_element(module: str, state: dict[str, Any], still: str = "") -> str
 def add_links(chapters: list[Path]) -> None:
     """Add links to download a chapter below its title, and to report a mistake in its last line.
 
-    The address for reports is COURSE_REPOSITORY, if it is set. Ends the program with a sentence if
-    it is not a web address.
+    The address for reports is COURSE_REPOSITORY, if it is set.
     """
-    try:
-        repository = course_repository()
-    except ValueError as error:
-        sys.exit(str(error))
+    repository = course_repository()
     for path in chapters:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         notebook["cells"][0]["source"].append(DOWNLOADS.format(path.name))
@@ -150,18 +145,15 @@ def write_downloads() -> None:
 
 def write_modules() -> None:
     """Write a page for each module of the package, and for each folder with all its modules."""
-    for path in (ROOT / "course_lib").iterdir():
-        files = sorted(path.glob("*.py")) if path.is_dir() else [path]
-        if path.name in ("__init__.py", "__pycache__") or path.suffix not in ("", ".py"):
-            continue
-        name = f"course_lib.{path.stem}"
-        lines = [name, "=" * len(name)]
-        names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
-        if path.is_dir():
-            lines += ["", ".. autosummary::", "", *(f"   {each}" for each in names[1:])]
-        for each in names:
-            lines += ["", f".. automodule:: {each.removesuffix('.__init__')}"]
-        (SOURCE / "api" / f"{name}.rst").write_text("\n".join(lines), encoding="utf-8")
+    for module in iter_modules([ROOT / "course_lib"], "course_lib."):
+        folder = ROOT.joinpath(*module.name.split("."))  # of a package
+        parts = [p.name for p in iter_modules([folder], f"{module.name}.") if not p.ispkg]
+        lines = [module.name, "=" * len(module.name)]
+        if parts:
+            lines += ["", ".. autosummary::", "", *(f"   {part}" for part in parts)]
+        for name in (module.name, *parts):
+            lines += ["", f".. automodule:: {name}"]
+        (SOURCE / "api" / f"{module.name}.rst").write_text("\n".join(lines), encoding="utf-8")
 
 
 def build() -> int:

@@ -72,11 +72,10 @@ def take_still(page: Page) -> Image.Image:
     return Image.open(io.BytesIO(box.screenshot())).convert("RGB").quantize(64)
 
 
-def main() -> None:
-    """Take the still pictures of all explorers, or of some."""
-    reader = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    reader.add_argument("names", nargs="*", metavar="NAME")
-    names = reader.parse_args().names
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    names = parser.parse_args().names
     with chromium() as browser, served() as address:
         if browser is None:
             raise SystemExit(NO_BROWSER)
@@ -84,8 +83,3 @@ def main() -> None:
             if not names or each.module in names:
                 page = open_explorer(browser, address, each())
                 take_still(page).save(FOLDER / "stills" / f"{each.module}.png", optimize=True)
-                page.close()
-
-
-if __name__ == "__main__":
-    main()

@@ -5,7 +5,6 @@ Run ``python tools/new_chapter.py 26_name``, then ``make sync``.
 
 import argparse
 import re
-from keyword import iskeyword
 from pathlib import Path
 
 import nbformat
@@ -45,8 +44,6 @@ def problem(name: str, root: Path = ROOT) -> str:
         return f"the number {name[:2]} already belongs to {taken[name[:2]]}"
     if int(name[:2]) > int(max(taken)) + 1:
         return f"{name} would leave a gap, because the last chapter is {taken[max(taken)]}"
-    if iskeyword(name[3:]):
-        return f"choose another name, because Python cannot import a module called {name[3:]!r}"
     places = f"course_lib/**/{name[3:]}.py course_lib/**/{name[3:]}/* tests/**/test_{name[3:]}.py"
     used = [path for place in places.split() for path in root.glob(place)]
     if used:

@@ -15,6 +15,7 @@ from build_site import MATHJAX
 ROOT = Path(__file__).resolve().parent.parent
 Parts = dict[str, list[str]]  # a name, and the arguments of python
 PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
+NO_NBVAL = [*PYTEST, "-p", "no:nbval"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "300"]
 TRAINING = "notebooks/11_training.ipynb"
 CHAPTERS = [f"notebooks/{path.name}" for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
@@ -22,17 +23,12 @@ TWO = ["-n", "2", "--dist", "worksteal"]  # an idle process takes tests from the
 PARTS = {  # chapter 11 comes first: it trains the translator that tests and chapters load
     "chapter 11": [*PYTEST, *NBVAL, TRAINING],
     "tests and doctests": [
-        *PYTEST,
-        *(*TWO, "-p", "no:nbval", "--doctest-modules", "--ignore=tests/browser"),
-        *("-m", "not workbook"),
+        *NO_NBVAL,
+        *TWO,
+        *("--doctest-modules", "--ignore=tests/browser", "-m", "not workbook"),
         *("tests", "course_lib"),
     ],
-    "workbook": [
-        *PYTEST,
-        *(*TWO, "-p", "no:nbval"),
-        *("-m", "workbook and not textbooks"),
-        "tests/exercises",
-    ],
+    "workbook": [*NO_NBVAL, *TWO, "-m", "workbook and not textbooks", "tests/exercises"],
     "chapters": [
         *PYTEST,
         *NBVAL,
@@ -44,7 +40,7 @@ PARTS = {  # chapter 11 comes first: it trains the translator that tests and cha
 SITE = {"site": ["tools/build_site.py"]} if MATHJAX.is_dir() else {}  # the browser tests open it
 STYLE = {"style": ["-m", "ruff", "check", "."], "format": ["-m", "ruff", "format", "--check", "."]}
 BESIDE = [  # the first group loads what chapter 11 trains, and waits more than it computes
-    {**SITE, "browser": [*PYTEST, "-p", "no:nbval", "tests/browser"]},
+    {**SITE, "browser": [*NO_NBVAL, "tests/browser"]},
     {**STYLE, "types": ["-m", "mypy"]},
 ]
 Counts = tuple[int, int, int]  # how many tests passed, failed and were skipped

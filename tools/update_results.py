@@ -16,6 +16,7 @@ from statistics import fmean
 sys.path.append(str(Path(__file__).parents[1] / "experiments"))  # the tables of mistakes
 
 import chapter_times
+import difference_effects
 import mutant_tables
 import paper_audit
 
@@ -27,9 +28,7 @@ from notebooks import ROOT, chapters, rewrite
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BENCH = ROOT / "benchmarks" / "bench.json"
-INT8 = ROOT / "benchmarks" / "int8.json"
 NUMBERS = record_of("numbers_record")
-EFFECTS = ROOT / "experiments" / "difference_effects.json"
 REGION = re.compile(r"(<!-- results: (\w+) -->\n)(.*?)(?=<!-- end -->)", re.S)
 
 SIZES = {"training step, small": "small", "training step, base": "base"}
@@ -156,7 +155,7 @@ def bench_table(
 
 def int8() -> str:
     """Write what translators with weights of one byte come to."""
-    by_task = {entry["task"]: entry["rows"] for entry in read_entries(INT8)}
+    by_task = {entry["task"]: entry["rows"] for entry in read_entries(BENCH.with_name("int8.json"))}
     searches = {"alone": "one at a time", "greedy": "64 at once", "beam 4": "64, beam 4"}
     rows = []
     for name, label in ROUNDED.items():
@@ -176,12 +175,9 @@ def speed_and_memory(row: Entry) -> str:
 
 def training_notes() -> str:
     """Say how much autograd saves, and how fast training on sentences of mixed length is."""
-    found = rows_by("training", "table")
+    kept = {at: row.get("kept_mib") for at, row in rows_by("training", "table").items()}
     saved = [
-        " and ".join(
-            f"{found[name, size]['kept_mib'] / found['torch.nn.Transformer', size]['kept_mib']:.2f}"
-            for size in SIZES
-        )
+        " and ".join(f"{kept[name, at] / kept['torch.nn.Transformer', at]:.2f}" for at in SIZES)
         for name in ("like for like", "dropout as the paper")
     ]
     (mixed,) = bench("mixed")["rows"]
@@ -359,7 +355,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "waiting": waiting,
     "table_2": table_2,
     "difference_effects": lambda: by_seed(
-        read_entries(EFFECTS), itemgetter("name"), "val_loss"
+        read_entries(difference_effects.RECORD), itemgetter("name"), "val_loss"
     ),
     "probes": lambda: paragraph(mutant_tables.seen_by_probes()),
     "not_seen": lambda: table(["in", "what no probe sees"], mutant_tables.not_seen()),
