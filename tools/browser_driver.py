@@ -172,11 +172,6 @@ class Lab:
             if index < before and "import " in source:
                 self.run_cell(index)
 
-    def run_all(self) -> None:
-        """Run all cells to the end of the last."""
-        run = "jupyterapp.commands.execute('notebook:run-all-cells')"
-        assert self.page.evaluate(run), "a cell failed"
-
     def cell(self, index: int) -> Locator:
         """Find a cell of the notebook in front by its index."""
         notebook = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
@@ -187,10 +182,6 @@ class Lab:
         output = self.cell(index).locator(".jp-OutputArea-output").filter(has_text=text).first
         expect(output).to_be_visible()
         output.scroll_into_view_if_needed()
-
-    def save(self) -> None:
-        """Save the notebook in front."""
-        self.page.evaluate("jupyterapp.commands.execute('docmanager:save')")
 
     def is_unsaved(self) -> bool:
         """Say whether the notebook in front is marked as changed since it was saved."""

@@ -99,5 +99,4 @@ def write(check: bool = False) -> list[str]:
 
 
 if __name__ == "__main__":
-    for name in write():
-        print(name)
+    print(*write(), sep="\n")

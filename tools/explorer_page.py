@@ -58,10 +58,9 @@ def open_explorer(
     page = browser.new_page(viewport={"width": width, "height": 800}, device_scale_factor=SHARPNESS)
     element = explorer_element(explorer.module, explorer.state())
     body = PAGE.format(theme=theme, name=explorer.module, element=element)
-    page.route(
-        f"{address}/page.html", lambda route: route.fulfill(body=body, content_type="text/html")
-    )
-    page.goto(f"{address}/page.html")
+    url = f"{address}/page.html"
+    page.route(url, lambda route: route.fulfill(body=body, content_type="text/html"))
+    page.goto(url)
     page.wait_for_selector(".explorer svg")
     return page
 

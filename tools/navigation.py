@@ -11,7 +11,6 @@ from notebooks import ROOT, chapters, rewrite
 
 BOX = "You will build"
 LINE = re.compile(r"\n*^(← \[.+|\[.+\.ipynb\) →)$", re.MULTILINE)
-
 PICTURES = re.compile(r"\n+^(?=\[[\w.]+\.svg\]: )", re.MULTILINE)  # they end a cell
 
 
@@ -48,5 +47,4 @@ def write(root: Path = ROOT, check: bool = False) -> list[str]:
 
 
 if __name__ == "__main__":
-    for name in write():
-        print(name)
+    print(*write(), sep="\n")

@@ -37,11 +37,8 @@ def chapters(root: Path = ROOT) -> list[Path]:
 
 def module_name(chapter: Path) -> str | None:
     """Read which module a chapter exports, if any."""
-    for cell in nbformat.read(chapter, as_version=4).cells:
-        exported = re.search(r"^#\|\s*default_exp\s+(\w+)", cell.source, re.MULTILINE)
-        if exported and cell.cell_type == "code":
-            return exported[1]
-    return None
+    exported = re.search(r'^ +"#\| default_exp (\w+)', chapter.read_text(encoding="utf-8"), re.M)
+    return exported[1] if exported else None
 
 
 def export(root: Path = ROOT) -> list[Path]:
@@ -152,18 +149,13 @@ def keep_stills(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookN
     return [output for output in outputs if output.get("data", True)]
 
 
-def main() -> None:
-    """Export all chapters, or run some or all of them."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=["export", "run"])
     parser.add_argument("chapters", nargs="*", type=Path, help="for run: which; all unless given")
     options = parser.parse_args()
     if options.command == "export":
         print(*[path.relative_to(ROOT) for path in export()], sep="\n")
-        return
-    for chapter in options.chapters or chapters():
-        print(f"{chapter.name}: {run(chapter):.0f} s", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    else:
+        for chapter in options.chapters or chapters():
+            print(f"{chapter.name}: {run(chapter):.0f} s", flush=True)

@@ -17,7 +17,6 @@ from nbclient.exceptions import CellExecutionError
 import notebooks
 
 ROOT = notebooks.ROOT
-EXERCISES = "course_lib/exercises/"
 STEPS = {  # scripts, and where a change makes each of them necessary
     "tools/chapter_times.py": "course_lib notebooks README docs",
     "tools/navigation.py": "notebooks",
@@ -33,17 +32,14 @@ def needed(chapter: str) -> set[str]:
 
     The checks import every model. This is not followed, because ``shown`` says what they show.
     """
-    code = code_of(on_disk(chapter))
+    code = compile(code_of(on_disk(chapter)), chapter, "exec")
     exercises = "course_lib.exercises"
     modules = {f"course_lib.{path.stem}" for path in (ROOT / "course_lib").iterdir()}
-    return imported(code, {exercises}) | imported(code, modules - {exercises})
-
-
-def imported(code: str, excluded: set[str]) -> set[str]:
-    """Name the files of the package that code imports without these modules."""
-    finder = ModuleFinder(path=[str(ROOT)], excludes=list(excluded))
-    finder.scan_code(compile(code, "chapter", "exec"), finder.add_module("__main__"))
-    files = [module.__file__ for module in finder.modules.values() if module.__file__]
+    files = set()
+    for excluded in ({exercises}, modules - {exercises}):
+        finder = ModuleFinder(path=[str(ROOT)], excludes=list(excluded))
+        finder.scan_code(code, finder.add_module("__main__"))
+        files |= {module.__file__ for module in finder.modules.values() if module.__file__}
     return {str(Path(file).relative_to(ROOT)) for file in files}
 
 
@@ -53,7 +49,7 @@ def shown(chapter: str) -> set[str]:
     from course_lib.exercises.catalogue import tasks
     from course_lib.exercises.exercise_bank import exercise, exercises
 
-    homes = {name: f"{EXERCISES}bank/{exercise(name).module}.py" for name in exercises()}
+    homes = {name: f"course_lib/exercises/bank/{exercise(name).module}.py" for name in exercises()}
     code = code_of(on_disk(chapter))
     records = {f"course_lib/tasks/{n}.json" for n in re.findall(r'read_record\("(\w+)"', code)}
     if "progress()" in code:

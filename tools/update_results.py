@@ -382,5 +382,4 @@ def write(pages: Sequence[Path] = PAGES, check: bool = False) -> list[str]:
 
 
 if __name__ == "__main__":
-    for name in write():
-        print(name)
+    print(*write(), sep="\n")

@@ -79,7 +79,7 @@ def test_all_cells_of_its_chapter_run_and_python_knows_what_the_reader_chose(cou
     cells = code_cells(course / CHAPTER)
     (index,) = (n for n, source in cells.items() if source == "PositionExplorer()")
     lab.open(CHAPTER)
-    lab.run_all()
+    assert lab.page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
     lab.run_cell(index, "explorer = PositionExplorer()\nexplorer")
     handle = map_of(lab.cell(index))
     handle.scroll_into_view_if_needed()
