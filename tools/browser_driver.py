@@ -26,7 +26,6 @@ NO_BROWSER = "no Chromium here; on Debian: apt-get install chromium"
 CLOSED_EARLY = "Could not restore the debugger state"  # of a notebook that a test has closed
 # or two servers meet in the home folder, in databases and workspaces, and one is refused
 PRIVATE_FOLDERS = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
-LAB_SETTINGS = ROOT / "lab_settings"  # an installation copies them into the environment
 # tracks the messages that the kernel has not finished with: its "idle" names the one it ends
 OPEN = """async ([path, shared]) => {
     await jupyterapp.restored;
@@ -80,7 +79,7 @@ def jupyter_lab(folder: Path, settings: Path) -> Iterator[str]:
         "--no-browser --allow-root --ip=127.0.0.1 --port=0 --ServerApp.root_dir=. "
         "--IdentityProvider.token=test-token --expose-app-in-browser "
         f"--LabApp.user_settings_dir={settings} --LabApp.extension_manager=readonly "
-        f"--LabApp.app_settings_dir={LAB_SETTINGS}"
+        f"--LabApp.app_settings_dir={ROOT / 'lab_settings'}"
     ).split()
     server = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", *options],
@@ -158,19 +157,9 @@ class Lab:
         self.page.wait_for_function(IN_FRONT, arg=path, polling=POLLING)
         self.page.wait_for_function(READY, polling=POLLING)
 
-    def close(self) -> None:
-        """Close the notebook; kernels end with the server."""
-        self.page.evaluate("jupyterapp.shell.currentWidget.dispose()")
-
     def run_cell(self, index: int, source: str | None = None) -> None:
         """Run a cell to its end, after typing a source into it if one is given."""
         assert self.page.evaluate(RUN_CELL, [index, source]), f"cell {index} failed"
-
-    def run_imports(self, cells: dict[int, str], before: int) -> None:
-        """Run the cells that import something, above a cell."""
-        for index, source in cells.items():
-            if index < before and "import " in source:
-                self.run_cell(index)
 
     def cell(self, index: int) -> Locator:
         """Find a cell of the notebook in front by its index."""

@@ -69,8 +69,7 @@ def lay_out() -> None:
             copy(folder / part, target)
     chapters = sorted(SOURCE.glob("notebooks/*.ipynb"))
     for path in chapters:  # the site has each drawing once, as SVG
-        text = path.read_text(encoding="utf-8")
-        path.write_text(for_site(text), encoding="utf-8")
+        path.write_text(for_site(path.read_text(encoding="utf-8")), encoding="utf-8")
     slides.list_decks(SOURCE / "slides.md", chapters)
     add_links(chapters)
     (SOURCE / "glossary.md").write_text(glossary.page(chapters), encoding="utf-8")

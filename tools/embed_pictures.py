@@ -86,8 +86,7 @@ def draw(page: Page, name: str) -> str:
     drawn = Image.open(BytesIO(page.locator("svg").first.screenshot())).convert("RGB")
     info, file = PngInfo(), BytesIO()
     info.add_text("Source", checksum(name))
-    few = reduced(drawn, svg)
-    few.save(file, "PNG", optimize=True, pnginfo=info)
+    reduced(drawn, svg).save(file, "PNG", optimize=True, pnginfo=info)
     return base64.b64encode(file.getvalue()).decode()
 
 

@@ -49,12 +49,6 @@ def problem(name: str, root: Path = ROOT) -> str:
     return ""
 
 
-def insert(text: str, entry: str, new: str, number: str) -> str:
-    """Insert an entry behind the last one whose number is smaller."""
-    *_, last = (m for m in re.finditer(entry, text, re.MULTILINE) if m[1] < number)
-    return text[: last.end()] + new + text[last.end() :]
-
-
 def notebook(text: str) -> str:
     """Make a chapter of cells that are separated by lines of ``===`` or ``=== code``."""
     chapter = v4.new_notebook()
@@ -81,7 +75,8 @@ def write(name: str, root: Path = ROOT) -> list[str]:
         files[filled(file)] = notebook(text) if file.endswith(".ipynb") else text
     for page, (entry, new) in LISTS.items():
         text = (root / page).read_text(encoding="utf-8")
-        files[page] = insert(text, entry, filled(new), number)
+        *_, before = (m for m in re.finditer(entry, text, re.MULTILINE) if m[1] < number)
+        files[page] = text[: before.end()] + filled(new) + text[before.end() :]
     for file, text in files.items():
         (root / file).write_text(text, encoding="utf-8")
     return list(files)

@@ -10,13 +10,11 @@ import sys
 from modulefinder import ModuleFinder
 from pathlib import Path
 
-import changed_files
-from changed_files import CODE, code_of, on_disk
+from changed_files import CODE, code_of, keep, on_disk, since_sync
 from nbclient.exceptions import CellExecutionError
 
-import notebooks
+from notebooks import ROOT, chapters, export, out_of_step, run
 
-ROOT = notebooks.ROOT
 STEPS = {  # scripts, and where a change makes each of them necessary
     "tools/chapter_times.py": "course_lib notebooks README docs",
     "tools/navigation.py": "notebooks",
@@ -78,26 +76,26 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="do everything, changed or not")
     everything = parser.parse_args().all
     subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", "."], cwd=ROOT, check=True)
-    if stale := notebooks.out_of_step():
-        notebooks.export()
+    if stale := out_of_step():
+        export()
         print("exported from the chapters:", ", ".join(stale))
     for script, places in STEPS.items():
-        changed = changed_files.since_sync()
+        changed = since_sync()
         if everything or any(file.startswith(tuple(places.split())) for file in changed):
             print(f"{script}: running", flush=True)
             subprocess.run([sys.executable, ROOT / script], cwd=ROOT, check=True)
         else:
             print(f"{script}: skipped, because nothing that it reads has changed")
     skipped = 0
-    for path in notebooks.chapters():
+    for path in chapters():
         chapter = f"notebooks/{path.name}"
         if why := "--all" if everything else reason(chapter, changed):
             print(f"{chapter}: executed, because {why}", flush=True)
-            notebooks.run(path)
+            run(path)
         else:
             skipped += 1
     print(f"{skipped} chapters were not executed, because nothing that they use has changed")
-    changed_files.keep()
+    keep()
 
 
 if __name__ == "__main__":

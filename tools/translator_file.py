@@ -26,5 +26,4 @@ def write_translator(path: Path) -> None:
         "tokens": tokenizer.tokens(torch.arange(len(tokenizer))),
         "words": {word: translator.source_ids([word])[0].tolist() for word in sorted(words)},
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
     save_file(halves, path, metadata={name: json.dumps(value) for name, value in about.items()})

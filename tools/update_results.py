@@ -139,12 +139,8 @@ def bench_table(
 ) -> str:
     """Write a table of a part of the bench; a cell without a record is –.
 
-    Args:
-        part: Of the record.
-        names: What the record calls each row of the table, and what the page calls it.
-        key: What distinguishes the columns in the record.
-        columns: Its values, and the heads of the columns.
-        cell: What the table says about a row of the record.
+    ``names`` and ``columns`` say what the page calls what the record calls the rows and columns.
+    The columns differ in ``key``, and ``cell`` returns what the table says about a record's row.
     """
     found = {at: cell(row) for at, row in rows_by(part, key).items() if at[0] in names}
     rows = (
