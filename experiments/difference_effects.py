@@ -1,6 +1,5 @@
 """Train the digit reverser with and without what differs from the paper, and record the losses."""
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -81,4 +80,4 @@ def train_one(run: Entry) -> Entry:
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, RECORD, RUNS, train_one))
+    main(__doc__, RECORD, RUNS, train_one)

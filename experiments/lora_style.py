@@ -4,8 +4,6 @@ The record contains, for each seed, the loss of every step, the answers to held-
 the perplexity of a plain text, before and after.
 """
 
-import sys
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -117,4 +115,4 @@ def train_one(run: Entry) -> Entry:
 RUNS: list[Entry] = [{"seed": seed} for seed in SEEDS]
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, record_of("lora_style"), RUNS, train_one))
+    main(__doc__, record_of("lora_style"), RUNS, train_one)

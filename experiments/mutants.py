@@ -4,7 +4,6 @@ The model learns to write digits backwards. The record says which probes see eac
 which loss, accuracy and exact match it reaches. A mistake takes about ten seconds.
 """
 
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -188,4 +187,4 @@ def runs() -> list[Entry]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, RECORD, runs(), train_one))
+    main(__doc__, RECORD, runs(), train_one)
