@@ -102,13 +102,9 @@ def fingerprint(mistake: Mistake | None, **changes: Any) -> list[Tensor]:
 
 
 def effect(mistake: Mistake, **changes: Any) -> str:
-    """Say what a mistake does to the model.
+    """Say what a mistake does to the model with these changes to the paper's choices.
 
     ``"nothing"``, ``"numbers"``, ``"rate"`` if to the learning rate only, or which error it raises.
-
-    Args:
-        mistake: A mistake in a definition of this model.
-        **changes: What differs from the paper's choices.
     """
     if mistake.exercise == "warmup_inverse_sqrt":
         return "rate"
