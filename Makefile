@@ -46,7 +46,7 @@ stills: $(READY_TEST)  ## retake the still pictures of the explorers (requires C
 workbook: $(READY)  ## write your workbook without opening it (overwrite it: make workbook OPTIONS=--force)
 	$(BIN)/course workbook workbook $(OPTIONS)
 
-results: $(READY)  ## rewrite the numbers in README.md and docs/ from the records
+results: $(READY_TEST)  ## rewrite the numbers in README.md and docs/ from the records
 	$(BIN)/python tools/update_results.py
 
 bench: $(READY_TEST)  ## measure speed on this machine (some parts: make bench PARTS="training gpt")
