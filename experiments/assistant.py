@@ -172,10 +172,10 @@ def spread(model: GPT, reference: GPT, ids: torch.Tensor) -> dict[str, float]:
     }
 
 
-def by_draw(model: GPT, pairs: list[tuple[int, int]], draws: int = DRAWS) -> list[list[str]]:
+def by_draw(model: GPT, pairs: list[tuple[int, int]]) -> list[list[str]]:
     """Draw answers to sums several times."""
     c, generator = chapter(), torch.Generator().manual_seed(1)
-    return [c["read_answers"](c["draw_answers"](model, pairs, generator)) for _ in range(draws)]
+    return [c["read_answers"](c["draw_answers"](model, pairs, generator)) for _ in range(DRAWS)]
 
 
 def accuracies(drawn: list[list[str]], pairs: list[tuple[int, int]]) -> list[float]:

@@ -238,7 +238,7 @@ def language_accuracy(name: str, seed: int, count: int) -> float:
         return mean_pool(encoder(ids, padding_mask(ids, words().pad_id)), ids != words().pad_id)
 
     train, test = words().train, words().test
-    languages = torch.arange(len(train)) % len(LANGUAGES)  # every number is there in each
+    languages = torch.arange(len(train)) % len(LANGUAGES)  # the rows alternate between them
     numbers = torch.randperm(len(train) // len(LANGUAGES), generator=draw)[:count]
     labeled = (numbers[:, None] * len(LANGUAGES) + torch.arange(len(LANGUAGES))).flatten()
     constant = means(train[labeled]).detach()  # of a frozen encoder
